@@ -1,0 +1,371 @@
+// Package hippo_test checks the rules that keep the house in order: imports go downwards only, tensors are looked into
+// only at the bottom, libraries neither print nor exit, and files stay short. What a rule allows is written in this file,
+// so that an exception is a change that somebody reads.
+package hippo_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const module = "github.com/hippo-ssm/hippo"
+
+// layer is a package with what it may import besides the standard library, separated by spaces.
+type layer struct {
+	dir     string // from the root; "." is the root itself
+	ours    string // packages of this module: only such as stand before it in the table
+	modules string // modules of others
+}
+
+// house lists every package, the lowest first. A new package gets a row, a new import a word: here and in the comment of
+// the package. Tests may import what they like.
+var house = []layer{
+	// Tools that know nothing of models.
+	{"internal/parallel", "", ""},
+	{"internal/kernel", "internal/parallel", ""},
+	{"ssm", "", "gonum.org/v1/gonum"},
+	{"internal/config", "", "github.com/goccy/go-yaml github.com/spf13/pflag"},
+	{"internal/events", "", ""},
+	{"internal/status", "", "golang.org/x/term"},
+	{"data", "", "github.com/klauspost/compress golang.org/x/sys"},
+	{"tokenizer", "", ""},
+	{"checkpoint", "", "golang.org/x/sys"},
+	{"internal/golden", "checkpoint", ""}, // no row below names it: it is for tests
+
+	// The engine.
+	{"tensor", "", ""},
+	{"autograd", "tensor internal/kernel internal/parallel", ""},
+	{"optim", "tensor internal/kernel internal/parallel", ""},
+
+	// Models.
+	{"nn", "autograd tensor ssm", ""},
+	{"mixer", "nn autograd tensor ssm", ""},
+	{"model", "mixer nn autograd tensor checkpoint internal/config", ""},
+
+	// What is done with models.
+	{"generate/sample", "", ""},
+	{"generate", "model autograd tensor tokenizer generate/sample", ""},
+	{"task", "data tokenizer", ""},
+	{"train", "task generate generate/sample model nn optim autograd tensor checkpoint tokenizer data " +
+		"internal/config internal/events internal/status internal/parallel", ""},
+	{"explain", "model mixer nn autograd tensor ssm checkpoint tokenizer", ""},
+	{"serve", "generate generate/sample model tokenizer", ""},
+
+	// The ways in.
+	{".", "train task generate generate/sample model checkpoint tokenizer data internal/config", ""},
+	{"cmd/hippo", ". serve explain train task generate generate/sample model checkpoint tokenizer data " +
+		"internal/config internal/status", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+}
+
+// firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
+const firstBlind = "nn"
+
+// mayLook names the functions above firstBlind that look all the same, each with its reason.
+var mayLook = map[string]string{
+	"model/load.go Tensors": "hands the memory of the parameters to package checkpoint, to be written without a copy",
+}
+
+// maxLines is the longest a file written by hand may be.
+const maxLines = 500
+
+// source is one Go file of this module.
+type source struct {
+	path    string // from the root, with slashes
+	dir     string
+	lines   int
+	syntax  *ast.File
+	test    bool
+	tagged  bool // excluded from every build by the tag "ignore": a generator
+	written bool // by hand
+}
+
+// position is the file and line of a piece of syntax.
+func (s *source) position(fset *token.FileSet, n ast.Node) string {
+	return fmt.Sprintf("%s:%d", s.path, fset.Position(n.Pos()).Line)
+}
+
+// sources parses every Go file of the module. Modules inside it and what the go command overlooks are left out.
+func sources(t *testing.T) (*token.FileSet, []source) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var all []source
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, noModule := os.Stat(filepath.Join(name, "go.mod"))
+			if name != "." && (noModule == nil || entry.Name() == "testdata" || strings.ContainsAny(entry.Name()[:1], "._")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		all = append(all, source{
+			path: name, dir: path.Dir(name), lines: bytes.Count(text, []byte{'\n'}), syntax: syntax,
+			test: strings.HasSuffix(name, "_test.go"), tagged: isTagged(syntax), written: !ast.IsGenerated(syntax),
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fset, all
+}
+
+// isTagged reports whether a file is built only under the tag "ignore".
+func isTagged(f *ast.File) bool {
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < f.Package {
+				return !expr.Eval(func(tag string) bool { return tag != "ignore" })
+			}
+		}
+	}
+	return false
+}
+
+// libraries are the files that a build takes, without tests.
+func libraries(t *testing.T) (*token.FileSet, []source) {
+	fset, all := sources(t)
+	return fset, slices.DeleteFunc(all, func(s source) bool { return s.test || s.tagged })
+}
+
+// floor is the place of a package in house, or -1.
+func floor(dir string) int {
+	return slices.IndexFunc(house, func(l layer) bool { return l.dir == dir })
+}
+
+// TestImportsGoDown checks every import of every package against house.
+func TestImportsGoDown(t *testing.T) {
+	for i, l := range house {
+		for _, dir := range strings.Fields(l.ours) {
+			if f := floor(dir); f < 0 || f >= i {
+				t.Errorf("table house: %s may import %s, which does not stand before it", l.dir, dir)
+			}
+		}
+	}
+	fset, files := libraries(t)
+	for _, s := range files {
+		f := floor(s.dir)
+		if f < 0 {
+			t.Errorf("%s: package %s is not in the table house of architecture_test.go: give it a row", s.path, s.dir)
+			continue
+		}
+		l := house[f]
+		for _, spec := range s.syntax.Imports {
+			if !l.mayImport(importPath(spec)) {
+				t.Errorf("%s imports %s: besides the standard library %s may import, of this module: %s; of others: %s",
+					s.position(fset, spec), importPath(spec), l.dir, cmp.Or(l.ours, "nothing"), cmp.Or(l.modules, "nothing"))
+			}
+		}
+	}
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	p, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic(err) // the parser has accepted it
+	}
+	return p
+}
+
+// mayImport tells whether the table allows an import. "C" is in nobody's list: there is no cgo here.
+func (l layer) mayImport(p string) bool {
+	if p == module {
+		return slices.Contains(strings.Fields(l.ours), ".")
+	}
+	if dir, ok := strings.CutPrefix(p, module+"/"); ok {
+		return slices.Contains(strings.Fields(l.ours), dir)
+	}
+	first, _, _ := strings.Cut(p, "/")
+	if !strings.Contains(first, ".") { // the standard library, whose paths begin with no domain
+		return p != "C"
+	}
+	return slices.ContainsFunc(strings.Fields(l.modules), func(m string) bool { return p == m || strings.HasPrefix(p, m+"/") })
+}
+
+// TestPackageComments checks that every package says what it is.
+func TestPackageComments(t *testing.T) {
+	_, files := libraries(t)
+	said := map[string]bool{}
+	for _, s := range files {
+		start := "Package " + s.syntax.Name.Name + " "
+		if s.syntax.Name.Name == "main" {
+			start = "" // a command says what it does
+		}
+		said[s.dir] = said[s.dir] || s.syntax.Doc != nil && strings.HasPrefix(s.syntax.Doc.Text(), start)
+	}
+	for dir, ok := range said {
+		if !ok {
+			t.Errorf("%s has no package comment: say what it is, what it may import, and which paper or format it follows", dir)
+		}
+	}
+}
+
+// TestTensorsAreOpaque checks that nothing above the engine asks a tensor for its memory: operations do the arithmetic,
+// CopyFrom and CopyTo carry data in and out. That is what lets another device be added under package autograd.
+func TestTensorsAreOpaque(t *testing.T) {
+	fset, files := libraries(t)
+	looked := map[string]bool{}
+	for _, s := range files {
+		if floor(s.dir) < floor(firstBlind) {
+			continue
+		}
+		for _, decl := range s.syntax.Decls {
+			where := s.path + " " + declared(decl)
+			ast.Inspect(decl, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || len(call.Args) > 0 {
+					return true
+				}
+				sel, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok || sel.Sel.Name != "Data" && sel.Sel.Name != "Grad" {
+					return true
+				}
+				if looked[where] = true; mayLook[where] == "" {
+					t.Errorf("%s: %s calls %s(): package %s may not look inside a tensor; use an operation of autograd, or CopyTo",
+						s.position(fset, sel), declared(decl), sel.Sel.Name, s.dir)
+				}
+				return true
+			})
+		}
+	}
+	for where := range mayLook {
+		if !looked[where] {
+			t.Errorf("table mayLook: %s looks inside no tensor, so it needs no leave", where)
+		}
+	}
+}
+
+// declared names the function that a declaration declares, or says that it is none.
+func declared(decl ast.Decl) string {
+	if f, ok := decl.(*ast.FuncDecl); ok {
+		return f.Name.Name
+	}
+	return "a declaration"
+}
+
+// TestLibrariesAreSilent checks that only commands print, log or exit.
+func TestLibrariesAreSilent(t *testing.T) {
+	fset, files := libraries(t)
+	for _, s := range files {
+		if strings.HasPrefix(s.dir, "cmd/") {
+			continue
+		}
+		names := map[string]string{} // of imports, as this file calls them
+		for _, spec := range s.syntax.Imports {
+			p := importPath(spec)
+			names[path.Base(p)] = p
+			if spec.Name != nil {
+				names[spec.Name.Name] = p
+			}
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			found := ""
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "print" || f.Name == "println") {
+					found = f.Name
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && isLoud(names[x.Name], n.Sel.Name) {
+					found = x.Name + "." + n.Sel.Name
+				}
+			}
+			if found != "" {
+				t.Errorf("%s uses %s: libraries return errors and write to writers they are given", s.position(fset, n), found)
+			}
+			return true
+		})
+	}
+}
+
+// isLoud tells whether a name of the standard library prints, logs or exits by itself.
+func isLoud(pkg, name string) bool {
+	switch pkg {
+	case "fmt":
+		return strings.HasPrefix(name, "Print")
+	case "os":
+		return name == "Exit" || name == "Stdout" || name == "Stderr"
+	}
+	return pkg == "log"
+}
+
+// TestFilesAreShort checks that a file can be read at one sitting.
+func TestFilesAreShort(t *testing.T) {
+	_, files := sources(t)
+	for _, s := range files {
+		if s.lines > maxLines && s.written {
+			t.Errorf("%s has %d lines, want at most %d: divide it by ideas", s.path, s.lines, maxLines)
+		}
+	}
+}
+
+// oneMachine are paths that exist on some machine only. The brackets keep the pattern from finding itself.
+var oneMachine = regexp.MustCompile(`/w[o]rk/[a-z.]|\.\./s[h]ared\b`)
+
+// TestNamesNoMachine checks that no text depends on how one machine is laid out. Benchmarks may have such defaults.
+func TestNamesNoMachine(t *testing.T) {
+	checked := 0
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if entry.Name() == ".git" || name == "runs" { // runs holds what training wrote here
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || strings.Contains(filepath.ToSlash(name), "bench") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if !utf8.Valid(text) {
+			return nil
+		}
+		checked++
+		for i, line := range bytes.Split(text, []byte{'\n'}) {
+			if found := oneMachine.Find(line); found != nil {
+				t.Errorf("%s:%d names %q, a path of one machine", filepath.ToSlash(name), i+1, found)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked == 0 {
+		t.Error("no text file found")
+	}
+}

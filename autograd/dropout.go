@@ -1,0 +1,58 @@
+package autograd
+
+import (
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Dropout sets each element to zero with probability p and multiplies the others by 1/(1-p). It is the identity when the
+// tape does not train or p is 0. The mask is a function of one seed drawn from the tape's generator, so it is not stored.
+func (t *Tape) Dropout(x *tensor.Tensor, p float64) *tensor.Tensor {
+	if !t.training || p <= 0 {
+		return x
+	}
+	y := t.like(x)
+	m := mask{seed: t.rng.Uint64(), threshold: kernel.KeepThreshold(p), scale: float32(1 / (1 - p))}
+	xd, yd := x.Data(), y.Data()
+	parallel.For(len(xd), grain, func(lo, hi int) {
+		clear(yd[lo:hi])
+		m.addTo(yd, xd, lo, hi)
+	})
+	if t.wants(x) {
+		op := take[dropoutOp](t)
+		*op = dropoutOp{x: x, y: y, mask: m}
+		t.push(op)
+	}
+	return y
+}
+
+type mask struct {
+	seed      uint64
+	threshold uint32
+	scale     float32
+}
+
+// addTo adds the masked x to y on [lo, hi).
+func (m mask) addTo(y, x []float32, lo, hi int) {
+	for i := lo; i < hi; i++ {
+		if kernel.Keep(m.seed, i, m.threshold) {
+			y[i] += x[i] * m.scale
+		}
+	}
+}
+
+type dropoutOp struct {
+	x, y *tensor.Tensor
+	mask mask
+}
+
+func (o *dropoutOp) Name() string                   { return "Dropout" }
+func (o *dropoutOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
+func (o *dropoutOp) Backward(t *Tape) {
+	dx, dy := t.gradOf(o.x), o.y.Grad()
+	if dx == nil || dy == nil {
+		return
+	}
+	parallel.For(len(dy), grain, func(lo, hi int) { o.mask.addTo(dx, dy, lo, hi) })
+}

@@ -1,0 +1,54 @@
+package autograd
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Embedding gathers rows of w (v, d): ids (b·l values, row-major) → y (b, l, d). Ids must be inside [0, v).
+func (t *Tape) Embedding(w *tensor.Tensor, ids []int32, b, l int) *tensor.Tensor {
+	v, d := w.Dim(0), w.Dim(1)
+	if len(ids) != b*l {
+		panic(fmt.Sprintf("autograd.Embedding: %d ids for batch %d, length %d", len(ids), b, l))
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= v {
+			panic(fmt.Sprintf("autograd.Embedding: id %d outside a vocabulary of %d", id, v))
+		}
+	}
+	y := t.New(b, l, d)
+	for i, id := range ids {
+		copy(y.Data()[i*d:][:d], w.Data()[int(id)*d:][:d])
+	}
+	if t.wants(w) {
+		op := take[embeddingOp](t)
+		*op = embeddingOp{w: w, y: y, ids: append(op.ids[:0], ids...)}
+		t.push(op)
+	}
+	return y
+}
+
+type embeddingOp struct {
+	w, y *tensor.Tensor
+	ids  []int32
+}
+
+func (o *embeddingOp) Name() string                   { return "Embedding" }
+func (o *embeddingOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
+
+// Backward scatters: several positions may hold one id, so cores share the columns, not the positions.
+func (o *embeddingOp) Backward(t *Tape) {
+	dw, dy := t.gradOf(o.w), o.y.Grad()
+	if dw == nil || dy == nil {
+		return
+	}
+	d := o.w.Dim(1)
+	parallel.For(d, max(16, d/8), func(lo, hi int) {
+		for i, id := range o.ids {
+			kernel.Add(dw[int(id)*d+lo:int(id)*d+hi], dy[i*d+lo:i*d+hi])
+		}
+	})
+}

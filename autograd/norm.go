@@ -1,0 +1,94 @@
+package autograd
+
+import (
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// AddLayerNorm computes the residual sum and its normalization in one operation, as every pre-norm block needs it:
+//
+//	s = x + r,   y = (s - mean(s))/√(var(s)+eps) · w + b
+//
+// over the last axis: x, r (…, d), w, b (d). A nil r means s = x.
+func (t *Tape) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
+	d := x.Dim(-1)
+	if w.Len() != d || b.Len() != d || r != nil && !r.SameShape(x) {
+		shapePanic("AddLayerNorm", x, r, w, b)
+	}
+	s = x
+	if r != nil {
+		s = t.like(x)
+	}
+	y = t.like(x)
+	rows := x.Rows()
+	stats := t.arena.Floats(2 * rows)
+	mean, rstd := stats[:rows], stats[rows:]
+	parallel.For(rows, rowGrain(d), func(lo, hi int) {
+		sd := s.Data()[lo*d : hi*d]
+		if r != nil {
+			copy(sd, x.Data()[lo*d:hi*d])
+			kernel.Add(sd, r.Data()[lo*d:hi*d])
+		}
+		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
+	})
+	if t.wants(x, r, w, b) {
+		op := take[normOp](t)
+		*op = normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}
+		t.push(op)
+	}
+	return s, y
+}
+
+type normOp struct {
+	x, r, s, w, b, y *tensor.Tensor
+	mean, rstd       []float32
+}
+
+func (o *normOp) Name() string { return "AddLayerNorm" }
+
+func (o *normOp) Outputs(f func(*tensor.Tensor)) {
+	f(o.y)
+	if o.r != nil {
+		f(o.s)
+	}
+}
+
+func (o *normOp) Backward(t *Tape) {
+	d, rows := o.x.Dim(-1), len(o.mean)
+	if dy := o.y.Grad(); dy != nil {
+		// The gradient of the sum s collects both the path through the norm and the residual stream's own.
+		ds := t.grad(o.s)
+		parallel.For(rows, rowGrain(d), func(lo, hi int) {
+			kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi], o.rstd[lo:hi], d)
+		})
+		o.paramGrad(t, dy, d, rows)
+	}
+	if o.r == nil || o.s.Grad() == nil {
+		return
+	}
+	for _, in := range [2]*tensor.Tensor{o.x, o.r} {
+		if g, ds := t.gradOf(in), o.s.Grad(); g != nil {
+			parallel.For(len(g), grain, func(lo, hi int) { kernel.Add(g[lo:hi], ds[lo:hi]) })
+		}
+	}
+}
+
+func (o *normOp) paramGrad(t *Tape, dy []float32, d, rows int) {
+	dw, db := t.gradOf(o.w), t.gradOf(o.b)
+	if dw == nil || db == nil {
+		return
+	}
+	g := rowGrain(d)
+	chunks := (rows + g - 1) / g
+	partial := t.scratch(2 * chunks * d)
+	defer t.done(partial)
+	parallel.For(rows, g, func(lo, hi int) {
+		p := partial[2*(lo/g)*d:]
+		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
+	})
+	for c := range chunks {
+		kernel.Add(dw, partial[2*c*d:][:d])
+		kernel.Add(db, partial[(2*c+1)*d:][:d])
+	}
+}

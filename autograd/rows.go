@@ -1,0 +1,44 @@
+package autograd
+
+import (
+	"sync"
+
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+)
+
+// grain is how many elements of pointwise work make one chunk of a parallel loop.
+const grain = 1 << 14
+
+// rowGrain is grain in rows of d elements.
+func rowGrain(d int) int { return max(1, grain/max(1, d)) }
+
+// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does not
+// depend on the number of cores.
+func sumRows(t *Tape, y, x []float32, n int) {
+	rows := len(x) / n
+	g := rowGrain(n)
+	chunks := (rows + g - 1) / g
+	partial := t.scratch(chunks * n)
+	defer t.done(partial)
+	parallel.For(rows, g, func(lo, hi int) {
+		p := partial[lo/g*n:][:n]
+		for r := lo; r < hi; r++ {
+			kernel.Add(p, x[r*n:][:n])
+		}
+	})
+	for c := range chunks {
+		kernel.Add(y, partial[c*n:][:n])
+	}
+}
+
+var floatPool = sync.Pool{New: func() any { return new([]float32) }}
+
+// getFloats lends n floats with unspecified contents to one core inside a parallel loop, where the tape's arena cannot be used.
+func getFloats(n int) *[]float32 {
+	buf := floatPool.Get().(*[]float32)
+	*buf = resize(*buf, n)
+	return buf
+}
+
+func putFloats(buf *[]float32) { floatPool.Put(buf) }

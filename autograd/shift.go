@@ -1,0 +1,130 @@
+package autograd
+
+import (
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// ShiftSSM runs the shift SSM of H3 (arXiv:2212.14052 §3.1) over a chunk x (b, l, d):
+//
+//	s[t] = shift(s[t-1]) + B x[t],   y[t] = C·s[t] + D x[t]
+//
+// with B, C of d·n elements (d, n), D (d). Over the chunk it is the causal filter h[i] = Σ_j B[j] C[i+j]. state (b, d, n)
+// is the state before the chunk, nil for zero with none wanted after it; next is the state after it: state itself,
+// updated in place, when the tape does not record.
+func (t *Tape) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Tensor) {
+	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
+	n := bw.Len() / d
+	if bw.Len() != cw.Len() || dw.Len() != d || bw.Len() != n*d || state != nil && state.Len() != batch*n*d {
+		shapePanic("ShiftSSM", x, bw, cw, dw, state)
+	}
+	m := min(n, l)
+	taps := t.arena.Floats(m * d)
+	parallel.For(d, 16, func(lo, hi int) { kernel.ShiftTaps(taps, bw.Data(), cw.Data(), d, n, m, lo, hi) })
+	y = t.like(x)
+	g := rowGrain(d * m)
+	for b := range batch {
+		xb, yb := x.Data()[b*l*d:][:l*d], y.Data()[b*l*d:][:l*d]
+		parallel.For(l, g, func(lo, hi int) { kernel.FIR(yb, xb, taps, dw.Data(), d, m, lo, hi) })
+	}
+	record := t.wants(x, bw, cw, dw, state)
+	if state != nil {
+		next = state
+		if t.recording {
+			next = t.like(state)
+		}
+		parallel.For(batch*d, rowGrain(n*min(n, l)), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				b, c := i/d, i%d
+				kernel.ShiftCarry(next.Data()[i*n:][:n], y.Data()[b*l*d+c:], state.Data()[i*n:][:n], x.Data()[b*l*d+c:],
+					bw.Data()[c*n:][:n], cw.Data()[c*n:][:n], d, n, l)
+			}
+		})
+	}
+	if record {
+		op := take[shiftOp](t)
+		*op = shiftOp{x: x, b: bw, c: cw, d: dw, state: state, y: y, next: next, taps: taps, n: n}
+		t.push(op)
+	}
+	return y, next
+}
+
+type shiftOp struct {
+	x, b, c, d, state, y, next *tensor.Tensor
+	taps                       []float32 // (min(n, l), d)
+	n                          int
+}
+
+func (o *shiftOp) Name() string { return "ShiftSSM" }
+
+func (o *shiftOp) Outputs(f func(*tensor.Tensor)) {
+	f(o.y)
+	if o.next != nil {
+		f(o.next)
+	}
+}
+
+func (o *shiftOp) Backward(t *Tape) {
+	batch, l, d, n := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.n
+	m := len(o.taps) / d
+	dy := o.y.Grad()
+	if dy == nil { // only the state was used
+		dy = t.grad(o.y)
+	}
+	dx := t.scratch(o.x.Len())
+	defer t.done(dx)
+	dtaps := t.scratch(m * d)
+	defer t.done(dtaps)
+	x, g := o.x.Data(), rowGrain(d*m)
+	for b := range batch {
+		xb, dxb, dyb := x[b*l*d:][:l*d], dx[b*l*d:][:l*d], dy[b*l*d:][:l*d]
+		parallel.For(l, g, func(lo, hi int) { kernel.FIRGrad(dxb, dyb, o.taps, o.d.Data(), d, m, l, lo, hi) })
+		parallel.For(m, max(1, rowGrain(d*l)), func(lo, hi int) { kernel.FIRTapsGrad(dtaps, dyb, xb, d, l, lo, hi) })
+	}
+	db, dc := t.scratch(o.b.Len()), t.scratch(o.c.Len())
+	defer t.done(db)
+	defer t.done(dc)
+	if o.state != nil {
+		t.gradOf(o.state) // made before the cores share the work
+	}
+	parallel.For(d, 16, func(lo, hi int) {
+		kernel.ShiftTapsGrad(db, dc, dtaps, o.b.Data(), o.c.Data(), d, n, m, lo, hi)
+		if o.state != nil {
+			o.carryGrad(dx, db, dc, dy, lo, hi)
+		}
+	})
+	if gx := t.gradOf(o.x); gx != nil {
+		kernel.Add(gx, dx)
+	}
+	if gb := t.gradOf(o.b); gb != nil {
+		kernel.Add(gb, db)
+	}
+	if gc := t.gradOf(o.c); gc != nil {
+		kernel.Add(gc, dc)
+	}
+	if gd := t.gradOf(o.d); gd != nil {
+		for r := range batch * l {
+			kernel.MulAdd(gd, dy[r*d:][:d], x[r*d:][:d])
+		}
+	}
+}
+
+// carryGrad is the backward of the state's part, for the channels [lo, hi) of every sequence.
+func (o *shiftOp) carryGrad(dx, db, dc, dy []float32, lo, hi int) {
+	batch, l, d, n := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.n
+	for b := range batch {
+		for c := lo; c < hi; c++ {
+			i, at := b*d+c, b*l*d+c
+			var ds, dnext []float32
+			if o.state.Grad() != nil {
+				ds = o.state.Grad()[i*n:][:n]
+			}
+			if g := o.next.Grad(); g != nil {
+				dnext = g[i*n:][:n]
+			}
+			kernel.ShiftCarryGrad(ds, dx[at:], db[c*n:][:n], dc[c*n:][:n], dnext, dy[at:], o.state.Data()[i*n:][:n],
+				o.x.Data()[at:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n, l)
+		}
+	}
+}

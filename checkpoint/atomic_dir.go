@@ -1,0 +1,216 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Replacing a folder. X is a random id, the same in all names of one replacement:
+//
+//	dir.tmp-X   being written; or, where names can be exchanged, the old folder being removed. Never needed.
+//	dir.new-X   complete and on disk, about to become dir
+//	dir.old-X   the folder that dir.new-X replaces
+//
+// Where the system can exchange two names in one step: write and sync dir.tmp-X, exchange it with dir, remove it.
+// Elsewhere: write and sync dir.tmp-X, rename it to dir.new-X, rename dir to dir.old-X, rename dir.new-X to dir, remove
+// dir.old-X. The name dir is missing between the last two renames, but then dir.new-X and dir.old-X are both complete.
+// The first time, when there is no dir: write and sync dir.tmp-X and rename it to dir.
+//
+// RecoverDir decides by the names alone, so no folder needs a marker inside that says it is complete.
+
+// WriteDirAtomic writes a folder so that a crash at any moment leaves the whole old folder or the whole new one, found by
+// RecoverDir. write fills an empty folder tmp beside dir, whose files are then synced to disk; it must not keep files open
+// in it. After an error of write the folder is removed and dir is as it was. It starts with RecoverDir. A folder must not
+// be written by two processes at once.
+func WriteDirAtomic(dir string, write func(tmp string) error) error {
+	return dirSwap{exchange, func(string) {}}.write(dir, write)
+}
+
+// RecoverDir finishes or rolls back a WriteDirAtomic that was killed, and removes what it left behind. Programs call it
+// before they open dir. Without leftovers it does nothing; it is no error when there is no folder at all.
+func RecoverDir(dir string) error {
+	return dirSwap{exchange, func(string) {}}.recover(dir)
+}
+
+// dirSwap is the system under WriteDirAtomic: tests replace exchange and stop the program at a stage.
+type dirSwap struct {
+	exchange func(a, b string) error
+	at       func(stage string)
+}
+
+func (s dirSwap) write(dir string, write func(string) error) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.recover(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return fmt.Errorf("checkpoint: writing %s: %w", dir, err)
+	}
+	id, err := unique(dir+tmpMark, func(name string) error { return os.Mkdir(name, 0o777) })
+	if err != nil {
+		return fmt.Errorf("checkpoint: writing %s: %w", dir, err)
+	}
+	tmp := dir + tmpMark + id
+	s.at("made")
+	if err = write(tmp); err == nil {
+		s.at("written")
+		err = syncTree(tmp)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("checkpoint: writing %s: %w (%s is as it was before)", dir, err, dir), os.RemoveAll(tmp))
+	}
+	s.at("synced")
+	if err := s.swap(dir, id); err != nil {
+		return fmt.Errorf("checkpoint: putting %s in place: %w (the next write or RecoverDir tries again)", dir, err)
+	}
+	return nil
+}
+
+// swap puts the complete folder dir.tmp-X in the place of dir.
+func (s dirSwap) swap(dir, id string) error {
+	tmp := dir + tmpMark + id
+	exists, err := isDir(dir)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return s.rename(tmp, dir, "first in place")
+	}
+	err = s.exchange(tmp, dir)
+	if err == nil {
+		s.at("exchanged")
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		return os.RemoveAll(tmp)
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if err := s.rename(tmp, dir+newMark+id, "marked as new"); err != nil {
+		return err
+	}
+	return s.finish(dir, id)
+}
+
+// finish puts dir.new-X in the place of dir in two renames.
+func (s dirSwap) finish(dir, id string) error {
+	if err := s.rename(dir, dir+oldMark+id, "old set aside"); err != nil {
+		return err
+	}
+	if err := s.rename(dir+newMark+id, dir, "new in place"); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir + oldMark + id)
+}
+
+// rename renames a folder and waits until that is on disk.
+func (s dirSwap) rename(from, to, stage string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	s.at(stage)
+	return syncDir(filepath.Dir(to))
+}
+
+func (s dirSwap) recover(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.tryRecover(dir); err != nil {
+		return fmt.Errorf("checkpoint: recovering %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (s dirSwap) tryRecover(dir string) error {
+	exists, err := isDir(dir)
+	if err != nil {
+		return err
+	}
+	left, err := leftovers(dir)
+	if err != nil {
+		return err
+	}
+	fresh, old := left[newMark], left[oldMark]
+	if len(fresh) > 1 || !exists && len(fresh) == 0 && len(old) > 1 {
+		return fmt.Errorf("several complete folders %v: rename the one to keep to %s and remove the others", append(fresh, old...), dir)
+	}
+	switch {
+	case len(fresh) == 1:
+		err = s.finishInterrupted(dir, exists, strings.TrimPrefix(fresh[0], dir+newMark))
+	case !exists && len(old) == 1:
+		err = s.rename(old[0], dir, "rolled back")
+	}
+	if err != nil {
+		return err
+	}
+	for _, path := range append(left[tmpMark], old...) {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finishInterrupted puts dir.new-X in place after a stop before or after dir was set aside.
+func (s dirSwap) finishInterrupted(dir string, exists bool, id string) error {
+	setAside, err := isDir(dir + oldMark + id)
+	if err != nil {
+		return err
+	}
+	if exists && !setAside {
+		return s.finish(dir, id)
+	}
+	if exists {
+		// dir was set aside, so this is another folder made since, for example empty by a program that did not recover.
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("%s is complete, but a folder that is not empty was made in its place: %w", dir+newMark+id, err)
+		}
+	}
+	return s.rename(dir+newMark+id, dir, "new in place")
+}
+
+// leftovers lists the folders beside dir that an interrupted write can have left, by their marks.
+func leftovers(dir string) (map[string][]string, error) {
+	parent, base := filepath.Split(dir)
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	left := map[string][]string{}
+	for _, e := range entries {
+		for _, mark := range []string{tmpMark, newMark, oldMark} {
+			id, ok := strings.CutPrefix(e.Name(), base+mark)
+			if ok && e.IsDir() && len(id) == idLen && isHex(id) {
+				left[mark] = append(left[mark], filepath.Join(parent, e.Name()))
+			}
+		}
+	}
+	return left, nil
+}
+
+// isDir tells whether path is a folder; anything else of that name is an error.
+func isDir(path string) (bool, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !info.IsDir():
+		return false, fmt.Errorf("%s is a file, want a folder", path)
+	}
+	return true, nil
+}

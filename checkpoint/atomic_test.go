@@ -1,0 +1,123 @@
+package checkpoint
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func writes(text string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+}
+
+// wantFiles checks the names in a folder.
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if strings.Join(names, " ") != strings.Join(want, " ") {
+		t.Errorf("the folder has %q, want %q", names, want)
+	}
+}
+
+func wantContent(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s has %q, %v, want %q", path, got, err, want)
+	}
+}
+
+func TestWriteFileAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for _, text := range []string{"first", "second, which replaces it", ""} {
+		if err := WriteFileAtomic(path, writes(text)); err != nil {
+			t.Fatal(err)
+		}
+		wantContent(t, path, text)
+		wantFiles(t, dir, "file")
+	}
+}
+
+// diskFull is a disk that takes so many bytes.
+type diskFull struct {
+	w    io.Writer
+	left int
+}
+
+func (d *diskFull) Write(p []byte) (int, error) {
+	n, err := d.w.Write(p[:min(len(p), d.left)])
+	d.left -= n
+	if err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// TestWriteFileAtomicDiskFull lets the disk be full after any number of bytes. The file is larger than the buffer.
+func TestWriteFileAtomicDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := WriteFileAtomic(path, writes("old")); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("x", 3<<20)
+	for _, room := range []int{0, 1, 1 << 20, 3<<20 - 1} {
+		err := writeFileAtomic(path, writes(text), func(f *os.File) io.Writer { return &diskFull{f, room} })
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("with room for %d bytes: %v, want %v", room, err, syscall.ENOSPC)
+		}
+		wantError(t, err, path, "after "+itoa(room)+" bytes", "as it was before", syscall.ENOSPC.Error())
+		wantContent(t, path, "old")
+		wantFiles(t, dir, "file")
+	}
+	if err := writeFileAtomic(path, writes(text), func(f *os.File) io.Writer { return &diskFull{f, 3 << 20} }); err != nil {
+		t.Errorf("with room enough: %v", err)
+	}
+}
+
+func TestWriteFileAtomicErrors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := WriteFileAtomic(path, writes("old")); err != nil {
+		t.Fatal(err)
+	}
+	mistake := errors.New("NaN in w")
+	err := WriteFileAtomic(path, func(w io.Writer) error { return errors.Join(writes("half")(w), mistake) })
+	if !errors.Is(err, mistake) {
+		t.Errorf("got %v, want %v", err, mistake)
+	}
+	func() {
+		defer func() { recover() }()
+		WriteFileAtomic(path, func(w io.Writer) error { panic("mistake") })
+	}()
+	wantContent(t, path, "old")
+	wantFiles(t, dir, "file")
+
+	err = WriteFileAtomic(filepath.Join(dir, "missing", "file"), writes("x"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("into a folder that does not exist: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFileAtomic(filepath.Join(dir, "folder"), writes("x")); err == nil {
+		t.Error("replaced a folder by a file")
+	}
+	wantFiles(t, dir, "file", "folder")
+}

@@ -1,0 +1,13 @@
+// Package checkpoint reads and writes files of named tensors.
+//
+// It reads safetensors (memory-mapped; format of https://github.com/huggingface/safetensors) and the files that
+// torch.save and PyTorch Lightning write (zip archives and the older stream of pickles), and writes safetensors. It
+// also replaces files and folders so that a crash at any moment leaves a whole old one or a whole new one.
+//
+// Nothing in a file is ever executed. A pickle is run by a small machine that knows a fixed list of torch functions;
+// every other class or function becomes an opaque value. All lengths and offsets in a file are checked against what is
+// there, and the memory that a file costs is bounded by a multiple of its own size.
+//
+// The package knows nothing about models except maps between names of parameters (H3Names). It may import the standard
+// library and golang.org/x/sys, nothing of this module.
+package checkpoint

@@ -1,0 +1,126 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The values of File.Format.
+const (
+	FormatSafetensors = "safetensors"
+	FormatTorchZip    = "pytorch-zip"    // torch.save since 1.6, and Lightning
+	FormatTorchLegacy = "pytorch-legacy" // torch.save before 1.6
+)
+
+// File is an open file of tensors. Everything in it was checked when it was opened. Its methods, except Close, may be
+// called by many goroutines at once.
+type File struct {
+	path    string
+	format  string
+	root    string
+	names   []string
+	tensors map[string]*Tensor
+	meta    map[string]string
+	mapping *mapping
+}
+
+// Open opens a file of tensors in any of the formats this package reads, which it recognises by the first bytes.
+func Open(path string) (*File, error) {
+	return open(path, func(f *File) error {
+		d := f.mapping.data
+		switch {
+		case len(d) > 8 && d[8] == '{', strings.HasSuffix(path, ".safetensors"):
+			return f.readSafetensors()
+		case isTorch(d):
+			return f.readTorch()
+		}
+		return fmt.Errorf("the file starts with % x, want safetensors, a zip archive of torch.save or a pickle of torch.save",
+			d[:min(len(d), 10)])
+	})
+}
+
+// OpenSafetensors opens a safetensors file. A header that disagrees with itself or with the size of the file is an error
+// that says what was found and what was wanted.
+func OpenSafetensors(path string) (*File, error) { return open(path, (*File).readSafetensors) }
+
+// OpenTorch opens a file of torch.save or PyTorch Lightning and executes nothing of it.
+//
+// The tensors are those of the state dict. That is the first of the entries "state_dict", "model_state_dict", "model"
+// and "module" of the saved object that is a dictionary with a tensor in it, and otherwise the saved object as a whole;
+// Root tells which. Nested dictionaries and lists are flattened: keys and indexes are joined with "." and nothing is
+// stripped, so a Lightning checkpoint gives names that start with "model.". A saved single tensor is named "tensor".
+// Complex tensors get a trailing axis of size 2, the real and the imaginary part. Tensors that share memory in the file
+// share it here.
+//
+// Metadata has the other values of the saved object, with names flattened in the same way: text, numbers, true and false,
+// null, lists of these as JSON, and objects of unknown classes as <module.class>.
+func OpenTorch(path string) (*File, error) { return open(path, (*File).readTorch) }
+
+// open maps the file and lets read fill in the rest.
+func open(path string, read func(*File) error) (*File, error) {
+	m, err := openMapping(path)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+	}
+	f := &File{path: path, mapping: m, tensors: map[string]*Tensor{}, meta: map[string]string{}}
+	if fault := guard(func() { err = read(f) }); fault != nil {
+		err = fault
+	}
+	if err != nil {
+		m.unmap()
+		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// add appends a tensor; two of the same name are an error.
+func (f *File) add(t *Tensor) error {
+	if f.tensors[t.Name] != nil {
+		return fmt.Errorf("two tensors are named %q", t.Name)
+	}
+	f.names = append(f.names, t.Name)
+	f.tensors[t.Name] = t
+	return nil
+}
+
+// Path is the path the file was opened with.
+func (f *File) Path() string { return f.path }
+
+// Format is one of FormatSafetensors, FormatTorchZip and FormatTorchLegacy.
+func (f *File) Format() string { return f.format }
+
+// Root is the key of the state dict inside a PyTorch file, such as "state_dict"; empty when it is the whole file.
+func (f *File) Root() string { return f.root }
+
+// Names returns the names of all tensors in the order of the file.
+func (f *File) Names() []string { return slices.Clone(f.names) }
+
+// Tensor returns the tensor of that name.
+func (f *File) Tensor(name string) (*Tensor, bool) {
+	t, ok := f.tensors[name]
+	return t, ok
+}
+
+// Metadata returns the text entries of the file that are not tensors.
+func (f *File) Metadata() map[string]string { return maps.Clone(f.meta) }
+
+// Close ends the mapping. No Tensor of the file may be used after it.
+func (f *File) Close() error {
+	unmap := f.mapping.unmap
+	f.mapping.unmap = func() error { return nil }
+	if err := unmap(); err != nil {
+		return fmt.Errorf("checkpoint: %s: closing: %w", f.path, err)
+	}
+	return nil
+}
+
+// uint64At reads a little-endian number at d[at:]; false when d ends before its end.
+func uint64At(d []byte, at int) (uint64, bool) {
+	if at < 0 || at > len(d)-8 {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(d[at:]), true
+}

@@ -1,0 +1,91 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/golden"
+)
+
+// load reads a checkpoint of H3 and returns its tensors by their official names.
+func load(t *testing.T, path string) (*checkpoint.File, map[string]*checkpoint.Tensor) {
+	t.Helper()
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	names, err := checkpoint.H3Names(f.Names())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors := map[string]*checkpoint.Tensor{}
+	for official, name := range names {
+		tensors[official], _ = f.Tensor(name)
+	}
+	return f, tensors
+}
+
+// TestGoldenLayouts reads the layouts that the official releases have had, beside model.pt in the folder of each case, and
+// compares all bytes. In testdata/golden these are older names, Lightning and the format before zip archives.
+func TestGoldenLayouts(t *testing.T) {
+	compared := 0
+	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
+		_, want := load(t, c.File("model.pt"))
+		paths, err := filepath.Glob(filepath.Join(filepath.Dir(c.File("model.pt")), "model_*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			f, got := load(t, path)
+			format, root := checkpoint.FormatTorchZip, ""
+			switch filepath.Base(path) {
+			case "model_old_format.pt":
+				format = checkpoint.FormatTorchLegacy
+			case "model_lightning.ckpt":
+				root = "state_dict"
+			}
+			isLightning := f.Metadata()["pytorch-lightning_version"] != ""
+			if f.Format() != format || f.Root() != root || isLightning != (root != "") {
+				t.Errorf("%s: format %q, root %q, metadata %q, want %q, %q", path, f.Format(), f.Root(), f.Metadata(), format, root)
+			}
+			if len(got) != len(want) {
+				t.Errorf("%s: %d tensors, want %d", path, len(got), len(want))
+			}
+			for name, w := range want {
+				g := got[name]
+				if g == nil || g.DType != w.DType || !slices.Equal(g.Shape, w.Shape) || !bytes.Equal(g.Data, w.Data) {
+					t.Errorf("%s: %s differs or is missing", path, name)
+				}
+			}
+			compared++
+		}
+	})
+	if compared == 0 {
+		t.Error("no layout beside model.pt to compare with it")
+	}
+}
+
+// TestGoldenGradients: every gradient of a golden case is that of a parameter of its checkpoint, with its shape.
+func TestGoldenGradients(t *testing.T) {
+	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
+		_, params := load(t, c.File("model.pt"))
+		for _, name := range c.Names() {
+			param, ok := strings.CutPrefix(name, "grad/")
+			if !ok {
+				continue
+			}
+			if p := params[param]; p == nil || !slices.Equal(p.Shape, c.Shape(name)) {
+				t.Errorf("%s: the checkpoint has %v", name, p)
+			}
+		}
+		word, head := params["backbone.embeddings.word_embeddings.weight"], params["lm_head.weight"]
+		if word == nil || head == nil || &word.Data[0] != &head.Data[0] {
+			t.Error("the tied embedding and head do not share memory")
+		}
+	})
+}

@@ -1,0 +1,258 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// opcode is one instruction; the names are those of CPython's pickletools.
+type opcode struct {
+	name string
+	run  func(*unpickler) error
+}
+
+// opcodes holds all instructions of protocols 0 to 5 except STOP.
+var opcodes = [256]opcode{
+	// Numbers, None, texts and bytes.
+	'N':  {"NONE", pushes(nil)},
+	0x88: {"NEWTRUE", pushes(true)},
+	0x89: {"NEWFALSE", pushes(false)},
+	'I':  {"INT", textOp(parseInt)},
+	'L':  {"LONG", textOp(parseInt)},
+	'J':  {"BININT", intOp(4, func(n uint64) any { return int64(int32(n)) })},
+	'K':  {"BININT1", intOp(1, func(n uint64) any { return int64(n) })},
+	'M':  {"BININT2", intOp(2, func(n uint64) any { return int64(n) })},
+	0x8a: {"LONG1", countedOp(1, longFromBytes)},
+	0x8b: {"LONG4", countedOp(4, longFromBytes)},
+	'F':  {"FLOAT", textOp(parseFloat)},
+	'G':  {"BINFLOAT", (*unpickler).binFloat},
+	'S':  {"STRING", textOp(parseRepr)},
+	'V':  {"UNICODE", textOp(parseRawUnicode)},
+	'T':  {"BINSTRING", countedOp(4, asText)},
+	'U':  {"SHORT_BINSTRING", countedOp(1, asText)},
+	0x8c: {"SHORT_BINUNICODE", countedOp(1, asText)},
+	'X':  {"BINUNICODE", countedOp(4, asText)},
+	0x8d: {"BINUNICODE8", countedOp(8, asText)},
+	'C':  {"SHORT_BINBYTES", countedOp(1, asBytes)},
+	'B':  {"BINBYTES", countedOp(4, asBytes)},
+	0x8e: {"BINBYTES8", countedOp(8, asBytes)},
+	0x96: {"BYTEARRAY8", countedOp(8, asBytes)},
+
+	// Tuples, lists, dictionaries and sets.
+	')':  {"EMPTY_TUPLE", func(u *unpickler) error { u.push(&pyTuple{}); return nil }},
+	']':  {"EMPTY_LIST", func(u *unpickler) error { u.push(&pyList{}); return nil }},
+	'}':  {"EMPTY_DICT", func(u *unpickler) error { u.push(&pyDict{}); return nil }},
+	0x8f: {"EMPTY_SET", func(u *unpickler) error { u.push(&pyList{}); return nil }},
+	0x85: {"TUPLE1", tupleOp(1)},
+	0x86: {"TUPLE2", tupleOp(2)},
+	0x87: {"TUPLE3", tupleOp(3)},
+	't':  {"TUPLE", markOp(func(items []any) (any, error) { return &pyTuple{items}, nil })},
+	'l':  {"LIST", markOp(func(items []any) (any, error) { return &pyList{items}, nil })},
+	0x91: {"FROZENSET", markOp(func(items []any) (any, error) { return &pyList{items}, nil })},
+	'd':  {"DICT", (*unpickler).dict},
+	'a':  {"APPEND", func(u *unpickler) error { return u.modify(1, appendItems) }},
+	'e':  {"APPENDS", func(u *unpickler) error { return u.modifyMark(appendItems) }},
+	0x90: {"ADDITEMS", func(u *unpickler) error { return u.modifyMark(appendItems) }},
+	's':  {"SETITEM", func(u *unpickler) error { return u.modify(2, u.setItems) }},
+	'u':  {"SETITEMS", func(u *unpickler) error { return u.modifyMark(u.setItems) }},
+
+	// The stack and the memo.
+	'(':  {"MARK", func(u *unpickler) error { u.marks = append(u.marks, len(u.stack)); return nil }},
+	'0':  {"POP", (*unpickler).popOp},
+	'1':  {"POP_MARK", func(u *unpickler) error { _, err := u.popMark(); return err }},
+	'2':  {"DUP", (*unpickler).dup},
+	'g':  {"GET", memoLine((*unpickler).get)},
+	'h':  {"BINGET", memoOp(1, (*unpickler).get)},
+	'j':  {"LONG_BINGET", memoOp(4, (*unpickler).get)},
+	'p':  {"PUT", memoLine((*unpickler).put)},
+	'q':  {"BINPUT", memoOp(1, (*unpickler).put)},
+	'r':  {"LONG_BINPUT", memoOp(4, (*unpickler).put)},
+	0x94: {"MEMOIZE", func(u *unpickler) error { return u.put(uint64(len(u.memo))) }},
+
+	// Classes, functions and objects: pickle_objects.go.
+	'c':  {"GLOBAL", (*unpickler).global},
+	0x93: {"STACK_GLOBAL", (*unpickler).stackGlobal},
+	'R':  {"REDUCE", (*unpickler).reduce},
+	0x81: {"NEWOBJ", (*unpickler).reduce}, // cls.__new__(cls, *args): the same for every class that is known
+	0x92: {"NEWOBJ_EX", (*unpickler).newObjEx},
+	'i':  {"INST", (*unpickler).inst},
+	'o':  {"OBJ", (*unpickler).obj},
+	'b':  {"BUILD", (*unpickler).build},
+	'P':  {"PERSID", (*unpickler).persID},
+	'Q':  {"BINPERSID", (*unpickler).binPersID},
+	0x82: {"EXT1", extOp(1)},
+	0x83: {"EXT2", extOp(2)},
+	0x84: {"EXT4", extOp(4)},
+
+	// Framing.
+	0x80: {"PROTO", (*unpickler).proto},
+	0x95: {"FRAME", (*unpickler).frame},
+	0x97: {"NEXT_BUFFER", func(*unpickler) error { return errors.New("data outside of the file is not supported") }},
+	0x98: {"READONLY_BUFFER", func(*unpickler) error { return nil }},
+}
+
+func pushes(v any) func(*unpickler) error {
+	return func(u *unpickler) error { u.push(v); return nil }
+}
+
+// textOp pushes what parse makes of the rest of the line.
+func textOp(parse func(string) (any, error)) func(*unpickler) error {
+	return func(u *unpickler) error {
+		s, err := u.line()
+		if err != nil {
+			return err
+		}
+		v, err := parse(s)
+		u.push(v)
+		return err
+	}
+}
+
+func intOp(width int, convert func(uint64) any) func(*unpickler) error {
+	return func(u *unpickler) error {
+		n, err := u.uint(width)
+		u.push(convert(n))
+		return err
+	}
+}
+
+// countedOp pushes what convert makes of bytes that follow their length.
+func countedOp(width int, convert func([]byte) any) func(*unpickler) error {
+	return func(u *unpickler) error {
+		b, err := u.counted(width)
+		if err != nil {
+			return err
+		}
+		u.push(convert(b))
+		return nil
+	}
+}
+
+func asText(b []byte) any  { return string(b) }
+func asBytes(b []byte) any { return pyBytes(b) }
+
+// binFloat reads a float64, the only big-endian number of the format.
+func (u *unpickler) binFloat() error {
+	b, err := u.take(8)
+	if err != nil {
+		return err
+	}
+	u.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
+	return nil
+}
+
+func tupleOp(n int) func(*unpickler) error {
+	return func(u *unpickler) error {
+		items, err := u.popN(n)
+		u.push(&pyTuple{items})
+		return err
+	}
+}
+
+// markOp pushes what build makes of the values above the mark.
+func markOp(build func([]any) (any, error)) func(*unpickler) error {
+	return func(u *unpickler) error {
+		items, err := u.popMark()
+		if err != nil {
+			return err
+		}
+		v, err := build(items)
+		u.push(v)
+		return err
+	}
+}
+
+func (u *unpickler) dict() error {
+	pairs, err := u.popMark()
+	if err != nil {
+		return err
+	}
+	d := new(pyDict)
+	u.push(d)
+	return u.setItems(d, pairs)
+}
+
+// modify changes the value below the n topmost ones, which are removed.
+func (u *unpickler) modify(n int, change func(any, []any) error) error {
+	items, err := u.popN(n)
+	if err != nil {
+		return err
+	}
+	target, err := u.top()
+	if err != nil {
+		return err
+	}
+	return change(target, items)
+}
+
+// modifyMark changes the value below the mark by those above it, which are removed.
+func (u *unpickler) modifyMark(change func(any, []any) error) error {
+	items, err := u.popMark()
+	if err != nil {
+		return err
+	}
+	target, err := u.top()
+	if err != nil {
+		return err
+	}
+	return change(target, items)
+}
+
+// popOp removes the topmost value or, right above it, a mark.
+func (u *unpickler) popOp() error {
+	if n := len(u.marks); n > 0 && u.marks[n-1] == len(u.stack) {
+		u.marks = u.marks[:n-1]
+		return nil
+	}
+	_, err := u.pop()
+	return err
+}
+
+func (u *unpickler) dup() error {
+	v, err := u.top()
+	u.push(v)
+	return err
+}
+
+func memoOp(width int, do func(*unpickler, uint64) error) func(*unpickler) error {
+	return func(u *unpickler) error {
+		key, err := u.uint(width)
+		if err != nil {
+			return err
+		}
+		return do(u, key)
+	}
+}
+
+func memoLine(do func(*unpickler, uint64) error) func(*unpickler) error {
+	return func(u *unpickler) error {
+		s, err := u.line()
+		if err != nil {
+			return err
+		}
+		key, err := parseInt(s)
+		if n, ok := key.(int64); ok && n >= 0 && err == nil {
+			return do(u, uint64(n))
+		}
+		return fmt.Errorf("found %.20q, want the number of a memo", s)
+	}
+}
+
+func (u *unpickler) proto() error {
+	version, err := u.byte()
+	if err == nil && version > pickleProtocol {
+		return fmt.Errorf("found protocol %d, want at most %d", version, pickleProtocol)
+	}
+	return err
+}
+
+// frame skips the length of a frame: frames are only a hint for buffering.
+func (u *unpickler) frame() error {
+	n, err := u.uint(8)
+	if left := len(u.data) - u.pos; err == nil && n > uint64(left) {
+		return fmt.Errorf("found a frame of %d bytes, but only %d are left", n, left)
+	}
+	return err
+}

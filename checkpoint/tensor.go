@@ -1,0 +1,257 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+	"unsafe"
+)
+
+// DType is an element type, spelled as in safetensors.
+type DType string
+
+// The element types that this package reads and writes.
+const (
+	F64  DType = "F64"
+	F32  DType = "F32"
+	F16  DType = "F16"
+	BF16 DType = "BF16"
+	I64  DType = "I64"
+	I32  DType = "I32"
+	I16  DType = "I16"
+	I8   DType = "I8"
+	U8   DType = "U8"
+	Bool DType = "BOOL" // one byte, 0 or 1
+)
+
+// Size is the number of bytes of one element, 0 for an unknown type.
+func (d DType) Size() int {
+	switch d {
+	case F64, I64:
+		return 8
+	case F32, I32:
+		return 4
+	case F16, BF16, I16:
+		return 2
+	case I8, U8, Bool:
+		return 1
+	}
+	return 0
+}
+
+// Tensor is a named array in row-major order.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []int // empty for a single number
+	// Data is little-endian and contiguous. In a tensor that came from a File it may be the mapped file itself: it must
+	// not be written to, and it ends with File.Close. Reading it directly after the file was cut short on disk kills the
+	// process (the operating system answers with SIGBUS); Float32, Float64 and Int64 return an error instead.
+	Data []byte
+}
+
+// Elements is the number of elements, the product of Shape.
+func (t *Tensor) Elements() int {
+	n, _ := product(t.Shape)
+	return n
+}
+
+// Float32 returns a copy of the elements as float32. F64 and wide integers are rounded to the nearest; BOOL gives 0 or 1.
+func (t *Tensor) Float32() ([]float32, error) { return floats[float32](t) }
+
+// Float64 returns a copy of the elements as float64. Integers above 2^53 are rounded; BOOL gives 0 or 1.
+func (t *Tensor) Float64() ([]float64, error) { return floats[float64](t) }
+
+// Int64 returns a copy of the elements as int64. It is an error when a floating-point element is not a whole number
+// that int64 can hold.
+func (t *Tensor) Int64() ([]int64, error) {
+	switch t.DType {
+	case F64, F32, F16, BF16:
+		f, err := t.Float64()
+		if err != nil {
+			return nil, err
+		}
+		out := make([]int64, len(f))
+		for i, x := range f {
+			if x != math.Trunc(x) || x < -1<<63 || x >= 1<<63 {
+				return nil, fmt.Errorf("tensor %q: element %d is %v, want a whole number", t.Name, i, x)
+			}
+			out[i] = int64(x)
+		}
+		return out, nil
+	}
+	return decode[int64](t)
+}
+
+func floats[T float32 | float64](t *Tensor) ([]T, error) {
+	switch t.DType {
+	case F64, F32, F16, BF16:
+	default:
+		return decode[T](t)
+	}
+	n, err := t.check()
+	if err != nil {
+		return nil, err
+	}
+	out, d := make([]T, n), t.Data
+	err = guard(func() {
+		switch t.DType {
+		case F64:
+			for i := range out {
+				out[i] = T(math.Float64frombits(binary.LittleEndian.Uint64(d[8*i:])))
+			}
+		case F32:
+			for i := range out {
+				out[i] = T(math.Float32frombits(binary.LittleEndian.Uint32(d[4*i:])))
+			}
+		case F16:
+			for i := range out {
+				out[i] = T(fromHalf(binary.LittleEndian.Uint16(d[2*i:])))
+			}
+		case BF16:
+			for i := range out {
+				out[i] = T(math.Float32frombits(uint32(binary.LittleEndian.Uint16(d[2*i:])) << 16))
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return out, nil
+}
+
+// decode converts the elements of a tensor of integers.
+func decode[T float32 | float64 | int64](t *Tensor) ([]T, error) {
+	n, err := t.check()
+	if err != nil {
+		return nil, err
+	}
+	out, d := make([]T, n), t.Data
+	err = guard(func() {
+		switch t.DType {
+		case I64:
+			for i := range out {
+				out[i] = T(int64(binary.LittleEndian.Uint64(d[8*i:])))
+			}
+		case I32:
+			for i := range out {
+				out[i] = T(int32(binary.LittleEndian.Uint32(d[4*i:])))
+			}
+		case I16:
+			for i := range out {
+				out[i] = T(int16(binary.LittleEndian.Uint16(d[2*i:])))
+			}
+		case I8:
+			for i := range out {
+				out[i] = T(int8(d[i]))
+			}
+		case U8:
+			for i := range out {
+				out[i] = T(d[i])
+			}
+		case Bool:
+			for i := range out {
+				if d[i] != 0 {
+					out[i] = 1
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return out, nil
+}
+
+// fromHalf converts the bits of an IEEE 754 binary16 number: 1 bit sign, 5 bits exponent with bias 15, 10 bits fraction.
+func fromHalf(h uint16) float32 {
+	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
+	switch exp {
+	case 0: // zero and subnormal numbers: frac · 2^-24, exact in float32
+		return math.Float32frombits(sign | math.Float32bits(float32(frac)*(1.0/(1<<24))))
+	case 31: // infinity and NaN
+		return math.Float32frombits(sign | 255<<23 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+}
+
+// check returns the number of elements of t after checking that type, shape and length of the data agree.
+func (t *Tensor) check() (int, error) {
+	size := t.DType.Size()
+	if size == 0 {
+		return 0, fmt.Errorf("tensor %q: unknown element type %q, want one of %s", t.Name, t.DType, knownTypes)
+	}
+	n, ok := product(t.Shape)
+	want, ok2 := mul(n, size)
+	if !ok || !ok2 {
+		return 0, fmt.Errorf("tensor %q: shape %v is not possible", t.Name, t.Shape)
+	}
+	if len(t.Data) != want {
+		return 0, fmt.Errorf("tensor %q: found %d bytes of data, want %d for %s%v", t.Name, len(t.Data), want, t.DType, t.Shape)
+	}
+	return n, nil
+}
+
+var knownTypes = strings.Join([]string{
+	string(F64), string(F32), string(F16), string(BF16), string(I64), string(I32), string(I16), string(I8), string(U8), string(Bool),
+}, " ")
+
+// product multiplies the sizes of a shape; false when one is negative or the product does not fit into int.
+func product(shape []int) (int, bool) {
+	n, ok, empty := 1, true, false
+	for _, s := range shape {
+		if s < 0 {
+			return 0, false
+		}
+		if s == 0 {
+			empty = true // [2^40, 2^40, 0] is possible, it has no elements
+		} else if ok {
+			n, ok = mul(n, s)
+		}
+	}
+	if empty {
+		return 0, true
+	}
+	return n, ok
+}
+
+// mul multiplies two numbers that are not negative; false when the product does not fit into int.
+func mul(a, b int) (int, bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return int(lo), hi == 0 && lo <= math.MaxInt
+}
+
+// Number lists the Go types that have a DType.
+type Number interface {
+	float64 | float32 | int64 | int32 | int16 | int8 | uint8
+}
+
+// NewTensor makes a tensor of Go values for WriteSafetensors. On little-endian machines its Data is the memory of values
+// itself, so that saving a model needs no second copy of it; change values only after the tensor has been written.
+func NewTensor[T Number](name string, shape []int, values []T) Tensor {
+	t := Tensor{Name: name, Shape: shape}
+	switch any(values).(type) {
+	case []float64:
+		t.DType = F64
+	case []float32:
+		t.DType = F32
+	case []int64:
+		t.DType = I64
+	case []int32:
+		t.DType = I32
+	case []int16:
+		t.DType = I16
+	case []int8:
+		t.DType = I8
+	case []uint8:
+		t.DType = U8
+	}
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		t.Data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*t.DType.Size())
+		return t
+	}
+	t.Data, _ = binary.Append(nil, binary.LittleEndian, values) // cannot fail for these types
+	return t
+}

@@ -1,0 +1,173 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"strconv"
+)
+
+// Flattening nested dictionaries into names. A pickle can hold one dictionary many times in another, and so can describe
+// a tree that is exponentially larger than itself; a walk therefore has a budget that depends on the size of the pickle.
+
+const maxNesting = 64
+
+type namedTensor struct {
+	name   string
+	tensor *pyTensor
+}
+
+// walk visits the leaves of nested dictionaries, lists and tuples.
+type walk struct {
+	left int // visits and bytes of names and texts that are left
+	skip *pyDict
+	leaf func(name string, v any) error
+}
+
+var errTooLarge = fmt.Errorf("the nested dictionaries are too large or deeper than %d", maxNesting)
+
+func (w *walk) visit(name string, v any, depth int) error {
+	w.left -= 1 + len(name)
+	if w.left < 0 || depth > maxNesting {
+		return errTooLarge
+	}
+	if d := asDict(v); d != nil {
+		if d == w.skip {
+			return nil
+		}
+		for i, key := range d.keys {
+			if err := w.visit(join(name, keyText(key)), d.vals[i], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	list, ok := items(v)
+	w.left -= textSize(list)
+	if w.left < 0 {
+		return errTooLarge
+	}
+	if !ok || isScalars(list) {
+		return w.leaf(name, v)
+	}
+	for i, x := range list {
+		if err := w.visit(join(name, strconv.Itoa(i)), x, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(prefix, key string) string {
+	if prefix == "" {
+		return key
+	}
+	return prefix + "." + key
+}
+
+// keyText is the name that a key of a dictionary gives.
+func keyText(key any) string {
+	if s, ok := key.(string); ok {
+		return s
+	}
+	return describe(key)
+}
+
+// flatten returns all tensors in v.
+func flatten(v any, pickle int) ([]namedTensor, error) {
+	var out []namedTensor
+	w := walk{left: 1<<20 + 8*pickle, leaf: func(name string, v any) error {
+		if t, ok := v.(*pyTensor); ok {
+			if name == "" {
+				name = "tensor"
+			}
+			out = append(out, namedTensor{name, t})
+		}
+		return nil
+	}}
+	err := w.visit("", v, 0)
+	return out, err
+}
+
+// scalars returns everything in v, apart from skip, that has a short text. Metadata is a courtesy: what is too large for
+// the budget is left out and is no error.
+func scalars(v any, skip *pyDict, pickle int) map[string]string {
+	meta := map[string]string{}
+	w := walk{left: 1<<20 + 4*pickle, skip: skip}
+	w.leaf = func(name string, v any) error {
+		if text, ok := scalarText(v); ok {
+			w.left -= len(text)
+			meta[name] = text
+		}
+		return nil
+	}
+	_ = w.visit("", v, 0)
+	return meta
+}
+
+// scalarText is the text of a leaf for Metadata; false for tensors and bytes.
+func scalarText(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case *pyObject, *pyGlobal:
+		return describe(v), true
+	}
+	list, ok := items(v)
+	if !ok {
+		if !isScalar(v) {
+			return "", false
+		}
+		return scalarJSON(v), true
+	}
+	out := []byte{'['}
+	for i, x := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, scalarJSON(x)...)
+	}
+	return string(append(out, ']')), true
+}
+
+// scalarJSON is the JSON of a scalar. Numbers that JSON lacks, infinity and NaN, are written as Go writes them.
+func scalarJSON(v any) string {
+	if b, err := json.Marshal(v); err == nil {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}
+
+func isScalar(v any) bool {
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string:
+		return true
+	case *big.Int:
+		return v.BitLen() <= 1024 // larger ones take long to convert to decimal
+	}
+	return false
+}
+
+// textSize is about the length of the text of a list of scalars. One long string can be in a list many times.
+func textSize(list []any) int {
+	n := len(list)
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case *big.Int:
+			n += v.BitLen() / 3
+		}
+	}
+	return n
+}
+
+// isScalars tells whether a list has scalars only and is worth keeping as one leaf.
+func isScalars(list []any) bool {
+	for _, v := range list {
+		if !isScalar(v) {
+			return false
+		}
+	}
+	return true
+}

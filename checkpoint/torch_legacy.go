@@ -1,0 +1,111 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// The layout of torch.save before 1.6: five pickles one after another - the magic number, the protocol version, a
+// dictionary about the machine, the object, the list of the keys of all storages - and then the storages in the order of
+// that list, each as the number of its elements (8 bytes) and the elements.
+
+const legacyVersion = 1001
+
+var legacyMagic, _ = new(big.Int).SetString("1950a86a20f9469cfc6c", 16)
+
+func readLegacy(data []byte) (*saved, error) {
+	u := newUnpickler(data)
+	magic, err := u.load()
+	if err != nil {
+		return nil, err
+	}
+	if n, ok := magic.(*big.Int); !ok || n.Cmp(legacyMagic) != 0 {
+		return nil, fmt.Errorf("the pickle holds %s, want the magic number of torch.save", describe(magic))
+	}
+	version, err := u.load()
+	if err != nil {
+		return nil, err
+	}
+	if version != int64(legacyVersion) {
+		return nil, fmt.Errorf("found version %s of the format, want %d", describe(version), legacyVersion)
+	}
+	machine, err := u.load()
+	if err != nil {
+		return nil, err
+	}
+	if d := asDict(machine); d == nil || d.get("little_endian") != true {
+		return nil, errors.New("the file was not saved on a little-endian machine")
+	}
+	start := u.pos
+	object, err := u.load()
+	if err != nil {
+		return nil, err
+	}
+	size := u.pos - start
+	storages, err := readStorages(u)
+	if err != nil {
+		return nil, err
+	}
+	return &saved{object, size, func(s *pyStorage) ([]byte, error) { return legacyStorage(storages, s) }}, nil
+}
+
+// readStorages reads the keys and the storages that follow them, which are parts of the file.
+func readStorages(u *unpickler) (map[string][]byte, error) {
+	elems := make(map[string]elemType, len(u.storages))
+	for _, s := range u.storages {
+		elems[s.key] = s.elem
+	}
+	v, err := u.load()
+	if err != nil {
+		return nil, fmt.Errorf("keys of the storages: %w", err)
+	}
+	keys, ok := items(v)
+	if !ok {
+		return nil, fmt.Errorf("keys of the storages: found %s, want a list", describe(v))
+	}
+	out := make(map[string][]byte, len(keys))
+	for _, k := range keys {
+		key, _ := k.(string)
+		elem, ok := elems[key]
+		if !ok || elem.size() == 0 {
+			return nil, fmt.Errorf("storage %s: its element size is not known (type %q)", describe(k), elem.name)
+		}
+		n, ok := uint64At(u.data, u.pos)
+		if !ok {
+			return nil, fmt.Errorf("storage %.20q: the file ends at byte %d, before its length", key, len(u.data))
+		}
+		u.pos += 8
+		left := uint64(len(u.data) - u.pos)
+		if n > left/uint64(elem.size()) {
+			return nil, fmt.Errorf("storage %.20q: found a length of %d elements of %s, but only %d bytes are left", key, n, elem.name, left)
+		}
+		if out[key], err = u.take(n * uint64(elem.size())); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// legacyStorage returns the bytes of a storage or, when it is a view, of its part of another storage.
+func legacyStorage(storages map[string][]byte, s *pyStorage) ([]byte, error) {
+	d, ok := storages[s.key]
+	if !ok {
+		return nil, fmt.Errorf("the file has no storage %.20q", s.key)
+	}
+	size := s.elem.size()
+	if size == 0 {
+		return d, nil // materialize says that the type is not supported
+	}
+	have := len(d) / size
+	if have != s.numel {
+		return nil, fmt.Errorf("storage %.20q has %d elements of %s, but the pickle wants %d", s.key, have, s.elem.name, s.numel)
+	}
+	if s.view == nil {
+		return d, nil
+	}
+	if s.view.offset > have || s.view.numel > have-s.view.offset {
+		return nil, fmt.Errorf("a view of storage %.20q has %d elements from %d, but the storage has only %d", s.key, s.view.numel, s.view.offset, have)
+	}
+	return d[s.view.offset*size:][:s.view.numel*size], nil
+}

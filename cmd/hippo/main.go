@@ -1,0 +1,73 @@
+// Command hippo trains, evaluates, generates from and converts state-space sequence models. Each file holds one command: flags
+// in, one package call, text out.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// errInterrupted ends the program with status 130 after what was interrupted has said its own words.
+var errInterrupted = errors.New("interrupted")
+
+// run is main for a given command line. It returns the exit status: 0, 1 for an error, 130 after Ctrl-C.
+func run(args []string) int {
+	ctx, stop := interruptible()
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return 130
+	}
+	fmt.Fprintf(os.Stderr, "hippo: %v\n", err)
+	return 1
+}
+
+// interruptible returns a context that the first Ctrl-C (or SIGTERM) ends. The second one ends the program at once.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		cancel()
+		if _, ok := <-signals; ok {
+			os.Exit(130)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hippo",
+		Short: "State-space sequence models: train, evaluate, generate, convert",
+		Long: `hippo trains, evaluates and generates from state-space sequence models: H3 ("Hungry Hungry Hippos",
+arXiv:2212.14052), its hybrids with attention, and their relatives. One static binary, no Python.`,
+		Example: `  hippo train                                  # learn English from Moby Dick, in minutes
+  hippo generate runs/tiny "Call me"           # continue a text
+  hippo eval runs/tiny --data notes.txt        # loss, perplexity, bits per byte`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newTrain(), newGenerate())
+	return root
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// otherVariables are HIPPO_ variables that are not settings of a training run.
+var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_CACHE"}
+
+func newTrain() *cobra.Command {
+	var file, resume string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train a language model",
+		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick that is
+built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than the one
+before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.`,
+		Example: `  hippo train
+  hippo train --data book.txt --out runs/book
+  hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
+  hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
+  hippo train --preset h3-125m --dry-run
+  hippo train --resume runs/book --train.steps 4000`,
+		Args: cobra.NoArgs,
+	}
+	defaults, err := train.Preset("tiny")
+	if err != nil {
+		panic(err) // the preset is part of the program
+	}
+	config.Register(cmd.Flags(), &defaults)
+	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
+	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(), Ignore: otherVariables, Flags: cmd.Flags()}
+		var cfg train.Config
+		var err error
+		if resume == "" {
+			cfg, err = train.Load(opt)
+		} else {
+			cfg, err = resumed(resume, opt)
+		}
+		if err != nil {
+			return err
+		}
+		if dryRun {
+			return printEstimate(cmd, cfg)
+		}
+		return runTraining(cmd, cfg, resume != "")
+	}
+	return cmd
+}
+
+// resumed is the configuration of an earlier run with what file, environment and flags change.
+func resumed(dir string, opt config.Options) (train.Config, error) {
+	cfg, err := train.ReadRun(dir)
+	if err != nil {
+		return cfg, err
+	}
+	var p config.Problems
+	p.Add(config.Load(&cfg, opt))
+	if cfg.Out != dir {
+		p.Addf("out", "found %q together with --resume %s, want only one of them", cfg.Out, dir)
+	}
+	p.Add(cfg.Validate())
+	return cfg, p.Err()
+}
+
+func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+	p := status.New(os.Stderr, 10*time.Second)
+	run := train.Run
+	if resuming {
+		run = train.Resume
+	}
+	began := time.Now()
+	res, err := run(cmd.Context(), cfg, watch(p))
+	p.Close()
+	var broke *train.NonFiniteError
+	switch {
+	case errors.As(err, &broke):
+		return fmt.Errorf("%w\nthe last good checkpoint is kept in %s", err, res.Out)
+	case err != nil:
+		return err
+	case res.Interrupted:
+		fmt.Fprintf(os.Stderr, "interrupted at step %d; to go on from there:\n  %s\n", res.Step, resumeCommand(res.Out))
+		return errInterrupted
+	}
+	fmt.Fprintf(os.Stderr, "done in %s: validation loss %.4f nats per token (perplexity %.2f); run card %s\n",
+		status.Duration(time.Since(began)), res.ValidLoss, math.Exp(res.ValidLoss), res.Out+"/"+train.CardFile)
+	fmt.Fprintf(os.Stderr, "try it:\n  %s generate %s %s\n", program(), config.Quote(res.Out), config.Quote(cfg.Train.SamplePrompt))
+	return nil
+}
+
+// program is how the user called this program: what a command printed for copying has to begin with.
+func program() string {
+	if strings.Contains(os.Args[0], string(os.PathSeparator)+"go-build") {
+		return "go run ./cmd/hippo"
+	}
+	return config.Quote(os.Args[0])
+}
+
+func resumeCommand(out string) string { return program() + " train --resume " + config.Quote(out) }
+
+// watch prints what happens in a run.
+func watch(p *status.Printer) train.Events {
+	return train.Events{
+		Note: func(text string) { p.Printf("note: %s\n", text) },
+		Start: func(s train.Start) {
+			p.Printf("%s parameters, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
+				status.Count(float64(s.Params)), s.Tokenizer, s.Vocab, s.DataName, status.Count(float64(s.TrainTokens)),
+				status.Count(float64(s.ValidTokens)), s.Out)
+			if s.Resumed > 0 {
+				p.Printf("going on from step %d\n", s.Resumed)
+			}
+		},
+		Step: func(g train.Progress) {
+			p.Update(status.Training{
+				Step: int64(g.Step), Steps: int64(g.Steps), Loss: g.Loss, ValLoss: g.ValidLoss, TokensPerSec: g.TokensPerSec,
+				GradNorm: g.GradNorm, LR: g.LR, ETA: g.ETA, Mem: g.MemBytes,
+			}.Line())
+		},
+		Eval: func(g train.Progress) {
+			best := ""
+			if g.Best {
+				best = " (best)"
+			}
+			p.Printf("step %d: validation loss %.4f%s\n", g.Step, g.ValidLoss, best)
+		},
+		Sample: func(step int, text string) { p.Printf("step %d: sample: %s\n", step, strings.TrimSpace(text)) },
+	}
+}

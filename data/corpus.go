@@ -1,0 +1,249 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// DefaultTextField is the field of a JSONL line that holds the text when SourceOptions.TextField is empty.
+const DefaultTextField = "text"
+
+// Format says how a file is cut into documents.
+type Format string
+
+const (
+	FormatAuto  Format = ""      // FormatJSONL for names ending in .jsonl or .ndjson (before .gz or .zst), else FormatText
+	FormatText  Format = "text"  // the whole file is one document
+	FormatJSONL Format = "jsonl" // each line is a JSON object with the document in one of its fields
+)
+
+// SourceOptions say how Open reads its specs. The zero value is the usual choice.
+type SourceOptions struct {
+	TextField string    // field of a JSONL line that holds the text; "" means DefaultTextField
+	Format    Format    // forces the format of every file; FormatAuto goes by the name (standard input: text)
+	AllowNUL  bool      // accept NUL bytes, which otherwise are taken as the mark of a binary file
+	CacheDir  string    // folder of the index of content hashes: "" DefaultCacheDir, CacheNone to always hash
+	Stdin     io.Reader // what the spec "-" reads; nil means os.Stdin
+	TempDir   string    // where standard input is spooled; "" means os.TempDir
+}
+
+// Corpus is an ordered list of files, each of one or more documents. It is read by Each, as often as needed.
+type Corpus struct {
+	name    string
+	field   string // JSONL text field
+	sources []source
+	notes   []string
+	hash    [sha256.Size]byte
+}
+
+// Source describes one file of a corpus.
+type Source struct {
+	Name   string // relative to the folder that was named, with slashes
+	Path   string // as opened, for messages
+	Format Format
+	Bytes  int64  // after decompression
+	SHA256 string // of these bytes, in hex
+}
+
+// Open finds and checks the files that specs name, in the order of specs, and hashes their content.
+//
+// A spec is a file; a folder (see folderSuffixes for what is taken from it); a glob, where ** stands for any number of
+// folders; or "-", standard input, which is copied to a temporary file because it is read more than once. Files
+// ending in .gz and .zst are decompressed; so is standard input that starts like one. With no spec at all, the
+// corpus is Embedded.
+//
+// Errors: a spec that matches nothing, a file named twice, an unreadable, empty, truncated or (unless AllowNUL) binary
+// file. Empty files inside a folder or glob are left out and named in Notes. Close the corpus after use.
+func Open(specs []string, opt SourceOptions) (*Corpus, error) {
+	if len(specs) == 0 {
+		return Embedded(), nil
+	}
+	switch opt.Format {
+	case FormatAuto, FormatText, FormatJSONL:
+	default:
+		return nil, fmt.Errorf("data: unknown format %q (want %q or %q)", opt.Format, FormatText, FormatJSONL)
+	}
+	c := &Corpus{name: strings.Join(specs, ", "), field: opt.TextField}
+	if c.field == "" {
+		c.field = DefaultTextField
+	}
+	if err := c.open(specs, opt); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Corpus) open(specs []string, opt SourceOptions) error {
+	namedBy := map[string]string{} // absolute path → spec
+	for _, spec := range specs {
+		found, err := findSources(spec, opt)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			id := spec
+			if spec != "-" {
+				if id, err = filepath.Abs(s.path); err != nil {
+					return fmt.Errorf("data: %s: %w", s.path, err)
+				}
+			}
+			if first, twice := namedBy[id]; twice {
+				return fmt.Errorf("data: %s is named twice, by %q and by %q", s.path, first, spec)
+			}
+			namedBy[id] = spec
+			c.sources = append(c.sources, s)
+		}
+	}
+	return c.scan(opt)
+}
+
+// scan fills in the size and hash of every source and the hash of the corpus.
+func (c *Corpus) scan(opt SourceOptions) error {
+	index := openIndex(opt.CacheDir)
+	kept := c.sources[:0]
+	for _, s := range c.sources {
+		var err error
+		if s.content, err = index.contentOf(s, opt.AllowNUL); err != nil {
+			return err
+		}
+		if s.content.NUL >= 0 && !opt.AllowNUL {
+			return binaryError(s.path, s.content.NUL)
+		}
+		if s.content.Bytes == 0 {
+			if !s.lenient {
+				return fmt.Errorf("data: %s is empty (0 bytes), want text", s.path)
+			}
+			c.notes = append(c.notes, s.path+" is empty and was left out")
+			continue
+		}
+		kept = append(kept, s)
+	}
+	c.sources = kept
+	if len(kept) == 0 {
+		return fmt.Errorf("data: %s: every file is empty, want text", c.name)
+	}
+	c.hash = c.contentHash()
+	if err := index.save(); err != nil {
+		c.notes = append(c.notes, fmt.Sprintf("index of content hashes not saved: %v", err))
+	}
+	return nil
+}
+
+// contentHash is SHA-256 over the name, format, text field (JSONL only), size and SHA-256 of every file, in order.
+// It does not depend on where the files lie, nor on how they are compressed.
+func (c *Corpus) contentHash() [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintln(h, "hippo corpus 1")
+	for _, s := range c.sources {
+		field := ""
+		if s.format == FormatJSONL {
+			field = c.field
+		}
+		fmt.Fprintf(h, "%q %s %q %d %x\n", s.name, s.format, field, s.content.Bytes, s.content.SHA256)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// Name is what the corpus is called in reports: its specs, or "moby-dick".
+func (c *Corpus) Name() string { return c.name }
+
+// Hash identifies the content, in hex: equal for equal documents under equal names and options.
+func (c *Corpus) Hash() string { return hex.EncodeToString(c.hash[:]) }
+
+// Notes are remarks a user should see, such as files left out.
+func (c *Corpus) Notes() []string { return c.notes }
+
+// Bytes is the size of all files after decompression; for JSONL that is more than their text.
+func (c *Corpus) Bytes() int64 {
+	var n int64
+	for _, s := range c.sources {
+		n += s.content.Bytes
+	}
+	return n
+}
+
+// Sources lists the files in reading order.
+func (c *Corpus) Sources() []Source {
+	list := make([]Source, len(c.sources))
+	for i, s := range c.sources {
+		list[i] = Source{s.name, s.path, s.format, s.content.Bytes, hex.EncodeToString(s.content.SHA256)}
+	}
+	return list
+}
+
+// Each calls fn with every document in order. text is valid during the call and need not be read to its end. Documents
+// with no text are left out. Each fails when a file is not what it was at Open, so whoever has read everything without an
+// error has read what Hash stands for; and it fails with the error of fn.
+func (c *Corpus) Each(fn func(name string, text io.Reader) error) error {
+	return c.each(func(int) error { return nil }, fn)
+}
+
+// each is Each that tells report of every n bytes read, and ends with its error.
+func (c *Corpus) each(report func(n int) error, fn func(name string, text io.Reader) error) error {
+	for _, s := range c.sources {
+		if err := c.eachOf(s, report, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Corpus) eachOf(s source, report func(int) error, fn func(string, io.Reader) error) error {
+	r, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sum := &hashReader{r: r, h: sha256.New(), report: report}
+	if s.format == FormatJSONL {
+		err = eachLine(sum, s.path, c.field, fn)
+	} else {
+		err = fn(s.path, sum)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, sum); err != nil {
+		return err
+	}
+	if got := sum.h.Sum(nil); string(got) != string(s.content.SHA256) {
+		return fmt.Errorf("data: %s changed after it was opened: found %d bytes, SHA-256 %x; want %d bytes, SHA-256 %x",
+			s.path, sum.n, got, s.content.Bytes, s.content.SHA256)
+	}
+	return nil
+}
+
+// Close removes the temporary copy of standard input, if there is one.
+func (c *Corpus) Close() error {
+	var errs []error
+	for _, s := range c.sources {
+		if s.spool != nil {
+			errs = append(errs, s.spool.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hashReader hashes and counts what is read through it.
+type hashReader struct {
+	r      io.Reader
+	h      hash.Hash
+	n      int64
+	report func(n int) error
+}
+
+func (r *hashReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.h.Write(p[:n])
+	r.n += int64(n)
+	if err == nil {
+		err = r.report(n)
+	}
+	return n, err
+}

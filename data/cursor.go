@@ -1,0 +1,53 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Cursor is where a Loader is: with the same tokens and options, a Loader that seeks it gives the same batches, bit for bit,
+// as one that went there by itself.
+type Cursor struct {
+	Tokens    string `json:"tokens"` // Tokens.Hash
+	Mode      Mode   `json:"mode"`
+	Seed      uint64 `json:"seed"`
+	SeqLen    int    `json:"seq_len"`
+	BatchSize int    `json:"batch_size"`
+	Epoch     int64  `json:"epoch"`
+	Position  int    `json:"position"` // in the epoch: sequences given (Shuffle) or batches given (Stream)
+}
+
+// Cursor says where l is.
+func (l *Loader) Cursor() Cursor {
+	return Cursor{l.hash, l.opt.Mode, l.opt.Seed, l.opt.SeqLen, l.opt.BatchSize, l.epoch, l.position}
+}
+
+// Seek goes to where c was taken. It fails, naming all differences, if c is of other tokens or options; in Shuffle, where the
+// position is counted in sequences, the batch size may differ. After an error l is where it was.
+func (l *Loader) Seek(c Cursor) error {
+	var errs []error
+	check := func(field string, found, want any) {
+		if found != want {
+			errs = append(errs, fmt.Errorf("data: cursor: %s: found %v, want %v", field, found, want))
+		}
+	}
+	check("tokens", c.Tokens, l.hash)
+	check("mode", c.Mode, l.opt.Mode)
+	check("seed", c.Seed, l.opt.Seed)
+	check("seq_len", c.SeqLen, l.opt.SeqLen)
+	if l.opt.Mode == Stream {
+		check("batch_size", c.BatchSize, l.opt.BatchSize)
+	}
+	if c.Epoch < 0 {
+		check("epoch", c.Epoch, "at least 0")
+	}
+	if c.Position < 0 || c.Position > l.total {
+		check("position", c.Position, fmt.Sprintf("0 to %d", l.total))
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	l.startEpoch(c.Epoch)
+	l.position = c.Position
+	return nil
+}

@@ -1,0 +1,45 @@
+// Package data turns text into batches of tokens: corpora (files, folders, globs, standard input, compressed files,
+// JSONL), token files (tokenised once, memory-mapped, cached), splits, batches with a saved cursor, and an n-gram
+// baseline to compare a language model with.
+//
+// The way of the data:
+//
+//	Open(specs) → *Corpus                    what to read, checked and hashed
+//	Tokenize(ctx, corpus, encoder) → *Tokens token ids, from the cache where it holds them
+//	Tokens.Split(0.1) → train, valid         two views of the same ids
+//	NewLoader(train) → Next(inputs, targets) batches to train on; Cursor and Seek to resume
+//	Windows(valid)                           batches to evaluate on, each target once
+//
+// Nothing here holds a corpus in memory (but CacheNone its tokens): text is streamed, tokens are mapped, the shuffle is computed.
+// Same data, options and seed give the same batches, bit for bit, on every machine.
+//
+// Imports: the standard library, klauspost/compress and golang.org/x/sys. The tokenizer package lies above this one and
+// is seen through the interfaces Encoder, StreamEncoder and Decoder. The token file format HIPPOTOK is defined in tokenfile.go.
+package data
+
+import "io"
+
+// Encoder is what Tokenize needs of a tokenizer.
+type Encoder interface {
+	// Encode appends the ids of text to dst.
+	Encode(dst []int32, text []byte) ([]int32, error)
+	// Fingerprint differs between any two tokenizers that could encode some text differently.
+	Fingerprint() string
+	// VocabSize is one more than the largest id.
+	VocabSize() int
+	// EndOfText is the id put between documents, where the tokenizer has one.
+	EndOfText() (int32, bool)
+}
+
+// StreamEncoder is an Encoder that reads a whole document as a stream and knows where it may be cut.
+// Without it Tokenize cuts large documents itself, see cut.
+type StreamEncoder interface {
+	EncodeReader(r io.Reader, emit func([]int32) error) error
+}
+
+// Decoder is an Encoder that can give back the text of an id. With it the text bytes of any part of the tokens are
+// exact; without it, see Tokens.Bytes.
+type Decoder interface {
+	// Decode appends the bytes of ids to dst.
+	Decode(dst []byte, ids []int32) []byte
+}

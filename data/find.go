@@ -1,0 +1,186 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// folderSuffixes are the names that a folder contributes: prose, markup, tables, JSONL, sequences and source code, each
+// also with .gz or .zst after it. Case does not matter. A glob takes any name, so folder/**/*.log reads log files.
+var folderSuffixes = []string{
+	".txt", ".text", ".md", ".markdown", ".rst", ".org", ".adoc", ".tex",
+	".html", ".htm", ".xml", ".csv", ".tsv", ".jsonl", ".ndjson",
+	".fa", ".fasta", ".fna",
+	".go", ".py", ".c", ".h", ".cc", ".cpp", ".hpp", ".rs", ".js", ".ts", ".java", ".rb", ".sh", ".sql",
+}
+
+// findSources returns the files that one spec names. Those of a folder or glob are sorted bytewise by their path below
+// the folder, with slashes. Names that begin with a dot are left out of folders and of wildcards, as in a shell. Links to
+// files are followed; links to folders below a folder or ** are not, for they may loop.
+func findSources(spec string, opt SourceOptions) ([]source, error) {
+	if spec == "-" {
+		s, err := stdinSource(opt)
+		return []source{s}, err
+	}
+	info, err := os.Stat(spec)
+	switch {
+	case err == nil && info.IsDir():
+		return folderSources(spec, opt)
+	case err == nil:
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("data: %s is %s, want a file, a folder or \"-\"", spec, info.Mode().Type())
+		}
+		return []source{newSource(filepath.Base(spec), spec, opt.Format, false)}, nil
+	case hasMeta(spec):
+		return globSources(spec, opt)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("data: %s does not exist (want a file, a folder, a glob or \"-\")", spec)
+	}
+	return nil, fmt.Errorf("data: %w", err)
+}
+
+func folderSources(dir string, opt SourceOptions) ([]source, error) {
+	var rels []string
+	if err := walk(dir, "", &rels); err != nil {
+		return nil, err
+	}
+	if len(rels) == 0 {
+		return nil, fmt.Errorf("data: folder %s has no text file (want names ending in %s, also with .gz or .zst; a glob such as %s takes other names)",
+			dir, strings.Join(folderSuffixes, " "), filepath.Join(dir, "**", "*.log"))
+	}
+	return below(dir, rels, opt), nil
+}
+
+// below describes the files rels of the folder root, sorted and each once.
+func below(root string, rels []string, opt SourceOptions) []source {
+	slices.Sort(rels)
+	var list []source
+	for _, rel := range slices.Compact(rels) { // a/**/b/**/c can find a file in more than one way
+		list = append(list, newSource(rel, join(root, rel), opt.Format, true))
+	}
+	return list
+}
+
+// walk appends to found the path below root, with slashes, of every text-like file in the folder root/rel and the folders below it.
+func walk(root, rel string, found *[]string) error {
+	entries, err := os.ReadDir(join(root, rel))
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	for _, e := range entries {
+		at := path.Join(rel, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case e.IsDir():
+			if err := walk(root, at, found); err != nil {
+				return err
+			}
+		case textLike(e.Name()):
+			info, err := os.Stat(join(root, at))
+			if err != nil {
+				return fmt.Errorf("data: %w", err) // a link to nowhere, most likely
+			}
+			if info.Mode().IsRegular() {
+				*found = append(*found, at)
+			}
+		}
+	}
+	return nil
+}
+
+// join is the path of the slash-separated rel below root.
+func join(root, rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }
+
+func textLike(name string) bool {
+	name = strings.ToLower(name)
+	for _, z := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, z)
+	}
+	return slices.Contains(folderSuffixes, path.Ext(name))
+}
+
+func hasMeta(spec string) bool { return strings.ContainsAny(spec, "*?[") }
+
+// globSources expands a glob: path.Match within a path element, and ** as an element for any number of folders, also none.
+func globSources(spec string, opt SourceOptions) ([]source, error) {
+	elems := strings.Split(filepath.ToSlash(spec), "/")
+	first := slices.IndexFunc(elems, hasMeta)
+	root := strings.Join(elems[:first], "/")
+	pattern := slices.DeleteFunc(elems[first:], func(e string) bool { return e == "" })
+	pattern = slices.CompactFunc(pattern, func(a, b string) bool { return a == "**" && b == "**" })
+	switch {
+	case first == 0:
+		root = "."
+	case root == "" || strings.HasSuffix(root, ":"): // /*.txt or C:/*.txt
+		root += "/"
+	}
+	for _, p := range pattern {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("data: glob %s: %q: %w", spec, p, err)
+		}
+	}
+	root = filepath.FromSlash(root)
+	var rels []string
+	if err := glob(root, "", pattern, &rels); err != nil {
+		return nil, err
+	}
+	if len(rels) == 0 {
+		return nil, fmt.Errorf("data: glob %s matches no file", spec)
+	}
+	return below(root, rels, opt), nil
+}
+
+// glob appends to found the files below root/rel that pattern matches. The elements of pattern are well formed.
+func glob(root, rel string, pattern []string, found *[]string) error {
+	elem, rest := pattern[0], pattern[1:]
+	if elem == "**" && len(rest) == 0 {
+		rest = []string{"*"} // a/** means every file below a
+	}
+	if elem == "**" {
+		if err := glob(root, rel, rest, found); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(join(root, rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(elem, ".") {
+			continue
+		}
+		at := path.Join(rel, e.Name())
+		if elem == "**" {
+			if e.IsDir() {
+				if err := glob(root, at, pattern, found); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if ok, _ := path.Match(elem, e.Name()); !ok {
+			continue
+		}
+		info, err := os.Stat(join(root, at))
+		switch {
+		case err != nil:
+			return fmt.Errorf("data: %w", err)
+		case len(rest) == 0 && info.Mode().IsRegular():
+			*found = append(*found, at)
+		case len(rest) > 0 && info.IsDir():
+			if err := glob(root, at, rest, found); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

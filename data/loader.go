@@ -1,0 +1,156 @@
+package data
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// Mode is the order in which a Loader goes through the tokens.
+type Mode string
+
+const (
+	// Shuffle gives sequences of SeqLen in a new random order every epoch. A sequence starts from a zero state.
+	Shuffle Mode = "shuffle"
+	// Stream cuts the tokens into BatchSize rows and reads each row from its start to its end, so that a batch goes on where the
+	// one before it ended and a state can be carried along (truncated back-propagation through time).
+	Stream Mode = "stream"
+)
+
+// LoaderOptions say what a Loader's batches are.
+type LoaderOptions struct {
+	BatchSize int
+	SeqLen    int
+	Seed      uint64
+	Mode      Mode // "" means Shuffle
+}
+
+// Loader gives batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
+// so n tokens hold n−1 pairs, which are numbered here by the position of the input.
+//
+// Shuffle: the pairs are taken as a circle and cut into ⌊(n−1)/SeqLen⌋ sequences, from a start that is new in every epoch,
+// and the sequences are permuted. Every pair is seen once an epoch but for the (n−1) mod SeqLen before
+// the start, which differ by epoch. One sequence may run over the end of the text on to its beginning, as another runs
+// over the border of two documents; all its pairs are true ones. Batches run on over the end of an epoch.
+//
+// Stream: row i holds the m = ⌊(n−1)/BatchSize⌋ pairs from i·m on, read in ⌊m/SeqLen⌋ batches. In each epoch all rows skip
+// the same number of pairs at the start, at random among those that leave room for all batches.
+//
+// A Loader holds no more than a few numbers; it is not for use by several goroutines at once.
+type Loader struct {
+	tok   *Tokens
+	opt   LoaderOptions
+	hash  string
+	pairs int // n−1
+	total int // units in an epoch: sequences (Shuffle) or batches (Stream)
+
+	epoch    int64
+	position int // units of this epoch already given
+
+	// Chosen anew for each epoch by Seed and the number of the epoch.
+	offset int
+	order  permutation // Shuffle
+}
+
+// NewLoader checks that there are enough tokens for one sequence (Shuffle) or one batch (Stream).
+func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
+	if opt.Mode == "" {
+		opt.Mode = Shuffle
+	}
+	if opt.Mode != Shuffle && opt.Mode != Stream {
+		return nil, fmt.Errorf("data: mode: found %q, want %q or %q", opt.Mode, Shuffle, Stream)
+	}
+	if opt.BatchSize < 1 || opt.SeqLen < 1 {
+		return nil, fmt.Errorf("data: found batch_size %d and seq_len %d, want at least 1 each", opt.BatchSize, opt.SeqLen)
+	}
+	l := &Loader{tok: tok, opt: opt, hash: tok.Hash(), pairs: tok.Len() - 1}
+	if err := checkLength(tok, opt.SeqLen); err != nil {
+		return nil, err
+	}
+	l.total = l.pairs / opt.SeqLen
+	if opt.Mode == Stream {
+		row := l.pairs / opt.BatchSize
+		if l.total = row / opt.SeqLen; l.total == 0 {
+			return nil, fmt.Errorf("data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: use a smaller batch_size or seq_len",
+				tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
+		}
+	}
+	l.startEpoch(0)
+	return l, nil
+}
+
+// checkLength tells whether tok holds one sequence of seqLen pairs.
+func checkLength(tok *Tokens, seqLen int) error {
+	switch n := tok.Len(); {
+	case n < 2:
+		return fmt.Errorf("data: found %d tokens, want at least 2 (an input and its target): more text is needed", n)
+	case n <= seqLen:
+		return fmt.Errorf("data: found %d tokens, want at least %d for seq_len %d: use a seq_len of at most %d, or more text", n, seqLen+1, seqLen, n-1)
+	}
+	return nil
+}
+
+func (l *Loader) startEpoch(epoch int64) {
+	l.epoch, l.position = epoch, 0
+	rng := rand.New(rand.NewPCG(l.opt.Seed, uint64(epoch)))
+	if l.opt.Mode == Stream {
+		l.offset = rng.IntN(l.pairs/l.opt.BatchSize%l.opt.SeqLen + 1)
+		return
+	}
+	l.offset = rng.IntN(l.pairs)
+	l.order = newPermutation(uint64(l.total), rng)
+}
+
+// Next fills inputs and targets, each (batch_size, seq_len) in row-major order. reset tells that the rows do not go on
+// from the batch before, so that a carried state must be zeroed: always in Shuffle, at the start of an epoch in Stream.
+func (l *Loader) Next(inputs, targets []int32) (reset bool) {
+	b, n := l.opt.BatchSize, l.opt.SeqLen
+	if len(inputs) != b*n || len(targets) != b*n {
+		panic(fmt.Sprintf("data: Loader.Next: %d inputs and %d targets, want %d×%d each", len(inputs), len(targets), b, n))
+	}
+	if l.opt.Mode == Stream {
+		if l.position == l.total {
+			l.startEpoch(l.epoch + 1)
+		}
+		reset = l.position == 0
+		row := l.pairs / b
+		for i := range b {
+			l.fill(inputs[i*n:][:n], targets[i*n:][:n], i*row+l.offset+l.position*n)
+		}
+		l.position++
+		return reset
+	}
+	for i := range b {
+		if l.position == l.total {
+			l.startEpoch(l.epoch + 1)
+		}
+		sequence := int(l.order.at(uint64(l.position)))
+		start := l.offset - l.pairs + sequence*n // as offset + sequence·n mod pairs, without overflow
+		if start < 0 {
+			start += l.pairs
+		}
+		l.fill(inputs[i*n:][:n], targets[i*n:][:n], start)
+		l.position++
+	}
+	return true
+}
+
+// fill copies the pairs from number start on, around the circle.
+func (l *Loader) fill(inputs, targets []int32, start int) {
+	for len(inputs) > 0 {
+		n := min(len(inputs), l.pairs-start)
+		l.tok.Read(inputs[:n], start)
+		l.tok.Read(targets[:n], start+1)
+		inputs, targets, start = inputs[n:], targets[n:], 0
+	}
+}
+
+// TokensPerEpoch is the number of pairs that one epoch gives.
+func (l *Loader) TokensPerEpoch() int {
+	if l.opt.Mode == Stream {
+		return l.total * l.opt.BatchSize * l.opt.SeqLen
+	}
+	return l.total * l.opt.SeqLen
+}
+
+// Epoch is how many times the data has been gone through, with the fraction of the epoch under way.
+func (l *Loader) Epoch() float64 { return float64(l.epoch) + float64(l.position)/float64(l.total) }

@@ -1,0 +1,207 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Baseline is how well counting does: cross-entropy in nats per token. A language model should be well below Bigram.
+type Baseline struct {
+	Unigram float64 `json:"unigram"`
+	Bigram  float64 `json:"bigram"`
+	Targets int     `json:"targets"` // tokens of valid that were predicted: all but the first
+}
+
+// maxHeldOut is the most tokens that choose the smoothing; more would not choose better.
+const maxHeldOut = 1 << 20
+
+// pairLimit is the most pairs counted at a time: some 64 MB. A variable so that tests can count a small text in many parts.
+var pairLimit = 1 << 21
+
+// NGramBaseline trains a unigram and a bigram model on train and measures them on valid. vocab is the number of ids that
+// probability is shared among: that of the tokenizer, or of a model that pads it.
+//
+//	p(w)   = (c(w) + k) / (n + k·vocab)                  add-k
+//	p(w|v) = λ·c(v,w)/c(v) + (1−λ)·p(w), λ = λ[c(v)]     interpolated, Jelinek and Mercer 1980
+//
+// k, and a λ for each power of two of c(v), are those that do best on the last tenth of train by the counts of the rest; then
+// all of train is counted. The formulas are those of Chen and Goodman, "An Empirical Study of Smoothing Techniques for
+// Language Modeling" (1998), §2.1 and §2.3.
+//
+// Memory is bounded whatever the vocabulary: only pairs that valid asks for are counted, at most pairLimit in
+// one pass over train. The last ids of a document and the first of the next count as a pair, as for a model.
+func NGramBaseline(train, valid *Tokens, vocab int) (Baseline, error) {
+	const least = 20
+	switch {
+	case train.Len() < least || valid.Len() < 2:
+		return Baseline{}, fmt.Errorf("data: baseline: found %d tokens for training and %d for validation, want at least %d and 2", train.Len(), valid.Len(), least)
+	case vocab < train.VocabSize() || vocab < valid.VocabSize():
+		return Baseline{}, fmt.Errorf("data: baseline: found a vocabulary of %d, want at least %d", vocab, max(train.VocabSize(), valid.VocabSize()))
+	}
+	cut := train.Len() - min(train.Len()/10, maxHeldOut)
+	rest, heldOut := train.Slice(0, cut), train.Slice(cut-1, train.Len()) // cut−1: the context of the first target
+
+	var k smoothK
+	m := newNGram(rest, vocab)
+	m.score(rest, heldOut, func(c counts) { k.add(m, c) })
+	m.k = k.best()
+	var lambdas smoothLambda
+	m.score(rest, heldOut, func(c counts) { lambdas.add(m, c) })
+
+	m = newNGram(train, vocab)
+	m.k, m.lambda = k.best(), lambdas.best()
+	var b Baseline
+	m.score(train, valid, func(c counts) {
+		b.Targets++
+		b.Unigram -= math.Log(m.unigram(c))
+		b.Bigram -= math.Log(m.bigram(c))
+	})
+	b.Unigram /= float64(b.Targets)
+	b.Bigram /= float64(b.Targets)
+	return b, nil
+}
+
+// ngram is the pair of models.
+type ngram struct {
+	vocab    float64
+	n        float64
+	single   []int64 // c(w), by id
+	contexts []int64 // c(v) = Σ_w c(v,w): c(w) but for the last token
+	k        float64
+	lambda   [64]float64 // by bits.Len of c(v)
+}
+
+// counts is what the models know of one target w after v.
+type counts struct {
+	single  int64 // c(w)
+	context int64 // c(v)
+	pair    int64 // c(v,w)
+}
+
+func newNGram(train *Tokens, vocab int) *ngram {
+	m := &ngram{vocab: float64(vocab), n: float64(train.Len()), single: make([]int64, vocab), contexts: make([]int64, vocab)}
+	m.single[train.At(0)]++
+	eachPair(train, 0, func(v, w int32) bool {
+		m.contexts[v]++
+		m.single[w]++
+		return true
+	})
+	return m
+}
+
+func (m *ngram) unigram(c counts) float64 {
+	return (float64(c.single) + m.k) / (m.n + m.k*m.vocab)
+}
+
+func (m *ngram) bigram(c counts) float64 {
+	return interpolate(m.lambda[bits.Len64(uint64(c.context))], c, m.unigram(c))
+}
+
+func interpolate(lambda float64, c counts, unigram float64) float64 {
+	p := (1 - lambda) * unigram
+	if c.pair > 0 {
+		p += lambda * float64(c.pair) / float64(c.context)
+	}
+	return p
+}
+
+// score calls visit with the counts in train of every target of part, in order.
+func (m *ngram) score(train, part *Tokens, visit func(counts)) {
+	pairs := map[uint64]int64{}
+	for from := 0; from < part.Len()-1; {
+		clear(pairs)
+		to := from
+		eachPair(part, from, func(v, w int32) bool {
+			key := pairKey(v, w)
+			if _, ok := pairs[key]; !ok {
+				if len(pairs) == pairLimit {
+					return false
+				}
+				pairs[key] = 0
+			}
+			to++
+			return true
+		})
+		eachPair(train, 0, func(v, w int32) bool {
+			key := pairKey(v, w)
+			if n, ok := pairs[key]; ok {
+				pairs[key] = n + 1
+			}
+			return true
+		})
+		eachPair(part.Slice(0, to+1), from, func(v, w int32) bool {
+			visit(counts{m.single[w], m.contexts[v], pairs[pairKey(v, w)]})
+			return true
+		})
+		from = to
+	}
+}
+
+func pairKey(v, w int32) uint64 { return uint64(v)<<32 | uint64(w) }
+
+// eachPair calls fn with the tokens at i and i+1, for i from the given position on, until fn returns false.
+func eachPair(t *Tokens, from int, fn func(v, w int32) bool) {
+	buf := make([]int32, 1<<14)
+	for from < t.Len()-1 {
+		n := t.Read(buf, from)
+		for i := 1; i < n; i++ {
+			if !fn(buf[i-1], buf[i]) {
+				return
+			}
+		}
+		from += n - 1
+	}
+}
+
+// smoothK measures each k that may be chosen.
+type smoothK struct{ loss [5]float64 }
+
+func (s *smoothK) value(i int) float64 { return math.Pow(10, float64(-i)) } // 1 to 0.0001
+
+func (s *smoothK) add(m *ngram, c counts) {
+	for i := range s.loss {
+		m.k = s.value(i)
+		s.loss[i] -= math.Log(m.unigram(c))
+	}
+}
+
+func (s *smoothK) best() float64 { return s.value(argmin(s.loss[:])) }
+
+// smoothLambda measures each λ that may be chosen, for each bucket of contexts. λ < 1, so that no probability is 0.
+type smoothLambda struct {
+	loss [64][32]float64
+	seen [64]bool
+}
+
+func (s *smoothLambda) value(i int) float64 { return float64(i) / 32 }
+
+func (s *smoothLambda) add(m *ngram, c counts) {
+	bucket := bits.Len64(uint64(c.context))
+	s.seen[bucket] = true
+	p := m.unigram(c)
+	for i := range s.loss[bucket] {
+		s.loss[bucket][i] -= math.Log(interpolate(s.value(i), c, p))
+	}
+}
+
+// best gives a bucket that was not seen the λ of the one below. Bucket 0, contexts never seen, has λ = 0: all is left to p(w).
+func (s *smoothLambda) best() (lambda [64]float64) {
+	for b := 1; b < len(lambda); b++ {
+		lambda[b] = lambda[b-1]
+		if s.seen[b] {
+			lambda[b] = s.value(argmin(s.loss[b][:]))
+		}
+	}
+	return lambda
+}
+
+func argmin(v []float64) int {
+	best := 0
+	for i, x := range v {
+		if x < v[best] {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,52 @@
+package data
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// permutation is a bijection of 0…n−1 that takes no memory: a balanced Feistel network over the smallest 4^k ≥ n, and
+// cycle walking, that is applied again until the value is below n (Black and Rogaway, "Ciphers with Arbitrary Finite
+// Domains", CT-RSA 2002). It serves to shuffle, not to hide.
+type permutation struct {
+	n    uint64
+	half int // bits in each half of the network
+	keys [8]uint64
+}
+
+// newPermutation chooses one of the permutations of 0…n−1, n ≥ 1, by random numbers.
+func newPermutation(n uint64, rng *rand.Rand) permutation {
+	p := permutation{n: n, half: (bits.Len64(n-1) + 1) / 2}
+	for i := range p.keys {
+		p.keys[i] = rng.Uint64()
+	}
+	return p
+}
+
+// at is the image of i < n. It walks 4 steps at most on average, for 4^k < 4n.
+func (p *permutation) at(i uint64) uint64 {
+	for {
+		if i = p.network(i); i < p.n {
+			return i
+		}
+	}
+}
+
+// network is the Feistel network: (l, r) → (r, l ⊕ F(r)) in each round, a bijection whatever F is.
+func (p *permutation) network(x uint64) uint64 {
+	mask := uint64(1)<<p.half - 1
+	l, r := x>>p.half, x&mask
+	for _, key := range p.keys {
+		l, r = r, l^(mix(r^key)&mask)
+	}
+	return l<<p.half | r
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of x counts in every bit of the result.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,204 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+)
+
+// The token file, version 1. All numbers are little-endian; crc32c is the Castagnoli polynomial.
+//
+//	offset  size
+//	     0     8  "HIPPOTOK"
+//	     8     4  version, 1
+//	    12     4  bytes per token: 2 where vocab_size ≤ 65536, else 4
+//	    16     8  number of tokens
+//	    24     8  number of documents
+//	    32     8  vocab_size
+//	    40     8  bytes of text that the tokens stand for
+//	    48     8  id put between documents, −1 for none
+//	    56    32  hash of the corpus (Corpus.Hash)
+//	    88    32  SHA-256 of the tokenizer's fingerprint
+//	   120     4  1 if the file ends with the table of token lengths, else 0
+//	   124     4  crc32c of everything after the header
+//	   128     4  crc32c of the header before this
+//	   132        tokens, then the table: for each id the bytes of text it stands for, 4 bytes each
+//
+// The two checksums find accidents (bit rot, half copies); they are no protection against forgery.
+
+const (
+	tokenMagic   = "HIPPOTOK"
+	tokenVersion = 1
+	headerSize   = 132
+
+	maxVocab  = 1 << 26
+	maxTokens = math.MaxInt / 8 // with maxVocab, keeps file sizes far from overflow, also on 32-bit machines
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+type header struct {
+	tokens    int64
+	documents int64
+	vocab     int64
+	textBytes int64
+	endOfText int64 // −1: none
+	content   [sha256.Size]byte
+	tokenizer [sha256.Size]byte
+	lengths   bool   // with the table of token lengths
+	crc       uint32 // of tokens and table
+}
+
+// width is the number of bytes per token.
+func width(vocab int64) int64 {
+	if vocab <= 1<<16 {
+		return 2
+	}
+	return 4
+}
+
+// payload is the number of bytes after the header. parseHeader has checked that it cannot overflow.
+func (h *header) payload() int64 {
+	n := h.tokens * width(h.vocab)
+	if h.lengths {
+		n += 4 * h.vocab
+	}
+	return n
+}
+
+func (h *header) marshal() []byte {
+	le := binary.LittleEndian
+	b := make([]byte, 0, headerSize)
+	b = append(b, tokenMagic...)
+	b = le.AppendUint32(b, tokenVersion)
+	b = le.AppendUint32(b, uint32(width(h.vocab)))
+	for _, v := range []int64{h.tokens, h.documents, h.vocab, h.textBytes, h.endOfText} {
+		b = le.AppendUint64(b, uint64(v))
+	}
+	b = append(b, h.content[:]...)
+	b = append(b, h.tokenizer[:]...)
+	lengths := uint32(0)
+	if h.lengths {
+		lengths = 1
+	}
+	b = le.AppendUint32(b, lengths)
+	b = le.AppendUint32(b, h.crc)
+	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// parseHeader reads a header and checks it by itself and against the size of its file.
+func parseHeader(b []byte, fileSize int64) (*header, error) {
+	le := binary.LittleEndian
+	if len(b) < headerSize {
+		return nil, fmt.Errorf("found %d bytes, want a header of %d", len(b), headerSize)
+	}
+	if string(b[:8]) != tokenMagic {
+		return nil, fmt.Errorf("magic: found %q, want %q", b[:8], tokenMagic)
+	}
+	if v := le.Uint32(b[8:]); v != tokenVersion {
+		return nil, fmt.Errorf("version: found %d, want %d", v, tokenVersion)
+	}
+	if got, want := le.Uint32(b[128:]), crc32.Checksum(b[:128], castagnoli); got != want {
+		return nil, fmt.Errorf("header checksum: found %08x, want %08x", got, want)
+	}
+	h := &header{
+		tokens:    int64(le.Uint64(b[16:])),
+		documents: int64(le.Uint64(b[24:])),
+		vocab:     int64(le.Uint64(b[32:])),
+		textBytes: int64(le.Uint64(b[40:])),
+		endOfText: int64(le.Uint64(b[48:])),
+		content:   [sha256.Size]byte(b[56:]),
+		tokenizer: [sha256.Size]byte(b[88:]),
+		lengths:   le.Uint32(b[120:]) == 1,
+		crc:       le.Uint32(b[124:]),
+	}
+	switch {
+	case h.vocab < 1 || h.vocab > maxVocab:
+		return nil, fmt.Errorf("vocab_size: found %d, want 1 to %d", h.vocab, maxVocab)
+	case int64(le.Uint32(b[12:])) != width(h.vocab):
+		return nil, fmt.Errorf("bytes per token: found %d, want %d for a vocab_size of %d", le.Uint32(b[12:]), width(h.vocab), h.vocab)
+	case h.tokens < 1 || h.tokens > maxTokens:
+		return nil, fmt.Errorf("tokens: found %d, want 1 to %d", h.tokens, int64(maxTokens))
+	case h.documents < 1 || h.textBytes < 0:
+		return nil, fmt.Errorf("found %d documents of %d bytes, want at least 1 of at least 0", h.documents, h.textBytes)
+	case h.endOfText < -1 || h.endOfText >= h.vocab:
+		return nil, fmt.Errorf("end-of-text id: found %d, want −1 to %d", h.endOfText, h.vocab-1)
+	case le.Uint32(b[120:]) > 1:
+		return nil, fmt.Errorf("table flag: found %d, want 0 or 1", le.Uint32(b[120:]))
+	case headerSize+h.payload() != fileSize:
+		return nil, fmt.Errorf("file size: found %d bytes, want %d for %d tokens", fileSize, headerSize+h.payload(), h.tokens)
+	}
+	return h, nil
+}
+
+// errOther says that a token file is whole, but of other data or another tokenizer.
+var errOther = errors.New("made from other data or by another tokenizer")
+
+// openTokenFile maps a token file that must be of want's content, tokenizer and end-of-text id. verified tells that the
+// checksum was found right before and the file has not changed since.
+func openTokenFile(path string, want *header, verified bool) (*store, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err // names the file
+	}
+	defer f.Close()
+	s, err := mapTokens(f, want, verified)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(headerSize, info.Size()))
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, err
+	}
+	h, err := parseHeader(b, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	if h.content != want.content || h.tokenizer != want.tokenizer || h.endOfText != want.endOfText || h.vocab != want.vocab {
+		return nil, errOther
+	}
+	m, err := mapFile(f, int(info.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("map into memory: %w", err)
+	}
+	s := newStore(h, m[headerSize:])
+	s.mapped = m
+	if !verified {
+		if err := s.verify(); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+// verify checks the checksum over tokens and table, and that every id is in the vocabulary, in one pass.
+func (s *store) verify() error {
+	const block = 1 << 18 // tokens
+	n, w := int(s.tokens), int(s.width)
+	crc := uint32(0)
+	for lo := 0; lo < n; lo += block {
+		hi := min(lo+block, n)
+		crc = crc32.Update(crc, castagnoli, s.ids[lo*w:hi*w])
+		for i := lo; i < hi; i++ {
+			if id := s.at(i); id < 0 || int64(id) >= s.vocab {
+				return fmt.Errorf("token %d: found id %d, want 0 to %d", i, id, s.vocab-1)
+			}
+		}
+	}
+	if crc = crc32.Update(crc, castagnoli, s.table); crc != s.crc {
+		return fmt.Errorf("checksum of tokens: found %08x, want %08x", crc, s.crc)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package data
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// TokenOptions say how Tokenize works. The zero value is the usual choice.
+type TokenOptions struct {
+	CacheDir    string // where token files are kept: "" DefaultCacheDir, CacheNone to hold the tokens in memory
+	NoEndOfText bool   // put nothing between documents, also where the tokenizer has an end-of-text id
+	// Progress, if set, is called now and then while text is encoded, with the bytes of files read and their total.
+	Progress func(done, total int64)
+}
+
+// Tokenize encodes a corpus: each document by itself, the encoder's end-of-text id between any two. The result
+// is a token file in the cache folder, found again by the hash of the corpus, the fingerprint of the encoder and
+// the options. The file is written as a stream, so the corpus may be larger than memory, and appears whole or not at
+// all. A cached file that is damaged, of another version or of other data is never used: it is made anew and a note says why.
+//
+// When there is no default cache folder, or nothing can be written there, the tokens are held in memory and a note
+// says so; a folder that was asked for must work.
+//
+// Errors: those of Corpus.Each and of the encoder, with the name of the document; ids outside the vocabulary; ctx.Err().
+func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t *Tokens, notes []string, err error) {
+	b := &builder{ctx: ctx, corpus: c, enc: enc, opt: opt}
+	dir, cacheErr := cacheDir(opt.CacheDir)
+	if dir != "" {
+		path := filepath.Join(dir, b.fileName())
+		s, err := b.find(path)
+		if err == nil {
+			return s.all(), nil, nil
+		}
+		if cacheErr = makeWritable(dir); cacheErr == nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				notes = append(notes, fmt.Sprintf("token cache: %v; made anew", err))
+			}
+			if s, err = b.make(path); err != nil {
+				return nil, notes, err
+			}
+			return s.all(), notes, nil
+		}
+	}
+	if cacheErr != nil {
+		if opt.CacheDir != "" {
+			return nil, nil, fmt.Errorf("data: token cache: %w", cacheErr)
+		}
+		notes = append(notes, fmt.Sprintf("no token cache: %v; tokens are held in memory", cacheErr))
+	}
+	w, err := b.fill(nil)
+	if err != nil {
+		return nil, notes, err
+	}
+	return newStore(w.header, w.mem).all(), notes, nil
+}
+
+// makeWritable makes the folder dir and checks that files can be made in it.
+func makeWritable(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "probe-*"+partialSuffix)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// builder is one call of Tokenize.
+type builder struct {
+	ctx    context.Context
+	corpus *Corpus
+	enc    Encoder
+	opt    TokenOptions
+}
+
+// header is what the token file must say, its counts still zero.
+func (b *builder) header() *header {
+	h := &header{
+		vocab:     int64(b.enc.VocabSize()),
+		endOfText: -1,
+		content:   b.corpus.hash,
+		tokenizer: sha256.Sum256([]byte(b.enc.Fingerprint())),
+	}
+	if id, ok := b.enc.EndOfText(); ok && !b.opt.NoEndOfText {
+		h.endOfText = int64(id)
+	}
+	return h
+}
+
+// fileName is made of all that the content of the token file depends on.
+func (b *builder) fileName() string {
+	h := b.header()
+	_, decoder := b.enc.(Decoder) // it decides on the table of token lengths
+	key := sha256.Sum256(fmt.Appendf(nil, "hippo token file %d %x %x %d %d %t",
+		tokenVersion, h.content, h.tokenizer, h.vocab, h.endOfText, decoder))
+	return hex.EncodeToString(key[:16]) + ".tok"
+}
+
+// find opens the token file at path if it is there and right. Its checksum is verified unless the index says
+// that this was done and the file has not changed since.
+func (b *builder) find(path string) (*store, error) {
+	x := openIndex(filepath.Dir(path))
+	key, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	before, err := statFile(key)
+	if err != nil {
+		return nil, err
+	}
+	verified := x.Verified[key] == before
+	s, err := openTokenFile(path, b.header(), verified)
+	if err == nil && !verified && x.recordable(key, before) {
+		x.Verified[key], x.dirty = before, true
+		_ = x.save() // without it the next start verifies again; the file itself is fine
+	}
+	return s, err
+}
+
+// make encodes the corpus into the token file at path and opens it.
+func (b *builder) make(path string) (*store, error) {
+	err := writeAtomic(path, func(f *os.File) error {
+		out := bufio.NewWriterSize(f, 1<<20)
+		if _, err := out.Write(make([]byte, headerSize)); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		w, err := b.fill(out)
+		if err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		if _, err := f.WriteAt(w.header.marshal(), 0); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := openTokenFile(path, b.header(), false)
+	if err != nil {
+		return nil, fmt.Errorf("data: token file just made: %w", err)
+	}
+	return s, nil
+}
+
+// fill encodes the whole corpus to out, or to memory when out is nil.
+func (b *builder) fill(out io.Writer) (*tokenWriter, error) {
+	w, err := newTokenWriter(b.header(), out)
+	if err != nil {
+		return nil, err
+	}
+	if dec, ok := b.enc.(Decoder); ok {
+		w.lengths = make([]uint32, w.header.vocab)
+		var text []byte
+		for id := range w.lengths {
+			text = dec.Decode(text[:0], []int32{int32(id)})
+			w.lengths[id] = uint32(len(text))
+		}
+	}
+	var done int64
+	report := func(n int) error {
+		done += int64(n)
+		if b.opt.Progress != nil {
+			b.opt.Progress(done, b.corpus.Bytes())
+		}
+		return b.ctx.Err()
+	}
+	err = b.corpus.each(report, func(name string, text io.Reader) error {
+		if err := w.beginDocument(); err != nil {
+			return fmt.Errorf("data: %w", err)
+		}
+		r := &countReader{r: text}
+		err := encodeDocument(b.enc, r, w.write)
+		w.header.textBytes += r.n
+		switch {
+		case r.err != nil:
+			return r.err // reading failed: its message names the file
+		case err != nil:
+			return fmt.Errorf("data: encode %s: %w", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, w.finish()
+}
+
+// countReader counts bytes and keeps the error, io.EOF aside, that ended the reading.
+type countReader struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (r *countReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.n += int64(n)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}

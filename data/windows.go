@@ -1,0 +1,47 @@
+package data
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Batch is a number of windows of equal length.
+type Batch struct {
+	Start   int // position of the first input; the rows follow each other in the text
+	Rows    int
+	Len     int
+	Inputs  []int32 // (Rows, Len); reused for the next batch
+	Targets []int32 // likewise: the tokens after the inputs
+}
+
+// Windows goes once through tok for evaluation: windows of seqLen side by side, batchSize at a time, the last batch of
+// full windows with what rows there are, and after it the shorter window at the end, alone. Every token but
+// the first is a target exactly once, in the order of the text. With batchSize 1 each batch goes on where the one before ended,
+// so that a model's state may be carried along; else each row starts anew.
+func Windows(tok *Tokens, batchSize, seqLen int) (iter.Seq[Batch], error) {
+	if batchSize < 1 || seqLen < 1 {
+		return nil, fmt.Errorf("data: found batch_size %d and seq_len %d, want at least 1 each", batchSize, seqLen)
+	}
+	if err := checkLength(tok, 1); err != nil {
+		return nil, err
+	}
+	return func(yield func(Batch) bool) {
+		pairs := tok.Len() - 1
+		room := min(batchSize, max(1, pairs/seqLen)) * min(seqLen, pairs)
+		inputs, targets := make([]int32, room), make([]int32, room)
+		for start := 0; start < pairs; {
+			b := Batch{Start: start, Rows: min(batchSize, (pairs-start)/seqLen), Len: seqLen}
+			if b.Rows == 0 {
+				b.Rows, b.Len = 1, pairs-start
+			}
+			n := b.Rows * b.Len
+			b.Inputs, b.Targets = inputs[:n], targets[:n]
+			tok.Read(b.Inputs, start)
+			tok.Read(b.Targets, start+1)
+			if !yield(b) {
+				return
+			}
+			start += n
+		}
+	}, nil
+}

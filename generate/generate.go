@@ -1,0 +1,174 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Options say how to continue a text.
+type Options struct {
+	sample.Options
+	MaxTokens int      `json:"max_tokens" min:"1" help:"tokens of each continuation"`
+	Stop      []string `json:"stop" help:"text before which a continuation ends; it is not part of the output"`
+	IgnoreEnd bool     `json:"ignore_end" help:"go on after the end-of-text token"`
+}
+
+// DefaultOptions are 200 tokens at temperature 0.8 among the 40 most probable.
+func DefaultOptions() Options {
+	return Options{Options: sample.Options{Temperature: 0.8, TopK: 40, RepetitionWindow: 256}, MaxTokens: 200}
+}
+
+// Why a sequence ended.
+const (
+	EndLength = "length" // MaxTokens
+	EndStop   = "stop"   // a stop string
+	EndText   = "eot"    // the end-of-text token
+)
+
+// Piece is a piece of text of one sequence: whole UTF-8 characters, and never a part of a stop string.
+type Piece struct {
+	Sample int
+	Text   []byte  // valid until the next piece
+	IDs    []int32 // the tokens drawn since the sequence's last piece
+	End    string  // why the sequence ended, "" while it goes on; the last piece of every sequence has it
+}
+
+// Stats are the speeds of a session.
+type Stats struct {
+	PrefillTokens  int     `json:"prefill_tokens"`
+	PrefillSeconds float64 `json:"prefill_seconds"`
+	DecodeTokens   int     `json:"decode_tokens"` // of all sequences
+	DecodeSeconds  float64 `json:"decode_seconds"`
+	StateBytes     int     `json:"state_bytes"`
+}
+
+// writer is what turns the ids of one sequence into text.
+type writer struct {
+	sampler *sample.Sampler
+	decoder *tokenizer.StreamDecoder
+	stop    *sample.StopMatcher
+	history []int32
+	fresh   []int32 // drawn since the last piece
+	tokens  int
+	end     string
+}
+
+// Generate continues every sequence of the session after what it has been fed, drawing with seed, seed+1, ... for
+// sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error, or
+// when ctx is done (with its error). prompt is what was fed, for the repetition penalty; it may be nil. Afterwards the session
+// stands behind the generated text and can be fed or continued.
+func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32, o Options) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		writers, err := s.writers(tok, prompt, o)
+		if err == nil && s.logits == nil {
+			err = errors.New("generate: nothing has been fed; want a prompt of at least one token")
+		}
+		if err != nil {
+			yield(Piece{}, err)
+			return
+		}
+		for running := s.batch; running > 0; {
+			if err := ctx.Err(); err != nil {
+				yield(Piece{}, err)
+				return
+			}
+			start, stepped := time.Now(), len(s.pending) > 0
+			if err := s.flush(); err != nil {
+				yield(Piece{}, err)
+				return
+			}
+			chosen := make([]int32, s.batch)
+			for i, w := range writers {
+				if w.end != "" {
+					continue // its sequence runs on with token 0, unseen, until the others end
+				}
+				piece, id, err := w.next(s.Logits(i), tok, o)
+				if err != nil {
+					yield(Piece{}, fmt.Errorf("generate: position %d: %w", s.Position(), err))
+					return
+				}
+				chosen[i] = id
+				if stepped { // the first token comes from the logits of the prompt
+					s.Stats.DecodeTokens++
+				}
+				if w.end != "" {
+					running--
+				}
+				w.fresh = append(w.fresh, id)
+				if len(piece) == 0 && w.end == "" {
+					continue
+				}
+				if !yield(Piece{Sample: i, Text: piece, IDs: w.fresh, End: w.end}, nil) {
+					s.pending = chosen
+					return
+				}
+				w.fresh = nil
+			}
+			s.pending, s.Stats.StateBytes = chosen, s.StateSize()
+			s.Stats.DecodeSeconds += time.Since(start).Seconds()
+		}
+	}
+}
+
+func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*writer, error) {
+	if o.MaxTokens < 1 {
+		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
+	}
+	var out []*writer
+	for i := range s.batch {
+		opt := o.Options
+		opt.Seed += uint64(i)
+		sampler, err := sample.New(opt)
+		if err != nil {
+			return nil, err
+		}
+		stop, err := sample.NewStopMatcher(o.Stop...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &writer{
+			sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok), history: append([]int32(nil), prompt...),
+		})
+	}
+	return out, nil
+}
+
+// next draws the next id and returns the text that has become certain by it.
+func (w *writer) next(logits []float32, tok tokenizer.Tokenizer, o Options) (text []byte, id int32, err error) {
+	if id, err = w.sampler.Next(logits, w.history); err != nil {
+		return nil, 0, err
+	}
+	w.tokens++
+	if end, ok := tok.EndOfText(); ok && id == end && !o.IgnoreEnd {
+		w.end = EndText
+	} else {
+		w.history = append(w.history, id)
+		if text, stopped := w.stop.Push(w.decoder.Write(id)); stopped {
+			w.end = EndStop
+			return text, id, nil
+		} else if w.tokens < o.MaxTokens {
+			return text, id, nil
+		} else {
+			w.end = EndLength
+			return w.flush(append([]byte(nil), text...)), id, nil
+		}
+	}
+	return w.flush(nil), id, nil
+}
+
+// flush appends what decoder and stop matcher still hold back.
+func (w *writer) flush(text []byte) []byte {
+	more, stopped := w.stop.Push(w.decoder.Flush())
+	text = append(text, more...)
+	if stopped {
+		w.end = EndStop
+		return text
+	}
+	return append(text, w.stop.Flush()...)
+}

@@ -1,0 +1,145 @@
+// Package config fills a nested Go struct from four layers, each stronger than the one before: the values the struct
+// already holds, a YAML file, environment variables, and command-line flags.
+//
+// One spelling serves everywhere. The json tags of the struct name a value by its path; the path is the YAML key, the
+// flag and (in capitals, dots and dashes replaced) the variable:
+//
+//	type Config struct {
+//		Model struct {
+//			DModel int `json:"d_model" help:"width of the residual stream" min:"1"`
+//		} `json:"model" help:"shape of the network"`
+//	}
+//
+//	model: {d_model: 256}    HIPPO_MODEL_D_MODEL=256    --model.d_model 256
+//
+// A value is a string, a bool, an integer, a float, a [time.Duration], or a slice of integers or strings. Its text is
+// read by the type of its field, the same way in every layer, so that a YAML string needs quotes only where YAML itself
+// needs them. A list is a YAML sequence, or text with commas: 8,16. Text with a comma or quote inside is quoted as in
+// CSV: "a,b".
+//
+// The tags enum:"a,b", min:"1" and max:"9" bound a value (each element of a list); help:"..." explains it. The tag
+// config:"-" hides a field, as does json:"-". A struct that cannot be configured (a map, a pointer, two fields with the
+// same variable, a malformed bound) is a programmer's error and panics.
+//
+// Nothing is reported alone: [Load] applies every value that is well formed and returns all problems of all layers as
+// one [Problems], to which the caller may add its own.
+//
+// YAML is version 1.2 without anchors, aliases, tags and merge keys. The package may import the standard library,
+// goccy/go-yaml and spf13/pflag.
+package config
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Options are the layers of [Load] above the struct's own values. The zero value has none.
+type Options struct {
+	File     string // YAML file to read; with FileData, only its name in messages
+	FileData []byte // content of the file, if the caller has it already
+
+	EnvPrefix string   // such as "HIPPO_"; "" reads no environment
+	Environ   []string // "NAME=value", as from os.Environ
+	Ignore    []string // names with the prefix that have another meaning
+
+	Flags *pflag.FlagSet // parsed flags, registered by Register
+}
+
+// Load applies the layers of opt to the struct cfg points to.
+//
+// A nil error means that everything given was understood. Otherwise the error is a [Problems], one line for each value
+// that has no field, the wrong type or is out of range, in any layer; all other values have been applied.
+func Load(cfg any, opt Options) error {
+	l := loader{schema: newSchema(cfg)}
+	l.loadFile(opt)
+	l.loadEnv(opt)
+	l.loadFlags(opt.Flags)
+	return l.problems.Err()
+}
+
+// A loader carries the problems from layer to layer.
+type loader struct {
+	schema   *schema
+	problems Problems
+}
+
+// set reads text into the field f, or reports why it cannot. source names the place, such as "hippo.yaml:3:7: model.d_model".
+func (l *loader) set(f *field, source, text string) {
+	if err := f.set(text); err != nil {
+		l.problems.Addf(source, "%v", err)
+	}
+}
+
+func (l *loader) loadFile(opt Options) {
+	data := opt.FileData
+	if data == nil {
+		if opt.File == "" {
+			return
+		}
+		var err error
+		if data, err = readFile(opt.File); err != nil {
+			l.problems.Add(err)
+			return
+		}
+	}
+	name := opt.File
+	if name == "" {
+		name = "configuration"
+	}
+	l.loadYAML(name, data)
+}
+
+// loadEnv reads every variable with the prefix; one that is neither a field nor ignored is a problem, so that a
+// misspelt variable cannot pass unnoticed.
+func (l *loader) loadEnv(opt Options) {
+	if opt.EnvPrefix == "" {
+		return
+	}
+	known := make(map[string]*field, len(l.schema.fields))
+	var names []string
+	for _, f := range l.schema.fields {
+		known[f.env()] = f
+		names = append(names, f.env())
+	}
+	for _, entry := range opt.Environ {
+		variable, text, _ := strings.Cut(entry, "=")
+		name, ok := strings.CutPrefix(variable, opt.EnvPrefix)
+		switch {
+		case !ok || slices.Contains(opt.Ignore, variable):
+		case known[name] != nil:
+			l.set(known[name], variable, text)
+		default:
+			l.problems.Addf(variable, "unknown variable%s", didYouMean(opt.EnvPrefix, name, names))
+		}
+	}
+}
+
+func (l *loader) loadFlags(fs *pflag.FlagSet) {
+	if fs == nil {
+		return
+	}
+	for _, f := range l.schema.fields {
+		flag := fs.Lookup(f.key)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		if v, ok := flag.Value.(*flagValue); ok {
+			l.set(f, "--"+f.key, v.text)
+		}
+	}
+}
+
+// readFile returns the content of a file of at most maxFileSize bytes.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFileSize { // checked before reading: the name may be that of a corpus, by mistake
+		return nil, Problems{tooLarge(name, info.Size())}
+	}
+	return os.ReadFile(name)
+}

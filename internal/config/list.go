@@ -1,0 +1,65 @@
+package config
+
+import (
+	"errors"
+	"strings"
+)
+
+// splitList cuts a list at its commas. An item that starts with a quote ends at the next single one and holds a quote
+// for every two, as in CSV (RFC 4180), so that any items can be written. "" is the empty list and `""` the list of one
+// empty item.
+func splitList(text string) ([]string, error) {
+	items := []string{}
+	if text == "" {
+		return items, nil
+	}
+	for {
+		var item string
+		if strings.HasPrefix(text, `"`) {
+			n, ok := quotedLength(text)
+			if !ok {
+				return nil, errors.New(`wanted a closing " before the next comma or the end`)
+			}
+			item, text = strings.ReplaceAll(text[1:n-1], `""`, `"`), text[n:]
+		} else {
+			n := strings.IndexByte(text, ',')
+			if n < 0 {
+				n = len(text)
+			}
+			item, text = text[:n], text[n:]
+		}
+		items = append(items, item)
+		if text == "" {
+			return items, nil
+		}
+		text = text[1:] // the comma
+	}
+}
+
+// quotedLength returns the length of the quoted item that text starts with. Its closing quote must end the text or
+// stand before a comma.
+func quotedLength(text string) (n int, ok bool) {
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] != '"':
+		case strings.HasPrefix(text[i:], `""`):
+			i++
+		default:
+			return i + 1, i+1 == len(text) || text[i+1] == ','
+		}
+	}
+	return 0, false
+}
+
+// joinList writes a list so that splitList reads the same items.
+func joinList(items []string) string {
+	quoted := make([]string, len(items))
+	for i, item := range items {
+		// A single empty item needs its quotes; quoting all empty items is simpler, and as clear.
+		if item == "" || strings.ContainsAny(item, `",`) {
+			item = `"` + strings.ReplaceAll(item, `"`, `""`) + `"`
+		}
+		quoted[i] = item
+	}
+	return strings.Join(quoted, ",")
+}

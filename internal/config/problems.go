@@ -1,0 +1,44 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Problems collects what is wrong, one line each, so that all of it can be reported at once. The zero value is ready
+// for use. As an error it prints its lines; with more than one, under a heading that counts them.
+type Problems []string
+
+// Addf adds the line "key: message". The key says where: a path such as model.d_model, a file and position, a flag.
+func (p *Problems) Addf(key, format string, args ...any) {
+	*p = append(*p, key+": "+fmt.Sprintf(format, args...))
+}
+
+// Add adds the lines of err if it is a Problems, its message otherwise, and nothing if it is nil.
+func (p *Problems) Add(err error) {
+	var more Problems
+	switch {
+	case err == nil:
+	case errors.As(err, &more):
+		*p = append(*p, more...)
+	default:
+		*p = append(*p, err.Error())
+	}
+}
+
+// Err returns p as an error, nil if there is no problem.
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// Error implements error.
+func (p Problems) Error() string {
+	if len(p) == 1 {
+		return p[0]
+	}
+	return fmt.Sprintf("%d problems:\n  %s", len(p), strings.Join(p, "\n  "))
+}

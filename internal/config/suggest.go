@@ -1,0 +1,47 @@
+package config
+
+import "strings"
+
+// didYouMean returns "; did you mean X?" for the known name nearest to the given one, "" if none is near. A name without
+// its group, such as d_model for model.d_model, is near. prefix is what both stand behind, such as "--".
+func didYouMean(prefix, name string, known []string) string {
+	best, bestDistance := "", 2+len(name)/5 // a slip or two, a little more in a long name
+	for _, k := range known {
+		d := editDistance(name, k)
+		if strings.HasSuffix(k, "."+name) || strings.HasSuffix(k, "_"+name) {
+			d = 1
+		}
+		if d < bestDistance && d < len(k) {
+			best, bestDistance = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + prefix + best + "?"
+}
+
+// editDistance is the least number of inserted, deleted and replaced bytes and swapped neighbours that turns a into b
+// (optimal string alignment).
+func editDistance(a, b string) int {
+	// Rows i-2, i-1 and i of the table D[i][j] = distance of a[:i] and b[:j].
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			substitute := above[j-1]
+			if a[i-1] != b[j-1] {
+				substitute++
+			}
+			row[j] = min(substitute, above[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}

@@ -1,0 +1,182 @@
+// Package golden gives tests the golden files: inputs, parameters and results of official reference implementations, as
+// safetensors with the tolerance and the configuration of each case in their metadata (testdata/golden/README.md). It
+// imports package checkpoint and is imported by tests only.
+//
+// A test picks its cases by the leading part of the file name, and each case is a subtest named by its file, so that other
+// files of the same form run through the same code with no edit:
+//
+//	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
+//		golden.Close(t, "out/y", layer(c.F32("in/u")), c.F64("out/y"), 1e-5)
+//	})
+package golden
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+)
+
+// Dir is the folder of the golden files: the environment variable HIPPO_GOLDEN or, when that is not set, testdata/golden
+// at the root of the repository.
+func Dir(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("HIPPO_GOLDEN"); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd() // tests run in the folder of their package
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "testdata", "golden")
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("golden: no go.mod above the working directory; set HIPPO_GOLDEN")
+		}
+		dir = parent
+	}
+}
+
+// Files returns the sorted paths of the golden files whose name starts with prefix and ends with suffix. It fails the test
+// when there are none.
+func Files(t testing.TB, prefix, suffix string) []string {
+	t.Helper()
+	dir := Dir(t)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatalf("golden: %v", err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatalf("golden: no file %s*%s in %s", prefix, suffix, dir)
+	}
+	slices.Sort(paths) // the order of the file system is not that of every system
+	return paths
+}
+
+// Case is one golden file. Its accessors fail the test when what they are asked for is not there.
+type Case struct {
+	Name string            // file name without extension
+	Path string            // of the safetensors file
+	Meta map[string]string // case, what, source, tolerance, config, notes
+
+	t    testing.TB
+	file *checkpoint.File
+}
+
+// Cases opens the golden files prefix*.safetensors, in the order of their names, until the test ends. It fails the test
+// when there are none. The cases report to t; a subtest uses Run, or With.
+func Cases(t testing.TB, prefix string) []Case {
+	t.Helper()
+	var cases []Case
+	for _, path := range Files(t, prefix, ".safetensors") {
+		f, err := checkpoint.OpenSafetensors(path)
+		if err != nil {
+			t.Fatalf("golden: %v", err)
+		}
+		t.Cleanup(func() { f.Close() })
+		name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
+		cases = append(cases, Case{Name: name, Path: path, Meta: f.Metadata(), t: t, file: f})
+	}
+	return cases
+}
+
+// Run runs test as a subtest for every golden file prefix*.safetensors.
+func Run(t *testing.T, prefix string, test func(t *testing.T, c Case)) {
+	t.Helper()
+	for _, c := range Cases(t, prefix) {
+		t.Run(c.Name, func(t *testing.T) { test(t, c.With(t)) })
+	}
+}
+
+// With returns the case reporting to another test, for subtests.
+func (c Case) With(t testing.TB) Case {
+	c.t = t
+	return c
+}
+
+// Has tells whether the case has a tensor of that name.
+func (c Case) Has(name string) bool {
+	_, ok := c.file.Tensor(name)
+	return ok
+}
+
+// Names returns the names of all tensors in the order of the file.
+func (c Case) Names() []string { return c.file.Names() }
+
+func (c Case) tensor(name string) *checkpoint.Tensor {
+	c.t.Helper()
+	t, ok := c.file.Tensor(name)
+	if !ok {
+		c.t.Fatalf("golden: %s has no tensor %q; it has %s", c.Path, name, strings.Join(c.Names(), " "))
+	}
+	return t
+}
+
+// values returns what read gives for the tensor.
+func values[T any](c Case, name string, read func(*checkpoint.Tensor) ([]T, error)) []T {
+	c.t.Helper()
+	v, err := read(c.tensor(name))
+	if err != nil {
+		c.t.Fatalf("golden: %s: %v", c.Path, err)
+	}
+	return v
+}
+
+// F64 returns the elements of a tensor of any type as float64.
+func (c Case) F64(name string) []float64 {
+	c.t.Helper()
+	return values(c, name, (*checkpoint.Tensor).Float64)
+}
+
+// F32 returns the elements of a tensor of any type as float32.
+func (c Case) F32(name string) []float32 {
+	c.t.Helper()
+	return values(c, name, (*checkpoint.Tensor).Float32)
+}
+
+// I64 returns the elements of a tensor of whole numbers.
+func (c Case) I64(name string) []int64 {
+	c.t.Helper()
+	return values(c, name, (*checkpoint.Tensor).Int64)
+}
+
+// Shape returns the shape of a tensor.
+func (c Case) Shape(name string) []int {
+	c.t.Helper()
+	return slices.Clone(c.tensor(name).Shape)
+}
+
+// Config reads the configuration of the case into v as json.Unmarshal does.
+func (c Case) Config(v any) {
+	c.t.Helper()
+	text, ok := c.Meta["config"]
+	if !ok {
+		c.t.Fatalf("golden: %s has no config in its metadata", c.Path)
+	}
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		c.t.Fatalf("golden: config of %s: %v", c.Path, err)
+	}
+}
+
+// File returns the path of a file that belongs to the case, such as model.pt in the folder named like the case.
+func (c Case) File(name string) string {
+	c.t.Helper()
+	path := filepath.Join(strings.TrimSuffix(c.Path, ".safetensors"), name)
+	if _, err := os.Stat(path); err != nil {
+		c.t.Fatalf("golden: %s: %v", c.Name, err)
+	}
+	return path
+}

@@ -1,0 +1,38 @@
+package kernel
+
+import "math"
+
+// AdamWStep is what one update needs besides the arrays (arXiv:1711.05101, as PyTorch computes it).
+type AdamWStep struct {
+	LR, Beta1, Beta2, Eps, Decay float64
+	Correct1, Correct2           float64 // 1-β1^t, 1-β2^t
+	GradScale                    float64 // the gradient is multiplied by this first: clipping
+}
+
+// AdamW updates parameters p and moments m, v from gradients g, which it sets to zero:
+//
+//	m ← β1 m + (1-β1) g,  v ← β2 v + (1-β2) g²,
+//	p ← p(1 - lr·decay) - lr · (m/(1-β1^t)) / (√(v/(1-β2^t)) + ε)
+func AdamW(p, m, v, g []float32, s *AdamWStep) {
+	b1, b2, gs := float32(s.Beta1), float32(s.Beta2), float32(s.GradScale)
+	keep, step := float32(1-s.LR*s.Decay), float32(s.LR/s.Correct1)
+	root, eps := float32(1/math.Sqrt(s.Correct2)), float32(s.Eps)
+	m, v, g = m[:len(p)], v[:len(p)], g[:len(p)]
+	for i := range p {
+		gi := g[i] * gs
+		g[i] = 0
+		mi := b1*m[i] + (1-b1)*gi
+		vi := b2*v[i] + (1-b2)*gi*gi
+		m[i], v[i] = mi, vi
+		p[i] = p[i]*keep - step*mi/(float32(math.Sqrt(float64(vi)))*root+eps)
+	}
+}
+
+// SumSquares returns Σ x² in float64.
+func SumSquares(x []float32) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return s
+}

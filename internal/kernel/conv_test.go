@@ -1,0 +1,225 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// spectrum is a transformed sequence.
+type spectrum struct{ re, im []float32 }
+
+func newSpectrum(p *ConvPlan) spectrum {
+	n := p.N() * Lanes
+	buf := make([]float32, 2*n+512) // with the gap that ConvPlan advises
+	return spectrum{buf[:n:n], buf[n+512:]}
+}
+
+// transformed returns the spectrum of x [l][Lanes], written over garbage.
+func transformed(p *ConvPlan, x []float32) spectrum {
+	s := newSpectrum(p)
+	for i := range s.re {
+		s.re[i], s.im[i] = float32(math.NaN()), float32(math.NaN())
+	}
+	p.Transform(s.re, s.im, x, len(x)/Lanes)
+	return s
+}
+
+// convolved returns the first l points of the causal convolution of x and k, both [.][Lanes].
+func convolved(p *ConvPlan, x, k []float32, l int) []float32 {
+	a, b, y := transformed(p, x), transformed(p, k), make([]float32, l*Lanes)
+	p.Mul(a.re, a.im, a.re, a.im, b.re, b.im)
+	p.Inverse(y, a.re, a.im, l)
+	return y
+}
+
+// lane returns channel v of x [l][Lanes] in float64.
+func lane(x []float32, v int) []float64 {
+	y := make([]float64, len(x)/Lanes)
+	for t := range y {
+		y[t] = float64(x[t*Lanes+v])
+	}
+	return y
+}
+
+// compareLane checks channel v of got, made of x and k by transforms of n points, against want. Those spread their rounding
+// errors evenly over the n outputs, whose size is about |x|·|k|/sqrt(n): 1e-6·sqrt(log2 n) of that is some four times the
+// largest error seen.
+func compareLane(t *testing.T, what string, got []float32, v int, want, x, k []float64, n int) {
+	t.Helper()
+	norm := func(x []float64) (s float64) {
+		for _, v := range x {
+			s += v * v
+		}
+		return math.Sqrt(s)
+	}
+	limit := 1e-6 * math.Sqrt((1+math.Log2(float64(n)))/float64(n)) * norm(x) * norm(k)
+	for i, y := range lane(got, v) {
+		if !(math.Abs(y-want[i]) <= limit) {
+			t.Fatalf("l=%d channel %d: %s[%d] = %v, want %v ± %.1g", len(want), v, what, i, y, want[i], limit)
+		}
+	}
+}
+
+// convLengths are all small ones and some of each kind of larger one.
+func convLengths() []int {
+	ls := []int{135, 144, 160, 240, 255, 256, 257, 270, 1000, 1024, 1025, 1281}
+	for l := 1; l <= 130; l++ {
+		ls = append(ls, l)
+	}
+	return ls
+}
+
+// directConv returns y[t] = Σ_{j≤t} k[j]·x[t-j].
+func directConv(x, k []float64) []float64 {
+	y := make([]float64, len(x))
+	for j, c := range k {
+		for t := j; t < len(y); t++ {
+			y[t] += c * x[t-j]
+		}
+	}
+	return y
+}
+
+// directCorr returns y[j] = Σ_{t≥j} x[t-j]·dy[t], the transpose of directConv.
+func directCorr(x, dy []float64) []float64 {
+	y := make([]float64, len(dy))
+	for j := range y {
+		for t := j; t < len(dy); t++ {
+			y[j] += x[t-j] * dy[t]
+		}
+	}
+	return y
+}
+
+func TestConvMatchesDirectSum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, l := range append(convLengths(), 4097) {
+		p := NewConvPlan(l)
+		x, k := normals(rng, l*Lanes), normals(rng, l*Lanes)
+		y := convolved(p, x, k, l)
+		for v := 0; v < Lanes; v += 1 + l/256 {
+			a, b := lane(x, v), lane(k, v)
+			compareLane(t, "y", y, v, directConv(a, b), a, b, p.N())
+		}
+	}
+}
+
+// TestConvOfUnequalLengths: a short kernel, and a sequence of which few outputs are wanted, under a longer plan.
+func TestConvOfUnequalLengths(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	p := NewConvPlan(200)
+	x, k := normals(rng, 150*Lanes), normals(rng, 7*Lanes)
+	for _, l := range []int{1, 3, 7, 100, 150} {
+		y := convolved(p, x[:l*Lanes], k, l)
+		a, b := lane(x[:l*Lanes], 3), lane(k, 3)
+		compareLane(t, "y", y, 3, directConv(a, b[:min(l, len(b))]), a, b, p.N())
+	}
+}
+
+func TestConvTransposes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	const batch = 3
+	for _, l := range convLengths() {
+		p := NewConvPlan(l)
+		k, dx, dk := normals(rng, l*Lanes), make([]float32, l*Lanes), make([]float32, l*Lanes)
+		sum, khat := newSpectrum(p), transformed(p, k)
+		v := l % Lanes
+		wantDk, allX, allDy := make([]float64, l), []float64{}, []float64{}
+		for range batch {
+			x, dy := normals(rng, l*Lanes), normals(rng, l*Lanes)
+			xhat, dyhat, z := transformed(p, x), transformed(p, dy), newSpectrum(p)
+
+			p.MulConj(z.re, z.im, dyhat.re, dyhat.im, khat.re, khat.im)
+			p.Inverse(dx, z.re, z.im, l)
+			compareLane(t, "dx", dx, v, directCorr(lane(k, v), lane(dy, v)), lane(k, v), lane(dy, v), p.N())
+
+			p.MulConjAdd(sum.re, sum.im, dyhat.re, dyhat.im, xhat.re, xhat.im)
+			for j, d := range directCorr(lane(x, v), lane(dy, v)) {
+				wantDk[j] += d
+			}
+			allX, allDy = append(allX, lane(x, v)...), append(allDy, lane(dy, v)...)
+		}
+		p.Inverse(dk, sum.re, sum.im, l)
+		compareLane(t, "dk", dk, v, wantDk, allX, allDy, p.N())
+	}
+}
+
+// TestConvChannelsAreIndependent: a channel gives the same bits whatever is in the others, even if that is NaN.
+func TestConvChannelsAreIndependent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for _, l := range []int{1, 2, 3, 5, 30, 45, 96, 100} {
+		p := NewConvPlan(l)
+		x, k := normals(rng, l*Lanes), normals(rng, l*Lanes)
+		y := convolved(p, x, k, l)
+		for i := range x {
+			if i%Lanes != 5 {
+				x[i] = float32(math.NaN())
+			}
+		}
+		if got := lane(convolved(p, x, k, l), 5); !slices.Equal(got, lane(y, 5)) {
+			t.Errorf("l=%d: channel 5 depends on the others", l)
+		}
+	}
+}
+
+func TestGoodLengths(t *testing.T) {
+	for l := 1; l < 3000; l++ {
+		n := goodLength(l)
+		odd := n
+		for odd%2 == 0 {
+			odd /= 2
+		}
+		if n < l || float64(n) > 1.25*float64(l) || !slices.Contains([]int{1, 3, 5, 9, 15}, odd) {
+			t.Errorf("goodLength(%d) = %d", l, n)
+		}
+	}
+}
+
+func TestConvPlansAreShared(t *testing.T) {
+	plans := make([]*ConvPlan, 8)
+	var wg sync.WaitGroup
+	for i := range plans {
+		wg.Go(func() { plans[i] = NewConvPlan(321 + i) })
+	}
+	wg.Wait()
+	for _, p := range plans {
+		if p != plans[0] || p.N() != 384 {
+			t.Fatalf("plans for 321 to 328 points have %d and %d points, want one of 384", plans[0].N(), p.N())
+		}
+	}
+}
+
+func TestConvDoesNotAllocate(t *testing.T) {
+	p := NewConvPlan(180)
+	x := make([]float32, 180*Lanes)
+	s := newSpectrum(p)
+	if n := testing.AllocsPerRun(5, func() {
+		p := NewConvPlan(180)
+		p.Transform(s.re, s.im, x, 180)
+		p.MulConjAdd(s.re, s.im, s.re, s.im, s.re, s.im)
+		p.Inverse(x, s.re, s.im, 180)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkConv(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, l := range []int{64, 256, 768, 1024, 1280, 4096, 16384} {
+		b.Run(fmt.Sprintf("l=%d", l), func(b *testing.B) {
+			p := NewConvPlan(l)
+			x, y, s := normals(rng, l*Lanes), make([]float32, l*Lanes), newSpectrum(p)
+			k := transformed(p, normals(rng, l*Lanes))
+			for b.Loop() {
+				p.Transform(s.re, s.im, x, l)
+				p.Mul(s.re, s.im, s.re, s.im, k.re, k.im)
+				p.Inverse(y, s.re, s.im, l)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*l*Lanes), "ns/element")
+		})
+	}
+}

@@ -1,0 +1,129 @@
+package kernel
+
+import "math"
+
+// AllFinite reports whether x holds neither NaN nor infinity.
+func AllFinite(x []float32) bool {
+	for _, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}
+
+// Exp is e^x in float32 with a relative error below 2e-7: 2^k times a polynomial on [-ln2/2, ln2/2] (the coefficients are
+// those of Cephes expf). It gives 0 below -103, +Inf above 88.7, NaN for NaN. math.Exp in float64 takes four times as long.
+func Exp(x float32) float32 {
+	if x > 88.72283 {
+		return float32(math.Inf(1))
+	}
+	if !(x >= -103) {
+		if x != x {
+			return x
+		}
+		return 0
+	}
+	const (
+		log2e = 1.44269504088896341
+		ln2hi = 0.693359375
+		ln2lo = -2.12194440e-4
+		round = 1.5 * (1 << 23) // adding and subtracting it rounds to the nearest integer
+	)
+	f := float32(x*log2e+round) - round
+	r := x - float32(f*ln2hi) - float32(f*ln2lo)
+	p := float32(1.9875691500e-4)
+	p = p*r + 1.3981999507e-3
+	p = p*r + 8.3334519073e-3
+	p = p*r + 4.1665795894e-2
+	p = p*r + 1.6666665459e-1
+	p = p*r + 5.0000001201e-1
+	y := p*r*r + r + 1
+	k := int32(f)
+	if k < -126 { // the result is denormal: scale in two steps
+		return y * math.Float32frombits(uint32(k+64+127)<<23) * math.Float32frombits((127-64)<<23)
+	}
+	if k > 127 {
+		return y * 2 * math.Float32frombits(uint32(k-1+127)<<23)
+	}
+	return y * math.Float32frombits(uint32(k+127)<<23)
+}
+
+// Tanh is the hyperbolic tangent with an absolute error below 2e-7.
+func Tanh(x float32) float32 {
+	if x > -0.04 && x < 0.04 { // 1 - 2/(e^2x+1) would cancel
+		x2 := x * x
+		return x * (1 - x2*(1.0/3-x2*(2.0/15)))
+	}
+	return 1 - 2/(Exp(2*x)+1)
+}
+
+// Sigmoid is 1/(1+e^-x).
+func Sigmoid(x float32) float32 { return 1 / (1 + Exp(-x)) }
+
+const (
+	geluA = 0.7978845608028654 // √(2/π)
+	geluB = 0.044715
+)
+
+// Gelu is the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models.
+func Gelu(x float32) float32 {
+	return 0.5 * x * (1 + Tanh(geluA*(x+geluB*x*x*x)))
+}
+
+// GeluGrad is the derivative of Gelu.
+func GeluGrad(x float32) float32 {
+	th := Tanh(geluA * (x + geluB*x*x*x))
+	return 0.5*(1+th) + 0.5*x*(1-th*th)*geluA*(1+3*geluB*x*x)
+}
+
+// GeluErf is the exact GELU ½x(1+erf(x/√2)).
+func GeluErf(x float32) float32 {
+	return float32(0.5 * float64(x) * (1 + math.Erf(float64(x)/math.Sqrt2)))
+}
+
+// GeluErfGrad is the derivative of GeluErf.
+func GeluErfGrad(x float32) float32 {
+	v := float64(x)
+	return float32(0.5*(1+math.Erf(v/math.Sqrt2)) + v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
+}
+
+// Add computes y += x.
+func Add(y, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] += x[i]
+	}
+}
+
+// Scale computes x *= a.
+func Scale(x []float32, a float32) {
+	for i := range x {
+		x[i] *= a
+	}
+}
+
+// Mix64 is the finalizer of SplitMix64: a bijection of 64-bit numbers whose outputs look random.
+func Mix64(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Keep says whether dropout with a given seed keeps element i: true with probability 1 - threshold/2^32. A counter-based
+// generator lets backward, and any split over cores, see the same mask without storing it.
+func Keep(seed uint64, i int, threshold uint32) bool {
+	return uint32(Mix64(seed+uint64(i)*0xd1342543de82ef95)>>32) >= threshold
+}
+
+// KeepThreshold is the threshold of Keep for a dropout probability p.
+func KeepThreshold(p float64) uint32 { return uint32(p * (1 << 32)) }
+
+// Mul computes y *= x.
+func Mul(y, x []float32) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] *= x[i]
+	}
+}

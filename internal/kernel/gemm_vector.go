@@ -1,0 +1,27 @@
+package kernel
+
+// Dot returns Σ_i x[i]·y[i] for the length of x. The sum runs in four strands, by i mod 4, that are joined at the end: the
+// order depends on the length only.
+func Dot(x, y []float32) float32 {
+	y = y[:len(x)]
+	var s0, s1, s2, s3 float32
+	i := 0
+	for ; i < len(x)-3; i += 4 {
+		s0 += float32(x[i] * y[i])
+		s1 += float32(x[i+1] * y[i+1])
+		s2 += float32(x[i+2] * y[i+2])
+		s3 += float32(x[i+3] * y[i+3])
+	}
+	for ; i < len(x); i++ {
+		s0 += float32(x[i] * y[i])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// Axpy adds a·x[i] to y[i] for the length of x.
+func Axpy(a float32, x, y []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] += float32(v * a)
+	}
+}

@@ -1,0 +1,66 @@
+package kernel
+
+import "math"
+
+// LayerNorm computes, for each of the rows of x (r, d),
+//
+//	y = (x-mean)/√(var+eps) · w + b
+//
+// with the biased variance, and stores mean and rstd = 1/√(var+eps) (r each) for the backward pass. The two moments are
+// summed in float64.
+func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
+	w, b = w[:d], b[:d]
+	for r := range mean {
+		xr, yr := x[r*d:][:d], y[r*d:][:d]
+		var sum float64
+		for _, v := range xr {
+			sum += float64(v)
+		}
+		mu := sum / float64(d)
+		var sq float64
+		for _, v := range xr {
+			c := float64(v) - mu
+			sq += c * c
+		}
+		rs := 1 / math.Sqrt(sq/float64(d)+eps)
+		mean[r], rstd[r] = float32(mu), float32(rs)
+		m, s := float32(mu), float32(rs)
+		for i, v := range xr {
+			yr[i] = (v-m)*s*w[i] + b[i]
+		}
+	}
+}
+
+// LayerNormGrad adds the gradient of LayerNorm with respect to its input: with g = dy·w and x̂ = (x-mean)·rstd,
+//
+//	dx += rstd · (g - mean(g) - x̂·mean(g·x̂))
+func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
+	w = w[:d]
+	for r := range mean {
+		xr, dyr, dxr := x[r*d:][:d], dy[r*d:][:d], dx[r*d:][:d]
+		m, s := mean[r], rstd[r]
+		var sg, sgx float64
+		for i, v := range dyr {
+			g := v * w[i]
+			sg += float64(g)
+			sgx += float64(g * (xr[i] - m) * s)
+		}
+		mg, mgx := float32(sg/float64(d)), float32(sgx/float64(d))
+		for i, v := range dyr {
+			dxr[i] += s * (v*w[i] - mg - (xr[i]-m)*s*mgx)
+		}
+	}
+}
+
+// LayerNormParamGrad adds Σ_r dy·x̂ to dw and Σ_r dy to db (d each), over the rows given.
+func LayerNormParamGrad(dw, db, dy, x, mean, rstd []float32, d int) {
+	dw, db = dw[:d], db[:d]
+	for r := range mean {
+		xr, dyr := x[r*d:][:d], dy[r*d:][:d]
+		m, s := mean[r], rstd[r]
+		for i, v := range dyr {
+			dw[i] += v * (xr[i] - m) * s
+			db[i] += v
+		}
+	}
+}

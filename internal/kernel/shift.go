@@ -1,0 +1,117 @@
+package kernel
+
+// The shift SSM of H3 (arXiv:2212.14052 §3.1): s ← shift(s) + B x, y = C·s + D x, where shift moves entry j to j+1. Its
+// impulse response is h[i] = Σ_j B[j] C[i+j], zero for i ≥ n. Activations are (l, d), channels last; B, C and states are
+// (d, n); taps are (n, d).
+
+// ShiftTaps fills taps[i·d + c] = Σ_j B[c,j] C[c,i+j] for i < m ≤ n and the channels c in [lo, hi).
+func ShiftTaps(taps, b, c []float32, d, n, m, lo, hi int) {
+	for ch := lo; ch < hi; ch++ {
+		bc, cc := b[ch*n:][:n], c[ch*n:][:n]
+		for i := range m {
+			taps[i*d+ch] = Dot(bc[:n-i], cc[i:])
+		}
+	}
+}
+
+// ShiftTapsGrad adds the gradients of B and C given those of the m taps: dB[j] += Σ_i dh[i] C[i+j], dC[i+j] += Σ_i dh[i] B[j].
+func ShiftTapsGrad(db, dc, dtaps, b, c []float32, d, n, m, lo, hi int) {
+	for ch := lo; ch < hi; ch++ {
+		bc, cc := b[ch*n:][:n], c[ch*n:][:n]
+		dbc, dcc := db[ch*n:][:n], dc[ch*n:][:n]
+		for i := range m {
+			g := dtaps[i*d+ch]
+			Axpy(g, cc[i:], dbc[:n-i])
+			Axpy(g, bc[:n-i], dcc[i:])
+		}
+	}
+}
+
+// FIR computes, for the rows t in [lo, hi) of one sequence x (l, d), y[t] = skip·x[t] + Σ_{i<m, i≤t} taps[i]·x[t-i].
+func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		out, in := y[t*d:][:d], x[t*d:][:d]
+		mulInto(out, in, skip)
+		for i := range min(m, t+1) {
+			mulAdd(out, x[(t-i)*d:][:d], taps[i*d:][:d])
+		}
+	}
+}
+
+// FIRGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += skip·dy[t] + Σ_{i<m, t+i<l} taps[i]·dy[t+i].
+func FIRGrad(dx, dy, taps, skip []float32, d, m, l, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		out := dx[t*d:][:d]
+		mulAdd(out, dy[t*d:][:d], skip)
+		for i := range min(m, l-t) {
+			mulAdd(out, dy[(t+i)*d:][:d], taps[i*d:][:d])
+		}
+	}
+}
+
+// FIRTapsGrad adds the gradient of the taps i in [lo, hi) from one sequence: dtaps[i] += Σ_{t≥i} dy[t]·x[t-i].
+func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
+	for i := lo; i < hi; i++ {
+		g := dtaps[i*d:][:d]
+		for t := i; t < l; t++ {
+			mulAdd(g, dy[t*d:][:d], x[(t-i)*d:][:d])
+		}
+	}
+}
+
+// mulInto computes y = a·b, mulAdd y += a·b, element by element.
+func mulInto(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] = a[i] * b[i]
+	}
+}
+
+func mulAdd(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	for i := range y {
+		y[i] += a[i] * b[i]
+	}
+}
+
+// MulAdd computes y += a·b element by element.
+func MulAdd(y, a, b []float32) { mulAdd(y, a, b) }
+
+// ShiftCarry brings one channel's state s (n) over a chunk of l inputs x (stride d): first it adds what the old state
+// contributes to the outputs y (stride d), y[t] += Σ_{j>t} C[j] s[j-t-1], then it writes the state after the chunk,
+//
+//	next[j] = s[j-l] + Σ_{m≤j, j-m<l} B[m] x[l-1-(j-m)]
+//
+// next may be s itself.
+func ShiftCarry(next, y, s, x, b, c []float32, d, n, l int) {
+	for t := range min(l, n-1) {
+		y[t*d] += Dot(c[t+1:n], s[:n-t-1])
+	}
+	copy(next[min(l, n):n], s[:n-min(l, n)])
+	clear(next[:min(l, n)])
+	for i := range min(l, n) { // input i steps before the last has moved i places
+		Axpy(x[(l-1-i)*d], b[:n-i], next[i:n])
+	}
+}
+
+// ShiftCarryGrad is the backward of ShiftCarry: given dnext (n, may be nil) and dy it adds to ds (may be nil), dx, db, dc.
+func ShiftCarryGrad(ds, dx, db, dc, dnext, dy, s, x, b, c []float32, d, n, l int) {
+	for t := range min(l, n-1) {
+		g := dy[t*d]
+		Axpy(g, s[:n-t-1], dc[t+1:n])
+		if ds != nil {
+			Axpy(g, c[t+1:n], ds[:n-t-1])
+		}
+	}
+	if dnext == nil {
+		return
+	}
+	if ds != nil && l < n {
+		Add(ds[:n-l], dnext[l:n])
+	}
+	for i := range min(l, n) {
+		at := (l - 1 - i) * d
+		dx[at] += Dot(b[:n-i], dnext[i:n])
+		Axpy(x[at], dnext[i:n], db[:n-i])
+	}
+}

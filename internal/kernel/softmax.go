@@ -1,0 +1,27 @@
+package kernel
+
+import "math"
+
+// LogSumExp returns log Σ e^x of one row, guarded by the row's maximum.
+func LogSumExp(x []float32) float32 {
+	hi := x[0]
+	for _, v := range x[1:] {
+		if v > hi {
+			hi = v
+		}
+	}
+	var sum float64
+	for _, v := range x {
+		sum += float64(Exp(v - hi))
+	}
+	return hi + float32(math.Log(sum))
+}
+
+// CrossEntropyGrad turns one row of logits into the gradient of its cross-entropy: (softmax(x) - onehot(target))·scale,
+// where lse is the row's LogSumExp.
+func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
+	for i, v := range x {
+		x[i] = Exp(v-lse) * scale
+	}
+	x[target] -= scale
+}

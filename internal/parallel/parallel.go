@@ -1,0 +1,72 @@
+// Package parallel runs loops on all cores with results that do not depend on how many there are.
+//
+// A loop over n items is cut into chunks of grain items. The borders of the chunks depend on n and grain only, so a body
+// that treats each chunk the same way wherever it runs, and a reduction that adds one partial result per chunk in chunk
+// order, give the same bits for any GOMAXPROCS.
+//
+// It imports the standard library only.
+package parallel
+
+import (
+	"runtime"
+	"sync"
+)
+
+// Workers returns the largest number of goroutines that a loop started now would use, its caller included.
+func Workers() int { return runtime.GOMAXPROCS(0) }
+
+// For calls f(lo, hi) for the chunks [i·grain, min(n, (i+1)·grain)) of [0, n), each exactly once, and returns when all
+// are done. A grain below 1 counts as 1.
+//
+// The caller takes part and up to Workers()-1 helpers join it, so f must be safe for concurrent use and chunks run in no
+// fixed order. A single chunk, or any number of them when GOMAXPROCS is 1, runs inline and in order. f may call For, and
+// any number of goroutines may: a caller never waits for a chunk that nobody has begun, so calls cannot deadlock.
+//
+// When f panics, For panics in its caller with the same value once all running chunks have ended; of several panics the
+// one of the lowest chunk is taken. The stack printed is then the caller's: GOMAXPROCS=1 shows that of f.
+func For(n, grain int, f func(lo, hi int)) {
+	if n <= 0 {
+		return
+	}
+	grain = max(grain, 1)
+	chunks := (n-1)/grain + 1
+	workers := min(Workers(), chunks)
+	if workers == 1 {
+		for lo := 0; lo < n; lo += grain {
+			f(lo, min(n, lo+grain))
+		}
+		return
+	}
+	run(f, n, grain, chunks, workers-1)
+}
+
+// partials recycles the buffers of Sum.
+var partials = sync.Pool{New: func() any { return new([]float64) }}
+
+// Sum returns Σ_i f(chunk i) over the chunks of For, added in the order of the chunks: the result is the same to the last
+// bit for any number of workers.
+func Sum(n, grain int, f func(lo, hi int) float64) float64 {
+	if n <= 0 {
+		return 0
+	}
+	grain = max(grain, 1)
+	chunks := (n-1)/grain + 1
+	sum := 0.0
+	if chunks == 1 || Workers() == 1 {
+		for lo := 0; lo < n; lo += grain {
+			sum += f(lo, min(n, lo+grain))
+		}
+		return sum
+	}
+	buf := partials.Get().(*[]float64)
+	defer partials.Put(buf)
+	if cap(*buf) < chunks {
+		*buf = make([]float64, chunks)
+	}
+	parts := (*buf)[:chunks]
+	For(n, grain, func(lo, hi int) { parts[lo/grain] = f(lo, hi) })
+	for _, p := range parts {
+		sum += p
+	}
+	return sum
+}

@@ -1,0 +1,267 @@
+package parallel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// atProcs runs f as a subtest for several values of GOMAXPROCS.
+func atProcs(t *testing.T, f func(t *testing.T)) {
+	for _, procs := range []int{1, 2, 4} {
+		t.Run(fmt.Sprintf("procs=%d", procs), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			if Workers() != procs {
+				t.Fatalf("Workers() = %d, want %d", Workers(), procs)
+			}
+			f(t)
+		})
+	}
+}
+
+func TestForVisitsEachItemOnceInFixedChunks(t *testing.T) {
+	atProcs(t, func(t *testing.T) {
+		for _, n := range []int{-1, 0, 1, 2, 7, 64, 1000} {
+			for _, grain := range []int{-3, 0, 1, 2, 3, 64, 999, 1000, 5000, math.MaxInt} {
+				size := max(n, 0)
+				seen := make([]int32, size)
+				g := max(grain, 1)
+				For(n, grain, func(lo, hi int) {
+					if lo%g != 0 || lo >= hi || hi != min(n, lo+min(g, n)) {
+						t.Errorf("n=%d grain=%d: chunk [%d,%d)", n, grain, lo, hi)
+					}
+					for i := lo; i < hi; i++ {
+						seen[i]++ // a second visit from another goroutine is also a race
+					}
+				})
+				for i, c := range seen {
+					if c != 1 {
+						t.Fatalf("n=%d grain=%d: item %d visited %d times", n, grain, i, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestForInlineIsOrderedAndDoesNotAllocate(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	last, total := 0, 0
+	body := func(lo, hi int) {
+		if lo != last {
+			t.Errorf("chunk begins at %d, want %d", lo, last)
+		}
+		last, total = hi, total+hi-lo
+	}
+	allocs := testing.AllocsPerRun(100, func() { last = 0; For(10, 3, body) })
+	if allocs != 0 || total != 101*10 {
+		t.Errorf("%v allocations, %d items", allocs, total)
+	}
+	runtime.GOMAXPROCS(4)
+	if allocs := testing.AllocsPerRun(100, func() { last = 0; For(10, 10, body) }); allocs != 0 {
+		t.Errorf("one chunk: %v allocations", allocs)
+	}
+}
+
+func TestForAllocatesLittle(t *testing.T) {
+	// AllocsPerRun sets GOMAXPROCS to 1, so count here.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	var hits atomic.Int64
+	body := func(lo, hi int) { hits.Add(1) }
+	sum := func(lo, hi int) float64 { hits.Add(1); return 1 }
+	const calls = 1000
+	for name, call := range map[string]func(){
+		"For": func() { For(64, 1, body) },
+		"Sum": func() { Sum(64, 1, sum) },
+	} {
+		call()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range calls {
+			call()
+		}
+		runtime.ReadMemStats(&after)
+		if per := float64(after.Mallocs-before.Mallocs) / calls; per > 2.5 {
+			t.Errorf("%s: %.1f allocations a call", name, per)
+		}
+	}
+}
+
+// TestForUsesHelpers has two chunks wait for each other: inline they never would meet.
+func TestForUsesHelpers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	for range 100 {
+		var arrived atomic.Int32
+		deadline := time.Now().Add(5 * time.Second)
+		For(2, 1, func(lo, hi int) {
+			arrived.Add(1)
+			for arrived.Load() < 2 {
+				if time.Now().After(deadline) {
+					t.Error("the second chunk was never begun beside the first")
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+}
+
+func TestSumIsBitIdentical(t *testing.T) {
+	const n, grain = 10007, 64
+	partial := func(lo, hi int) float64 {
+		s := 0.0
+		for i := lo; i < hi; i++ {
+			s += math.Sin(float64(i)) * 1e3 / float64(i+1)
+		}
+		return s
+	}
+	want := 0.0
+	for lo := 0; lo < n; lo += grain {
+		want += partial(lo, min(n, lo+grain))
+	}
+	atProcs(t, func(t *testing.T) {
+		for range 50 {
+			if got := Sum(n, grain, partial); got != want {
+				t.Fatalf("Sum = %x, want %x", got, want)
+			}
+		}
+		if got := Sum(0, 1, partial); got != 0 {
+			t.Errorf("Sum over nothing = %v", got)
+		}
+	})
+}
+
+func TestNestedAndConcurrentCalls(t *testing.T) {
+	atProcs(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 20 {
+					var count atomic.Int64
+					For(9, 2, func(lo, hi int) {
+						For(hi-lo, 1, func(int, int) {
+							s := Sum(10, 1, func(lo, hi int) float64 { return 1 })
+							count.Add(int64(s))
+						})
+					})
+					if count.Load() != 90 {
+						t.Errorf("counted %d, want 90", count.Load())
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// recovered returns what f panics with.
+func recovered(f func()) (v any) {
+	defer func() { v = recover() }()
+	f()
+	return nil
+}
+
+func TestPanicIsThatOfTheLowestChunk(t *testing.T) {
+	first := errors.New("chunk 5")
+	atProcs(t, func(t *testing.T) {
+		for range 200 {
+			got := recovered(func() {
+				For(100, 1, func(lo, hi int) {
+					switch {
+					case lo == 5:
+						panic(first)
+					case lo > 5:
+						panic(lo)
+					}
+				})
+			})
+			if got != first {
+				t.Fatalf("recovered %v, want %v", got, first)
+			}
+		}
+		var hits atomic.Int64 // and the helpers survive
+		For(100, 1, func(int, int) { hits.Add(1) })
+		if hits.Load() != 100 {
+			t.Errorf("%d chunks after a panic", hits.Load())
+		}
+	})
+}
+
+// TestGoexitOnHelper: a body that ends its helper must not hang the caller.
+func TestGoexitOnHelper(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var ended atomic.Bool
+	got := recovered(func() {
+		var onCaller atomic.Bool
+		caller := goroutineID()
+		For(2, 1, func(int, int) {
+			if goroutineID() == caller {
+				onCaller.Store(true)
+				for !ended.Load() {
+					runtime.Gosched()
+				}
+				return
+			}
+			for !onCaller.Load() {
+				runtime.Gosched()
+			}
+			ended.Store(true)
+			runtime.Goexit()
+		})
+	})
+	if got != errGoexit {
+		t.Fatalf("recovered %v, want %v", got, errGoexit)
+	}
+	var hits atomic.Int64
+	For(100, 1, func(int, int) { hits.Add(1) })
+	if hits.Load() != 100 {
+		t.Errorf("%d chunks after a lost helper", hits.Load())
+	}
+}
+
+// goroutineID returns the first line of the stack, which begins "goroutine N ".
+func goroutineID() string {
+	var buf [32]byte
+	var id string
+	fmt.Sscanf(string(buf[:runtime.Stack(buf[:], false)]), "goroutine %s", &id)
+	return id
+}
+
+func BenchmarkFor(b *testing.B) {
+	body := func(lo, hi int) {}
+	for _, chunks := range []int{1, 2, 16, 256} {
+		b.Run(fmt.Sprintf("chunks=%d", chunks), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				For(chunks, 1, body)
+			}
+		})
+	}
+}
+
+// BenchmarkForWork shows what a loop of some µs of work gains: each chunk spins a fixed count.
+func BenchmarkForWork(b *testing.B) {
+	for _, spins := range []int{2000, 10000, 40000, 400000} {
+		for _, chunks := range []int{1, 2, 8} {
+			b.Run(fmt.Sprintf("spins=%d/chunks=%d", spins, chunks), func(b *testing.B) {
+				body := func(lo, hi int) {
+					x := uint64(lo)
+					for range spins / chunks * (hi - lo) {
+						x = x*6364136223846793005 + 1442695040888963407
+					}
+					if x == 42 {
+						b.Fatal("the body was not run")
+					}
+				}
+				for b.Loop() {
+					For(chunks, 1, body)
+				}
+			})
+		}
+	}
+}

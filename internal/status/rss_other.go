@@ -1,0 +1,16 @@
+//go:build !linux
+
+package status
+
+import "runtime/metrics"
+
+// RSS returns the bytes of memory the Go runtime has from the system: an upper bound of what the process holds of it,
+// without memory-mapped files. It is MemStats.Sys, read without stopping the program.
+func RSS() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
+}

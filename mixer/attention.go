@@ -1,0 +1,97 @@
+package mixer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Attention is causal multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
+// positions (arXiv:2104.09864): the attention of the hybrids of H3. Wqkv's rows are ordered (three, heads, head_dim). Its
+// state, the keys and values seen so far, grows with the sequence.
+type Attention struct {
+	Wqkv, Out *nn.Linear
+	opt       autograd.AttentionOptions
+	d         int
+}
+
+// NewAttention returns an attention mixer with zeroed parameters.
+func NewAttention(cfg Config) (Mixer, error) {
+	if cfg.NumHeads < 1 || cfg.DModel%cfg.NumHeads != 0 {
+		return nil, fmt.Errorf("num_heads: found %d, want a divisor of d_model %d", cfg.NumHeads, cfg.DModel)
+	}
+	if hd := cfg.DModel / cfg.NumHeads; cfg.RotaryDim < 0 || cfg.RotaryDim > hd || cfg.RotaryDim%2 != 0 {
+		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head", cfg.RotaryDim, hd)
+	}
+	d := cfg.DModel
+	outStd := nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer))) // as the releases scale it
+	return &Attention{
+		Wqkv: nn.NewLinear(d, 3*d, nn.InitStd), Out: nn.NewLinear(d, d, outStd), d: d,
+		opt: autograd.AttentionOptions{Heads: cfg.NumHeads, Rotary: autograd.Rotary{Dim: cfg.RotaryDim}, Dropout: cfg.Dropout},
+	}, nil
+}
+
+// Forward maps a chunk u (b, l, d_model) to y of the same shape.
+func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
+	var cache *autograd.KVCache
+	if s != nil {
+		cache = &s.(*attentionState).KVCache
+	}
+	return m.Out.Forward(t, t.Attention(m.Wqkv.Forward(t, u), cache, m.opt))
+}
+
+// NewState returns an empty cache of keys and values.
+func (m *Attention) NewState(batch int) State {
+	return &attentionState{batch: batch, heads: m.opt.Heads, headDim: m.d / m.opt.Heads}
+}
+
+// Params visits the parameters under their official names.
+func (m *Attention) Params(prefix string, visit nn.Visitor) {
+	m.Wqkv.Params(prefix+"Wqkv.", visit)
+	m.Out.Params(prefix+"out_proj.", visit)
+}
+
+type attentionState struct {
+	autograd.KVCache
+	batch, heads, headDim int
+}
+
+// Size counts the positions that are filled, not the room kept for more.
+func (s *attentionState) Size() int { return 2 * 4 * s.batch * s.heads * s.Len * s.headDim }
+
+func (s *attentionState) Clone() State {
+	c := *s
+	c.KVCache = s.KVCache.Clone()
+	return &c
+}
+
+func (s *attentionState) Detach() { s.KVCache = s.KVCache.Clone() }
+
+func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
+	if s.Len == 0 {
+		return
+	}
+	c := s.KVCache.Clone()
+	visit("k", c.K)
+	visit("v", c.V)
+}
+
+func (s *attentionState) Restore(name string, shape []int, data []float32) error {
+	if len(shape) != 4 || shape[0] != s.batch || shape[1] != s.heads || shape[3] != s.headDim {
+		return fmt.Errorf("state %q has shape %v, want (%d, %d, positions, %d)", name, shape, s.batch, s.heads, s.headDim)
+	}
+	x := tensor.FromSlice(append([]float32(nil), data...), shape...)
+	switch name {
+	case "k":
+		s.K = x
+	case "v":
+		s.V = x
+	default:
+		return fmt.Errorf("state has no part %q, only k and v", name)
+	}
+	s.Len = shape[2]
+	return nil
+}

@@ -1,0 +1,77 @@
+package mixer
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/ssm"
+)
+
+// Diagonal is h diagonal state-space systems of d_state/2 complex modes each, as H3 and S4D have them ("On the
+// Parameterization and Initialization of Diagonal State Space Models", arXiv:2206.11893):
+// A = -exp(inv_A_real) + i·A_imag and dt = exp(log_dt).
+type Diagonal struct {
+	C, LogDt, B, InvAReal, AImag *nn.Param
+	params                       *autograd.DiagParams
+}
+
+func newDiagonal(h int, cfg Config, disc autograd.Discretization) (*Diagonal, error) {
+	if !(cfg.DtMin > 0 && cfg.DtMin <= cfg.DtMax) {
+		return nil, fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", cfg.DtMin, cfg.DtMax)
+	}
+	n := cfg.DState / 2
+	a, b, err := ssm.DiagonalInit(strings.TrimPrefix(cfg.Measure, "diag-"), cfg.DState, ssm.ConventionH3)
+	if err != nil {
+		return nil, fmt.Errorf("measure: %w", err)
+	}
+	m := &Diagonal{
+		C:        nn.NewParam(nn.SSM, nn.Normal(math.Sqrt(0.5)), 1, h, n, 2), // complex normal of variance 1
+		LogDt:    nn.NewParam(nn.SSMSystem, logUniform(cfg.DtMin, cfg.DtMax), h),
+		B:        nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return []float64{real(b[i]), imag(b[i])} }), h, n, 2),
+		InvAReal: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return []float64{math.Log(-real(a[i]))} }), h, n),
+		AImag:    nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return []float64{imag(a[i])} }), h, n),
+	}
+	m.params = &autograd.DiagParams{
+		LogDt: m.LogDt.Tensor, InvAReal: m.InvAReal.Tensor, AImag: m.AImag.Tensor, B: m.B.Tensor, C: m.C.Tensor, Disc: disc,
+	}
+	return m, nil
+}
+
+// System discretizes the systems.
+func (m *Diagonal) System(t *autograd.Tape) *autograd.DiagSystem { return t.DiagSystem(m.params) }
+
+// Params visits the parameters under their official names.
+func (m *Diagonal) Params(prefix string, visit nn.Visitor) {
+	visit(prefix+"C", m.C)
+	visit(prefix+"log_dt", m.LogDt)
+	visit(prefix+"B", m.B)
+	visit(prefix+"inv_A_real", m.InvAReal)
+	visit(prefix+"A_imag", m.AImag)
+}
+
+// logUniform draws log dt uniformly between the logarithms of lo and hi.
+func logUniform(lo, hi float64) func(*rand.Rand, []float32) {
+	return func(rng *rand.Rand, x []float32) {
+		for i := range x {
+			x[i] = float32(math.Log(ssm.LogUniform(rng, lo, hi)))
+		}
+	}
+}
+
+// repeated gives every channel the same n values, f(0) to f(n-1).
+func repeated(n int, f func(i int) []float64) func(*rand.Rand, []float32) {
+	return func(_ *rand.Rand, x []float32) {
+		for at := 0; at < len(x); {
+			for i := range n {
+				for _, v := range f(i) {
+					x[at] = float32(v)
+					at++
+				}
+			}
+		}
+	}
+}

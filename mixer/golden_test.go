@@ -1,0 +1,317 @@
+package mixer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// fill gives m the golden case's parameters.
+func fill(t *testing.T, c golden.Case, m nn.Module) {
+	t.Helper()
+	m.Params("", func(name string, p *nn.Param) {
+		x := c.F32("param/" + name)
+		if len(x) != p.Len() {
+			t.Fatalf("%s: golden has shape %v, the mixer %v", name, c.Shape("param/"+name), p.Shape())
+		}
+		p.CopyFrom(x)
+	})
+}
+
+func read(x *tensor.Tensor) []float32 {
+	out := make([]float32, x.Len())
+	x.CopyTo(out)
+	return out
+}
+
+// leaf is an input that wants a gradient.
+func leaf(x []float32, shape ...int) *tensor.Tensor {
+	u := tensor.FromSlice(slices.Clone(x), shape...)
+	u.SetNeedsGrad(true)
+	return u
+}
+
+func recording() *autograd.Tape {
+	tape := autograd.NewTape()
+	tape.Record(true)
+	return tape
+}
+
+func checkGrads(t *testing.T, c golden.Case, m nn.Module, tol float64) {
+	t.Helper()
+	m.Params("", func(name string, p *nn.Param) {
+		golden.Close(t, "gradient of "+name, p.Grad(), c.F64("grad/"+name), tol)
+	})
+}
+
+type h3Config struct {
+	DModel  int `json:"d_model"`
+	HeadDim int `json:"head_dim"`
+	DState  int `json:"d_state"`
+}
+
+func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
+	var cfg h3Config
+	c.Config(&cfg)
+	m, err := NewH3(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, c, m)
+	return m.(*H3)
+}
+
+// TestGoldenH3Layer: the official H3 layer, its gradients, its states after prefill, and decoding.
+func TestGoldenH3Layer(t *testing.T) {
+	const tol = 1e-4 // of max|y|: the golden file's own float32 tolerance
+	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
+		m := goldenH3(t, c, "dh")
+		s := c.Shape("in/x")
+		x := leaf(c.F32("in/x"), s...)
+		tape := recording()
+		y := m.Forward(tape, x, nil)
+		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
+		tape.BackwardFrom(y, c.F32("in/dy"))
+		golden.Close(t, "gradient of x", x.Grad(), c.F64("grad/in/x"), tol)
+		checkGrads(t, c, m, tol)
+		if c.Has("out/y_hd_layout") {
+			hd := goldenH3(t, c, "hd").Forward(autograd.NewTape(), x, nil)
+			golden.Close(t, "y in (h d) order", read(hd), c.F64("out/y_hd_layout"), tol)
+		}
+
+		plain := autograd.NewTape()
+		st := m.NewState(s[0])
+		m.Forward(plain, x, st)
+		checkH3State(t, c, st, m, "out/prefill_state_", s[0])
+		next := c.Shape("in/x_next")
+		all := c.F32("in/x_next")
+		var steps []float32
+		for i := range next[1] {
+			u := tensor.New(next[0], 1, next[2])
+			var one []float32
+			for b := range next[0] {
+				one = append(one, all[(b*next[1]+i)*next[2]:][:next[2]]...)
+			}
+			u.CopyFrom(one)
+			plain.Reset()
+			steps = append(steps, read(m.Forward(plain, u, st))...)
+		}
+		golden.Close(t, "decoded y", steps, swapBatchTime(c.F64("out/y_steps"), next), tol)
+		checkH3State(t, c, st, m, "out/final_state_", s[0])
+	})
+}
+
+// swapBatchTime turns (b, l, d) into (l, b, d).
+func swapBatchTime(x []float64, s []int) []float64 {
+	out := make([]float64, 0, len(x))
+	for i := range s[1] {
+		for b := range s[0] {
+			out = append(out, x[(b*s[1]+i)*s[2]:][:s[2]]...)
+		}
+	}
+	return out
+}
+
+// checkH3State compares a state with the official one, whose diagonal part is ((b d1 d2), h, n).
+func checkH3State(t *testing.T, c golden.Case, st State, m *H3, prefix string, batch int) {
+	t.Helper()
+	st.Tensors(func(name string, x *tensor.Tensor) {
+		if name == "shift" {
+			golden.Close(t, prefix+name, read(x), c.F64(prefix+"shift"), 1e-4)
+			return
+		}
+		re, im := c.F64(prefix+"diag_re"), c.F64(prefix+"diag_im")
+		pp, n := m.cfg.HeadDim*m.cfg.HeadDim, m.cfg.DState/2
+		heads := m.cfg.DModel / m.cfg.HeadDim
+		want := make([]float64, x.Len())
+		for b := range batch {
+			for h := range heads {
+				for ij := range pp {
+					for k := range n {
+						from, to := ((b*pp+ij)*heads+h)*n+k, ((b*heads+h)*pp+ij)*n+k
+						want[2*to], want[2*to+1] = re[from], im[from]
+					}
+				}
+			}
+		}
+		golden.Close(t, prefix+name, read(x), want, 1e-4)
+	})
+}
+
+// TestGoldenH3Kernels: the two SSM kernels of H3 with gradients, and steps and states from a given state.
+func TestGoldenH3Kernels(t *testing.T) {
+	golden.Run(t, "04_h3_diag_kernel", func(t *testing.T, c golden.Case) {
+		s := c.Shape("out/K")
+		h, l := s[1], s[2]
+		param := func(name string) *tensor.Tensor {
+			return leaf(c.F32("param/kernel."+name), c.Shape("param/kernel."+name)...)
+		}
+		p := &autograd.DiagParams{LogDt: param("log_dt"), InvAReal: param("inv_A_real"), AImag: param("A_imag"), B: param("B"), C: param("C")}
+		tape := recording()
+		k := tape.DiagKernel(tape.DiagSystem(p), l)
+		// Tolerance: the reference itself loses up to 1.4e-5 (float32_reference_deviation).
+		golden.Close(t, "K", read(k), c.F64("out/K"), 1e-5)
+		tape.BackwardFrom(k, c.F32("G"))
+		for name, x := range map[string]*tensor.Tensor{"log_dt": p.LogDt, "inv_A_real": p.InvAReal, "A_imag": p.AImag, "B": p.B, "C": p.C} {
+			golden.Close(t, "gradient of "+name, x.Grad(), c.F64("grad/kernel."+name), 2e-5)
+		}
+
+		u, skip := transpose(c.F32("in/u"), c.Shape("in/u")), tensor.New(h)
+		for _, record := range []bool{false, true} { // stepping or convolving, by length, and always convolving
+			tape = autograd.NewTape()
+			tape.Record(record)
+			state := complexTensor(c, "in/state0")
+			y, next := tape.DiagSSM(autograd.Gates{V: u}, tape.DiagSystem(p), skip, state)
+			golden.Close(t, fmt.Sprint("y from state0, recording ", record), read(transposeBack(y)), c.F64("out/y_step_from_state0"), 1e-5)
+			golden.Close(t, "final state", read(next), interleave(c, "out/state_final"), 1e-5)
+		}
+	})
+	golden.Run(t, "04_shift_kernel", func(t *testing.T, c golden.Case) {
+		s := c.Shape("out/K")
+		h, l := s[1], s[2]
+		bw, cw, skip := leaf(c.F32("param/kernel.B"), c.Shape("param/kernel.B")...), leaf(c.F32("param/kernel.C"), c.Shape("param/kernel.C")...), tensor.New(h)
+		// The response to an impulse is the kernel, so its gradient under the cotangent G is that of the kernel.
+		impulse := tensor.New(1, l, h)
+		x := make([]float32, l*h)
+		for i := range h {
+			x[i] = 1
+		}
+		impulse.CopyFrom(x)
+		tape := recording()
+		y, _ := tape.ShiftSSM(impulse, bw, cw, skip, nil)
+		golden.Close(t, "K", read(transposeBack(y)), c.F64("out/K"), 1e-5)
+		tape.BackwardFrom(y, read(transpose(c.F32("G"), []int{1, h, l})))
+		golden.Close(t, "gradient of B", bw.Grad(), c.F64("grad/kernel.B"), 1e-5)
+		golden.Close(t, "gradient of C", cw.Grad(), c.F64("grad/kernel.C"), 1e-5)
+
+		state := leaf(c.F32("in/state0"), c.Shape("in/state0")...)
+		y, next := autograd.NewTape().ShiftSSM(transpose(c.F32("in/u"), c.Shape("in/u")), bw, cw, skip, state)
+		golden.Close(t, "y from state0", read(transposeBack(y)), c.F64("out/y_step_from_state0"), 1e-5)
+		golden.Close(t, "final state", read(next), c.F64("out/state_final"), 1e-5)
+	})
+}
+
+// transpose turns the official (b, h, l) into (b, l, h).
+func transpose(x []float32, s []int) *tensor.Tensor {
+	out := make([]float32, len(x))
+	for b := range s[0] {
+		for h := range s[1] {
+			for i := range s[2] {
+				out[(b*s[2]+i)*s[1]+h] = x[(b*s[1]+h)*s[2]+i]
+			}
+		}
+	}
+	return tensor.FromSlice(out, s[0], s[2], s[1])
+}
+
+func transposeBack(x *tensor.Tensor) *tensor.Tensor {
+	return transpose(read(x), x.Shape()) // swapping the last two axes is its own inverse
+}
+
+func interleave(c golden.Case, name string) []float64 {
+	re, im := c.F64(name+"_re"), c.F64(name+"_im")
+	out := make([]float64, 0, 2*len(re))
+	for i := range re {
+		out = append(out, re[i], im[i])
+	}
+	return out
+}
+
+func complexTensor(c golden.Case, name string) *tensor.Tensor {
+	x := interleave(c, name)
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return tensor.FromSlice(out, append(c.Shape(name+"_re"), 2)...)
+}
+
+// TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
+func TestGoldenS4DLayer(t *testing.T) {
+	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
+		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of the
+		// golden files): its gradient of A_imag is off by 1.5e-4.
+		const tol, gradTol = 1e-5, 1.5e-4
+		var cfg struct{ H, N int }
+		c.Config(&cfg)
+		mix, err := NewS4D(Config{DModel: cfg.H, DState: cfg.N, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := mix.(*S4D)
+		fill(t, c, m)
+		x := transpose(c.F32("in/x"), c.Shape("in/x"))
+		x.SetNeedsGrad(true)
+		tape := recording()
+		y := m.Forward(tape, x, nil)
+		golden.Close(t, "y", read(transposeBack(y)), c.F64("out/y"), tol)
+		tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), c.Shape("in/dy"))))
+		dx := tensor.FromSlice(x.Grad(), x.Shape()...)
+		golden.Close(t, "gradient of x", read(transposeBack(dx)), c.F64("grad/in/x"), tol)
+		checkGrads(t, c, m, gradTol)
+	})
+}
+
+// TestGoldenRotary: queries and keys under the official rotary embedding, full and partial, with an offset. What Attention
+// caches are the rotated keys; the queries are checked through the scores, which a value of one-hot rows reads out.
+func TestGoldenRotary(t *testing.T) {
+	golden.Run(t, "12_rotary", func(t *testing.T, c golden.Case) {
+		s := c.Shape("in/qkv") // (b, l, 3, heads, head_dim)
+		b, l, heads, hd := s[0], s[1], s[3], s[4]
+		for _, v := range []struct {
+			name        string
+			dim, offset int
+		}{{"dim8_offset0_xpos0", 8, 0}, {"dim4_offset0_xpos0", 4, 0}, {"dim8_offset5_xpos0", 8, 5}} {
+			rotary := autograd.Rotary{Dim: v.dim}
+			golden.Close(t, v.name+"/inv_freq", rotary.InvFreq(), c.F64(v.name+"/inv_freq"), 1e-6)
+			want := c.F64(v.name + "/out")
+			row := func(x []float64, bi, i, three, h int) []float64 { return x[(((bi*l+i)*3+three)*heads+h)*hd:][:hd] }
+
+			cache := &autograd.KVCache{}
+			tape := autograd.NewTape()
+			opt := autograd.AttentionOptions{Heads: heads, Rotary: rotary}
+			if v.offset > 0 {
+				tape.Attention(tensor.New(b, v.offset, 3*heads*hd), cache, opt)
+			}
+			qkv := tensor.FromSlice(c.F32("in/qkv"), b, l, 3*heads*hd)
+			y := read(tape.Attention(qkv, cache, opt))
+			keys, room := read(cache.K), cache.K.Dim(2)
+			for bi := range b {
+				for h := range heads {
+					for i := range l {
+						got := keys[((bi*heads+h)*room+v.offset+i)*hd:][:hd]
+						golden.Close(t, v.name+" key", got, row(want, bi, i, 1, h), 1e-5)
+						golden.Close(t, v.name+" output", y[((bi*l+i)*heads+h)*hd:][:hd], attend(want, row, bi, i, h, v.offset, hd), 1e-5)
+					}
+				}
+			}
+		}
+	})
+}
+
+// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and values.
+func attend(x []float64, row func([]float64, int, int, int, int) []float64, b, i, h, offset, hd int) []float64 {
+	out := make([]float64, hd)
+	sum := float64(offset) // e^0 each
+	for j := range i + 1 {
+		w := 0.0
+		for k, q := range row(x, b, i, 0, h) {
+			w += q * row(x, b, j, 1, h)[k]
+		}
+		w = math.Exp(w / math.Sqrt(float64(hd)))
+		sum += w
+		for k, v := range row(x, b, j, 2, h) {
+			out[k] += w * v
+		}
+	}
+	for k := range out {
+		out[k] /= sum
+	}
+	return out
+}

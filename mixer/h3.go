@@ -1,0 +1,118 @@
+package mixer
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// H3 is the mixer of "Hungry Hungry Hippos: Towards Language Modeling with State Space Models" (arXiv:2212.14052, §3.1):
+//
+//	y = Out( Q ⊙ SSM_diag( SSM_shift(K) ⊗ V ) )
+//
+// with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each of
+// the two SSMs. The state is that of the shift, (b, d_model, d_state), and that of the diagonal SSM, (b, heads·head_dim²,
+// d_state/2, 2): constant in the length of the sequence.
+type H3 struct {
+	Q, K, V, Out *nn.Linear
+	Shift        Shift
+	Diag         Diagonal
+	D            *nn.Param // skip of the diagonal SSM, (heads)
+
+	cfg   Config
+	order autograd.HeadOrder
+}
+
+// Shift is the parameters of the shift SSM: B, C (d, n) and the skip D (d).
+type Shift struct{ B, C, D *nn.Param }
+
+// NewH3 returns an H3 mixer with zeroed parameters.
+func NewH3(cfg Config) (Mixer, error) {
+	if cfg.HeadDim < 1 || cfg.DModel%cfg.HeadDim != 0 {
+		return nil, fmt.Errorf("head_dim: found %d, want a divisor of d_model %d", cfg.HeadDim, cfg.DModel)
+	}
+	if cfg.DState < 2 || cfg.DState%2 != 0 {
+		return nil, fmt.Errorf("d_state: found %d, want an even number of at least 2", cfg.DState)
+	}
+	order, ok := map[string]autograd.HeadOrder{"": autograd.DimMajor, "dh": autograd.DimMajor, "hd": autograd.HeadMajor}[cfg.HeadOrder]
+	if !ok {
+		return nil, fmt.Errorf("head_order: found %q, want dh or hd", cfg.HeadOrder)
+	}
+	d, n, heads := cfg.DModel, cfg.DState, cfg.DModel/cfg.HeadDim
+	diag, err := newDiagonal(heads, cfg, autograd.Bilinear)
+	if err != nil {
+		return nil, err
+	}
+	bound := 1 / math.Sqrt(float64(n))
+	return &H3{
+		Q: nn.NewLinear(d, d, nn.InitStd), K: nn.NewLinear(d, d, nn.InitStd),
+		V: nn.NewLinear(d, d, nn.InitStd), Out: nn.NewLinear(d, d, nn.InitStd),
+		Shift: Shift{
+			B: nn.NewParam(nn.SSMSystem, firstUnitVector(n), d, n),
+			C: nn.NewParam(nn.SSM, uniform(bound), 1, d, n),
+			D: nn.NewParam(nn.SSM, nn.Normal(1), d),
+		},
+		Diag: *diag,
+		D:    nn.NewParam(nn.SSM, nn.Normal(1), heads),
+		cfg:  cfg, order: order,
+	}, nil
+}
+
+// Forward maps a chunk u (b, l, d_model) to y of the same shape.
+func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
+	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (b, l, d) each
+	st := recurrent(s, 2)
+	k, st[0] = t.ShiftSSM(k, m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, st[0]) // Σ_j C_j k[·-j] + D k
+	gates := autograd.Gates{Q: q, K: k, V: v, HeadDim: m.cfg.HeadDim, Order: m.order}
+	y, next := t.DiagSSM(gates, m.Diag.System(t), m.D.Tensor, st[1]) // per head: q · (K * (k⊗v) + D (k⊗v))
+	st[1] = next
+	return m.Out.Forward(t, y)
+}
+
+// NewState returns zero states for batch sequences.
+func (m *H3) NewState(batch int) State {
+	c := m.cfg
+	return newFixedState([]string{"shift", "diag"},
+		[]int{batch, c.DModel, c.DState}, []int{batch, c.DModel * c.HeadDim, c.DState / 2, 2})
+}
+
+// Params visits the parameters under their official names.
+func (m *H3) Params(prefix string, visit nn.Visitor) {
+	visit(prefix+"ssm_k_D", m.Shift.D)
+	visit(prefix+"D", m.D)
+	m.Q.Params(prefix+"q_proj.", visit)
+	m.K.Params(prefix+"k_proj.", visit)
+	m.V.Params(prefix+"v_proj.", visit)
+	visit(prefix+"ssm_k_kernel.kernel.B", m.Shift.B)
+	visit(prefix+"ssm_k_kernel.kernel.C", m.Shift.C)
+	m.Diag.Params(prefix+"kernel.kernel.", visit)
+	m.Out.Params(prefix+"output_linear.", visit)
+}
+
+func firstUnitVector(n int) func(*rand.Rand, []float32) {
+	return func(_ *rand.Rand, x []float32) {
+		for i := 0; i < len(x); i += n {
+			x[i] = 1
+		}
+	}
+}
+
+func uniform(bound float64) func(*rand.Rand, []float32) {
+	return func(rng *rand.Rand, x []float32) {
+		for i := range x {
+			x[i] = float32((2*rng.Float64() - 1) * bound)
+		}
+	}
+}
+
+// recurrent gives the tensors of a state to be replaced in place, or nils where there is no state.
+func recurrent(s State, n int) []*tensor.Tensor {
+	if s == nil {
+		return make([]*tensor.Tensor, n)
+	}
+	return s.(*fixedState).x
+}

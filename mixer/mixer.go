@@ -1,0 +1,111 @@
+// Package mixer holds the sequence mixers, one file per paper. It may import nn, autograd, tensor and ssm, and never looks
+// inside a tensor.
+//
+// A mixer has one way to run. Training, prefill in chunks and token-by-token decoding are the same call of Forward; what
+// differs is the length of the chunk, whether there is a state, and whether the tape records.
+package mixer
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Mixer mixes information along the sequence.
+type Mixer interface {
+	nn.Module
+	// Forward maps a chunk u (b, l, d_model) to y of the same shape.
+	// With a nil state it starts from zero and keeps nothing. Otherwise it starts from s and leaves in s the state
+	// after the chunk, so that any way of cutting a sequence into chunks gives the same y.
+	Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor
+	// NewState returns the state before the first position of batch sequences.
+	NewState(batch int) State
+}
+
+// State is what a mixer carries from chunk to chunk. While a tape records, a state is part of the tape: gradients flow
+// through it into earlier chunks until Detach.
+type State interface {
+	// Size is the number of bytes that hold the state now.
+	Size() int
+	// Clone returns an independent copy: the way to fork a sequence.
+	Clone() State
+	// Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
+	Detach()
+	// Tensors visits the tensors that make up the state, by name, for saving. What it passes may be changed only by Restore.
+	Tensors(visit func(name string, x *tensor.Tensor))
+	// Restore sets one tensor of the state from what Tensors gave.
+	Restore(name string, shape []int, data []float32) error
+}
+
+// Config is what the mixers of a model share. Each mixer reads the fields it knows.
+type Config struct {
+	DModel    int     // width of the stream
+	NLayer    int     // layers of the whole model, for the scale of the initialization
+	DState    int     // size N of the SSM state: N/2 complex modes, N places of the shift
+	HeadDim   int     // H3: channels of a head, 1 in the releases
+	HeadOrder string  // H3: "dh" or "hd", how heads of more than one channel are flattened at the output
+	DtMin     float64 // the range that dt starts in
+	DtMax     float64
+	Measure   string // how A starts: diag-lin, diag-inv, diag-legs, ...
+	NumHeads  int    // attention: heads
+	RotaryDim int    // attention: rotated components of each head, 0 for none
+	Dropout   float64
+}
+
+// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence.
+type fixedState struct {
+	names []string
+	x     []*tensor.Tensor
+}
+
+func newFixedState(names []string, shapes ...[]int) *fixedState {
+	s := &fixedState{names: names}
+	for _, shape := range shapes {
+		s.x = append(s.x, tensor.New(shape...))
+	}
+	return s
+}
+
+func (s *fixedState) Size() int {
+	n := 0
+	for _, x := range s.x {
+		n += 4 * x.Len()
+	}
+	return n
+}
+
+func (s *fixedState) Clone() State {
+	c := &fixedState{names: s.names}
+	for _, x := range s.x {
+		c.x = append(c.x, x.Clone())
+	}
+	return c
+}
+
+func (s *fixedState) Detach() {
+	for i, x := range s.x {
+		s.x[i] = x.Clone()
+	}
+}
+
+func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
+	for i, x := range s.x {
+		visit(s.names[i], x)
+	}
+}
+
+func (s *fixedState) Restore(name string, shape []int, data []float32) error {
+	for i, x := range s.x {
+		if s.names[i] != name {
+			continue
+		}
+		if fmt.Sprint(shape) != fmt.Sprint(x.Shape()) {
+			return fmt.Errorf("state %q has shape %v, want %v", name, shape, x.Shape())
+		}
+		x.CopyFrom(data)
+		return nil
+	}
+	return fmt.Errorf("state has no part %q, only %q", name, s.names)
+}

@@ -1,0 +1,240 @@
+// Package model builds language models from mixers: configuration, presets, blocks, head, the registry of mixers and the
+// names of parameters. It may import mixer, nn, autograd, tensor, checkpoint and internal/config, and looks inside no tensor.
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/mixer"
+)
+
+// Config is the shape of a model, as in config.json. Names are those of the official constructor where it has them.
+type Config struct {
+	DModel   int    `json:"d_model" help:"width of the residual stream"`
+	NLayer   int    `json:"n_layer" help:"number of blocks"`
+	DInner   int    `json:"d_inner" help:"inner width of the MLP; 0 means 4·d_model"`
+	Mixer    string `json:"mixer" help:"mixer of every block not named otherwise: see the registry"`
+	AttnIdx  []int  `json:"attn_layer_idx" help:"blocks (from 0) whose mixer is attention"`
+	Layers   string `json:"layers" help:"all mixers in order, such as h3*2,attention,h3*3; overrides n_layer, mixer and attn_layer_idx"`
+	NumHeads int    `json:"num_heads" help:"heads of attention"`
+	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
+
+	DState    int     `json:"d_state" help:"state size of the SSMs"`
+	HeadDim   int     `json:"head_dim" help:"channels of an H3 head"`
+	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads of more than one channel: dh (PyTorch path) or hd (CUDA path)"`
+	Measure   string  `json:"measure" help:"how A starts: diag-lin, diag-inv, diag-legs, diag-inv2, diag-quad, diag-real"`
+	DtMin     float64 `json:"dt_min" help:"smallest dt at the start"`
+	DtMax     float64 `json:"dt_max" help:"largest dt at the start"`
+
+	VocabSize        int     `json:"vocab_size" help:"tokens; 0 takes the tokenizer's"`
+	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are padded to a multiple of this"`
+	EmbedDropout     float64 `json:"embed_dropout" help:"dropout on embeddings, in training"`
+	AttnDropout      float64 `json:"attn_dropout" help:"dropout on attention weights, in training"`
+	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add to the stream, in training"`
+	LayerNormEpsilon float64 `json:"layer_norm_epsilon" help:"epsilon of the norms"`
+
+	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" where that is not known.
+	Tokenizer string `json:"tokenizer_fingerprint,omitempty" config:"-"`
+}
+
+// DefaultConfig is what a field left out of a config.json means.
+func DefaultConfig() Config {
+	return Config{
+		Mixer: "h3", DState: 64, HeadDim: 1, HeadOrder: "dh", Measure: "diag-lin", DtMin: 1e-3, DtMax: 0.1,
+		NumHeads: 1, PadVocab: 8, EmbedDropout: 0.1, AttnDropout: 0.1, LayerNormEpsilon: 1e-5,
+	}
+}
+
+// Inner is the inner width of the MLP.
+func (c *Config) Inner() int {
+	if c.DInner > 0 {
+		return c.DInner
+	}
+	return 4 * c.DModel
+}
+
+// PaddedVocab is the number of rows of the embedding.
+func (c *Config) PaddedVocab() int {
+	m := max(1, c.PadVocab)
+	return (c.VocabSize + m - 1) / m * m
+}
+
+// Plan is the mixer of every block, in order.
+func (c *Config) Plan() ([]string, error) {
+	if c.Layers != "" {
+		return parseLayers(c.Layers)
+	}
+	plan := make([]string, max(0, c.NLayer))
+	for i := range plan {
+		plan[i] = c.Mixer
+		if slices.Contains(c.AttnIdx, i) {
+			plan[i] = "attention"
+		}
+	}
+	return plan, nil
+}
+
+// parseLayers reads "h3*2,attention,h3*3".
+func parseLayers(text string) ([]string, error) {
+	var plan []string
+	for _, part := range strings.Split(text, ",") {
+		name, times, repeated := strings.Cut(strings.TrimSpace(part), "*")
+		n := 1
+		if repeated {
+			var err error
+			if n, err = strconv.Atoi(strings.TrimSpace(times)); err != nil || n < 1 || n > 10000 {
+				return nil, fmt.Errorf("found %q, want NAME or NAME*COUNT", part)
+			}
+		}
+		for range n {
+			plan = append(plan, strings.TrimSpace(name))
+		}
+	}
+	return plan, nil
+}
+
+// Validate returns every problem of the configuration at once, as a config.Problems.
+func (c *Config) Validate() error {
+	var p config.Problems
+	positive := func(key string, v int) {
+		if v < 1 {
+			p.Addf(key, "found %d, want at least 1", v)
+		}
+	}
+	positive("d_model", c.DModel)
+	positive("vocab_size", c.VocabSize)
+	for _, f := range []struct {
+		key string
+		v   float64
+	}{{"embed_dropout", c.EmbedDropout}, {"attn_dropout", c.AttnDropout}, {"resid_dropout", c.ResidDropout}} {
+		if !(f.v >= 0 && f.v < 1) {
+			p.Addf(f.key, "found %g, want 0 ≤ p < 1", f.v)
+		}
+	}
+	if !(c.LayerNormEpsilon > 0) {
+		p.Addf("layer_norm_epsilon", "found %g, want more than 0", c.LayerNormEpsilon)
+	}
+	if c.DInner < 0 {
+		p.Addf("d_inner", "found %d, want 0 (for 4·d_model) or more", c.DInner)
+	}
+	plan, err := c.Plan()
+	switch {
+	case err != nil:
+		p.Addf("layers", "%v", err)
+	case len(plan) == 0:
+		p.Addf("n_layer", "found %d, want at least 1", c.NLayer)
+	}
+	if c.Layers == "" {
+		for _, i := range c.AttnIdx {
+			if i < 0 || i >= c.NLayer {
+				p.Addf("attn_layer_idx", "found %d, want blocks from 0 to n_layer-1 = %d", i, c.NLayer-1)
+			}
+		}
+	}
+	if c.DModel >= 1 {
+		seen := map[string]bool{}
+		for _, name := range plan {
+			if !seen[name] {
+				seen[name] = true
+				if _, err := newMixer(name, c.mixerConfig(len(plan))); err != nil {
+					p.Addf(name, "%v", err)
+				}
+			}
+		}
+	}
+	return p.Err()
+}
+
+func (c *Config) mixerConfig(layers int) mixer.Config {
+	return mixer.Config{
+		DModel: c.DModel, NLayer: layers, DState: c.DState, HeadDim: c.HeadDim, HeadOrder: c.HeadOrder,
+		DtMin: c.DtMin, DtMax: c.DtMax, Measure: c.Measure, NumHeads: c.NumHeads, RotaryDim: c.Rotary, Dropout: c.AttnDropout,
+	}
+}
+
+// officialConfig is the nested form that the official constructor takes its arguments in.
+type officialConfig struct {
+	SSM *struct {
+		Measure *string  `json:"measure"`
+		Mode    *string  `json:"mode"`
+		DState  *int     `json:"d_state"`
+		HeadDim *int     `json:"head_dim"`
+		DtMin   *float64 `json:"dt_min"`
+		DtMax   *float64 `json:"dt_max"`
+	} `json:"ssm_cfg"`
+	Attn *struct {
+		NumHeads *int     `json:"num_heads"`
+		Rotary   *int     `json:"rotary_emb_dim"`
+		Dropout  *float64 `json:"dropout"`
+	} `json:"attn_cfg"`
+}
+
+// ParseConfig reads a config.json, in hippo's flat form or with the nested ssm_cfg and attn_cfg of the official release.
+func ParseConfig(data []byte) (Config, error) {
+	c := DefaultConfig()
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, err
+	}
+	var o officialConfig
+	if err := json.Unmarshal(data, &o); err != nil {
+		return c, err
+	}
+	if o.SSM != nil {
+		if o.SSM.Mode != nil && *o.SSM.Mode != "diag" {
+			return c, fmt.Errorf("ssm_cfg.mode: found %q, want \"diag\"", *o.SSM.Mode)
+		}
+		set(&c.Measure, o.SSM.Measure)
+		set(&c.DState, o.SSM.DState)
+		set(&c.HeadDim, o.SSM.HeadDim)
+		set(&c.DtMin, o.SSM.DtMin)
+		set(&c.DtMax, o.SSM.DtMax)
+	}
+	if o.Attn != nil {
+		set(&c.NumHeads, o.Attn.NumHeads)
+		set(&c.Rotary, o.Attn.Rotary)
+		set(&c.AttnDropout, o.Attn.Dropout)
+	}
+	return c, nil
+}
+
+func set[T any](dst *T, src *T) {
+	if src != nil {
+		*dst = *src
+	}
+}
+
+// ConfigFile is the name of the configuration in a model's folder.
+const ConfigFile = "config.json"
+
+// ReadConfig reads and validates DIR/config.json.
+func ReadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, ConfigFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := ParseConfig(data)
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// JSON is the configuration as config.json holds it.
+func (c *Config) JSON() []byte {
+	data, err := json.MarshalIndent(c, "", "  ")
+	if err != nil { // a struct of numbers and strings; only a NaN could do this
+		panic(err)
+	}
+	return append(data, '\n')
+}

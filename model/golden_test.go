@@ -1,0 +1,233 @@
+package model
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Tolerances of golden 05: logits 1e-4 absolute, gradients 1e-3 of each tensor's largest element, ids exact.
+const (
+	logitTol = 1e-4
+	gradTol  = 1e-3
+)
+
+// goldenModel loads a golden case's model from one of its checkpoint files.
+func goldenModel(t *testing.T, c golden.Case, file string) *Model {
+	t.Helper()
+	data, err := os.ReadFile(c.File("config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := ParseConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := checkpoint.Open(c.File(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := m.Load(f); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func ids32(x []int64) []int32 {
+	out := make([]int32, len(x))
+	for i, v := range x {
+		out[i] = int32(v)
+	}
+	return out
+}
+
+func read(x *tensor.Tensor) []float32 {
+	out := make([]float32, x.Len())
+	x.CopyTo(out)
+	return out
+}
+
+// TestGoldenH3LM: logits, loss, every gradient, the state after the text, any chunking, and greedy text, of the official
+// hybrid language model.
+func TestGoldenH3LM(t *testing.T) {
+	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
+		m := goldenModel(t, c, "model.pt")
+		s := c.Shape("in/ids")
+		b, l := s[0], s[1]
+		ids, targets := ids32(c.I64("in/ids")), ids32(c.I64("in/targets"))
+
+		tape := autograd.NewTape()
+		tape.Record(true)
+		hidden := m.Forward(tape, ids, b, l, nil)
+		golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), logitTol)
+		loss := m.Loss(tape, hidden, targets)
+		golden.CloseAbs(t, "loss", read(loss), c.F64("out/loss"), 1e-5)
+		tape.Backward(loss)
+		m.Params("", func(name string, p *nn.Param) {
+			if c.Has("grad/" + name) { // the case with GPT-2's vocabulary has none
+				golden.Close(t, "gradient of "+name, p.Grad(), c.F64("grad/"+name), gradTol)
+			}
+		})
+		checkChunks(t, c, m, ids, b, l)
+		if c.Has("in/prompt") {
+			prompt := ids32(c.I64("in/prompt"))
+			for _, chunk := range []int{1, 3, 8} {
+				golden := fmt.Sprintf("greedy ids, prompt in chunks of %d", chunk)
+				checkIDs(t, golden, greedy(m, prompt, len(c.I64("out/greedy_ids")), chunk, m.Config.PaddedVocab()), c.I64("out/greedy_ids"))
+				checkIDs(t, golden+", masked", greedy(m, prompt, len(c.I64("out/greedy_ids")), chunk, m.Config.VocabSize), c.I64("out/greedy_ids_masked"))
+			}
+		}
+	})
+}
+
+// checkChunks runs the text in chunks of several lengths, recorded (convolution) and not (recurrence where short), and
+// compares the logits of each chunk and the final state with the official ones.
+func checkChunks(t *testing.T, c golden.Case, m *Model, ids []int32, b, l int) {
+	t.Helper()
+	want := c.F64("out/logits")
+	v := m.Config.PaddedVocab()
+	for _, chunk := range []int{1, 5, l} {
+		for _, record := range []bool{false, true} {
+			state, tape := m.NewState(b), autograd.NewTape()
+			tape.Record(record)
+			for lo := 0; lo < l; lo += chunk {
+				hi := min(l, lo+chunk)
+				part, wantPart := make([]int32, 0, b*chunk), make([]float64, 0, b*chunk*v)
+				for i := range b {
+					part = append(part, ids[i*l+lo:i*l+hi]...)
+					wantPart = append(wantPart, want[(i*l+lo)*v:(i*l+hi)*v]...)
+				}
+				got := read(m.Logits(tape, m.Forward(tape, part, b, hi-lo, state)))
+				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart, logitTol)
+			}
+			checkFinalState(t, c, m, state, b)
+		}
+	}
+}
+
+func checkFinalState(t *testing.T, c golden.Case, m *Model, state *State, b int) {
+	t.Helper()
+	for i := range m.Blocks {
+		prefix := fmt.Sprintf("out/final_state/layer%d_", i)
+		state.Mixers[i].Tensors(func(name string, x *tensor.Tensor) {
+			got := read(x)
+			switch {
+			case name == "shift" && c.Has(prefix+"shift"):
+				golden.Close(t, prefix+name, got, c.F64(prefix+"shift"), 1e-4)
+			case name == "diag" && c.Has(prefix+"diag_re"):
+				re, im := make([]float32, len(got)/2), make([]float32, len(got)/2)
+				for j := range re {
+					re[j], im[j] = got[2*j], got[2*j+1]
+				}
+				golden.Close(t, prefix+"re", re, c.F64(prefix+"diag_re"), 1e-4)
+				golden.Close(t, prefix+"im", im, c.F64(prefix+"diag_im"), 1e-4)
+			case (name == "k" || name == "v") && c.Has(prefix+"kv"):
+				s := c.Shape(prefix + "kv") // (b, l, 2, heads, head_dim); ours is (b, heads, l, head_dim)
+				kv, which := c.F64(prefix+"kv"), map[string]int{"k": 0, "v": 1}[name]
+				var want []float64
+				for bi := range b {
+					for h := range s[3] {
+						for p := range s[1] {
+							want = append(want, kv[(((bi*s[1]+p)*2+which)*s[3]+h)*s[4]:][:s[4]]...)
+						}
+					}
+				}
+				golden.Close(t, prefix+name, got, want, 1e-4)
+			}
+		})
+	}
+}
+
+// greedy continues prompt to n ids in all, choosing among the first vocab logits.
+func greedy(m *Model, prompt []int32, n, chunk, vocab int) []int32 {
+	state, tape := m.NewState(1), autograd.NewTape()
+	out := slices.Clone(prompt)
+	var logits []float32
+	for fed := 0; len(out) < n; {
+		next := out[fed:min(len(out), fed+chunk)]
+		tape.Reset()
+		logits = read(m.LastLogits(tape, m.Forward(tape, next, 1, len(next), state)))
+		if fed += len(next); fed < len(out) {
+			continue
+		}
+		best := 0
+		for i, x := range logits[:vocab] {
+			if x > logits[best] {
+				best = i
+			}
+		}
+		out = append(out, int32(best))
+	}
+	return out
+}
+
+func checkIDs(t *testing.T, what string, got []int32, want []int64) {
+	t.Helper()
+	if !slices.Equal(got, ids32(want)) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// TestGoldenLayouts: every file layout that H3 was published in holds the same model.
+func TestGoldenLayouts(t *testing.T) {
+	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
+		folder := strings.TrimSuffix(c.Path, ".safetensors")
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := goldenModel(t, c, "model.pt").Tensors()
+		found := 0
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); ext != ".pt" && ext != ".ckpt" {
+				continue
+			}
+			found++
+			for i, x := range goldenModel(t, c, e.Name()).Tensors() {
+				if string(x.Data) != string(want[i].Data) {
+					t.Errorf("%s: %s differs from model.pt", e.Name(), x.Name)
+				}
+			}
+		}
+		if found == 0 {
+			t.Fatalf("no checkpoint in %s", folder)
+		}
+	})
+}
+
+// TestGoldenInfer: the configuration read off the tensors is that of the constructor.
+func TestGoldenInfer(t *testing.T) {
+	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
+		want := goldenModel(t, c, "model.pt").Config
+		f, err := checkpoint.Open(c.File("model.pt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got, err := InferConfig(f, want.NumHeads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.PaddedVocab() != want.PaddedVocab() {
+			t.Errorf("padded vocabulary: got %d, want %d", got.PaddedVocab(), want.PaddedVocab())
+		}
+		got.VocabSize = want.VocabSize // only the padded size can be seen
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// WeightsFile is the name of the weights in a model's folder.
+const WeightsFile = "model.safetensors"
+
+const (
+	embeddingName = "backbone.embeddings.word_embeddings.weight"
+	headName      = "lm_head.weight"
+)
+
+// Load fills the model's parameters from a checkpoint in any layout that H3 was published in. It changes nothing unless
+// everything fits: a missing, unexpected, misshapen or non-finite tensor is an error, and the error lists all of them.
+func (m *Model) Load(f *checkpoint.File) error {
+	inFile, err := checkpoint.H3Names(f.Names())
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path(), err)
+	}
+	var problems config.Problems
+	var fill []func()
+	m.Params("", func(name string, p *nn.Param) {
+		key, ok := inFile[name]
+		if !ok && name == embeddingName {
+			key, ok = inFile[headName]
+		}
+		if !ok {
+			problems.Addf(name, "missing, want shape %v", p.Shape())
+			return
+		}
+		delete(inFile, name)
+		x, err := readTensor(f, key, p.Shape())
+		if err != nil {
+			problems.Addf(name, "%v", err)
+			return
+		}
+		fill = append(fill, func() { p.CopyFrom(x) })
+	})
+	for _, name := range slices.Sorted(maps.Keys(inFile)) {
+		if err := m.checkExtra(f, name, inFile[name]); err != nil {
+			problems.Addf(name, "%v", err)
+		}
+	}
+	if err := problems.Err(); err != nil {
+		return fmt.Errorf("%s does not fit the configuration: %w", f.Path(), err)
+	}
+	for _, set := range fill {
+		set()
+	}
+	return nil
+}
+
+// readTensor returns a tensor as float32 after checking its shape and that every value is finite.
+func readTensor(f *checkpoint.File, name string, want []int) ([]float32, error) {
+	x, ok := f.Tensor(name)
+	if !ok {
+		return nil, errors.New("missing")
+	}
+	if !slices.Equal(x.Shape, want) {
+		return nil, fmt.Errorf("found shape %v, want %v", x.Shape, want)
+	}
+	v, err := x.Float32()
+	if err != nil {
+		return nil, err
+	}
+	if i := firstNonFinite(v); i >= 0 {
+		return nil, fmt.Errorf("found %v at element %d of %d, want finite numbers", v[i], i, len(v))
+	}
+	return v, nil
+}
+
+func firstNonFinite(x []float32) int {
+	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
+}
+
+// checkExtra decides on a tensor that is no parameter: the head is the embedding again, rotary frequencies are computed.
+func (m *Model) checkExtra(f *checkpoint.File, name, key string) error {
+	switch {
+	case name == headName:
+		if !m.sameTensor(f, key) {
+			return fmt.Errorf("differs from %s, want the same (tied) weights", embeddingName)
+		}
+		return nil
+	case strings.HasSuffix(name, ".inv_freq"):
+		return nil
+	}
+	return errors.New("unexpected")
+}
+
+// sameTensor reports whether tensor a holds the embedding's values.
+func (m *Model) sameTensor(f *checkpoint.File, a string) bool {
+	names, err := checkpoint.H3Names(f.Names())
+	if err != nil {
+		return false
+	}
+	b, ok := names[embeddingName]
+	if !ok {
+		return true // the head was taken for the embedding
+	}
+	x, okX := f.Tensor(a)
+	y, okY := f.Tensor(b)
+	return okX && okY && slices.Equal(x.Shape, y.Shape) && string(x.Data) == string(y.Data)
+}
+
+// Tensors lists the parameters for writing a checkpoint. The tensors share the parameters' memory.
+func (m *Model) Tensors() []checkpoint.Tensor {
+	var out []checkpoint.Tensor
+	m.Params("", func(name string, p *nn.Param) {
+		out = append(out, checkpoint.NewTensor(name, p.Shape(), p.Data()))
+	})
+	return out
+}
+
+// Save writes config.json and model.safetensors into dir, which must exist.
+func (m *Model) Save(dir string) error {
+	err := checkpoint.WriteFileAtomic(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
+		return checkpoint.WriteSafetensors(w, m.Tensors(), map[string]string{"format": "pt", "producer": "hippo"})
+	})
+	if err != nil {
+		return err
+	}
+	return checkpoint.WriteFileAtomic(filepath.Join(dir, ConfigFile), func(w io.Writer) error {
+		_, err := w.Write(m.Config.JSON())
+		return err
+	})
+}
+
+// LoadDir reads a model from a folder with config.json and model.safetensors, or from the folder of a training run, whose
+// best checkpoint it takes, or else the last. It returns the folder it took.
+func LoadDir(dir string) (*Model, string, error) {
+	dir, err := Resolve(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg, err := ReadConfig(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := New(cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	return m, dir, m.Load(f)
+}
+
+// The folders of a training run that hold checkpoints.
+const (
+	BestDir = "best"
+	LastDir = "last"
+)
+
+// Resolve finds the folder that holds the model: dir itself, or dir/best or dir/last of a training run.
+func Resolve(dir string) (string, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return "", err
+	} else if !info.IsDir() {
+		return "", fmt.Errorf("%s: found a file, want a model's folder with %s and %s (hippo convert makes one from a .pt file)", dir, ConfigFile, WeightsFile)
+	}
+	for _, sub := range []string{"", BestDir, LastDir} {
+		path := filepath.Join(dir, sub)
+		if err := checkpoint.RecoverDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder", dir, ConfigFile, BestDir, LastDir)
+}

@@ -1,0 +1,130 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares the
+// embedding's weights. Its parameters have the names of the official H3 release (backbone.layers.0.mixer.q_proj.weight).
+type Model struct {
+	Config    Config
+	Embedding *nn.Embedding
+	Blocks    []*Block
+	LnF       *nn.LayerNorm
+}
+
+// Block is one layer: x + mixer(norm1(x)), then x + mlp(norm2(x)).
+type Block struct {
+	Kind         string
+	Mixer        mixer.Mixer
+	Norm1, Norm2 *nn.LayerNorm
+	MLP          *nn.MLP
+	scopes       [2]string
+}
+
+// New returns a model with zeroed parameters: fill it with Init, or with Load from a checkpoint.
+func New(cfg Config) (*Model, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	plan, err := cfg.Plan()
+	if err != nil {
+		return nil, err
+	}
+	d, eps := cfg.DModel, cfg.LayerNormEpsilon
+	m := &Model{Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), d), LnF: nn.NewLayerNorm(d, eps)}
+	outStd := nn.InitStd / sqrt(2*len(plan))
+	for i, kind := range plan {
+		mix, err := newMixer(kind, cfg.mixerConfig(len(plan)))
+		if err != nil {
+			return nil, err
+		}
+		prefix := fmt.Sprintf("backbone.layers.%d.", i)
+		m.Blocks = append(m.Blocks, &Block{
+			Kind: kind, Mixer: mix, Norm1: nn.NewLayerNorm(d, eps), Norm2: nn.NewLayerNorm(d, eps),
+			MLP: nn.NewMLP(d, cfg.Inner(), outStd), scopes: [2]string{prefix + "mixer", prefix + "mlp"},
+		})
+	}
+	return m, nil
+}
+
+// Init fills every parameter as the releases do, from seed.
+func (m *Model) Init(seed uint64) { nn.InitAll(m, "", seed) }
+
+// Params visits every parameter under its official name.
+func (m *Model) Params(prefix string, visit nn.Visitor) {
+	prefix += "backbone."
+	m.Embedding.Params(prefix+"embeddings.word_embeddings.", visit)
+	for i, b := range m.Blocks {
+		at := fmt.Sprintf("%slayers.%d.", prefix, i)
+		b.Mixer.Params(at+"mixer.", visit)
+		b.Norm1.Params(at+"norm1.", visit)
+		b.MLP.Params(at+"mlp.", visit)
+		b.Norm2.Params(at+"norm2.", visit)
+	}
+	m.LnF.Params(prefix+"ln_f.", visit)
+}
+
+// NumParams is the number of trainable numbers.
+func (m *Model) NumParams() int {
+	n := 0
+	m.Params("", func(_ string, p *nn.Param) { n += p.Len() })
+	return n
+}
+
+// Forward maps a chunk of token ids (b·l, row-major) to hidden states (b, l, d_model) after the final norm. state is as in
+// mixer.Mixer: nil starts from zero and keeps nothing, otherwise the chunk continues it and it is brought to the end of the
+// chunk. Ids must be inside the vocabulary.
+func (m *Model) Forward(t *autograd.Tape, ids []int32, b, l int, state *State) *tensor.Tensor {
+	t.Scope("backbone.embeddings")
+	var residual *tensor.Tensor
+	hidden := t.Dropout(m.Embedding.Forward(t, ids, b, l), m.Config.EmbedDropout)
+	mark := t.Mark()
+	for i, block := range m.Blocks {
+		var s mixer.State
+		if state != nil {
+			s = state.Mixers[i]
+		}
+		residual, hidden = block.forward(t, residual, hidden, s, m.Config.ResidDropout)
+		t.ReleaseSince(mark, residual, hidden)
+	}
+	t.Scope("backbone.ln_f")
+	_, out := m.LnF.AddForward(t, hidden, residual)
+	if state != nil {
+		state.Position += l
+	}
+	return out
+}
+
+// forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
+func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, s mixer.State, drop float64) (r, h *tensor.Tensor) {
+	t.Scope(b.scopes[0])
+	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
+	hidden = t.Dropout(b.Mixer.Forward(t, hidden, s), drop)
+	t.Scope(b.scopes[1])
+	residual, hidden = b.Norm2.AddForward(t, hidden, residual)
+	return residual, t.Dropout(b.MLP.Forward(t, hidden), drop)
+}
+
+// Loss is the mean cross-entropy, in nats per token, of the targets (autograd.Ignore for none) given hidden states of Forward.
+func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
+	t.Scope("lm_head")
+	return t.LinearCrossEntropy(hidden, m.Embedding.Weight.Tensor, targets)
+}
+
+// Logits maps hidden states (b, l, d) to logits (b, l, padded vocabulary).
+func (m *Model) Logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	t.Scope("lm_head")
+	return t.Linear(hidden, m.Embedding.Weight.Tensor, nil, autograd.None)
+}
+
+// LastLogits maps the last position of hidden states (b, l, d) to logits (b, 1, padded vocabulary).
+func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	t.Scope("lm_head")
+	return t.Linear(t.LastPosition(hidden), m.Embedding.Weight.Tensor, nil, autograd.None)
+}

@@ -1,0 +1,68 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+func sqrt(n int) float64 { return math.Sqrt(float64(n)) }
+
+// State is what a model carries from chunk to chunk: the states of its mixers and how many positions they have seen.
+type State struct {
+	Mixers   []mixer.State
+	Position int
+}
+
+// NewState returns the state before the first position of batch sequences.
+func (m *Model) NewState(batch int) *State {
+	s := &State{}
+	for _, b := range m.Blocks {
+		s.Mixers = append(s.Mixers, b.Mixer.NewState(batch))
+	}
+	return s
+}
+
+// Size is the number of bytes that hold the state now.
+func (s *State) Size() int {
+	n := 0
+	for _, x := range s.Mixers {
+		n += x.Size()
+	}
+	return n
+}
+
+// Clone returns an independent copy: the way to fork a sequence.
+func (s *State) Clone() *State {
+	c := &State{Position: s.Position}
+	for _, x := range s.Mixers {
+		c.Mixers = append(c.Mixers, x.Clone())
+	}
+	return c
+}
+
+// Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
+func (s *State) Detach() {
+	for _, x := range s.Mixers {
+		x.Detach()
+	}
+}
+
+// Tensors visits every tensor of the state under names such as "layers.0.diag", for saving.
+func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
+	for i, m := range s.Mixers {
+		m.Tensors(func(name string, x *tensor.Tensor) { visit(fmt.Sprintf("layers.%d.%s", i, name), x) })
+	}
+}
+
+// Restore sets one tensor of the state from what Tensors gave.
+func (s *State) Restore(name string, shape []int, data []float32) error {
+	var layer int
+	var part string
+	if _, err := fmt.Sscanf(name, "layers.%d.%s", &layer, &part); err != nil || layer < 0 || layer >= len(s.Mixers) {
+		return fmt.Errorf("state: found tensor %q, want layers.I.NAME with I below %d", name, len(s.Mixers))
+	}
+	return s.Mixers[layer].Restore(part, shape, data)
+}

@@ -1,0 +1,90 @@
+package nn
+
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// InitStd is the deviation of the weights of Linear and Embedding in the releases.
+const InitStd = 0.02
+
+// Linear is y = a(x Wᵀ + b): x (…, in), W (out, in), b (out).
+type Linear struct {
+	Weight, Bias *Param
+	Activation   autograd.Activation
+}
+
+// NewLinear returns a Linear layer whose weights start with deviation std and whose bias starts at zero.
+func NewLinear(in, out int, std float64) *Linear {
+	return &Linear{Weight: NewParam(Weight, Normal(std), out, in), Bias: NewParam(Bias, Constant(0), out)}
+}
+
+// Forward maps x (…, in) to (…, out).
+func (m *Linear) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return t.Linear(x, m.Weight.Tensor, m.Bias.Tensor, m.Activation)
+}
+
+// Params visits weight and bias.
+func (m *Linear) Params(prefix string, visit Visitor) {
+	visit(prefix+"weight", m.Weight)
+	visit(prefix+"bias", m.Bias)
+}
+
+// Embedding is a table of one row per token id: (v, d).
+type Embedding struct{ Weight *Param }
+
+// NewEmbedding returns a table of vocab rows.
+func NewEmbedding(vocab, d int) *Embedding {
+	return &Embedding{Weight: NewParam(Table, Normal(InitStd), vocab, d)}
+}
+
+// Forward gathers rows: ids (b·l) → (b, l, d).
+func (m *Embedding) Forward(t *autograd.Tape, ids []int32, b, l int) *tensor.Tensor {
+	return t.Embedding(m.Weight.Tensor, ids, b, l)
+}
+
+// Params visits the table.
+func (m *Embedding) Params(prefix string, visit Visitor) { visit(prefix+"weight", m.Weight) }
+
+// LayerNorm normalizes the last axis: (x-mean)/√(var+eps)·w + b.
+type LayerNorm struct {
+	Weight, Bias *Param
+	Eps          float64
+}
+
+// NewLayerNorm returns the identity-initialized norm over d channels.
+func NewLayerNorm(d int, eps float64) *LayerNorm {
+	return &LayerNorm{Weight: NewParam(Norm, Constant(1), d), Bias: NewParam(Norm, Constant(0), d), Eps: eps}
+}
+
+// AddForward returns s = x + r (r may be nil) and the norm of s.
+func (m *LayerNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
+	return t.AddLayerNorm(x, r, m.Weight.Tensor, m.Bias.Tensor, m.Eps)
+}
+
+// Params visits weight and bias.
+func (m *LayerNorm) Params(prefix string, visit Visitor) {
+	visit(prefix+"weight", m.Weight)
+	visit(prefix+"bias", m.Bias)
+}
+
+// MLP is fc2(gelu(fc1(x))) with the tanh GELU of the releases.
+type MLP struct{ FC1, FC2 *Linear }
+
+// NewMLP returns an MLP of inner width dInner whose second layer starts with deviation outStd.
+func NewMLP(d, dInner int, outStd float64) *MLP {
+	m := &MLP{FC1: NewLinear(d, dInner, InitStd), FC2: NewLinear(dInner, d, outStd)}
+	m.FC1.Activation = autograd.GeluTanh
+	return m
+}
+
+// Forward maps (…, d) to (…, d).
+func (m *MLP) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return m.FC2.Forward(t, m.FC1.Forward(t, x))
+}
+
+// Params visits fc1 and fc2.
+func (m *MLP) Params(prefix string, visit Visitor) {
+	m.FC1.Params(prefix+"fc1.", visit)
+	m.FC2.Params(prefix+"fc2.", visit)
+}

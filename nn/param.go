@@ -1,0 +1,78 @@
+// Package nn holds the parts that every network is made of: parameters with their names and roles, Linear, Embedding,
+// LayerNorm and the MLP. It may import autograd, tensor and ssm, and reads no tensor's elements. Names of parameters are
+// those of the official H3 release.
+package nn
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Role says what a parameter is for, which is what weight decay and learning rates are decided by.
+type Role int
+
+// The roles.
+const (
+	Weight    Role = iota // matrices of Linear layers
+	Table                 // embedding tables
+	Bias                  // biases of Linear layers
+	Norm                  // weights and biases of norms
+	SSM                   // SSM parameters that the releases decay: C, D, the shift's C and D
+	SSMSystem             // SSM parameters that the releases never decay: log_dt, A, B, the shift's B
+)
+
+// Param is a trainable tensor.
+type Param struct {
+	*tensor.Tensor
+	Role Role
+	// Init fills a fresh parameter. Each parameter has a generator of its own, so that its start does not depend on
+	// which others there are.
+	Init func(rng *rand.Rand, x []float32)
+}
+
+// NewParam returns a zeroed parameter.
+func NewParam(role Role, init func(rng *rand.Rand, x []float32), shape ...int) *Param {
+	p := &Param{Tensor: tensor.New(shape...), Role: role, Init: init}
+	p.SetNeedsGrad(true)
+	return p
+}
+
+// Visitor is called with the name of every parameter, in the order of the official release.
+type Visitor func(name string, p *Param)
+
+// Module is anything that has parameters.
+type Module interface {
+	// Params calls visit for every parameter, names beginning with prefix.
+	Params(prefix string, visit Visitor)
+}
+
+// InitAll initializes every parameter of m from seed.
+func InitAll(m Module, prefix string, seed uint64) {
+	m.Params(prefix, func(name string, p *Param) {
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		x := make([]float32, p.Len())
+		p.Init(rand.New(rand.NewPCG(seed, h.Sum64())), x)
+		p.CopyFrom(x)
+	})
+}
+
+// Normal returns an Init that draws from a normal distribution of mean 0 and deviation std.
+func Normal(std float64) func(*rand.Rand, []float32) {
+	return func(rng *rand.Rand, x []float32) {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * std)
+		}
+	}
+}
+
+// Constant returns an Init that sets every element to v.
+func Constant(v float32) func(*rand.Rand, []float32) {
+	return func(_ *rand.Rand, x []float32) {
+		for i := range x {
+			x[i] = v
+		}
+	}
+}

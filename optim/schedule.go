@@ -1,0 +1,43 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+)
+
+// Schedule gives the factor of the learning rate at every step: a linear warmup, then a decay.
+type Schedule struct {
+	Kind     string  // constant, linear, cosine
+	Warmup   int     // steps of linear rise
+	Total    int     // the step at which the decay ends
+	MinRatio float64 // the factor at the end of the decay
+}
+
+// Schedules are the kinds a Schedule can be.
+var Schedules = []string{"cosine", "linear", "constant"}
+
+// Validate reports a kind that does not exist.
+func (s Schedule) Validate() error {
+	for _, k := range Schedules {
+		if s.Kind == k {
+			return nil
+		}
+	}
+	return fmt.Errorf("found schedule %q, want one of %q", s.Kind, Schedules)
+}
+
+// Factor is the learning rate's factor for the update of a step counted from 0: (step+1)/Warmup while it rises, then 1
+// falling to MinRatio along a half cosine or a line, or staying 1.
+func (s Schedule) Factor(step int) float64 {
+	if step < s.Warmup {
+		return float64(step+1) / float64(s.Warmup)
+	}
+	if s.Kind == "constant" || s.Total <= s.Warmup {
+		return 1
+	}
+	done := math.Min(1, float64(step-s.Warmup)/float64(s.Total-s.Warmup))
+	if s.Kind == "linear" {
+		return 1 - (1-s.MinRatio)*done
+	}
+	return s.MinRatio + (1-s.MinRatio)*0.5*(1+math.Cos(math.Pi*done))
+}

@@ -1,0 +1,114 @@
+package ssm
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Continuous is x' = Ax + Bu, y = Cx + Du with A (n, n), B (n), C (n).
+type Continuous struct {
+	A    *mat.Dense
+	B, C []float64
+	D    float64
+}
+
+// Discretize samples s every dt. C and D stay what they are.
+func (s *Continuous) Discretize(dt float64, m Method) (*Discrete, error) {
+	if len(s.C) != len(s.B) {
+		return nil, fmt.Errorf("ssm: discretize: C has %d entries, want %d as B has", len(s.C), len(s.B))
+	}
+	Abar, Bbar, err := Discretize(s.A, s.B, dt, m)
+	if err != nil {
+		return nil, err
+	}
+	return &Discrete{Abar: Abar, Bbar: Bbar, C: s.C, D: s.D}, nil
+}
+
+// ImpulseResponse returns h(t) = C exp(tA) B for a finite t ≥ 0. With it y(t) = ∫ h(s) u(t-s) ds + D u(t), and the kernels
+// of every method and every dt are its samples: K_l/dt tends to h(l dt) as dt falls.
+func (s *Continuous) ImpulseResponse(t float64) float64 {
+	var at mat.Dense
+	at.Scale(t, s.A)
+	at.Exp(&at)
+	return floats.Dot(s.C, mulVec(&at, s.B))
+}
+
+// Discrete is x_k = Abar x_{k-1} + Bbar u_k, y_k = C x_k + D u_k with Abar (n, n), Bbar (n), C (n).
+// It may come from [Continuous.Discretize] or be written down. Every state passed to its methods has n entries.
+type Discrete struct {
+	Abar    *mat.Dense
+	Bbar, C []float64
+	D       float64
+}
+
+// Step moves the state x (n) one step on, in place, and returns the output.
+func (s *Discrete) Step(x []float64, u float64) (y float64) {
+	copy(x, mulVec(s.Abar, x))
+	floats.AddScaled(x, u, s.Bbar)
+	return floats.Dot(s.C, x) + s.D*u
+}
+
+// Scan steps through u (l) from the state x (n), which it changes to the state after u; a nil x is zero and not kept.
+func (s *Discrete) Scan(x, u []float64) (y []float64) {
+	if x == nil {
+		x = make([]float64, len(s.Bbar))
+	}
+	y = make([]float64, len(u))
+	for k, uk := range u {
+		y[k] = s.Step(x, uk)
+	}
+	return y
+}
+
+// Kernel returns K_j = C Abarʲ Bbar for j < l: the response to u = (1, 0, 0, ...), without D.
+func (s *Discrete) Kernel(l int) []float64 {
+	kernel := make([]float64, l)
+	v := s.Bbar
+	for j := range kernel {
+		kernel[j] = floats.Dot(s.C, v)
+		v = mulVec(s.Abar, v)
+	}
+	return kernel
+}
+
+// ZeroInput returns C Abarᵏ⁺¹ x0 for k < l: what is heard of the first state x0 (n) when the input is zero.
+func (s *Discrete) ZeroInput(x0 []float64, l int) []float64 {
+	y := make([]float64, l)
+	x := x0
+	for k := range y {
+		x = mulVec(s.Abar, x)
+		y[k] = floats.Dot(s.C, x)
+	}
+	return y
+}
+
+// Convolve returns the y of [Discrete.Scan] by its other definition, y_k = C Abarᵏ⁺¹ x0 + (K * u)_k + D u_k.
+// A nil x0 is zero. x0 is left as it is.
+func (s *Discrete) Convolve(x0, u []float64) (y []float64) {
+	y = Convolve(s.Kernel(len(u)), u)
+	if x0 != nil {
+		floats.Add(y, s.ZeroInput(x0, len(u)))
+	}
+	floats.AddScaled(y, s.D, u)
+	return y
+}
+
+// Convolve returns the causal convolution y_k = Σ_{j≤k} kernel_j u_{k-j}, as long as u (l), by the sum itself.
+// A kernel shorter than u is zero from there on; of a longer one the rest is not used.
+func Convolve(kernel, u []float64) []float64 {
+	y := make([]float64, len(u))
+	for k := range y {
+		for j := range min(k+1, len(kernel)) {
+			y[k] += kernel[j] * u[k-j]
+		}
+	}
+	return y
+}
+
+func mulVec(a *mat.Dense, x []float64) []float64 {
+	var y mat.VecDense
+	y.MulVec(a, mat.NewVecDense(len(x), x))
+	return y.RawVector().Data
+}

@@ -1,0 +1,28 @@
+// Package ssm is the mathematics of state-space models by definition: float64, direct sums, no tricks. The rest of the
+// repository computes the same things fast; this package says what they are, and is what the fast code is tested
+// against. It imports the standard library and gonum only.
+//
+// A state-space model maps a signal u to a signal y through a state x of n numbers:
+//
+//	x'(t) = A x(t) + B u(t)        A (n, n), B (n)
+//	y(t)  = C x(t) + D u(t)        C (n), D a number
+//
+// Sampled every dt it becomes a recurrence. As in the S4 papers the state at step k has already seen u_k:
+//
+//	x_k = Abar x_{k-1} + Bbar u_k
+//	y_k = C x_k + D u_k
+//
+// which, unrolled from x_{-1} = x0, is a causal convolution with the kernel K and an echo of the first state:
+//
+//	K_l = C Abarˡ Bbar
+//	y_k = C Abarᵏ⁺¹ x0 + Σ_{j≤k} K_j u_{k-j} + D u_k
+//
+// Some papers print the echo as C Abarᵏ x0; the index above is the one that agrees with the recurrence.
+//
+// [Continuous] and [Discrete] hold a dense A, [Diagonal] a complex diagonal one (S4D, arXiv:2206.11893; H3,
+// arXiv:2212.14052), and [Shift] the shift matrix of H3. [Method] lists the ways of sampling. [DiagonalInit],
+// [H3Diagonal] and [H3Shift] are the values training starts from.
+//
+// In comments l is the length of a signal and n the size of a state. A state passed to a Scan is changed in place to
+// the state after the signal, so that scanning a signal in any number of pieces gives the same y.
+package ssm

@@ -1,0 +1,66 @@
+package ssm
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// legs' modes are eigenvectors: seen from its own basis the normal part of LegS answers like the dense matrix.
+// K_j = C exp(j dt A) Bbar with C = Bᵀ becomes 2 Re Σ conj(B) B (..), which no choice of phase changes.
+func TestLegsNormalIsDense(t *testing.T) {
+	for _, n := range []int{2, 8, 64, 128} {
+		A, B, err := legsNormal(n)
+		check(t, err)
+		C := make([]complex128, len(B))
+		for k, b := range B {
+			C[k] = complex(real(b), -imag(b))
+			if real(b) <= 0 {
+				t.Errorf("n = %d: B[%d] = %v, want a positive real part: B₀ times the first entry of the eigenvector", n, k, b)
+			}
+			if real(A[k]) != -0.5 || imag(A[k]) >= 0 || k > 0 && imag(A[k]) < imag(A[k-1]) {
+				t.Errorf("n = %d: A[%d] = %v, want real part -1/2 and imaginary parts rising below 0", n, k, A[k])
+			}
+		}
+		s := &Diagonal{A: A, B: B, C: C, Dt: 1e-3, Pairs: true}
+
+		a, b := LegS(n)
+		for i := range n {
+			for j := range n {
+				a.Set(i, j, a.At(i, j)+math.Sqrt((float64(i)+0.5)*(float64(j)+0.5)))
+			}
+		}
+		d, err := (&Continuous{A: a, B: b, C: b}).Discretize(s.Dt, Bilinear)
+		check(t, err)
+		near(t, "kernel", s.Kernel(Bilinear, 50), d.Kernel(50), 1e-11)
+	}
+}
+
+// HiPPO-LegS is the derivative of the projection on Legendre polynomials: a constant input is held by the first
+// coefficient alone, so A e₁ + B = 0.
+func TestLegSHoldsConstant(t *testing.T) {
+	a, b := LegS(16)
+	near(t, "A e1", mat.Col(nil, 0, a), mulVec(mat.NewDense(16, 1, b), []float64{-1}), 1e-15)
+}
+
+func TestDiagonalInitErrors(t *testing.T) {
+	cases := []struct {
+		name string
+		n    int
+		conv Convention
+		want string
+	}{
+		{"lin", 7, ConventionH3, "d_state is 7, want a positive even number"},
+		{"legs", 0, ConventionS4, "d_state is 0"},
+		{"lin", -2, ConventionH3, "d_state is -2"},
+		{"linear", 8, ConventionH3, `"linear": want one of inv, inv2, lin, quad, real, legs`},
+		{"lin", 8, Convention(5), "unknown convention Convention(5)"},
+	}
+	for _, c := range cases {
+		if _, _, err := DiagonalInit(c.name, c.n, c.conv); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("DiagonalInit(%q, %d, %v): %v, want an error with %q", c.name, c.n, c.conv, err, c.want)
+		}
+	}
+}

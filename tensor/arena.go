@@ -1,0 +1,149 @@
+package tensor
+
+import "math/bits"
+
+// Arena lends buffers and tensors for one step and takes them all back at Reset, so that a step that has the same
+// shapes as the one before makes no garbage. Buffers are kept in free lists by size class: eight classes per power of
+// two, so at most an eighth of a buffer is waste. An Arena is for one goroutine.
+type Arena struct {
+	free  map[int][][]float32
+	used  [][]float32
+	slots []*Tensor
+	next  int
+	held  int // elements in all buffers, lent or free
+	lent  int // elements lent now
+	peak  int // the most elements lent at a time
+}
+
+// NewArena returns an empty arena.
+func NewArena() *Arena { return &Arena{free: map[int][][]float32{}} }
+
+// sizeClass rounds n up to k·2^e with 8 ≤ k < 16, and to 16 at least.
+func sizeClass(n int) int {
+	if n <= 16 {
+		return 16
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 4)
+	return (n + step - 1) / step * step
+}
+
+// Floats lends a buffer of n elements with unspecified contents.
+func (a *Arena) Floats(n int) []float32 {
+	class := sizeClass(n)
+	var buf []float32
+	if list := a.free[class]; len(list) > 0 {
+		buf = list[len(list)-1]
+		a.free[class] = list[:len(list)-1]
+	} else {
+		buf = make([]float32, class)
+		a.held += class
+	}
+	a.used = append(a.used, buf)
+	a.lent += class
+	a.peak = max(a.peak, a.lent)
+	return buf[:n]
+}
+
+// Borrow lends a buffer of n zeros that Reset does not take back: the borrower gives it back with Return. It is for
+// gradients, which die in another order than they were made.
+func (a *Arena) Borrow(n int) []float32 {
+	buf := a.Floats(n)
+	a.used[len(a.used)-1] = nil
+	a.used = a.used[:len(a.used)-1]
+	clear(buf)
+	return buf
+}
+
+// Return takes back what Borrow lent.
+func (a *Arena) Return(buf []float32) {
+	if cap(buf) > 0 {
+		a.putBack(buf[:sizeClass(len(buf))])
+	}
+}
+
+// Zeros lends a buffer of n zeros.
+func (a *Arena) Zeros(n int) []float32 {
+	buf := a.Floats(n)
+	clear(buf)
+	return buf
+}
+
+// Tensor lends a tensor with unspecified contents.
+func (a *Arena) Tensor(shape ...int) *Tensor {
+	t := a.header(shape)
+	t.data = a.Floats(t.Len())
+	return t
+}
+
+// Like lends a tensor of x's shape, its last axis of length last when that is positive; contents unspecified.
+func (a *Arena) Like(x *Tensor, last int) *Tensor {
+	t := a.header(x.dims[:x.nd])
+	if last > 0 {
+		t.dims[t.nd-1] = last
+	}
+	t.data = a.Floats(t.Len())
+	return t
+}
+
+// View lends a tensor of another shape over the same elements. Its gradient is its own: see autograd for a reshape that
+// gradients flow through.
+func (a *Arena) View(data []float32, shape ...int) *Tensor {
+	t := a.header(shape)
+	t.data = data[:t.Len()]
+	return t
+}
+
+func (a *Arena) header(shape []int) *Tensor {
+	if a.next == len(a.slots) {
+		a.slots = append(a.slots, new(Tensor))
+	}
+	t := a.slots[a.next]
+	a.next++
+	*t = Tensor{}
+	t.setShape(shape)
+	return t
+}
+
+// Mark names the present point in the order of lending, for ReleaseSince.
+func (a *Arena) Mark() int { return len(a.used) }
+
+// ReleaseSince takes back every buffer lent after mark except those in keep. Tensors over the others are dead.
+func (a *Arena) ReleaseSince(mark int, keep ...[]float32) {
+	kept := mark
+	for _, buf := range a.used[mark:] {
+		if holds(keep, buf) {
+			a.used[kept] = buf
+			kept++
+			continue
+		}
+		a.putBack(buf)
+	}
+	clear(a.used[kept:])
+	a.used = a.used[:kept]
+}
+
+func holds(keep [][]float32, buf []float32) bool {
+	for _, k := range keep {
+		if len(k) > 0 && &k[0] == &buf[0] {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Arena) putBack(buf []float32) {
+	a.free[len(buf)] = append(a.free[len(buf)], buf)
+	a.lent -= len(buf)
+}
+
+// Reset takes back everything that was lent.
+func (a *Arena) Reset() {
+	a.ReleaseSince(0)
+	a.next = 0
+}
+
+// Bytes is the memory the arena holds, lent or not.
+func (a *Arena) Bytes() int { return 4 * a.held }
+
+// PeakBytes is the most memory that was lent at one time since the arena was made.
+func (a *Arena) PeakBytes() int { return 4 * a.peak }

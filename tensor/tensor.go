@@ -1,0 +1,146 @@
+// Package tensor holds shape, storage and the arena: a dense float32 array in row-major order, its gradient, and the
+// memory that both live in. It knows no arithmetic. It imports the standard library only.
+//
+// Only package autograd and the kernels below it look inside a tensor (Data, Grad). Everything above calls operations,
+// and copies in and out with CopyFrom and CopyTo when it loads, saves or plots.
+package tensor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxDims is the largest number of axes a tensor can have.
+const MaxDims = 4
+
+// Tensor is a dense float32 array in row-major order with an optional gradient of the same shape.
+type Tensor struct {
+	dims      [MaxDims]int
+	nd        int
+	data      []float32
+	grad      []float32
+	needsGrad bool
+	version   uint64
+}
+
+// New returns a zeroed tensor on the ordinary heap: for parameters and states, which outlive a step.
+func New(shape ...int) *Tensor {
+	t := &Tensor{}
+	t.setShape(shape)
+	t.data = make([]float32, t.Len())
+	return t
+}
+
+// FromSlice returns a tensor over data, which it does not copy.
+func FromSlice(data []float32, shape ...int) *Tensor {
+	t := &Tensor{}
+	t.setShape(shape)
+	if len(data) != t.Len() {
+		panic(fmt.Sprintf("tensor.FromSlice: %d values for shape %v", len(data), shape))
+	}
+	t.data = data
+	return t
+}
+
+func (t *Tensor) setShape(shape []int) {
+	if len(shape) > MaxDims {
+		panic(fmt.Sprintf("tensor: %d axes, at most %d are possible", len(shape), MaxDims))
+	}
+	t.nd = copy(t.dims[:], shape)
+}
+
+// Len is the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.dims[:t.nd] {
+		n *= d
+	}
+	return n
+}
+
+// Dims is the number of axes.
+func (t *Tensor) Dims() int { return t.nd }
+
+// Dim is the length of axis i; a negative i counts from the last axis.
+func (t *Tensor) Dim(i int) int {
+	if i < 0 {
+		i += t.nd
+	}
+	return t.dims[i]
+}
+
+// Shape returns a copy of the shape.
+func (t *Tensor) Shape() []int { return append([]int(nil), t.dims[:t.nd]...) }
+
+// SameShape reports whether both tensors have equal shapes.
+func (t *Tensor) SameShape(u *Tensor) bool { return t.nd == u.nd && t.dims == u.dims }
+
+// Rows is the number of vectors along the last axis: Len()/Dim(-1).
+func (t *Tensor) Rows() int {
+	if last := t.Dim(-1); last > 0 {
+		return t.Len() / last
+	}
+	return 0
+}
+
+// Data is the storage itself. For autograd and kernels only.
+func (t *Tensor) Data() []float32 { return t.data }
+
+// Grad is the gradient's storage, nil where none has been made. For autograd and kernels only.
+func (t *Tensor) Grad() []float32 { return t.grad }
+
+// SetGrad gives the tensor its gradient storage (length Len, or nil to drop it).
+func (t *Tensor) SetGrad(g []float32) {
+	if g != nil && len(g) != t.Len() {
+		panic(fmt.Sprintf("tensor.SetGrad: %d values for shape %v", len(g), t.Shape()))
+	}
+	t.grad = g
+}
+
+// NeedsGrad reports whether a gradient is wanted for this tensor.
+func (t *Tensor) NeedsGrad() bool { return t.needsGrad }
+
+// SetNeedsGrad says whether a gradient is wanted for this tensor.
+func (t *Tensor) SetNeedsGrad(on bool) { t.needsGrad = on }
+
+// Version counts the changes announced by CopyFrom and Changed, so that what is derived from a parameter can be kept as
+// long as the parameter stays the same.
+func (t *Tensor) Version() uint64 { return t.version }
+
+// Changed announces that the elements were written through Data.
+func (t *Tensor) Changed() { t.version++ }
+
+// CopyFrom fills the tensor from src, which must have its length.
+func (t *Tensor) CopyFrom(src []float32) {
+	if len(src) != len(t.data) {
+		panic(fmt.Sprintf("tensor.CopyFrom: %d values for shape %v", len(src), t.Shape()))
+	}
+	copy(t.data, src)
+	t.version++
+}
+
+// CopyTo copies the elements into dst, which must be long enough, and returns how many there are.
+func (t *Tensor) CopyTo(dst []float32) int {
+	if len(dst) < len(t.data) {
+		panic(fmt.Sprintf("tensor.CopyTo: room for %d values, shape %v", len(dst), t.Shape()))
+	}
+	return copy(dst, t.data)
+}
+
+// Clone returns a copy on the ordinary heap, without gradient.
+func (t *Tensor) Clone() *Tensor {
+	c := &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
+	return c
+}
+
+// Zero sets every element to zero.
+func (t *Tensor) Zero() { clear(t.data) }
+
+// String gives the shape, not the contents: "(2, 24, 64)".
+func (t *Tensor) String() string {
+	parts := make([]string, t.nd)
+	for i := range parts {
+		parts[i] = fmt.Sprint(t.dims[i])
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}

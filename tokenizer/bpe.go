@@ -1,0 +1,224 @@
+package tokenizer
+
+import (
+	"fmt"
+	"sync"
+)
+
+// bpeSpec is what a byte-level BPE tokenizer is made of. newBPE checks it.
+type bpeSpec struct {
+	kind        string
+	tokens      []string         // the bytes of each id; "" for an id without a token
+	byteID      [256]int32       // the token of each byte; -1 for none
+	merges      [][2]int32       // pairs of ids, by rank
+	results     []int32          // what they become
+	added       []hfAdded        // recognised in text before anything else
+	patterns    []string         // how text is cut into words, see splitter
+	prefixSpace bool             // a text that does not begin with a space gets one
+	words       map[string]int32 // words that are not merged but become this token; nil for none
+	file        hfSettings       // what Save repeats
+}
+
+// bpe is a byte-level BPE tokenizer.
+type bpe struct {
+	bpeSpec
+	table    mergeTable
+	find     addedSet
+	split    splitter
+	encoders sync.Pool // of *bpeEncoder
+	print    func() string
+}
+
+// newBPE makes a tokenizer. Ids and merges must be within maxIDs and maxMerges.
+func newBPE(spec bpeSpec) (*bpe, error) {
+	t := &bpe{bpeSpec: spec, table: newMergeTable(spec.merges, spec.results)}
+	for _, a := range spec.added {
+		t.find.add(a.Content, a.ID)
+	}
+	for _, pattern := range spec.patterns {
+		d, err := compileRegex(pattern)
+		if err != nil {
+			return nil, err
+		}
+		t.split = append(t.split, d)
+	}
+	t.encoders.New = func() any { return &bpeEncoder{t: t} }
+	t.print = sync.OnceValue(t.computeFingerprint)
+	return t, nil
+}
+
+func (t *bpe) Kind() string        { return t.kind }
+func (t *bpe) VocabSize() int      { return len(t.tokens) }
+func (t *bpe) Fingerprint() string { return t.print() }
+
+func (t *bpe) computeFingerprint() string {
+	f := newFingerprint(t.kind)
+	for _, token := range t.tokens {
+		f.text(token)
+		f.number(int(t.words[token]))
+	}
+	for _, id := range t.byteID {
+		f.number(int(id))
+	}
+	f.number(len(t.merges))
+	for i, pair := range t.merges {
+		f.number(int(pair[0]))
+		f.number(int(pair[1]))
+		f.number(int(t.results[i]))
+	}
+	for _, a := range t.added {
+		f.text(a.Content)
+		f.number(int(a.ID))
+	}
+	f.number(len(t.patterns))
+	for _, p := range t.patterns {
+		f.text(p)
+	}
+	f.text(fmt.Sprint(t.prefixSpace))
+	return f.sum()
+}
+
+// endNames are the names of the token that ends a document, in order of preference: GPT-2's and GPT-NeoX's, Llama
+// 3's, and older ones.
+var endNames = []string{EndOfTextToken, "<|end_of_text|>", "</s>", "<eos>"}
+
+func (t *bpe) EndOfText() (int32, bool) {
+	for _, name := range endNames {
+		for _, a := range t.added {
+			if a.Content == name {
+				return a.ID, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (t *bpe) Decode(dst []byte, ids []int32) []byte {
+	for _, id := range ids {
+		if 0 <= id && int(id) < len(t.tokens) {
+			dst = append(dst, t.tokens[id]...)
+		}
+	}
+	return dst
+}
+
+func (t *bpe) Encode(dst []int32, text []byte) ([]int32, error) {
+	s := bpeStream{t: t, find: &t.find}
+	dst, _, err := s.encodeChunk(dst, text, true)
+	return dst, err
+}
+
+// EncodeOrdinary is tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters.
+// It is for text that others have written, which must not be able to end a document.
+func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
+	t, ok := tok.(*bpe)
+	if !ok {
+		return tok.Encode(dst, text)
+	}
+	s := bpeStream{t: t, find: &addedSet{}}
+	dst, _, err := s.encodeChunk(dst, text, true)
+	return dst, err
+}
+
+func (t *bpe) newStream() streamEncoder { return &bpeStream{t: t, find: &t.find} }
+
+// bpeStream encodes one text. Added tokens divide the text into stretches; each is cut into words on its own.
+type bpeStream struct {
+	t      *bpe
+	find   *addedSet
+	inside bool // the text goes on in the middle of a stretch
+}
+
+func (s *bpeStream) encodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error) {
+	e := s.t.encoders.Get().(*bpeEncoder)
+	e.dst = dst
+	defer func() {
+		e.dst = nil
+		s.t.encoders.Put(e)
+	}()
+	for at := 0; ; {
+		lo, hi, id := s.find.find(text, at, last)
+		done, err := s.stretch(e, text[at:lo], last || id >= 0)
+		if err != nil {
+			return dst, 0, moveError(err, int64(at))
+		}
+		if id < 0 {
+			return e.dst, at + done, nil
+		}
+		e.dst = append(e.dst, id)
+		at = hi
+		s.inside = false
+	}
+}
+
+// stretch encodes text between added tokens. final says that the stretch ends where text does.
+func (s *bpeStream) stretch(e *bpeEncoder, text []byte, final bool) (done int, err error) {
+	if s.t.prefixSpace && !s.inside && len(text) > 0 && text[0] != ' ' {
+		done, err = e.encode(append([]byte{' '}, text...), final)
+		s.inside = done > 0
+		return max(done-1, 0), moveError(err, -1)
+	}
+	done, err = e.encode(text, final)
+	s.inside = s.inside || done > 0
+	return done, err
+}
+
+// bpeEncoder is the working memory of one call of Encode.
+type bpeEncoder struct {
+	t     *bpe
+	dst   []int32
+	cache wordCache
+	merger
+}
+
+// encode appends the ids of the words of text, see splitter.split.
+func (e *bpeEncoder) encode(text []byte, final bool) (done int, err error) {
+	bad := -1 // the first byte without a token
+	done = e.t.split.split(text, 0, len(text), final, func(lo, hi int) {
+		if hi-lo > maxCachedWord {
+			if at := e.word(text[lo:hi]); at >= 0 && bad < 0 {
+				bad = lo + at
+			}
+			return
+		}
+		key := keyOf(text, lo, hi)
+		place := e.cache.place(key)
+		if place.key == key {
+			e.dst = append(e.dst, place.ids[:place.n]...)
+			return
+		}
+		start := len(e.dst)
+		if at := e.word(text[lo:hi]); at >= 0 {
+			if bad < 0 {
+				bad = lo + at
+			}
+			return
+		}
+		if ids := e.dst[start:]; len(ids) <= len(place.ids) {
+			place.key = key
+			place.n = int32(copy(place.ids[:], ids))
+		}
+	})
+	if bad >= 0 {
+		return 0, &EncodeError{int64(bad), fmt.Sprintf("byte 0x%02x has no token in this vocabulary", text[bad])}
+	}
+	return done, nil
+}
+
+// word appends the ids of one word. It returns the place of a byte without a token, or -1.
+func (e *bpeEncoder) word(word []byte) (bad int) {
+	if id, ok := e.t.words[string(word)]; ok {
+		e.dst = append(e.dst, id)
+		return -1
+	}
+	start := len(e.dst)
+	for i, b := range word {
+		id := e.t.byteID[b]
+		if id < 0 {
+			return i
+		}
+		e.dst = append(e.dst, id)
+	}
+	e.dst = e.dst[:start+len(e.merge(&e.t.table, e.dst[start:]))]
+	return -1
+}

@@ -1,0 +1,421 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+type object = map[string]any
+
+// vocabulary numbers tokens, written in byte characters, in order.
+func vocabulary(tokens ...string) object {
+	v := object{}
+	for i, token := range tokens {
+		v[token] = i
+	}
+	return v
+}
+
+// byteTokens is the characters of the bytes, without those that never occur in UTF-8 if only is "utf-8".
+func byteTokens(only string) []string {
+	var tokens []string
+	for _, b := range byteOrder {
+		if only != "utf-8" || b < 0xc0 || 0xc1 < b && b < 0xf5 {
+			tokens = append(tokens, string(byteChar[b]))
+		}
+	}
+	return tokens
+}
+
+func added(id int, content string) object {
+	return object{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+}
+
+func splitStep(pattern string) object {
+	return object{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false}
+}
+
+func byteLevel(useRegex bool) object {
+	return object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": useRegex}
+}
+
+// neoxStyle is a small file of the form of GPT-NeoX's, which Mamba's models use: two special tokens first, bytes
+// that do not occur in UTF-8 missing, runs of spaces as added tokens, NFC.
+func neoxStyle() object {
+	tokens := slices.Concat([]string{EndOfTextToken, "<|padding|>"}, byteTokens("utf-8"), []string{"ab", "Ġab", "ĠĠ"})
+	n := len(tokens)
+	return object{
+		"version": "1.0", "truncation": nil, "padding": nil,
+		"added_tokens": []any{added(0, EndOfTextToken), added(1, "<|padding|>"), added(n, "    "), added(n+1, "   "), added(n+2, "  ")},
+		"normalizer":   object{"type": "NFC"},
+		"pre_tokenizer": object{
+			"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+		},
+		"post_processor": object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+		"decoder":        object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+		"model": object{
+			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
+			"fuse_unk": false, "vocab": vocabulary(tokens...), "merges": []any{"Ġ Ġ", "a b", "Ġ ab"},
+		},
+	}
+}
+
+// llama3Style has a Split step, merges as pairs, and words that are tokens without a merge.
+func llama3Style() object {
+	tokens := slices.Concat(byteTokens(""), []string{"he", "ll", "hell", "hello", "Ġworld", "123"})
+	return object{
+		"added_tokens": []any{added(262, "<|begin|>"), added(263, "<|end_of_text|>"), added(264, "<|end|>")},
+		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []any{
+			splitStep(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`),
+			byteLevel(false),
+		}},
+		"decoder": byteLevel(true),
+		"model": object{
+			"type": "BPE", "byte_fallback": false, "ignore_merges": true, "vocab": vocabulary(tokens...),
+			"merges": []any{[]any{"h", "e"}, []any{"l", "l"}, []any{"he", "ll"}, []any{"hell", "o"}},
+		},
+	}
+}
+
+// deepseekStyle has three Split steps.
+func deepseekStyle(t testing.TB) object {
+	var steps []any
+	for _, pattern := range knownSplits(t)["deepseek"].Patterns {
+		steps = append(steps, splitStep(pattern))
+	}
+	return object{
+		"added_tokens": []any{added(257, "<｜begin▁of▁sentence｜>")},
+		"normalizer":   object{"type": "Sequence", "normalizers": []any{}},
+		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": append(steps,
+			byteLevel(false))},
+		"decoder": object{"type": "Sequence", "decoders": []any{byteLevel(false)}},
+		"model":   object{"type": "BPE", "vocab": vocabulary(append(byteTokens(""), "ab", "<｜begin▁of▁sentence｜>")...), "merges": []any{"a b"}},
+	}
+}
+
+// prefixStyle has add_prefix_space and a model without a type.
+func prefixStyle() object {
+	step := byteLevel(true)
+	step["add_prefix_space"] = true
+	return object{
+		"added_tokens":  []any{added(257, EndOfTextToken)},
+		"pre_tokenizer": step,
+		"model":         object{"vocab": vocabulary(append(byteTokens(""), "Ġa")...), "merges": []any{"Ġ a"}},
+	}
+}
+
+func toJSON(t testing.TB, file any) []byte {
+	t.Helper()
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func parseTest(t testing.TB, file object) Tokenizer {
+	t.Helper()
+	tok, err := parseFile(toJSON(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestHuggingFace(t *testing.T) {
+	type test struct {
+		text string
+		want []int32
+	}
+	id := func(b byte) int32 { return int32(slices.Index(byteOrder[:], b)) }
+	for name, c := range map[string]struct {
+		file  object
+		size  int
+		end   int32
+		tests []test
+	}{
+		// 245 tokens: 2 specials, 243 bytes; then ab 245, " ab" 246, "  " 247, and the added runs of 4, 3 and 2 spaces.
+		"neox": {neoxStyle(), 251, 0, []test{
+			{"ab ab", []int32{245, 246}},
+			{"a<|endoftext|>ab<|padding|>", []int32{2 + id('a'), 0, 245, 1}},
+			{"ab     ab", []int32{245, 248, 246}},        // longest run first
+			{"ab       ab", []int32{245, 248, 249, 245}}, // 4, then 3, and no space before ab
+			{"\n ab", []int32{2 + id('\n') - 13, 246}},   // the byte's number, less those missing before it
+		}},
+		"llama3": {llama3Style(), 265, 263, []test{
+			{"hello", []int32{259}},
+			{"hellohe", []int32{259, 256}},
+			{" world", []int32{260}}, // no merge leads there
+			{"1234", []int32{261, id('4')}},
+			{"<|begin|>he<|end|>", []int32{262, 256, 264}},
+		}},
+		"deepseek": {deepseekStyle(t), 258, -1, []test{
+			{"ab<｜begin▁of▁sentence｜>ab", []int32{256, 257, 256}},
+		}},
+		"prefix": {prefixStyle(), 258, 257, []test{
+			{"", []int32{}},
+			{"a a", []int32{256, 256}},
+			{" a<|endoftext|>a", []int32{256, 257, 256}},
+			{"\na", []int32{id(' '), id('\n'), id('a')}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tok := parseTest(t, c.file)
+			if got := tok.VocabSize(); got != c.size {
+				t.Errorf("vocabulary of %d, want %d", got, c.size)
+			}
+			if end, ok := tok.EndOfText(); ok != (c.end >= 0) || ok && end != c.end {
+				t.Errorf("end of text is %d, %v, want %d", end, ok, c.end)
+			}
+			for _, s := range c.tests {
+				got := encode(t, tok, s.text)
+				if !slices.Equal(got, s.want) {
+					t.Errorf("%q is %v, want %v", s.text, got, s.want)
+				}
+				back := string(tok.Decode(nil, got))
+				if name != "prefix" && back != s.text {
+					t.Errorf("%q comes back as %q", s.text, back)
+				}
+			}
+		})
+	}
+}
+
+func TestMissingByte(t *testing.T) {
+	tok := parseTest(t, neoxStyle())
+	_, err := tok.Encode(nil, []byte("ab<|endoftext|>ab ab\xffab\xff"))
+	if want := "tokenizer: byte offset 20: byte 0xff has no token in this vocabulary"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = tok.Encode(nil, []byte(strings.Repeat("ab", 20)+"\xc0"))
+	if want := "tokenizer: byte offset 40: byte 0xc0 has no token in this vocabulary"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestFileErrors(t *testing.T) {
+	set := func(file object, value any, path ...string) object {
+		at := file
+		for _, key := range path[:len(path)-1] {
+			at = at[key].(object)
+		}
+		at[path[len(path)-1]] = value
+		return file
+	}
+	split := func(change object) object {
+		step := splitStep("a+")
+		for key, value := range change {
+			step[key] = value
+		}
+		return object{"type": "Sequence", "pretokenizers": []any{step, byteLevel(false)}}
+	}
+	flagged := added(300, "<x>")
+	flagged["lstrip"] = true
+	for name, c := range map[string]struct {
+		file any
+		want string
+	}{
+		"kind":           {object{"hippo": object{"kind": "words"}}, `hippo.kind is "words"`},
+		"no alphabet":    {object{"hippo": object{"kind": "chars"}}, "alphabet is empty"},
+		"alphabet order": {object{"hippo": object{"kind": "chars", "alphabet": "ba"}}, "'a' after 'b'"},
+		"empty":          {object{}, "model.vocab is empty"},
+		"no object":      {[]int{1}, "cannot unmarshal array"},
+		"model":          {set(neoxStyle(), "WordPiece", "model", "type"), `model.type is "WordPiece"`},
+		"dropout":        {set(neoxStyle(), 0.1, "model", "dropout"), "model.dropout is 0.1"},
+		"prefix":         {set(neoxStyle(), "##", "model", "continuing_subword_prefix"), `continuing_subword_prefix is "##"`},
+		"suffix":         {set(neoxStyle(), "</w>", "model", "end_of_word_suffix"), `end_of_word_suffix is "</w>"`},
+		"fallback":       {set(neoxStyle(), true, "model", "byte_fallback"), "model.byte_fallback is true"},
+		"normalizer":     {set(neoxStyle(), object{"type": "Lowercase"}, "normalizer"), `normalizer: "Lowercase" is not supported`},
+		"normalizers": {set(neoxStyle(), object{"type": "Sequence", "normalizers": []any{object{"type": "NFC"}, object{"type": "NFKC"}}}, "normalizer"),
+			`"NFKC" is not supported`},
+		"decoder":      {set(neoxStyle(), object{"type": "Metaspace"}, "decoder"), `decoder: "Metaspace" is not supported`},
+		"no steps":     {set(neoxStyle(), nil, "pre_tokenizer"), "the last step is not ByteLevel"},
+		"other step":   {set(neoxStyle(), object{"type": "Sequence", "pretokenizers": []any{object{"type": "Punctuation"}, byteLevel(true)}}, "pre_tokenizer"), `step 0: "Punctuation" is not supported`},
+		"twice":        {set(neoxStyle(), object{"type": "Sequence", "pretokenizers": []any{byteLevel(true), byteLevel(true)}}, "pre_tokenizer"), "last step only"},
+		"bad pattern":  {set(neoxStyle(), split(object{"pattern": object{"Regex": "a++"}}), "pre_tokenizer"), `pattern "a++"`},
+		"no pattern":   {set(neoxStyle(), split(object{"pattern": object{}}), "pre_tokenizer"), "without a pattern"},
+		"behavior":     {set(neoxStyle(), split(object{"behavior": "MergedWithNext"}), "pre_tokenizer"), `behavior "MergedWithNext"`},
+		"many steps":   {set(neoxStyle(), object{"type": "Sequence", "pretokenizers": slices.Repeat([]any{splitStep("a")}, 9)}, "pre_tokenizer"), "9 steps"},
+		"lstrip":       {set(neoxStyle(), []any{flagged}, "added_tokens"), `added_tokens[0] "<x>": single_word, lstrip`},
+		"empty added":  {set(neoxStyle(), []any{added(300, "")}, "added_tokens"), "added_tokens[0] \"\": empty"},
+		"added id":     {set(neoxStyle(), []any{added(5, "<x>")}, "added_tokens"), "which already stands for"},
+		"added far":    {set(neoxStyle(), []any{added(1<<21, "<x>")}, "added_tokens"), "out of proportion"},
+		"added twice":  {set(neoxStyle(), []any{added(300, "ab")}, "added_tokens"), "in model.vocab it is 245"},
+		"far id":       {set(neoxStyle(), object{"a": 1 << 30}, "model", "vocab"), `"a" has id 1073741824`},
+		"huge id":      {set(neoxStyle(), object{"a": 1 << 40}, "model", "vocab"), "cannot unmarshal number"},
+		"negative id":  {set(neoxStyle(), object{"a": -1}, "model", "vocab"), `"a" has id -1`},
+		"same id":      {set(neoxStyle(), object{"b": 1, "c": 1, "a": 0}, "model", "vocab"), `"b" and "c" both have id 1`},
+		"empty token":  {set(neoxStyle(), object{"": 0}, "model", "vocab"), "token of id 0 is empty"},
+		"merge":        {set(neoxStyle(), []any{"a b", "a ý"}, "model", "merges"), `model.merges[1] is "a" and "ý", but "aý" is not`},
+		"merge form":   {set(neoxStyle(), []any{"ab"}, "model", "merges"), `merge "ab", want two tokens`},
+		"merge length": {set(neoxStyle(), []any{[]any{"a", "b", "c"}}, "model", "merges"), "merge of 3 tokens"},
+		"merge type":   {set(neoxStyle(), []any{7}, "model", "merges"), "a merge: json"},
+	} {
+		if _, err := parseFile(toJSON(t, c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+func TestSplitByString(t *testing.T) {
+	file := neoxStyle()
+	file["pre_tokenizer"] = object{"type": "Sequence", "pretokenizers": []any{
+		object{"type": "Split", "pattern": object{"String": "a."}, "behavior": "Removed", "invert": true},
+		object{"type": "Digits", "individual_digits": true}, object{"type": "Digits", "individual_digits": false}, byteLevel(false)}}
+	tok := parseTest(t, file).(*bpe)
+	if got, want := tok.split.words("aba.b12b"), []string{"ab", "a.", "b", "1", "2", "b"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSaveLoad(t *testing.T) {
+	chars, err := Characters(strings.NewReader("a<&>\u2028\x00\"\\é🙂\ufffd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trained, err := TrainBPE(strings.NewReader("the cat sat on the mat, the cat"), TrainOptions{Merges: 10, Specials: []string{"<é \"x>", EndOfTextToken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for name, tok := range map[string]Tokenizer{
+		"bytes": Bytes(), "chars": chars, "gpt2": GPT2(), "trained": trained, "neox": parseTest(t, neoxStyle()),
+		"llama3": parseTest(t, llama3Style()), "deepseek": parseTest(t, deepseekStyle(t)), "prefix": parseTest(t, prefixStyle()),
+	} {
+		dir := filepath.Join(t.TempDir(), "new", "model")
+		for range 2 { // the second time over a file that is there
+			if err := tok.Save(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := Load(dir)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again.Kind() != tok.Kind() || again.VocabSize() != tok.VocabSize() || again.Fingerprint() != tok.Fingerprint() {
+			t.Errorf("%s: %s %d %s, want %s %d %s", name, again.Kind(), again.VocabSize(), again.Fingerprint(),
+				tok.Kind(), tok.VocabSize(), tok.Fingerprint())
+		}
+		first, err := os.ReadFile(filepath.Join(dir, FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		second, err := os.ReadFile(filepath.Join(dir, FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(first) != string(second) {
+			t.Errorf("%s: saved again, the file is different", name)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+			t.Errorf("%s: %v left in the folder, %v", name, files, err)
+		}
+		if other, ok := seen[tok.Fingerprint()]; ok {
+			t.Errorf("%s and %s have the same fingerprint", name, other)
+		}
+		seen[tok.Fingerprint()] = name
+	}
+}
+
+// TestFingerprint pins the fingerprints of the fixed kinds: a change would make trained models refuse their own
+// tokenizer, so it must be meant (see encodingVersion).
+func TestFingerprint(t *testing.T) {
+	for want, tok := range map[string]Tokenizer{
+		"?b": Bytes(),
+		"?g": GPT2(),
+	} {
+		if got := tok.Fingerprint(); got != want {
+			t.Errorf("%s: %s, want %s", tok.Kind(), got, want)
+		}
+	}
+	base := parseTest(t, neoxStyle()).Fingerprint()
+	for name, change := range map[string]func(object){
+		"a merge less":   func(f object) { f["model"].(object)["merges"] = []any{"a b", "Ġ ab"} },
+		"merges swapped": func(f object) { f["model"].(object)["merges"] = []any{"a b", "Ġ Ġ", "Ġ ab"} },
+		"added less":     func(f object) { f["added_tokens"] = f["added_tokens"].([]any)[:4] },
+		"other splits":   func(f object) { f["pre_tokenizer"] = byteLevel(false) },
+		"prefix space":   func(f object) { f["pre_tokenizer"].(object)["add_prefix_space"] = true },
+		"ignore merges":  func(f object) { f["model"].(object)["ignore_merges"] = true },
+	} {
+		file := neoxStyle()
+		change(file)
+		if parseTest(t, file).Fingerprint() == base {
+			t.Errorf("%s: the same fingerprint", name)
+		}
+	}
+}
+
+func TestParseSpec(t *testing.T) {
+	dir := t.TempDir()
+	if err := GPT2().Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	for spec, kind := range map[string]string{"bytes": "bytes", "gpt2": "gpt2", dir: "gpt2", filepath.Join(dir, FileName): "gpt2"} {
+		tok, err := Parse(spec)
+		if err != nil || tok.Kind() != kind {
+			t.Errorf("%q: %v, %v", spec, tok, err)
+		}
+	}
+	empty := t.TempDir()
+	broken := filepath.Join(empty, "broken.json")
+	if err := os.WriteFile(broken, []byte(`{"model"`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]string{
+		"":      "empty name",
+		"chars": "from a corpus",
+		"gpt3":  `tokenizer "gpt3" is neither "bytes" nor "gpt2" nor a file`,
+		empty:   FileName,
+		broken:  "broken.json: unexpected end of JSON",
+	} {
+		if _, err := Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", spec, err, want)
+		}
+	}
+}
+
+// FuzzParseFile reads whatever it is given; what it accepts must encode, and come back from a file as it is.
+func FuzzParseFile(f *testing.F) {
+	f.Add([]byte(`{"hippo":{"kind":"chars","alphabet":"abc"}}`))
+	for _, file := range []object{neoxStyle(), llama3Style(), deepseekStyle(f), prefixStyle()} {
+		f.Add(toJSON(f, file))
+	}
+	text := []byte("ab  ab 12<|endoftext|> hello\n日")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tok, err := parseFile(data)
+		if err != nil {
+			return
+		}
+		ids, err := tok.Encode(nil, text)
+		if own, ok := tok.(*bpe); err == nil && !(ok && own.prefixSpace) {
+			if back := tok.Decode(nil, ids); string(back) != string(text) {
+				t.Fatalf("%q comes back as %q", text, back)
+			}
+		}
+		for _, id := range ids {
+			if id < 0 || int(id) >= tok.VocabSize() {
+				t.Fatalf("id %d of %d", id, tok.VocabSize())
+			}
+		}
+		if own, ok := tok.(*bpe); ok && own.kind == "bpe" {
+			data, err := own.huggingFace()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := parseFile(data)
+			if err != nil {
+				t.Fatalf("saved as %s: %v", data, err)
+			}
+			if again.Fingerprint() != tok.Fingerprint() {
+				t.Fatalf("saved as %s: another tokenizer", data)
+			}
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package tokenizer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+)
+
+// encodingVersion is part of every fingerprint. It goes up when the same vocabulary begins to encode differently.
+const encodingVersion = 1
+
+// fingerprint hashes fields, each with its length, so that no two lists of fields run into each other.
+type fingerprint struct{ h hash.Hash }
+
+func newFingerprint(kind string) fingerprint {
+	f := fingerprint{sha256.New()}
+	f.number(encodingVersion)
+	f.text(kind)
+	return f
+}
+
+func (f fingerprint) number(n int) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(n))
+	f.h.Write(b[:])
+}
+
+func (f fingerprint) text(s string) {
+	f.number(len(s))
+	f.h.Write([]byte(s))
+}
+
+// sum is the first 16 hexadecimal digits.
+func (f fingerprint) sum() string { return hex.EncodeToString(f.h.Sum(nil)[:8]) }

@@ -1,0 +1,48 @@
+package tokenizer
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"sync"
+)
+
+// gpt2Merges holds the 50,000 merges of GPT-2, by rank, as pairs of ids: two little-endian 16-bit numbers each. Ids 0
+// to 255 are the bytes in byteOrder, id 256 + rank is the result of a merge, and so the tokens follow from the
+// merges. See NOTICE for where they come from.
+//
+//go:generate go run gen/main.go
+//go:embed gpt2.merges
+var gpt2Merges []byte
+
+// gpt2EndOfText is the last id of GPT-2.
+const gpt2EndOfText = 50256
+
+var loadGPT2 = sync.OnceValue(func() *bpe {
+	t, err := newBPE(gpt2Spec())
+	if err != nil {
+		panic(err) // what it is made of is constant
+	}
+	return t
+})
+
+// gpt2Spec is the vocabulary and merges of GPT-2.
+func gpt2Spec() bpeSpec {
+	spec := bpeSpec{kind: "gpt2", patterns: []string{gpt2Pattern}}
+	for id, b := range byteOrder {
+		spec.byteID[b] = int32(id)
+		spec.tokens = append(spec.tokens, string([]byte{b}))
+	}
+	for data := gpt2Merges; len(data) > 0; data = data[4:] {
+		pair := [2]int32{int32(binary.LittleEndian.Uint16(data)), int32(binary.LittleEndian.Uint16(data[2:]))}
+		spec.merges = append(spec.merges, pair)
+		spec.results = append(spec.results, int32(len(spec.tokens)))
+		spec.tokens = append(spec.tokens, spec.tokens[pair[0]]+spec.tokens[pair[1]])
+	}
+	spec.added = []hfAdded{{ID: gpt2EndOfText, Content: EndOfTextToken, Special: true}}
+	spec.tokens = append(spec.tokens, EndOfTextToken)
+	return spec
+}
+
+// GPT2 returns the tokenizer of GPT-2 and of the published H3 models: 50,257 tokens, of which 50256 is <|endoftext|>.
+// The first call builds its tables in some milliseconds.
+func GPT2() Tokenizer { return loadGPT2() }

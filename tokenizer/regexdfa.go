@@ -1,0 +1,333 @@
+package tokenizer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// dfa is a compiled pattern: it finds the match at a place in a text with one table look-up per character.
+//
+// It is the simulation of a backtracking matcher by ordered lists of program counters (Pike's machine, see Cox,
+// "Regular Expression Matching: the Virtual Machine Approach"), each list that can occur made into a row of a table
+// ahead of time. So time is linear in the text where backtracking may not be, and compiled patterns are read-only.
+type dfa struct {
+	// next holds a row of stride entries for every list. Entry row·stride + symbol class is twice the start of the
+	// row to go to, plus 1 when a match ends before that symbol. Row 0 is the empty list: nothing can match any more.
+	// The last class is the end of the text.
+	next   []uint32
+	stride uint32
+	start  uint32
+
+	ascii   [utf8.RuneSelf]uint8           // symbol classes of characters below U+0080
+	invalid uint8                          // and of invalidByte
+	page    [unicode.MaxRune>>8 + 1]uint16 // character >> 8 to the start of its page in class, divided by 256
+	class   []uint8
+}
+
+// match finds the end of the match that begins at text[at:], or at when there is none. When final is false, more
+// text may follow, and settled is false if that could change the result.
+func (d *dfa) match(text []byte, at int, final bool) (end int, settled bool) {
+	end = at
+	row := d.start
+	for i := at; i < len(text); {
+		size := 1
+		var class uint8
+		if b := text[i]; b < utf8.RuneSelf {
+			class = d.ascii[b]
+		} else {
+			var r rune
+			r, size = utf8.DecodeRune(text[i:])
+			switch {
+			case r != utf8.RuneError || size > 1:
+				class = d.class[int(d.page[r>>8])<<8|int(r&0xff)]
+			case !final && !utf8.FullRune(text[i:]):
+				return at, false
+			default:
+				class = d.invalid
+			}
+		}
+		to := d.next[row+uint32(class)]
+		if to&1 != 0 {
+			end = i
+		}
+		if row = to >> 1; row == 0 {
+			return end, true
+		}
+		i += size
+	}
+	if !final {
+		return at, false
+	}
+	if d.next[row+d.stride-1]&1 != 0 {
+		end = len(text)
+	}
+	return end, true
+}
+
+// Bounds on compiled patterns, above what published tokenizers need (GPT-2's has 24 lists, o200k's 71).
+const (
+	maxProgram = 1000
+	maxSets    = 64
+	maxClasses = 255
+	maxLists   = 1024
+)
+
+// regexInst is an instruction of the program that a pattern is compiled to. A list of program counters is run on one
+// symbol at a time.
+type regexInst struct {
+	op      instOp
+	negated bool // instLook
+	set     int  // instSet, instLook: index in regexProgram.sets
+	x, y    int  // instSplit: go to x, or if that fails to y; instJump: go to x
+}
+
+type instOp int
+
+const (
+	instSet instOp = iota
+	instLook
+	instSplit
+	instJump
+	instMatch
+)
+
+type regexProgram struct {
+	insts []regexInst
+	sets  []runeSet
+}
+
+// compileRegex compiles a pattern.
+func compileRegex(pattern string) (*dfa, error) {
+	node, err := parseRegex(pattern)
+	if err != nil {
+		return nil, err
+	}
+	d, err := compileNode(node)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", pattern, err)
+	}
+	return d, nil
+}
+
+func compileNode(node *regexNode) (*dfa, error) {
+	var p regexProgram
+	if err := p.emit(node); err != nil {
+		return nil, err
+	}
+	if len(p.sets) > maxSets {
+		return nil, fmt.Errorf("%d different characters and classes, want at most %d", len(p.sets), maxSets)
+	}
+	p.insts = append(p.insts, regexInst{op: instMatch})
+	d := &dfa{}
+	masks, err := d.classify(p.sets)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.determinize(&p, masks)
+}
+
+// emit appends the program of a node, which goes on behind itself when it has matched.
+func (p *regexProgram) emit(n *regexNode) error {
+	if len(p.insts) > maxProgram {
+		return errors.New("it is too long")
+	}
+	switch n.op {
+	case opSet, opLook:
+		i := slices.IndexFunc(p.sets, func(s runeSet) bool { return slices.Equal(s, n.set) })
+		if i < 0 {
+			i = len(p.sets)
+			p.sets = append(p.sets, n.set)
+		}
+		op := instSet
+		if n.op == opLook {
+			op = instLook
+		}
+		p.insts = append(p.insts, regexInst{op: op, set: i, negated: n.negated})
+	case opCat:
+		for _, sub := range n.subs {
+			if err := p.emit(sub); err != nil {
+				return err
+			}
+		}
+	case opAlt:
+		var jumps []int
+		for i, sub := range n.subs {
+			split := len(p.insts)
+			if i+1 < len(n.subs) {
+				p.insts = append(p.insts, regexInst{op: instSplit, x: split + 1})
+			}
+			if err := p.emit(sub); err != nil {
+				return err
+			}
+			if i+1 < len(n.subs) {
+				jumps = append(jumps, len(p.insts))
+				p.insts = append(p.insts, regexInst{op: instJump})
+				p.insts[split].y = len(p.insts)
+			}
+		}
+		for _, j := range jumps {
+			p.insts[j].x = len(p.insts)
+		}
+	case opRepeat:
+		for range n.min {
+			if err := p.emit(n.subs[0]); err != nil {
+				return err
+			}
+		}
+		var splits []int
+		for i := n.min; n.max < 0 && i == n.min || i < n.max; i++ {
+			splits = append(splits, len(p.insts))
+			p.insts = append(p.insts, regexInst{op: instSplit, x: len(p.insts) + 1})
+			if err := p.emit(n.subs[0]); err != nil {
+				return err
+			}
+		}
+		if n.max < 0 {
+			p.insts = append(p.insts, regexInst{op: instJump, x: splits[0]})
+		}
+		for _, s := range splits {
+			p.insts[s].y = len(p.insts)
+		}
+	}
+	return nil
+}
+
+// classify divides the symbols into classes that no set of the pattern tells apart, and returns for each class the
+// sets that have it, as bits. One class more, in no set, stands for the end of the text.
+func (d *dfa) classify(sets []runeSet) (masks []uint64, err error) {
+	// At an edge, the symbols begin to be in set or cease to be.
+	type edge struct {
+		at  rune
+		set int
+	}
+	edges := []edge{{0, -1}, {invalidByte, -1}, {invalidByte + 1, -1}}
+	for i, s := range sets {
+		for _, r := range s {
+			edges = append(edges, edge{r.lo, i}, edge{r.hi + 1, i})
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+
+	flat := make([]uint8, invalidByte+1)
+	classOf := map[uint64]uint8{}
+	mask := uint64(0)
+	for i, e := range edges {
+		if e.set >= 0 {
+			mask ^= 1 << e.set
+		}
+		if i+1 == len(edges) || edges[i+1].at == e.at {
+			continue
+		}
+		class, ok := classOf[mask]
+		if !ok {
+			if len(masks) == maxClasses {
+				return nil, fmt.Errorf("more than %d kinds of character", maxClasses)
+			}
+			class = uint8(len(masks))
+			classOf[mask] = class
+			masks = append(masks, mask)
+		}
+		for at := e.at; at < edges[i+1].at; at++ {
+			flat[at] = class
+		}
+	}
+	copy(d.ascii[:], flat)
+	d.invalid = flat[invalidByte]
+	pages := map[string]uint16{}
+	for i := range d.page {
+		page := string(flat[i<<8 : (i+1)<<8])
+		at, ok := pages[page]
+		if !ok {
+			at = uint16(len(d.class) >> 8)
+			pages[page] = at
+			d.class = append(d.class, page...)
+		}
+		d.page[i] = at
+	}
+	return append(masks, 0), nil
+}
+
+// determinize fills the table, one row for each list of program counters that the start can lead to.
+func (d *dfa) determinize(p *regexProgram, masks []uint64) error {
+	d.stride = uint32(len(masks))
+	rowOf := map[string]uint32{"": 0}
+	lists := [][]int{nil}
+	row := func(list []int) uint32 {
+		var key []byte
+		for _, pc := range list {
+			key = binary.LittleEndian.AppendUint16(key, uint16(pc))
+		}
+		at, ok := rowOf[string(key)]
+		if !ok {
+			at = uint32(len(lists)) * d.stride
+			rowOf[string(key)] = at
+			lists = append(lists, list)
+		}
+		return at
+	}
+	d.start = row([]int{0})
+	for i := 0; i < len(lists); i++ {
+		if len(lists) > maxLists {
+			return fmt.Errorf("it needs more than %d states", maxLists)
+		}
+		for class, mask := range masks {
+			list, matched := p.step(lists[i], mask, class == len(masks)-1)
+			entry := row(list) << 1
+			if matched {
+				entry |= 1
+			}
+			d.next = append(d.next, entry)
+		}
+	}
+	return nil
+}
+
+// step runs a list of program counters, in order of preference, on a symbol that is in the sets of mask, or on the
+// end of the text. It returns the list behind that symbol, and whether there is a match before it: one that is
+// preferred to everything behind it in the list, which therefore ends there.
+func (p *regexProgram) step(list []int, mask uint64, atEnd bool) (next []int, matched bool) {
+	seen := make([]bool, len(p.insts))
+	kept := make([]bool, len(p.insts)+1)
+	var follow func(pc int) bool // reports whether a match ends the list
+	follow = func(pc int) bool {
+		for !seen[pc] {
+			seen[pc] = true
+			inst := p.insts[pc]
+			in := !atEnd && mask>>inst.set&1 != 0
+			switch inst.op {
+			case instMatch:
+				return true
+			case instJump:
+				pc = inst.x
+			case instSplit:
+				if follow(inst.x) {
+					return true
+				}
+				pc = inst.y
+			case instLook:
+				if in == inst.negated {
+					return false
+				}
+				pc++
+			case instSet:
+				if in && !kept[pc+1] {
+					kept[pc+1] = true
+					next = append(next, pc+1)
+				}
+				return false
+			}
+		}
+		return false
+	}
+	for _, pc := range list {
+		if follow(pc) {
+			return next, true
+		}
+	}
+	return next, false
+}

@@ -1,0 +1,420 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// This file reads the regular expressions by which tokenizers cut text into words. They are written for Oniguruma:
+// \s, \d, \w are Unicode's, and a lookahead such as (?!\S) occurs, so package regexp cannot read them. What is
+// understood is what published tokenizers use: literals, classes, properties, groups, alternatives, greedy
+// repetition, (?i), and lookahead at one character. Anything else is an error that names it.
+
+// regexOp is what a node of a parsed pattern does.
+type regexOp int
+
+const (
+	opSet    regexOp = iota // one symbol of set
+	opLook                  // the next symbol is in set (or, negated, is not, or there is none); takes nothing
+	opCat                   // subs one after another
+	opAlt                   // the first of subs that matches
+	opRepeat                // subs[0] from min to max times, as often as possible
+)
+
+// regexNode is a node of a parsed pattern.
+type regexNode struct {
+	op       regexOp
+	set      runeSet
+	negated  bool // opLook
+	min, max int  // opRepeat; max < 0 is without bound
+	subs     []*regexNode
+}
+
+// Bounds on patterns, far above what published tokenizers have, so that a hostile file costs little.
+const (
+	maxPattern = 4096 // bytes
+	maxDepth   = 32   // nested groups
+	maxRepeat  = 256  // of {m,n}
+)
+
+var (
+	setSpace = tableSet(unicode.White_Space)
+	setDigit = tableSet(unicode.Nd)
+	setWord  = tableSet(unicode.L, unicode.M, unicode.Nd, unicode.Pc)
+)
+
+// regexParser reads one pattern by recursive descent.
+type regexParser struct {
+	src   string
+	pos   int
+	depth int
+	fold  bool // (?i) holds here
+}
+
+// parseRegex reads a pattern.
+func parseRegex(pattern string) (*regexNode, error) {
+	if len(pattern) > maxPattern {
+		return nil, fmt.Errorf("pattern of %d bytes, want at most %d", len(pattern), maxPattern)
+	}
+	p := &regexParser{src: pattern}
+	node, err := p.alternatives()
+	if err == nil && p.pos < len(p.src) {
+		err = errors.New("unmatched )")
+	}
+	if err == nil && node.matchesNothing() {
+		err = errors.New("it matches the empty string")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pattern %q, near byte %d: %w", pattern, p.pos, err)
+	}
+	return node, nil
+}
+
+// matchesNothing reports whether the node can match without taking a symbol.
+func (n *regexNode) matchesNothing() bool {
+	switch n.op {
+	case opSet:
+		return false
+	case opLook:
+		return true
+	case opRepeat:
+		return n.min == 0 || n.subs[0].matchesNothing()
+	case opAlt:
+		for _, sub := range n.subs {
+			if sub.matchesNothing() {
+				return true
+			}
+		}
+		return false
+	default: // opCat
+		for _, sub := range n.subs {
+			if !sub.matchesNothing() {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// take moves past prefix if the rest of the pattern begins with it.
+func (p *regexParser) take(prefix string) bool {
+	ok := strings.HasPrefix(p.src[p.pos:], prefix)
+	if ok {
+		p.pos += len(prefix)
+	}
+	return ok
+}
+
+// char takes one character.
+func (p *regexParser) char() (rune, error) {
+	if p.pos == len(p.src) {
+		return 0, errors.New("it ends too early")
+	}
+	r, size := utf8.DecodeRuneInString(p.src[p.pos:])
+	if r == utf8.RuneError && size == 1 {
+		return 0, errors.New("it is not UTF-8")
+	}
+	p.pos += size
+	return r, nil
+}
+
+// alternatives reads a|b|c up to a closing parenthesis or the end.
+func (p *regexParser) alternatives() (*regexNode, error) {
+	fold := p.fold
+	defer func() { p.fold = fold }() // (?i) ends with its group
+	alt := &regexNode{op: opAlt}
+	for {
+		cat := &regexNode{op: opCat}
+		for p.pos < len(p.src) && p.src[p.pos] != '|' && p.src[p.pos] != ')' {
+			if p.take("(?i)") {
+				p.fold = true
+				continue
+			}
+			item, err := p.repeated()
+			if err != nil {
+				return nil, err
+			}
+			cat.subs = append(cat.subs, item)
+		}
+		alt.subs = append(alt.subs, cat)
+		if !p.take("|") {
+			return alt, nil
+		}
+	}
+}
+
+// repeated reads an item and the quantifier behind it.
+func (p *regexParser) repeated() (*regexNode, error) {
+	item, err := p.item()
+	if err != nil {
+		return nil, err
+	}
+	lo, hi, ok, err := p.quantifier()
+	if err != nil || !ok {
+		return item, err
+	}
+	if item.matchesNothing() {
+		return nil, errors.New("a quantifier on what may match nothing is not supported")
+	}
+	if p.pos < len(p.src) {
+		switch p.src[p.pos] {
+		case '?':
+			return nil, errors.New("a lazy quantifier is not supported")
+		case '+', '*', '{':
+			return nil, errors.New("a possessive or repeated quantifier is not supported")
+		}
+	}
+	return &regexNode{op: opRepeat, min: lo, max: hi, subs: []*regexNode{item}}, nil
+}
+
+// quantifier reads ?, *, +, {n}, {n,} or {m,n}.
+func (p *regexParser) quantifier() (lo, hi int, ok bool, err error) {
+	switch {
+	case p.take("?"):
+		return 0, 1, true, nil
+	case p.take("*"):
+		return 0, -1, true, nil
+	case p.take("+"):
+		return 1, -1, true, nil
+	case !p.take("{"):
+		return 0, 0, false, nil
+	}
+	inside, _, found := strings.Cut(p.src[p.pos:], "}")
+	first, second, comma := strings.Cut(inside, ",")
+	lo, err = strconv.Atoi(first)
+	switch {
+	case !comma:
+		hi = lo
+	case second == "":
+		hi = -1
+	case err == nil:
+		hi, err = strconv.Atoi(second)
+	}
+	if !found || err != nil || lo < 0 || lo > maxRepeat || hi > maxRepeat || hi >= 0 && hi < lo || hi == 0 {
+		return 0, 0, false, fmt.Errorf("quantifier {%.20s}, want {n}, {n,} or {m,n} with numbers up to %d", inside, maxRepeat)
+	}
+	p.pos += len(inside) + 1
+	return lo, hi, true, nil
+}
+
+// item reads a group, a class, an escape or a literal character.
+func (p *regexParser) item() (*regexNode, error) {
+	switch {
+	case p.take("(?="):
+		return p.lookahead(false)
+	case p.take("(?!"):
+		return p.lookahead(true)
+	case p.take("(?:"), p.take("(?i:"):
+		fold := p.fold
+		p.fold = fold || p.src[p.pos-2] == 'i'
+		defer func() { p.fold = fold }()
+		return p.group()
+	case strings.HasPrefix(p.src[p.pos:], "(?"):
+		return nil, fmt.Errorf("the group %.5s… is not supported", p.src[p.pos:])
+	case p.take("("):
+		return p.group()
+	case p.take("["):
+		set, err := p.class()
+		return &regexNode{op: opSet, set: set}, err
+	case p.take("."):
+		return &regexNode{op: opSet, set: runeSet{{'\n', '\n'}}.negate()}, nil
+	case p.take(`\`):
+		set, err := p.escape()
+		if err == nil && p.fold {
+			set = set.fold()
+		}
+		return &regexNode{op: opSet, set: set}, err
+	}
+	c, err := p.char()
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsRune("^$*+?{", c) {
+		return nil, fmt.Errorf("%q here is not supported", c)
+	}
+	set := runeSet{{c, c}}
+	if p.fold {
+		set = set.fold()
+	}
+	return &regexNode{op: opSet, set: set}, nil
+}
+
+// group reads the rest of a group.
+func (p *regexParser) group() (*regexNode, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("groups nested more than %d deep", maxDepth)
+	}
+	defer func() { p.depth-- }()
+	node, err := p.alternatives()
+	if err == nil && !p.take(")") {
+		err = errors.New("missing )")
+	}
+	return node, err
+}
+
+// lookahead reads the rest of (?=x) or (?!x), where x is a single symbol.
+func (p *regexParser) lookahead(negated bool) (*regexNode, error) {
+	node, err := p.group()
+	if err != nil {
+		return nil, err
+	}
+	for (node.op == opAlt || node.op == opCat) && len(node.subs) == 1 {
+		node = node.subs[0]
+	}
+	if node.op != opSet {
+		return nil, errors.New("a lookahead at more than one character is not supported")
+	}
+	return &regexNode{op: opLook, negated: negated, set: node.set}, nil
+}
+
+// class reads the rest of [...].
+func (p *regexParser) class() (runeSet, error) {
+	negated := p.take("^")
+	var ranges []runeRange
+	for first := true; !p.take("]"); first = false {
+		rest := p.src[p.pos:]
+		if strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "&&") {
+			return nil, errors.New("a class inside a class is not supported")
+		}
+		lo, set, err := p.classItem()
+		if err != nil {
+			return nil, err
+		}
+		if set != nil {
+			ranges = append(ranges, set...)
+			continue
+		}
+		hi := lo
+		if strings.HasPrefix(p.src[p.pos:], "-") && !strings.HasPrefix(p.src[p.pos:], "-]") {
+			if lo == '-' && !first {
+				return nil, errors.New("a bare - inside a class is not supported")
+			}
+			p.pos++
+			if hi, set, err = p.classItem(); err != nil {
+				return nil, err
+			}
+			if set != nil || hi < lo {
+				return nil, errors.New("a range in a class does not ascend from character to character")
+			}
+		}
+		ranges = append(ranges, runeRange{lo, hi})
+	}
+	if len(ranges) == 0 {
+		return nil, errors.New("an empty class")
+	}
+	set := newRuneSet(ranges)
+	if p.fold {
+		set = set.fold()
+	}
+	if negated {
+		set = set.negate()
+	}
+	return set, nil
+}
+
+// classItem reads a character, or an escape that stands for a set.
+func (p *regexParser) classItem() (rune, runeSet, error) {
+	if p.take(`\`) {
+		set, err := p.escape()
+		if err == nil && len(set) == 1 && set[0].lo == set[0].hi {
+			return set[0].lo, nil, nil
+		}
+		return 0, set, err
+	}
+	c, err := p.char()
+	return c, nil, err
+}
+
+// escape reads what follows a backslash.
+func (p *regexParser) escape() (runeSet, error) {
+	c, err := p.char()
+	if err != nil {
+		return nil, err
+	}
+	one := func(r rune) (runeSet, error) { return runeSet{{r, r}}, nil }
+	switch c {
+	case 's':
+		return setSpace, nil
+	case 'S':
+		return setSpace.negate(), nil
+	case 'd':
+		return setDigit, nil
+	case 'D':
+		return setDigit.negate(), nil
+	case 'w':
+		return setWord, nil
+	case 'W':
+		return setWord.negate(), nil
+	case 'p', 'P':
+		set, err := p.property()
+		if err == nil && c == 'P' {
+			set = set.negate()
+		}
+		return set, err
+	case 'n':
+		return one('\n')
+	case 'r':
+		return one('\r')
+	case 't':
+		return one('\t')
+	case 'f':
+		return one('\f')
+	case 'v':
+		return one('\v')
+	case 'x':
+		if p.take("{") {
+			digits, _, _ := strings.Cut(p.src[p.pos:], "}")
+			return p.hex(len(digits), 1)
+		}
+		return p.hex(2, 0)
+	case 'u':
+		return p.hex(4, 0)
+	}
+	if c >= utf8.RuneSelf || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
+		return nil, fmt.Errorf(`\%c is not supported`, c)
+	}
+	return one(c)
+}
+
+// hex reads a character given by its number in n hexadecimal digits, and skips what follows them.
+func (p *regexParser) hex(n, skip int) (runeSet, error) {
+	if p.pos+n+skip > len(p.src) {
+		return nil, errors.New("it ends inside a hexadecimal number")
+	}
+	v, err := strconv.ParseUint(p.src[p.pos:p.pos+n], 16, 32)
+	if err != nil || v > unicode.MaxRune {
+		return nil, fmt.Errorf("%q is not the hexadecimal number of a character", p.src[p.pos:p.pos+n])
+	}
+	p.pos += n + skip
+	return runeSet{{rune(v), rune(v)}}, nil
+}
+
+// property reads the {name} of a general category or a script.
+func (p *regexParser) property() (runeSet, error) {
+	name, _, found := strings.Cut(p.src[p.pos:], "}")
+	name, open := strings.CutPrefix(name, "{")
+	if !found || !open {
+		return nil, errors.New(`want {name} behind \p`)
+	}
+	p.pos += len(name) + 2
+	name, negated := strings.CutPrefix(name, "^")
+	table := unicode.Categories[name]
+	if table == nil {
+		table = unicode.Scripts[name]
+	}
+	if table == nil {
+		return nil, fmt.Errorf(`the property \p{%s} is not supported`, name)
+	}
+	set := tableSet(table)
+	if p.fold {
+		set = set.fold() // before negation: what is left out is left out in both cases
+	}
+	if negated {
+		set = set.negate()
+	}
+	return set, nil
+}

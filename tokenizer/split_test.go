@@ -1,0 +1,108 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// newSplitter compiles patterns.
+func newSplitter(t testing.TB, patterns []string) splitter {
+	t.Helper()
+	var s splitter
+	for _, p := range patterns {
+		d, err := compileRegex(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = append(s, d)
+	}
+	return s
+}
+
+func (s splitter) words(text string) []string {
+	words := []string{}
+	s.split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
+	return words
+}
+
+// knownSplits is testdata/splits.json: the pretokenization patterns of published tokenizers, and texts cut by them in
+// another program.
+func knownSplits(t testing.TB) map[string]struct {
+	Patterns []string
+	Texts    [][]string
+} {
+	t.Helper()
+	data, err := os.ReadFile("testdata/splits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases map[string]struct {
+			Patterns []string
+			Texts    [][]string
+		}
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Cases) == 0 {
+		t.Fatal("no cases")
+	}
+	return file.Cases
+}
+
+func TestKnownSplits(t *testing.T) {
+	for name, c := range knownSplits(t) {
+		t.Run(name, func(t *testing.T) {
+			s := newSplitter(t, c.Patterns)
+			for _, want := range c.Texts {
+				if got := s.words(strings.Join(want, "")); !slices.Equal(got, want) {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSplitInvalidUTF8(t *testing.T) {
+	// An invalid byte is like punctuation.
+	got := newSplitter(t, []string{gpt2Pattern}).words("a \xff\xe2\x82b  \xf0!")
+	want := []string{"a", " \xff\xe2\x82", "b", " ", " \xf0!"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestSplitInPieces checks that text cut anywhere, and given piece by piece, is cut into the same words.
+func TestSplitInPieces(t *testing.T) {
+	units := rapid.SampledFrom([]string{"a", "B", "'s", "'", " ", "  ", "\n", "\r\n", "1", "23", "!", "é", "日", "\xff", "\xe2\x82", "e\u0301"})
+	for name, c := range knownSplits(t) {
+		t.Run(name, func(t *testing.T) {
+			s := newSplitter(t, c.Patterns)
+			rapid.Check(t, func(t *rapid.T) {
+				text := strings.Join(rapid.SliceOfN(units, 0, 20).Draw(t, "text"), "")
+				var got []string
+				done := 0
+				for have := 0; ; {
+					have = min(have+rapid.IntRange(1, 6).Draw(t, "more"), len(text))
+					last := have == len(text)
+					n := s.split([]byte(text[done:have]), 0, have-done, last, func(lo, hi int) {
+						got = append(got, text[done+lo:done+hi])
+					})
+					done += n
+					if last {
+						break
+					}
+				}
+				if want := s.words(text); done != len(text) || !slices.Equal(got, want) {
+					t.Fatalf("in pieces %q, at once %q", got, want)
+				}
+			})
+		})
+	}
+}

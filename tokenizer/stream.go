@@ -1,0 +1,94 @@
+package tokenizer
+
+import (
+	"fmt"
+	"io"
+)
+
+// MaxPending is the most text that EncodeReader keeps because its tokens are not settled yet. The tokens of a word
+// depend on the whole word, so this is also the longest word (a run of letters, of digits, of punctuation or of white
+// space, for GPT2) that it can encode.
+const MaxPending = 16 << 20
+
+// firstRead is how many bytes EncodeReader reads at a time until a longer word makes it read more.
+const firstRead = 256 << 10
+
+// streamEncoder encodes a text that arrives in pieces.
+type streamEncoder interface {
+	// encodeChunk appends the ids of the beginning of text that nothing after text can change, and returns the number
+	// of bytes they stand for; the next call must begin with the others. When last is true nothing follows, and all
+	// of text is encoded. The offset of an *EncodeError counts from the start of text.
+	encodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error)
+}
+
+// streamer is implemented by the tokenizers of this package.
+type streamer interface {
+	newStream() streamEncoder
+}
+
+// EncodeReader encodes all of r and gives the ids to emit, piece by piece. Put together they are exactly the ids that
+// tok.Encode gives for the whole text. emit must not keep the slice. Memory is bounded: a few megabytes, and more
+// only where a single word is longer than that; a word longer than MaxPending is an error. (A Tokenizer from outside
+// this package is given the whole text at once.)
+func EncodeReader(tok Tokenizer, r io.Reader, emit func(ids []int32) error) error {
+	return encodeReader(tok, r, firstRead, emit)
+}
+
+func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) error) error {
+	own, ok := tok.(streamer)
+	if !ok {
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return fmt.Errorf("tokenizer: %w", err)
+		}
+		ids, err := tok.Encode(nil, text)
+		if err != nil {
+			return err
+		}
+		return emit(ids)
+	}
+	enc := own.newStream()
+	var ids []int32
+	return readPieces(r, size, func(text []byte, last bool) (int, error) {
+		var n int
+		var err error
+		ids, n, err = enc.encodeChunk(ids[:0], text, last)
+		if err != nil || len(ids) == 0 {
+			return n, err
+		}
+		return n, emit(ids)
+	})
+}
+
+// readPieces reads r to its end and gives the text to use in pieces of size bytes, or more where that is not enough.
+// use returns how many bytes it is done with; the next piece begins with the others. When last is true it must be done
+// with all.
+func readPieces(r io.Reader, size int, use func(text []byte, last bool) (done int, err error)) error {
+	buf := make([]byte, 0, size)
+	for offset := int64(0); ; {
+		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !last {
+			return fmt.Errorf("tokenizer: reading text at byte offset %d: %w", offset+int64(len(buf)), err)
+		}
+		done, err := use(buf, last)
+		if err != nil {
+			return moveError(err, offset)
+		}
+		if last {
+			return nil
+		}
+		offset += int64(done)
+		rest := len(buf) - done
+		if rest > cap(buf)/2 { // double, so that looking at the same word again costs no more than the first time
+			if rest >= MaxPending {
+				return fmt.Errorf("tokenizer: byte offset %d: a word of more than %d bytes; Encode takes it, a stream does not",
+					offset, MaxPending)
+			}
+			buf = append(make([]byte, 0, 2*cap(buf)), buf[done:]...)
+		} else {
+			buf = buf[:copy(buf, buf[done:])]
+		}
+	}
+}

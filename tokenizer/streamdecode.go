@@ -1,0 +1,43 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// StreamDecoder turns ids that come one at a time into text that can be shown at once: it never gives out part of a
+// character. Bytes that are not UTF-8 become U+FFFD each, as in Go's conversion of a string to runes, as soon as it
+// is certain that they are not. So what Write and Flush return, put together, is string([]rune(decoded)) for the
+// decoded bytes of all ids.
+//
+// One StreamDecoder serves one sequence; it is not safe for concurrent use.
+type StreamDecoder struct {
+	tok     Tokenizer
+	pending []byte // the start of a character, at most 3 bytes between calls
+	out     []byte
+}
+
+// NewStreamDecoder returns a decoder of ids of tok.
+func NewStreamDecoder(tok Tokenizer) *StreamDecoder { return &StreamDecoder{tok: tok} }
+
+// Write takes the next id and returns the characters that are complete now, possibly none. The slice is valid until
+// the next call.
+func (d *StreamDecoder) Write(id int32) []byte {
+	d.pending = d.tok.Decode(d.pending, []int32{id})
+	return d.take(utf8.FullRune)
+}
+
+// Flush returns what is left of an incomplete character, as one U+FFFD for each byte. The decoder is then as new.
+func (d *StreamDecoder) Flush() []byte {
+	return d.take(func([]byte) bool { return true })
+}
+
+// take moves characters from pending to out while full says that the first one is settled.
+func (d *StreamDecoder) take(full func([]byte) bool) []byte {
+	d.out = d.out[:0]
+	i := 0
+	for i < len(d.pending) && full(d.pending[i:]) {
+		r, size := utf8.DecodeRune(d.pending[i:]) // U+FFFD of size 1 for a byte that is not UTF-8
+		d.out = utf8.AppendRune(d.out, r)
+		i += size
+	}
+	d.pending = d.pending[:copy(d.pending, d.pending[i:])]
+	return d.out
+}

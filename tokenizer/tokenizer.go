@@ -1,0 +1,212 @@
+// Package tokenizer turns bytes into token ids and back.
+//
+// It has four kinds of tokenizer:
+//
+//   - bytes: every byte is a token;
+//   - chars: every character of an alphabet is a token;
+//   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
+//   - bpe: any byte-level BPE in Hugging Face's tokenizer.json, as the checkpoints of Mamba, Llama 3 or Qwen have
+//     them, or trained here with TrainBPE.
+//
+// Byte-level BPE is that of GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
+// merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts
+// as its bytes, and the adjacent pair that was learned first is merged until no learned pair is left.
+//
+// How the files read, from the bottom up: runeset, regexparse and regexdfa compile a pretokenization pattern to a
+// table; split cuts text with it; merge and wordcache turn one word into ids; added finds added tokens such as
+// <|endoftext|>; bpe puts them together; hfread and hfwrite are the file format; train learns merges; stream and
+// streamdecode work on text and ids that arrive in pieces.
+//
+// The package imports the standard library only.
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// EndOfTextToken is the text of the token that separates documents. In text it is one token for the tokenizers that have
+// it (see Tokenizer.EndOfText), and plain characters for the others.
+const EndOfTextToken = "<|endoftext|>"
+
+// FileName is the name under which a tokenizer is saved in a model's folder.
+const FileName = "tokenizer.json"
+
+// Tokenizer turns bytes into token ids and back. It is safe for concurrent use.
+//
+// Decode(Encode(x)) == x for every byte string x that Encode accepts. Bytes and GPT2 accept every byte string.
+// Characters accepts text in its alphabet. A tokenizer.json whose vocabulary lacks a byte (GPT-NeoX lacks the 13
+// bytes that never occur in UTF-8) accepts text without that byte; one with add_prefix_space decodes to the text
+// with that space.
+type Tokenizer interface {
+	// Kind is "bytes", "chars", "gpt2" or "bpe".
+	Kind() string
+
+	// VocabSize is one more than the largest id.
+	VocabSize() int
+
+	// Encode appends the ids of text to dst. Added tokens of gpt2 and bpe, <|endoftext|> among them, are recognised
+	// in the text; EncodeOrdinary treats them as plain characters. When the text has something for which there is no
+	// token, the error is an *EncodeError and dst comes back as it was.
+	Encode(dst []int32, text []byte) ([]int32, error)
+
+	// Decode appends the bytes of ids to dst. An id that names no token (a model's vocabulary is often padded)
+	// appends nothing.
+	Decode(dst []byte, ids []int32) []byte
+
+	// EndOfText is the id of the token that ends a document, if there is one: <|endoftext|>, or else what the
+	// vocabulary has in its place.
+	EndOfText() (id int32, ok bool)
+
+	// Fingerprint is a short hexadecimal hash that changes when the encoding of some text would.
+	Fingerprint() string
+
+	// Save writes dir/tokenizer.json, from which Load makes an equal tokenizer. It makes dir if it is not there.
+	Save(dir string) error
+}
+
+// EncodeError says where a text has something for which the tokenizer has no token.
+type EncodeError struct {
+	Offset int64  // in bytes from the start of the text
+	What   string // for example: character 'ß' (U+00DF) is not in the alphabet of 65 characters
+}
+
+func (e *EncodeError) Error() string {
+	return fmt.Sprintf("tokenizer: byte offset %d: %s", e.Offset, e.What)
+}
+
+// moveError adds n to the offset of an *EncodeError and returns any other error as it is.
+func moveError(err error, n int64) error {
+	var at *EncodeError
+	if errors.As(err, &at) {
+		at.Offset += n
+	}
+	return err
+}
+
+// Parse makes a tokenizer from what a user types: "bytes", "gpt2", or the path of a tokenizer.json or of a folder
+// that holds one. "chars" needs a corpus: see Characters.
+func Parse(spec string) (Tokenizer, error) {
+	switch spec {
+	case "bytes":
+		return Bytes(), nil
+	case "gpt2":
+		return GPT2(), nil
+	case "chars":
+		return nil, errors.New(`tokenizer: "chars" takes its alphabet from a corpus, and there is none here`)
+	case "":
+		return nil, errors.New(`tokenizer: empty name; want "bytes", "gpt2" or the path of a tokenizer.json`)
+	}
+	t, err := Load(spec)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf(`tokenizer %q is neither "bytes" nor "gpt2" nor a file: %w`, spec, err)
+	}
+	return t, err
+}
+
+// maxFileSize bounds tokenizer.json. The largest published byte-level ones have about 28 MB.
+const maxFileSize = 64 << 20
+
+// Load reads a tokenizer.json, or the one in the folder path. It knows what Save writes and Hugging Face's format
+// with a byte-level BPE model.
+//
+// Of Hugging Face's format it ignores post_processor, truncation and padding: hippo adds no tokens that the text does
+// not have and cuts nothing. The NFC normalizer is accepted but not applied, so that decoding gives the text back:
+// ids differ from Hugging Face's only for text that is not in NFC. What would change ids in other ways and is not
+// supported is an error that names it.
+func Load(path string) (Tokenizer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, FileName)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if len(data) > maxFileSize {
+		return nil, fmt.Errorf("tokenizer: %s: more than %d bytes, the most a tokenizer file may have", path, maxFileSize)
+	}
+	t, err := parseFile(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// ownSection is what tokenizer.json holds for the kinds that Hugging Face's format does not have.
+type ownSection struct {
+	Kind     string `json:"kind"`
+	Alphabet string `json:"alphabet,omitempty"`
+}
+
+// parseFile makes a tokenizer of the content of a tokenizer.json.
+func parseFile(data []byte) (Tokenizer, error) {
+	var file hfFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	if file.Hippo == nil {
+		return parseHuggingFace(&file)
+	}
+	switch file.Hippo.Kind {
+	case "bytes":
+		return Bytes(), nil
+	case "gpt2":
+		return GPT2(), nil
+	case "chars":
+		return newChars(file.Hippo.Alphabet)
+	}
+	return nil, fmt.Errorf(`hippo.kind is %q, want "bytes", "chars" or "gpt2"`, file.Hippo.Kind)
+}
+
+// saveOwn writes the tokenizer.json of a kind that Hugging Face's format does not have.
+func saveOwn(dir string, section ownSection) error {
+	data, err := json.Marshal(map[string]ownSection{"hippo": section})
+	if err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	return saveFile(dir, append(data, '\n'))
+}
+
+// saveFile writes dir/tokenizer.json by way of a temporary file, so that a reader never sees half of one.
+func saveFile(dir string, data []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("tokenizer: save: %w", err)
+		}
+	}()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, FileName+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // fails, as it should, once the file has been renamed
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), filepath.Join(dir, FileName))
+}

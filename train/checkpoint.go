@@ -1,0 +1,236 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// The files of a run's last checkpoint besides the model's own.
+const (
+	optimizerFile = "optimizer.safetensors"
+	trainerFile   = "trainer.json"
+	carriedFile   = "state.safetensors" // with carry_state
+)
+
+// trainerState is trainer.json: all that the next step depends on besides weights and moments.
+type trainerState struct {
+	Version   int           `json:"version"`
+	Config    Config        `json:"config"`
+	Step      int           `json:"step"`
+	Updates   int           `json:"optimizer_updates"`
+	Data      data.Cursor   `json:"data"`
+	Tokenizer string        `json:"tokenizer_fingerprint"`
+	Random    []byte        `json:"random"`
+	Best      *float64      `json:"best_valid_loss"` // null before the first evaluation
+	Valid     *float64      `json:"last_valid_loss"`
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	History   history       `json:"history"`
+	Carried   bool          `json:"carried_state"`
+}
+
+const trainerVersion = 1
+
+// SaveModel writes what is needed to use the model (configuration, weights, tokenizer) to dir, all or nothing.
+func (tr *Trainer) SaveModel(dir string) error {
+	return checkpoint.WriteDirAtomic(dir, tr.writeModel)
+}
+
+func (tr *Trainer) writeModel(dir string) error {
+	if err := tr.Model.Save(dir); err != nil {
+		return err
+	}
+	return tr.Data.Tokenizer.Save(dir)
+}
+
+// Save writes a checkpoint that Resume continues from to dir. At every moment there is a whole checkpoint on the disk: the
+// new one is written beside the old, made durable, and put in its place; only then the old one is removed.
+func (tr *Trainer) Save(dir string) error {
+	random, err := tr.source.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	state := trainerState{
+		Version: trainerVersion, Config: tr.Config, Step: tr.step, Updates: tr.opt.Steps(), Data: tr.loader.Cursor(),
+		Tokenizer: tr.Data.Tokenizer.Fingerprint(), Random: random, Best: finite(tr.best), Valid: finite(tr.lastValid),
+		Elapsed: tr.elapsed, History: tr.history, Carried: tr.carried != nil,
+	}
+	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
+		if err := tr.writeModel(tmp); err != nil {
+			return err
+		}
+		var moments []checkpoint.Tensor
+		tr.opt.Moments(func(name string, shape []int, x []float32) {
+			moments = append(moments, checkpoint.NewTensor(name, shape, x))
+		})
+		if err := writeTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
+			return err
+		}
+		if tr.carried != nil {
+			var parts []checkpoint.Tensor
+			tr.carried.Tensors(func(name string, x *tensor.Tensor) {
+				v := make([]float32, x.Len())
+				x.CopyTo(v)
+				parts = append(parts, checkpoint.NewTensor(name, x.Shape(), v))
+			})
+			if err := writeTensors(filepath.Join(tmp, carriedFile), parts); err != nil {
+				return err
+			}
+		}
+		text, err := json.MarshalIndent(state, "", "  ")
+		if err != nil {
+			return err
+		}
+		return checkpoint.WriteFileAtomic(filepath.Join(tmp, trainerFile), func(w io.Writer) error {
+			_, err := w.Write(append(text, '\n'))
+			return err
+		})
+	})
+}
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func orElse(p *float64, v float64) float64 {
+	if p == nil {
+		return v
+	}
+	return *p
+}
+
+func writeTensors(path string, tensors []checkpoint.Tensor) error {
+	return checkpoint.WriteFileAtomic(path, func(w io.Writer) error {
+		return checkpoint.WriteSafetensors(w, tensors, nil)
+	})
+}
+
+// ReadRun reads the configuration of the run in folder out, to be changed before the run is resumed, and finishes what a
+// killed run may have left half done.
+func ReadRun(out string) (Config, error) {
+	s, err := readState(out)
+	if err != nil {
+		return Config{}, err
+	}
+	s.Config.Out = out
+	return s.Config, nil
+}
+
+func readState(out string) (trainerState, error) {
+	var s trainerState
+	for _, sub := range []string{model.LastDir, model.BestDir} {
+		if err := checkpoint.RecoverDir(filepath.Join(out, sub)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+	}
+	path := filepath.Join(out, model.LastDir, trainerFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, fmt.Errorf("%s: found no checkpoint to resume from (%s), want the folder of a training run", out, path)
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.Version != trainerVersion {
+		return s, fmt.Errorf("%s: found version %d, want %d", path, s.Version, trainerVersion)
+	}
+	return s, nil
+}
+
+// RunTokenizer is the tokenizer that the run in folder out was trained with.
+func RunTokenizer(out string) (tokenizer.Tokenizer, error) {
+	return tokenizer.Load(filepath.Join(out, model.LastDir))
+}
+
+// Restore brings a new trainer to the last checkpoint of the run in folder out.
+func (tr *Trainer) Restore(out string) error {
+	dir := filepath.Join(out, model.LastDir)
+	s, err := readState(out)
+	if err != nil {
+		return err
+	}
+	if got := tr.Data.Tokenizer.Fingerprint(); got != s.Tokenizer {
+		return fmt.Errorf("%s: found a checkpoint of tokenizer %s, the run now has %s (%s); want the same", dir, s.Tokenizer, got, tr.Data.Tokenizer.Kind())
+	}
+	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, model.WeightsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := tr.Model.Load(f); err != nil {
+		return err
+	}
+	if err := tr.restoreMoments(filepath.Join(dir, optimizerFile)); err != nil {
+		return err
+	}
+	if err := tr.loader.Seek(s.Data); err != nil {
+		return fmt.Errorf("%s: the run cannot go on with other data: %w", filepath.Join(dir, trainerFile), err)
+	}
+	if err := tr.source.UnmarshalBinary(s.Random); err != nil {
+		return fmt.Errorf("%s: random: %w", filepath.Join(dir, trainerFile), err)
+	}
+	tr.opt.SetSteps(s.Updates)
+	tr.step, tr.elapsed, tr.history = s.Step, s.Elapsed, s.History
+	tr.best, tr.lastValid = orElse(s.Best, math.Inf(1)), orElse(s.Valid, math.NaN())
+	if s.Carried {
+		return tr.restoreCarried(filepath.Join(dir, carriedFile))
+	}
+	return nil
+}
+
+func (tr *Trainer) restoreMoments(path string) error {
+	f, err := checkpoint.OpenSafetensors(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = tr.opt.SetMoments(func(name string) ([]float32, error) {
+		x, ok := f.Tensor(name)
+		if !ok {
+			return nil, fmt.Errorf("missing %s", name)
+		}
+		return x.Float32()
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func (tr *Trainer) restoreCarried(path string) error {
+	f, err := checkpoint.OpenSafetensors(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	tr.carried = tr.Model.NewState(tr.Config.Train.BatchSize)
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		v, err := x.Float32()
+		if err == nil {
+			err = tr.carried.Restore(name, x.Shape, v)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package train
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// EvalOptions say how Evaluate reads the text.
+type EvalOptions struct {
+	SeqLen    int  // tokens of a window or, with Stream, of a chunk
+	BatchSize int  // windows at a time; with Stream it is 1
+	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
+	Progress  func(done, total int)
+
+	tape *autograd.Tape
+}
+
+// EvalResult is how well a model predicts a text.
+type EvalResult struct {
+	Loss       float64 `json:"loss"`          // nats per token
+	Perplexity float64 `json:"perplexity"`    // e^loss
+	BitsByte   float64 `json:"bits_per_byte"` // loss·tokens/(ln 2·bytes)
+	Tokens     int     `json:"tokens"`        // predicted tokens
+	Bytes      int64   `json:"bytes"`         // bytes of text that the predicted tokens stand for
+	Seconds    float64 `json:"seconds"`
+}
+
+// Evaluate measures the mean cross-entropy of a model on tokens: every token but the first is predicted once, from the
+// tokens before it in its window or, with Stream, from all before it.
+func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOptions) (EvalResult, error) {
+	start := time.Now()
+	if o.Stream {
+		o.BatchSize = 1
+	}
+	windows, err := data.Windows(tokens, o.BatchSize, o.SeqLen)
+	if err != nil {
+		return EvalResult{}, err
+	}
+	t := o.tape
+	if t == nil {
+		t = autograd.NewTape()
+	}
+	t.Record(false)
+	t.Train(nil)
+	var state *model.State
+	if o.Stream {
+		state = m.NewState(1)
+	}
+	sum, count := 0.0, 0
+	for w := range windows {
+		if err := ctx.Err(); err != nil {
+			return EvalResult{}, err
+		}
+		t.Reset()
+		var loss [1]float32
+		m.Loss(t, m.Forward(t, w.Inputs, w.Rows, w.Len, state), w.Targets).CopyTo(loss[:])
+		n := len(w.Targets)
+		sum, count = sum+float64(loss[0])*float64(n), count+n
+		if o.Progress != nil {
+			o.Progress(count, tokens.Len()-1)
+		}
+	}
+	if count == 0 {
+		return EvalResult{}, errNoTokens
+	}
+	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: tokens.Slice(1, tokens.Len()).Bytes(), Seconds: time.Since(start).Seconds()}
+	r.Perplexity = math.Exp(r.Loss)
+	if r.Bytes > 0 {
+		r.BitsByte = sum / math.Ln2 / float64(r.Bytes)
+	}
+	return r, nil
+}

@@ -1,0 +1,52 @@
+package train
+
+import "time"
+
+// Events are functions that a run calls, in the goroutine of the run, as things happen. Any may be nil.
+type Events struct {
+	Start  func(Start)
+	Step   func(Progress)
+	Eval   func(Progress)
+	Sample func(step int, text string)
+	Saved  func(dir string, step int)
+	Note   func(text string)
+}
+
+// Start describes a run before its first step.
+type Start struct {
+	Out          string
+	Params       int
+	Tokenizer    string
+	Vocab        int
+	DataName     string
+	TrainTokens  int
+	ValidTokens  int
+	Steps        int
+	TokensPerRun int
+	Resumed      int // the step that the run goes on from, 0 for a new one
+}
+
+// Progress is where a run is and how it goes.
+type Progress struct {
+	Step, Steps  int
+	Loss         float64 // of this step, nats per token
+	ValidLoss    float64 // the last measured, NaN before the first
+	Best         bool    // ValidLoss is the lowest so far (in Eval)
+	TokensPerSec float64
+	GradNorm     float64
+	LR           float64
+	Elapsed, ETA time.Duration
+	MemBytes     uint64
+}
+
+// Result is how a run ended.
+type Result struct {
+	Out         string
+	Step        int
+	Loss        float64       // mean of the last steps
+	ValidLoss   float64       // on all validation text, NaN where the run did not end
+	BestLoss    float64       // lowest validation loss of the run
+	Tokens      int           // training tokens
+	Elapsed     time.Duration // of all parts of the run
+	Interrupted bool
+}

@@ -1,0 +1,342 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/events"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// ConfigFile is the name of the complete configuration in a run's folder.
+const ConfigFile = "config.yaml"
+
+// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When ctx
+// is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
+func Run(ctx context.Context, cfg Config, ev Events) (Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return Result{}, err
+	}
+	out, err := newRunFolder(cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	cfg.Out = out
+	d, err := cfg.OpenData(ctx, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	defer d.Close()
+	tr, err := NewTrainer(cfg, d)
+	if err != nil {
+		return Result{}, err
+	}
+	return tr.run(ctx, ev)
+}
+
+// Resume continues the run in folder cfg.Out from its last checkpoint. cfg is what ReadRun gave, with changes where the
+// user wants them (more steps, say).
+func Resume(ctx context.Context, cfg Config, ev Events) (Result, error) {
+	if err := cfg.Validate(); err != nil {
+		return Result{}, err
+	}
+	tok, err := RunTokenizer(cfg.Out)
+	if err != nil {
+		return Result{}, err
+	}
+	d, err := cfg.OpenData(ctx, tok)
+	if err != nil {
+		return Result{}, err
+	}
+	defer d.Close()
+	tr, err := NewTrainer(cfg, d)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := tr.Restore(cfg.Out); err != nil {
+		return Result{}, err
+	}
+	return tr.run(ctx, ev)
+}
+
+// newRunFolder is the folder of a new run: the one asked for, which must hold no run, or the first free one.
+func newRunFolder(cfg Config) (string, error) {
+	holds := func(dir string) bool {
+		for _, name := range []string{ConfigFile, model.LastDir, model.ConfigFile} {
+			if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+				return true
+			}
+		}
+		return false
+	}
+	if cfg.Out != "" {
+		if holds(cfg.Out) {
+			return "", fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: hippo train --resume %s)", cfg.Out, cfg.Out)
+		}
+		return cfg.Out, nil
+	}
+	for n := 1; ; n++ {
+		dir := filepath.Join("runs", cfg.Preset)
+		if n > 1 {
+			dir = fmt.Sprintf("%s-%d", dir, n)
+		}
+		if !holds(dir) {
+			return dir, nil
+		}
+	}
+}
+
+// runner is one part of a run, from its start or resume to its end.
+type runner struct {
+	*Trainer
+	ev       Events
+	metrics  *events.Metrics
+	board    *events.Writer
+	started  time.Time
+	from     int // the step this part started at
+	smoothed float64
+}
+
+func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
+	r := &runner{Trainer: tr, ev: ev, started: time.Now(), from: tr.step, smoothed: math.NaN()}
+	if err := r.open(); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, r.metrics.Close(), r.board.Close()) }()
+	for _, note := range tr.Data.Notes {
+		r.note(note)
+	}
+	if ev.Start != nil {
+		ev.Start(Start{
+			Out: tr.Config.Out, Params: tr.Model.NumParams(), Tokenizer: tr.Data.Tokenizer.Kind(), Vocab: tr.Data.Tokenizer.VocabSize(),
+			DataName: tr.Data.Name, TrainTokens: tr.Data.Train.Len(), ValidTokens: tr.Data.Valid.Len(), Steps: tr.Config.Train.Steps,
+			TokensPerRun: tr.Config.Train.Steps * tr.Config.Train.tokensPerStep(), Resumed: tr.step,
+		})
+	}
+	interrupted, err := r.loop(ctx)
+	if err != nil {
+		return r.result(math.NaN()), err
+	}
+	if interrupted {
+		res := r.result(math.NaN())
+		res.Interrupted = true
+		return res, nil
+	}
+	return r.finish(ctx)
+}
+
+// open makes the folder of the run and the files that it writes as it goes.
+func (r *runner) open() error {
+	out := r.Config.Out
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	text, err := config.Marshal(&r.Config)
+	if err != nil {
+		return err
+	}
+	if err := writeText(filepath.Join(out, ConfigFile), text); err != nil {
+		return err
+	}
+	if r.metrics, err = events.OpenMetrics(filepath.Join(out, "metrics.jsonl"), int64(r.step)+1); err != nil {
+		return err
+	}
+	r.board, err = events.NewWriter(out, int64(r.step)+1, time.Now)
+	return err
+}
+
+func writeText(path string, text []byte) error {
+	return checkpoint.WriteFileAtomic(path, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// loop makes the steps that are left. It reports whether ctx ended it first.
+func (r *runner) loop(ctx context.Context) (interrupted bool, err error) {
+	c := r.Config.Train
+	for r.step < c.Steps {
+		if ctx.Err() != nil {
+			return true, r.save()
+		}
+		loss, norm, err := r.Step()
+		if err != nil {
+			return false, err
+		}
+		if math.IsNaN(r.smoothed) {
+			r.smoothed = loss
+		}
+		r.smoothed += 0.1 * (loss - r.smoothed)
+		p := r.progress(loss, norm)
+		if r.ev.Step != nil {
+			r.ev.Step(p)
+		}
+		if r.step%c.LogEvery == 0 || r.step == 1 || r.step == c.Steps {
+			if err := r.log(p); err != nil {
+				return false, err
+			}
+		}
+		if err := r.onTheWay(ctx, p); err != nil {
+			if ctx.Err() != nil { // an evaluation or sample was cut short, which is no error
+				return true, r.save()
+			}
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// onTheWay evaluates, samples and saves when it is time to. The last step's evaluation is left to finish.
+func (r *runner) onTheWay(ctx context.Context, p Progress) error {
+	c := r.Config.Train
+	if r.step%c.EvalEvery == 0 && r.step < c.Steps {
+		if err := r.evaluate(ctx, c.EvalTokens, p); err != nil {
+			return err
+		}
+	}
+	if c.SampleEvery > 0 && r.step%c.SampleEvery == 0 && r.step < c.Steps {
+		if err := r.sample(ctx); err != nil {
+			return err
+		}
+	}
+	if r.step%c.SaveEvery == 0 || r.step == c.Steps {
+		return r.save()
+	}
+	return nil
+}
+
+func (r *runner) evaluate(ctx context.Context, limit int, p Progress) error {
+	loss, err := r.Evaluate(ctx, limit)
+	if err != nil {
+		return err
+	}
+	r.lastValid = loss
+	p.ValidLoss, p.Best = loss, loss < r.best
+	p.Elapsed = r.total()
+	if p.Best {
+		r.best = loss
+		if err := r.SaveModel(filepath.Join(r.Config.Out, model.BestDir)); err != nil {
+			return err
+		}
+	}
+	r.history.addValid(r.step, loss)
+	if err := r.metrics.Append(int64(r.step), map[string]any{"valid_loss": events.Float(loss)}); err != nil {
+		return err
+	}
+	if err := r.board.Scalar(int64(r.step), "loss/valid", loss); err != nil {
+		return err
+	}
+	if r.ev.Eval != nil {
+		r.ev.Eval(p)
+	}
+	return nil
+}
+
+func (r *runner) sample(ctx context.Context) error {
+	text, err := r.SampleText(ctx)
+	if err != nil {
+		return err
+	}
+	r.history.Sample = text
+	if r.ev.Sample != nil {
+		r.ev.Sample(r.step, text)
+	}
+	return r.board.Text(int64(r.step), "sample", text)
+}
+
+func (r *runner) save() error {
+	r.elapsed, r.started = r.total(), time.Now()
+	dir := filepath.Join(r.Config.Out, model.LastDir)
+	if err := r.Save(dir); err != nil {
+		return err
+	}
+	if err := r.board.Flush(); err != nil {
+		return err
+	}
+	if r.ev.Saved != nil {
+		r.ev.Saved(dir, r.step)
+	}
+	return nil
+}
+
+// finish measures the whole validation text, draws a last sample and writes the run card.
+func (r *runner) finish(ctx context.Context) (Result, error) {
+	p := r.progress(r.smoothed, 0)
+	err := r.evaluate(ctx, 0, p)
+	if err == nil && r.Config.Train.SampleEvery > 0 {
+		err = r.sample(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		res := r.result(math.NaN())
+		res.Interrupted = true
+		return res, r.save()
+	}
+	if err == nil {
+		err = r.save()
+	}
+	res := r.result(r.lastValid)
+	if err == nil {
+		err = writeText(filepath.Join(r.Config.Out, CardFile), r.card(res))
+	}
+	return res, err
+}
+
+// total is the time of all parts of the run.
+func (r *runner) total() time.Duration { return r.elapsed + time.Since(r.started) }
+
+func (r *runner) progress(loss, norm float64) Progress {
+	c := r.Config.Train
+	p := Progress{
+		Step: r.step, Steps: c.Steps, Loss: loss, ValidLoss: r.lastValid, GradNorm: norm, Elapsed: r.total(), MemBytes: status.RSS(),
+		LR: r.Config.Optim.LR * r.schedule.Factor(max(0, r.step-1)),
+	}
+	if s := p.Elapsed.Seconds(); s > 0 && r.step > 0 {
+		p.TokensPerSec = float64(r.step*c.tokensPerStep()) / s
+		p.ETA = time.Duration(s / float64(r.step) * float64(c.Steps-r.step) * float64(time.Second))
+	}
+	return p
+}
+
+func (r *runner) log(p Progress) error {
+	r.history.addTrain(r.step, r.smoothed)
+	err := r.metrics.Append(int64(r.step), struct {
+		Loss         events.Float `json:"loss"`
+		GradNorm     events.Float `json:"grad_norm"`
+		LR           float64      `json:"lr"`
+		TokensPerSec float64      `json:"tokens_per_s"`
+		Elapsed      float64      `json:"elapsed_s"`
+		Mem          uint64       `json:"mem_bytes"`
+	}{events.Float(p.Loss), events.Float(p.GradNorm), p.LR, p.TokensPerSec, p.Elapsed.Seconds(), p.MemBytes})
+	for _, s := range []struct {
+		tag string
+		v   float64
+	}{{"loss/train", p.Loss}, {"grad_norm", p.GradNorm}, {"lr", p.LR}, {"tokens_per_s", p.TokensPerSec}} {
+		if err == nil {
+			err = r.board.Scalar(int64(r.step), s.tag, s.v)
+		}
+	}
+	return err
+}
+
+func (r *runner) note(text string) {
+	if r.ev.Note != nil {
+		r.ev.Note(text)
+	}
+}
+
+func (r *runner) result(valid float64) Result {
+	return Result{
+		Out: r.Config.Out, Step: r.step, Loss: r.smoothed, ValidLoss: valid, BestLoss: r.best,
+		Tokens: r.step * r.Config.Train.tokensPerStep(), Elapsed: r.total(),
+	}
+}

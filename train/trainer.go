@@ -1,0 +1,165 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/optim"
+)
+
+// Trainer is a run in progress: the model, the optimizer, the place in the data and the generator of dropout masks. All of
+// it is saved in a checkpoint, so that a resumed run makes the same weights, bit for bit, as one that was not stopped.
+type Trainer struct {
+	Config Config
+	Model  *model.Model
+	Data   *Dataset
+
+	opt      *optim.AdamW
+	schedule optim.Schedule
+	loader   *data.Loader
+	tape     *autograd.Tape
+	source   *rand.PCG // of dropout masks
+	rng      *rand.Rand
+	carried  *model.State // with CarryState: the state after the last batch
+	step     int          // updates made
+
+	best      float64 // lowest validation loss so far, +Inf before the first
+	lastValid float64
+	history   history
+	elapsed   time.Duration // of earlier parts of the run
+	inputs    []int32
+	targets   []int32
+}
+
+// NewTrainer makes a model of the configuration's shape, freshly initialized, and prepares to train it on d. When the
+// configuration leaves vocab_size to the tokenizer it is filled in.
+func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
+	vocab := d.Tokenizer.VocabSize()
+	if cfg.Model.VocabSize == 0 {
+		cfg.Model.VocabSize = vocab
+	}
+	if cfg.Model.VocabSize < vocab {
+		return nil, fmt.Errorf("model.vocab_size: found %d, but the %s tokenizer has %d tokens", cfg.Model.VocabSize, d.Tokenizer.Kind(), vocab)
+	}
+	cfg.Model.Tokenizer = d.Tokenizer.Fingerprint()
+	m, err := model.New(cfg.Model)
+	if err != nil {
+		return nil, err
+	}
+	m.Init(cfg.Seed)
+	mode := data.Shuffle
+	if cfg.Train.CarryState {
+		mode = data.Stream
+	}
+	loader, err := data.NewLoader(d.Train, data.LoaderOptions{
+		BatchSize: cfg.Train.BatchSize, SeqLen: cfg.Train.SeqLen, Seed: cfg.Seed, Mode: mode,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("training text: %w", err)
+	}
+	if d.Valid.Len() < 2 {
+		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; give more text or a larger valid_fraction", d.Valid.Len())
+	}
+	o := cfg.Optim
+	source := rand.NewPCG(cfg.Seed, 0x647270) // any other stream than that of the initialization
+	n := cfg.Train.BatchSize * cfg.Train.SeqLen
+	return &Trainer{
+		Config: cfg, Model: m, Data: d, loader: loader, tape: autograd.NewTape(), source: source, rng: rand.New(source),
+		opt:      optim.NewAdamW(o.groups(m), o.Beta1, o.Beta2, o.Eps, o.Clip),
+		schedule: o.schedule(cfg.Train.Steps), best: math.Inf(1), lastValid: math.NaN(),
+		inputs: make([]int32, n), targets: make([]int32, n),
+	}, nil
+}
+
+// NonFiniteError says that training broke down: a loss, gradient or weight became NaN or infinite.
+type NonFiniteError struct {
+	Step  int    // the update that could not be made, counted from 1
+	What  string // "loss", "gradient"
+	Value float64
+	Where string // the tensor in which it was seen first
+}
+
+func (e *NonFiniteError) Error() string {
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, a longer optim.warmup or a smaller optim.clip may help)",
+		e.Step, e.What, e.Value, e.Where)
+}
+
+// Step makes one update and returns its mean loss, in nats per token, and the norm of the gradient before clipping.
+func (tr *Trainer) Step() (loss, norm float64, err error) {
+	c := &tr.Config.Train
+	t := tr.tape
+	t.Record(true)
+	t.Train(tr.rng)
+	for range c.Accumulation {
+		part, err := tr.micro(1 / float32(c.Accumulation))
+		if err != nil {
+			return part, math.NaN(), err
+		}
+		loss += part / float64(c.Accumulation)
+	}
+	norm = tr.opt.Step(tr.schedule.Factor(tr.step))
+	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+		name, _ := tr.opt.NonFiniteGrad()
+		return loss, norm, &NonFiniteError{Step: tr.step + 1, What: "gradient", Value: norm, Where: "the gradient of " + name}
+	}
+	tr.step++
+	return loss, norm, nil
+}
+
+// micro adds scale times the gradient of one micro-batch and returns its loss.
+func (tr *Trainer) micro(scale float32) (float64, error) {
+	c, t := &tr.Config.Train, tr.tape
+	reset := tr.loader.Next(tr.inputs, tr.targets)
+	t.Reset()
+	if c.CarryState && (reset || tr.carried == nil) {
+		tr.carried = tr.Model.NewState(c.BatchSize)
+	}
+	hidden := tr.Model.Forward(t, tr.inputs, c.BatchSize, c.SeqLen, tr.carried)
+	out := tr.Model.Loss(t, hidden, tr.targets)
+	var loss [1]float32
+	out.CopyTo(loss[:])
+	if v := float64(loss[0]); math.IsNaN(v) || math.IsInf(v, 0) {
+		return v, &NonFiniteError{Step: tr.step + 1, What: "loss", Value: v, Where: tr.firstNonFinite()}
+	}
+	t.BackwardFrom(out, []float32{scale})
+	if tr.carried != nil {
+		tr.carried.Detach()
+	}
+	return float64(loss[0]), nil
+}
+
+// firstNonFinite names the first tensor of the step that holds a NaN or an infinity: a weight, if one does, else a result.
+func (tr *Trainer) firstNonFinite() string {
+	if name, found := tr.opt.NonFiniteParam(); found {
+		return "the weights " + name
+	}
+	if where, found := tr.tape.FirstNonFinite(); found {
+		return where
+	}
+	return "the loss"
+}
+
+// Steps is the number of updates made.
+func (tr *Trainer) Steps() int { return tr.step }
+
+// Evaluate is the mean loss on at most limit validation tokens (0 for all), in windows of the training length.
+func (tr *Trainer) Evaluate(ctx context.Context, limit int) (float64, error) {
+	tokens := tr.Data.Valid
+	if limit > 0 && limit+1 < tokens.Len() {
+		tokens = tokens.Slice(0, limit+1)
+	}
+	r, err := Evaluate(ctx, tr.Model, tokens, EvalOptions{SeqLen: tr.Config.Train.SeqLen, BatchSize: tr.Config.Train.BatchSize, tape: tr.tape})
+	return r.Loss, err
+}
+
+// tokensPerStep is the number of training tokens of one update.
+func (c *Loop) tokensPerStep() int { return c.BatchSize * c.SeqLen * c.Accumulation }
+
+var errNoTokens = errors.New("no tokens to evaluate")
