@@ -149,7 +149,7 @@ func (a *attention) unpack() {
 func (a *attention) scores(p []float32, bh, i0, rows int, known bool) int {
 	s := a.past + i0 + rows
 	room := a.k.Dim(2)
-	kernel.Gemm(kernel.NT, rows, s, a.hd, a.q.Data()[(bh*a.l+i0)*a.hd:], a.hd, a.k.Data()[bh*room*a.hd:], a.hd, p, s, nil, false)
+	kernel.GemmInline(kernel.NT, rows, s, a.hd, a.q.Data()[(bh*a.l+i0)*a.hd:], a.hd, a.k.Data()[bh*room*a.hd:], a.hd, p, s, nil, false)
 	for r := range rows {
 		row, sees := p[r*s:][:s], a.past+i0+r+1
 		kernel.Scale(row[:sees], a.scale)
@@ -174,7 +174,7 @@ func (a *attention) forwardTile(bh, i0 int) {
 	a.dropWeights(p, bh, i0, rows, s)
 	heads, d := a.opt.Heads, a.opt.Heads*a.hd
 	b, h := bh/heads, bh%heads
-	kernel.Gemm(kernel.NN, rows, a.hd, s, p, s, a.v.Data()[bh*a.v.Dim(2)*a.hd:], a.hd, a.y.Data()[(b*a.l+i0)*d+h*a.hd:], d, nil, false)
+	kernel.GemmInline(kernel.NN, rows, a.hd, s, p, s, a.v.Data()[bh*a.v.Dim(2)*a.hd:], a.hd, a.y.Data()[(b*a.l+i0)*d+h*a.hd:], d, nil, false)
 }
 
 // dropWeights applies dropout to a tile of weights (or of their gradients).
@@ -226,12 +226,8 @@ func (o *attentionOp) Backward(t *Tape) {
 		}
 	})
 	o.packGrad(dqkv, dq, dk, dv)
-	if dpk, dpv := t.gradOf(o.pastK), t.gradOf(o.pastV); dpk != nil && dpv != nil {
-		for bh := range o.batch * heads {
-			kernel.Add(dpk[bh*o.past*hd:][:o.past*hd], dk[bh*s*hd:])
-			kernel.Add(dpv[bh*o.past*hd:][:o.past*hd], dv[bh*s*hd:])
-		}
-	}
+	o.pastGrad(t.gradOf(o.pastK), dk)
+	o.pastGrad(t.gradOf(o.pastV), dv)
 }
 
 func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i0 int) {
@@ -248,7 +244,7 @@ func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i0 int) {
 	out, g := o.y.Data()[(b*o.l+i0)*d+h*hd:], dy[(b*o.l+i0)*d+h*hd:]
 
 	o.scores(p, bh, i0, rows, true)
-	kernel.Gemm(kernel.NT, rows, s, hd, g, d, v, hd, ds, s, nil, false)
+	kernel.GemmInline(kernel.NT, rows, s, hd, g, d, v, hd, ds, s, nil, false)
 	o.dropWeights(ds, bh, i0, rows, s)
 	for r := range rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
@@ -257,10 +253,21 @@ func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i0 int) {
 			dr[j] = pr[j] * (dr[j] - delta) * o.scale
 		}
 	}
-	kernel.Gemm(kernel.NN, rows, hd, s, ds, s, k, hd, dq[(bh*o.l+i0)*hd:], hd, nil, false)
-	kernel.Gemm(kernel.TN, s, hd, rows, ds, s, o.q.Data()[(bh*o.l+i0)*hd:], hd, dk, hd, nil, true)
+	kernel.GemmInline(kernel.NN, rows, hd, s, ds, s, k, hd, dq[(bh*o.l+i0)*hd:], hd, nil, false)
+	kernel.GemmInline(kernel.TN, s, hd, rows, ds, s, o.q.Data()[(bh*o.l+i0)*hd:], hd, dk, hd, nil, true)
 	o.dropWeights(p, bh, i0, rows, s)
-	kernel.Gemm(kernel.TN, s, hd, rows, p, s, g, d, dv, hd, nil, true)
+	kernel.GemmInline(kernel.TN, s, hd, rows, p, s, g, d, dv, hd, nil, true)
+}
+
+// pastGrad adds the past's part of the gradient dk of all keys (or values) to dpast, nil where none is wanted.
+func (o *attentionOp) pastGrad(dpast, dk []float32) {
+	if dpast == nil {
+		return
+	}
+	n, s := o.past*o.hd, (o.past+o.l)*o.hd
+	for bh := range o.batch * o.opt.Heads {
+		kernel.Add(dpast[bh*n:][:n], dk[bh*s:])
+	}
 }
 
 // packGrad rotates the gradients of queries and keys back and adds them, and those of the values, to dqkv.

@@ -25,7 +25,7 @@ const logitsBudget = 1 << 21
 func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
 	if w.Dim(1) != d || len(targets) != rows {
-		panic(fmt.Sprintf("autograd.LinearCrossEntropy: x %v, w %v, %d targets", x.Shape(), w.Shape(), len(targets)))
+		panic(fmt.Sprintf("autograd.LinearCrossEntropy: x %v, w %v, %d targets", x, w, len(targets)))
 	}
 	count := 0
 	for _, id := range targets {

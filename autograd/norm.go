@@ -58,10 +58,11 @@ func (o *normOp) Backward(t *Tape) {
 	d, rows := o.x.Dim(-1), len(o.mean)
 	if dy := o.y.Grad(); dy != nil {
 		// The gradient of the sum s collects both the path through the norm and the residual stream's own.
-		ds := t.grad(o.s)
-		parallel.For(rows, rowGrain(d), func(lo, hi int) {
-			kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi], o.rstd[lo:hi], d)
-		})
+		if ds := t.gradOf(o.s); ds != nil {
+			parallel.For(rows, rowGrain(d), func(lo, hi int) {
+				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi], o.rstd[lo:hi], d)
+			})
+		}
 		o.paramGrad(t, dy, d, rows)
 	}
 	if o.r == nil || o.s.Grad() == nil {
@@ -76,7 +77,7 @@ func (o *normOp) Backward(t *Tape) {
 
 func (o *normOp) paramGrad(t *Tape, dy []float32, d, rows int) {
 	dw, db := t.gradOf(o.w), t.gradOf(o.b)
-	if dw == nil || db == nil {
+	if dw == nil && db == nil {
 		return
 	}
 	g := rowGrain(d)
@@ -87,7 +88,7 @@ func (o *normOp) paramGrad(t *Tape, dy []float32, d, rows int) {
 		p := partial[2*(lo/g)*d:]
 		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
 	})
-	for c := range chunks {
+	for c := range chunks { // Add does nothing for the one that is not wanted
 		kernel.Add(dw, partial[2*c*d:][:d])
 		kernel.Add(db, partial[(2*c+1)*d:][:d])
 	}

@@ -13,6 +13,17 @@ const grain = 1 << 14
 // rowGrain is grain in rows of d elements.
 func rowGrain(d int) int { return max(1, grain/max(1, d)) }
 
+// overPositions calls f on all cores for pieces [lo, hi) of up to g positions of every sequence b.
+func overPositions(batch, l, g int, f func(b, lo, hi int)) {
+	pieces := (l + g - 1) / g
+	parallel.For(batch*pieces, max(1, g/max(1, l)), func(i0, i1 int) {
+		for i := i0; i < i1; i++ {
+			lo := i % pieces * g
+			f(i/pieces, lo, min(l, lo+g))
+		}
+	})
+}
+
 // sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does not
 // depend on the number of cores.
 func sumRows(t *Tape, y, x []float32, n int) {

@@ -23,11 +23,9 @@ func (t *Tape) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Te
 	taps := t.arena.Floats(m * d)
 	parallel.For(d, 16, func(lo, hi int) { kernel.ShiftTaps(taps, bw.Data(), cw.Data(), d, n, m, lo, hi) })
 	y = t.like(x)
-	g := rowGrain(d * m)
-	for b := range batch {
-		xb, yb := x.Data()[b*l*d:][:l*d], y.Data()[b*l*d:][:l*d]
-		parallel.For(l, g, func(lo, hi int) { kernel.FIR(yb, xb, taps, dw.Data(), d, m, lo, hi) })
-	}
+	overPositions(batch, l, rowGrain(d*m), func(b, lo, hi int) {
+		kernel.FIR(y.Data()[b*l*d:], x.Data()[b*l*d:], taps, dw.Data(), d, m, lo, hi)
+	})
 	record := t.wants(x, bw, cw, dw, state)
 	if state != nil {
 		next = state
@@ -76,12 +74,15 @@ func (o *shiftOp) Backward(t *Tape) {
 	defer t.done(dx)
 	dtaps := t.scratch(m * d)
 	defer t.done(dtaps)
-	x, g := o.x.Data(), rowGrain(d*m)
-	for b := range batch {
-		xb, dxb, dyb := x[b*l*d:][:l*d], dx[b*l*d:][:l*d], dy[b*l*d:][:l*d]
-		parallel.For(l, g, func(lo, hi int) { kernel.FIRGrad(dxb, dyb, o.taps, o.d.Data(), d, m, l, lo, hi) })
-		parallel.For(m, max(1, rowGrain(d*l)), func(lo, hi int) { kernel.FIRTapsGrad(dtaps, dyb, xb, d, l, lo, hi) })
-	}
+	x := o.x.Data()
+	overPositions(batch, l, rowGrain(d*m), func(b, lo, hi int) {
+		kernel.FIRGrad(dx[b*l*d:], dy[b*l*d:], o.taps, o.d.Data(), d, m, l, lo, hi)
+	})
+	parallel.For(m, rowGrain(batch*l*d), func(lo, hi int) {
+		for b := range batch {
+			kernel.FIRTapsGrad(dtaps, dy[b*l*d:], x[b*l*d:], d, l, lo, hi)
+		}
+	})
 	db, dc := t.scratch(o.b.Len()), t.scratch(o.c.Len())
 	defer t.done(db)
 	defer t.done(dc)

@@ -96,25 +96,29 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 // one) are added to what they hold; those of intermediate results are given back as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
 	if loss.Len() != 1 {
-		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss.Shape()))
+		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss))
 	}
-	t.grad(loss)[0] += 1
-	t.BackwardSeeded()
+	t.BackwardFrom(loss, []float32{1})
 }
 
 // BackwardFrom is Backward from a tensor of any shape with the given cotangent dy.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
-	g := t.grad(y)
-	if len(dy) != len(g) {
-		panic(fmt.Sprintf("autograd.BackwardFrom: cotangent of %d values for shape %v", len(dy), y.Shape()))
-	}
-	for i, v := range dy {
-		g[i] += v
-	}
+	t.Seed(y, dy)
 	t.BackwardSeeded()
 }
 
-// BackwardSeeded runs backward from whatever output gradients have been set already.
+// Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several results
+// at once, such as those of the chunks of one sequence. It does nothing where no gradient is wanted behind y.
+func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
+	if len(dy) != y.Len() {
+		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))
+	}
+	if g := t.gradOf(y); g != nil {
+		kernel.Add(g, dy)
+	}
+}
+
+// BackwardSeeded is Backward from what Seed has set.
 func (t *Tape) BackwardSeeded() {
 	for i := len(t.ops) - 1; i >= 0; i-- {
 		op := t.ops[i]
@@ -245,7 +249,7 @@ func shapePanic(op string, tensors ...*tensor.Tensor) {
 		if x == nil {
 			msg += " nil"
 		} else {
-			msg += fmt.Sprintf(" %v", x.Shape())
+			msg += " " + x.String()
 		}
 	}
 	panic(msg)

@@ -254,7 +254,13 @@ func TestWriteDirAtomicKilled(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Duration(60+7*i) * time.Millisecond)
+			// The first process may start slowly; it is given the time to write something.
+			for deadline := time.Now().Add(10 * time.Second); last == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(dir); err == nil {
+					break
+				}
+			}
+			time.Sleep(time.Duration(30+7*i) * time.Millisecond)
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -56,7 +56,8 @@ func OpenSafetensors(path string) (*File, error) { return open(path, (*File).rea
 // share it here.
 //
 // Metadata has the other values of the saved object, with names flattened in the same way: text, numbers, true and false,
-// null, lists of these as JSON, and objects of unknown classes as <module.class>.
+// null, lists of these as JSON, and objects of unknown classes as <module.class>. So an entry of the state dict that is not
+// a tensor, or is one of a kind that is not known here (sparse, quantized), can be found there.
 func OpenTorch(path string) (*File, error) { return open(path, (*File).readTorch) }
 
 // open maps the file and lets read fill in the rest.

@@ -156,7 +156,7 @@ func TestPickleBad(t *testing.T) {
 		"memo not a number":      {"g-1\n.", "memo"},
 		"memo of nothing":        {"q\x00.", "too few"},
 		"no mark":                {"t.", "mark"},
-		"below the mark":         {"K\x01(0(\x85.", "too few"},
+		"below the mark":         {"K\x01(\x85N.", "too few"},
 		"tuple of too few":       {"N\x87.", "too few"},
 		"append to a number":     {"K\x01K\x02a.", "want a list"},
 		"set in a list":          {"]K\x01K\x02s.", "want a dictionary"},
@@ -168,7 +168,8 @@ func TestPickleBad(t *testing.T) {
 		"many steps":             {strings.Repeat("N0", maxPickleSteps), "steps"},
 		"many long keys":         {"X\x00\x00\x10\x00" + big + "q\x00}" + strings.Repeat("h\x00Ns", 5000) + ".", "steps"},
 		"copies of a large list": {pList(10000) + "q\x000" + strings.Repeat(pGlobal("builtins", "dict")+"h\x00\x85R0", 2000) + "N.", "steps"},
-		"shape of many":          {pTuple(strings.Repeat("K\x01", 10000)) + "q\x000" + pStorage("FloatStorage", "0", 1) + "q\x010" + pGlobal("torch._utils", "_rebuild_tensor") + "q\x020" + strings.Repeat("h\x02(h\x01K\x00h\x00h\x00tR0", 1000) + "N.", "sizes"},
+		"too many sizes":         {manyTensors(65, 1), "at most 64"},
+		"shape of many":          {manyTensors(64, 40_000), "steps"},
 		"itself as argument":     {nestedFromType(100_000), "its own argument"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,6 +183,12 @@ func TestPickleBad(t *testing.T) {
 
 // pList is a list of n pairs.
 func pList(n int) string { return "](" + strings.Repeat("NN\x86", n) + "e" }
+
+// manyTensors makes n tensors that have one tuple as shape and as strides.
+func manyTensors(dims, n int) string {
+	return pTuple(strings.Repeat("K\x01", dims)) + "q\x00" + pStorage("FloatStorage", "0", 1) + "q\x01" +
+		pGlobal("torch._utils", "_rebuild_tensor") + "q\x02" + strings.Repeat("h\x02(h\x01K\x00h\x00h\x00tR0", n) + "N."
+}
 
 // nestedFromType is _rebuild_from_type_v2(_rebuild_from_type_v2, None, (_rebuild_from_type_v2, None, (...))).
 func nestedFromType(n int) string {
@@ -242,6 +249,6 @@ func FuzzPickle(f *testing.F) {
 				}
 			}
 		}
-		scalars(v, nil, len(data))
+		scalars(v, len(data))
 	})
 }

@@ -72,7 +72,7 @@ func (f *File) stateDict(s *saved) ([]namedTensor, error) {
 			}
 			if len(tensors) > 0 {
 				f.root = key
-				f.meta = scalars(root, dict, s.pickle)
+				f.meta = scalars(root, s.pickle)
 				return tensors, nil
 			}
 		}
@@ -84,7 +84,7 @@ func (f *File) stateDict(s *saved) ([]namedTensor, error) {
 	if len(tensors) == 0 {
 		return nil, fmt.Errorf("no tensors: the file holds %s, want a dictionary of tensors as state_dict() gives it", describe(s.object))
 	}
-	f.meta = scalars(s.object, nil, s.pickle)
+	f.meta = scalars(s.object, s.pickle)
 	return tensors, nil
 }
 
@@ -99,7 +99,7 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 		return nil, fmt.Errorf("elements of type %s are not supported, want one of %s, complex64 or complex128", v.elem.name, knownTypes)
 	}
 	n, ok := product(v.shape)
-	bytes, ok2 := mul(n, size)
+	length, ok2 := mul(n, size)
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("shape %v is not possible", v.shape)
 	}
@@ -117,15 +117,15 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 	}
 	if isContiguous(v) {
 		from := v.offset * size
-		t.Data = storage[from : from+bytes : from+bytes]
+		t.Data = storage[from : from+length : from+length]
 		return t, nil
 	}
-	if bytes > copies.limit-copies.used {
+	if length > copies.limit-copies.used {
 		return nil, fmt.Errorf("strides %v ask for a copy of %d bytes, and copies of one file may have at most %d bytes in all",
-			v.stride, bytes, copies.limit)
+			v.stride, length, copies.limit)
 	}
-	copies.used += bytes
-	t.Data = gather(v, storage, size, bytes)
+	copies.used += length
+	t.Data = gather(v, storage, size, length)
 	return t, nil
 }
 
@@ -155,8 +155,8 @@ func isContiguous(v *pyTensor) bool {
 }
 
 // gather copies the elements of a view in row-major order.
-func gather(v *pyTensor, storage []byte, size, bytes int) []byte {
-	out := make([]byte, 0, bytes)
+func gather(v *pyTensor, storage []byte, size, length int) []byte {
+	out := make([]byte, 0, length)
 	index := make([]int, len(v.shape))
 	at := v.offset
 	for {

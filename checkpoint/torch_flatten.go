@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strconv"
@@ -20,21 +21,23 @@ type namedTensor struct {
 // walk visits the leaves of nested dictionaries, lists and tuples.
 type walk struct {
 	left int // visits and bytes of names and texts that are left
-	skip *pyDict
 	leaf func(name string, v any) error
 }
 
-var errTooLarge = fmt.Errorf("the nested dictionaries are too large or deeper than %d", maxNesting)
+var (
+	errTooLarge = errors.New("the nested dictionaries are too large for a pickle of this size")
+	errTooDeep  = fmt.Errorf("the dictionaries are nested deeper than %d", maxNesting)
+)
 
 func (w *walk) visit(name string, v any, depth int) error {
 	w.left -= 1 + len(name)
-	if w.left < 0 || depth > maxNesting {
+	if w.left < 0 {
 		return errTooLarge
 	}
+	if depth > maxNesting {
+		return errTooDeep
+	}
 	if d := asDict(v); d != nil {
-		if d == w.skip {
-			return nil
-		}
 		for i, key := range d.keys {
 			if err := w.visit(join(name, keyText(key)), d.vals[i], depth+1); err != nil {
 				return err
@@ -89,11 +92,11 @@ func flatten(v any, pickle int) ([]namedTensor, error) {
 	return out, err
 }
 
-// scalars returns everything in v, apart from skip, that has a short text. Metadata is a courtesy: what is too large for
-// the budget is left out and is no error.
-func scalars(v any, skip *pyDict, pickle int) map[string]string {
+// scalars returns everything in v that has a short text. Metadata is a courtesy: what is too large for the budget is left
+// out and is no error.
+func scalars(v any, pickle int) map[string]string {
 	meta := map[string]string{}
-	w := walk{left: 1<<20 + 4*pickle, skip: skip}
+	w := walk{left: 1<<20 + 4*pickle}
 	w.leaf = func(name string, v any) error {
 		if text, ok := scalarText(v); ok {
 			w.left -= len(text)

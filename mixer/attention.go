@@ -18,7 +18,7 @@ type Attention struct {
 	d         int
 }
 
-// NewAttention returns an attention mixer with zeroed parameters.
+// NewAttention returns an attention mixer whose parameters have no values yet.
 func NewAttention(cfg Config) (Mixer, error) {
 	if cfg.NumHeads < 1 || cfg.DModel%cfg.NumHeads != 0 {
 		return nil, fmt.Errorf("num_heads: found %d, want a divisor of d_model %d", cfg.NumHeads, cfg.DModel)
@@ -80,18 +80,23 @@ func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 }
 
 func (s *attentionState) Restore(name string, shape []int, data []float32) error {
-	if len(shape) != 4 || shape[0] != s.batch || shape[1] != s.heads || shape[3] != s.headDim {
-		return fmt.Errorf("state %q has shape %v, want (%d, %d, positions, %d)", name, shape, s.batch, s.heads, s.headDim)
-	}
-	x := tensor.FromSlice(append([]float32(nil), data...), shape...)
-	switch name {
-	case "k":
-		s.K = x
-	case "v":
-		s.V = x
-	default:
+	if name != "k" && name != "v" {
 		return fmt.Errorf("state has no part %q, only k and v", name)
 	}
-	s.Len = shape[2]
+	if len(shape) != 4 || shape[0] != s.batch || shape[1] != s.heads || shape[3] != s.headDim ||
+		shape[2] < 1 || len(data) != shape[0]*shape[1]*shape[2]*shape[3] {
+		return fmt.Errorf("state %q has shape %v and %d values, want (%d, %d, positions, %d)", name, shape, len(data), s.batch, s.heads, s.headDim)
+	}
+	if s.Len == 0 { // the first of the two
+		s.K, s.V, s.Len = tensor.New(shape...), tensor.New(shape...), shape[2]
+	}
+	if room := s.K.Dim(2); shape[2] != room {
+		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[2], room)
+	}
+	if name == "k" {
+		s.K.CopyFrom(data)
+	} else {
+		s.V.CopyFrom(data)
+	}
 	return nil
 }

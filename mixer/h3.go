@@ -30,7 +30,7 @@ type H3 struct {
 // Shift is the parameters of the shift SSM: B, C (d, n) and the skip D (d).
 type Shift struct{ B, C, D *nn.Param }
 
-// NewH3 returns an H3 mixer with zeroed parameters.
+// NewH3 returns an H3 mixer whose parameters have no values yet.
 func NewH3(cfg Config) (Mixer, error) {
 	if cfg.HeadDim < 1 || cfg.DModel%cfg.HeadDim != 0 {
 		return nil, fmt.Errorf("head_dim: found %d, want a divisor of d_model %d", cfg.HeadDim, cfg.DModel)

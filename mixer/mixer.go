@@ -7,6 +7,7 @@ package mixer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
@@ -35,7 +36,7 @@ type State interface {
 	Detach()
 	// Tensors visits the tensors that make up the state, by name, for saving. What it passes may be changed only by Restore.
 	Tensors(visit func(name string, x *tensor.Tensor))
-	// Restore sets one tensor of the state from what Tensors gave.
+	// Restore sets one tensor of a new state from what Tensors gave, which it copies.
 	Restore(name string, shape []int, data []float32) error
 }
 
@@ -101,8 +102,8 @@ func (s *fixedState) Restore(name string, shape []int, data []float32) error {
 		if s.names[i] != name {
 			continue
 		}
-		if fmt.Sprint(shape) != fmt.Sprint(x.Shape()) {
-			return fmt.Errorf("state %q has shape %v, want %v", name, shape, x.Shape())
+		if !slices.Equal(shape, x.Shape()) || len(data) != x.Len() {
+			return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), x.Shape())
 		}
 		x.CopyFrom(data)
 		return nil

@@ -22,7 +22,7 @@ type S4D struct {
 	cfg    Config
 }
 
-// NewS4D returns an S4D mixer with zeroed parameters.
+// NewS4D returns an S4D mixer whose parameters have no values yet.
 func NewS4D(cfg Config) (Mixer, error) {
 	if cfg.DState < 2 || cfg.DState%2 != 0 {
 		return nil, fmt.Errorf("d_state: found %d, want an even number of at least 2", cfg.DState)

@@ -49,7 +49,7 @@ func (m *Model) Load(f *checkpoint.File) error {
 			problems.Addf(name, "%v", err)
 			return
 		}
-		fill = append(fill, func() { p.CopyFrom(x) })
+		fill = append(fill, func() { p.SetData(x) })
 	})
 	for _, name := range slices.Sorted(maps.Keys(inFile)) {
 		if err := m.checkExtra(f, name, inFile[name]); err != nil {

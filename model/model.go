@@ -27,7 +27,7 @@ type Block struct {
 	scopes       [2]string
 }
 
-// New returns a model with zeroed parameters: fill it with Init, or with Load from a checkpoint.
+// New returns a model whose parameters have no values yet, nor memory: Init or Load gives them both.
 func New(cfg Config) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -75,6 +75,15 @@ func (m *Model) NumParams() int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) { n += p.Len() })
 	return n
+}
+
+// CountParams is the number of parameters of a model of this shape.
+func (c *Config) CountParams() (int, error) {
+	m, err := New(*c)
+	if err != nil {
+		return 0, err
+	}
+	return m.NumParams(), nil
 }
 
 // Forward maps a chunk of token ids (b·l, row-major) to hidden states (b, l, d_model) after the final norm. state is as in

@@ -32,9 +32,9 @@ type Param struct {
 	Init func(rng *rand.Rand, x []float32)
 }
 
-// NewParam returns a zeroed parameter.
+// NewParam returns a parameter that has no values yet.
 func NewParam(role Role, init func(rng *rand.Rand, x []float32), shape ...int) *Param {
-	p := &Param{Tensor: tensor.New(shape...), Role: role, Init: init}
+	p := &Param{Tensor: tensor.Shaped(shape...), Role: role, Init: init}
 	p.SetNeedsGrad(true)
 	return p
 }
@@ -55,7 +55,7 @@ func InitAll(m Module, prefix string, seed uint64) {
 		h.Write([]byte(name))
 		x := make([]float32, p.Len())
 		p.Init(rand.New(rand.NewPCG(seed, h.Sum64())), x)
-		p.CopyFrom(x)
+		p.SetData(x)
 	})
 }
 

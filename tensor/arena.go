@@ -11,8 +11,6 @@ type Arena struct {
 	slots []*Tensor
 	next  int
 	held  int // elements in all buffers, lent or free
-	lent  int // elements lent now
-	peak  int // the most elements lent at a time
 }
 
 // NewArena returns an empty arena.
@@ -39,8 +37,6 @@ func (a *Arena) Floats(n int) []float32 {
 		a.held += class
 	}
 	a.used = append(a.used, buf)
-	a.lent += class
-	a.peak = max(a.peak, a.lent)
 	return buf[:n]
 }
 
@@ -133,7 +129,6 @@ func holds(keep [][]float32, buf []float32) bool {
 
 func (a *Arena) putBack(buf []float32) {
 	a.free[len(buf)] = append(a.free[len(buf)], buf)
-	a.lent -= len(buf)
 }
 
 // Reset takes back everything that was lent.
@@ -142,8 +137,5 @@ func (a *Arena) Reset() {
 	a.next = 0
 }
 
-// Bytes is the memory the arena holds, lent or not.
+// Bytes is the memory the arena holds, lent or not: the most that any step since it was made needed at a time.
 func (a *Arena) Bytes() int { return 4 * a.held }
-
-// PeakBytes is the most memory that was lent at one time since the arena was made.
-func (a *Arena) PeakBytes() int { return 4 * a.peak }

@@ -23,22 +23,25 @@ type Tensor struct {
 	version   uint64
 }
 
-// New returns a zeroed tensor on the ordinary heap: for parameters and states, which outlive a step.
+// New returns a zeroed tensor on the ordinary heap: for states, which outlive a step.
 func New(shape ...int) *Tensor {
+	t := Shaped(shape...)
+	t.data = make([]float32, t.Len())
+	return t
+}
+
+// Shaped returns a tensor without storage, which SetData or CopyFrom gives it: for parameters, so that a model can be
+// described, checked and counted at no cost.
+func Shaped(shape ...int) *Tensor {
 	t := &Tensor{}
 	t.setShape(shape)
-	t.data = make([]float32, t.Len())
 	return t
 }
 
 // FromSlice returns a tensor over data, which it does not copy.
 func FromSlice(data []float32, shape ...int) *Tensor {
-	t := &Tensor{}
-	t.setShape(shape)
-	if len(data) != t.Len() {
-		panic(fmt.Sprintf("tensor.FromSlice: %d values for shape %v", len(data), shape))
-	}
-	t.data = data
+	t := Shaped(shape...)
+	t.SetData(data)
 	return t
 }
 
@@ -92,7 +95,7 @@ func (t *Tensor) Grad() []float32 { return t.grad }
 // SetGrad gives the tensor its gradient storage (length Len, or nil to drop it).
 func (t *Tensor) SetGrad(g []float32) {
 	if g != nil && len(g) != t.Len() {
-		panic(fmt.Sprintf("tensor.SetGrad: %d values for shape %v", len(g), t.Shape()))
+		panic(fmt.Sprintf("tensor.SetGrad: %d values for shape %v", len(g), t))
 	}
 	t.grad = g
 }
@@ -103,17 +106,29 @@ func (t *Tensor) NeedsGrad() bool { return t.needsGrad }
 // SetNeedsGrad says whether a gradient is wanted for this tensor.
 func (t *Tensor) SetNeedsGrad(on bool) { t.needsGrad = on }
 
-// Version counts the changes announced by CopyFrom and Changed, so that what is derived from a parameter can be kept as
+// Version counts the changes announced by CopyFrom, SetData and Changed, so that what is derived from a parameter can be kept as
 // long as the parameter stays the same.
 func (t *Tensor) Version() uint64 { return t.version }
 
 // Changed announces that the elements were written through Data.
 func (t *Tensor) Changed() { t.version++ }
 
+// SetData makes data, which must have the tensor's length, its storage.
+func (t *Tensor) SetData(data []float32) {
+	if len(data) != t.Len() {
+		panic(fmt.Sprintf("tensor.SetData: %d values for shape %v", len(data), t))
+	}
+	t.data = data
+	t.version++
+}
+
 // CopyFrom fills the tensor from src, which must have its length.
 func (t *Tensor) CopyFrom(src []float32) {
-	if len(src) != len(t.data) {
-		panic(fmt.Sprintf("tensor.CopyFrom: %d values for shape %v", len(src), t.Shape()))
+	if len(src) != t.Len() {
+		panic(fmt.Sprintf("tensor.CopyFrom: %d values for shape %v", len(src), t))
+	}
+	if t.data == nil {
+		t.data = make([]float32, len(src))
 	}
 	copy(t.data, src)
 	t.version++
@@ -122,15 +137,14 @@ func (t *Tensor) CopyFrom(src []float32) {
 // CopyTo copies the elements into dst, which must be long enough, and returns how many there are.
 func (t *Tensor) CopyTo(dst []float32) int {
 	if len(dst) < len(t.data) {
-		panic(fmt.Sprintf("tensor.CopyTo: room for %d values, shape %v", len(dst), t.Shape()))
+		panic(fmt.Sprintf("tensor.CopyTo: room for %d values, shape %v", len(dst), t))
 	}
 	return copy(dst, t.data)
 }
 
 // Clone returns a copy on the ordinary heap, without gradient.
 func (t *Tensor) Clone() *Tensor {
-	c := &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
-	return c
+	return &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
 }
 
 // Zero sets every element to zero.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// bpeSpec is what a byte-level BPE tokenizer is made of. newBPE checks it.
+// bpeSpec is what a byte-level BPE tokenizer is made of.
 type bpeSpec struct {
 	kind        string
 	tokens      []string         // the bytes of each id; "" for an id without a token
@@ -53,9 +53,10 @@ func (t *bpe) Fingerprint() string { return t.print() }
 
 func (t *bpe) computeFingerprint() string {
 	f := newFingerprint(t.kind)
+	f.number(len(t.tokens))
 	for _, token := range t.tokens {
 		f.text(token)
-		f.number(int(t.words[token]))
+		f.number(int(t.words[token])) // 0 when it is not one of words
 	}
 	for _, id := range t.byteID {
 		f.number(int(id))
@@ -66,6 +67,7 @@ func (t *bpe) computeFingerprint() string {
 		f.number(int(pair[1]))
 		f.number(int(t.results[i]))
 	}
+	f.number(len(t.added))
 	for _, a := range t.added {
 		f.text(a.Content)
 		f.number(int(a.ID))
@@ -109,7 +111,8 @@ func (t *bpe) Encode(dst []int32, text []byte) ([]int32, error) {
 }
 
 // EncodeOrdinary is tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters.
-// It is for text that others have written, which must not be able to end a document.
+// It is for text that others have written, which must not be able to end a document. (For a Tokenizer from outside
+// this package it is tok.Encode.)
 func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
 	t, ok := tok.(*bpe)
 	if !ok {
@@ -167,18 +170,17 @@ func (s *bpeStream) stretch(e *bpeEncoder, text []byte, final bool) (done int, e
 type bpeEncoder struct {
 	t     *bpe
 	dst   []int32
+	bad   int // place of the first byte without a token, or -1
 	cache wordCache
 	merger
 }
 
 // encode appends the ids of the words of text, see splitter.split.
 func (e *bpeEncoder) encode(text []byte, final bool) (done int, err error) {
-	bad := -1 // the first byte without a token
+	e.bad = -1
 	done = e.t.split.split(text, 0, len(text), final, func(lo, hi int) {
 		if hi-lo > maxCachedWord {
-			if at := e.word(text[lo:hi]); at >= 0 && bad < 0 {
-				bad = lo + at
-			}
+			e.word(text, lo, hi)
 			return
 		}
 		key := keyOf(text, lo, hi)
@@ -188,37 +190,34 @@ func (e *bpeEncoder) encode(text []byte, final bool) (done int, err error) {
 			return
 		}
 		start := len(e.dst)
-		if at := e.word(text[lo:hi]); at >= 0 {
-			if bad < 0 {
-				bad = lo + at
-			}
-			return
-		}
-		if ids := e.dst[start:]; len(ids) <= len(place.ids) {
+		e.word(text, lo, hi)
+		if ids := e.dst[start:]; len(ids) <= len(place.ids) && e.bad < 0 {
 			place.key = key
 			place.n = int32(copy(place.ids[:], ids))
 		}
 	})
-	if bad >= 0 {
-		return 0, &EncodeError{int64(bad), fmt.Sprintf("byte 0x%02x has no token in this vocabulary", text[bad])}
+	if e.bad >= 0 {
+		return 0, &EncodeError{int64(e.bad), fmt.Sprintf("byte 0x%02x has no token in this vocabulary", text[e.bad])}
 	}
 	return done, nil
 }
 
-// word appends the ids of one word. It returns the place of a byte without a token, or -1.
-func (e *bpeEncoder) word(word []byte) (bad int) {
-	if id, ok := e.t.words[string(word)]; ok {
+// word appends the ids of the word text[lo:hi].
+func (e *bpeEncoder) word(text []byte, lo, hi int) {
+	if id, ok := e.t.words[string(text[lo:hi])]; ok {
 		e.dst = append(e.dst, id)
-		return -1
+		return
 	}
 	start := len(e.dst)
-	for i, b := range word {
-		id := e.t.byteID[b]
+	for i := lo; i < hi; i++ {
+		id := e.t.byteID[text[i]]
 		if id < 0 {
-			return i
+			if e.bad < 0 {
+				e.bad = i
+			}
+			return
 		}
 		e.dst = append(e.dst, id)
 	}
 	e.dst = e.dst[:start+len(e.merge(&e.t.table, e.dst[start:]))]
-	return -1
 }

@@ -51,7 +51,7 @@ func TestGPT2IsOracle(t *testing.T) {
 	codec := oracle(t)
 	tok := GPT2()
 	rapid.Check(t, func(t *rapid.T) {
-		text := drawUnicode.Draw(t, "text")
+		text := strings.ReplaceAll(drawUnicode.Draw(t, "text"), "\x7f", "") // which the oracle loses
 		if !utf8.ValidString(text) {
 			t.Fatalf("drew %q, which is not UTF-8", text)
 		}

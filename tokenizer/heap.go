@@ -1,46 +1,44 @@
 package tokenizer
 
-// heap is a binary heap: pop takes the item that is before all others. The zero value is empty.
-type heap[T interface{ before(T) bool }] []T
+// heap is a binary heap: pop takes the item that comes before all others.
+type heap[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
 
 func (h *heap[T]) push(x T) {
-	s := append(*h, x)
-	*h = s
-	i := len(s) - 1
+	h.items = append(h.items, x)
+	i := len(h.items) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !x.before(s[parent]) {
+		if !h.before(x, h.items[parent]) {
 			break
 		}
-		s[i] = s[parent]
+		h.items[i] = h.items[parent]
 		i = parent
 	}
-	s[i] = x
+	h.items[i] = x
 }
 
 func (h *heap[T]) pop() T {
-	s := *h
-	top, x := s[0], s[len(s)-1]
-	s = s[:len(s)-1]
-	*h = s
-	if len(s) == 0 {
+	top := h.items[0]
+	n := len(h.items) - 1
+	x := h.items[n]
+	h.items = h.items[:n]
+	if n == 0 {
 		return top
 	}
 	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(s) {
-			break
-		}
-		if child+1 < len(s) && s[child+1].before(s[child]) {
+	for child := 1; child < n; child = 2*i + 1 {
+		if child+1 < n && h.before(h.items[child+1], h.items[child]) {
 			child++
 		}
-		if !s[child].before(x) {
+		if !h.before(h.items[child], x) {
 			break
 		}
-		s[i] = s[child]
+		h.items[i] = h.items[child]
 		i = child
 	}
-	s[i] = x
+	h.items[i] = x
 	return top
 }

@@ -122,7 +122,7 @@ func (p *hfPart) splitPattern() (string, error) {
 	// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
 	// everything, and where one does not, dropping text would lose it.
 	if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
-		return "", fmt.Errorf("Split with behavior %q and invert %v is not supported, want Isolated", p.Behavior, p.Invert)
+		return "", fmt.Errorf("behavior %q with invert %v is not supported, want Isolated", p.Behavior, p.Invert)
 	}
 	switch {
 	case p.Pattern.Regex != nil:
@@ -130,5 +130,5 @@ func (p *hfPart) splitPattern() (string, error) {
 	case p.Pattern.String != nil && *p.Pattern.String != "":
 		return regexp.QuoteMeta(*p.Pattern.String), nil
 	}
-	return "", errors.New("Split without a pattern")
+	return "", errors.New("pattern is missing or empty")
 }

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // Bounds on a vocabulary, so that a pair of ids and its rank fit into 64 bits. The largest published vocabularies
 // have about 2^18 tokens.
@@ -109,12 +112,10 @@ type mergeNode struct {
 // mergeCandidate is a rank and, below it, the place of a pair that had this rank when it was put into the queue.
 type mergeCandidate uint64
 
-func (c mergeCandidate) before(d mergeCandidate) bool { return c < d }
-
 // mergeLong does the same in O(n log n).
 func mergeLong(t *mergeTable, ids []int32) []int32 {
 	nodes := make([]mergeNode, len(ids))
-	var queue heap[mergeCandidate]
+	queue := heap[mergeCandidate]{make([]mergeCandidate, 0, len(ids)), cmp.Less[mergeCandidate]}
 	for i, id := range ids {
 		nodes[i] = mergeNode{prev: int32(i) - 1, next: int32(i) + 1, id: id, rank: noRank}
 	}
@@ -133,7 +134,7 @@ func mergeLong(t *mergeTable, ids []int32) []int32 {
 	for i := range nodes {
 		update(int32(i))
 	}
-	for len(queue) > 0 {
+	for len(queue.items) > 0 {
 		c := queue.pop()
 		i, rank := int32(c&0xffffffff), uint32(c>>32)
 		if nodes[i].rank != rank {

@@ -172,6 +172,7 @@ func TestRegexErrors(t *testing.T) {
 		`(?<=a)b`:                   "(?<=a…",
 		`(?<!a)b`:                   "(?<!a…",
 		`(?>a)b`:                    "(?>a",
+		`a(?i)b`:                    "(?i)",
 		`^a`:                        `'^' here`,
 		`a$`:                        `'$' here`,
 		`(a`:                        "missing )",

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -25,8 +26,8 @@ type dfa struct {
 
 	ascii   [utf8.RuneSelf]uint8           // symbol classes of characters below U+0080
 	invalid uint8                          // and of invalidByte
-	page    [unicode.MaxRune>>8 + 1]uint16 // character >> 8 to the start of its page in class, divided by 256
-	class   []uint8
+	page    [unicode.MaxRune>>8 + 1]uint16 // character >> 8 to the number of its page
+	class   []uint8                        // pages of the classes of 256 characters
 }
 
 // match finds the end of the match that begins at text[at:], or at when there is none. When final is false, more
@@ -69,7 +70,7 @@ func (d *dfa) match(text []byte, at int, final bool) (end int, settled bool) {
 	return end, true
 }
 
-// Bounds on compiled patterns, above what published tokenizers need (GPT-2's has 24 lists, o200k's 71).
+// Bounds on compiled patterns, above what published tokenizers need (GPT-2's has 22 lists, o200k's 54).
 const (
 	maxProgram = 1000
 	maxSets    = 64
@@ -200,12 +201,12 @@ func (p *regexProgram) emit(n *regexNode) error {
 // classify divides the symbols into classes that no set of the pattern tells apart, and returns for each class the
 // sets that have it, as bits. One class more, in no set, stands for the end of the text.
 func (d *dfa) classify(sets []runeSet) (masks []uint64, err error) {
-	// At an edge, the symbols begin to be in set or cease to be.
+	// At an edge, symbols begin to be in a set or cease to be. Between edges they are all of one class.
 	type edge struct {
 		at  rune
 		set int
 	}
-	edges := []edge{{0, -1}, {invalidByte, -1}, {invalidByte + 1, -1}}
+	var edges []edge
 	for i, s := range sets {
 		for _, r := range s {
 			edges = append(edges, edge{r.lo, i}, edge{r.hi + 1, i})
@@ -213,43 +214,58 @@ func (d *dfa) classify(sets []runeSet) (masks []uint64, err error) {
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
 
-	flat := make([]uint8, invalidByte+1)
 	classOf := map[uint64]uint8{}
-	mask := uint64(0)
-	for i, e := range edges {
-		if e.set >= 0 {
-			mask ^= 1 << e.set
+	pageOf := map[uint8]uint16{} // of classes that fill a page
+	var page []uint8
+	in := uint64(0) // the sets that have symbol at
+	for at := rune(0); at <= invalidByte; {
+		for len(edges) > 0 && edges[0].at == at {
+			in ^= 1 << edges[0].set
+			edges = edges[1:]
 		}
-		if i+1 == len(edges) || edges[i+1].at == e.at {
-			continue
+		next := rune(invalidByte + 1)
+		if len(edges) > 0 {
+			next = edges[0].at
 		}
-		class, ok := classOf[mask]
+		class, ok := classOf[in]
 		if !ok {
 			if len(masks) == maxClasses {
 				return nil, fmt.Errorf("more than %d kinds of character", maxClasses)
 			}
 			class = uint8(len(masks))
-			classOf[mask] = class
-			masks = append(masks, mask)
+			classOf[in] = class
+			masks = append(masks, in)
 		}
-		for at := e.at; at < edges[i+1].at; at++ {
-			flat[at] = class
+		for at < next && at <= unicode.MaxRune {
+			if len(page) == 0 && next-at >= 256 {
+				number, ok := pageOf[class]
+				if !ok {
+					number = d.addPage(bytes.Repeat([]byte{class}, 256))
+					pageOf[class] = number
+				}
+				d.page[at>>8] = number
+				at += 256
+				continue
+			}
+			page = append(page, class)
+			if at++; len(page) == 256 {
+				d.page[(at-1)>>8] = d.addPage(page)
+				page = page[:0]
+			}
+		}
+		if next > invalidByte {
+			d.invalid = class
+			break
 		}
 	}
-	copy(d.ascii[:], flat)
-	d.invalid = flat[invalidByte]
-	pages := map[string]uint16{}
-	for i := range d.page {
-		page := string(flat[i<<8 : (i+1)<<8])
-		at, ok := pages[page]
-		if !ok {
-			at = uint16(len(d.class) >> 8)
-			pages[page] = at
-			d.class = append(d.class, page...)
-		}
-		d.page[i] = at
-	}
+	copy(d.ascii[:], d.class[int(d.page[0])<<8:])
 	return append(masks, 0), nil
+}
+
+// addPage adds the classes of 256 characters and returns the number of their page.
+func (d *dfa) addPage(classes []uint8) uint16 {
+	d.class = append(d.class, classes...)
+	return uint16(len(d.class)>>8 - 1)
 }
 
 // determinize fills the table, one row for each list of program counters that the start can lead to.

@@ -27,8 +27,8 @@ type streamer interface {
 }
 
 // EncodeReader encodes all of r and gives the ids to emit, piece by piece. Put together they are exactly the ids that
-// tok.Encode gives for the whole text. emit must not keep the slice. Memory is bounded: a few megabytes, and more
-// only where a single word is longer than that; a word longer than MaxPending is an error. (A Tokenizer from outside
+// tok.Encode gives for the whole text. emit must not keep the slice. Memory is bounded: a few megabytes, and some
+// 30 bytes for each byte of a very long word; one longer than MaxPending is an error. (A Tokenizer from outside
 // this package is given the whole text at once.)
 func EncodeReader(tok Tokenizer, r io.Reader, emit func(ids []int32) error) error {
 	return encodeReader(tok, r, firstRead, emit)

@@ -12,10 +12,10 @@
 // merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts
 // as its bytes, and the adjacent pair that was learned first is merged until no learned pair is left.
 //
-// How the files read, from the bottom up: runeset, regexparse and regexdfa compile a pretokenization pattern to a
-// table; split cuts text with it; merge and wordcache turn one word into ids; added finds added tokens such as
-// <|endoftext|>; bpe puts them together; hfread and hfwrite are the file format; train learns merges; stream and
-// streamdecode work on text and ids that arrive in pieces.
+// How the files read, from the bottom up: runeset, regexparse, regexclass and regexdfa compile a pretokenization
+// pattern to a table; split cuts text into words with it; merge and wordcache turn a word into ids; added finds added
+// tokens such as <|endoftext|>; bpe puts these together. hfread, hfsplit and hfwrite are the file format; train and
+// trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces.
 //
 // The package imports the standard library only.
 package tokenizer
@@ -29,8 +29,8 @@ import (
 	"path/filepath"
 )
 
-// EndOfTextToken is the text of the token that separates documents. In text it is one token for the tokenizers that have
-// it (see Tokenizer.EndOfText), and plain characters for the others.
+// EndOfTextToken is the text of the token that separates documents. In text it is one token for the tokenizers that
+// have it (see Tokenizer.EndOfText), and plain characters for the others.
 const EndOfTextToken = "<|endoftext|>"
 
 // FileName is the name under which a tokenizer is saved in a model's folder.

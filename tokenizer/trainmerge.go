@@ -6,7 +6,7 @@ package tokenizer
 // that have its pair, so only their pairs are counted anew. The most frequent pair comes from a queue that is mended
 // lazily: an entry whose number is out of date is dropped, or put back with the right one, when it is taken.
 func learnMerges(spec *bpeSpec, counts *wordCounts, merges int, minFrequency int64, progress func(done, total int)) {
-	l := &learner{pairs: map[tokenPair]*pairInfo{}}
+	l := &learner{pairs: map[tokenPair]*pairInfo{}, queue: heap[pairEntry]{before: pairEntry.before}}
 	for _, text := range counts.sorted() {
 		ids := make([]int32, len(text))
 		for i := range len(text) {
@@ -122,7 +122,7 @@ func (l *learner) enqueue() {
 
 // best takes the most frequent pair that occurs at least minFrequency times.
 func (l *learner) best(minFrequency int64) (pair tokenPair, ok bool) {
-	for len(l.queue) > 0 {
+	for len(l.queue.items) > 0 {
 		e := l.queue.pop()
 		info := l.pairs[e.pair]
 		switch {

@@ -113,3 +113,12 @@ func charactersOf(corpus *data.Corpus) (tokenizer.Tokenizer, error) {
 	r.Close() // ends the goroutine when Characters gave up early
 	return tok, err
 }
+
+// VocabSize is the size of the vocabulary of the configured tokenizer.
+func (c *Config) VocabSize() (int, error) {
+	tok, err := c.makeTokenizer()
+	if err != nil {
+		return 0, err
+	}
+	return tok.VocabSize(), nil
+}

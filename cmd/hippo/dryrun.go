@@ -1,9 +1,29 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/train"
 )
 
-func printEstimate(cmd *cobra.Command, cfg train.Config) error { return nil }
+// printEstimate says what a run would need, without making its folder.
+func printEstimate(cmd *cobra.Command, cfg train.Config) error {
+	vocab, err := cfg.VocabSize()
+	if err != nil {
+		return err
+	}
+	plan, err := cfg.Model.Plan()
+	if err != nil {
+		return err
+	}
+	e, err := cfg.Estimate(vocab)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "model        d_model %d, %d layers: %s\n%s", cfg.Model.DModel, len(plan), strings.Join(plan, " "), e)
+	return nil
+}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/generate"
@@ -27,17 +29,16 @@ is written token by token from the recurrent state, whose size does not grow wit
 Without PROMPT, the prompt is read from standard input.`,
 		Example: `  hippo generate runs/tiny "Call me"
   hippo generate runs/tiny "The whale" --temperature 0 --max_tokens 400 --stats
-  hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop "
-"
+  hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop $'\n\n' --json
   cat story.txt | hippo generate runs/tiny`,
-		Args: cobra.RangeArgs(1, 2),
+		Args:              wantArgs(1, 2),
+		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	config.Register(cmd.Flags(), &opt)
 	cmd.Flags().IntVar(&samples, "samples", 1, "how many continuations to draw")
 	cmd.Flags().IntVar(&chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	cmd.Flags().BoolVar(&showStats, "stats", false, "print prefill and decode speed and the size of the state to standard error")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a sample, when it is whole")
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
@@ -45,7 +46,7 @@ Without PROMPT, the prompt is read from standard input.`,
 		if samples < 1 || chunk < 1 {
 			return fmt.Errorf("samples, chunk: found %d and %d, want at least 1 each", samples, chunk)
 		}
-		prompt, err := promptOf(args)
+		prompt, err := promptOf(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
@@ -60,12 +61,15 @@ Without PROMPT, the prompt is read from standard input.`,
 	return cmd
 }
 
-// promptOf is the second argument, or standard input where there is none.
-func promptOf(args []string) (string, error) {
+// promptOf is the second argument or, where there is none, all of standard input, byte for byte.
+func promptOf(ctx context.Context, args []string) (string, error) {
 	if len(args) == 2 {
 		return args[1], nil
 	}
-	text, err := io.ReadAll(os.Stdin)
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		fmt.Fprintln(os.Stderr, "type the prompt, and end it by Ctrl-D (or give it as an argument):")
+	}
+	text, err := unlessDone(ctx, func() ([]byte, error) { return io.ReadAll(os.Stdin) })
 	if err != nil {
 		return "", fmt.Errorf("standard input: %w", err)
 	}

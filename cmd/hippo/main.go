@@ -11,6 +11,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -64,10 +67,16 @@ func newRoot() *cobra.Command {
 arXiv:2212.14052), its hybrids with attention, and their relatives. One static binary, no Python.`,
 		Example: `  hippo train                                  # learn English from Moby Dick, in minutes
   hippo generate runs/tiny "Call me"           # continue a text
-  hippo eval runs/tiny --data notes.txt        # loss, perplexity, bits per byte`,
+  hippo eval runs/tiny --baseline              # loss, perplexity, bits per byte, beside those of counting
+  hippo convert model.pt models/h3             # bring a published checkpoint`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newTrain(), newGenerate())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
+	useGroupedHelp(root)
+	cobra.EnableCommandSorting = false // the order of a first visit
+	training := newTrain()
+	completeConfig(training, train.Config{})
+	root.AddCommand(training, newGenerate(), newEval(), newConvert(), newInfo(), newTokenizer(), newVersion())
 	return root
 }

@@ -21,10 +21,10 @@ func AdamW(p, m, v, g []float32, s *AdamWStep) {
 	for i := range p {
 		gi := g[i] * gs
 		g[i] = 0
-		mi := b1*m[i] + (1-b1)*gi
-		vi := b2*v[i] + (1-b2)*gi*gi
+		mi := float32(b1*m[i]) + float32((1-b1)*gi)
+		vi := float32(b2*v[i]) + float32((1-b2)*gi*gi)
 		m[i], v[i] = mi, vi
-		p[i] = p[i]*keep - step*mi/(float32(math.Sqrt(float64(vi)))*root+eps)
+		p[i] = float32(p[i]*keep) - step*mi/(float32(float32(math.Sqrt(float64(vi)))*root)+eps)
 	}
 }
 
@@ -32,7 +32,7 @@ func AdamW(p, m, v, g []float32, s *AdamWStep) {
 func SumSquares(x []float32) float64 {
 	var s float64
 	for _, v := range x {
-		s += float64(v) * float64(v)
+		s += float64(float64(v) * float64(v))
 	}
 	return s
 }

@@ -30,15 +30,15 @@ func Exp(x float32) float32 {
 		ln2lo = -2.12194440e-4
 		round = 1.5 * (1 << 23) // adding and subtracting it rounds to the nearest integer
 	)
-	f := float32(x*log2e+round) - round
+	f := float32(float32(x*log2e)+round) - round
 	r := x - float32(f*ln2hi) - float32(f*ln2lo)
 	p := float32(1.9875691500e-4)
-	p = p*r + 1.3981999507e-3
-	p = p*r + 8.3334519073e-3
-	p = p*r + 4.1665795894e-2
-	p = p*r + 1.6666665459e-1
-	p = p*r + 5.0000001201e-1
-	y := p*r*r + r + 1
+	p = float32(p*r) + 1.3981999507e-3
+	p = float32(p*r) + 8.3334519073e-3
+	p = float32(p*r) + 4.1665795894e-2
+	p = float32(p*r) + 1.6666665459e-1
+	p = float32(p*r) + 5.0000001201e-1
+	y := float32(p*r*r) + r + 1
 	k := int32(f)
 	if k < -126 { // the result is denormal: scale in two steps
 		return y * math.Float32frombits(uint32(k+64+127)<<23) * math.Float32frombits((127-64)<<23)
@@ -53,7 +53,7 @@ func Exp(x float32) float32 {
 func Tanh(x float32) float32 {
 	if x > -0.04 && x < 0.04 { // 1 - 2/(e^2x+1) would cancel
 		x2 := x * x
-		return x * (1 - x2*(1.0/3-x2*(2.0/15)))
+		return x * (1 - float32(x2*(1.0/3-float32(x2*(2.0/15)))))
 	}
 	return 1 - 2/(Exp(2*x)+1)
 }
@@ -68,13 +68,14 @@ const (
 
 // Gelu is the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models.
 func Gelu(x float32) float32 {
-	return 0.5 * x * (1 + Tanh(geluA*(x+geluB*x*x*x)))
+	return 0.5 * x * (1 + Tanh(geluA*(x+float32(geluB*x*x*x))))
 }
 
 // GeluGrad is the derivative of Gelu.
 func GeluGrad(x float32) float32 {
-	th := Tanh(geluA * (x + geluB*x*x*x))
-	return 0.5*(1+th) + 0.5*x*(1-th*th)*geluA*(1+3*geluB*x*x)
+	th := Tanh(geluA * (x + float32(geluB*x*x*x)))
+	slope := geluA * (1 + float32(3*geluB*x*x))
+	return float32(0.5*(1+th)) + float32(0.5*x*(1-float32(th*th))*slope)
 }
 
 // GeluErf is the exact GELU ½x(1+erf(x/√2)).

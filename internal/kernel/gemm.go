@@ -44,6 +44,13 @@ func Gemm(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []fl
 	p.shared()
 }
 
+// GemmInline is Gemm on the calling goroutine alone, for the bodies of parallel loops: there the other cores are busy
+// already. It allocates nothing.
+func GemmInline(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, bias []float32, add bool) {
+	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add}
+	p.tile(0, m, 0, n)
+}
+
 // tileWork is the number of multiply-adds worth a task of its own, some 50 µs.
 const tileWork = 1 << 18
 

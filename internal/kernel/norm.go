@@ -20,13 +20,13 @@ func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 		var sq float64
 		for _, v := range xr {
 			c := float64(v) - mu
-			sq += c * c
+			sq += float64(c * c)
 		}
 		rs := 1 / math.Sqrt(sq/float64(d)+eps)
 		mean[r], rstd[r] = float32(mu), float32(rs)
 		m, s := float32(mu), float32(rs)
 		for i, v := range xr {
-			yr[i] = (v-m)*s*w[i] + b[i]
+			yr[i] = float32((v-m)*s*w[i]) + b[i]
 		}
 	}
 }
@@ -47,7 +47,7 @@ func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
 		}
 		mg, mgx := float32(sg/float64(d)), float32(sgx/float64(d))
 		for i, v := range dyr {
-			dxr[i] += s * (v*w[i] - mg - (xr[i]-m)*s*mgx)
+			dxr[i] += float32(s * (float32(v*w[i]) - mg - float32((xr[i]-m)*s*mgx)))
 		}
 	}
 }
@@ -59,7 +59,7 @@ func LayerNormParamGrad(dw, db, dy, x, mean, rstd []float32, d int) {
 		xr, dyr := x[r*d:][:d], dy[r*d:][:d]
 		m, s := mean[r], rstd[r]
 		for i, v := range dyr {
-			dw[i] += v * (xr[i] - m) * s
+			dw[i] += float32(v * (xr[i] - m) * s)
 			db[i] += v
 		}
 	}

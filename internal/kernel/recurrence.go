@@ -6,10 +6,10 @@ func DiagStep(x, a, b, c []float32, u float32) float32 {
 	a, b, c = a[:len(x)], b[:len(x)], c[:len(x)]
 	var y float32
 	for i := 0; i+1 < len(x); i += 2 {
-		re := a[i]*x[i] - a[i+1]*x[i+1] + b[i]*u
-		im := a[i]*x[i+1] + a[i+1]*x[i] + b[i+1]*u
+		re := float32(a[i]*x[i]) - float32(a[i+1]*x[i+1]) + float32(b[i]*u)
+		im := float32(a[i]*x[i+1]) + float32(a[i+1]*x[i]) + float32(b[i+1]*u)
 		x[i], x[i+1] = re, im
-		y += c[i]*re - c[i+1]*im
+		y += float32(c[i]*re) - float32(c[i+1]*im)
 	}
 	return 2 * y
 }

@@ -70,7 +70,7 @@ func mulInto(y, a, b []float32) {
 func mulAdd(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	for i := range y {
-		y[i] += a[i] * b[i]
+		y[i] += float32(a[i] * b[i])
 	}
 }
 

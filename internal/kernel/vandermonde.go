@@ -28,9 +28,9 @@ func Vandermonde(k []float32, c, z []complex128, scale float64, work []float32) 
 		}
 	}
 	whole := len(k) / t
-	Gemm(NN, whole, t, 2*n, p, 2*n, q, t, k, t, nil, false)
+	GemmInline(NN, whole, t, 2*n, p, 2*n, q, t, k, t, nil, false)
 	if rest := len(k) - whole*t; rest > 0 {
-		Gemm(NN, 1, rest, 2*n, p[whole*2*n:], 2*n, q, t, k[whole*t:], rest, nil, false)
+		GemmInline(NN, 1, rest, 2*n, p[whole*2*n:], 2*n, q, t, k[whole*t:], rest, nil, false)
 	}
 }
 
@@ -58,9 +58,9 @@ func VandermondeBackward(dc, dz []complex128, dk []float32, c, z []complex128, s
 		q[2*t], q[3*t] = 0, 0
 	}
 	whole := len(dk) / t
-	Gemm(NT, whole, 4*n, t, dk, t, q, t, u, 4*n, nil, false)
+	GemmInline(NT, whole, 4*n, t, dk, t, q, t, u, 4*n, nil, false)
 	if rest := len(dk) - whole*t; rest > 0 {
-		Gemm(NT, 1, 4*n, rest, dk[whole*t:], rest, q, t, u[whole*4*n:], 4*n, nil, false)
+		GemmInline(NT, 1, 4*n, rest, dk[whole*t:], rest, q, t, u[whole*4*n:], 4*n, nil, false)
 	}
 	for m := range c {
 		// With b = iT: Σ_l dk·z^l = Σ_i z^b·U_i and Σ_l dk·l·z^{l-1} = Σ_i z^b·U'_i + b·z^{b-1}·U_i.

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// gpt2Vocab is the size of GPT-2's vocabulary, that of the released H3 models.
+const gpt2Vocab = 50257
+
+func newConvert() *cobra.Command {
+	var shape model.ShapeOptions
+	var spec string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "convert FILE DIR",
+		Short: "Make a model's folder from a published checkpoint",
+		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt of torch.save in
+the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the older ones.
+Nothing in FILE is executed. Every tensor is checked: what is missing, unexpected, misshapen or not finite is listed.
+
+The shape of the model comes from --config, else from a config.json beside FILE, else from the tensors themselves. The
+tokenizer comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the vocabulary of GPT-2 gets
+GPT-2's.`,
+		Example: `  hippo convert H3-hybrid-125M/model.pt models/h3-125m
+  hippo convert last.ckpt models/mine --heads 8 --tokenizer my/tokenizer.json
+  hippo convert model.pt models/mine --config config.json --force`,
+		Args: wantArgs(2, 2),
+		ValidArgsFunction: completeArgs(
+			completeFiles("pt", "pth", "bin", "ckpt", "safetensors"), completeFolders),
+	}
+	cmd.Flags().StringVar(&shape.Config, "config", "", "config.json with the shape of the model")
+	cmd.Flags().IntVar(&shape.Heads, "heads", 0, "heads of attention, which the tensors do not tell; 0 takes what the configuration or the release of this width has")
+	cmd.Flags().StringVar(&spec, "tokenizer", "", "bytes, gpt2, or the path of a tokenizer.json")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the model in DIR")
+	completeFlag(cmd, "tokenizer", completeTokenizer)
+	completeFlag(cmd, "config", completeFiles("json"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		file, dir := args[0], args[1]
+		if err := mayWrite(dir, force); err != nil {
+			return err
+		}
+		m, origin, err := readCheckpoint(file, shape)
+		if err != nil {
+			return err
+		}
+		tok, err := tokenizerOf(m, file, spec, origin.config == "")
+		if err != nil {
+			return err
+		}
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		if err := writeModel(dir, m, tok); err != nil {
+			return err
+		}
+		return reportConversion(cmd, dir, m, tok, origin)
+	}
+	return cmd
+}
+
+// modelFiles are the files of a model's folder.
+var modelFiles = []string{model.ConfigFile, model.WeightsFile, tokenizer.FileName}
+
+// mayWrite refuses a folder in which something would be lost: with force anything but the files of a model.
+func mayWrite(dir string, force bool) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: want a folder: %w", dir, err)
+	}
+	for _, e := range entries {
+		isOurs := slices.Contains(modelFiles, e.Name())
+		switch {
+		case isOurs && !force:
+			return fmt.Errorf("%s: found %s in it, want an empty or new folder (--force replaces a model)", dir, e.Name())
+		case !isOurs:
+			return fmt.Errorf("%s: found %s in it, which is no file of a model; want an empty or new folder", dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// origin is where a converted model came from.
+type origin struct {
+	path, format, root string
+	tensors            int
+	config             string // path, "" when the shape was read off the tensors
+}
+
+func readCheckpoint(path string, shape model.ShapeOptions) (*model.Model, origin, error) {
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, origin{}, err
+	}
+	defer f.Close()
+	from := origin{path: path, format: f.Format(), root: f.Root(), tensors: len(f.Names())}
+	m, configPath, err := model.FromCheckpoint(f, shape)
+	from.config = configPath
+	return m, from, err
+}
+
+// tokenizerOf finds the tokenizer of a converted model, nil if there is none, and ties the model to it. With guessed, the
+// model's vocabulary is what its padded embedding has, and gives way to the tokenizer's where that is padded to the same.
+func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tokenizer, error) {
+	tok, err := findTokenizer(m, file, spec)
+	if tok == nil || err != nil {
+		return nil, err
+	}
+	cfg := &m.Config
+	if got := tok.Fingerprint(); cfg.Tokenizer != "" && cfg.Tokenizer != got {
+		return nil, fmt.Errorf("tokenizer: found the %s tokenizer %s of %d tokens, want %s, which the configuration names",
+			tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
+	}
+	if tok.VocabSize() > cfg.PaddedVocab() {
+		return nil, fmt.Errorf("tokenizer: found the %s tokenizer of %d tokens, want one for the model's %d", tok.Kind(), tok.VocabSize(), cfg.VocabSize)
+	}
+	exact := *cfg
+	exact.VocabSize = tok.VocabSize()
+	if guessed && exact.PaddedVocab() == cfg.PaddedVocab() {
+		cfg.VocabSize = exact.VocabSize
+	}
+	cfg.Tokenizer = tok.Fingerprint()
+	return tok, nil
+}
+
+func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, error) {
+	if spec != "" {
+		return parseTokenizer(spec)
+	}
+	tok, err := tokenizer.Load(filepath.Join(filepath.Dir(file), tokenizer.FileName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return tok, err
+	}
+	if m.Config.VocabSize == gpt2Vocab {
+		return tokenizer.GPT2(), nil
+	}
+	return nil, nil
+}
+
+// writeModel writes a model's folder, all or nothing. tok may be nil.
+func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer) error {
+	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
+		if err := m.Save(tmp); err != nil || tok == nil {
+			return err
+		}
+		return tok.Save(tmp)
+	})
+}
+
+func reportConversion(cmd *cobra.Command, dir string, m *model.Model, tok tokenizer.Tokenizer, from origin) error {
+	t := newTable(cmd.OutOrStdout())
+	format := from.format
+	if from.root != "" {
+		format += ", " + from.root
+	}
+	t.row("read", "%s (%s): %d tensors", from.path, format, from.tensors)
+	if from.config == "" {
+		t.row("shape", "read off the tensors")
+	} else {
+		t.row("shape", "of %s", from.config)
+	}
+	describeModel(t, m)
+	describeTokenizer(t, tok)
+	for _, name := range modelFiles {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.row("wrote", "%s, %s", filepath.Join(dir, name), status.Bytes(uint64(info.Size())))
+		}
+	}
+	if tok == nil {
+		t.row("note", "generate and eval need the tokenizer: convert again with --tokenizer")
+	}
+	return t.flush()
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// evalOptions are the flags of hippo eval.
+type evalOptions struct {
+	Data          []string `json:"data" help:"text to measure on: files, folders, globs, or - for standard input. Empty: the validation part of the training run in DIR, or else the built-in Moby Dick"`
+	ValidFraction float64  `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this part at the end of the text only; 0 for all of it"`
+	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's cache folder; none: keep it in memory"`
+	Stream        bool     `json:"stream" help:"carry the state through the whole text instead of starting anew in every window"`
+	SeqLen        int      `json:"seq_len" min:"0" help:"tokens of a window or, with --stream, of a chunk; 0 takes the training run's, or else 1024"`
+	BatchSize     int      `json:"batch_size" min:"1" help:"windows at a time"`
+	Baseline      bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
+	TrainData     []string `json:"train_data" help:"training text of the baseline. Empty: the training part of the run in DIR, or what valid_fraction leaves"`
+	JSON          bool     `json:"json" help:"print a JSON object"`
+}
+
+// defaultSeqLen is the window of a model that is not of a training run: half the length that the releases were trained on.
+const defaultSeqLen = 1024
+
+func newEval() *cobra.Command {
+	opt := evalOptions{TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"), BatchSize: 8}
+	cmd := &cobra.Command{
+		Use:   "eval DIR",
+		Short: "Measure how well a model predicts a text",
+		Long: `Measure how well the model in DIR predicts a text: the mean loss in nats per token, its exponential (perplexity) and bits
+per byte of text, which models with different tokenizers can be compared by. The text is read in windows that each start
+from an empty state, or with --stream from its start to its end with the state carried along.
+
+The folder of a training run is measured on the run's own validation part unless --data says otherwise; any other model
+on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram and
+a bigram model (interpolated, smoothed) of the same tokens. They are counted in --train_data; else, with --valid_fraction,
+in the part of the text that is not measured; else in the training part of the run.`,
+		Example: `  hippo eval runs/tiny --baseline
+  hippo eval runs/tiny --data notes.txt --stream --json
+  hippo eval models/h3-125m --data test.jsonl.zst --seq_len 2048 --batch_size 4
+  hippo eval models/mine --data book.txt --valid_fraction 0.1 --baseline`,
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	config.Register(cmd.Flags(), &opt)
+	completeConfig(cmd, opt)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		r, err := evaluate(cmd.Context(), args[0], opt)
+		if err != nil {
+			return err
+		}
+		if opt.JSON {
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		}
+		return r.print(newTable(cmd.OutOrStdout()))
+	}
+	return cmd
+}
+
+// evalReport is what hippo eval prints.
+type evalReport struct {
+	Model  string `json:"model"`
+	Params int    `json:"params"`
+	Text   string `json:"text"`
+	Stream bool   `json:"stream"`
+	SeqLen int    `json:"seq_len"`
+	train.EvalResult
+	TokensPerSec float64        `json:"tokens_per_s"`
+	Baseline     *data.Baseline `json:"baseline,omitempty"`
+	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
+}
+
+func evaluate(ctx context.Context, dir string, opt evalOptions) (*evalReport, error) {
+	run, out, err := runOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	texts := evalTexts{opt: opt, run: run, isRun: out != ""}
+	if err := texts.check(); err != nil {
+		return nil, err
+	}
+	m, err := hippo.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := texts.open(ctx, m.Tokenizer()); err != nil {
+		return nil, err
+	}
+	defer texts.close()
+	for _, note := range texts.notes {
+		fmt.Fprintln(os.Stderr, "note:", note)
+	}
+	r := &evalReport{Model: m.Dir(), Params: m.NumParams(), Text: texts.name, Stream: opt.Stream, SeqLen: opt.SeqLen}
+	if r.SeqLen == 0 {
+		r.SeqLen = defaultSeqLen
+		if texts.isRun {
+			r.SeqLen = run.Train.SeqLen
+		}
+	}
+	p := newProgress("eval, tokens:")
+	r.EvalResult, err = train.Evaluate(ctx, m.Net(), texts.valid, train.EvalOptions{
+		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Progress: p.update,
+	})
+	p.close()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", texts.name, err)
+	}
+	r.TokensPerSec = rate(r.Tokens, r.Seconds)
+	if opt.Baseline {
+		b, err := unlessDone(ctx, func() (data.Baseline, error) {
+			return data.NGramBaseline(texts.train, texts.valid, m.Tokenizer().VocabSize())
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.Baseline, r.CountedIn = &b, texts.train.Len()
+	}
+	return r, nil
+}
+
+func (r *evalReport) print(t table) error {
+	t.row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
+	t.row("text", "%s", r.Text)
+	mode := "windows of %d, each from an empty state"
+	if r.Stream {
+		mode = "one stream, in chunks of %d"
+	}
+	t.row("read as", mode, r.SeqLen)
+	t.row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
+	t.row("loss", "%.4f nats per token", r.Loss)
+	t.row("perplexity", "%.4g", r.Perplexity)
+	t.row("bits per byte", "%.4f", r.BitsByte)
+	t.row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
+	if b := r.Baseline; b != nil {
+		t.row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
+		t.row("bigram loss", "%.4f nats per token", b.Bigram)
+	}
+	return t.flush()
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// evalTexts decides on which text a model is measured, and in which one the baseline counts.
+type evalTexts struct {
+	opt   evalOptions
+	run   train.Config // of the training run, where isRun
+	isRun bool
+
+	name         string
+	valid, train *data.Tokens // train only where the baseline is asked for
+	notes        []string
+	closers      []io.Closer
+}
+
+// check finds what cannot work in the options before anything is read.
+func (e *evalTexts) check() error {
+	var p config.Problems
+	o := &e.opt
+	ownText := e.isRun && len(o.Data) == 0
+	if ownText && o.ValidFraction > 0 {
+		p.Addf("valid_fraction", "found it without data, want data: the training run has a validation part of its own")
+	}
+	if ownText && slices.Contains(append(slices.Clone(e.run.Data), e.run.Valid...), "-") {
+		p.Addf("data", "found nothing, want a text: the run was trained on standard input, which cannot be read again")
+	}
+	switch {
+	case len(o.TrainData) > 0 && !o.Baseline:
+		p.Addf("train_data", "found it without baseline, want both")
+	case len(o.TrainData) > 0 && o.ValidFraction > 0:
+		p.Addf("train_data", "found it together with valid_fraction, want one of them")
+	case o.Baseline && !e.isRun && len(o.TrainData) == 0 && o.ValidFraction == 0:
+		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, or a valid_fraction of data such as 0.1 to count in the rest")
+	}
+	return p.Err()
+}
+
+// open reads the texts through tok.
+func (e *evalTexts) open(ctx context.Context, tok tokenizer.Tokenizer) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	o := &e.opt
+	switch {
+	case e.isRun && len(o.Data) == 0:
+		d, err := e.openRun(ctx, tok)
+		if err != nil {
+			return err
+		}
+		e.valid, e.train = d.Valid, d.Train
+		e.name = "validation part of " + d.Name
+		if len(e.run.Valid) > 0 {
+			e.name = strings.Join(e.run.Valid, ", ")
+		}
+	default:
+		tokens, name, err := e.read(ctx, tok, o.Data)
+		if err != nil {
+			return err
+		}
+		e.valid, e.name = tokens, name
+		if o.ValidFraction > 0 {
+			if e.train, e.valid, err = tokens.Split(o.ValidFraction); err != nil {
+				return err
+			}
+			e.name = "last part of " + name
+		}
+	}
+	return e.openTrain(ctx, tok)
+}
+
+// openTrain reads the text of the baseline where that is another one.
+func (e *evalTexts) openTrain(ctx context.Context, tok tokenizer.Tokenizer) error {
+	if !e.opt.Baseline {
+		return nil
+	}
+	if len(e.opt.TrainData) > 0 {
+		tokens, _, err := e.read(ctx, tok, e.opt.TrainData)
+		e.train = tokens
+		return err
+	}
+	if e.train == nil {
+		d, err := e.openRun(ctx, tok)
+		if err != nil {
+			return err
+		}
+		e.train = d.Train
+	}
+	return nil
+}
+
+// openRun reads the texts of the training run.
+func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*train.Dataset, error) {
+	run := e.run
+	if e.opt.Cache != "" {
+		run.Cache = e.opt.Cache
+	}
+	d, err := run.OpenData(ctx, tok)
+	if err != nil {
+		return nil, err
+	}
+	e.notes, e.closers = append(e.notes, d.Notes...), append(e.closers, d)
+	return d, nil
+}
+
+func (e *evalTexts) read(ctx context.Context, tok tokenizer.Tokenizer, specs []string) (*data.Tokens, string, error) {
+	tokens, corpus, notes, err := train.Tokenize(ctx, tok, specs, e.opt.TextField, e.opt.Cache)
+	e.notes = append(e.notes, notes...)
+	if err != nil {
+		return nil, "", err
+	}
+	e.closers = append(e.closers, tokens, corpus)
+	return tokens, corpus.Name(), nil
+}
+
+func (e *evalTexts) close() error {
+	var errs []error
+	for _, c := range e.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

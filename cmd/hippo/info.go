@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+func newInfo() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info DIR",
+		Short: "Describe a model",
+		Long: `Describe the model in DIR, a model's folder or a training run's: its layers, parameters, the size of its state and its
+tokenizer. The weights are not read.`,
+		Example:           "  hippo info runs/tiny\n  hippo info models/h3-125m",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: completeArgs(completeFolders),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := model.Resolve(args[0])
+			if err != nil {
+				return err
+			}
+			cfg, err := model.ReadConfig(dir)
+			if err != nil {
+				return err
+			}
+			m, err := model.New(cfg)
+			if err != nil {
+				return err
+			}
+			tok, err := tokenizer.Load(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			t := newTable(cmd.OutOrStdout())
+			t.row("model", "%s", dir)
+			describeModel(t, m)
+			describeTokenizer(t, tok)
+			if err := describeRun(t, args[0]); err != nil {
+				return err
+			}
+			return t.flush()
+		},
+	}
+}
+
+// describeModel prints a model's shape, its parameters by part, and the size of its state.
+func describeModel(t table, m *model.Model) {
+	c := m.Config
+	kinds := make([]string, len(m.Blocks))
+	for i, b := range m.Blocks {
+		kinds[i] = b.Kind
+	}
+	t.row("layers", "%d: %s", len(kinds), compact(kinds))
+	t.row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d", c.DModel, c.Inner(), c.DState, c.HeadDim,
+		c.NumHeads, c.VocabSize)
+	names, count := paramsByPart(m)
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(count[name]))))
+	}
+	t.row("parameters", "%s (%d): %s", status.Count(float64(m.NumParams())), m.NumParams(), strings.Join(parts, ", "))
+	size := status.Bytes(uint64(m.NewState(1).Size())) + " per sequence"
+	if n := growth(m); n > 0 {
+		size += " and " + status.Bytes(uint64(n)) + " more with each token, of attention"
+	}
+	t.row("state", "%s", size)
+}
+
+// growth is how many bytes each token adds to a state: the keys and values of the attention layers, float32.
+func growth(m *model.Model) int {
+	n := 0
+	for _, b := range m.Blocks {
+		if b.Kind == "attention" {
+			n += 2 * 4 * m.Config.DModel
+		}
+	}
+	return n
+}
+
+// paramsByPart counts the parameters of the parts of a model, which it names in the order in which they come.
+func paramsByPart(m *model.Model) (names []string, count map[string]int) {
+	count = map[string]int{}
+	for _, x := range m.Tensors() {
+		part := partOf(m, x.Name)
+		if count[part] == 0 {
+			names = append(names, part)
+		}
+		count[part] += x.Elements()
+	}
+	return names, count
+}
+
+// partOf is the part of a model that a parameter belongs to: embedding, the kind of a mixer, MLP or norms.
+func partOf(m *model.Model, param string) string {
+	layer, ok := strings.CutPrefix(param, "backbone.layers.")
+	switch {
+	case strings.HasPrefix(param, "backbone.embeddings."):
+		return "embedding"
+	case !ok:
+		return "norms"
+	}
+	index, rest, _ := strings.Cut(layer, ".")
+	switch i, err := strconv.Atoi(index); {
+	case strings.HasPrefix(rest, "mlp."):
+		return "MLP"
+	case err == nil && strings.HasPrefix(rest, "mixer."):
+		return m.Blocks[i].Kind
+	}
+	return "norms"
+}
+
+// compact writes runs of equal names as NAME*COUNT, as the setting model.layers takes them.
+func compact(names []string) string {
+	var out []string
+	for i := 0; i < len(names); {
+		n := i + 1
+		for n < len(names) && names[n] == names[i] {
+			n++
+		}
+		if n == i+1 {
+			out = append(out, names[i])
+		} else {
+			out = append(out, fmt.Sprintf("%s*%d", names[i], n-i))
+		}
+		i = n
+	}
+	return strings.Join(out, ",")
+}
+
+func describeTokenizer(t table, tok tokenizer.Tokenizer) {
+	if tok == nil {
+		t.row("tokenizer", "none")
+		return
+	}
+	end := "no end-of-text token"
+	if id, ok := tok.EndOfText(); ok {
+		end = fmt.Sprintf("end of text %d", id)
+	}
+	t.row("tokenizer", "%s, %d tokens, %s, fingerprint %s", tok.Kind(), tok.VocabSize(), end, tok.Fingerprint())
+}
+
+// describeRun tells of the training run that dir belongs to, if it does.
+func describeRun(t table, dir string) error {
+	run, out, err := runOf(dir)
+	if err != nil || out == "" {
+		return err
+	}
+	text := strings.Join(run.Data, ", ")
+	if text == "" {
+		text = "the built-in text"
+	}
+	t.row("trained on", "%s; %d steps of %d tokens are asked for", text, run.Train.Steps,
+		run.Train.BatchSize*run.Train.SeqLen*run.Train.Accumulation)
+	if card := filepath.Join(out, train.CardFile); exists(card) {
+		t.row("run card", "%s", card)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/hippo-ssm/hippo/internal/status"
+)
+
+// quietFor is how long a piece of work may take before a log hears of it.
+const quietFor = 10 * time.Second
+
+// progress shows on standard error how far a piece of work is: on a terminal from the start, elsewhere when it takes long.
+type progress struct {
+	what    string
+	printer *status.Printer
+	started time.Time
+	silent  time.Duration
+}
+
+func newProgress(what string) *progress {
+	p := &progress{what: what, printer: status.New(os.Stderr, quietFor), started: time.Now()}
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		p.silent = quietFor
+	}
+	return p
+}
+
+func (p *progress) update(done, total int) {
+	elapsed := time.Since(p.started)
+	if elapsed < p.silent {
+		return
+	}
+	line := status.Line{
+		{Value: p.what},
+		{Value: status.Count(float64(done)) + "/" + status.Count(float64(total))},
+		{Value: status.Count(float64(done)/elapsed.Seconds()) + "/s"},
+	}
+	if done > 0 && done < total {
+		left := time.Duration(float64(elapsed) / float64(done) * float64(total-done))
+		line = append(line, status.Field{Key: "eta", Value: status.Duration(left)})
+	}
+	p.printer.Update(line)
+}
+
+func (p *progress) close() { p.printer.Close() }
+
+// unlessDone runs work that cannot be interrupted, and no longer waits for it when ctx is done: the program is about to end.
+func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	c := make(chan result, 1)
+	go func() {
+		value, err := work()
+		c <- result{value, err}
+	}()
+	select {
+	case r := <-c:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}

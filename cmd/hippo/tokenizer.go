@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+func newTokenizer() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tokenizer",
+		Short: "Train, use and describe tokenizers",
+		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, gpt2, the path of a tokenizer.json (any
+byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
+		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
+  hippo tokenizer encode gpt2 "Call me Ishmael."
+  hippo tokenizer info runs/tiny`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("found tokenizer %q, want tokenizer train, encode, decode or info", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenizerTrain(), newTokenizerEncode(), newTokenizerDecode(), newTokenizerInfo())
+	return cmd
+}
+
+// parseTokenizer makes the tokenizer that a user names: as tokenizer.Parse, or by the folder of a training run.
+func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
+	tok, err := tokenizer.Parse(spec)
+	if errors.Is(err, fs.ErrNotExist) {
+		if dir, resolveErr := model.Resolve(spec); resolveErr == nil {
+			return tokenizer.Load(dir)
+		}
+	}
+	return tok, err
+}
+
+func newTokenizerEncode() *cobra.Command {
+	return &cobra.Command{
+		Use:               "encode SPEC [TEXT]",
+		Short:             "Print the token ids of a text",
+		Long:              `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
+		Example:           "  hippo tokenizer encode gpt2 \"Call me Ishmael.\"\n  hippo tokenizer encode runs/tiny < book.txt",
+		Args:              wantArgs(1, 2),
+		ValidArgsFunction: completeArgs(completeTokenizer),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tok, err := parseTokenizer(args[0])
+			if err != nil {
+				return err
+			}
+			var in io.Reader = os.Stdin
+			if len(args) == 2 {
+				in = strings.NewReader(args[1])
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			space := ""
+			err = tokenizer.EncodeReader(tok, in, func(ids []int32) error {
+				for _, id := range ids {
+					fmt.Fprintf(out, "%s%d", space, id)
+					space = " "
+				}
+				return nil
+			})
+			fmt.Fprintln(out)
+			return errors.Join(err, out.Flush())
+		},
+	}
+}
+
+func newTokenizerDecode() *cobra.Command {
+	return &cobra.Command{
+		Use:               "decode SPEC [ID...]",
+		Short:             "Print the text of token ids",
+		Long:              `Print the text of the token ids ID, or of those on standard input, which stand between spaces. It is printed as it is, byte for byte.`,
+		Example:           "  hippo tokenizer decode gpt2 14134 502\n  hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeArgs(completeTokenizer),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tok, err := parseTokenizer(args[0])
+			if err != nil {
+				return err
+			}
+			var in io.Reader = os.Stdin
+			if len(args) > 1 {
+				in = strings.NewReader(strings.Join(args[1:], " "))
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			err = decode(out, tok, in)
+			if term.IsTerminal(int(os.Stdout.Fd())) { // elsewhere a newline would not be part of the text
+				fmt.Fprintln(out)
+			}
+			return errors.Join(err, out.Flush())
+		},
+	}
+}
+
+// decode writes the text of the ids that in has between white space.
+func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
+	words := bufio.NewScanner(in)
+	words.Split(bufio.ScanWords)
+	var text []byte
+	for n := 1; words.Scan(); n++ {
+		id, err := strconv.ParseInt(words.Text(), 10, 32)
+		if err != nil || id < 0 || int(id) >= tok.VocabSize() {
+			return fmt.Errorf("id %d: found %q, want a number from 0 to %d", n, words.Text(), tok.VocabSize()-1)
+		}
+		text = tok.Decode(text[:0], []int32{int32(id)})
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	}
+	return words.Err()
+}
+
+func newTokenizerInfo() *cobra.Command {
+	return &cobra.Command{
+		Use:               "info SPEC",
+		Short:             "Describe a tokenizer",
+		Example:           "  hippo tokenizer info gpt2\n  hippo tokenizer info runs/tiny",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: completeArgs(completeTokenizer),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tok, err := parseTokenizer(args[0])
+			if err != nil {
+				return err
+			}
+			t := newTable(cmd.OutOrStdout())
+			t.row("kind", "%s", tok.Kind())
+			t.row("vocab_size", "%d", tok.VocabSize())
+			if id, ok := tok.EndOfText(); ok {
+				t.row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
+			} else {
+				t.row("end of text", "none")
+			}
+			t.row("fingerprint", "%s", tok.Fingerprint())
+			return t.flush()
+		},
+	}
+}

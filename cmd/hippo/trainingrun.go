@@ -1,0 +1,25 @@
+package main
+
+import (
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// runOf is the configuration and folder of the training run that dir is, or whose best or last checkpoint it is. The folder
+// is "" where there is none.
+func runOf(dir string) (run train.Config, out string, err error) {
+	candidates := []string{dir}
+	if abs, err := filepath.Abs(dir); err == nil && (filepath.Base(abs) == model.BestDir || filepath.Base(abs) == model.LastDir) {
+		candidates = append(candidates, filepath.Dir(abs))
+	}
+	for _, out := range candidates {
+		if file := filepath.Join(out, train.ConfigFile); exists(file) {
+			run, err := train.Load(config.Options{File: file})
+			return run, out, err
+		}
+	}
+	return train.Config{}, "", nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is an instruction set with the shape of its tile of a matrix product: as many accumulators as its registers hold.
+type isa struct {
+	name  string // as a suffix of function names
+	lanes int    // floats in a vector
+	rows  int    // height of a tile
+	vecs  int    // width of a tile in vectors
+}
+
+var (
+	avx512 = isa{name: "AVX512", lanes: 16, rows: 8, vecs: 3} // 24 accumulators, 3 vectors of B of 32 registers
+	avx2   = isa{name: "AVX2", lanes: 8, rows: 6, vecs: 2}    // 12 accumulators, 2 vectors of B, an element of A, a mask of 16
+)
+
+// width is the width of a tile in floats.
+func (s isa) width() int { return s.vecs * s.lanes }
+
+// asm writes code for one instruction set.
+type asm struct {
+	*build.Context
+	isa
+}
+
+// vec is vector register i. They are named by hand: the allocator of avo takes a register that is zeroed for one that is
+// read, and finds none for a tile.
+func (c asm) vec(i int) reg.Register {
+	spec := reg.S256
+	if c.lanes == 16 {
+		spec = reg.S512
+	}
+	return reg.Vector.Lookup(reg.Index(i), spec)
+}
+
+// zero clears a vector.
+func (c asm) zero(v reg.Register) {
+	if c.lanes == 16 {
+		c.VPXORD(v, v, v)
+	} else {
+		c.VXORPS(v, v, v)
+	}
+}
+
+// mask is a register, new or vector 15, that selects the first n lanes of a vector, 1 ≤ n ≤ lanes. It changes n.
+func (c asm) mask(n reg.GPVirtual) reg.Register {
+	if c.lanes == 16 {
+		k, ones := c.K(), c.GP32()
+		c.MOVL(I32(-1), ones)
+		c.BZHIL(n.As32(), ones, ones)
+		c.KMOVW(ones, k)
+		return k
+	}
+	v, table := c.vec(15), c.GP64()
+	c.LEAQ(NewDataAddr(NewStaticSymbol("ones"), 4*c.lanes), table)
+	c.NEGQ(n)
+	c.VMOVUPS(Mem{Base: table, Index: n, Scale: 4}, v)
+	return v
+}
+
+// maskTable writes the data that mask needs: as many ones as lanes, then as many zeros.
+func (c asm) maskTable() {
+	if c.lanes == 16 {
+		return
+	}
+	c.StaticGlobal("ones")
+	c.DataAttributes(8 | 16) // RODATA | NOPTR
+	for i := range 2 * c.lanes {
+		c.AddDatum(4*i, U32(uint32(0)-uint32(1-i/c.lanes)))
+	}
+}
+
+// load reads a vector, of which mask, unless nil, selects the lanes that may be read; the others become zero.
+func (c asm) load(m Mem, v, mask reg.Register) {
+	switch {
+	case mask == nil:
+		c.VMOVUPS(m, v)
+	case c.lanes == 16:
+		c.VMOVUPS_Z(m, mask, v)
+	default:
+		c.VMASKMOVPS(m, mask, v)
+	}
+}
+
+// store writes the lanes of a vector that mask selects, all when it is nil.
+func (c asm) store(v, mask reg.Register, m Mem) {
+	switch {
+	case mask == nil:
+		c.VMOVUPS(v, m)
+	case c.lanes == 16:
+		c.VMOVUPS(v, mask, m)
+	default:
+		c.VMASKMOVPS(v, mask, m)
+	}
+}
+
+// param is the place of an argument on the stack.
+func (c asm) param(name string) Mem {
+	p, err := c.Param(name).Resolve()
+	if err != nil {
+		panic(err) // no such argument in the signature
+	}
+	return p.Addr
+}
+
+// bytes loads an argument that counts floats and makes it count bytes.
+func (c asm) bytes(name string) reg.GPVirtual {
+	r := c.GP64()
+	c.Load(c.Param(name), r)
+	c.SHLQ(U8(2), r)
+	return r
+}

@@ -1,0 +1,65 @@
+// Command asm generates the assembly of package kernel by avo, and the Go declarations of its functions:
+//
+//	go run . ../kernel
+//
+// It is a module of its own so that what it needs is no dependency of hippo. Its test fails when a committed file differs
+// from what is generated here.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+//go:generate go run . ../kernel
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: asm DIRECTORY")
+		os.Exit(2)
+	}
+	if err := generate(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "asm:", err)
+		os.Exit(1)
+	}
+}
+
+// files are the generated files by the first part of their names: each makes a NAME_amd64.s and a NAME_amd64.go.
+var files = []struct {
+	name string
+	emit func(*build.Context)
+}{
+	{"gemm_avx512", func(c *build.Context) { gemm(c, avx512) }},
+	{"gemm_avx2", func(c *build.Context) { gemm(c, avx2) }},
+}
+
+// generate writes every file into dir.
+func generate(dir string) error {
+	for _, f := range files {
+		c := build.NewContext()
+		f.emit(c)
+		code, err := c.Result()
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err := pass.Compile.Execute(code); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		cfg := printer.Config{Name: "internal/asm", Pkg: "kernel"}
+		for suffix, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
+			text, err := p.Print(code)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, f.name+"_amd64"+suffix), text, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// shiftCase is a shift SSM of d channels and a sequence (l, d).
+type shiftCase struct {
+	d, n, l          int
+	b, c, skip, x, s []float32 // b, c, s (d, n)
+}
+
+func drawShift(t *rapid.T) shiftCase {
+	k := shiftCase{d: rapid.IntRange(1, 3).Draw(t, "d"), n: rapid.IntRange(1, 9).Draw(t, "n"), l: rapid.IntRange(1, 20).Draw(t, "l")}
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	k.b, k.c, k.s = normals(rng, k.d*k.n), normals(rng, k.d*k.n), normals(rng, k.d*k.n)
+	k.skip, k.x = normals(rng, k.d), normals(rng, k.l*k.d)
+	return k
+}
+
+// stepped runs s ← shift(s) + B x, y = C·s + D x position by position in float64.
+func (k shiftCase) stepped() (y, s []float64) {
+	s = wide(k.s)
+	for t := range k.l {
+		for ch := range k.d {
+			st := s[ch*k.n:][:k.n]
+			copy(st[1:], slices.Clone(st[:k.n-1]))
+			st[0] = 0
+			x := float64(k.x[t*k.d+ch])
+			out := float64(k.skip[ch]) * x
+			for j := range st {
+				st[j] += float64(k.b[ch*k.n+j]) * x
+				out += float64(k.c[ch*k.n+j]) * st[j]
+			}
+			y = append(y, out)
+		}
+	}
+	return y, s
+}
+
+// chunk runs the positions [lo, hi) as autograd does: taps, filter, carry in place.
+func (k shiftCase) chunk(s []float32, lo, hi int) []float32 {
+	l := hi - lo
+	m := min(k.n, l)
+	taps, y, x := make([]float32, m*k.d), make([]float32, l*k.d), k.x[lo*k.d:hi*k.d]
+	ShiftTaps(taps, k.b, k.c, k.d, k.n, m, 0, k.d)
+	FIR(y, x, taps, k.skip, k.d, m, 0, l)
+	for ch := range k.d {
+		st := s[ch*k.n:][:k.n]
+		ShiftCarry(st, y[ch:], st, x[ch:], k.b[ch*k.n:][:k.n], k.c[ch*k.n:][:k.n], k.d, k.n, l)
+	}
+	return y
+}
+
+// TestShiftChunks: however a sequence is cut, filter and carry give what the recurrence gives.
+func TestShiftChunks(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := drawShift(rt)
+		wantY, wantS := k.stepped()
+		s := slices.Clone(k.s)
+		var y []float32
+		for lo := 0; lo < k.l; {
+			hi := lo + rapid.IntRange(1, k.l-lo).Draw(rt, "chunk")
+			y = append(y, k.chunk(s, lo, hi)...)
+			lo = hi
+		}
+		within(rt, "y", y, wantY, 3e-6)
+		within(rt, "state", s, wantS, 3e-6)
+	})
+}
+
+// TestFIRRowsAreIndependent: rows and taps computed in pieces are those computed at once, to the last bit.
+func TestFIRRowsAreIndependent(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := drawShift(rt)
+		m := min(k.n, k.l)
+		cut, tap := rapid.IntRange(0, k.l).Draw(rt, "row"), rapid.IntRange(0, m).Draw(rt, "tap")
+		at := func(n int, f func(out []float32)) []float32 {
+			out := make([]float32, n)
+			f(out)
+			return out
+		}
+		taps := at(m*k.d, func(o []float32) { ShiftTaps(o, k.b, k.c, k.d, k.n, m, 0, k.d) })
+		same := func(what string, whole, parts []float32) {
+			if !slices.Equal(whole, parts) {
+				rt.Errorf("%s: %v at once, %v in pieces", what, whole, parts)
+			}
+		}
+		same("FIR", at(len(k.x), func(o []float32) { FIR(o, k.x, taps, k.skip, k.d, m, 0, k.l) }),
+			at(len(k.x), func(o []float32) {
+				FIR(o, k.x, taps, k.skip, k.d, m, cut, k.l)
+				FIR(o, k.x, taps, k.skip, k.d, m, 0, cut)
+			}))
+		same("FIRGrad", at(len(k.x), func(o []float32) { FIRGrad(o, k.x, taps, k.skip, k.d, m, k.l, 0, k.l) }),
+			at(len(k.x), func(o []float32) {
+				FIRGrad(o, k.x, taps, k.skip, k.d, m, k.l, cut, k.l)
+				FIRGrad(o, k.x, taps, k.skip, k.d, m, k.l, 0, cut)
+			}))
+		dy := k.chunk(slices.Clone(k.s), 0, k.l)
+		same("FIRTapsGrad", at(m*k.d, func(o []float32) { FIRTapsGrad(o, dy, k.x, k.d, k.l, 0, m) }),
+			at(m*k.d, func(o []float32) {
+				FIRTapsGrad(o, dy, k.x, k.d, k.l, tap, m)
+				FIRTapsGrad(o, dy, k.x, k.d, k.l, 0, tap)
+			}))
+	})
+}
+
+// TestShiftCarryGrad: what ShiftCarry adds to y is bilinear in (C, s), the state it leaves linear in s and bilinear in
+// (B, x); so the products of each gradient with its argument are known sums.
+func TestShiftCarryGrad(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := drawShift(rt)
+		k.d = 1
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		b, c, s, x := k.b[:k.n], k.c[:k.n], k.s[:k.n], k.x[:k.l]
+		dy, dnext := normals(rng, k.l), normals(rng, k.n)
+		echo, shifted := make([]float32, k.l), make([]float32, k.n)
+		ShiftCarry(shifted, echo, s, make([]float32, k.l), b, c, 1, k.n, k.l) // of the state alone
+		entered := make([]float32, k.n)
+		ShiftCarry(entered, make([]float32, k.l), make([]float32, k.n), x, b, c, 1, k.n, k.l) // of the input alone
+
+		ds, dx, db, dc := make([]float32, k.n), make([]float32, k.l), make([]float32, k.n), make([]float32, k.n)
+		ShiftCarryGrad(ds, dx, db, dc, dnext, dy, s, x, b, c, 1, k.n, k.l)
+		equal := func(what string, got, want float64) {
+			if d := got - want; d > 1e-4 || d < -1e-4 { // of sums of some hundred terms around 1
+				rt.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		fromY, fromNext, fromX := dot64(dy, echo), dot64(dnext, shifted), dot64(dnext, entered)
+		equal("ds·s", dot64(ds, s), fromY+fromNext)
+		equal("dC·C", dot64(dc, c), fromY)
+		equal("dx·x", dot64(dx, x), fromX)
+		equal("dB·B", dot64(db, b), fromX)
+
+		// Without a wish for ds or a gradient of the state the rest is the same.
+		dc2 := make([]float32, k.n)
+		ShiftCarryGrad(nil, make([]float32, k.l), make([]float32, k.n), dc2, nil, dy, s, x, b, c, 1, k.n, k.l)
+		if !slices.Equal(dc, dc2) {
+			rt.Errorf("dC depends on what else is asked for: %v, %v", dc, dc2)
+		}
+	})
+}
+
+// TestShiftTapsGrad: taps are bilinear in B and C, so dB·B = dC·C = dtaps·taps.
+func TestShiftTapsGrad(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := drawShift(rt)
+		m := min(k.n, k.l)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 2))
+		taps, g := make([]float32, m*k.d), normals(rng, m*k.d)
+		ShiftTaps(taps, k.b, k.c, k.d, k.n, m, 0, k.d)
+		db, dc := make([]float32, k.d*k.n), make([]float32, k.d*k.n)
+		ShiftTapsGrad(db, dc, g, k.b, k.c, k.d, k.n, m, 0, k.d)
+		want := dot64(g, taps)
+		for what, got := range map[string]float64{"dB·B": dot64(db, k.b), "dC·C": dot64(dc, k.c)} {
+			if d := got - want; d > 1e-4 || d < -1e-4 {
+				rt.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+	})
+}
+
+func dot64(x, y []float32) float64 {
+	var s float64
+	for i, v := range x {
+		s += float64(v) * float64(y[i])
+	}
+	return s
+}

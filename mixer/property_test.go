@@ -1,0 +1,249 @@
+package mixer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+	"pgregory.net/rapid"
+)
+
+// The properties every mixer has, whatever it computes. Chunks of 24 positions and more are convolved, shorter ones are
+// stepped unless the tape records, so lengths around 24 compare the two.
+
+const dModel = 8
+
+type variant struct {
+	name  string
+	build func(Config) (Mixer, error)
+	cfg   Config
+	fixed bool // the state does not grow
+}
+
+func variants() []variant {
+	h3 := func(headDim int, order string) Config {
+		return Config{DState: 6, HeadDim: headDim, HeadOrder: order}
+	}
+	return []variant{
+		{"h3", NewH3, h3(1, "dh"), true},
+		{"h3_head_dim_2", NewH3, h3(2, "dh"), true},
+		{"h3_head_dim_2_hd", NewH3, h3(2, "hd"), true},
+		{"h3_head_dim_8", NewH3, h3(8, "dh"), true},
+		{"h3_head_dim_8_hd", NewH3, h3(8, "hd"), true},
+		{"attention", NewAttention, Config{NumHeads: 2}, false},
+		{"attention_rotary", NewAttention, Config{NumHeads: 2, RotaryDim: 2}, false},
+		{"s4d", NewS4D, Config{DState: 6}, true},
+	}
+}
+
+// mixer builds the variant with parameters of a size at which everything in it matters.
+func (v variant) mixer(t testing.TB) Mixer {
+	t.Helper()
+	cfg := v.cfg
+	cfg.DModel, cfg.NLayer, cfg.DtMin, cfg.DtMax, cfg.Measure = dModel, 2, 0.01, 0.3, "diag-lin"
+	m, err := v.build(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nn.InitAll(m, "", 3)
+	rng := rand.New(rand.NewPCG(4, 5))
+	m.Params("", func(_ string, p *nn.Param) {
+		x := read(p.Tensor)
+		for i := range x {
+			switch p.Role {
+			case nn.Weight, nn.Bias:
+				x[i] = float32(rng.NormFloat64() * 0.5)
+			case nn.SSM, nn.SSMSystem: // away from starts that hide errors, such as B = e₁
+				x[i] += float32(rng.NormFloat64() * 0.1)
+			}
+		}
+		p.CopyFrom(x)
+	})
+	return m
+}
+
+// sequences are inputs (batch, l, dModel).
+func sequences(seed uint64, batch, l int) *tensor.Tensor {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	x := tensor.New(batch, l, dModel)
+	for i := range x.Data() {
+		x.Data()[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// cut copies the positions [lo, hi) of every sequence of x (b, l, d).
+func cut(x []float32, b, lo, hi int) []float32 {
+	var out []float32
+	row := len(x) / b
+	for i := range b {
+		out = append(out, x[i*row+lo*dModel:i*row+hi*dModel]...)
+	}
+	return out
+}
+
+// paste copies the rows of a chunk to the positions [lo, hi) of every sequence of x.
+func paste(x, chunk []float32, b, lo, hi int) {
+	row, n := len(x)/b, (hi-lo)*dModel
+	for i := range b {
+		copy(x[i*row+lo*dModel:i*row+hi*dModel], chunk[i*n:][:n])
+	}
+}
+
+// chunked runs u in chunks of the given lengths and returns y and the state after them. Chunk i is recorded if record(i).
+func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) ([]float32, State) {
+	b, y, s, lo := u.Dim(0), make([]float32, u.Len()), m.NewState(u.Dim(0)), 0
+	tape := autograd.NewTape()
+	for i, n := range lengths {
+		tape.Record(record(i))
+		part := tensor.FromSlice(cut(u.Data(), b, lo, lo+n), b, n, dModel)
+		paste(y, read(m.Forward(tape, part, s)), b, lo, lo+n)
+		lo += n
+	}
+	s.Detach() // what is recorded must not die with the tape
+	return y, s
+}
+
+func never(int) bool  { return false }
+func always(int) bool { return true }
+
+// parts is a state's tensors, copied.
+func parts(s State) map[string][]float32 {
+	out := map[string][]float32{}
+	s.Tensors(func(name string, x *tensor.Tensor) { out[name] = read(x) })
+	return out
+}
+
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// near checks got against want: differences up to tol of the largest element.
+func near(t reporter, what string, got, want []float32, tol float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	size, worst := 0.0, 0.0
+	for i, w := range want {
+		size = max(size, math.Abs(float64(w)))
+		worst = max(worst, math.Abs(float64(got[i])-float64(w)))
+	}
+	if !(worst <= tol*size) {
+		t.Errorf("%s: differs by %.2g of the largest element, want at most %.2g", what, worst/size, tol)
+	}
+}
+
+func nearStates(t reporter, got, want State, tol float64) {
+	t.Helper()
+	g, w := parts(got), parts(want)
+	if len(g) != len(w) {
+		t.Fatalf("state has %d parts, want %d", len(g), len(w))
+	}
+	for name, x := range w {
+		near(t, "state "+name, g[name], x, tol)
+	}
+}
+
+// chunkTol is for a sequence computed in two ways: some tens of roundings of float32.
+const chunkTol = 3e-6
+
+// drawLengths draws the lengths of up to six chunks, many of them at the border between stepping and convolving.
+func drawLengths(t *rapid.T) (lengths []int, total int) {
+	lengths = rapid.SliceOfN(rapid.SampledFrom([]int{1, 2, 7, 23, 24, 25, 40}), 1, 6).Draw(t, "lengths")
+	for _, n := range lengths {
+		total += n
+	}
+	return lengths, total
+}
+
+// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the whole.
+func TestAnyChunking(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			rapid.Check(t, func(rt *rapid.T) {
+				lengths, l := drawLengths(rt)
+				records := rapid.SliceOfN(rapid.Bool(), len(lengths), len(lengths)).Draw(rt, "record")
+				u := sequences(rapid.Uint64().Draw(rt, "seed"), 2, l)
+				want := read(m.Forward(autograd.NewTape(), u, nil))
+				y, s := chunked(m, u, lengths, func(i int) bool { return records[i] })
+				near(rt, "y", y, want, chunkTol)
+				whole, state := chunked(m, u, []int{l}, never)
+				near(rt, "y of the whole with a state", whole, want, chunkTol)
+				nearStates(rt, s, state, chunkTol)
+			})
+		})
+	}
+}
+
+// TestCausality: the input at t changes nothing before t. Stepped, and in attention, not a bit; in a convolution by
+// transform all positions share their roundings.
+func TestCausality(t *testing.T) {
+	const l = 70
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			rapid.Check(t, func(rt *rapid.T) {
+				lengths, tol := []int{l}, 1e-6
+				if rapid.Bool().Draw(rt, "stepped") {
+					lengths, tol = []int{23, 1, 23, 23}, 0
+				}
+				if !v.fixed {
+					tol = 0
+				}
+				seed, at := rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(0, l-1).Draw(rt, "t")
+				u := sequences(seed, 1, l)
+				before, _ := chunked(m, u, lengths, never)
+				for i := range dModel {
+					u.Data()[at*dModel+i] += 1
+				}
+				after, _ := chunked(m, u, lengths, never)
+				if slices.Equal(after[at*dModel:][:dModel], before[at*dModel:][:dModel]) {
+					rt.Errorf("y at t = %d does not see u at t", at)
+				}
+				copy(after[at*dModel:], before[at*dModel:])
+				near(rt, "y before t", after, before, tol)
+			})
+		})
+	}
+}
+
+// TestBatchIsEachAlone: a sequence gives the same bits in a batch and alone.
+func TestBatchIsEachAlone(t *testing.T) {
+	const batch = 3
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			for _, lengths := range [][]int{{60}, {5, 1, 23}, {30, 5, 24}} {
+				l := 0
+				for _, n := range lengths {
+					l += n
+				}
+				for _, record := range []func(int) bool{never, always} {
+					u := sequences(9, batch, l)
+					y, s := chunked(m, u, lengths, record)
+					together := parts(s)
+					for i := range batch {
+						one := tensor.FromSlice(u.Data()[i*l*dModel:][:l*dModel], 1, l, dModel)
+						alone, state := chunked(m, one, lengths, record)
+						if !slices.Equal(alone, y[i*l*dModel:][:l*dModel]) {
+							t.Errorf("chunks %v: y of sequence %d differs from that of the sequence alone", lengths, i)
+						}
+						for name, x := range parts(state) {
+							if !slices.Equal(x, together[name][i*len(x):][:len(x)]) {
+								t.Errorf("chunks %v: state %s of sequence %d differs", lengths, name, i)
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}

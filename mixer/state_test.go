@@ -1,0 +1,150 @@
+package mixer
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// next feeds three more positions and returns their y.
+func next(m Mixer, s State) []float32 {
+	return read(m.Forward(autograd.NewTape(), sequences(11, 2, 3), s))
+}
+
+// TestStateClone: a clone goes on as its original would, and neither disturbs the other.
+func TestStateClone(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			u := sequences(10, 2, 30)
+			for _, record := range []func(int) bool{never, always} {
+				_, want := chunked(m, u, []int{7, 23}, record)
+				y := next(m, want)
+
+				_, s := chunked(m, u, []int{7, 23}, record)
+				before := parts(s)
+				c := s.Clone()
+				if !slices.Equal(next(m, c), y) {
+					t.Error("a clone goes on differently")
+				}
+				for name, x := range parts(s) {
+					if !slices.Equal(x, before[name]) {
+						t.Errorf("using a clone changed %s of its original", name)
+					}
+				}
+				c = s.Clone()
+				next(m, s)
+				for name, x := range parts(c) {
+					if !slices.Equal(x, before[name]) {
+						t.Errorf("using the original changed %s of its clone", name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestStateRestore: what Tensors gives makes another state the same.
+func TestStateRestore(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			_, s := chunked(m, sequences(10, 2, 30), []int{7, 23}, never)
+			c := m.NewState(2)
+			s.Tensors(func(name string, x *tensor.Tensor) {
+				data := read(x)
+				if err := c.Restore(name, x.Shape(), data); err != nil {
+					t.Fatal(err)
+				}
+				clear(data) // Restore keeps a copy
+			})
+			if c.Size() != s.Size() {
+				t.Errorf("it is %d bytes, the original %d", c.Size(), s.Size())
+			}
+			if !slices.Equal(next(m, c), next(m, s)) {
+				t.Error("the restored state goes on differently")
+			}
+			s.Tensors(func(name string, x *tensor.Tensor) {
+				shape := x.Shape()
+				for _, bad := range []struct {
+					name  string
+					shape []int
+					data  []float32
+				}{
+					{"nothing", shape, read(x)},
+					{name, append([]int{1}, shape[1:]...), read(x)[x.Len()/2:]}, // another batch
+					{name, shape[1:], read(x)},
+					{name, shape, read(x)[1:]},
+				} {
+					if err := c.Restore(bad.name, bad.shape, bad.data); err == nil {
+						t.Errorf("%s of shape %v from %d values: no error", bad.name, bad.shape, len(bad.data))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention.
+func TestStateSize(t *testing.T) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) {
+			m := v.mixer(t)
+			size := func(l int) int {
+				_, s := chunked(m, sequences(10, 2, l), []int{l}, never)
+				n := 0
+				s.Tensors(func(_ string, x *tensor.Tensor) { n += 4 * x.Len() })
+				if n != s.Size() {
+					t.Errorf("after %d positions Size is %d, its tensors have %d bytes", l, s.Size(), n)
+				}
+				return n
+			}
+			start, one, many := m.NewState(2).Size(), size(1), size(100)
+			if v.fixed && (start != many || one != many || many == 0) {
+				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want a constant", start, one, many)
+			}
+			if !v.fixed && (start != 0 || many != 100*one || one != 2*2*4*dModel) { // keys and values, batch 2, float32
+				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want %d for each", start, one, many, 2*2*4*dModel)
+			}
+		})
+	}
+}
+
+// TestBadConfigs: every mixer refuses what it cannot be built from, naming the field.
+func TestBadConfigs(t *testing.T) {
+	good := Config{DModel: 8, NLayer: 1, DState: 4, HeadDim: 2, DtMin: 0.1, DtMax: 0.1, Measure: "diag-lin", NumHeads: 2}
+	for _, c := range []struct {
+		name  string
+		build func(Config) (Mixer, error)
+		field string
+		spoil func(*Config)
+	}{
+		{"h3", NewH3, "head_dim", func(c *Config) { c.HeadDim = 3 }},
+		{"h3", NewH3, "head_dim", func(c *Config) { c.HeadDim = 0 }},
+		{"h3", NewH3, "d_state", func(c *Config) { c.DState = 5 }},
+		{"h3", NewH3, "d_state", func(c *Config) { c.DState = 0 }},
+		{"h3", NewH3, "head_order", func(c *Config) { c.HeadOrder = "x" }},
+		{"h3", NewH3, "measure", func(c *Config) { c.Measure = "x" }},
+		{"h3", NewH3, "dt_min", func(c *Config) { c.DtMin = 0 }},
+		{"h3", NewH3, "dt_min", func(c *Config) { c.DtMin = 1 }},
+		{"attention", NewAttention, "num_heads", func(c *Config) { c.NumHeads = 3 }},
+		{"attention", NewAttention, "num_heads", func(c *Config) { c.NumHeads = 0 }},
+		{"attention", NewAttention, "rotary_emb_dim", func(c *Config) { c.RotaryDim = 3 }},
+		{"attention", NewAttention, "rotary_emb_dim", func(c *Config) { c.RotaryDim = 6 }},
+		{"attention", NewAttention, "rotary_emb_dim", func(c *Config) { c.RotaryDim = -2 }},
+		{"s4d", NewS4D, "d_state", func(c *Config) { c.DState = 1 }},
+		{"s4d", NewS4D, "measure", func(c *Config) { c.Measure = "" }},
+		{"s4d", NewS4D, "dt_min", func(c *Config) { c.DtMax = -1 }},
+	} {
+		if _, err := c.build(good); err != nil {
+			t.Fatalf("%s: the good configuration: %v", c.name, err)
+		}
+		bad := good
+		c.spoil(&bad)
+		if _, err := c.build(bad); err == nil || len(err.Error()) < len(c.field) || err.Error()[:len(c.field)] != c.field {
+			t.Errorf("%s, %s spoiled: got error %v", c.name, c.field, err)
+		}
+	}
+}

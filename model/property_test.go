@@ -1,0 +1,213 @@
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+	"pgregory.net/rapid"
+)
+
+const vocab = 11
+
+// hybrid is a small model of the given mixers, with weights of a size at which all of them matter.
+func hybrid(t testing.TB, layers string) *Model {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.DModel, cfg.VocabSize, cfg.Layers, cfg.NumHeads, cfg.Rotary = 16, vocab, layers, 2, 4
+	cfg.DState, cfg.HeadDim, cfg.DInner = 6, 2, 24
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(name string, p *nn.Param) {
+		if x := read(p.Tensor); p.Role == nn.Weight || p.Role == nn.Table {
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+// every names all mixers of the registry, so that a new one is tested too.
+func every() string { return strings.Join(Mixers(), ",") }
+
+func text(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(vocab)
+	}
+	return ids
+}
+
+// columns are the positions [lo, hi) of each of b rows.
+func columns[T any](x []T, b, lo, hi int) []T {
+	var out []T
+	for i, row := 0, len(x)/b; i < b; i++ {
+		out = append(out, x[i*row:][lo:hi]...)
+	}
+	return out
+}
+
+type result struct {
+	logits []float32 // (b, l, vocabulary)
+	loss   float64
+	grads  map[string][]float32
+	state  map[string][]float32
+}
+
+// run computes logits, loss and gradients of ids (b, l) in chunks on one tape, the loss being the mean over all positions.
+func run(m *Model, ids []int32, b int, lengths []int) result {
+	l := len(ids) / b
+	targets := append(slices.Clone(ids[1:]), autograd.Ignore)
+	count := len(ids) - 1
+	v := m.Config.PaddedVocab()
+	r := result{logits: make([]float32, len(ids)*v), grads: map[string][]float32{}, state: map[string][]float32{}}
+	m.Params("", func(_ string, p *nn.Param) { p.SetGrad(nil) })
+	tape, state, lo := autograd.NewTape(), m.NewState(b), 0
+	tape.Record(true)
+	for _, n := range lengths {
+		part := columns(targets, b, lo, lo+n)
+		here := 0
+		for _, id := range part {
+			if id != autograd.Ignore {
+				here++
+			}
+		}
+		hidden := m.Forward(tape, columns(ids, b, lo, lo+n), b, n, state)
+		logits := read(m.Logits(tape, hidden))
+		for i := range b {
+			copy(r.logits[(i*l+lo)*v:], logits[i*n*v:][:n*v])
+		}
+		loss, share := m.Loss(tape, hidden, part), float32(here)/float32(count)
+		r.loss += float64(share) * float64(read(loss)[0])
+		tape.Seed(loss, []float32{share})
+		lo += n
+	}
+	tape.BackwardSeeded()
+	m.Params("", func(name string, p *nn.Param) { r.grads[name] = p.Grad() })
+	state.Tensors(func(name string, x *tensor.Tensor) { r.state[name] = read(x) })
+	return r
+}
+
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// near checks got against want: differences up to tol of the largest element.
+func near(t reporter, what string, got, want []float32, tol float64) {
+	t.Helper()
+	size, worst := 0.0, 0.0
+	for i, w := range want {
+		size = max(size, math.Abs(float64(w)))
+		worst = max(worst, math.Abs(float64(got[i])-float64(w)))
+	}
+	if !(len(got) == len(want) && worst <= tol*size) {
+		t.Errorf("%s: differs by %.2g of the largest element, want at most %.2g", what, worst/size, tol)
+	}
+}
+
+// TestChunksOfModel: logits, loss, state and, with one tape over all chunks, every gradient are those of the whole.
+func TestChunksOfModel(t *testing.T) {
+	m := hybrid(t, every()+",h3")
+	rapid.Check(t, func(rt *rapid.T) {
+		lengths := rapid.SliceOfN(rapid.SampledFrom([]int{1, 3, 24, 30}), 1, 5).Draw(rt, "lengths")
+		l := 0
+		for _, n := range lengths {
+			l += n
+		}
+		ids := text(rapid.Uint64().Draw(rt, "seed"), 2*l)
+		want, got := run(m, ids, 2, []int{l}), run(m, ids, 2, lengths)
+		near(rt, "logits", got.logits, want.logits, 1e-5)
+		if math.Abs(got.loss-want.loss) > 1e-6*want.loss {
+			rt.Errorf("loss %v, want %v", got.loss, want.loss)
+		}
+		for name, x := range want.state {
+			near(rt, "state "+name, got.state[name], x, 1e-5)
+		}
+		for name, g := range want.grads {
+			near(rt, "gradient of "+name, got.grads[name], g, 2e-4) // some of them cancel almost wholly
+		}
+	})
+}
+
+// TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a restored
+// copy of its state goes on from there with the same bits.
+func TestSteppedLogits(t *testing.T) {
+	const b, l = 2, 40
+	m := hybrid(t, every())
+	ids, v := text(3, b*l), m.Config.PaddedVocab()
+	want := run(m, ids, b, []int{l}).logits
+	tape, state := autograd.NewTape(), m.NewState(b)
+	var clone *State
+	restored := m.NewState(b)
+	for i := range l {
+		if i == l-1 {
+			clone = state.Clone()
+			state.Tensors(func(name string, x *tensor.Tensor) {
+				if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		tape.Reset()
+		got := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), b, 1, state)))
+		near(t, "logits", got, columns(want, b, i*v, (i+1)*v), 1e-5)
+		if i < l-1 {
+			continue
+		}
+		for what, s := range map[string]*State{"clone": clone, "restored copy": restored} {
+			tape.Reset()
+			if again := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), b, 1, s))); !slices.Equal(again, got) {
+				t.Errorf("a %s of the state gives other logits", what)
+			}
+			if s.Size() != state.Size() {
+				t.Errorf("a %s of the state is %d bytes, want %d", what, s.Size(), state.Size())
+			}
+		}
+	}
+	if state.Position != l || clone.Position != l {
+		t.Errorf("positions %d and %d, want %d", state.Position, clone.Position, l)
+	}
+	for _, bad := range []string{"", "diag", "layers.9.k", "layers.-1.k", "layers.0.nothing", "layers.x.k"} {
+		if err := restored.Restore(bad, []int{1}, []float32{1}); err == nil {
+			t.Errorf("state tensor %q was restored", bad)
+		}
+	}
+}
+
+// TestDropout: dropout acts while a tape trains, and then only.
+func TestDropout(t *testing.T) {
+	plain := hybrid(t, every())
+	plain.Config.EmbedDropout = 0
+	dropping := hybrid(t, every())
+	dropping.Config.EmbedDropout, dropping.Config.ResidDropout = 0.5, 0.5
+	ids := text(4, 30)
+	forward := func(m *Model, rng *rand.Rand) []float32 {
+		tape := autograd.NewTape()
+		tape.Train(rng)
+		return read(m.Forward(tape, ids, 1, len(ids), nil))
+	}
+	rng := func(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+	want := forward(plain, nil)
+	if !slices.Equal(forward(dropping, nil), want) {
+		t.Error("dropout acts outside training")
+	}
+	one := forward(dropping, rng(1))
+	if slices.Equal(one, want) || slices.Equal(one, forward(dropping, rng(2))) {
+		t.Error("dropout does nothing in training")
+	}
+	if !slices.Equal(one, forward(dropping, rng(1))) {
+		t.Error("the same generator gives another mask")
+	}
+}

@@ -1,0 +1,119 @@
+package model
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/optim"
+)
+
+// TestAnyNumberOfCores: three steps of training give the same bits on 1, 2 and 4 cores.
+func TestAnyNumberOfCores(t *testing.T) {
+	const b, l = 3, 50
+	train := func(cores int) (bits []float32) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		m := hybrid(t, every()+",h3")
+		m.Config.EmbedDropout, m.Config.ResidDropout = 0.1, 0.1
+		var params []optim.Param
+		m.Params("", func(name string, p *nn.Param) {
+			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 1e-2, Decay: 0.1})
+		})
+		opt := optim.NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+		tape := autograd.NewTape()
+		tape.Record(true)
+		tape.Train(rand.New(rand.NewPCG(1, 2)))
+		for step := range uint64(3) {
+			tape.Reset()
+			ids := text(step, b*l)
+			loss := m.Loss(tape, m.Forward(tape, ids, b, l, nil), ids)
+			bits = append(bits, read(loss)...)
+			tape.Backward(loss)
+			for _, p := range params {
+				bits = append(bits, p.Grad()...)
+			}
+			bits = append(bits, float32(opt.Step(1)))
+		}
+		for _, p := range params {
+			bits = append(bits, read(p.Tensor)...)
+		}
+		return bits
+	}
+	want := train(1)
+	if !slices.ContainsFunc(want, func(v float32) bool { return v != 0 }) || slices.ContainsFunc(want, func(v float32) bool { return v != v }) {
+		t.Fatal("nothing was trained")
+	}
+	for _, cores := range []int{2, 4} {
+		if !slices.Equal(train(cores), want) {
+			t.Errorf("%d cores give other losses, gradients or weights than one", cores)
+		}
+	}
+}
+
+// TestFrozenParameters: a parameter that wants no gradient gets none; the others get what they get anyway.
+func TestFrozenParameters(t *testing.T) {
+	m := hybrid(t, every())
+	ids := text(5, 60)
+	want := run(m, ids, 2, []int{30}).grads
+	m.Params("", func(frozen string, p *nn.Param) {
+		p.SetNeedsGrad(false)
+		defer p.SetNeedsGrad(true)
+		for name, g := range run(m, ids, 2, []int{30}).grads {
+			switch {
+			case name == frozen && g != nil:
+				t.Errorf("%s is frozen and has a gradient", name)
+			case name != frozen && !slices.Equal(g, want[name]):
+				t.Errorf("with %s frozen, %s has another gradient", frozen, name)
+			}
+		}
+	})
+}
+
+// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a second
+// one takes no memory for tensors. Every loop that is shared between cores costs an object, and the smallest of the steps
+// compared here has work enough for all loops to be shared.
+func TestStepMemory(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools of the cores
+	cfg := hybrid(t, every()+",h3").Config
+	cfg.DModel, cfg.ResidDropout = 32, 0.1
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) { p.SetGrad(make([]float32, p.Len())) })
+	objects := func(b, l int) int {
+		ids, tape := text(6, b*l), autograd.NewTape()
+		tape.Record(true)
+		tape.Train(rand.New(rand.NewPCG(1, 2)))
+		var held [4]int
+		var made [4]uint64
+		for i := range held {
+			tape.Reset()
+			tape.Backward(m.Loss(tape, m.Forward(tape, ids, b, l, nil), ids))
+			held[i] = tape.Arena().Bytes()
+			var s runtime.MemStats
+			runtime.ReadMemStats(&s)
+			made[i] = s.Mallocs
+		}
+		if held[0] == 0 || held[1] != held[3] {
+			t.Errorf("batch %d, length %d: the arena holds %v bytes after each step", b, l, held)
+		}
+		return int(min(made[2]-made[1], made[3]-made[2])) // a pool may grow while the cores find their pace
+	}
+	for _, cores := range []int{1, 2} {
+		old := runtime.GOMAXPROCS(cores)
+		want := objects(12, 90)
+		for _, s := range [][2]int{{3, 500}, {24, 90}} {
+			if got := objects(s[0], s[1]); got > want+want/20 {
+				t.Errorf("%d cores: a step makes %d objects at batch %d, length %d, and %d at batch 12, length 90", cores, got, s[0], s[1], want)
+			}
+		}
+		t.Logf("%d cores: %d objects per step of %d layers", cores, want, len(m.Blocks))
+		runtime.GOMAXPROCS(old)
+	}
+}

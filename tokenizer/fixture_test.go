@@ -1,0 +1,126 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+)
+
+// This file makes small tokenizer.json files of the forms that published models have.
+
+type object = map[string]any
+
+// vocabulary numbers tokens, written in byte characters, in order.
+func vocabulary(tokens ...string) object {
+	v := object{}
+	for i, token := range tokens {
+		v[token] = i
+	}
+	return v
+}
+
+// byteTokens is the characters of the bytes, without those that never occur in UTF-8 if only is "utf-8".
+func byteTokens(only string) []string {
+	var tokens []string
+	for _, b := range byteOrder {
+		if only != "utf-8" || b < 0xc0 || 0xc1 < b && b < 0xf5 {
+			tokens = append(tokens, string(byteChar[b]))
+		}
+	}
+	return tokens
+}
+
+func added(id int, content string) object {
+	return object{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+}
+
+func splitStep(pattern string) object {
+	return object{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false}
+}
+
+func byteLevel(useRegex bool) object {
+	return object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": useRegex}
+}
+
+// neoxStyle is a small file of the form of GPT-NeoX's, which Mamba's models use: two special tokens first, bytes
+// that do not occur in UTF-8 missing, runs of spaces as added tokens, NFC.
+func neoxStyle() object {
+	tokens := slices.Concat([]string{EndOfTextToken, "<|padding|>"}, byteTokens("utf-8"), []string{"ab", "Ġab", "ĠĠ"})
+	n := len(tokens)
+	return object{
+		"version": "1.0", "truncation": nil, "padding": nil,
+		"added_tokens": []any{added(0, EndOfTextToken), added(1, "<|padding|>"), added(n, "    "), added(n+1, "   "), added(n+2, "  ")},
+		"normalizer":   object{"type": "NFC"},
+		"pre_tokenizer": object{
+			"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+		},
+		"post_processor": object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+		"decoder":        object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+		"model": object{
+			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
+			"fuse_unk": false, "vocab": vocabulary(tokens...), "merges": []any{"Ġ Ġ", "a b", "Ġ ab"},
+		},
+	}
+}
+
+// llama3Style has a Split step, merges as pairs, and words that are tokens without a merge.
+func llama3Style() object {
+	tokens := slices.Concat(byteTokens(""), []string{"he", "ll", "hell", "hello", "Ġworld", "123"})
+	return object{
+		"added_tokens": []any{added(262, "<|begin|>"), added(263, "<|end_of_text|>"), added(264, "<|end|>")},
+		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []any{
+			splitStep(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`),
+			byteLevel(false),
+		}},
+		"decoder": byteLevel(true),
+		"model": object{
+			"type": "BPE", "byte_fallback": false, "ignore_merges": true, "vocab": vocabulary(tokens...),
+			"merges": []any{[]any{"h", "e"}, []any{"l", "l"}, []any{"he", "ll"}, []any{"hell", "o"}},
+		},
+	}
+}
+
+// deepseekStyle has three Split steps.
+func deepseekStyle(t testing.TB) object {
+	var steps []any
+	for _, pattern := range knownSplits(t)["deepseek"].Patterns {
+		steps = append(steps, splitStep(pattern))
+	}
+	return object{
+		"added_tokens": []any{added(257, "<｜begin▁of▁sentence｜>")},
+		"normalizer":   object{"type": "Sequence", "normalizers": []any{}},
+		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": append(steps,
+			byteLevel(false))},
+		"decoder": object{"type": "Sequence", "decoders": []any{byteLevel(false)}},
+		"model":   object{"type": "BPE", "vocab": vocabulary(append(byteTokens(""), "ab", "<｜begin▁of▁sentence｜>")...), "merges": []any{"a b"}},
+	}
+}
+
+// prefixStyle has add_prefix_space and a model without a type.
+func prefixStyle() object {
+	step := byteLevel(true)
+	step["add_prefix_space"] = true
+	return object{
+		"added_tokens":  []any{added(257, EndOfTextToken)},
+		"pre_tokenizer": step,
+		"model":         object{"vocab": vocabulary(append(byteTokens(""), "Ġa")...), "merges": []any{"Ġ a"}},
+	}
+}
+
+func toJSON(t testing.TB, file any) []byte {
+	t.Helper()
+	data, err := json.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func parseTest(t testing.TB, file object) Tokenizer {
+	t.Helper()
+	tok, err := parseFile(toJSON(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
