@@ -21,13 +21,9 @@ func (a Activation) apply(y, x []float32) {
 	case None:
 		copy(y, x)
 	case GeluTanh:
-		for i, v := range x {
-			y[i] = kernel.Gelu(v)
-		}
+		kernel.GeluInto(y, x)
 	case GeluErf:
-		for i, v := range x {
-			y[i] = kernel.GeluErf(v)
-		}
+		kernel.GeluErfInto(y, x)
 	}
 }
 
@@ -37,13 +33,9 @@ func (a Activation) gradInto(dx, dy, x []float32) {
 	case None:
 		kernel.Add(dx, dy)
 	case GeluTanh:
-		for i, v := range x {
-			dx[i] += dy[i] * kernel.GeluGrad(v)
-		}
+		kernel.GeluGradAdd(dx, dy, x)
 	case GeluErf:
-		for i, v := range x {
-			dx[i] += dy[i] * kernel.GeluErfGrad(v)
-		}
+		kernel.GeluErfGradAdd(dx, dy, x)
 	}
 }
 

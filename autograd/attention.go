@@ -157,9 +157,7 @@ func (a *attention) scores(p []float32, bh, i0, rows int, known bool) int {
 		if !known {
 			*lse = kernel.LogSumExp(row[:sees])
 		}
-		for j := range sees {
-			row[j] = kernel.Exp(row[j] - *lse)
-		}
+		kernel.ExpShift(row[:sees], *lse, 1)
 		clear(row[sees:])
 	}
 	return s

@@ -16,10 +16,7 @@ func (t *Tape) GLU(x *tensor.Tensor) *tensor.Tensor {
 	xd, yd := x.Data(), y.Data()
 	parallel.For(x.Rows(), rowGrain(d), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			a, g, out := xd[2*r*d:][:d], xd[(2*r+1)*d:][:d], yd[r*d:][:d]
-			for i := range out {
-				out[i] = a[i] * kernel.Sigmoid(g[i])
-			}
+			kernel.GLU(yd[r*d:][:d], xd[2*r*d:][:d], xd[(2*r+1)*d:][:d])
 		}
 	})
 	if t.wants(x) {
@@ -42,13 +39,7 @@ func (o *gluOp) Backward(t *Tape) {
 	d, x := o.y.Dim(-1), o.x.Data()
 	parallel.For(o.y.Rows(), rowGrain(d), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			a, g, dout := x[2*r*d:][:d], x[(2*r+1)*d:][:d], dy[r*d:][:d]
-			da, dg := dx[2*r*d:][:d], dx[(2*r+1)*d:][:d]
-			for i, v := range dout {
-				s := kernel.Sigmoid(g[i])
-				da[i] += v * s
-				dg[i] += v * a[i] * s * (1 - s)
-			}
+			kernel.GLUGrad(dx[2*r*d:][:d], dx[(2*r+1)*d:][:d], dy[r*d:][:d], x[2*r*d:][:d], x[(2*r+1)*d:][:d])
 		}
 	})
 }

@@ -3,7 +3,6 @@
 package generate
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +18,7 @@ const DefaultChunk = 512
 // and values of attention layers) and the logits after the last position: the text itself is not kept. A Session is for
 // one goroutine; any number of sessions can share a model.
 type Session struct {
-	Chunk int // positions of a chunk in Feed
+	Chunk int // positions of a chunk in Feed; DefaultChunk where it is below 1
 	Stats Stats
 
 	model  *model.Model
@@ -51,9 +50,12 @@ func (s *Session) Feed(ids []int32) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	l := len(ids) / s.batch
-	for lo := 0; lo < l; lo += s.Chunk {
-		hi := min(l, lo+s.Chunk)
+	l, chunk := len(ids)/s.batch, s.Chunk
+	if chunk < 1 {
+		chunk = DefaultChunk
+	}
+	for lo := 0; lo < l; lo += chunk {
+		hi := min(l, lo+chunk)
 		s.tape.Reset()
 		hidden := s.model.Forward(s.tape, columns(ids, s.batch, l, lo, hi), s.batch, hi-lo, s.state)
 		if hi == l {
@@ -136,8 +138,8 @@ func (s *Session) Fork() *Session {
 
 // Repeat returns a session of n copies of this one's only sequence: the way to draw several samples after one prompt.
 func (s *Session) Repeat(n int) (*Session, error) {
-	if s.batch != 1 {
-		return nil, errors.New("generate: Repeat needs a session of one sequence")
+	if s.batch != 1 || n < 1 {
+		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n, s.batch)
 	}
 	if err := s.flush(); err != nil {
 		return nil, err

@@ -19,7 +19,13 @@ type Diagonal struct {
 	params                       *autograd.DiagParams
 }
 
+// maxState bounds what a wrong configuration can cost.
+const maxState = 1 << 12
+
 func newDiagonal(h int, cfg Config, disc autograd.Discretization) (*Diagonal, error) {
+	if cfg.DState < 2 || cfg.DState > maxState || cfg.DState%2 != 0 {
+		return nil, fmt.Errorf("d_state: found %d, want an even number from 2 to %d", cfg.DState, maxState)
+	}
 	if !(cfg.DtMin > 0 && cfg.DtMin <= cfg.DtMax) {
 		return nil, fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", cfg.DtMin, cfg.DtMax)
 	}

@@ -35,9 +35,6 @@ func NewH3(cfg Config) (Mixer, error) {
 	if cfg.HeadDim < 1 || cfg.DModel%cfg.HeadDim != 0 {
 		return nil, fmt.Errorf("head_dim: found %d, want a divisor of d_model %d", cfg.HeadDim, cfg.DModel)
 	}
-	if cfg.DState < 2 || cfg.DState%2 != 0 {
-		return nil, fmt.Errorf("d_state: found %d, want an even number of at least 2", cfg.DState)
-	}
 	order, ok := map[string]autograd.HeadOrder{"": autograd.DimMajor, "dh": autograd.DimMajor, "hd": autograd.HeadMajor}[cfg.HeadOrder]
 	if !ok {
 		return nil, fmt.Errorf("head_order: found %q, want dh or hd", cfg.HeadOrder)

@@ -1,8 +1,6 @@
 package mixer
 
 import (
-	"fmt"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -24,9 +22,6 @@ type S4D struct {
 
 // NewS4D returns an S4D mixer whose parameters have no values yet.
 func NewS4D(cfg Config) (Mixer, error) {
-	if cfg.DState < 2 || cfg.DState%2 != 0 {
-		return nil, fmt.Errorf("d_state: found %d, want an even number of at least 2", cfg.DState)
-	}
 	diag, err := newDiagonal(cfg.DModel, cfg, autograd.ZOH)
 	if err != nil {
 		return nil, err

@@ -66,10 +66,16 @@ func (c *Config) PaddedVocab() int {
 	return (c.VocabSize + m - 1) / m * m
 }
 
+// maxLayers bounds what a wrong or hostile configuration can cost.
+const maxLayers = 10_000
+
 // Plan is the mixer of every block, in order.
 func (c *Config) Plan() ([]string, error) {
 	if c.Layers != "" {
 		return parseLayers(c.Layers)
+	}
+	if c.NLayer > maxLayers {
+		return nil, fmt.Errorf("found %d, want at most %d", c.NLayer, maxLayers)
 	}
 	plan := make([]string, max(0, c.NLayer))
 	for i := range plan {
@@ -89,9 +95,12 @@ func parseLayers(text string) ([]string, error) {
 		n := 1
 		if repeated {
 			var err error
-			if n, err = strconv.Atoi(strings.TrimSpace(times)); err != nil || n < 1 || n > 10000 {
+			if n, err = strconv.Atoi(strings.TrimSpace(times)); err != nil || n < 1 {
 				return nil, fmt.Errorf("found %q, want NAME or NAME*COUNT", part)
 			}
+		}
+		if n > maxLayers-len(plan) {
+			return nil, fmt.Errorf("found more than %d layers, want at most that", maxLayers)
 		}
 		for range n {
 			plan = append(plan, strings.TrimSpace(name))
@@ -126,8 +135,10 @@ func (c *Config) Validate() error {
 	}
 	plan, err := c.Plan()
 	switch {
-	case err != nil:
+	case err != nil && c.Layers != "":
 		p.Addf("layers", "%v", err)
+	case err != nil:
+		p.Addf("n_layer", "%v", err)
 	case len(plan) == 0:
 		p.Addf("n_layer", "found %d, want at least 1", c.NLayer)
 	}

@@ -32,6 +32,7 @@ func (m *Model) Load(f *checkpoint.File) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path(), err)
 	}
+	embedding := inFile[embeddingName]
 	var problems config.Problems
 	var fill []func()
 	m.Params("", func(name string, p *nn.Param) {
@@ -52,7 +53,7 @@ func (m *Model) Load(f *checkpoint.File) error {
 		fill = append(fill, func() { p.SetData(x) })
 	})
 	for _, name := range slices.Sorted(maps.Keys(inFile)) {
-		if err := m.checkExtra(f, name, inFile[name]); err != nil {
+		if err := checkExtra(f, name, inFile[name], embedding); err != nil {
 			problems.Addf(name, "%v", err)
 		}
 	}
@@ -88,11 +89,12 @@ func firstNonFinite(x []float32) int {
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 
-// checkExtra decides on a tensor that is no parameter: the head is the embedding again, rotary frequencies are computed.
-func (m *Model) checkExtra(f *checkpoint.File, name, key string) error {
+// checkExtra decides on a tensor that is no parameter, key in the file: the head is the embedding again (or stands for it, and
+// embedding is ""), rotary frequencies are computed.
+func checkExtra(f *checkpoint.File, name, key, embedding string) error {
 	switch {
 	case name == headName:
-		if !m.sameTensor(f, key) {
+		if embedding != "" && !sameTensor(f, key, embedding) {
 			return fmt.Errorf("differs from %s, want the same (tied) weights", embeddingName)
 		}
 		return nil
@@ -102,16 +104,7 @@ func (m *Model) checkExtra(f *checkpoint.File, name, key string) error {
 	return errors.New("unexpected")
 }
 
-// sameTensor reports whether tensor a holds the embedding's values.
-func (m *Model) sameTensor(f *checkpoint.File, a string) bool {
-	names, err := checkpoint.H3Names(f.Names())
-	if err != nil {
-		return false
-	}
-	b, ok := names[embeddingName]
-	if !ok {
-		return true // the head was taken for the embedding
-	}
+func sameTensor(f *checkpoint.File, a, b string) bool {
 	x, okX := f.Tensor(a)
 	y, okY := f.Tensor(b)
 	return okX && okY && slices.Equal(x.Shape, y.Shape) && string(x.Data) == string(y.Data)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -38,7 +39,7 @@ func New(cfg Config) (*Model, error) {
 	}
 	d, eps := cfg.DModel, cfg.LayerNormEpsilon
 	m := &Model{Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), d), LnF: nn.NewLayerNorm(d, eps)}
-	outStd := nn.InitStd / sqrt(2*len(plan))
+	outStd := nn.InitStd / math.Sqrt(float64(2*len(plan)))
 	for i, kind := range plan {
 		mix, err := newMixer(kind, cfg.mixerConfig(len(plan)))
 		if err != nil {

@@ -2,13 +2,10 @@ package model
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tensor"
 )
-
-func sqrt(n int) float64 { return math.Sqrt(float64(n)) }
 
 // State is what a model carries from chunk to chunk: the states of its mixers and how many positions they have seen.
 type State struct {

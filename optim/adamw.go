@@ -60,7 +60,7 @@ func (o *AdamW) GradNorm() float64 {
 }
 
 // Step updates every parameter with its learning rate times factor and zeroes the gradients. It returns the norm of the
-// gradient before clipping. When the norm is not finite it changes nothing but the gradients' use is up to the caller.
+// gradient before clipping. When that is not finite it changes nothing.
 func (o *AdamW) Step(factor float64) (norm float64) {
 	norm = o.GradNorm()
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {

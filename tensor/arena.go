@@ -57,13 +57,6 @@ func (a *Arena) Return(buf []float32) {
 	}
 }
 
-// Zeros lends a buffer of n zeros.
-func (a *Arena) Zeros(n int) []float32 {
-	buf := a.Floats(n)
-	clear(buf)
-	return buf
-}
-
 // Tensor lends a tensor with unspecified contents.
 func (a *Arena) Tensor(shape ...int) *Tensor {
 	t := a.header(shape)
@@ -78,14 +71,6 @@ func (a *Arena) Like(x *Tensor, last int) *Tensor {
 		t.dims[t.nd-1] = last
 	}
 	t.data = a.Floats(t.Len())
-	return t
-}
-
-// View lends a tensor of another shape over the same elements. Its gradient is its own: see autograd for a reshape that
-// gradients flow through.
-func (a *Arena) View(data []float32, shape ...int) *Tensor {
-	t := a.header(shape)
-	t.data = data[:t.Len()]
 	return t
 }
 

@@ -103,12 +103,13 @@ type runner struct {
 	metrics  *events.Metrics
 	board    *events.Writer
 	started  time.Time
-	from     int // the step this part started at
-	smoothed float64
+	smoothed float64 // training loss
+
+	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last evaluation, for speed and time left
 }
 
 func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
-	r := &runner{Trainer: tr, ev: ev, started: time.Now(), from: tr.step, smoothed: math.NaN()}
+	r := &runner{Trainer: tr, ev: ev, started: time.Now(), smoothed: math.NaN()}
 	if err := r.open(); err != nil {
 		return Result{}, err
 	}
@@ -169,14 +170,16 @@ func (r *runner) loop(ctx context.Context) (interrupted bool, err error) {
 		if ctx.Err() != nil {
 			return true, r.save()
 		}
+		start := time.Now()
 		loss, norm, err := r.Step()
 		if err != nil {
 			return false, err
 		}
 		if math.IsNaN(r.smoothed) {
-			r.smoothed = loss
+			r.smoothed, r.stepSeconds = loss, time.Since(start).Seconds()
 		}
 		r.smoothed += 0.1 * (loss - r.smoothed)
+		r.stepSeconds += 0.1 * (time.Since(start).Seconds() - r.stepSeconds)
 		p := r.progress(loss, norm)
 		if r.ev.Step != nil {
 			r.ev.Step(p)
@@ -216,11 +219,12 @@ func (r *runner) onTheWay(ctx context.Context, p Progress) error {
 }
 
 func (r *runner) evaluate(ctx context.Context, limit int, p Progress) error {
+	start := time.Now()
 	loss, err := r.Evaluate(ctx, limit)
 	if err != nil {
 		return err
 	}
-	r.lastValid = loss
+	r.lastValid, r.evalSeconds = loss, time.Since(start).Seconds()
 	p.ValidLoss, p.Best = loss, loss < r.best
 	p.Elapsed = r.total()
 	if p.Best {
@@ -300,9 +304,10 @@ func (r *runner) progress(loss, norm float64) Progress {
 		Step: r.step, Steps: c.Steps, Loss: loss, ValidLoss: r.lastValid, GradNorm: norm, Elapsed: r.total(), MemBytes: status.RSS(),
 		LR: r.Config.Optim.LR * r.schedule.Factor(max(0, r.step-1)),
 	}
-	if s := p.Elapsed.Seconds(); s > 0 && r.step > 0 {
-		p.TokensPerSec = float64(r.step*c.tokensPerStep()) / s
-		p.ETA = time.Duration(s / float64(r.step) * float64(c.Steps-r.step) * float64(time.Second))
+	if r.stepSeconds > 0 {
+		left := c.Steps - r.step
+		p.TokensPerSec = float64(c.tokensPerStep()) / r.stepSeconds
+		p.ETA = time.Duration((float64(left)*r.stepSeconds + float64(left/c.EvalEvery)*r.evalSeconds) * float64(time.Second))
 	}
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -139,6 +140,18 @@ func watch(p *status.Printer) train.Events {
 			}
 			p.Printf("step %d: validation loss %.4f%s\n", g.Step, g.ValidLoss, best)
 		},
-		Sample: func(step int, text string) { p.Printf("step %d: sample: %s\n", step, strings.TrimSpace(text)) },
+		Sample: func(step int, text string) {
+			p.Printf("step %d: sample: %s\n", step, strings.TrimSpace(printable(text)))
+		},
 	}
+}
+
+// printable is text without control characters, which an untrained model writes and a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }

@@ -89,6 +89,64 @@ func GeluErfGrad(x float32) float32 {
 	return float32(0.5*(1+math.Erf(v/math.Sqrt2)) + v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
 }
 
+// GeluInto computes y = Gelu(x), GeluGradAdd dx += dy·Gelu'(x), element by element; likewise for the exact GELU below.
+func GeluInto(y, x []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = Gelu(v)
+	}
+}
+
+// GeluGradAdd is described at GeluInto.
+func GeluGradAdd(dx, dy, x []float32) {
+	dx, dy = dx[:len(x)], dy[:len(x)]
+	for i, v := range x {
+		dx[i] += float32(dy[i] * GeluGrad(v))
+	}
+}
+
+// GeluErfInto computes y = GeluErf(x).
+func GeluErfInto(y, x []float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = GeluErf(v)
+	}
+}
+
+// GeluErfGradAdd computes dx += dy·GeluErf'(x).
+func GeluErfGradAdd(dx, dy, x []float32) {
+	dx, dy = dx[:len(x)], dy[:len(x)]
+	for i, v := range x {
+		dx[i] += float32(dy[i] * GeluErfGrad(v))
+	}
+}
+
+// GLU computes y = a·sigmoid(g).
+func GLU(y, a, g []float32) {
+	a, g = a[:len(y)], g[:len(y)]
+	for i := range y {
+		y[i] = a[i] * Sigmoid(g[i])
+	}
+}
+
+// GLUGrad adds the gradients of GLU: da += dy·σ(g), dg += dy·a·σ(g)(1-σ(g)).
+func GLUGrad(da, dg, dy, a, g []float32) {
+	n := len(dy)
+	da, dg, a, g = da[:n], dg[:n], a[:n], g[:n]
+	for i, v := range dy {
+		s := Sigmoid(g[i])
+		da[i] += float32(v * s)
+		dg[i] += float32(v * a[i] * s * (1 - s))
+	}
+}
+
+// ExpShift computes x = e^(x-shift)·scale.
+func ExpShift(x []float32, shift, scale float32) {
+	for i, v := range x {
+		x[i] = Exp(v-shift) * scale
+	}
+}
+
 // Add computes y += x.
 func Add(y, x []float32) {
 	x = x[:len(y)]

@@ -20,8 +20,6 @@ func LogSumExp(x []float32) float32 {
 // CrossEntropyGrad turns one row of logits into the gradient of its cross-entropy: (softmax(x) - onehot(target))·scale,
 // where lse is the row's LogSumExp.
 func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
-	for i, v := range x {
-		x[i] = Exp(v-lse) * scale
-	}
+	ExpShift(x, lse, scale)
 	x[target] -= scale
 }

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/golden"
+)
+
+// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the path.
+var commands = map[string]func(){"hippo": main}
+
+func TestMain(m *testing.M) { testscript.Main(m, commands) }
+
+// TestScript runs testdata/script/*.txtar: each is what a user types, with what must come of it.
+func TestScript(t *testing.T) {
+	goldens := golden.Dir(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			for _, v := range environment(e.WorkDir) {
+				name, value, _ := strings.Cut(v, "=")
+				e.Setenv(name, value)
+			}
+			e.Setenv("GOLDEN", goldens)
+			return setUp(e.WorkDir)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace,
+		},
+	})
+}
+
+// environment is what keeps a program inside dir: its caches.
+func environment(dir string) []string {
+	env := []string{"HOME=" + dir, "HIPPO_CACHE=" + filepath.Join(dir, "cache")}
+	if cpu, ok := os.LookupEnv("HIPPO_CPU"); ok {
+		env = append(env, "HIPPO_CPU="+cpu)
+	}
+	return env
+}
+
+// setUp fills a folder with tiny.yaml and text.txt.
+func setUp(dir string) error {
+	settings, err := os.ReadFile(filepath.Join("testdata", "tiny.yaml"))
+	if err != nil {
+		return err
+	}
+	text := make([]byte, 6000)
+	corpus := data.Embedded()
+	defer corpus.Close()
+	err = corpus.Each(func(_ string, r io.Reader) error {
+		_, err := io.ReadFull(r, text)
+		return errors.Join(err, io.EOF) // there is one document, and it need not be read to its end
+	})
+	if !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("built-in text: %w", err)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "tiny.yaml"), settings, 0o666),
+		os.WriteFile(filepath.Join(dir, "text.txt"), text, 0o666),
+	)
+}
+
+// scriptStatus: "status N PROGRAM ARG..." runs a program that must end with exit status N.
+func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N PROGRAM ARG...")
+	}
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit status %d, want %s", got, args[0])
+	}
+}
+
+// changeFile replaces the content of the file that a pattern matches.
+func changeFile(ts *testscript.TestScript, pattern string, change func([]byte) []byte) {
+	paths, err := filepath.Glob(ts.MkAbs(pattern))
+	ts.Check(err)
+	if len(paths) != 1 {
+		ts.Fatalf("%s matches %q, want one file", pattern, paths)
+	}
+	text, err := os.ReadFile(paths[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(paths[0], change(text), 0o666))
+}
+
+// scriptPoke: "poke FILE OFFSET HEX" overwrites bytes of a file, from its end for a negative offset.
+func scriptPoke(ts *testscript.TestScript, _ bool, args []string) {
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	value, err := hex.DecodeString(args[2])
+	ts.Check(err)
+	changeFile(ts, args[0], func(text []byte) []byte {
+		if at < 0 {
+			at += len(text)
+		}
+		copy(text[at:], value)
+		return text
+	})
+}
+
+// scriptCut: "cut FILE N" keeps the first N bytes of a file, or all but the last -N.
+func scriptCut(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	changeFile(ts, args[0], func(text []byte) []byte {
+		if n < 0 {
+			n += len(text)
+		}
+		return text[:n]
+	})
+}
+
+// scriptReplace: "replace FILE OLD NEW" replaces text that must be in the file.
+func scriptReplace(ts *testscript.TestScript, _ bool, args []string) {
+	changeFile(ts, args[0], func(text []byte) []byte {
+		if !strings.Contains(string(text), args[1]) {
+			ts.Fatalf("%s does not contain %q", args[0], args[1])
+		}
+		return []byte(strings.ReplaceAll(string(text), args[1], args[2]))
+	})
+}
+
+// scriptEdit: "edit FILE nan|drop|reshape|rename TENSOR" spoils a tensor of a safetensors file.
+func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
+	path, how, name := ts.MkAbs(args[0]), args[1], args[2]
+	f, err := checkpoint.OpenSafetensors(path)
+	ts.Check(err)
+	var out []checkpoint.Tensor
+	found := false
+	for _, n := range f.Names() {
+		x, _ := f.Tensor(n)
+		y := *x
+		y.Shape, y.Data = slices.Clone(x.Shape), slices.Clone(x.Data)
+		if n == name {
+			found = true
+			switch how {
+			case "nan":
+				copy(y.Data[len(y.Data)-4:], "\x00\x00\xc0\x7f")
+			case "drop":
+				continue
+			case "reshape":
+				y.Shape = append(y.Shape, 1)
+			case "rename":
+				y.Name += "_old"
+			default:
+				ts.Fatalf("edit: unknown change %q", how)
+			}
+		}
+		out = append(out, y)
+	}
+	ts.Check(f.Close())
+	if !found {
+		ts.Fatalf("edit: %s has no tensor %s", args[0], name)
+	}
+	ts.Check(checkpoint.WriteFileAtomic(path, func(w io.Writer) error { return checkpoint.WriteSafetensors(w, out, nil) }))
+}
+
+// command prepares hippo to run in a folder that setUp filled, with nothing of the tester's own settings.
+func command(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("hippo", args...)
+	cmd.Dir = dir
+	cmd.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
+	return cmd
+}
+
+// waitFor waits until ok holds, and fails the test when it does not within some seconds.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package generate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+	"pgregory.net/rapid"
+)
+
+const vocab = 13
+
+// language is a small model of these layers with decided opinions.
+func language(t testing.TB, layers string) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+const hybrid = "h3,attention,s4d,h3"
+
+func text(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(vocab)
+	}
+	return ids
+}
+
+func feed(t interface{ Fatal(...any) }, s *Session, ids []int32) {
+	if err := s.Feed(ids); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logits are those of all sequences, copied.
+func logits(s *Session) []float32 {
+	var out []float32
+	for i := range s.Batch() {
+		out = append(out, s.Logits(i)...)
+	}
+	return out
+}
+
+func argmax(x []float32) int32 {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
+// greedy continues every sequence by n ids and returns those of each.
+func greedy(t interface{ Fatal(...any) }, s *Session, n int) [][]int32 {
+	out := make([][]int32, s.Batch())
+	for range n {
+		var next []int32
+		for i := range out {
+			id := argmax(s.Logits(i))
+			out[i], next = append(out[i], id), append(next, id)
+		}
+		feed(t, s, next)
+	}
+	return out
+}
+
+// TestFeedAnyChunking: however a prompt is cut, into calls and within them, the logits after it are the same up to rounding,
+// and so is greedy text to the last id.
+func TestFeedAnyChunking(t *testing.T) {
+	const l, n = 90, 20
+	m := language(t, hybrid)
+	rapid.Check(t, func(rt *rapid.T) {
+		prompt := text(rapid.Uint64().Draw(rt, "seed"), l)
+		whole := NewSession(m, 1)
+		feed(rt, whole, prompt)
+		want := logits(whole)
+		s := NewSession(m, 1)
+		s.Chunk = rapid.SampledFrom([]int{0, 1, 5, 23, 24, 64}).Draw(rt, "chunk")
+		for lo := 0; lo < l; {
+			hi := lo + rapid.IntRange(1, l-lo).Draw(rt, "call")
+			feed(rt, s, prompt[lo:hi])
+			lo = hi
+		}
+		for i, v := range logits(s) {
+			if e := math.Abs(float64(v - want[i])); !(e <= 1e-5) {
+				rt.Errorf("logit %d is %v, want %v", i, v, want[i])
+			}
+		}
+		if s.Position() != l {
+			rt.Errorf("position %d, want %d", s.Position(), l)
+		}
+		if got, want := greedy(rt, s, n), greedy(rt, whole, n); fmt.Sprint(got) != fmt.Sprint(want) {
+			rt.Errorf("greedy ids %v, want %v", got, want)
+		}
+	})
+}
+
+// TestBatchIsEachAlone: a sequence has the same logits, bit by bit, and the same greedy text in a batch and alone.
+func TestBatchIsEachAlone(t *testing.T) {
+	const batch, l, n = 3, 40, 30
+	m := language(t, hybrid)
+	prompts := text(1, batch*l)
+	together := NewSession(m, batch)
+	together.Chunk = 30
+	feed(t, together, prompts)
+	first := logits(together)
+	ids := greedy(t, together, n)
+	last := logits(together)
+	for i := range batch {
+		alone := NewSession(m, 1)
+		alone.Chunk = 30
+		feed(t, alone, prompts[i*l:][:l])
+		if !slices.Equal(logits(alone), first[i*vocab:][:vocab]) {
+			t.Errorf("sequence %d has other logits alone", i)
+		}
+		if got := greedy(t, alone, n)[0]; !slices.Equal(got, ids[i]) {
+			t.Errorf("sequence %d continues alone with %v, in company with %v", i, got, ids[i])
+		}
+		if !slices.Equal(logits(alone), last[i*vocab:][:vocab]) {
+			t.Errorf("sequence %d has other logits alone after %d ids", i, n)
+		}
+	}
+}
+
+// TestFork: a fork goes on as the session would, and neither disturbs the other.
+func TestFork(t *testing.T) {
+	m := language(t, hybrid)
+	s := NewSession(m, 2)
+	if f := s.Fork(); f.Logits(0) != nil || f.Position() != 0 {
+		t.Error("the fork of a new session is not new")
+	}
+	feed(t, s, text(2, 60))
+	want := greedy(t, s.Fork(), 20)
+	f := s.Fork()
+	before := logits(s)
+	feed(t, f, text(3, 10))
+	if !slices.Equal(logits(s), before) || s.Position() != 30 || f.Position() != 35 {
+		t.Errorf("a fork changes its original: positions %d and %d", s.Position(), f.Position())
+	}
+	if got := greedy(t, s, 20); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the session continues with %v, its fork with %v", got, want)
+	}
+}
+
+// TestRepeat: every copy goes its own way as a session of its own would.
+func TestRepeat(t *testing.T) {
+	m := language(t, hybrid)
+	s := NewSession(m, 1)
+	feed(t, s, text(4, 40))
+	r, err := s.Repeat(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Batch() != 3 || r.Position() != 40 || r.StateSize() != 3*s.StateSize() {
+		t.Errorf("batch %d, position %d, %d bytes, want 3, 40, %d", r.Batch(), r.Position(), r.StateSize(), 3*s.StateSize())
+	}
+	for i := range 3 {
+		if !slices.Equal(r.Logits(i), s.Logits(0)) {
+			t.Errorf("copy %d starts with other logits", i)
+		}
+	}
+	ways := text(5, 3*7)
+	feed(t, r, ways)
+	for i := range 3 {
+		one := s.Fork()
+		feed(t, one, ways[i*7:][:7])
+		if !slices.Equal(r.Logits(i), one.Logits(0)) {
+			t.Errorf("copy %d does not go its own way", i)
+		}
+	}
+	if _, err := r.Repeat(2); err == nil {
+		t.Error("a session of three sequences is repeated")
+	}
+	if _, err := s.Repeat(0); err == nil {
+		t.Error("a session is repeated no times")
+	}
+	if empty, err := NewSession(m, 1).Repeat(2); err != nil || empty.Logits(1) != nil {
+		t.Errorf("a new session repeated: %v", err)
+	}
+}
+
+// TestStateTensors: a session whose state is set from another's tensors goes on like it.
+func TestStateTensors(t *testing.T) {
+	m := language(t, hybrid)
+	s, r := NewSession(m, 1), NewSession(m, 1)
+	feed(t, s, text(6, 50))
+	s.State().Tensors(func(name string, x *tensor.Tensor) {
+		data := make([]float32, x.Len())
+		x.CopyTo(data)
+		if err := r.State().Restore(name, x.Shape(), data); err != nil {
+			t.Fatal(err)
+		}
+	})
+	next := text(7, 3)
+	feed(t, s, next)
+	feed(t, r, next)
+	if !slices.Equal(logits(s), logits(r)) {
+		t.Error("it goes on differently")
+	}
+}
+
+// TestFeedErrors: what cannot be read is refused as a whole.
+func TestFeedErrors(t *testing.T) {
+	m := language(t, hybrid)
+	s := NewSession(m, 2)
+	feed(t, s, text(8, 20))
+	before := logits(s)
+	for _, bad := range [][]int32{{}, {1}, {1, 2, 3}, {1, -1}, {1, 2, 3, int32(m.Config.PaddedVocab())}, {1 << 30, 1}} {
+		if err := s.Feed(bad); err == nil {
+			t.Errorf("%v: no error", bad)
+		}
+	}
+	if s.Position() != 10 || !slices.Equal(logits(s), before) {
+		t.Error("a refused call changed the session")
+	}
+}
+
+// TestStats: Prefill counts what it reads.
+func TestStats(t *testing.T) {
+	s := NewSession(language(t, "h3"), 2)
+	for range 2 {
+		if err := s.Prefill(text(9, 30)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Stats.PrefillTokens != 60 || s.Stats.PrefillSeconds <= 0 {
+		t.Errorf("%+v", s.Stats)
+	}
+}
+
+// TestStateSize: the state of a model without attention is as large after 20,000 positions as after one; attention keeps
+// 2·d_model numbers for each.
+func TestStateSize(t *testing.T) {
+	size := func(layers string, l int) int {
+		s := NewSession(language(t, layers), 1)
+		feed(t, s, text(10, l))
+		return s.StateSize()
+	}
+	if one, many := size("h3,s4d", 1), size("h3,s4d", 20_000); one != many || one == 0 {
+		t.Errorf("%d bytes after one position, %d after 20,000", one, many)
+	}
+	if fixed, l := size("h3", 1), 700; size("h3,attention", l)-fixed != 4*2*16*l {
+		t.Errorf("with attention %d bytes after %d positions, want %d", size("h3,attention", l), l, fixed+4*2*16*l)
+	}
+}
+
+// BenchmarkDecode times a token at several positions: for a model without attention it is the same everywhere.
+func BenchmarkDecode(b *testing.B) {
+	for _, layers := range []string{"h3*4", "h3*3,attention"} {
+		for _, position := range []int{1000, 20_000} {
+			b.Run(fmt.Sprintf("%s/%d", layers, position), func(b *testing.B) {
+				s := NewSession(language(b, layers), 1)
+				feed(b, s, text(11, position))
+				b.ReportAllocs()
+				for b.Loop() {
+					feed(b, s, []int32{1})
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package model
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+)
+
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		layers string
+		want   string // joined by spaces; or, after "!", part of the error
+	}{
+		{"h3*2,attention,h3", "h3 h3 attention h3"},
+		{" s4d , h3 * 3", "s4d h3 h3 h3"},
+		{"h3", "h3"},
+		{"h3*0", "!NAME*COUNT"},
+		{"h3*-1", "!NAME*COUNT"},
+		{"h3*x", "!NAME*COUNT"},
+		{"h3*", "!NAME*COUNT"},
+		{"h3*10001", "!10000"},
+		{"h3*9999,attention*2", "!10000"},
+		{"h3*99999999999999999999", "!NAME*COUNT"},
+	} {
+		cfg := Config{Layers: c.layers, NLayer: 5, Mixer: "s4d"}
+		plan, err := cfg.Plan()
+		if want, isError := strings.CutPrefix(c.want, "!"); isError {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: error %v, want one with %q", c.layers, err, want)
+			}
+		} else if got := strings.Join(plan, " "); err != nil || got != c.want {
+			t.Errorf("%q: got %q, %v, want %q", c.layers, got, err, c.want)
+		}
+	}
+	cfg := Config{NLayer: 4, Mixer: "h3", AttnIdx: []int{1, 3}}
+	if plan, err := cfg.Plan(); err != nil || !slices.Equal(plan, []string{"h3", "attention", "h3", "attention"}) {
+		t.Errorf("attn_layer_idx: got %v, %v", plan, err)
+	}
+}
+
+// wrong spoils a good configuration in one place.
+var wrong = map[string]func(*Config){
+	"d_model":            func(c *Config) { c.DModel = 0 },
+	"vocab_size":         func(c *Config) { c.VocabSize = -1 },
+	"n_layer":            func(c *Config) { c.NLayer = 0; c.AttnIdx = nil },
+	"d_inner":            func(c *Config) { c.DInner = -1 },
+	"embed_dropout":      func(c *Config) { c.EmbedDropout = 1 },
+	"attn_dropout":       func(c *Config) { c.AttnDropout = -0.1 },
+	"resid_dropout":      func(c *Config) { c.ResidDropout = 2 },
+	"layer_norm_epsilon": func(c *Config) { c.LayerNormEpsilon = 0 },
+	"attn_layer_idx":     func(c *Config) { c.AttnIdx = []int{0, 9} },
+	"layers":             func(c *Config) { c.Layers = "h3*" },
+	"head_dim":           func(c *Config) { c.HeadDim = 5 },
+	"d_state":            func(c *Config) { c.DState = 7 },
+	"num_heads":          func(c *Config) { c.NumHeads = 3 },
+	"rotary_emb_dim":     func(c *Config) { c.Rotary = 33 },
+	"head_order":         func(c *Config) { c.HeadOrder = "sideways" },
+	"dt_min":             func(c *Config) { c.DtMin = 1 },
+	"measure":            func(c *Config) { c.Measure = "diag-none" },
+	"mixer":              func(c *Config) { c.Mixer = "conv" },
+	"n_layer ":           func(c *Config) { c.NLayer = 2_000_000_000; c.AttnIdx = nil },
+	"d_state ":           func(c *Config) { c.DState = 2_000_000_000 },
+}
+
+func good() Config {
+	c := DefaultConfig()
+	c.shape(64, 3, 4, 1)
+	c.VocabSize = 100
+	return c
+}
+
+// TestValidate: every fault is reported under its name.
+func TestValidate(t *testing.T) {
+	c := good()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for field, spoil := range wrong {
+		field = strings.TrimSpace(field)
+		c := good()
+		spoil(&c)
+		err := c.Validate()
+		var p config.Problems
+		if !errors.As(err, &p) || len(p) != 1 || !strings.Contains(p[0], field) || !strings.Contains(p[0], "want") {
+			t.Errorf("%s: got %v", field, err)
+		}
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: New makes a model of it", field)
+		}
+	}
+}
+
+// TestValidateReportsAll: one error lists all faults that can be there at the same time.
+func TestValidateReportsAll(t *testing.T) {
+	c := good()
+	fields := []string{"vocab_size", "d_inner", "embed_dropout", "attn_dropout", "resid_dropout", "layer_norm_epsilon", "head_dim", "num_heads"}
+	for _, f := range fields {
+		wrong[f](&c)
+	}
+	err := c.Validate()
+	for _, f := range fields {
+		if err == nil || !strings.Contains(err.Error(), f+": ") {
+			t.Errorf("%s is not in: %v", f, err)
+		}
+	}
+}
+
+// TestPresets: the published shapes have the published numbers of parameters (H3-125M: arXiv:2212.14052's release; the
+// others by hand from their shapes), and a model of billions of parameters is described without making them.
+func TestPresets(t *testing.T) {
+	h3 := func(d int) int { // q, k, v, out; shift B, C, D; diagonal C, B, log_dt, A; D
+		return 4*(d*d+d) + 2*64*d + d + 4*32*d + d + 2*32*d + d
+	}
+	attention := func(d int) int { return 4 * (d*d + d) }
+	block := func(d int) int { return 8*d*d + 5*d + 4*d } // MLP, norms
+	published := func(d, layers, attn int) int {
+		return 50264*d + 2*d + layers*block(d) + (layers-attn)*h3(d) + attn*attention(d)
+	}
+	want := map[string]int{
+		"h3-125m": 126_387_456,
+		"h3-355m": published(1024, 24, 2), "h3-1.3b": published(2048, 24, 2), "h3-2.7b": published(2560, 32, 3),
+	}
+	if n := published(768, 12, 1); n != want["h3-125m"] {
+		t.Errorf("the formula gives %d for H3-125M", n)
+	}
+	for _, name := range Presets() {
+		c, err := Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.VocabSize == 0 { // the tokenizer's
+			c.VocabSize = 256
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		n, err := c.CountParams()
+		if err != nil || n == 0 || want[name] != 0 && n != want[name] {
+			t.Errorf("%s: %d parameters, %v, want %d", name, n, err, want[name])
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("there is no preset %s", name)
+	}
+	if _, err := Preset("huge"); err == nil || !strings.Contains(err.Error(), "tiny") {
+		t.Errorf("an unknown preset gives the error %v, want the names there are", err)
+	}
+}
+
+// TestCountDoesNotAllocate: to count or check a model costs no memory for its parameters.
+func TestCountDoesNotAllocate(t *testing.T) {
+	c, err := Preset("h3-2.7b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range m.Tensors() {
+		if len(x.Data) > 0 {
+			t.Errorf("%s has %d bytes", x.Name, len(x.Data))
+		}
+	}
+	if n := m.NumParams(); n < 2_500_000_000 {
+		t.Errorf("%d parameters", n)
+	}
+}
+
+func TestPaddedVocab(t *testing.T) {
+	for _, c := range []struct{ size, multiple, want int }{{50257, 8, 50264}, {256, 8, 256}, {257, 0, 257}, {65, 1, 65}} {
+		cfg := Config{VocabSize: c.size, PadVocab: c.multiple}
+		if got := cfg.PaddedVocab(); got != c.want {
+			t.Errorf("%d padded to a multiple of %d: got %d, want %d", c.size, c.multiple, got, c.want)
+		}
+	}
+}
+
+// TestParseConfig reads hippo's flat form and the nested one of the official constructor.
+func TestParseConfig(t *testing.T) {
+	official := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257, "ssm_cfg": {"mode": "diag", "measure": "diag-inv",
+		"d_state": 32, "head_dim": 8, "dt_min": 0.01, "dt_max": 0.2}, "attn_layer_idx": [6],
+		"attn_cfg": {"num_heads": 12, "rotary_emb_dim": 32, "dropout": 0.2}, "pad_vocab_size_multiple": 8, "unknown": [1]}`
+	flat := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257, "measure": "diag-inv", "d_state": 32, "head_dim": 8,
+		"dt_min": 0.01, "dt_max": 0.2, "attn_layer_idx": [6], "num_heads": 12, "rotary_emb_dim": 32, "attn_dropout": 0.2}`
+	a, err := ParseConfig([]byte(official))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := ParseConfig([]byte(flat))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := DefaultConfig()
+	want.shape(768, 12, 12, 6)
+	want.DInner, want.VocabSize, want.Measure, want.DState, want.HeadDim = 3072, 50257, "diag-inv", 32, 8
+	want.DtMin, want.DtMax, want.Rotary, want.AttnDropout = 0.01, 0.2, 32, 0.2
+	if !reflect.DeepEqual(a, want) || !reflect.DeepEqual(b, want) {
+		t.Errorf("official form %+v\nflat form     %+v\nwant          %+v", a, b, want)
+	}
+	for _, bad := range []string{"", "[]", `{"d_model": "wide"}`, `{"d_model": 1.5}`, `{"ssm_cfg": {"mode": "nplr"}}`, `{"ssm_cfg": 3}`, `{"d_model": 4`} {
+		if _, err := ParseConfig([]byte(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
+
+// TestConfigJSON: what JSON writes, ParseConfig reads.
+func TestConfigJSON(t *testing.T) {
+	for _, name := range Presets() {
+		c, err := Preset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Layers, c.Rotary, c.HeadOrder, c.ResidDropout, c.DtMin = "h3,attention", 4, "hd", 0.25, 0.1/3
+		got, err := ParseConfig(c.JSON())
+		if err != nil || !reflect.DeepEqual(got, c) {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c)
+		}
+	}
+}
+
+// TestReadConfig: errors name the file and the field.
+func TestReadConfig(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), ConfigFile) {
+		t.Errorf("no file: error %v", err)
+	}
+	c := good()
+	c.NumHeads = 5
+	if err := os.WriteFile(filepath.Join(dir, ConfigFile), c.JSON(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, ConfigFile)) || !strings.Contains(err.Error(), "num_heads") {
+		t.Errorf("a bad number of heads: error %v", err)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	c := good()
+	f.Add(c.JSON())
+	f.Add([]byte(`{"layers": "h3*3,attention", "ssm_cfg": {"d_state": 4}, "attn_cfg": {"num_heads": 2}, "vocab_size": 3, "d_model": 8}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ParseConfig(data)
+		if err != nil || c.Validate() != nil {
+			return
+		}
+		if plan, err := c.Plan(); err != nil || len(plan) > 100 {
+			return // valid but slow
+		}
+		if _, err := New(c); err != nil {
+			t.Errorf("Validate accepts what New refuses: %v", err)
+		}
+		again, err := ParseConfig(c.JSON())
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("%+v becomes %+v, %v", c, again, err)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package model
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// contents is a model's configuration and bytes.
+func contents(m *Model) string {
+	var b bytes.Buffer
+	b.Write(m.Config.JSON())
+	for _, x := range m.Tensors() {
+		b.WriteString(x.Name)
+		b.Write(x.Data)
+	}
+	return b.String()
+}
+
+// TestSaveAndLoad: what Save writes, LoadDir reads, bit by bit.
+func TestSaveAndLoad(t *testing.T) {
+	m := hybrid(t, every())
+	m.Embedding.Weight.Data()[3] = math.Float32frombits(1) // a denormal survives
+	m.Embedding.Weight.Data()[4] = float32(math.Copysign(0, -1))
+	dir := t.TempDir()
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, from, err := LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if contents(got) != contents(m) || from != dir {
+		t.Errorf("what was loaded from %s differs from what was saved in %s", from, dir)
+	}
+	if err := m.Save(filepath.Join(dir, "nowhere")); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("saved in a folder that is not there: %v", err)
+	}
+}
+
+// TestLoadRunFolder: of a run's folder the best checkpoint is taken, or else the last.
+func TestLoadRunFolder(t *testing.T) {
+	run := t.TempDir()
+	for _, sub := range []string{LastDir, BestDir} {
+		dir := filepath.Join(run, sub)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m := hybrid(t, "h3")
+		m.LnF.Bias.Data()[0] = float32(len(sub + dir))
+		if err := m.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		got, from, err := LoadDir(run)
+		if err != nil || from != dir || contents(got) != contents(m) {
+			t.Errorf("with %s written last: loaded %s, %v", sub, from, err)
+		}
+	}
+}
+
+func TestResolveErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "model.pt")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "missing"): "missing",
+		file:                          "found a file",
+		dir:                           "found no config.json",
+	} {
+		if _, _, err := LoadDir(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", path, err, want)
+		}
+	}
+	m := hybrid(t, "h3")
+	if err := os.WriteFile(filepath.Join(dir, ConfigFile), m.Config.JSON(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := LoadDir(dir); err == nil || !strings.Contains(err.Error(), WeightsFile) {
+		t.Errorf("without weights: error %v", err)
+	}
+}
+
+// file writes tensors as safetensors and opens them.
+func file(t *testing.T, tensors map[string]checkpoint.Tensor) *checkpoint.File {
+	t.Helper()
+	var list []checkpoint.Tensor
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		list = append(list, tensors[name])
+	}
+	var b bytes.Buffer
+	if err := checkpoint.WriteSafetensors(&b, list, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), WeightsFile)
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := checkpoint.OpenSafetensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func tensorsOf(m *Model) map[string]checkpoint.Tensor {
+	out := map[string]checkpoint.Tensor{}
+	m.Params("", func(name string, p *nn.Param) {
+		out[name] = checkpoint.NewTensor(name, p.Shape(), read(p.Tensor))
+	})
+	return out
+}
+
+// TestLoadErrors: all that does not fit is listed in one error, and the model stays as it was.
+func TestLoadErrors(t *testing.T) {
+	m, other := hybrid(t, every()), hybrid(t, every())
+	other.Init(99)
+	tensors := tensorsOf(other)
+	missing, misshapen, infinite := "backbone.ln_f.bias", "backbone.layers.0.norm1.weight", "backbone.layers.1.mlp.fc1.weight"
+	delete(tensors, missing)
+	tensors[misshapen] = checkpoint.NewTensor(misshapen, []int{2, 3}, make([]float32, 6))
+	bad := read(other.Blocks[1].MLP.FC1.Weight.Tensor)
+	bad[7] = float32(math.NaN())
+	tensors[infinite] = checkpoint.NewTensor(infinite, other.Blocks[1].MLP.FC1.Weight.Shape(), bad)
+	tensors["backbone.surprise"] = checkpoint.NewTensor("backbone.surprise", []int{1}, []float32{1})
+	tensors[headName] = checkpoint.NewTensor(headName, other.Embedding.Weight.Shape(), make([]float32, other.Embedding.Weight.Len()))
+
+	before := contents(m)
+	f := file(t, tensors)
+	err := m.Load(f)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		f.Path(), "5 problems",
+		missing + ": missing, want shape [16]",
+		misshapen + ": found shape [2 3], want [16]",
+		infinite + ": found NaN at element 7",
+		"backbone.surprise: unexpected",
+		headName + ": differs from " + embeddingName,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in the error:\n%v", want, err)
+		}
+	}
+	if contents(m) != before {
+		t.Error("a file that does not fit changed the model")
+	}
+}
+
+// TestLoadHead: the head is the embedding again, and may stand for it; rotary frequencies are computed, whatever a file has.
+func TestLoadHead(t *testing.T) {
+	other := hybrid(t, every())
+	other.Init(99)
+	table := read(other.Embedding.Weight.Tensor)
+	for what, change := range map[string]func(map[string]checkpoint.Tensor){
+		"both": func(x map[string]checkpoint.Tensor) {},
+		"only the head": func(x map[string]checkpoint.Tensor) {
+			delete(x, embeddingName)
+		},
+		"rotary frequencies": func(x map[string]checkpoint.Tensor) {
+			name := "backbone.layers.0.mixer.rotary_emb.inv_freq"
+			x[name] = checkpoint.NewTensor(name, []int{2}, []float32{1, 2})
+		},
+	} {
+		tensors := tensorsOf(other)
+		tensors[headName] = checkpoint.NewTensor(headName, other.Embedding.Weight.Shape(), table)
+		change(tensors)
+		m := hybrid(t, every())
+		if err := m.Load(file(t, tensors)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if contents(m) != contents(other) {
+			t.Errorf("%s: other weights were loaded", what)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package optim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// shapes are those of the test's parameters; the second is longer than a segment.
+var shapes = [][]int{{3, 5}, {segmentSize + 100}, {1}}
+
+// groups are parameters with normal values: one that decays, one that does not and learns at its own rate, one frozen by a
+// learning rate of zero.
+func groups(seed uint64) []Param {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	settings := []Param{{Name: "w", LR: 1e-2, Decay: 0.1}, {Name: "log_dt", LR: 3e-3}, {Name: "still", LR: 0, Decay: 0.1}}
+	for i := range settings {
+		settings[i].Tensor = tensor.New(shapes[i]...)
+		settings[i].CopyFrom(normals(rng, settings[i].Len()))
+	}
+	return settings
+}
+
+func normals(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// setGrads gives every parameter the gradients of a step; their scale varies, so that only some steps are clipped.
+func setGrads(params []Param, step int) {
+	rng := rand.New(rand.NewPCG(uint64(step), 2))
+	scale := float32(math.Exp(rng.NormFloat64())) * 0.01
+	for _, p := range params {
+		for i, v := range normals(rng, p.Len()) {
+			p.Grad()[i] = v * scale
+		}
+	}
+}
+
+// reference is AdamW by its definition (arXiv:1711.05101) in float64.
+type reference struct{ p, m, v []float64 }
+
+// step returns the norm of the gradients of all parameters together before clipping.
+func step(refs []reference, params []Param, grads [][]float32, n int, factor, clip float64) float64 {
+	const b1, b2, eps = 0.9, 0.95, 1e-8
+	norm := 0.0
+	for _, g := range grads {
+		for _, v := range g {
+			norm += float64(v) * float64(v)
+		}
+	}
+	norm = math.Sqrt(norm)
+	scale := math.Min(1, clip/norm)
+	for k, r := range refs {
+		lr := params[k].LR * factor
+		for i, g := range grads[k] {
+			g := float64(g) * scale
+			r.m[i] = b1*r.m[i] + (1-b1)*g
+			r.v[i] = b2*r.v[i] + (1-b2)*g*g
+			mHat, vHat := r.m[i]/(1-math.Pow(b1, float64(n))), r.v[i]/(1-math.Pow(b2, float64(n)))
+			r.p[i] -= lr*params[k].Decay*r.p[i] + lr*mHat/(math.Sqrt(vHat)+eps)
+		}
+	}
+	return norm
+}
+
+func wide(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition.
+func TestAdamW(t *testing.T) {
+	const clip = 1.0
+	params := groups(1)
+	var refs []reference
+	for _, p := range params {
+		refs = append(refs, reference{wide(p.Data()), make([]float64, p.Len()), make([]float64, p.Len())})
+	}
+	still := slices.Clone(params[2].Data())
+	o := NewAdamW(params, 0.9, 0.95, 1e-8, clip)
+	clipped := 0
+	for n := 1; n <= 50; n++ {
+		setGrads(params, n)
+		var grads [][]float32
+		for _, p := range params {
+			grads = append(grads, slices.Clone(p.Grad()))
+		}
+		factor := 1 / math.Sqrt(float64(n))
+		versions := params[0].Version()
+		want := step(refs, params, grads, n, factor, clip)
+		if got := o.GradNorm(); math.Abs(got-want) > 1e-12*want {
+			t.Fatalf("step %d: GradNorm %v, want %v", n, got, want)
+		}
+		if got := o.Step(factor); math.Abs(got-want) > 1e-12*want {
+			t.Fatalf("step %d: norm %v, want %v", n, got, want)
+		}
+		if want > clip {
+			clipped++
+		}
+		if o.Steps() != n || o.GradNorm() != 0 || params[0].Version() == versions {
+			t.Fatalf("after step %d: %d steps, gradients of norm %v, version %d", n, o.Steps(), o.GradNorm(), params[0].Version())
+		}
+	}
+	if clipped < 5 || clipped > 45 {
+		t.Fatalf("%d of 50 steps are clipped: the test means to have both", clipped)
+	}
+	for k, r := range refs {
+		for i, want := range r.p { // fifty updates of up to 1e-2, each with some roundings
+			if got := float64(params[k].Data()[i]); math.Abs(got-want) > 2e-6*max(1, math.Abs(want)) {
+				t.Fatalf("%s: element %d is %v, want %v", params[k].Name, i, got, want)
+			}
+		}
+	}
+	if !slices.Equal(still, params[2].Data()) {
+		t.Error("a parameter with a learning rate of zero moved")
+	}
+}
+
+// TestResume: moments and the number of steps are all there is to an optimizer: restored, it goes on with the same bits.
+func TestResume(t *testing.T) {
+	run := func(params []Param, o *AdamW, from, to int) {
+		for n := from; n < to; n++ {
+			setGrads(params, n)
+			o.Step(1)
+		}
+	}
+	params := groups(2)
+	o := NewAdamW(params, 0.9, 0.999, 1e-8, 1)
+	run(params, o, 0, 5)
+
+	resumed := groups(3)
+	for i, p := range params {
+		resumed[i].CopyFrom(p.Data())
+	}
+	saved := map[string][]float32{}
+	o.Moments(func(name string, shape []int, x []float32) {
+		if n := tensor.New(shape...).Len(); n != len(x) {
+			t.Errorf("%s has shape %v and %d values", name, shape, len(x))
+		}
+		saved[name] = slices.Clone(x)
+	})
+	r := NewAdamW(resumed, 0.9, 0.999, 1e-8, 1)
+	r.SetSteps(o.Steps())
+	if err := r.SetMoments(func(name string) ([]float32, error) { return saved[name], nil }); err != nil {
+		t.Fatal(err)
+	}
+	run(params, o, 5, 10)
+	run(resumed, r, 5, 10)
+	for i, p := range params {
+		if !slices.Equal(p.Data(), resumed[i].Data()) {
+			t.Errorf("%s differs after resuming", p.Name)
+		}
+	}
+
+	saved["log_dt.exp_avg_sq"] = saved["log_dt.exp_avg_sq"][1:]
+	err := r.SetMoments(func(name string) ([]float32, error) { return saved[name], nil })
+	if err == nil || !strings.Contains(err.Error(), "log_dt.exp_avg_sq") {
+		t.Errorf("moments that are too short: error %v", err)
+	}
+	lost := errors.New("lost")
+	if err := r.SetMoments(func(string) ([]float32, error) { return nil, lost }); !errors.Is(err, lost) {
+		t.Errorf("moments that cannot be read: error %v", err)
+	}
+}
+
+// TestNonFinite: a gradient that is not finite changes nothing and is named.
+func TestNonFinite(t *testing.T) {
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
+		params := groups(4)
+		o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+		setGrads(params, 1)
+		if name, found := o.NonFiniteGrad(); found {
+			t.Errorf("all gradients are finite, but %s is named", name)
+		}
+		params[1].Grad()[segmentSize+7] = bad
+		before := fmt.Sprint(params[0].Data(), o.m[0])
+		if norm := o.Step(1); !math.IsNaN(norm) && !math.IsInf(norm, 0) {
+			t.Errorf("the norm is %v", norm)
+		}
+		if fmt.Sprint(params[0].Data(), o.m[0]) != before || o.Steps() != 0 {
+			t.Error("the step changed something")
+		}
+		if name, found := o.NonFiniteGrad(); !found || name != "log_dt" {
+			t.Errorf("the gradient of log_dt is not finite, but %q is named", name)
+		}
+	}
+}
+
+// TestNoClip: a clip of zero is none.
+func TestNoClip(t *testing.T) {
+	moved := func(clip float64) float32 {
+		p := []Param{{Name: "x", Tensor: tensor.New(1), LR: 1}}
+		o := NewAdamW(p, 0, 0, 1, clip) // without averages, p = -g/(|g|+1)
+		p[0].Grad()[0] = 3
+		o.Step(1)
+		return p[0].Data()[0]
+	}
+	for clip, want := range map[float64]float32{0: -0.75, 100: -0.75, 1: -0.5} {
+		if got := moved(clip); math.Abs(float64(got-want)) > 1e-6 {
+			t.Errorf("clipped at %g it moves by %v, want %v", clip, got, want)
+		}
+	}
+}
+
+// TestAnyNumberOfCores: norms and updates have the same bits on any number of cores.
+func TestAnyNumberOfCores(t *testing.T) {
+	run := func(cores int) string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		params := groups(5)
+		o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+		out := ""
+		for n := range 3 {
+			setGrads(params, n)
+			out += fmt.Sprintln(math.Float64bits(o.Step(1)))
+		}
+		return out + fmt.Sprint(params[0].Data(), params[1].Data())
+	}
+	want := run(1)
+	for _, cores := range []int{2, 4} {
+		if run(cores) != want {
+			t.Errorf("%d cores give other bits than one", cores)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package tensor
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestSizeClass(t *testing.T) {
+	last := 0
+	for n := range 5000 {
+		c := sizeClass(n)
+		if c < n || c < last || sizeClass(c) != c {
+			t.Fatalf("the class of %d is %d, that of %d is %d", n, c, n-1, last)
+		}
+		if n > 16 && float64(c-n) > float64(n)/8 {
+			t.Errorf("the class of %d is %d: more than an eighth is waste", n, c)
+		}
+		last = c
+	}
+}
+
+// TestArenaLendsOnce: buffers that are lent at the same time never overlap, kept ones keep their values, and a second round
+// of the same requests takes no memory.
+func TestArenaLendsOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := NewArena()
+		type loan struct {
+			buf  []float32
+			mark float32
+		}
+		sizes := rapid.SliceOfN(rapid.IntRange(0, 100), 1, 20).Draw(t, "sizes")
+		keep := rapid.IntRange(0, len(sizes)-1).Draw(t, "keep")
+		var before int
+		for round := range 3 {
+			a.Reset()
+			var live []loan
+			lend := func(buf []float32) {
+				l := loan{buf, float32(len(live) + 1)}
+				for i := range buf {
+					buf[i] = l.mark
+				}
+				live = append(live, l)
+			}
+			check := func() {
+				t.Helper()
+				for _, l := range live {
+					for _, v := range l.buf {
+						if v != l.mark {
+							t.Fatalf("a buffer of %d holds %v, want %v: it was lent twice", len(l.buf), v, l.mark)
+						}
+					}
+				}
+			}
+			borrowed := a.Borrow(30)
+			lend(a.Floats(7))
+			mark := a.Mark()
+			for _, n := range sizes {
+				lend(a.Floats(n))
+			}
+			check()
+			live = []loan{live[0], live[1+keep]}
+			a.ReleaseSince(mark, live[1].buf)
+			for _, n := range sizes {
+				lend(a.Floats(n))
+			}
+			check()
+			for _, v := range borrowed {
+				if v != 0 {
+					t.Fatalf("what was borrowed holds %v", v)
+				}
+			}
+			a.Return(borrowed)
+			if round > 0 && a.Bytes() != before {
+				t.Fatalf("round %d: %d bytes, %d before", round, a.Bytes(), before)
+			}
+			before = a.Bytes()
+		}
+	})
+}
+
+// TestBorrowOutlivesReset: Reset does not take back what is borrowed.
+func TestBorrowOutlivesReset(t *testing.T) {
+	a := NewArena()
+	g := a.Borrow(20)
+	a.Reset()
+	for _, v := range a.Borrow(20) {
+		if v != 0 {
+			t.Errorf("borrowed %v, want zeros", v)
+		}
+	}
+	if x := a.Floats(20); &x[0] == &g[0] {
+		t.Error("what is still borrowed is lent again")
+	}
+	held := a.Bytes()
+	g[3] = 5
+	a.Return(g)
+	if again := a.Borrow(20); &again[0] != &g[0] || again[3] != 0 || a.Bytes() != held {
+		t.Error("what was returned is not lent again, zeroed")
+	}
+}
+
+func TestArenaTensors(t *testing.T) {
+	a := NewArena()
+	x := a.Tensor(2, 3, 4)
+	y := a.Like(x, 0)
+	z := a.Like(x, 7)
+	if x.String() != "(2, 3, 4)" || !x.SameShape(y) || z.String() != "(2, 3, 7)" || len(z.Data()) != 42 {
+		t.Errorf("got %v, %v, %v", x, y, z)
+	}
+	x.SetNeedsGrad(true)
+	x.SetGrad(make([]float32, 24))
+	a.Reset()
+	if again := a.Tensor(5); again != x || again.NeedsGrad() || again.Grad() != nil || again.Version() != 0 {
+		t.Error("a tensor's header is not reused, or not fresh")
+	}
+}

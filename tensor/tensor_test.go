@@ -1,0 +1,87 @@
+package tensor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestShape(t *testing.T) {
+	x := New(2, 3, 4)
+	if x.Len() != 24 || x.Dims() != 3 || x.Dim(0) != 2 || x.Dim(-1) != 4 || x.Dim(-3) != 2 || x.Rows() != 6 || x.String() != "(2, 3, 4)" {
+		t.Errorf("%v: %d elements, %d axes, %d rows", x, x.Len(), x.Dims(), x.Rows())
+	}
+	x.Shape()[0] = 9 // a copy
+	if !slices.Equal(x.Shape(), []int{2, 3, 4}) || !x.SameShape(New(2, 3, 4)) || x.SameShape(New(2, 3)) || x.SameShape(New(2, 3, 4, 1)) {
+		t.Errorf("shape %v", x.Shape())
+	}
+	if New(3, 0).Rows() != 0 || New().Len() != 1 {
+		t.Error("empty shapes are counted wrongly")
+	}
+}
+
+// TestStorage: who copies, who shares, and what counts as a change.
+func TestStorage(t *testing.T) {
+	src := []float32{1, 2, 3}
+	shared, copied := FromSlice(src, 3), New(3)
+	copied.CopyFrom(src)
+	clone := shared.Clone()
+	src[0] = 7
+	if shared.Data()[0] != 7 || copied.Data()[0] != 1 || clone.Data()[0] != 1 || !clone.SameShape(shared) {
+		t.Errorf("shared %v, copied %v, clone %v", shared.Data(), copied.Data(), clone.Data())
+	}
+	out := make([]float32, 5)
+	if n := shared.CopyTo(out); n != 3 || out[0] != 7 || out[3] != 0 {
+		t.Errorf("CopyTo copied %d: %v", n, out)
+	}
+	v := copied.Version()
+	copied.Changed()
+	copied.CopyFrom(src)
+	copied.SetData(src)
+	if copied.Version() != v+3 {
+		t.Errorf("three changes take the version from %d to %d", v, copied.Version())
+	}
+	copied.Zero()
+	if src[2] != 0 {
+		t.Error("SetData does not share")
+	}
+	clone.SetGrad(make([]float32, 3))
+	if clone.Clone().Grad() != nil {
+		t.Error("a clone has a gradient")
+	}
+}
+
+// TestShaped: a tensor without storage has a shape, and gets storage when it is filled.
+func TestShaped(t *testing.T) {
+	x := Shaped(1<<20, 1<<20)
+	if x.Len() != 1<<40 || x.Data() != nil {
+		t.Errorf("%v has %d elements of storage", x, len(x.Data()))
+	}
+	y := Shaped(2)
+	y.CopyFrom([]float32{1, 2})
+	if !slices.Equal(y.Data(), []float32{1, 2}) {
+		t.Errorf("filled with %v", y.Data())
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	x := New(2, 3)
+	for want, f := range map[string]func(){
+		"SetGrad: 5 values for shape (2, 3)":  func() { x.SetGrad(make([]float32, 5)) },
+		"SetData: 5 values for shape (2, 3)":  func() { x.SetData(make([]float32, 5)) },
+		"CopyFrom: 7 values for shape (2, 3)": func() { x.CopyFrom(make([]float32, 7)) },
+		"CopyTo: room for 5 values":           func() { x.CopyTo(make([]float32, 5)) },
+		"SetData: 4 values for shape (5)":     func() { FromSlice(make([]float32, 4), 5) },
+		"5 axes, at most 4":                   func() { New(1, 1, 1, 1, 1) },
+	} {
+		func() {
+			defer func() {
+				if msg := fmt.Sprint(recover()); !strings.Contains(msg, want) {
+					t.Errorf("panic %q, want %q", msg, want)
+				}
+			}()
+			f()
+		}()
+	}
+}
