@@ -37,7 +37,7 @@ type layer struct {
 var house = []layer{
 	// Tools that know nothing of models.
 	{"internal/parallel", "", ""},
-	{"internal/kernel", "internal/parallel", ""},
+	{"internal/kernel", "internal/parallel", "golang.org/x/sys"}, // to ask the processor what it can
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/config", "", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "", ""},
@@ -45,7 +45,8 @@ var house = []layer{
 	{"data", "", "github.com/klauspost/compress golang.org/x/sys"},
 	{"tokenizer", "", ""},
 	{"checkpoint", "", "golang.org/x/sys"},
-	{"internal/golden", "checkpoint", ""}, // no row below names it: it is for tests
+	{"internal/golden", "checkpoint", ""},            // no row below names it: it is for tests
+	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
 
 	// The engine.
 	{"tensor", "", ""},
@@ -67,7 +68,7 @@ var house = []layer{
 	{"serve", "generate generate/sample model tokenizer", ""},
 
 	// The ways in.
-	{".", "train task generate generate/sample model checkpoint tokenizer data internal/config", ""},
+	{".", "train task generate generate/sample model autograd checkpoint tokenizer data internal/config", ""},
 	{"cmd/hippo", ". serve explain train task generate generate/sample model checkpoint tokenizer data " +
 		"internal/config internal/status", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }

@@ -7,8 +7,11 @@ package hippo
 
 import (
 	"context"
+	"errors"
 	"iter"
 
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -34,6 +37,13 @@ func Load(dir string) (*Model, error) {
 		return nil, err
 	}
 	return &Model{net: net, tok: tok, dir: dir}, nil
+}
+
+// Save writes the model and its tokenizer to dir, from which Load reads it back: all of it or nothing.
+func (m *Model) Save(dir string) error {
+	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
+		return errors.Join(m.net.Save(tmp), m.tok.Save(tmp))
+	})
 }
 
 // Net is the network itself.
@@ -115,6 +125,12 @@ type TrainConfig = train.Config
 // TrainEvents are called as a training run proceeds.
 type TrainEvents = train.Events
 
+// TrainStart and TrainProgress are what TrainEvents are told.
+type (
+	TrainStart    = train.Start
+	TrainProgress = train.Progress
+)
+
 // TrainResult is how a training run ended.
 type TrainResult = train.Result
 
@@ -147,3 +163,7 @@ func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, 
 	}
 	return batch.Stats, nil
 }
+
+// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has, or what the
+// environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error says what there is.
+func CPULevel() (string, error) { return autograd.CPULevel() }

@@ -230,52 +230,54 @@ func headRows() []row {
 	}
 }
 
-func shiftRows() []row {
-	build := func(name string, b, l, d, n int, state bool) row {
-		r := row{name: "ShiftSSM/" + name, in: [][]int{{b, l, d}, {d, n}, {d, n}, {d}, {b, d, n}},
-			big: [][]int{{4, 256, 128}, {128, 32}, {128, 32}, {128}, {4, 128, 32}}}
+// shiftRow is ShiftSSM of d channels and n places over b sequences of l positions, with or without a state.
+func shiftRow(name string, b, l, d, n int, state bool) row {
+	r := row{name: "ShiftSSM/" + name, in: [][]int{{b, l, d}, {d, n}, {d, n}, {d}, {b, d, n}},
+		big: [][]int{{4, 256, 128}, {128, 32}, {128, 32}, {128}, {4, 128, 32}}}
+	if !state {
+		r.in, r.big = r.in[:4], r.big[:4]
+	}
+	r.op = func(t *Tape, in ts) ts {
 		if !state {
-			r.in, r.big = r.in[:4], r.big[:4]
+			y, _ := t.ShiftSSM(in[0], in[1], in[2], in[3], nil)
+			return ts{y}
 		}
-		r.op = func(t *Tape, in ts) ts {
-			if !state {
-				y, _ := t.ShiftSSM(in[0], in[1], in[2], in[3], nil)
-				return ts{y}
-			}
-			y, next := t.ShiftSSM(in[0], in[1], in[2], in[3], in[4])
-			return ts{y, next}
+		y, next := t.ShiftSSM(in[0], in[1], in[2], in[3], in[4])
+		return ts{y, next}
+	}
+	r.ref = func(in []array) []array {
+		y, s := newArray(b, l, d), newArray(b, d, n)
+		if state {
+			copy(s.x, in[4].x)
 		}
-		r.ref = func(in []array) []array {
-			y, s := newArray(b, l, d), newArray(b, d, n)
-			if state {
-				copy(s.x, in[4].x)
-			}
-			for i := range b {
-				for c := range d {
-					st := s.x[(i*d+c)*n:][:n]
-					for t := range l {
-						u := in[0].x[(i*l+t)*d+c]
-						copy(st[1:], append([]float64(nil), st[:n-1]...))
-						st[0] = 0
-						out := in[3].x[c] * u
-						for j := range st {
-							st[j] += in[1].x[c*n+j] * u
-							out += in[2].x[c*n+j] * st[j]
-						}
-						y.x[(i*l+t)*d+c] = out
+		for i := range b {
+			for c := range d {
+				st := s.x[(i*d+c)*n:][:n]
+				for t := range l {
+					u := in[0].x[(i*l+t)*d+c]
+					copy(st[1:], append([]float64(nil), st[:n-1]...))
+					st[0] = 0
+					out := in[3].x[c] * u
+					for j := range st {
+						st[j] += in[1].x[c*n+j] * u
+						out += in[2].x[c*n+j] * st[j]
 					}
+					y.x[(i*l+t)*d+c] = out
 				}
 			}
-			if !state {
-				return []array{y}
-			}
-			return []array{y, s}
 		}
-		return r
+		if !state {
+			return []array{y}
+		}
+		return []array{y, s}
 	}
+	return r
+}
+
+func shiftRows() []row {
 	return []row{
-		build("plain", 2, 9, 3, 4, false), build("short", 1, 2, 3, 5, false),
-		build("state", 2, 9, 3, 4, true), build("state_short", 2, 2, 3, 5, true), build("state_one", 1, 1, 2, 4, true),
+		shiftRow("plain", 2, 9, 3, 4, false), shiftRow("short", 1, 2, 3, 5, false),
+		shiftRow("state", 2, 9, 3, 4, true), shiftRow("state_short", 2, 2, 3, 5, true), shiftRow("state_one", 1, 1, 2, 4, true),
 	}
 }
 

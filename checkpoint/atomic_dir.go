@@ -36,6 +36,23 @@ func RecoverDir(dir string) error {
 	return dirSwap{exchange, func(string) {}}.recover(dir)
 }
 
+// SettleDir is RecoverDir for programs that only read dir: where a killed WriteDirAtomic left no folder of that name, it puts
+// the whole old or new one there. It removes nothing, since what lies beside dir may be what another process is writing.
+func SettleDir(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if exists, err := isDir(dir); exists || err != nil {
+		return err
+	}
+	left, err := leftovers(dir)
+	if err != nil || len(left[newMark])+len(left[oldMark]) == 0 {
+		return err
+	}
+	return RecoverDir(dir)
+}
+
 // dirSwap is the system under WriteDirAtomic: tests replace exchange and stop the program at a stage.
 type dirSwap struct {
 	exchange func(a, b string) error

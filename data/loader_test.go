@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 func loader(t testing.TB, tok *Tokens, opt LoaderOptions) *Loader {

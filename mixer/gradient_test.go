@@ -8,6 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 // gradTol is for gradients computed in two ways: sums over all positions, whose terms cancel in part.

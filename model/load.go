@@ -171,7 +171,7 @@ func Resolve(dir string) (string, error) {
 	}
 	for _, sub := range []string{"", BestDir, LastDir} {
 		path := filepath.Join(dir, sub)
-		if err := checkpoint.RecoverDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkpoint.SettleDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 		if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {

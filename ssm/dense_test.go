@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 // Catalogue row 8: y_i = C Aⁱ⁺¹ x0 + (k*u)_i + D u_i, for any start, method and way of cutting the signal in two.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 func TestSizeClass(t *testing.T) {

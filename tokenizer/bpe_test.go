@@ -13,6 +13,8 @@ import (
 
 	tiktoken "github.com/tiktoken-go/tokenizer"
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 // encode is tok.Encode of text that has no error.

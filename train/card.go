@@ -38,11 +38,13 @@ func (h *history) addTrain(step int, loss float64) {
 	}
 }
 
+// measured reports whether the validation loss of a step is known.
+func (h *history) measured(step int) bool {
+	n := len(h.ValidSteps)
+	return n > 0 && h.ValidSteps[n-1] == step
+}
+
 func (h *history) addValid(step int, loss float64) {
-	if n := len(h.ValidSteps); n > 0 && h.ValidSteps[n-1] == step { // the last step, measured once more on all of the text
-		h.Valid[n-1] = loss
-		return
-	}
 	h.ValidSteps, h.Valid = append(h.ValidSteps, step), append(h.Valid, loss)
 }
 

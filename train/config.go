@@ -69,12 +69,12 @@ func tiny() Config {
 	return Config{
 		Preset: "tiny", Seed: 1, ValidFraction: 0.1, TextField: "text", Tokenizer: "bytes",
 		Train: Loop{
-			Steps: 600, BatchSize: 8, SeqLen: 256, Accumulation: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
+			Steps: 700, BatchSize: 4, SeqLen: 256, Accumulation: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
 			SamplePrompt: "The ", SampleTokens: 200, SaveEvery: 100, LogEvery: 10,
 		},
 		Optim: Optim{
 			LR: 4e-3, SSMLR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1, DecayRule: "release", Clip: 1,
-			Schedule: "cosine", Warmup: 40, MinLRRatio: 0.1,
+			Schedule: "cosine", Warmup: 60, MinLRRatio: 0.1,
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -36,14 +37,18 @@ func (s streaming) EncodeReader(r io.Reader, emit func([]int32) error) error {
 	return tokenizer.EncodeReader(s.Tokenizer, r, emit)
 }
 
+// openText opens the text that specs name (see data.Open). Binary text is for the bytes tokenizer only.
+func openText(specs []string, textField, cache string, binary bool) (*data.Corpus, error) {
+	return data.Open(specs, data.SourceOptions{TextField: textField, AllowNUL: binary, CacheDir: cache})
+}
+
 // Tokenize turns text into tokens by tok, through the cache. specs and the options are those of data.Open.
 func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, textField, cache string) (*data.Tokens, *data.Corpus, []string, error) {
-	corpus, err := data.Open(specs, data.SourceOptions{TextField: textField, AllowNUL: tok.Kind() == "bytes", CacheDir: cache})
+	corpus, err := openText(specs, textField, cache, tok.Kind() == "bytes")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	tokens, notes, err := data.Tokenize(ctx, corpus, streaming{tok}, data.TokenOptions{CacheDir: cache})
-	notes = append(corpus.Notes(), notes...)
+	tokens, notes, err := tokenize(ctx, tok, corpus, cache)
 	if err != nil {
 		corpus.Close()
 		return nil, nil, notes, err
@@ -51,63 +56,85 @@ func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, text
 	return tokens, corpus, notes, nil
 }
 
-// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it names.
-func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (d *Dataset, err error) {
-	d = &Dataset{Tokenizer: tok}
-	defer func() {
-		if err != nil {
-			d.Close()
-		}
-	}()
-	if d.Tokenizer == nil {
-		if d.Tokenizer, err = c.makeTokenizer(); err != nil {
-			return nil, err
-		}
-	}
-	open := func(specs []string) (*data.Tokens, *data.Corpus, error) {
-		tokens, corpus, notes, err := Tokenize(ctx, d.Tokenizer, specs, c.TextField, c.Cache)
-		d.Notes = append(d.Notes, notes...)
-		if err == nil {
-			d.close = append(d.close, tokens, corpus)
-		}
-		return tokens, corpus, err
-	}
-	all, corpus, err := open(c.Data)
-	if err != nil {
-		return nil, err
-	}
-	d.Name, d.Hash = corpus.Name(), corpus.Hash()
-	if len(c.Valid) > 0 {
-		d.Train = all
-		if d.Valid, _, err = open(c.Valid); err != nil {
-			return nil, fmt.Errorf("validation text: %w", err)
-		}
-		return d, nil
-	}
-	d.Train, d.Valid, err = all.Split(c.ValidFraction)
-	return d, err
+func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus, cache string) (*data.Tokens, []string, error) {
+	tokens, notes, err := data.Tokenize(ctx, corpus, streaming{tok}, data.TokenOptions{CacheDir: cache})
+	return tokens, append(corpus.Notes(), notes...), err
 }
 
-func (c *Config) makeTokenizer() (tokenizer.Tokenizer, error) {
+// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it names.
+func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
+	d := &Dataset{Tokenizer: tok}
+	if err := c.fill(ctx, d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// fill opens the texts of the configuration into d, which may be half full after an error. Each text is opened once, since
+// standard input can be read only once.
+func (c *Config) fill(ctx context.Context, d *Dataset) error {
+	kind := c.Tokenizer
+	if d.Tokenizer != nil {
+		kind = d.Tokenizer.Kind()
+	}
+	text, err := openText(c.Data, c.TextField, c.Cache, kind == "bytes")
+	if err != nil {
+		return err
+	}
+	d.close = append(d.close, text)
+	corpora := []*data.Corpus{text}
+	if len(c.Valid) > 0 {
+		valid, err := openText(c.Valid, c.TextField, c.Cache, kind == "bytes")
+		if err != nil {
+			return fmt.Errorf("validation text: %w", err)
+		}
+		d.close = append(d.close, valid)
+		corpora = append(corpora, valid)
+	}
+	if d.Tokenizer == nil {
+		if d.Tokenizer, err = c.makeTokenizer(corpora); err != nil {
+			return err
+		}
+	}
+	var tokens []*data.Tokens
+	for _, corpus := range corpora {
+		t, notes, err := tokenize(ctx, d.Tokenizer, corpus, c.Cache)
+		d.Notes = append(d.Notes, notes...)
+		if err != nil {
+			return err
+		}
+		d.close = append([]io.Closer{t}, d.close...)
+		tokens = append(tokens, t)
+	}
+	d.Name, d.Hash = text.Name(), text.Hash()
+	if len(tokens) == 2 {
+		d.Train, d.Valid = tokens[0], tokens[1]
+		return nil
+	}
+	d.Train, d.Valid, err = tokens[0].Split(c.ValidFraction)
+	return err
+}
+
+// makeTokenizer makes the configured tokenizer; that of characters takes its alphabet from the texts.
+func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 	if c.Tokenizer != "chars" {
 		return tokenizer.Parse(c.Tokenizer)
 	}
-	corpus, err := data.Open(append(append([]string(nil), c.Data...), c.Valid...), data.SourceOptions{TextField: c.TextField, CacheDir: c.Cache})
-	if err != nil {
-		return nil, err
-	}
-	defer corpus.Close()
-	return charactersOf(corpus)
+	return charactersOf(corpora)
 }
 
-// charactersOf collects the alphabet of all documents of a corpus.
-func charactersOf(corpus *data.Corpus) (tokenizer.Tokenizer, error) {
+// charactersOf collects the alphabet of all documents of the texts.
+func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 	r, w := io.Pipe()
 	go func() {
-		w.CloseWithError(corpus.Each(func(_ string, text io.Reader) error {
-			_, err := io.Copy(w, text)
-			return err
-		}))
+		var err error
+		for _, corpus := range corpora {
+			err = errors.Join(err, corpus.Each(func(_ string, text io.Reader) error {
+				_, err := io.Copy(w, text)
+				return err
+			}))
+		}
+		w.CloseWithError(err)
 	}()
 	tok, err := tokenizer.Characters(r)
 	r.Close() // ends the goroutine when Characters gave up early
@@ -116,7 +143,19 @@ func charactersOf(corpus *data.Corpus) (tokenizer.Tokenizer, error) {
 
 // VocabSize is the size of the vocabulary of the configured tokenizer.
 func (c *Config) VocabSize() (int, error) {
-	tok, err := c.makeTokenizer()
+	if c.Tokenizer != "chars" {
+		tok, err := tokenizer.Parse(c.Tokenizer)
+		if err != nil {
+			return 0, err
+		}
+		return tok.VocabSize(), nil
+	}
+	text, err := openText(append(slices.Clone(c.Data), c.Valid...), c.TextField, c.Cache, false)
+	if err != nil {
+		return 0, err
+	}
+	defer text.Close()
+	tok, err := charactersOf([]*data.Corpus{text})
 	if err != nil {
 		return 0, err
 	}

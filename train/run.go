@@ -37,6 +37,12 @@ func Run(ctx context.Context, cfg Config, ev Events) (Result, error) {
 		return Result{}, err
 	}
 	defer d.Close()
+	if cfg.Data, err = absolute(cfg.Data); err != nil {
+		return Result{}, err
+	}
+	if cfg.Valid, err = absolute(cfg.Valid); err != nil {
+		return Result{}, err
+	}
 	tr, err := NewTrainer(cfg, d)
 	if err != nil {
 		return Result{}, err
@@ -69,10 +75,26 @@ func Resume(ctx context.Context, cfg Config, ev Events) (Result, error) {
 	return tr.run(ctx, ev)
 }
 
+// absolute makes the paths of texts independent of the current folder, so that a run can be resumed from any.
+func absolute(specs []string) ([]string, error) {
+	out := make([]string, len(specs))
+	for i, spec := range specs {
+		out[i] = spec
+		if spec == "-" {
+			continue
+		}
+		var err error
+		if out[i], err = filepath.Abs(spec); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // newRunFolder is the folder of a new run: the one asked for, which must hold no run, or the first free one.
 func newRunFolder(cfg Config) (string, error) {
 	holds := func(dir string) bool {
-		for _, name := range []string{ConfigFile, model.LastDir, model.ConfigFile} {
+		for _, name := range []string{model.LastDir, model.ConfigFile} { // without a checkpoint there is nothing to lose
 			if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
 				return true
 			}
@@ -199,7 +221,8 @@ func (r *runner) loop(ctx context.Context) (interrupted bool, err error) {
 	return false, nil
 }
 
-// onTheWay evaluates, samples and saves when it is time to. The last step's evaluation is left to finish.
+// onTheWay evaluates, samples and saves when it is time to. All that belongs to the last step is left to finish, so that a
+// checkpoint of the last step has its measurements: a run killed before it does not write them twice.
 func (r *runner) onTheWay(ctx context.Context, p Progress) error {
 	c := r.Config.Train
 	if r.step%c.EvalEvery == 0 && r.step < c.Steps {
@@ -212,7 +235,7 @@ func (r *runner) onTheWay(ctx context.Context, p Progress) error {
 			return err
 		}
 	}
-	if r.step%c.SaveEvery == 0 || r.step == c.Steps {
+	if r.step%c.SaveEvery == 0 && r.step < c.Steps {
 		return r.save()
 	}
 	return nil
@@ -223,6 +246,9 @@ func (r *runner) evaluate(ctx context.Context, limit int, p Progress) error {
 	loss, err := r.Evaluate(ctx, limit)
 	if err != nil {
 		return err
+	}
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: r.firstNonFinite()}
 	}
 	r.lastValid, r.evalSeconds = loss, time.Since(start).Seconds()
 	p.ValidLoss, p.Best = loss, loss < r.best
@@ -258,7 +284,20 @@ func (r *runner) sample(ctx context.Context) error {
 	return r.board.Text(int64(r.step), "sample", text)
 }
 
+// checkWeights tries the weights on a few validation tokens before they take the place of a checkpoint that works: an update
+// can ruin them though its own loss and gradient were finite.
+func (r *runner) checkWeights() error {
+	loss, err := r.Evaluate(context.Background(), r.Config.Train.SeqLen)
+	if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
+		return &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: r.firstNonFinite()}
+	}
+	return err
+}
+
 func (r *runner) save() error {
+	if err := r.checkWeights(); err != nil {
+		return err
+	}
 	r.elapsed, r.started = r.total(), time.Now()
 	dir := filepath.Join(r.Config.Out, model.LastDir)
 	if err := r.Save(dir); err != nil {
@@ -275,10 +314,12 @@ func (r *runner) save() error {
 
 // finish measures the whole validation text, draws a last sample and writes the run card.
 func (r *runner) finish(ctx context.Context) (Result, error) {
-	p := r.progress(r.smoothed, 0)
-	err := r.evaluate(ctx, 0, p)
-	if err == nil && r.Config.Train.SampleEvery > 0 {
-		err = r.sample(ctx)
+	var err error
+	if !r.history.measured(r.step) { // else an earlier part of the run got as far as this
+		err = r.evaluate(ctx, 0, r.progress(r.smoothed, 0))
+		if err == nil && r.Config.Train.SampleEvery > 0 {
+			err = r.sample(ctx)
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		res := r.result(math.NaN())

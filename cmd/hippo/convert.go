@@ -75,6 +75,11 @@ var modelFiles = []string{model.ConfigFile, model.WeightsFile, tokenizer.FileNam
 
 // mayWrite refuses a folder in which something would be lost: with force anything but the files of a model.
 func mayWrite(dir string, force bool) error {
+	if dir, err := filepath.Abs(dir); err != nil {
+		return err
+	} else if here, err := os.Getwd(); err == nil && dir == here {
+		return fmt.Errorf("%s is the folder you are in, want another: it is put in place as a whole", dir)
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

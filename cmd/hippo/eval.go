@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -117,6 +118,9 @@ func evaluate(ctx context.Context, dir string, opt evalOptions) (*evalReport, er
 	p.close()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", texts.name, err)
+	}
+	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
+		return nil, fmt.Errorf("%s: found the loss %v, want a finite one: the weights are ruined", r.Model, r.Loss)
 	}
 	r.TokensPerSec = rate(r.Tokens, r.Seconds)
 	if opt.Baseline {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/train"
 )
@@ -71,6 +72,10 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
   hippo convert model.pt models/h3             # bring a published checkpoint`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			_, err := hippo.CPULevel() // a level that was asked for and is not there
+			return err
+		},
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	useGroupedHelp(root)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/internal/golden"
 )
 
 // commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the path.
@@ -28,7 +27,10 @@ func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
 // TestScript runs testdata/script/*.txtar: each is what a user types, with what must come of it.
 func TestScript(t *testing.T) {
-	goldens := golden.Dir(t)
+	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden")) // not HIPPO_GOLDEN: scripts name cases
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -180,8 +182,10 @@ func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // command prepares hippo to run in a folder that setUp filled, with nothing of the tester's own settings.
-func command(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command("hippo", args...)
+func command(dir string, args ...string) *exec.Cmd { return commandNamed("hippo", dir, args...) }
+
+func commandNamed(program, dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
 	return cmd

@@ -30,7 +30,7 @@ func newProgress(what string) *progress {
 }
 
 func (p *progress) update(done, total int) {
-	elapsed := time.Since(p.started)
+	elapsed := max(time.Since(p.started), time.Millisecond)
 	if elapsed < p.silent {
 		return
 	}

@@ -66,17 +66,11 @@ func newTokenizerEncode() *cobra.Command {
 			if len(args) == 2 {
 				in = strings.NewReader(args[1])
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			space := ""
-			err = tokenizer.EncodeReader(tok, in, func(ids []int32) error {
-				for _, id := range ids {
-					fmt.Fprintf(out, "%s%d", space, id)
-					space = " "
-				}
-				return nil
+			return write(cmd, func(out *bufio.Writer) error {
+				err := encode(out, tok, in)
+				out.WriteByte('\n')
+				return err
 			})
-			fmt.Fprintln(out)
-			return errors.Join(err, out.Flush())
 		},
 	}
 }
@@ -98,14 +92,39 @@ func newTokenizerDecode() *cobra.Command {
 			if len(args) > 1 {
 				in = strings.NewReader(strings.Join(args[1:], " "))
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			err = decode(out, tok, in)
-			if term.IsTerminal(int(os.Stdout.Fd())) { // elsewhere a newline would not be part of the text
-				fmt.Fprintln(out)
-			}
-			return errors.Join(err, out.Flush())
+			return write(cmd, func(out *bufio.Writer) error {
+				err := decode(out, tok, in)
+				if term.IsTerminal(int(os.Stdout.Fd())) { // elsewhere a newline would not be part of the text
+					out.WriteByte('\n')
+				}
+				return err
+			})
 		},
 	}
+}
+
+// write gives a function a buffered standard output, and does not wait for it after Ctrl-C: it may be reading a terminal.
+func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
+	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
+		out := bufio.NewWriter(cmd.OutOrStdout())
+		err := text(out)
+		return struct{}{}, errors.Join(err, out.Flush())
+	})
+	return err
+}
+
+// encode writes the ids of the text that in has, with spaces between them.
+func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
+	space := ""
+	return tokenizer.EncodeReader(tok, in, func(ids []int32) error {
+		for _, id := range ids {
+			if _, err := fmt.Fprintf(out, "%s%d", space, id); err != nil {
+				return err
+			}
+			space = " "
+		}
+		return nil
+	})
 }
 
 // decode writes the text of the ids that in has between white space.

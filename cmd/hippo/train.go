@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -13,11 +14,12 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
 )
 
 // otherVariables are HIPPO_ variables that are not settings of a training run.
-var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_CACHE"}
+var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN"}
 
 func newTrain() *cobra.Command {
 	var file, resume string
@@ -34,7 +36,12 @@ before. Ctrl-C saves a checkpoint and prints the command that goes on from there
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
   hippo train --resume runs/book --train.steps 4000`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("found the argument %q, want flags only: text is given by --data %s", args[0], config.Quote(args[0]))
+			}
+			return nil
+		},
 	}
 	defaults, err := train.Preset("tiny")
 	if err != nil {
@@ -72,7 +79,14 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 		return cfg, err
 	}
 	var p config.Problems
+	run := cfg
 	p.Add(config.Load(&cfg, opt))
+	if cfg.Preset != run.Preset {
+		p.Addf("preset", "found %q together with --resume, want none: a resumed run keeps its settings", cfg.Preset)
+	}
+	for _, line := range config.Diff(&run.Model, &cfg.Model) {
+		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
+	}
 	if cfg.Out != dir {
 		p.Addf("out", "found %q together with --resume %s, want only one of them", cfg.Out, dir)
 	}
@@ -92,7 +106,7 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 	var broke *train.NonFiniteError
 	switch {
 	case errors.As(err, &broke):
-		return fmt.Errorf("%w\nthe last good checkpoint is kept in %s", err, res.Out)
+		return fmt.Errorf("%w\n%s", err, lastGood(res.Out))
 	case err != nil:
 		return err
 	case res.Interrupted:
@@ -103,6 +117,15 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 		status.Duration(time.Since(began)), res.ValidLoss, math.Exp(res.ValidLoss), res.Out+"/"+train.CardFile)
 	fmt.Fprintf(os.Stderr, "try it:\n  %s generate %s %s\n", program(), config.Quote(res.Out), config.Quote(cfg.Train.SamplePrompt))
 	return nil
+}
+
+// lastGood says what a run that broke down has left.
+func lastGood(out string) string {
+	dir := filepath.Join(out, model.LastDir)
+	if _, err := os.Stat(dir); err != nil {
+		return "it broke down before its first checkpoint"
+	}
+	return "the last good checkpoint is kept in " + dir
 }
 
 // program is how the user called this program: what a command printed for copying has to begin with.

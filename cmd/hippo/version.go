@@ -6,16 +6,22 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
 )
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version and the processor features in use",
 		Example: "  hippo version",
 		Args:    wantArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "hippo %s, %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			level, err := hippo.CPULevel()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "hippo %s, %s %s/%s, %s kernels\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, level)
 			return err
 		},
 	}

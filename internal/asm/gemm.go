@@ -13,7 +13,7 @@ import (
 func gemm(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.Function("gemm" + s.name)
-	c.Attributes(4) // NOSPLIT
+	c.Attributes(nosplit)
 	c.SignatureExpr("func(m, n, k int, a *float32, rs, cs int, b *float32, bs, ps int, c *float32, ldc int, bias *float32, add bool)")
 	c.Pragma("noescape")
 	c.Doc(
@@ -32,22 +32,22 @@ func gemm(ctx *build.Context, s isa) {
 	c.MOVQ(t, g.cRow)
 
 	c.Label("strips")
-	c.CMPQ(c.param("m"), I8(int8(s.rows)))
+	c.CMPQ(c.param("m"), U8(s.rows))
 	c.JLT(LabelRef(fmt.Sprintf("rows%d", s.rows-1)))
 	g.strip(s.rows)
 	t = c.GP64()
-	c.IMUL3Q(I8(int8(s.rows)), g.rs, t)
+	c.IMUL3Q(U8(s.rows), g.rs, t)
 	c.ADDQ(t, g.aRow)
 	t = c.GP64()
-	c.IMUL3Q(I8(int8(s.rows)), g.ldc, t)
+	c.IMUL3Q(U8(s.rows), g.ldc, t)
 	c.ADDQ(t, g.cRow)
-	c.SUBQ(I8(int8(s.rows)), c.param("m"))
+	c.SUBQ(U8(s.rows), c.param("m"))
 	c.JNZ(LabelRef("strips"))
 	c.JMP(LabelRef("end"))
 	for rows := s.rows - 1; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
 		if rows > 1 {
-			c.CMPQ(c.param("m"), I8(int8(rows)))
+			c.CMPQ(c.param("m"), U8(rows))
 			c.JLT(LabelRef(fmt.Sprintf("rows%d", rows-1)))
 		}
 		g.strip(rows)
@@ -80,14 +80,14 @@ func (g *gemmCode) strip(rows int) {
 	g.MOVQ(g.cRow, g.cTile)
 
 	g.Label(label("tiles"))
-	g.CMPQ(g.n, I8(int8(g.width())))
+	g.CMPQ(g.n, U8(g.width()))
 	g.JLT(LabelRef(label("border")))
 	g.tile(rows, g.vecs, false)
 	t := g.bytes("ps")
 	g.ADDQ(t, g.bPanel)
-	g.ADDQ(I32(4*int32(g.width())), g.cTile)
-	g.ADDQ(I32(4*int32(g.width())), g.bias)
-	g.SUBQ(I8(int8(g.width())), g.n)
+	g.ADDQ(U32(4*g.width()), g.cTile)
+	g.ADDQ(U32(4*g.width()), g.bias)
+	g.SUBQ(U8(g.width()), g.n)
 	g.JNZ(LabelRef(label("tiles")))
 	g.JMP(LabelRef(label("end")))
 
@@ -95,9 +95,9 @@ func (g *gemmCode) strip(rows int) {
 	for vecs := g.vecs; vecs > 0; vecs-- {
 		next := label(fmt.Sprintf("border%d", vecs-1))
 		if vecs > 1 {
-			g.CMPQ(g.n, I8(int8((vecs-1)*g.lanes)))
+			g.CMPQ(g.n, U8((vecs-1)*g.lanes))
 			g.JLE(LabelRef(next))
-			g.SUBQ(I8(int8((vecs-1)*g.lanes)), g.n)
+			g.SUBQ(U8((vecs-1)*g.lanes), g.n)
 		}
 		g.tile(rows, vecs, true)
 		if vecs > 1 {
@@ -148,17 +148,9 @@ func (g *gemmCode) tile(rows, vecs int, masked bool) {
 		g.load(Mem{Base: b, Disp: 4 * v * g.lanes}, bv(v), masks[v])
 	}
 	for i := range rows {
-		m := Mem{Base: a0}
+		m := stride(a0, g.rs, g.rs3, i%4)
 		if i >= 4 {
 			m.Base = a4
-		}
-		switch i % 4 {
-		case 1:
-			m.Index, m.Scale = g.rs, 1
-		case 2:
-			m.Index, m.Scale = g.rs, 2
-		case 3:
-			m.Index, m.Scale = g.rs3, 1
 		}
 		if g.lanes == 16 {
 			for v := range vecs {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -21,6 +22,9 @@ var (
 
 // width is the width of a tile in floats.
 func (s isa) width() int { return s.vecs * s.lanes }
+
+// nosplit: a kernel uses little stack.
+const nosplit = attr.NOSPLIT
 
 // asm writes code for one instruction set.
 type asm struct {
@@ -56,22 +60,44 @@ func (c asm) mask(n reg.GPVirtual) reg.Register {
 		c.KMOVW(ones, k)
 		return k
 	}
-	v, table := c.vec(15), c.GP64()
-	c.LEAQ(NewDataAddr(NewStaticSymbol("ones"), 4*c.lanes), table)
+	table := c.GP64()
+	c.LEAQ(NewDataAddr(NewStaticSymbol("masks"), 4*8), table)
 	c.NEGQ(n)
-	c.VMOVUPS(Mem{Base: table, Index: n, Scale: 4}, v)
-	return v
+	c.VMOVUPS(Mem{Base: table, Index: n, Scale: 4}, c.vec(15))
+	return c.vec(15)
 }
 
-// maskTable writes the data that mask needs: as many ones as lanes, then as many zeros.
+// lastLanes are registers, new or vectors from first on, that select all of 16 floats but the first n, 1 ≤ n < 16. It
+// changes n.
+func (c asm) lastLanes(n reg.GPVirtual, first int) []reg.Register {
+	if c.lanes == 16 {
+		k, ones := c.K(), c.GP32()
+		c.MOVL(U32(0xffff), ones)
+		c.SHLXL(n.As32(), ones, ones)
+		c.KMOVW(ones, k)
+		return []reg.Register{k}
+	}
+	table := c.GP64()
+	c.LEAQ(NewDataAddr(NewStaticSymbol("masks"), 4*(8+16)), table)
+	c.NEGQ(n)
+	c.VMOVUPS(Mem{Base: table, Index: n, Scale: 4}, c.vec(first))
+	c.VMOVUPS(Mem{Base: table, Index: n, Scale: 4, Disp: 32}, c.vec(first+1))
+	return []reg.Register{c.vec(first), c.vec(first + 1)}
+}
+
+// maskTable writes the data that mask and lastLanes read for AVX2: 8 ones, 16 zeros, 16 ones.
 func (c asm) maskTable() {
 	if c.lanes == 16 {
 		return
 	}
-	c.StaticGlobal("ones")
-	c.DataAttributes(8 | 16) // RODATA | NOPTR
-	for i := range 2 * c.lanes {
-		c.AddDatum(4*i, U32(uint32(0)-uint32(1-i/c.lanes)))
+	c.StaticGlobal("masks")
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 40 {
+		word := ^uint32(0)
+		if i >= 8 && i < 24 {
+			word = 0
+		}
+		c.AddDatum(4*i, U32(word))
 	}
 }
 
@@ -114,4 +140,17 @@ func (c asm) bytes(name string) reg.GPVirtual {
 	c.Load(c.Param(name), r)
 	c.SHLQ(U8(2), r)
 	return r
+}
+
+// stride is base + i·step for i < 4, where step3 is 3·step.
+func stride(base, step, step3 reg.Register, i int) Mem {
+	switch i {
+	case 1:
+		return Mem{Base: base, Index: step, Scale: 1}
+	case 2:
+		return Mem{Base: base, Index: step, Scale: 2}
+	case 3:
+		return Mem{Base: base, Index: step3, Scale: 1}
+	}
+	return Mem{Base: base}
 }

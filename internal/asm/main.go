@@ -36,6 +36,10 @@ var files = []struct {
 }{
 	{"gemm_avx512", func(c *build.Context) { gemm(c, avx512) }},
 	{"gemm_avx2", func(c *build.Context) { gemm(c, avx2) }},
+	{"dots_avx512", func(c *build.Context) { dots(c, avx512) }},
+	{"dots_avx2", func(c *build.Context) { dots(c, avx2) }},
+	{"pack_avx2", pack},
+	{"copy_avx2", copyPanels},
 }
 
 // generate writes every file into dir.

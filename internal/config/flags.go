@@ -15,7 +15,7 @@ const annotation = "hippo_config_group"
 
 // Register adds a flag for every leaf of the struct, with its value as the default. A flag only keeps its text when
 // parsed: [Load] reads it, so that flags are stronger than the file and all problems are reported together. When a flag
-// is given twice, the last counts. A bool needs no value.
+// is given twice, the last counts, but for a list, which takes the items of both. A bool needs no value.
 func Register(fs *pflag.FlagSet, cfg any) {
 	s := newSchema(cfg)
 	title := map[string]string{}
@@ -23,7 +23,8 @@ func Register(fs *pflag.FlagSet, cfg any) {
 		title[g.key] = strings.TrimSuffix(g.key+": "+g.help, ": ")
 	}
 	for _, f := range s.fields {
-		flag := fs.VarPF(&flagValue{text: f.text(), kind: f.flagType()}, f.key, "", f.usage())
+		value := &flagValue{text: f.text(), kind: f.flagType(), list: kindOf(f.value.Type()) == list}
+		flag := fs.VarPF(value, f.key, "", f.usage())
 		if f.element() == boolean {
 			flag.NoOptDefVal = "true"
 		}
@@ -33,11 +34,22 @@ func Register(fs *pflag.FlagSet, cfg any) {
 }
 
 // flagValue is a flag's text, unread. It implements [pflag.Value].
-type flagValue struct{ text, kind string }
+type flagValue struct {
+	text, kind string
+	list       bool
+	given      bool // the text is from the command line, no longer the default
+}
 
-func (v *flagValue) String() string        { return v.text }
-func (v *flagValue) Set(text string) error { v.text = text; return nil }
-func (v *flagValue) Type() string          { return v.kind }
+func (v *flagValue) String() string { return v.text }
+func (v *flagValue) Type() string   { return v.kind }
+
+func (v *flagValue) Set(text string) error {
+	if v.list && v.given {
+		text = v.text + "," + text
+	}
+	v.text, v.given = text, true
+	return nil
+}
 
 // flagType names the kind of value in help texts, with the words of pflag.
 func (f *field) flagType() string {

@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/hippo-ssm/hippo/internal/parallel"
+
 // The portable product reads A and B where they lie: in scalar code packing them costs more than it brings. What is
 // contiguous decides the form of the inner loop. In A·Bᵀ both operands run along k, and 3x2 dot products stay in registers
 // (blockDot). In A·B and Aᵀ·B the rows of B run along the columns of C, and two rows of sums in the nearest cache take four
@@ -10,6 +12,76 @@ const (
 	blockK = 256 // terms summed before they are added to C: bounds the rounding error of long sums
 	blockN = 256 // columns of C at a time, a multiple of 4: blockK x blockN of B stays in the second-level cache
 )
+
+// portable computes the product by a number of workers.
+func (p *product) portable(workers int) {
+	if workers == 1 {
+		p.portableTile(0, p.m, 0, p.n)
+		return
+	}
+	p.portableShared()
+}
+
+// portableShared computes C tile by tile on all cores. Tiles are one column block wide and as high as a task asks for, in
+// multiples of the heights of both inner kernels (2 and 3). It is apart so that small products allocate nothing.
+func (p product) portableShared() {
+	cols := min(p.n, blockN)
+	rows := (cpu.taskWork()/(cols*p.k) + 6) / 6 * 6
+	down, across := ceil(p.m, rows), ceil(p.n, cols)
+	parallel.For(down*across, 1, func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			// Neighbours share the columns of B, so that a core finds them in its cache.
+			i, j := t%down*rows, t/down*cols
+			p.portableTile(i, min(p.m, i+rows), j, min(p.n, j+cols))
+		}
+	})
+}
+
+// portableTile computes C[i0:i1, j0:j1] over all of k.
+func (p *product) portableTile(i0, i1, j0, j1 int) {
+	for j := j0; j < j1; j += blockN {
+		end := min(j1, j+blockN)
+		if p.k <= 0 {
+			var zero [blockN]float32
+			for i := i0; i < i1; i++ {
+				p.store(zero[:end-j], i, j, 0)
+			}
+		}
+		for k := 0; k < p.k; k += blockK {
+			if p.op == NT {
+				p.blockDot(i0, i1, j, end, k, min(p.k, k+blockK))
+			} else {
+				p.blockAxpy(i0, i1, j, end, k, min(p.k, k+blockK))
+			}
+		}
+	}
+}
+
+// store puts s, the sums of block k0 of row i from column j on, into C.
+func (p *product) store(s []float32, i, j, k0 int) {
+	c := p.c[i*p.ldc+j:]
+	c = c[:len(s)]
+	switch {
+	case k0 > 0 || (p.add && p.bias == nil):
+		for t, v := range s {
+			c[t] += v
+		}
+	case p.bias == nil:
+		copy(c, s)
+	case p.add:
+		bias := p.bias[j:]
+		bias = bias[:len(s)]
+		for t, v := range s {
+			c[t] += v + bias[t]
+		}
+	default:
+		bias := p.bias[j:]
+		bias = bias[:len(s)]
+		for t, v := range s {
+			c[t] = v + bias[t]
+		}
+	}
+}
 
 // blockDot adds the terms k0 to k1 of C[i0:i1, j0:j1] for A (m, k) and B (n, k).
 func (p *product) blockDot(i0, i1, j0, j1, k0, k1 int) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 // shiftCase is a shift SSM of d channels and a sequence (l, d).

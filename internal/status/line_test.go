@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 )
 
 var full = Training{Step: 1200, Steps: 5000, Loss: 1.8862, ValLoss: 2.01, TokensPerSec: 12345, GradNorm: 0.713, LR: 5.4e-4,

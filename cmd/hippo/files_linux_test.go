@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func init() { commands["limited"] = limited }
+
+// limited runs hippo on what, to it, is a full disk: "limited BYTES ARG..." lets no file become larger. The system answers
+// the write that crosses the limit with an error once the signal SIGXFSZ is ignored.
+func limited() {
+	size, err := strconv.ParseUint(os.Args[1], 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: size}); err != nil {
+		panic(err)
+	}
+	os.Exit(run(os.Args[2:]))
+}
+
+// TestFullDisk: when a checkpoint cannot be written, the error says so and the checkpoint before it is whole, whichever
+// file did not fit.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	try := func(program string, args ...string) (string, error) {
+		out, err := commandNamed(program, dir, args...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := try("hippo", "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "3"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	last := filepath.Join(dir, "run", "last")
+	before, err := os.ReadFile(filepath.Join(last, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, file := range map[string]string{"20000": "model.safetensors", "60000": "optimizer.safetensors"} {
+		out, err := try("limited", size, "train", "--resume", "run", "--train.steps", "6")
+		if err == nil || !strings.Contains(out, "hippo: checkpoint: writing ") || !strings.Contains(out, "file too large") ||
+			!strings.Contains(out, "is as it was before") || !strings.Contains(out, file) {
+			t.Fatalf("got %v, want an error that names %s and says that the checkpoint is as it was:\n%s", err, file, out)
+		}
+	}
+	after, err := os.ReadFile(filepath.Join(last, "model.safetensors"))
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the last checkpoint changed, %v", err)
+	}
+	for _, args := range [][]string{
+		{"generate", "run/last", "Hello", "--max_tokens", "3"},
+		{"train", "--resume", "run", "--train.steps", "6"},
+	} {
+		if out, err := try("hippo", args...); err != nil {
+			t.Errorf("%q on a disk with room: %v\n%s", args, err, out)
+		}
+	}
+	if out, err := try("limited", "20000", "convert", "run/best/model.safetensors", "new"); err == nil || exists(filepath.Join(dir, "new")) {
+		t.Errorf("convert: got %v, want an error and no folder:\n%s", err, out)
+	}
+}
+
+// TestReadersDoNotDisturb: a model can be used from the folder of a run that is training, while it writes checkpoint after
+// checkpoint. (On systems that cannot exchange two folders in one step there are moments without one.)
+func TestReadersDoNotDisturb(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	training := command(dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "40", "--train.save_every", "1", "--train.eval_every", "1")
+	var log bytes.Buffer
+	training.Stdout, training.Stderr = &log, &log
+	if err := training.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- training.Wait() }()
+	waitFor(t, "the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "best")) })
+	for n := 0; ; n++ {
+		select {
+		case err := <-ended:
+			if err != nil || n == 0 {
+				t.Fatalf("training ended with %v while a model was used %d times\n%s", err, n, &log)
+			}
+			return
+		default:
+		}
+		if out, err := command(dir, "info", "run").CombinedOutput(); err != nil {
+			t.Fatalf("info of a run that is training: %v\n%s", err, out)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running is a hippo that a test talks to by signals.
+type running struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	log bytes.Buffer
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *running {
+	r := &running{t: t, cmd: cmd}
+	cmd.Stdout, cmd.Stderr = &r.log, &r.log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() }) // fails, as it should, when it has ended
+	return r
+}
+
+func (r *running) signal(s os.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.t.Fatalf("%v\n%s", err, &r.log)
+	}
+}
+
+// wantEnd waits for the end of the program, which must come with the status given, and returns what it said.
+func (r *running) wantEnd(status int) string {
+	r.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- r.cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		r.cmd.Process.Kill()
+		r.t.Fatalf("still running after 30 s\n%s", &r.log)
+	}
+	if got := r.cmd.ProcessState.ExitCode(); got != status {
+		r.t.Fatalf("exit status %d, want %d\n%s", got, status, &r.log)
+	}
+	return r.log.String()
+}
+
+func hasMetrics(run string) func() bool {
+	return func() bool {
+		info, err := os.Stat(filepath.Join(run, "metrics.jsonl"))
+		return err == nil && info.Size() > 0
+	}
+}
+
+// TestInterrupt: Ctrl-C saves a checkpoint, ends with status 130, and prints the command that goes on. So does SIGTERM.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	out := "a run" // which a shell needs quoted
+	said := regexp.MustCompile(`(?m)^interrupted at step (\d+); to go on from there:\n  (hippo train --resume 'a run')$`)
+
+	r := start(t, command(dir, "train", "--config", "tiny.yaml", "--out", out, "--train.steps", "1000000", "--train.eval_every", "1000000",
+		"--train.save_every", "1000000"))
+	waitFor(t, "the first step", hasMetrics(filepath.Join(dir, out)))
+	r.signal(os.Interrupt)
+	log := r.wantEnd(130)
+	first := said.FindStringSubmatch(log)
+	if first == nil {
+		t.Fatalf("found no resume command:\n%s", log)
+	}
+
+	shell := exec.Command("sh", "-c", "exec "+first[2])
+	shell.Dir, shell.Env = dir, command(dir).Env
+	before, err := os.ReadFile(filepath.Join(dir, out, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = start(t, shell)
+	waitFor(t, "another step", func() bool {
+		now, err := os.ReadFile(filepath.Join(dir, out, "metrics.jsonl"))
+		return err == nil && len(now) > len(before)
+	})
+	r.signal(syscall.SIGTERM)
+	log = r.wantEnd(130)
+	if want := "going on from step " + first[1] + "\n"; !strings.Contains(log, want) {
+		t.Errorf("found no %q:\n%s", want, log)
+	}
+	if !said.MatchString(log) {
+		t.Errorf("found no resume command:\n%s", log)
+	}
+}
+
+// TestInterruptTwice: the second Ctrl-C ends the program at once, in the middle of a step.
+func TestInterruptTwice(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	// One update is a minute of work, of which a moment is waited for so that the first signal comes in its middle.
+	r := start(t, command(dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048", "--model.d_model", "64",
+		"--train.accumulation", "5000", "--train.steps", "2"))
+	waitFor(t, "the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
+	time.Sleep(500 * time.Millisecond)
+	r.signal(os.Interrupt)
+	time.Sleep(100 * time.Millisecond) // two signals at once would count as one
+	r.signal(os.Interrupt)
+	from := time.Now()
+	log := r.wantEnd(130)
+	if took := time.Since(from); took > 2*time.Second {
+		t.Errorf("it ended after %v, want at once", took)
+	}
+	if strings.Contains(log, "to go on from there") || exists(filepath.Join(dir, "run", "last")) {
+		t.Errorf("it saved a checkpoint first:\n%s", log)
+	}
+}
+
+// TestInterruptOthers: commands that wait or work for long end at the first Ctrl-C.
+func TestInterruptOthers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := command(dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "1").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, args := range [][]string{
+		{"generate", "run", "Hello", "--max_tokens", "100000000"},
+		{"generate", "run"}, // waits for standard input
+		{"tokenizer", "encode", "bytes"},
+		{"eval", "run", "--seq_len", "1", "--batch_size", "1", "--data", "large.txt"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "large.txt"), bytes.Repeat([]byte("whale "), 1<<19), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			cmd := command(dir, args...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			r := start(t, cmd)
+			time.Sleep(300 * time.Millisecond) // to be under way
+			r.signal(os.Interrupt)
+			if log := r.wantEnd(130); strings.Contains(log, "hippo: ") {
+				t.Errorf("it called that an error:\n%s", log)
+			}
+		})
+	}
+}

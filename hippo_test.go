@@ -1,0 +1,290 @@
+package hippo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// What TestMain makes for tests and examples: temp, a folder, and in it whale, a hybrid that has learned two sentences.
+var temp, whale string
+
+func TestMain(m *testing.M) {
+	var err error
+	if temp, err = os.MkdirTemp("", "hippo-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	whale = filepath.Join(temp, "whale")
+	status := 1
+	if err := trainWhale(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		status = m.Run()
+	}
+	os.RemoveAll(temp)
+	os.Exit(status)
+}
+
+func trainWhale() error {
+	text := filepath.Join(temp, "whale.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("the whale swims in the sea. the sailor waits. ", 100)), 0o666); err != nil {
+		return err
+	}
+	cfg, err := hippo.Preset("tiny")
+	if err != nil {
+		return err
+	}
+	cfg.Data, cfg.Out, cfg.Cache, cfg.Tokenizer = []string{text}, whale, "none", "chars"
+	cfg.Model.Layers, cfg.Model.DModel, cfg.Model.DState, cfg.Model.NumHeads = "h3,attention", 32, 16, 2
+	cfg.Train.Steps, cfg.Train.BatchSize, cfg.Train.SeqLen, cfg.Train.SampleEvery = 150, 4, 96, 0
+	cfg.Optim.LR, cfg.Optim.Warmup = 0.01, 5
+	_, err = hippo.Train(context.Background(), cfg, hippo.TrainEvents{})
+	return err
+}
+
+func load(t *testing.T) *hippo.Model {
+	t.Helper()
+	m, err := hippo.Load(whale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// greedy are options that leave nothing to chance.
+func greedy(tokens int) hippo.Options {
+	o := hippo.DefaultOptions()
+	o.Temperature, o.MaxTokens = 0, tokens
+	return o
+}
+
+// write returns what a session writes after prompt.
+func write(t *testing.T, s *hippo.Session, prompt string, o hippo.Options) string {
+	t.Helper()
+	var text strings.Builder
+	for piece, err := range s.Generate(context.Background(), prompt, o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(piece)
+	}
+	return text.String()
+}
+
+// TestGenerateDoesNotDependOnCuts: a text may be read in any chunks and any calls, and written in any number of calls.
+func TestGenerateDoesNotDependOnCuts(t *testing.T) {
+	m := load(t)
+	const prompt = "the sailor waits. the wh"
+	want := write(t, m.NewSession(), prompt, greedy(40))
+	if len(want) != 40 {
+		t.Fatalf("got %d characters, want 40: %q", len(want), want)
+	}
+	for _, chunk := range []int{1, 3, 100} {
+		s := m.NewSession()
+		s.SetChunk(chunk)
+		if got := write(t, s, prompt, greedy(40)); got != want {
+			t.Errorf("in chunks of %d: got %q, want %q", chunk, got, want)
+		}
+	}
+	s := m.NewSession()
+	for _, part := range []string{prompt[:5], "", prompt[5:]} {
+		if err := s.Append(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := write(t, s, "", greedy(15)) + write(t, s, "", greedy(25))
+	if got != want {
+		t.Errorf("read in three parts, written in two: got %q, want %q", got, want)
+	}
+	s = m.NewSession()
+	got = ""
+	for piece, err := range s.Generate(context.Background(), prompt, greedy(40)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got += piece; len(got) >= 7 {
+			break
+		}
+	}
+	if got += write(t, s, "", greedy(40-len(got))); got != want {
+		t.Errorf("after a break: got %q, want %q", got, want)
+	}
+}
+
+// TestForksAreIndependent: what one fork reads or writes does not show in another, nor in the session it came from.
+func TestForksAreIndependent(t *testing.T) {
+	m := load(t)
+	s := m.NewSession()
+	if err := s.Append("the wh"); err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.Fork(), s.Fork()
+	want := write(t, a, "", greedy(20))
+	if err := b.Append("the sailor waits. the sa"); err != nil {
+		t.Fatal(err)
+	}
+	other := write(t, b, "", greedy(20))
+	if got := write(t, s, "", greedy(20)); got != want || got == other {
+		t.Errorf("got %q, want %q, and not %q", got, want, other)
+	}
+	if got, want := write(t, a, "", greedy(5)), write(t, s, "", greedy(5)); got != want {
+		t.Errorf("further on: got %q, want %q", got, want)
+	}
+}
+
+// TestSamples: sample i of seed s is what a session writes with seed s+i, whatever the repetition penalty has seen.
+func TestSamples(t *testing.T) {
+	m := load(t)
+	o := hippo.DefaultOptions()
+	o.Temperature, o.Seed, o.MaxTokens, o.RepetitionPenalty = 1.5, 3, 30, 1.2
+	got := make([]string, 4)
+	s := m.NewSession()
+	stats, err := s.Samples(context.Background(), "the whale", len(got), o, func(p generate.Piece) error {
+		got[p.Sample] += string(p.Text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.PrefillTokens != 9 || stats.DecodeTokens != 4*29 {
+		t.Errorf("stats: got %+v, want 9 tokens read and 4·29 decoded", stats)
+	}
+	for i := range got {
+		one := o
+		one.Seed += uint64(i)
+		if want := write(t, m.NewSession(), "the whale", one); got[i] != want {
+			t.Errorf("sample %d: got %q, want %q", i, got[i], want)
+		}
+	}
+	if got[0] == got[1] {
+		t.Errorf("two samples are both %q", got[0])
+	}
+	if got, want := write(t, s, "", greedy(20)), write(t, m.NewSession(), "the whale", greedy(20)); got != want {
+		t.Errorf("the session afterwards: got %q, want it behind the prompt: %q", got, want)
+	}
+	failed := errors.New("reader went away")
+	_, err = s.Samples(context.Background(), " ", 2, o, func(generate.Piece) error { return failed })
+	if !errors.Is(err, failed) {
+		t.Errorf("got %v, want the error of emit", err)
+	}
+}
+
+// TestGenerateEnds: by a stop string, by the context, by an error.
+func TestGenerateEnds(t *testing.T) {
+	m := load(t)
+	o := greedy(1000)
+	o.Stop = []string{"sea"}
+	if got, want := write(t, m.NewSession(), "the whale", o), " swims in the "; got != want {
+		t.Errorf("stop string: got %q, want %q", got, want)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	pieces := 0
+	var last error
+	for _, err := range m.NewSession().Generate(ctx, "the whale", greedy(1000)) {
+		if pieces++; pieces == 5 {
+			cancel()
+		}
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) || pieces != 6 {
+		t.Errorf("context: got %v after %d pieces, want %v as the sixth", last, pieces, context.Canceled)
+	}
+
+	for prompt, want := range map[string]string{"": "nothing has been fed", "the Whale": "character 'W'"} {
+		pieces, last = 0, nil
+		for _, err := range m.NewSession().Generate(context.Background(), prompt, greedy(10)) {
+			pieces, last = pieces+1, err
+		}
+		if last == nil || !strings.Contains(last.Error(), want) || pieces != 1 {
+			t.Errorf("prompt %q: got %v as the last of %d pairs, want %q alone", prompt, last, pieces, want)
+		}
+	}
+	bad := greedy(10)
+	bad.TopP = 2
+	for _, err := range m.NewSession().Generate(context.Background(), "the", bad) {
+		if err == nil || !strings.Contains(err.Error(), "top_p") {
+			t.Errorf("got %v, want an error about top_p", err)
+		}
+	}
+}
+
+// TestModelIsShared: sessions of many goroutines on one model write what each would alone.
+func TestModelIsShared(t *testing.T) {
+	m := load(t)
+	want := write(t, m.NewSession(), "the sailor", greedy(30))
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			text := ""
+			for piece, err := range m.NewSession().Generate(context.Background(), "the sailor", greedy(30)) {
+				if err != nil {
+					t.Error(err)
+				}
+				text += piece
+			}
+			if text != want {
+				t.Errorf("got %q, want %q", text, want)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestSessionTellsItsSize: the state is there from the start and grows with attention only; the stats count tokens.
+func TestSessionTellsItsSize(t *testing.T) {
+	m := load(t)
+	s := m.NewSession()
+	empty := s.StateSize()
+	if err := s.Append("the whale "); err != nil {
+		t.Fatal(err)
+	}
+	ten := s.StateSize()
+	write(t, s, "", greedy(11)) // the last of which has not been read
+	twenty := s.StateSize()
+	const keysAndValues = 2 * 4 * 32 // of one position of the attention layer
+	if empty == 0 || ten-empty != 10*keysAndValues || twenty-ten != 10*keysAndValues {
+		t.Errorf("got %d, %d, %d bytes after 0, 10, 20 tokens, want %d more each", empty, ten, twenty, 10*keysAndValues)
+	}
+	if st := s.Stats(); st.PrefillTokens != 10 || st.DecodeTokens != 10 || st.StateBytes != twenty {
+		t.Errorf("stats: %+v, want 10 tokens each and %d bytes", st, twenty)
+	}
+}
+
+// TestLoadChecksTheTokenizer: a model does not get a tokenizer that it was not trained with.
+func TestLoadChecksTheTokenizer(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(whale, "best"))); err != nil {
+		t.Fatal(err)
+	}
+	m, err := hippo.Load(dir)
+	if err != nil || m.Dir() != dir || m.Tokenizer().Kind() != "chars" || m.Net().Config.VocabSize != m.Tokenizer().VocabSize() {
+		t.Fatalf("got %v, %v", m, err)
+	}
+	if err := tokenizer.Bytes().Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hippo.Load(dir); err == nil || !strings.Contains(err.Error(), "found the bytes tokenizer") {
+		t.Errorf("another tokenizer: got %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, tokenizer.FileName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hippo.Load(dir); err == nil || !strings.Contains(err.Error(), "found no tokenizer.json") {
+		t.Errorf("no tokenizer: got %v", err)
+	}
+	if _, err := hippo.Load(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: got %v", err)
+	}
+}

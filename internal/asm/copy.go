@@ -1,0 +1,84 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// copyPanels generates the copy that puts rows of a matrix into panels. It reads along the rows, since what it reads may
+// come from memory, and what it writes stays in the cache.
+func copyPanels(ctx *build.Context) {
+	c := asm{ctx, avx2}
+	c.Function("copyAVX2")
+	c.Attributes(nosplit)
+	c.SignatureExpr("func(k, n int, src *float32, ld int, dst *float32, width, panel int)")
+	c.Pragma("noescape")
+	c.Doc(
+		"copyAVX2 copies k rows of n floats, both at least 1, into panels of width columns, a multiple of 16, panel floats apart:",
+		"dst[j/width·panel + p·width + j%width] = src[p·ld + j] for p < k, j < n. Up to 7 floats after the last one of a row are",
+		"set to zero.",
+	)
+	ld, width, panel := c.bytes("ld"), c.bytes("width"), c.bytes("panel")
+	k, n, src, dst := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	from, to, left, inPanel, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	c.Load(c.Param("k"), k)
+	c.Load(c.Param("n"), n)
+	c.Load(c.Param("src"), src)
+	c.Load(c.Param("dst"), dst)
+	c.SUBQ(width, panel) // from the end of a row in one panel to its start in the next
+	c.MOVQ(ld, ahead)
+	c.SHLQ(U8(3), ahead)
+	c.MOVQ(n, left)
+	c.ANDQ(U8(7), left)
+	c.JZ(LabelRef("rows"))
+	mask := c.mask(left)
+
+	c.Label("rows")
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.MOVQ(n, left)
+	c.SHLQ(U8(2), left)
+
+	c.Label("panels")
+	c.CMPQ(left, width)
+	c.JLT(LabelRef("border"))
+	c.MOVQ(width, inPanel)
+	c.Label("wide")
+	c.PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
+	c.VMOVUPS(Mem{Base: from}, c.vec(0))
+	c.VMOVUPS(Mem{Base: from, Disp: 32}, c.vec(1))
+	c.VMOVUPS(c.vec(0), Mem{Base: to})
+	c.VMOVUPS(c.vec(1), Mem{Base: to, Disp: 32})
+	c.ADDQ(U8(64), from)
+	c.ADDQ(U8(64), to)
+	c.SUBQ(U8(64), inPanel)
+	c.JNZ(LabelRef("wide"))
+	c.ADDQ(panel, to)
+	c.SUBQ(width, left)
+	c.JNZ(LabelRef("panels"))
+	c.JMP(LabelRef("next"))
+
+	c.Label("border")
+	c.CMPQ(left, U8(32))
+	c.JLT(LabelRef("tail"))
+	c.PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
+	c.VMOVUPS(Mem{Base: from}, c.vec(0))
+	c.VMOVUPS(c.vec(0), Mem{Base: to})
+	c.ADDQ(U8(32), from)
+	c.ADDQ(U8(32), to)
+	c.SUBQ(U8(32), left)
+	c.JNZ(LabelRef("border"))
+	c.JMP(LabelRef("next"))
+	c.Label("tail")
+	c.VMASKMOVPS(Mem{Base: from}, mask, c.vec(0))
+	c.VMOVUPS(c.vec(0), Mem{Base: to})
+
+	c.Label("next")
+	c.ADDQ(ld, src)
+	c.ADDQ(width, dst)
+	c.DECQ(k)
+	c.JNZ(LabelRef("rows"))
+	c.VZEROUPPER()
+	c.RET()
+	c.maskTable()
+}

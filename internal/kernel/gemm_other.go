@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package kernel
+
+// blocked would compute the product in assembly, of which there is none for this architecture.
+func (p *product) blocked(workers int) { p.portable(workers) }
