@@ -12,6 +12,8 @@ const (
 	unitM    = 24  // and of its height (6 and 8)
 	panelA   = 96  // width of a panel of Aᵀ, a multiple of 16 and of unitM
 
+	panelGap = 16  // floats between panels: one after the other they would fall into the same sets of the cache
+
 	inPlace  = 1 << 17 // floats from the first to the last of a block up to which it lies well where it is
 	fewRows  = 48      // rows of C up to which a copy of B does not pay
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
@@ -82,22 +84,24 @@ type operand struct {
 	s, t, panel int
 }
 
-// operandA is A for depth terms from k on.
-func (b *block) operandA(k, depth int) operand {
+// operandA is A for the block of terms from k on.
+func (b *block) operandA(k int) operand {
 	switch {
 	case b.panelsA != nil:
-		return operand{b.panelsA[(k-b.k0)*evenly(b.m, 1, panelA):], 1, panelA, panelA * depth}
+		panel := panelA*min(b.k, blockedK) + panelGap
+		return operand{b.panelsA[(k-b.k0)/blockedK*ceil(b.m, panelA)*panel:], 1, panelA, panel}
 	case b.op == TN:
 		return operand{b.a[k*b.lda+b.i0:], 1, b.lda, panelA}
 	}
 	return operand{b.a[b.i0*b.lda+k:], b.lda, 1, panelA * b.lda}
 }
 
-// operandB is B for depth terms from k on.
-func (b *block) operandB(k, depth int) operand {
+// operandB is B for the block of terms from k on.
+func (b *block) operandB(k int) operand {
 	width := cpu.panel()
 	if b.panelsB != nil {
-		return operand{b.panelsB[(k-b.k0)*evenly(b.n, 1, width):], 1, width, width * depth}
+		panel := width*min(b.k, blockedK) + panelGap
+		return operand{b.panelsB[(k-b.k0)/blockedK*ceil(b.n, width)*panel:], 1, width, panel}
 	}
 	return operand{b.b[k*b.ldb+b.j0:], 1, b.ldb, width}
 }
@@ -108,7 +112,7 @@ func (b *block) tile(i0, i1, j0, j1 int) {
 		n := min(blockedN, j1-j)
 		for k := b.k0; k < b.k0+b.k; k += blockedK {
 			depth := min(blockedK, b.k0+b.k-k)
-			p, q := b.operandA(k, depth), b.operandB(k, depth)
+			p, q := b.operandA(k), b.operandB(k)
 			bias, add := b.epilogue(b.j0+j, k)
 			rows := evenly(callWork/(n*depth), 1, unitM)
 			for i := i0; i < i1; {
