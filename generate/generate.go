@@ -62,58 +62,63 @@ type writer struct {
 // Generate continues every sequence of the session after what it has been fed, drawing with seed, seed+1, ... for
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error, or
 // when ctx is done (with its error). prompt is what was fed, for the repetition penalty; it may be nil. Afterwards the session
-// stands behind the generated text and can be fed or continued.
+// stands behind the tokens drawn, those of pieces not yet asked for included, and can be fed or continued; a sequence that
+// ended before the others has been fed token 0 in the meantime.
 func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32, o Options) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		writers, err := s.writers(tok, prompt, o)
 		if err == nil && s.logits == nil {
 			err = errors.New("generate: nothing has been fed; want a prompt of at least one token")
 		}
+		for running := true; running && err == nil; {
+			var pieces []Piece
+			if pieces, running, err = s.draw(ctx, tok, writers, o); err != nil {
+				break
+			}
+			for _, p := range pieces {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
 		if err != nil {
 			yield(Piece{}, err)
-			return
-		}
-		for running := s.batch; running > 0; {
-			if err := ctx.Err(); err != nil {
-				yield(Piece{}, err)
-				return
-			}
-			start, stepped := time.Now(), len(s.pending) > 0
-			if err := s.flush(); err != nil {
-				yield(Piece{}, err)
-				return
-			}
-			chosen := make([]int32, s.batch)
-			for i, w := range writers {
-				if w.end != "" {
-					continue // its sequence runs on with token 0, unseen, until the others end
-				}
-				piece, id, err := w.next(s.Logits(i), tok, o)
-				if err != nil {
-					yield(Piece{}, fmt.Errorf("generate: position %d: %w", s.Position(), err))
-					return
-				}
-				chosen[i] = id
-				if stepped { // the first token comes from the logits of the prompt
-					s.Stats.DecodeTokens++
-				}
-				if w.end != "" {
-					running--
-				}
-				w.fresh = append(w.fresh, id)
-				if len(piece) == 0 && w.end == "" {
-					continue
-				}
-				if !yield(Piece{Sample: i, Text: piece, IDs: w.fresh, End: w.end}, nil) {
-					s.pending = chosen
-					return
-				}
-				w.fresh = nil
-			}
-			s.pending, s.Stats.StateBytes = chosen, s.StateSize()
-			s.Stats.DecodeSeconds += time.Since(start).Seconds()
 		}
 	}
+}
+
+// draw draws the next token of every sequence that has not ended and returns the text that has become certain by it.
+// running says whether any sequence goes on.
+func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*writer, o Options) (pieces []Piece, running bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	start, stepped := time.Now(), len(s.pending) > 0
+	if err := s.flush(); err != nil {
+		return nil, false, err
+	}
+	chosen := make([]int32, s.batch)
+	for i, w := range writers {
+		if w.end != "" {
+			continue
+		}
+		text, id, err := w.next(s.Logits(i), tok, o)
+		if err != nil {
+			return nil, false, fmt.Errorf("generate: position %d: %w", s.Position(), err)
+		}
+		chosen[i] = id
+		if stepped { // the first token comes from the logits of the prompt
+			s.Stats.DecodeTokens++
+		}
+		w.fresh = append(w.fresh, id)
+		if running = running || w.end == ""; len(text) > 0 || w.end != "" {
+			pieces = append(pieces, Piece{Sample: i, Text: text, IDs: w.fresh, End: w.end})
+			w.fresh = nil
+		}
+	}
+	s.pending, s.Stats.StateBytes = chosen, s.StateSize()
+	s.Stats.DecodeSeconds += time.Since(start).Seconds()
+	return pieces, running, nil
 }
 
 func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*writer, error) {

@@ -107,8 +107,13 @@ func (s *Session) Logits(i int) []float32 {
 // Batch is the number of sequences.
 func (s *Session) Batch() int { return s.batch }
 
-// Position is the number of ids each sequence has been fed.
-func (s *Session) Position() int { return s.state.Position }
+// Position is the number of ids of each sequence: those fed and those that Generate has drawn.
+func (s *Session) Position() int {
+	if len(s.pending) > 0 {
+		return s.state.Position + 1
+	}
+	return s.state.Position
+}
 
 // Prefill is Feed, timed for Stats.
 func (s *Session) Prefill(ids []int32) error {

@@ -1,0 +1,208 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// byteModel is a model over bytes with decided opinions.
+func byteModel(t testing.TB) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention", 2, 8
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 8
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+var prompt = []int32("Call me")
+
+func fed(t testing.TB, m *model.Model) *Session {
+	t.Helper()
+	s := NewSession(m, 1)
+	if err := s.Feed(prompt); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// collect gathers ids, text and end of every sequence.
+func collect(t testing.TB, s *Session, o Options) (ids [][]int32, text []string, end []string) {
+	t.Helper()
+	n := s.Batch()
+	ids, text, end = make([][]int32, n), make([]string, n), make([]string, n)
+	for p, err := range s.Generate(context.Background(), tokenizer.Bytes(), prompt, o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.Valid(p.Text) {
+			t.Errorf("a piece that is not whole characters: %q", p.Text)
+		}
+		ids[p.Sample], text[p.Sample], end[p.Sample] = append(ids[p.Sample], p.IDs...), text[p.Sample]+string(p.Text), p.End
+	}
+	return ids, text, end
+}
+
+func drawn(n int) Options {
+	return Options{Options: sample.Options{Temperature: 1, Seed: 11}, MaxTokens: n}
+}
+
+// TestGenerateGreedy: greedy text is the argmax of the logits, fed back by hand.
+func TestGenerateGreedy(t *testing.T) {
+	m := byteModel(t)
+	got, text, end := collect(t, fed(t, m), Options{MaxTokens: 40})
+	s := fed(t, m)
+	var want []int32
+	for range 40 {
+		l := s.Logits(0)
+		want = append(want, int32(slices.Index(l, slices.Max(l))))
+		if err := s.Feed(want[len(want)-1:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(got[0], want) || end[0] != EndLength {
+		t.Errorf("got %v (%s), want %v", got[0], end[0], want)
+	}
+	if w := string([]rune(string(tokenizer.Bytes().Decode(nil, want)))); text[0] != w {
+		t.Errorf("text %q, want %q", text[0], w)
+	}
+}
+
+// TestGenerateBatch: samples drawn side by side are those drawn alone with seeds that follow each other.
+func TestGenerateBatch(t *testing.T) {
+	m := byteModel(t)
+	batch, err := fed(t, m).Repeat(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, _ := collect(t, batch, drawn(30))
+	for i := range 3 {
+		o := drawn(30)
+		o.Seed += uint64(i)
+		want, _, _ := collect(t, fed(t, m), o)
+		if !slices.Equal(got[i], want[0]) {
+			t.Errorf("sample %d: got %v, alone %v", i, got[i], want[0])
+		}
+	}
+	if slices.Equal(got[0], got[1]) {
+		t.Error("two samples are the same")
+	}
+}
+
+// TestGenerateStop: the text ends before the stop string, and no part of it is written.
+func TestGenerateStop(t *testing.T) {
+	m := byteModel(t)
+	_, text, _ := collect(t, fed(t, m), drawn(60))
+	whole := text[0]
+	for at := 5; at+3 < len(whole); at += 7 {
+		stop := whole[at : at+3]
+		if strings.ContainsRune(stop, utf8.RuneError) || !utf8.ValidString(stop) {
+			continue // bytes that are no text have been replaced
+		}
+		o := drawn(60)
+		o.Stop = []string{stop}
+		_, got, end := collect(t, fed(t, m), o)
+		if want := whole[:strings.Index(whole, stop)]; got[0] != want || end[0] != EndStop {
+			t.Errorf("stop %q: got %q (%s), want %q", stop, got[0], end[0], want)
+		}
+	}
+}
+
+// TestGenerateGoesOn: a session that is stopped and continued writes what one that is not stopped does, and its position counts
+// what was drawn.
+func TestGenerateGoesOn(t *testing.T) {
+	m := byteModel(t)
+	want, _, _ := collect(t, fed(t, m), Options{MaxTokens: 30})
+	s := fed(t, m)
+	var got []int32
+	for _, n := range []int{1, 12, 17} {
+		ids, _, _ := collect(t, s, Options{MaxTokens: n})
+		got = append(got, ids[0]...)
+		if s.Position() != len(prompt)+len(got) {
+			t.Errorf("position %d after %d ids", s.Position(), len(prompt)+len(got))
+		}
+	}
+	if !slices.Equal(got, want[0]) {
+		t.Errorf("in parts %v, at once %v", got, want[0])
+	}
+	fork := s.Fork()
+	a, _, _ := collect(t, s, Options{MaxTokens: 9})
+	b, _, _ := collect(t, fork, Options{MaxTokens: 9})
+	if !slices.Equal(a[0], b[0]) {
+		t.Error("a fork goes on otherwise than what it was forked from")
+	}
+}
+
+// TestGenerateErrors: nothing fed, no length, a context that is done.
+func TestGenerateErrors(t *testing.T) {
+	m := byteModel(t)
+	first := func(s *Session, ctx context.Context, o Options) error {
+		for _, err := range s.Generate(ctx, tokenizer.Bytes(), nil, o) {
+			return err
+		}
+		return nil
+	}
+	ctx := context.Background()
+	if err := first(NewSession(m, 1), ctx, drawn(5)); err == nil || !strings.Contains(err.Error(), "nothing has been fed") {
+		t.Errorf("an empty session: %v", err)
+	}
+	if err := first(fed(t, m), ctx, Options{}); err == nil || !strings.Contains(err.Error(), "max_tokens: found 0") {
+		t.Errorf("no length: %v", err)
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := first(fed(t, m), done, drawn(5)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: %v", err)
+	}
+}
+
+// TestGenerateEnd: the end-of-text token ends a sequence unless that is to be ignored.
+func TestGenerateEnd(t *testing.T) {
+	m := byteModel(t)
+	whole, _, _ := collect(t, fed(t, m), drawn(40))
+	tok := ending{tokenizer.Bytes(), whole[0][10]}
+	at := slices.Index(whole[0], tok.id)
+	for _, ignore := range []bool{false, true} {
+		o, n, end := drawn(40), 0, ""
+		o.IgnoreEnd = ignore
+		for p, err := range fed(t, m).Generate(context.Background(), tok, nil, o) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, end = n+len(p.IDs), p.End
+		}
+		if wantN, wantEnd := at+1, EndText; !ignore && (n != wantN || end != wantEnd) || ignore && (n != 40 || end != EndLength) {
+			t.Errorf("ignore_end %v: %d tokens, ended by %s; the end of text is token %d", ignore, n, end, at)
+		}
+	}
+}
+
+// ending makes one of the bytes the end of text.
+type ending struct {
+	tokenizer.Tokenizer
+	id int32
+}
+
+func (e ending) EndOfText() (int32, bool) { return e.id, true }
