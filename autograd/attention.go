@@ -19,8 +19,9 @@ type AttentionOptions struct {
 // Len positions are filled. While a tape records, Attention replaces K and V by new tensors of exactly the filled length,
 // so that gradients can flow into the past; otherwise it appends in place and grows them by doubling.
 type KVCache struct {
-	K, V *tensor.Tensor
-	Len  int
+	K, V  *tensor.Tensor
+	Len   int
+	Start int // positions before the first of these, which Keep has dropped
 }
 
 // attentionRows is how many queries one tile has: the scores of a tile are the most that is ever kept of the L×L matrix.
@@ -41,7 +42,7 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 	a := attention{qkv: qkv, opt: o, batch: batch, l: l, hd: hd, q: t.New(batch, o.Heads, l, hd)}
 	a.scale = float32(1 / math.Sqrt(float64(hd)))
 	if cache != nil {
-		a.past, a.pastK, a.pastV = cache.Len, cache.K, cache.V
+		a.past, a.start, a.pastK, a.pastV = cache.Len, cache.Start, cache.K, cache.V
 	}
 	s := a.past + l
 	switch {
@@ -109,7 +110,8 @@ type attention struct {
 	lse             []float32 // (b, heads, l)
 	opt             AttentionOptions
 	batch, l        int
-	past, hd        int
+	past, hd        int // positions in the cache
+	start           int // and before it
 	scale           float32
 	drop            mask
 }
@@ -129,7 +131,7 @@ func (a *attention) unpack() {
 		for r := lo; r < hi; r++ {
 			b, i := r/a.l, r%a.l
 			row := a.qkv.Data()[r*3*d:][:3*d]
-			cos, sin := a.opt.Rotary.angles(a.past + i)
+			cos, sin := a.opt.Rotary.angles(a.start + a.past + i)
 			for h := range heads {
 				q := a.q.Data()[((b*heads+h)*a.l+i)*a.hd:][:a.hd]
 				k := a.k.Data()[((b*heads+h)*room+a.past+i)*a.hd:][:a.hd]
@@ -281,7 +283,7 @@ func (o *attentionOp) packGrad(dqkv, dq, dk, dv []float32) {
 		for r := lo; r < hi; r++ {
 			b, i := r/o.l, r%o.l
 			row := dqkv[r*3*d:][:3*d]
-			cos, sin := o.opt.Rotary.angles(o.past + i)
+			cos, sin := o.opt.Rotary.angles(o.start + o.past + i)
 			for h := range heads {
 				bh := b*heads + h
 				copy(g, dq[(bh*o.l+i)*hd:][:hd])
@@ -299,9 +301,9 @@ func (o *attentionOp) packGrad(dqkv, dq, dk, dv []float32) {
 // Clone returns an independent copy, without gradients and with no room to spare.
 func (c *KVCache) Clone() KVCache {
 	if c.Len == 0 {
-		return KVCache{}
+		return KVCache{Start: c.Start}
 	}
-	out := KVCache{Len: c.Len}
+	out := KVCache{Len: c.Len, Start: c.Start}
 	for i, x := range [2]*tensor.Tensor{c.K, c.V} {
 		y := tensor.New(x.Dim(0), x.Dim(1), c.Len, x.Dim(3))
 		copyRows(y, x, c.Len)
@@ -312,4 +314,21 @@ func (c *KVCache) Clone() KVCache {
 		}
 	}
 	return out
+}
+
+// Keep drops all but the last n positions, without gradients. Those that follow keep their places.
+func (c *KVCache) Keep(n int) {
+	drop := c.Len - n
+	if drop <= 0 {
+		return
+	}
+	for _, x := range [2]**tensor.Tensor{&c.K, &c.V} {
+		old := *x
+		*x = tensor.New(old.Dim(0), old.Dim(1), n, old.Dim(3))
+		hd := old.Dim(3)
+		for i := range old.Dim(0) * old.Dim(1) {
+			copy((*x).Data()[i*n*hd:][:n*hd], old.Data()[(i*old.Dim(2)+drop)*hd:])
+		}
+	}
+	c.Len, c.Start = n, c.Start+drop
 }

@@ -70,6 +70,10 @@ func (s *attentionState) Clone() State {
 
 func (s *attentionState) Detach() { s.KVCache = s.KVCache.Clone() }
 
+// Keep forgets all keys and values but those of the last n positions.
+func (s *attentionState) Keep(n int) { s.KVCache.Keep(n) }
+
+// Tensors visits keys and values and, where earlier ones have been forgotten, how many, as one number a sequence.
 func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.Len == 0 {
 		return
@@ -77,11 +81,27 @@ func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	c := s.KVCache.Clone()
 	visit("k", c.K)
 	visit("v", c.V)
+	if s.Start > 0 {
+		start := tensor.New(s.batch)
+		x := make([]float32, s.batch)
+		for i := range x {
+			x[i] = float32(s.Start)
+		}
+		start.CopyFrom(x)
+		visit("start", start)
+	}
 }
 
 func (s *attentionState) Restore(name string, shape []int, data []float32) error {
+	if name == "start" {
+		if len(shape) != 1 || shape[0] != s.batch || len(data) != s.batch || !(data[0] >= 0 && data[0] < 1<<24) {
+			return fmt.Errorf("state %q has shape %v and %d values, want one number of positions for each of %d sequences", name, shape, len(data), s.batch)
+		}
+		s.Start = int(data[0])
+		return nil
+	}
 	if name != "k" && name != "v" {
-		return fmt.Errorf("state has no part %q, only k and v", name)
+		return fmt.Errorf("state has no part %q, only k, v and start", name)
 	}
 	if len(shape) != 4 || shape[0] != s.batch || shape[1] != s.heads || shape[3] != s.headDim ||
 		shape[2] < 1 || len(data) != shape[0]*shape[1]*shape[2]*shape[3] {

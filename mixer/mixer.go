@@ -34,6 +34,8 @@ type State interface {
 	Clone() State
 	// Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
 	Detach()
+	// Keep bounds a state that grows with the sequence: it forgets all but the last n positions. One of fixed size does nothing.
+	Keep(n int)
 	// Tensors visits the tensors that make up the state, by name, for saving. What it passes may be changed only by Restore.
 	Tensors(visit func(name string, x *tensor.Tensor))
 	// Restore sets one tensor of a new state from what Tensors gave, which it copies.
@@ -90,6 +92,8 @@ func (s *fixedState) Detach() {
 		s.x[i] = x.Clone()
 	}
 }
+
+func (s *fixedState) Keep(int) {}
 
 func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
 	for i, x := range s.x {

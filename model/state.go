@@ -47,6 +47,13 @@ func (s *State) Detach() {
 	}
 }
 
+// Keep bounds what grows with the sequence (the keys and values of attention) to the last n positions.
+func (s *State) Keep(n int) {
+	for _, x := range s.Mixers {
+		x.Keep(n)
+	}
+}
+
 // Tensors visits every tensor of the state under names such as "layers.0.diag", for saving.
 func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 	for i, m := range s.Mixers {

@@ -39,7 +39,7 @@ type Loop struct {
 	BatchSize    int    `json:"batch_size" min:"1" help:"sequences of a micro-batch"`
 	SeqLen       int    `json:"seq_len" min:"1" help:"tokens of a sequence"`
 	Accumulation int    `json:"accumulation" min:"1" help:"micro-batches of an update"`
-	CarryState   bool   `json:"carry_state" help:"go through the text in order and carry the recurrent state from batch to batch"`
+	CarryState   bool   `json:"carry_state" help:"go through the text in order and carry the state from batch to batch: recurrent states for good, keys and values of attention for one sequence"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
 	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens of an evaluation on the way; the last one takes all"`
 	SampleEvery  int    `json:"sample_every" min:"0" help:"steps between sample texts; 0 for none"`

@@ -15,6 +15,7 @@ type EvalOptions struct {
 	SeqLen    int  // tokens of a window or, with Stream, of a chunk
 	BatchSize int  // windows at a time; with Stream it is 1
 	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
+	Keep      int  // with Stream: positions that attention sees back beyond its chunk; 0 for all, at a cost that grows
 	Progress  func(done, total int)
 
 	tape *autograd.Tape
@@ -59,6 +60,9 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		t.Reset()
 		var loss [1]float32
 		m.Loss(t, m.Forward(t, w.Inputs, w.Rows, w.Len, state), w.Targets).CopyTo(loss[:])
+		if o.Stream && o.Keep > 0 {
+			state.Keep(o.Keep)
+		}
 		n := len(w.Targets)
 		sum, count = sum+float64(loss[0])*float64(n), count+n
 		if o.Progress != nil {

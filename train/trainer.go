@@ -131,6 +131,7 @@ func (tr *Trainer) micro(scale float32) (float64, error) {
 	t.BackwardFrom(out, []float32{scale})
 	if tr.carried != nil {
 		tr.carried.Detach()
+		tr.carried.Keep(c.SeqLen) // attention sees one sequence back, the recurrent states all of the text
 	}
 	return float64(loss[0]), nil
 }

@@ -23,6 +23,7 @@ type evalOptions struct {
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's cache folder; none: keep it in memory"`
 	Stream        bool     `json:"stream" help:"carry the state through the whole text instead of starting anew in every window"`
+	Keep          int      `json:"keep" min:"0" help:"with --stream, how many positions back attention layers see beyond the chunk; 0 for all, at a cost that grows with the text"`
 	SeqLen        int      `json:"seq_len" min:"0" help:"tokens of a window or, with --stream, of a chunk; 0 takes the training run's, or else 1024"`
 	BatchSize     int      `json:"batch_size" min:"1" help:"windows at a time"`
 	Baseline      bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
@@ -113,7 +114,7 @@ func evaluate(ctx context.Context, dir string, opt evalOptions) (*evalReport, er
 	}
 	p := newProgress("eval, tokens:")
 	r.EvalResult, err = train.Evaluate(ctx, m.Net(), texts.valid, train.EvalOptions{
-		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Progress: p.update,
+		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Progress: p.update,
 	})
 	p.close()
 	if err != nil {

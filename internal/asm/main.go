@@ -40,6 +40,8 @@ var files = []struct {
 	{"dots_avx2", func(c *build.Context) { dots(c, avx2) }},
 	{"pack_avx2", pack},
 	{"copy_avx2", copyPanels},
+	{"conv_avx512", func(c *build.Context) { conv(c, avx512) }},
+	{"conv_avx2", func(c *build.Context) { conv(c, avx2) }},
 }
 
 // generate writes every file into dir.

@@ -70,5 +70,5 @@ func (p *product) compute(workers int) {
 // ceil returns ⌈n / d⌉.
 func ceil(n, d int) int { return (n + d - 1) / d }
 
-// evenly returns the size of the parts when n is cut into count of them, rounded up to a multiple of unit: at least that.
-func evenly(n, count, unit int) int { return max(ceil(n, count*unit), 1) * unit }
+// roundUp returns the smallest multiple of unit that is at least n and positive.
+func roundUp(n, unit int) int { return max(ceil(n, unit), 1) * unit }

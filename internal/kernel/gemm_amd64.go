@@ -20,6 +20,7 @@ const (
 	inPlace  = 1 << 17 // floats from the first to the last of a block up to which it lies well where it is
 	fewRows  = 48      // rows of C up to which a copy of B does not pay
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
+	dotWork  = 1 << 18 // floats of Bᵀ in a call for very few rows, some 40 µs
 	dotCols  = 16      // columns that the product for very few rows computes at a time
 )
 
@@ -51,11 +52,17 @@ func (p product) blockedShared(workers int) {
 // about the same time, but not many: every task puts its part of B into panels for itself, which many rows must pay for.
 func (p *product) blockedGrid(workers int) (rows, cols int) {
 	const perWorker, manyRows = 4, 240
-	cols = evenly(p.n, ceil(p.n, blockedN), unitN)
-	rows = evenly(p.m, ceil(perWorker*workers, ceil(p.n, cols)), unitM)
-	rows = max(rows, min(manyRows, evenly(p.m, workers, unitM)), evenly(cpu.taskWork()/cols, p.k, unitM))
+	parts := func(n, count, unit int) int { return roundUp(ceil(n, count), unit) }
+	work := cpu.taskWork() / p.k
+	cols = parts(p.n, ceil(p.n, blockedN), unitN)
+	unit := unitM
+	if p.m < manyRows {
+		unit = 8
+	}
+	rows = max(parts(p.m, ceil(perWorker*workers, ceil(p.n, cols)), unit), roundUp(work/cols, unit))
+	rows = max(rows, min(manyRows, parts(p.m, workers, unit)))
 	if down := ceil(p.m, rows); down*ceil(p.n, cols) < workers {
-		cols = max(evenly(p.n, ceil(workers, down), unitN), evenly(cpu.taskWork()/p.m, p.k, unitN))
+		cols = max(parts(p.n, ceil(workers, down), unitN), roundUp(work/p.m, unitN))
 	}
 	return rows, cols
 }
@@ -78,34 +85,57 @@ type operand struct {
 // blockedTile computes C[i0:i1, j0:j1].
 func (p *product) blockedTile(i0, i1, j0, j1 int) {
 	depth := min(p.k, blockedK)
-	copyA := p.op == TN && p.lda*depth > inPlace && j1-j0 > cpu.panel()
-	copyB := p.op == NT || p.ldb*depth > inPlace && i1-i0 > fewRows
-	var buf *buffers
-	if copyA || copyB {
-		buf = bufferPool.Get().(*buffers)
+	t := tile{product: p, i0: i0, i1: i1, chunk: i1 - i0}
+	t.copyA = p.op == TN && p.lda*depth > inPlace && j1-j0 > cpu.panel()
+	t.copyB = p.op == NT || p.ldb*depth > inPlace && i1-i0 > fewRows
+	if t.copyA || t.copyB {
+		buf := bufferPool.Get().(*buffers)
 		defer bufferPool.Put(buf)
+		t.buf = buf
 	}
-	chunk := i1 - i0
-	if copyA {
-		chunk = chunkM
+	if t.copyA {
+		t.chunk = chunkM
+	}
+	if p.op == TN { // A and B are higher than C is wide: use what is in the cache of both before going down
+		for k := 0; k < p.k; k += blockedK {
+			for j := j0; j < j1; j += blockedN {
+				t.block(j, min(blockedN, j1-j), k, min(blockedK, p.k-k))
+			}
+		}
+		return
 	}
 	for j := j0; j < j1; j += blockedN {
-		n := min(blockedN, j1-j)
 		for k := 0; k < p.k; k += blockedK {
-			depth := min(blockedK, p.k-k)
-			b := p.operandB(j, k)
-			if copyB {
-				b = buf.panels(p.op, b.at, p.ldb, n, depth)
-			}
-			for i := i0; i < i1; i += chunk {
-				m := min(chunk, i1-i)
-				a := p.operandA(i, k)
-				if copyA {
-					copyAVX2(depth, m, &a.at[0], p.lda, &buf.a[0], chunkM, 0)
-					a = operand{buf.a[:], 1, chunkM}
-				}
-				p.block(i, m, j, n, k, depth, a, b)
-			}
+			t.block(j, min(blockedN, j1-j), k, min(blockedK, p.k-k))
+		}
+	}
+}
+
+// tile is rows i0 to i1 of a product.
+type tile struct {
+	*product
+	i0, i1, chunk int // the rows are computed in chunks
+	copyA, copyB  bool
+	buf           *buffers // nil if neither is copied
+}
+
+// block adds depth terms from k on to n columns from j on.
+func (t *tile) block(j, n, k, depth int) {
+	b := t.operandB(j, k)
+	if t.copyB {
+		b = t.buf.panels(t.op, b.at, t.ldb, n, depth)
+	}
+	bias, add := t.epilogue(j, k)
+	rows := roundUp(callWork/(n*depth), unitM) // of a call
+	for i := t.i0; i < t.i1; i += t.chunk {
+		m := min(t.chunk, t.i1-i)
+		a := t.operandA(i, k)
+		if t.copyA {
+			copyAVX2(depth, m, &a.at[0], t.lda, &t.buf.a[0], chunkM, 0)
+			a = operand{t.buf.a[:], 1, chunkM}
+		}
+		for r := 0; r < m; r += rows {
+			cpu.gemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s, &t.c[(i+r)*t.ldc+j], t.ldc, bias, add)
 		}
 	}
 }
@@ -124,15 +154,6 @@ func (p *product) operandB(j, k int) operand {
 		return operand{at: p.b[j*p.ldb+k:]}
 	}
 	return operand{p.b[k*p.ldb+j:], cpu.panel(), p.ldb}
-}
-
-// block adds depth terms from k on to C[i:i+m, j:j+n].
-func (p *product) block(i, m, j, n, k, depth int, a, b operand) {
-	bias, add := p.epilogue(j, k)
-	rows := evenly(callWork/n, depth, unitM)
-	for r := 0; r < m; r += rows {
-		cpu.gemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s, &p.c[(i+r)*p.ldc+j], p.ldc, bias, add)
-	}
 }
 
 // epilogue returns what to do with the sums of the block of terms from k on, for the columns from j on.
@@ -181,7 +202,7 @@ func (p *product) dots(workers int) {
 		return
 	}
 	q := *p // p must not escape when there is one worker
-	cols := max(evenly(p.n, 4*workers, dotCols), evenly(cpu.taskWork(), p.k, dotCols))
+	cols := max(roundUp(p.n/(4*workers), dotCols), roundUp(cpu.taskWork()/p.k/2, dotCols))
 	parallel.For(p.n, cols, q.dotColumns)
 }
 
@@ -189,7 +210,7 @@ func (p *product) dots(workers int) {
 func (p *product) dotColumns(j0, j1 int) {
 	cols := dotCols
 	if p.k <= blockedK {
-		cols = evenly(callWork/8, p.k, dotCols)
+		cols = roundUp(dotWork/p.k, dotCols)
 	}
 	for j := j0; j < j1; j += cols {
 		for k := 0; k < p.k; k += blockedK {

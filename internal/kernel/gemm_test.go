@@ -72,7 +72,9 @@ func (p product) element(i, j int) (value, size float64) {
 	return value, size
 }
 
-func TestGemmMatchesDefinition(t *testing.T) {
+func TestGemmMatchesDefinition(t *testing.T) { atLevels(t, testGemmMatchesDefinition) }
+
+func testGemmMatchesDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, op := range []Op{NN, NT, TN} {
 		for _, m := range []int{1, 2, 3, 4, 5, 9} {
@@ -102,10 +104,12 @@ func TestGemmMatchesDefinition(t *testing.T) {
 }
 
 // TestGemmRowsAreIndependent: what Gemm promises for a row computed alone, within other rows, and on several cores.
-func TestGemmRowsAreIndependent(t *testing.T) {
+func TestGemmRowsAreIndependent(t *testing.T) { atLevels(t, testGemmRowsAreIndependent) }
+
+func testGemmRowsAreIndependent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, op := range []Op{NN, NT, TN} {
-		for _, s := range [][3]int{{7, 5, 9}, {13, 70, 300}, {50, 300, 257}, {100, 64, 64}, {256, 96, 520}} {
+		for _, s := range [][3]int{{7, 5, 9}, {13, 70, 300}, {50, 300, 257}, {100, 64, 64}, {256, 96, 520}, {530, 400, 420}} {
 			m, n, k := s[0], s[1], s[2]
 			t.Run(fmt.Sprintf("%s/%dx%dx%d", opNames[op], m, n, k), func(t *testing.T) {
 				p := randomProduct(rng, op, m, n, k)
@@ -137,7 +141,9 @@ func TestGemmRowsAreIndependent(t *testing.T) {
 }
 
 // TestGemmFormsAgree: the same matrices stored either way give the same bits.
-func TestGemmFormsAgree(t *testing.T) {
+func TestGemmFormsAgree(t *testing.T) { atLevels(t, testGemmFormsAgree) }
+
+func testGemmFormsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const m, n, k = 19, 263, 531
 	a, b := normals(rng, m*k), normals(rng, k*n)
@@ -163,6 +169,10 @@ func TestGemmFormsAgree(t *testing.T) {
 }
 
 func TestGemmSmallProductsDoNotAllocate(t *testing.T) {
+	atLevels(t, testGemmSmallProductsDoNotAllocate)
+}
+
+func testGemmSmallProductsDoNotAllocate(t *testing.T) {
 	x := make([]float32, 64*64)
 	bias := make([]float32, 64)
 	for _, op := range []Op{NN, NT, TN} {

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// rowBytes is the size of a row: the real or the imaginary parts of a point for 16 channels.
+const rowBytes = 64
+
+// conv generates the passes of the transform that package kernel convolves by: see pass there.
+func conv(ctx *build.Context, s isa) {
+	c := asm{ctx, s}
+	for _, f := range []struct {
+		name, args string
+		radices    []int
+		emit       func(*passCode)
+		doc        []string
+	}{
+		{"dif", "radix int, re, im *float32, part, count, blocks int, w *float32", []int{8, 5, 4, 3}, (*passCode).dif, []string{
+			"transforms, for each of blocks blocks of radix·part points, the points q + j·part, j < radix, and rotates them by",
+			"w[q·radix+j], for q < count. All numbers are at least 1. Points 0 stay as they are: w[q·radix] is taken for 1.",
+		}},
+		{"dit", "radix int, re, im *float32, part, count, blocks int, w *float32", []int{8, 5, 4, 3}, (*passCode).dit, []string{
+			"does what dif does in reverse order: rotations, then transforms, which take 8 points in the order they leave them in.",
+		}},
+		{"first", "radix int, re, im, x *float32, part, count, rows int, in, w *float32", []int{8, 4}, (*passCode).first, []string{
+			"is dif for one block, of x[q+j·part]·in[j], j < rows ≤ radix, where x is real; other points are zero. Points 0 are rotated.",
+		}},
+		{"last", "radix int, re, im, y *float32, part, count, rows int, out, w *float32", []int{8, 4}, (*passCode).last, []string{
+			"is dit for one block, with points 0 rotated, up to y[q+j·part] = Im(z)·re(out[j]) + Re(z)·im(out[j]) of the results z for",
+			"j < rows ≤ radix. It destroys re and im.",
+		}},
+		{"middle", "radix int, re, im, kre, kim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middle, []string{
+			"transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.",
+		}},
+	} {
+		name := f.name + s.name
+		c.Function(name)
+		c.Attributes(nosplit)
+		c.SignatureExpr("func(" + f.args + ")")
+		c.Pragma("noescape")
+		f.doc[0] = name + " " + f.doc[0]
+		c.Doc(f.doc...)
+		radix := c.GP64()
+		c.Load(c.Param("radix"), radix)
+		for _, r := range f.radices[:len(f.radices)-1] {
+			c.CMPQ(radix, U8(r))
+			c.JE(LabelRef(fmt.Sprintf("radix%d", r)))
+		}
+		for i := len(f.radices) - 1; i >= 0; i-- {
+			c.Label(fmt.Sprintf("radix%d", f.radices[i]))
+			p := &passCode{pool: newPool(c), radix: f.radices[i]}
+			f.emit(p)
+			c.VZEROUPPER()
+			c.RET()
+		}
+	}
+	c.products()
+	c.constantTable()
+}
+
+// passCode emits one pass. Offsets and strides are in bytes.
+type passCode struct {
+	*pool
+	radix             int
+	re, re4, im, im4  reg.GPVirtual // rows 0 and 4 of the points in work
+	x, x4             reg.GPVirtual // the same of the real sequence
+	step, step3       reg.GPVirtual // from row to row, and three times that; none if rows are side by side
+	w, inOut, rows, q reg.GPVirtual
+	at                int // offset in a row
+	label             int
+}
+
+// start loads the arguments that passes have in common.
+func (p *passCode) start(x bool) {
+	p.re, p.im, p.w, p.q = p.GP64(), p.GP64(), p.GP64(), p.GP64()
+	p.Load(p.Param("re"), p.re)
+	p.Load(p.Param("im"), p.im)
+	p.Load(p.Param("w"), p.w)
+	p.Load(p.Param("count"), p.q)
+	p.step, p.step3 = p.GP64(), p.GP64()
+	p.Load(p.Param("part"), p.step)
+	p.SHLQ(U8(6), p.step)
+	p.LEAQ(Mem{Base: p.step, Index: p.step, Scale: 2}, p.step3)
+	if x {
+		p.x = p.GP64()
+		p.rows, p.inOut = p.GP64(), p.GP64()
+		p.Load(p.Param("rows"), p.rows)
+	}
+	p.fourth(p.re, &p.re4)
+	p.fourth(p.im, &p.im4)
+}
+
+// fourth sets at4 to row 4 from at, if there is one.
+func (p *passCode) fourth(at reg.GPVirtual, at4 *reg.GPVirtual) {
+	if p.radix > 4 {
+		*at4 = p.GP64()
+		p.LEAQ(Mem{Base: at, Index: p.step, Scale: 4}, *at4)
+	}
+}
+
+// rowAt is row j from the pointers to rows 0 and 4.
+func (p *passCode) rowAt(row0, row4 reg.GPVirtual, j int) Mem {
+	if p.step == nil {
+		return Mem{Base: row0, Disp: rowBytes*j + p.at}
+	}
+	if j >= 4 {
+		row0 = row4
+	}
+	return stride(row0, p.step, p.step3, j%4).Offset(p.at)
+}
+
+func (p *passCode) load(j int) point {
+	x := point{p.take(), p.take()}
+	p.VMOVUPS(p.rowAt(p.re, p.re4, j), x.re)
+	p.VMOVUPS(p.rowAt(p.im, p.im4, j), x.im)
+	return x
+}
+
+func (p *passCode) store(j int, x point) {
+	p.VMOVUPS(x.re, p.rowAt(p.re, p.re4, j))
+	p.VMOVUPS(x.im, p.rowAt(p.im, p.im4, j))
+	p.give(x.re, x.im)
+}
+
+// halves calls f for each vector of a row.
+func (p *passCode) halves(f func()) {
+	for p.at = 0; p.at < rowBytes; p.at += 4 * p.lanes {
+		f()
+	}
+	p.at = 0
+}
+
+// advance goes to the next point.
+func (p *passCode) advance(pointers ...reg.GPVirtual) {
+	for _, r := range pointers {
+		if r != nil {
+			p.ADDQ(U8(rowBytes), r)
+		}
+	}
+	p.ADDQ(U8(8*p.radix), p.w)
+}
+
+// spills tells that there are too few registers for 8 points.
+func (p *passCode) spills() bool { return p.radix == 8 && p.lanes < 16 }
+
+// spill puts point j aside, into its row, if there are too few registers; unspill brings it back.
+func (p *passCode) spill(j int, x point) point {
+	if p.spills() {
+		p.store(j, x)
+	}
+	return x
+}
+
+func (p *passCode) unspill(j int, x point) point {
+	if p.spills() {
+		return p.load(j)
+	}
+	return x
+}
+
+// blocks emits the loops of dif and dit around body.
+func (p *passCode) blocks(body func()) {
+	p.start(false)
+	skip, blocks := p.GP64(), p.GP64() // from behind the points of a block to the next block
+	p.IMUL3Q(U8(p.radix), p.step, skip)
+	t := p.GP64()
+	p.MOVQ(p.q, t)
+	p.SHLQ(U8(6), t)
+	p.SUBQ(t, skip)
+	p.Load(p.Param("blocks"), blocks)
+	loop := fmt.Sprintf("loop%d", p.radix)
+	p.Label(loop)
+	p.halves(body)
+	p.advance(p.re, p.re4, p.im, p.im4)
+	p.DECQ(p.q)
+	p.JNZ(LabelRef(loop))
+	for _, r := range []reg.GPVirtual{p.re, p.re4, p.im, p.im4} {
+		if r != nil {
+			p.ADDQ(skip, r)
+		}
+	}
+	p.Load(p.Param("w"), p.w)
+	p.Load(p.Param("count"), p.q)
+	p.DECQ(blocks)
+	p.JNZ(LabelRef(loop))
+}
+
+// rotate multiplies by w[k].
+func (p *passCode) rotate(x point, k int) point {
+	wr, wi, im := p.take(), p.take(), p.take()
+	p.VBROADCASTSS(Mem{Base: p.w, Disp: 8 * k}, wr)
+	p.VBROADCASTSS(Mem{Base: p.w, Disp: 8*k + 4}, wi)
+	p.VMULPS(wi, x.re, im)
+	p.VMULPS(wr, x.re, x.re)
+	p.VFNMADD231PS(wi, x.im, x.re)
+	p.VFMADD231PS(wr, x.im, im)
+	p.give(wr, wi, x.im)
+	return point{x.re, im}
+}
+
+// pair returns the sum and the difference of points j and j + radix/2.
+func (p *passCode) pair(j int) (sum, diff point) { return p.sumDiff(p.load(j), p.load(j+p.radix/2)) }
+
+// forward transforms radix points that come in pairs, if radix is even, and calls put with each result.
+func (p *passCode) forward(pair func(j int) (sum, diff point), put func(k int, y point)) {
+	switch p.radix {
+	case 3, 5:
+		var x []point
+		for j := range p.radix {
+			x = append(x, p.load(j))
+		}
+		f := p.transform3
+		if p.radix == 5 {
+			f = p.transform5
+		}
+		for k, y := range f(x) {
+			put(k, y)
+		}
+	case 4:
+		s0, d0 := pair(0)
+		s1, d1 := pair(1)
+		y0, y2 := p.sumDiff(s0, s1)
+		y1, y3 := p.sumDiffTurned(d0, d1)
+		for k, y := range []point{y0, y1, y2, y3} {
+			put(k, y)
+		}
+	case 8:
+		var sum, diff [4]point
+		for j := range sum {
+			sum[j], diff[j] = pair(j)
+			diff[j] = p.spill(4+j, diff[j])
+		}
+		for k, y := range p.transform4(sum[:]) {
+			put(k, y)
+		}
+		for j := range diff {
+			diff[j] = p.unspill(4+j, diff[j])
+		}
+		for k, y := range p.odd4(diff[:]) {
+			put(4+k, y)
+		}
+	}
+}
+
+// backward transforms radix points, each brought by get, and calls put with the results.
+func (p *passCode) backward(get func(k int) point, put func(j int, y point)) {
+	four := func(first int) []point {
+		var x []point
+		for k := range 4 {
+			x = append(x, get(first+k))
+		}
+		return p.transform4(x)
+	}
+	switch p.radix {
+	case 3, 5:
+		var x []point
+		for k := range p.radix {
+			x = append(x, get(k))
+		}
+		f := p.transform3
+		if p.radix == 5 {
+			f = p.transform5
+		}
+		for j, y := range f(x) {
+			put(j, y)
+		}
+	case 4:
+		for j, y := range four(0) {
+			put(j, y)
+		}
+	case 8:
+		odd := four(4)
+		for j := range odd {
+			odd[j] = p.spill(4+j, odd[j])
+		}
+		for j, even := range four(0) {
+			a, b := p.join8(j, even, p.unspill(4+j, odd[j]))
+			put(j, a)
+			put(4+j, b)
+		}
+	}
+}
+
+func (p *passCode) dif() {
+	p.blocks(func() {
+		p.forward(p.pair, func(k int, y point) {
+			if k > 0 {
+				y = p.rotate(y, k)
+			}
+			p.store(k, y)
+		})
+	})
+}
+
+func (p *passCode) dit() {
+	p.blocks(func() {
+		p.backward(func(k int) point {
+			x := p.load(k)
+			if k > 0 {
+				x = p.rotate(x, k)
+			}
+			return x
+		}, p.store)
+	})
+}

@@ -1,0 +1,59 @@
+package kernel
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// atLevels runs f as a subtest at every level that this machine has.
+func atLevels(t *testing.T, f func(t *testing.T)) {
+	for _, l := range machineLevels() {
+		t.Run(l.String(), func(t *testing.T) {
+			defer func(old level) { cpu = old }(cpu)
+			cpu = l
+			f(t)
+		})
+	}
+}
+
+func TestChoose(t *testing.T) {
+	old, all := []level{generic}, []level{generic, avx2, avx512, avx512bf16}
+	for _, c := range []struct {
+		forced string
+		has    []level
+		want   level
+		says   string // part of the error; none if empty
+	}{
+		{"", old, generic, ""},
+		{"", all, avx512bf16, ""},
+		{"generic", all, generic, ""},
+		{"avx2", all, avx2, ""},
+		{"avx2", old, generic, `HIPPO_CPU is "avx2", which this machine lacks: want one of those it has: generic`},
+		{"avx512bf16", all[:3], generic, "which this machine lacks: want one of those it has: generic, avx2, avx512"},
+		{"AVX2", all, generic, `HIPPO_CPU is "AVX2", which is none of generic, avx2, avx512, avx512bf16: want one`},
+	} {
+		got, err := choose(c.forced, c.has)
+		if got != c.want {
+			t.Errorf("choose(%q, %v) = %v, want %v", c.forced, c.has, got, c.want)
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("choose(%q, %v): error %v, want %q", c.forced, c.has, err, c.says)
+		}
+	}
+}
+
+// TestCPULevel: the level in use is one that the machine has, and the one that was asked for.
+func TestCPULevel(t *testing.T) {
+	name, err := CPULevel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if forced := os.Getenv("HIPPO_CPU"); forced != "" && name != forced {
+		t.Errorf("the level is %s with HIPPO_CPU=%s", name, forced)
+	}
+	if !slices.ContainsFunc(machineLevels(), func(l level) bool { return l.String() == name }) {
+		t.Errorf("the level is %s, which is none of %v", name, machineLevels())
+	}
+}

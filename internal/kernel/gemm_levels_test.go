@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// Lengths around every border of the kernels: tiles, groups, vectors, squares, blocks.
+var (
+	someM = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 24, 25, 49, 97}
+	someN = []int{1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 23, 24, 25, 31, 32, 33, 40, 47, 48, 49, 63, 64, 65, 80, 95, 96, 97, 383, 384, 385}
+	someK = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 23, 24, 25, 31, 32, 33, 63, 64, 65, 383, 384, 385, 400, 769}
+)
+
+// integers is a product of small integers, for which every order of summation gives the same bits. The operands begin at
+// any float, and what lies around them and between their rows is NaN.
+func integers(rng *rand.Rand, op Op, m, n, k int) product {
+	p := product{op: op, m: m, n: n, k: k, add: rng.IntN(2) == 1}
+	matrix := func(rows, cols int) ([]float32, int) {
+		ld := cols + rng.IntN(20)
+		if rng.IntN(4) == 0 {
+			ld = cols
+		}
+		x := make([]float32, 40+rows*ld)
+		for i := range x {
+			x[i] = nan
+		}
+		x = x[rng.IntN(20):]
+		for i := range rows {
+			for j := range cols {
+				x[i*ld+j] = float32(rng.IntN(17) - 8)
+			}
+		}
+		return x, ld
+	}
+	switch op {
+	case NN:
+		p.a, p.lda = matrix(m, k)
+		p.b, p.ldb = matrix(k, n)
+	case NT:
+		p.a, p.lda = matrix(m, k)
+		p.b, p.ldb = matrix(n, k)
+	case TN:
+		p.a, p.lda = matrix(k, m)
+		p.b, p.ldb = matrix(k, n)
+	}
+	p.c, p.ldc = matrix(m, n)
+	if rng.IntN(2) == 1 {
+		p.bias, _ = matrix(1, n)
+	}
+	return p
+}
+
+// check fails if, at any level, the result differs from the definition, or anything around C changes. It leaves C as it was.
+func (p product) check(t *testing.T) {
+	t.Helper()
+	want := slices.Clone(p.c)
+	for i := range p.m {
+		for j := range p.n {
+			v, _ := p.element(i, j)
+			want[i*p.ldc+j] = float32(v)
+		}
+	}
+	defer func(old level) { cpu = old }(cpu)
+	for _, cpu = range machineLevels() {
+		got := slices.Clone(p.c)
+		Gemm(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, got, p.ldc, p.bias, p.add)
+		for i, v := range got {
+			if v != want[i] && !(isNaN(v) && isNaN(want[i])) {
+				t.Fatalf("%v: %s %dx%dx%d, rows %d, %d and %d apart, add=%v bias=%v: C[%d,%d] = %v, want %v", cpu, opNames[p.op],
+					p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.add, p.bias != nil, i/p.ldc, i%p.ldc, v, want[i])
+			}
+		}
+	}
+}
+
+// TestGemmOfEveryLength runs every combination of two lengths, with the third at random.
+func TestGemmOfEveryLength(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	one := func(of []int) int { return of[rng.IntN(len(of))] }
+	for _, op := range []Op{NN, NT, TN} {
+		for _, m := range someM {
+			for _, n := range someN {
+				integers(rng, op, m, n, one(someK)).check(t)
+			}
+			for _, k := range someK {
+				integers(rng, op, m, one(someN), k).check(t)
+			}
+		}
+		for _, n := range someN {
+			for _, k := range someK {
+				integers(rng, op, one(someM[:9]), n, k).check(t)
+			}
+		}
+	}
+}
+
+// TestGemmLarge reaches what only large products use: copies of B and Aᵀ, several blocks, tiles on all cores.
+func TestGemmLarge(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, op := range []Op{NN, NT, TN} {
+		for _, s := range [][3]int{{250, 430, 410}, {1, 1100, 1030}, {7, 1031, 800}, {50, 1100, 390}, {300, 50, 900}} {
+			integers(rng, op, s[0], s[1], s[2]).check(t)
+		}
+	}
+}
+
+// TestGemmPassesOnSpecials: an infinity or a NaN reaches the elements it is a factor of, and no other.
+func TestGemmPassesOnSpecials(t *testing.T) {
+	specials := []float32{inf, -inf, nan}
+	rng := rand.New(rand.NewPCG(3, 3))
+	for _, op := range []Op{NN, NT, TN} {
+		for range 200 {
+			m, n, k := 1+rng.IntN(20), 1+rng.IntN(70), 1+rng.IntN(40)
+			p := integers(rng, op, m, n, k)
+			i, j, q := rng.IntN(m), rng.IntN(n), rng.IntN(k)
+			at := i*p.lda + q
+			if op == TN {
+				at = q*p.lda + i
+			}
+			p.a[at] = specials[rng.IntN(3)]
+			at = rng.IntN(k)*p.ldb + j
+			if op == NT {
+				at = j*p.ldb + rng.IntN(k)
+			}
+			p.b[at] = specials[rng.IntN(3)]
+			p.check(t)
+		}
+	}
+}
+
+// TestGemmKeepsSigns: sums begin with +0, and tails add no terms.
+func TestGemmKeepsSigns(t *testing.T) {
+	minusZero := float32(math.Copysign(0, -1))
+	atLevels(t, func(t *testing.T) {
+		for _, op := range []Op{NN, NT, TN} {
+			for k := 1; k < 40; k++ {
+				const m, n = 3, 20
+				p := product{op: op, m: m, n: n, k: k, lda: k, ldb: n, ldc: n, a: make([]float32, m*k), b: make([]float32, n*k), c: make([]float32, m*n)}
+				switch op {
+				case NT:
+					p.ldb = k
+				case TN:
+					p.lda = m
+				}
+				for i := range p.a {
+					p.a[i] = minusZero
+				}
+				for i := range p.b {
+					p.b[i] = 1
+				}
+				for i, v := range p.result() {
+					if math.Float32bits(v) != 0 {
+						t.Fatalf("%s, %d terms -0·1: C[%d] = %v, want +0", opNames[op], k, i, v)
+					}
+				}
+			}
+		}
+	})
+}

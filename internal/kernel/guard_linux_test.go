@@ -1,0 +1,67 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// guarded returns a copy of x that either ends or begins where memory may not be touched, and a function that frees it.
+func guarded(t *testing.T, x []float32, atEnd bool) (y []float32, free func()) {
+	t.Helper()
+	page := syscall.Getpagesize()
+	size := (4*len(x) + page - 1) / page * page
+	mem, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, guard := range [][]byte{mem[:page], mem[page+size:]} {
+		if err := syscall.Mprotect(guard, syscall.PROT_NONE); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := page
+	if atEnd {
+		start += size - 4*len(x)
+	}
+	y = unsafe.Slice((*float32)(unsafe.Pointer(&mem[start])), len(x))
+	copy(y, x)
+	return y, func() {
+		if err := syscall.Munmap(mem); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGemmStaysInBounds: whatever lies before or after an operand is neither read nor written.
+func TestGemmStaysInBounds(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(4, 4))
+		for range 600 {
+			op := Op(rng.IntN(3))
+			m, n, k := someM[rng.IntN(len(someM)-2)], someN[rng.IntN(len(someN))], someK[rng.IntN(len(someK))]
+			p := integers(rng, op, m, n, k)
+			rowsA, colsA, rowsB, colsB := m, k, k, n
+			switch op {
+			case NT:
+				rowsB, colsB = n, k
+			case TN:
+				rowsA, colsA = k, m
+			}
+			atEnd := rng.IntN(3) > 0
+			var frees [4]func()
+			p.a, frees[0] = guarded(t, p.a[:(rowsA-1)*p.lda+colsA], atEnd)
+			p.b, frees[1] = guarded(t, p.b[:(rowsB-1)*p.ldb+colsB], atEnd)
+			p.c, frees[2] = guarded(t, p.c[:(m-1)*p.ldc+n], atEnd)
+			frees[3] = func() {}
+			if p.bias != nil {
+				p.bias, frees[3] = guarded(t, p.bias[:n], atEnd)
+			}
+			Gemm(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.c, p.ldc, p.bias, p.add)
+			for _, free := range frees {
+				free()
+			}
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package mixer
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// TestKeep: an attention state bounded to n positions gives what attention over the last n positions alone gives, since
+// rotary positions are relative; also after it has been saved and restored.
+func TestKeep(t *testing.T) {
+	const batch, d, n, l = 2, 8, 3, 4
+	mix, err := NewAttention(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nn.InitAll(mix, "", 1)
+	rng := rand.New(rand.NewPCG(4, 5))
+	all := make([]float32, batch*12*d)
+	for i := range all {
+		all[i] = float32(rng.NormFloat64()) * 20 // large against the weights' 0.02, so that attention is not flat
+	}
+	cut := func(lo, hi int) *tensor.Tensor {
+		var x []float32
+		for b := range batch {
+			x = append(x, all[(b*12+lo)*d:(b*12+hi)*d]...)
+		}
+		return tensor.FromSlice(x, batch, hi-lo, d)
+	}
+	run := func(s State, lo, hi int) []float32 { return read(mix.Forward(autograd.NewTape(), cut(lo, hi), s)) }
+
+	s := mix.NewState(batch)
+	run(s, 0, 5)
+	whole := s.Clone()
+	s.Keep(n)
+	if got, want := s.Size(), 2*4*batch*d*n; got != want {
+		t.Fatalf("%d bytes after Keep(%d), want %d", got, n, want)
+	}
+	restored := mix.NewState(batch)
+	s.Tensors(func(name string, x *tensor.Tensor) {
+		if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	short := mix.NewState(batch)
+	run(short, 5-n, 5)
+	want := make([]float64, 0, batch*l*d)
+	for _, v := range run(short, 5, 5+l) {
+		want = append(want, float64(v))
+	}
+	got := run(s, 5, 5+l)
+	golden.Close(t, "after Keep", got, want, 1e-5) // the angles of other positions are rounded otherwise
+	golden.Close(t, "after Keep, saved and restored", run(restored, 5, 5+l), want, 1e-5)
+	full := run(whole, 5, 5+l)
+	same := true
+	for i := range full {
+		same = same && full[i] == got[i]
+	}
+	if same {
+		t.Error("Keep changed nothing")
+	}
+}
