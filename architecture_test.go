@@ -40,11 +40,12 @@ var house = []layer{
 	{"internal/kernel", "internal/parallel", "golang.org/x/sys"}, // to ask the processor what it can
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/config", "", "github.com/goccy/go-yaml github.com/spf13/pflag"},
-	{"internal/events", "", ""},
+	{"internal/disk", "", "golang.org/x/sys"},
+	{"internal/events", "internal/disk", ""},
 	{"internal/status", "", "golang.org/x/term"},
-	{"data", "", "github.com/klauspost/compress golang.org/x/sys"},
+	{"data", "internal/disk", "github.com/klauspost/compress golang.org/x/sys"},
 	{"tokenizer", "", ""},
-	{"checkpoint", "", "golang.org/x/sys"},
+	{"checkpoint", "internal/disk", "golang.org/x/sys"},
 	{"internal/golden", "checkpoint", ""},            // no row below names it: it is for tests
 	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
 

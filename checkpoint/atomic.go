@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // WriteFileAtomic writes a file so that a crash at any moment leaves the old file or the whole new one at path. write gets
@@ -58,7 +60,7 @@ func writeFileAtomic(path string, write func(io.Writer) error, sink func(*os.Fil
 		return err
 	}
 	renamed = true
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := disk.SyncDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("checkpoint: %s is written, but its folder could not be synced: %w", path, err)
 	}
 	return nil
@@ -102,9 +104,9 @@ func syncTree(root string) error {
 		case err != nil:
 			return err
 		case entry.IsDir():
-			return syncDir(path)
+			return disk.SyncDir(path)
 		case entry.Type().IsRegular():
-			return syncFile(path)
+			return disk.SyncFile(path)
 		}
 		return nil
 	})

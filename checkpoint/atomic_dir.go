@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // Replacing a folder. X is a random id, the same in all names of one replacement:
@@ -103,7 +105,7 @@ func (s dirSwap) swap(dir, id string) error {
 	err = s.exchange(tmp, dir)
 	if err == nil {
 		s.at("exchanged")
-		if err := syncDir(filepath.Dir(dir)); err != nil {
+		if err := disk.SyncDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
 		return os.RemoveAll(tmp)
@@ -134,7 +136,7 @@ func (s dirSwap) rename(from, to, stage string) error {
 		return err
 	}
 	s.at(stage)
-	return syncDir(filepath.Dir(to))
+	return disk.SyncDir(filepath.Dir(to))
 }
 
 func (s dirSwap) recover(dir string) error {

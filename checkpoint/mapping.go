@@ -6,9 +6,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// mapping is the whole content of a file, mapped into memory where the system can (mapping_unix.go), read otherwise.
+// mapping is the whole content of a file, mapped into memory where the system can, read otherwise.
 type mapping struct {
 	data  []byte
 	unmap func() error
@@ -31,7 +33,15 @@ func openMapping(path string) (*mapping, error) {
 	if info.Size() == 0 {
 		return nil, errors.New("the file is empty")
 	}
-	return mapFile(f, int(info.Size()))
+	open := disk.Map
+	if runtime.GOOS == "windows" { // where a mapped file cannot be replaced by a new checkpoint
+		open = disk.Read
+	}
+	data, unmap, err := open(f, int(info.Size()))
+	if err != nil {
+		return nil, err
+	}
+	return &mapping{data, unmap}, nil
 }
 
 var errFault = errors.New("the file was cut short or closed while in use")

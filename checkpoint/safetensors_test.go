@@ -67,25 +67,6 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReadMapping: reading a file where mapping is not possible is the same as mapping it, and a file that shrinks in
-// between is an error.
-func TestReadMapping(t *testing.T) {
-	f, err := os.Open(writeTemp(t, []byte("12345678")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	m, err := readMapping(f, 8)
-	if err != nil || string(m.data) != "12345678" || m.unmap() != nil {
-		t.Errorf("got %v, %v", m, err)
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		t.Fatal(err)
-	}
-	_, err = readMapping(f, 9)
-	wantError(t, err, "8 of 9 bytes")
-}
-
 func TestOpenErrors(t *testing.T) {
 	_, err := Open(t.TempDir() + "/missing")
 	if !errors.Is(err, fs.ErrNotExist) {

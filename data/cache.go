@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // CacheNone as a cache folder keeps no cache: tokens are held in memory and every file is hashed at every start.
@@ -53,7 +55,7 @@ func writeAtomic(path string, fill func(f *os.File) error) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return errors.Join(fmt.Errorf("data: %w", err), os.Remove(f.Name()))
 	}
-	if err := syncDir(dir); err != nil {
+	if err := disk.SyncDir(dir); err != nil {
 		return fmt.Errorf("data: sync folder: %w", err)
 	}
 	return nil

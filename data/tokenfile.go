@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // The token file, version 1. All numbers are little-endian; crc32c is the Castagnoli polynomial.
@@ -169,12 +171,12 @@ func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
 	if h.content != want.content || h.tokenizer != want.tokenizer || h.endOfText != want.endOfText || h.vocab != want.vocab {
 		return nil, errOther
 	}
-	m, err := mapFile(f, int(info.Size()))
+	m, unmap, err := disk.Map(f, int(info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("map into memory: %w", err)
 	}
 	s := newStore(h, m[headerSize:])
-	s.mapped = m
+	s.unmap = unmap
 	if !verified {
 		if err := s.verify(); err != nil {
 			return nil, errors.Join(err, s.close())

@@ -24,10 +24,10 @@ type Tokens struct {
 // store is what the views of one token file share.
 type store struct {
 	header
-	width  int64
-	ids    []byte // tokens × width, little-endian
-	table  []byte // vocab × 4: bytes of text per id; empty where not known
-	mapped []byte // the whole file, for unmap; nil in memory
+	width int64
+	ids   []byte       // tokens × width, little-endian
+	table []byte       // vocab × 4: bytes of text per id; empty where not known
+	unmap func() error // gives back a mapped file; nil in memory
 }
 
 // newStore cuts payload, what follows a header in a token file, into its parts.
@@ -45,12 +45,12 @@ func (s *store) at(i int) int32 {
 }
 
 func (s *store) close() error {
-	m := s.mapped
-	s.ids, s.table, s.mapped = nil, nil, nil
-	if m == nil {
+	unmap := s.unmap
+	s.ids, s.table, s.unmap = nil, nil, nil
+	if unmap == nil {
 		return nil
 	}
-	return unmap(m)
+	return unmap()
 }
 
 func (s *store) all() *Tokens { return &Tokens{store: s, hi: int(s.tokens), owner: true} }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // Metrics appends measurements to a file of JSON lines, one object each, whose first field is the step:
@@ -141,5 +143,5 @@ func replace(path string, data []byte) (err error) {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return disk.SyncDir(filepath.Dir(path))
 }

@@ -3,8 +3,8 @@
 // checkpoint is purged when the run starts again.
 //
 // An event file is a sequence of TFRecord frames (record.go), each with one Event protocol buffer (proto.go). The formats
-// are those of TensorBoard, tensorboard/compat/proto/{event,summary,tensor}.proto. The package may import only the
-// standard library.
+// are those of TensorBoard, tensorboard/compat/proto/{event,summary,tensor}.proto. The package may import the
+// standard library and internal/disk.
 package events
 
 import (

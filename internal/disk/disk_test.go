@@ -1,0 +1,60 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMapAndRead: both give the first bytes of a file, also after it has been closed, and reading says what is missing.
+func TestMapAndRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("hippo and more"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func(*os.File, int) ([]byte, func() error, error){"Map": Map, "Read": Read} {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, unmap, err := open(f, 5)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if string(data) != "hippo" {
+			t.Errorf("%s: got %q", name, data)
+		}
+		if err := unmap(); err != nil {
+			t.Errorf("%s: unmap: %v", name, err)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, _, err := Read(f, 100); err == nil || err.Error() != "read 14 of 100 bytes: unexpected EOF" {
+		t.Errorf("reading past the end: %v", err)
+	}
+}
+
+// TestSync: files and folders can be synced, and what is not there is an error.
+func TestSync(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := os.WriteFile(path, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := SyncFile(path); err != nil {
+		t.Error(err)
+	}
+	if err := SyncDir(dir); err != nil {
+		t.Error(err)
+	}
+	if err := SyncFile(filepath.Join(dir, "absent")); !os.IsNotExist(err) {
+		t.Errorf("an absent file: %v", err)
+	}
+}
