@@ -68,10 +68,12 @@ var house = []layer{
 	{"explain", "model mixer nn autograd tensor ssm checkpoint tokenizer", ""},
 	{"serve", "generate generate/sample model tokenizer", ""},
 
+	{"internal/bench", "generate model mixer nn optim autograd tensor internal/kernel", ""},
+
 	// The ways in.
 	{".", "train task generate generate/sample model autograd checkpoint tokenizer data internal/config", ""},
 	{"cmd/hippo", ". serve explain train task generate generate/sample model checkpoint tokenizer data " +
-		"internal/config internal/status", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+		"internal/config internal/status internal/bench", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.

@@ -31,17 +31,7 @@ func (c *convolution) addZeroInput(w *tile, b, ch, j int) {
 		m.c[i] = c.sys.C[at+i] * c.sys.Abar[at+i] * pair(x0, i)
 	}
 	kernel.Vandermonde(w.column, m.c, c.sys.Abar[at:][:n], 2, m.work(len(w.column)))
-	for t, v := range w.column {
-		w.z[t*lanes+j] += v
-	}
-}
-
-// reverse leaves lane j of the inputs in w.reversed, last position first.
-func (w *tile) reverse(j int) {
-	l := len(w.reversed)
-	for t := range l {
-		w.reversed[t] = w.u[(l-1-t)*lanes+j]
-	}
+	kernel.AddStrided(lane(w.z, j), contiguous(w.column), len(w.column))
 }
 
 func (c *convolution) carry(w *tile, b, ch, j int) {
@@ -50,13 +40,13 @@ func (c *convolution) carry(w *tile, b, ch, j int) {
 	x0, x1 := c.stateOf(c.state.Data(), b, ch), c.stateOf(c.next.Data(), b, ch)
 	m := modeScratch(n)
 	defer modePool.Put(m)
-	w.reverse(j)
+	kernel.CopyStrided(contiguous(w.column), backwards(w.u, j), l)
 	clear(m.dc)
 	clear(m.c)
 	// Σ_l dk[l] Re(c z^l) has the gradient conj(Σ_l dk[l] z^l) with respect to c: with dk = reversed u that is conj(S).
-	kernel.VandermondeBackward(m.dc, m.spare(n), w.reversed, m.c, c.sys.Abar[at:][:n], 1, m.work(l))
+	kernel.VandermondeBackward(m.dc, m.spare(n), w.column, m.c, c.sys.Abar[at:][:n], 1, m.work(l))
 	for i := range n {
-		setPair(x1, i, power(c.sys.Abar[at+i], l)*pair(x0, i)+c.sys.Bbar[at+i]*cmplx.Conj(m.dc[i]))
+		setPair(x1, i, kernel.Power(c.sys.Abar[at+i], l)*pair(x0, i)+c.sys.Bbar[at+i]*cmplx.Conj(m.dc[i]))
 	}
 }
 
@@ -74,9 +64,7 @@ func (c *convolution) carryGrad(w *tile, b, ch, j int) {
 	dA := m.spare(n) // the system's own gradients exist only where its parameters want them
 	abar := s.Abar[at:][:n]
 
-	for t := range w.column {
-		w.column[t] = w.dz[t*lanes+j]
-	}
+	kernel.CopyStrided(contiguous(w.column), lane(w.dz, j), l)
 	for i := range n {
 		m.c[i] = s.C[at+i] * abar[i] * pair(x0, i)
 	}
@@ -107,31 +95,17 @@ func (c *convolution) nextGrad(w *tile, m *modes, dA []complex128, x0, dx0, g []
 	for i := range n {
 		gi := pair(g, i)
 		m.c[i] = cmplx.Conj(gi) * s.Bbar[at+i]
-		addPair(dx0, i, gi*cmplx.Conj(power(abar[i], l)))
-		dA[i] += gi * cmplx.Conj(complex(float64(l), 0)*power(abar[i], l-1)*pair(x0, i))
+		addPair(dx0, i, gi*cmplx.Conj(kernel.Power(abar[i], l)))
+		dA[i] += gi * cmplx.Conj(complex(float64(l), 0)*kernel.Power(abar[i], l-1)*pair(x0, i))
 	}
 	kernel.Vandermonde(w.column, m.c, abar, 1, m.work(l))
-	for t, v := range w.column {
-		w.z[(l-1-t)*lanes+j] += v
-	}
-	w.reverse(j)
+	kernel.AddStrided(backwards(w.z, j), contiguous(w.column), l)
+	kernel.CopyStrided(contiguous(w.column), backwards(w.u, j), l)
 	clear(m.dc)
-	kernel.VandermondeBackward(m.dc, dA, w.reversed, m.c, abar, 1, m.work(l))
+	kernel.VandermondeBackward(m.dc, dA, w.column, m.c, abar, 1, m.work(l))
 	if s.wantGrad {
 		for i, d := range m.dc { // d = conj(S)
 			s.dB[at+i] += pair(g, i) * d
 		}
 	}
-}
-
-// power is z^k for k ≥ 0 by repeated squaring.
-func power(z complex128, k int) complex128 {
-	r := complex128(1)
-	for ; k > 0; k >>= 1 {
-		if k&1 == 1 {
-			r *= z
-		}
-		z *= z
-	}
-	return r
 }

@@ -11,6 +11,9 @@ import (
 // rowBytes is the size of a row: the real or the imaginary parts of a point for 16 channels.
 const rowBytes = 64
 
+// spillBytes is the size of 8 points of one AVX2 vector.
+const spillBytes = 8 * 2 * 32
+
 // conv generates the passes of the transform that package kernel convolves by: see pass there.
 func conv(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
@@ -54,6 +57,11 @@ func conv(ctx *build.Context, s isa) {
 		for i := len(f.radices) - 1; i >= 0; i-- {
 			c.Label(fmt.Sprintf("radix%d", f.radices[i]))
 			p := &passCode{pool: newPool(c), radix: f.radices[i]}
+			if p.spills() {
+				p.stack = c.GP64()
+				c.LEAQ(c.AllocLocal(spillBytes+32).Offset(31), p.stack)
+				c.ANDQ(I8(-32), p.stack)
+			}
 			f.emit(p)
 			c.VZEROUPPER()
 			c.RET()
@@ -71,7 +79,8 @@ type passCode struct {
 	x, x4             reg.GPVirtual // the same of the real sequence
 	step, step3       reg.GPVirtual // from row to row, and three times that; none if rows are side by side
 	w, inOut, rows, q reg.GPVirtual
-	at                int // offset in a row
+	stack             reg.GPVirtual // place for 8 points of 2 vectors, if needed
+	at                int           // offset in a row
 	label             int
 }
 
@@ -148,17 +157,21 @@ func (p *passCode) advance(pointers ...reg.GPVirtual) {
 // spills tells that there are too few registers for 8 points.
 func (p *passCode) spills() bool { return p.radix == 8 && p.lanes < 16 }
 
-// spill puts point j aside, into its row, if there are too few registers; unspill brings it back.
+// spill puts a point aside if there are too few registers, in place j of 8; unspill brings it back.
 func (p *passCode) spill(j int, x point) point {
 	if p.spills() {
-		p.store(j, x)
+		p.VMOVAPS(x.re, Mem{Base: p.stack, Disp: 64 * j})
+		p.VMOVAPS(x.im, Mem{Base: p.stack, Disp: 64*j + 32})
+		p.give(x.re, x.im)
 	}
 	return x
 }
 
 func (p *passCode) unspill(j int, x point) point {
 	if p.spills() {
-		return p.load(j)
+		x = point{p.take(), p.take()}
+		p.VMOVAPS(Mem{Base: p.stack, Disp: 64 * j}, x.re)
+		p.VMOVAPS(Mem{Base: p.stack, Disp: 64*j + 32}, x.im)
 	}
 	return x
 }
@@ -233,13 +246,13 @@ func (p *passCode) forward(pair func(j int) (sum, diff point), put func(k int, y
 		var sum, diff [4]point
 		for j := range sum {
 			sum[j], diff[j] = pair(j)
-			diff[j] = p.spill(4+j, diff[j])
+			diff[j] = p.spill(j, diff[j])
 		}
 		for k, y := range p.transform4(sum[:]) {
 			put(k, y)
 		}
 		for j := range diff {
-			diff[j] = p.unspill(4+j, diff[j])
+			diff[j] = p.unspill(j, diff[j])
 		}
 		for k, y := range p.odd4(diff[:]) {
 			put(4+k, y)
@@ -276,10 +289,10 @@ func (p *passCode) backward(get func(k int) point, put func(j int, y point)) {
 	case 8:
 		odd := four(4)
 		for j := range odd {
-			odd[j] = p.spill(4+j, odd[j])
+			odd[j] = p.spill(j, odd[j])
 		}
 		for j, even := range four(0) {
-			a, b := p.join8(j, even, p.unspill(4+j, odd[j]))
+			a, b := p.join8(j, even, p.unspill(j, odd[j]))
 			put(j, a)
 			put(4+j, b)
 		}

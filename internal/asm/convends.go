@@ -115,18 +115,17 @@ func (p *passCode) middle() {
 			p.backward(func(k int) point { return spectrum[k] }, put)
 			return
 		}
-		// Rows 4 to 7 hold the differences until the odd points are made of them; meanwhile rows 0 to 3 take the even ones.
+		// Aside go first the four differences, which become the odd points, then also what becomes of the even ones.
 		p.forward(p.pair, func(k int, y point) {
 			spectrum[k] = times(k, y)
 			if k == 3 {
 				for j, x := range p.transform4(spectrum[:4]) {
-					p.store(j, x)
+					p.spill(4+j, x)
 				}
 			}
 		})
-		odd := p.transform4(spectrum[4:])
-		for j := range odd {
-			a, b := p.join8(j, p.load(j), odd[j])
+		for j, odd := range p.transform4(spectrum[4:]) {
+			a, b := p.join8(j, p.unspill(4+j, point{}), odd)
 			put(j, a)
 			put(4+j, b)
 		}

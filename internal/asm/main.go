@@ -42,6 +42,10 @@ var files = []struct {
 	{"copy_avx2", copyPanels},
 	{"conv_avx512", func(c *build.Context) { conv(c, avx512) }},
 	{"conv_avx2", func(c *build.Context) { conv(c, avx2) }},
+	{"powers_avx2", powers},
+	{"rows_avx2", rows},
+	{"vector_avx512", func(c *build.Context) { vectors(c, avx512) }},
+	{"vector_avx2", func(c *build.Context) { vectors(c, avx2) }},
 }
 
 // generate writes every file into dir.
@@ -55,6 +59,11 @@ func generate(dir string) error {
 		}
 		if err := pass.Compile.Execute(code); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if f.name == "vector_avx2" {
+			if err := writeDispatch(dir, code); err != nil {
+				return err
+			}
 		}
 		cfg := printer.Config{Name: "internal/asm", Pkg: "kernel"}
 		for suffix, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {

@@ -13,9 +13,8 @@ import (
 type spectrum struct{ re, im []float32 }
 
 func newSpectrum(p *ConvPlan) spectrum {
-	n := p.N() * Lanes
-	buf := make([]float32, 2*n+512) // with the gap that ConvPlan advises
-	return spectrum{buf[:n:n], buf[n+512:]}
+	re, im := p.Spectrum(make([]float32, p.SpectrumSize()))
+	return spectrum{re, im}
 }
 
 // transformed returns the spectrum of x [l][Lanes], written over garbage.
@@ -95,21 +94,28 @@ func directCorr(x, dy []float64) []float64 {
 	return y
 }
 
-func TestConvMatchesDirectSum(t *testing.T) {
+func TestConvMatchesDirectSum(t *testing.T) { atLevels(t, testConvMatchesDirectSum) }
+
+func testConvMatchesDirectSum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, l := range append(convLengths(), 4097) {
 		p := NewConvPlan(l)
 		x, k := normals(rng, l*Lanes), normals(rng, l*Lanes)
-		y := convolved(p, x, k, l)
+		y, fused, khat, s := convolved(p, x, k, l), make([]float32, l*Lanes), transformed(p, k), newSpectrum(p)
+		p.Convolve(fused, x, s.re, s.im, khat.re, khat.im, l)
 		for v := 0; v < Lanes; v += 1 + l/256 {
 			a, b := lane(x, v), lane(k, v)
-			compareLane(t, "y", y, v, directConv(a, b), a, b, p.N())
+			want := directConv(a, b)
+			compareLane(t, "y", y, v, want, a, b, p.N())
+			compareLane(t, "fused y", fused, v, want, a, b, p.N())
 		}
 	}
 }
 
 // TestConvOfUnequalLengths: a short kernel, and a sequence of which few outputs are wanted, under a longer plan.
-func TestConvOfUnequalLengths(t *testing.T) {
+func TestConvOfUnequalLengths(t *testing.T) { atLevels(t, testConvOfUnequalLengths) }
+
+func testConvOfUnequalLengths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	p := NewConvPlan(200)
 	x, k := normals(rng, 150*Lanes), normals(rng, 7*Lanes)
@@ -120,7 +126,9 @@ func TestConvOfUnequalLengths(t *testing.T) {
 	}
 }
 
-func TestConvTransposes(t *testing.T) {
+func TestConvTransposes(t *testing.T) { atLevels(t, testConvTransposes) }
+
+func testConvTransposes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const batch = 3
 	for _, l := range convLengths() {
@@ -149,7 +157,9 @@ func TestConvTransposes(t *testing.T) {
 }
 
 // TestConvChannelsAreIndependent: a channel gives the same bits whatever is in the others, even if that is NaN.
-func TestConvChannelsAreIndependent(t *testing.T) {
+func TestConvChannelsAreIndependent(t *testing.T) { atLevels(t, testConvChannelsAreIndependent) }
+
+func testConvChannelsAreIndependent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for _, l := range []int{1, 2, 3, 5, 30, 45, 96, 100} {
 		p := NewConvPlan(l)
@@ -157,7 +167,7 @@ func TestConvChannelsAreIndependent(t *testing.T) {
 		y := convolved(p, x, k, l)
 		for i := range x {
 			if i%Lanes != 5 {
-				x[i] = float32(math.NaN())
+				x[i] = []float32{float32(math.NaN()), float32(math.Inf(1))}[i%2]
 			}
 		}
 		if got := lane(convolved(p, x, k, l), 5); !slices.Equal(got, lane(y, 5)) {
@@ -173,7 +183,7 @@ func TestGoodLengths(t *testing.T) {
 		for odd%2 == 0 {
 			odd /= 2
 		}
-		if n < l || float64(n) > 1.25*float64(l) || !slices.Contains([]int{1, 3, 5, 9, 15}, odd) {
+		if n < l || n%4 != 0 || n > 5*((l+3)/4) || !slices.Contains([]int{1, 3, 5, 9, 15}, odd) {
 			t.Errorf("goodLength(%d) = %d", l, n)
 		}
 	}
@@ -196,12 +206,13 @@ func TestConvPlansAreShared(t *testing.T) {
 func TestConvDoesNotAllocate(t *testing.T) {
 	p := NewConvPlan(180)
 	x := make([]float32, 180*Lanes)
-	s := newSpectrum(p)
+	s, k := newSpectrum(p), newSpectrum(p)
 	if n := testing.AllocsPerRun(5, func() {
 		p := NewConvPlan(180)
 		p.Transform(s.re, s.im, x, 180)
 		p.MulConjAdd(s.re, s.im, s.re, s.im, s.re, s.im)
 		p.Inverse(x, s.re, s.im, 180)
+		p.Convolve(x, x, s.re, s.im, k.re, k.im, 180)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -209,17 +220,28 @@ func TestConvDoesNotAllocate(t *testing.T) {
 
 func BenchmarkConv(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, l := range []int{64, 256, 768, 1024, 1280, 4096, 16384} {
+	for _, l := range []int{30, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096, 16384, 65536} {
 		b.Run(fmt.Sprintf("l=%d", l), func(b *testing.B) {
 			p := NewConvPlan(l)
 			x, y, s := normals(rng, l*Lanes), make([]float32, l*Lanes), newSpectrum(p)
 			k := transformed(p, normals(rng, l*Lanes))
-			for b.Loop() {
-				p.Transform(s.re, s.im, x, l)
-				p.Mul(s.re, s.im, s.re, s.im, k.re, k.im)
-				p.Inverse(y, s.re, s.im, l)
+			report := func(b *testing.B) {
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*l*Lanes), "ns/element")
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*l*Lanes), "ns/element")
+			b.Run("steps", func(b *testing.B) {
+				for b.Loop() {
+					p.Transform(s.re, s.im, x, l)
+					p.Mul(s.re, s.im, s.re, s.im, k.re, k.im)
+					p.Inverse(y, s.re, s.im, l)
+				}
+				report(b)
+			})
+			b.Run("fused", func(b *testing.B) {
+				for b.Loop() {
+					p.Convolve(y, x, s.re, s.im, k.re, k.im, l)
+				}
+				report(b)
+			})
 		})
 	}
 }

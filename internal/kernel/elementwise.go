@@ -2,8 +2,20 @@ package kernel
 
 import "math"
 
+// callLength is how many elements a call of assembly gets at most, which cannot be interrupted: less than 100 µs of work even
+// from memory.
+const callLength = 1 << 15
+
 // AllFinite reports whether x holds neither NaN nor infinity.
 func AllFinite(x []float32) bool {
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			if vecZeros(min(callLength, len(x)-lo), &x[lo]) != 0 {
+				return false
+			}
+		}
+		return true
+	}
 	for _, v := range x {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
 			return false
@@ -49,15 +61,6 @@ func Exp(x float32) float32 {
 	return y * math.Float32frombits(uint32(k+127)<<23)
 }
 
-// Tanh is the hyperbolic tangent with an absolute error below 2e-7.
-func Tanh(x float32) float32 {
-	if x > -0.04 && x < 0.04 { // 1 - 2/(e^2x+1) would cancel
-		x2 := x * x
-		return x * (1 - float32(x2*(1.0/3-float32(x2*(2.0/15)))))
-	}
-	return 1 - 2/(Exp(2*x)+1)
-}
-
 // Sigmoid is 1/(1+e^-x).
 func Sigmoid(x float32) float32 { return 1 / (1 + Exp(-x)) }
 
@@ -66,16 +69,24 @@ const (
 	geluB = 0.044715
 )
 
-// Gelu is the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models.
+// Gelu is the tanh approximation ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models. It is computed as
+// x·σ(z) with z = 2√(2/π)(x+0.044715x³), in which nothing cancels.
 func Gelu(x float32) float32 {
-	return 0.5 * x * (1 + Tanh(geluA*(x+float32(geluB*x*x*x))))
+	return x / (1 + Exp(-2*geluA*(x+float32(geluB*x*x*x))))
 }
 
-// GeluGrad is the derivative of Gelu.
+// GeluGrad is the derivative of Gelu, σ(z) + x·z'·σ'(z). With e = e^-|z| and q = 1/(1+e), σ(z) is q for z ≥ 0 and eq below,
+// and σ'(z) is e·q².
 func GeluGrad(x float32) float32 {
-	th := Tanh(geluA * (x + float32(geluB*x*x*x)))
-	slope := geluA * (1 + float32(3*geluB*x*x))
-	return float32(0.5*(1+th)) + float32(0.5*x*(1-float32(th*th))*slope)
+	z := 2 * geluA * (x + float32(geluB*x*x*x))
+	slope := 2 * geluA * (1 + float32(3*geluB*x*x))
+	e := Exp(-max(z, -z))
+	q := 1 / (1 + e)
+	sigmoid := q
+	if x < 0 {
+		sigmoid = e * q
+	}
+	return sigmoid + float32(e*q*q*slope*x)
 }
 
 // GeluErf is the exact GELU ½x(1+erf(x/√2)).
@@ -92,6 +103,12 @@ func GeluErfGrad(x float32) float32 {
 // GeluInto computes y = Gelu(x), GeluGradAdd dx += dy·Gelu'(x), element by element; likewise for the exact GELU below.
 func GeluInto(y, x []float32) {
 	y = y[:len(x)]
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			vecGelu(min(callLength, len(x)-lo), &y[lo], &x[lo])
+		}
+		return
+	}
 	for i, v := range x {
 		y[i] = Gelu(v)
 	}
@@ -100,6 +117,12 @@ func GeluInto(y, x []float32) {
 // GeluGradAdd is described at GeluInto.
 func GeluGradAdd(dx, dy, x []float32) {
 	dx, dy = dx[:len(x)], dy[:len(x)]
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			vecGeluGradAdd(min(callLength, len(x)-lo), &dx[lo], &dy[lo], &x[lo])
+		}
+		return
+	}
 	for i, v := range x {
 		dx[i] += float32(dy[i] * GeluGrad(v))
 	}
@@ -124,6 +147,12 @@ func GeluErfGradAdd(dx, dy, x []float32) {
 // GLU computes y = a·sigmoid(g).
 func GLU(y, a, g []float32) {
 	a, g = a[:len(y)], g[:len(y)]
+	if cpu != generic {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecGlu(min(callLength, len(y)-lo), &y[lo], &a[lo], &g[lo])
+		}
+		return
+	}
 	for i := range y {
 		y[i] = a[i] * Sigmoid(g[i])
 	}
@@ -133,6 +162,12 @@ func GLU(y, a, g []float32) {
 func GLUGrad(da, dg, dy, a, g []float32) {
 	n := len(dy)
 	da, dg, a, g = da[:n], dg[:n], a[:n], g[:n]
+	if cpu != generic {
+		for lo := 0; lo < n; lo += callLength {
+			vecGluGrad(min(callLength, n-lo), &da[lo], &dg[lo], &dy[lo], &a[lo], &g[lo])
+		}
+		return
+	}
 	for i, v := range dy {
 		s := Sigmoid(g[i])
 		da[i] += float32(v * s)
@@ -142,6 +177,12 @@ func GLUGrad(da, dg, dy, a, g []float32) {
 
 // ExpShift computes x = e^(x-shift)·scale.
 func ExpShift(x []float32, shift, scale float32) {
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			vecExpShift(min(callLength, len(x)-lo), &x[lo], shift, scale)
+		}
+		return
+	}
 	for i, v := range x {
 		x[i] = Exp(v-shift) * scale
 	}
@@ -150,6 +191,12 @@ func ExpShift(x []float32, shift, scale float32) {
 // Add computes y += x.
 func Add(y, x []float32) {
 	x = x[:len(y)]
+	if cpu != generic {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecAdd(min(callLength, len(y)-lo), &y[lo], &x[lo])
+		}
+		return
+	}
 	for i := range y {
 		y[i] += x[i]
 	}
@@ -157,6 +204,12 @@ func Add(y, x []float32) {
 
 // Scale computes x *= a.
 func Scale(x []float32, a float32) {
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			vecScale(min(callLength, len(x)-lo), &x[lo], a)
+		}
+		return
+	}
 	for i := range x {
 		x[i] *= a
 	}
@@ -182,7 +235,41 @@ func KeepThreshold(p float64) uint32 { return uint32(p * (1 << 32)) }
 // Mul computes y *= x.
 func Mul(y, x []float32) {
 	x = x[:len(y)]
+	if cpu != generic {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecMultiply(min(callLength, len(y)-lo), &y[lo], &x[lo])
+		}
+		return
+	}
 	for i := range y {
 		y[i] *= x[i]
+	}
+}
+
+// MulInto computes y = a·b element by element.
+func MulInto(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	if cpu != generic {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecMulInto(min(callLength, len(y)-lo), &y[lo], &a[lo], &b[lo])
+		}
+		return
+	}
+	for i := range y {
+		y[i] = a[i] * b[i]
+	}
+}
+
+// MulAdd computes y += a·b element by element.
+func MulAdd(y, a, b []float32) {
+	a, b = a[:len(y)], b[:len(y)]
+	if cpu != generic {
+		for lo := 0; lo < len(y); lo += callLength {
+			vecMulAdd(min(callLength, len(y)-lo), &y[lo], &a[lo], &b[lo])
+		}
+		return
+	}
+	for i := range y {
+		y[i] += float32(a[i] * b[i])
 	}
 }

@@ -9,23 +9,25 @@ import (
 // row of Lanes real parts and one of Lanes imaginary parts.
 const Lanes = 16
 
-// fft holds the passes of a complex transform of n points, Lanes of them side by side.
+// fft holds the passes of a complex transform of n points, Lanes of them side by side, n a good length.
 //
-// The forward transform X[k] = Σ_t x[t]·exp(-2πi·tk/n) decimates in frequency and leaves X in a permuted order; the inverse
-// decimates in time from that order: what stands between the two is pointwise, so nothing is ever sorted.
+// The transform X[k] = Σ_t x[t]·exp(-2πi·tk/n) decimates in frequency and leaves X in a permuted order; the one back
+// decimates in time from that order: what stands between the two is pointwise, so nothing is ever sorted. The first pass
+// takes the real sequence in, and the last pass back gives one out: see ConvPlan.
 type fft struct {
 	n      int
 	passes []pass
 }
 
-// pass cuts blocks of n points into radix blocks of n/radix: for each q < n/radix, the points q + j·n/radix take a
-// transform of radix points and are then turned by w[q·(radix-1) + k-1] = exp(-2πi·qk/n), k = 1 to radix-1.
+// pass cuts blocks of radix·part points into radix blocks of part points: for each q < part, the points q + j·part take a
+// transform of radix points and are then turned by w[q·radix+j] = exp(-2πi·qk/(radix·part)), where k is the place of the
+// result j in the transform: j itself, but 0, 2, 4, 6, 1, 3, 5, 7 if radix is 8.
 type pass struct {
-	radix, n int
-	w        []rotation
+	radix, part int
+	w           []rotation
 }
 
-// rotation is the complex number re + i·im of modulus 1.
+// rotation is the complex number re + i·im, of modulus 1 unless stated.
 type rotation struct{ re, im float32 }
 
 // turn returns exp(2πi·num/den), computed in float64.
@@ -34,11 +36,12 @@ func turn(num, den int) rotation {
 	return rotation{float32(cos), float32(sin)}
 }
 
-// goodLength returns the least n ≥ l of the form 2^a·{1, 3, 5, 9, 15}, at most a quarter more than l.
+// goodLength returns the least n ≥ l of the form 2^a·{1, 3, 5, 9, 15}, a ≥ 2, at most a quarter more than the next
+// multiple of 4.
 func goodLength(l int) int {
 	best := 0
 	for _, odd := range []int{1, 3, 5, 9, 15} {
-		n := odd
+		n := 4 * odd
 		for n < l {
 			n *= 2
 		}
@@ -49,88 +52,163 @@ func goodLength(l int) int {
 	return best
 }
 
-// newFFT returns the passes for n points, n a good length: the odd factors first, then 2, then as many times 4 as go, so
-// that the last pass, whose rotations are all 1 and are left out, is one of radix 4.
+// radices returns the radices of the passes for n points in their order: 4 and 8 for the power of two, 8 only where the
+// points of a transform do not lie so far apart that they share cache sets, then 3 and 5.
+func radices(n int) (r []int) {
+	for n%2 == 0 {
+		radix := 4
+		if a := bits.TrailingZeros(uint(n)); a == 3 || a == 5 || a == 6 {
+			radix = 8
+		}
+		r = append(r, radix)
+		n /= radix
+	}
+	for _, radix := range []int{3, 5} {
+		for n%radix == 0 {
+			r = append(r, radix)
+			n /= radix
+		}
+	}
+	return r
+}
+
+// newFFT returns the passes for n points, n a good length. The rotations of the first pass include those by
+// exp(2πi·q/4n) of its points q.
 func newFFT(n int) *fft {
 	f := &fft{n: n}
-	for m := n; m > 1; {
-		radix := 4
-		switch {
-		case m%3 == 0:
-			radix = 3
-		case m%5 == 0:
-			radix = 5
-		case bits.TrailingZeros(uint(m))%2 == 1:
-			radix = 2
-		}
-		p := pass{radix: radix, n: m}
-		if m > radix {
-			for q := range m / radix {
-				for k := 1; k < radix; k++ {
+	m := n
+	for i, radix := range radices(n) {
+		p := pass{radix: radix, part: m / radix}
+		for q := range p.part {
+			for j := range radix {
+				k := j
+				if radix == 8 {
+					k = 2*(j%4) + j/4
+				}
+				if i == 0 {
+					p.w = append(p.w, turn(q-4*q*k, 4*n))
+				} else {
 					p.w = append(p.w, turn(-q*k, m))
 				}
 			}
 		}
 		f.passes = append(f.passes, p)
-		m /= radix
+		m = p.part
 	}
 	return f
 }
 
-// forward transforms re, im [n][Lanes] in place from natural to permuted order.
-func (f *fft) forward(re, im []float32) { decimate(re, im, f.passes) }
+// cached is the number of points up to which a block stays in the nearest cache, so that passes may go over all of it.
+const cached = 256
 
-// inverse undoes forward, but for a factor n: the forward transform with real and imaginary parts exchanged.
-func (f *fft) inverse(re, im []float32) { undecimate(im, re, f.passes) }
-
-// decimate takes one block through all passes, depth first: once a block fits a cache, it stays there.
-func decimate(re, im []float32, passes []pass) {
+// forward takes a whole number of blocks through passes, depth first: once a block fits a cache, it stays there.
+func forward(re, im []float32, passes []pass) {
 	if len(passes) == 0 {
 		return
 	}
-	p, rest := &passes[0], passes[1:]
-	if len(rest) == 0 {
-		butterfly(re, im, 0, Lanes, p.radix)
+	if len(re) > cached*Lanes {
+		if n := passes[0].size(); n < len(re) {
+			for at := 0; at < len(re); at += n {
+				forward(re[at:at+n], im[at:at+n], passes)
+			}
+			return
+		}
+		passes[0].dif(re, im)
+		forward(re, im, passes[1:])
 		return
 	}
-	part := p.n / p.radix * Lanes
-	if p.radix == 4 {
-		for q, w := 0, p.w; q < part; q, w = q+Lanes, w[3:] {
-			difRadix4(re[q:], im[q:], part, (*[3]rotation)(w))
-		}
-	} else {
-		for q, w := 0, p.w; q < part; q, w = q+Lanes, w[p.radix-1:] {
-			butterfly(re, im, q, part, p.radix)
-			rotate(re, im, q, part, w[:p.radix-1])
-		}
-	}
-	for at := 0; at < p.n*Lanes; at += part {
-		decimate(re[at:at+part], im[at:at+part], rest)
+	for i := range passes {
+		passes[i].dif(re, im)
 	}
 }
 
-// undecimate runs the passes of decimate from the last to the first, each rotating before its butterflies.
-func undecimate(re, im []float32, passes []pass) {
+// backward undoes forward, but for a factor that is the product of the radices. A transform back is one forward of the
+// same points with real and imaginary parts exchanged.
+func backward(re, im []float32, passes []pass) {
 	if len(passes) == 0 {
 		return
 	}
-	p, rest := &passes[0], passes[1:]
-	if len(rest) == 0 {
-		butterfly(re, im, 0, Lanes, p.radix)
-		return
-	}
-	part := p.n / p.radix * Lanes
-	for at := 0; at < p.n*Lanes; at += part {
-		undecimate(re[at:at+part], im[at:at+part], rest)
-	}
-	if p.radix == 4 {
-		for q, w := 0, p.w; q < part; q, w = q+Lanes, w[3:] {
-			ditRadix4(re[q:], im[q:], part, (*[3]rotation)(w))
+	if len(re) > cached*Lanes {
+		if n := passes[0].size(); n < len(re) {
+			for at := 0; at < len(re); at += n {
+				backward(re[at:at+n], im[at:at+n], passes)
+			}
+			return
 		}
+		backward(re, im, passes[1:])
+		passes[0].dit(im, re)
 		return
 	}
-	for q, w := 0, p.w; q < part; q, w = q+Lanes, w[p.radix-1:] {
-		rotate(re, im, q, part, w[:p.radix-1])
-		butterfly(re, im, q, part, p.radix)
+	for i := range passes {
+		passes[len(passes)-1-i].dit(im, re)
+	}
+}
+
+// filter is forward, a product with k, and backward, for at least one pass.
+func filter(re, im, kre, kim []float32, passes []pass) {
+	if len(re) > cached*Lanes {
+		if n := passes[0].size(); n < len(re) {
+			for at := 0; at < len(re); at += n {
+				filter(re[at:at+n], im[at:at+n], kre[at:at+n], kim[at:at+n], passes)
+			}
+			return
+		}
+	}
+	if len(passes) == 1 {
+		passes[0].middle(re, im, kre, kim)
+		return
+	}
+	passes[0].dif(re, im)
+	filter(re, im, kre, kim, passes[1:])
+	passes[0].dit(im, re)
+}
+
+// callPoints is the number of points in a call of assembly, which nothing may interrupt: some 50 µs if they come from memory.
+const callPoints = 4096
+
+// size is the number of floats in the real parts of a block.
+func (p *pass) size() int { return p.radix * p.part * Lanes }
+
+// calls calls f for points q to q+count of as many blocks, from float at on, such that each call has few points and all
+// together cover n floats.
+func (p *pass) calls(n int, f func(at, q, count, blocks int)) {
+	count := min(p.part, callPoints/p.radix)
+	blocks := max(1, callPoints/(p.radix*p.part))
+	for at := 0; at < n; at += blocks * p.size() {
+		for q := 0; q < p.part; q += count {
+			f(at, q, min(count, p.part-q), min(blocks, (n-at)/p.size()))
+		}
+	}
+}
+
+// dif transforms all blocks of re and im, from natural to permuted order.
+func (p *pass) dif(re, im []float32) {
+	p.calls(len(re), func(at, q, count, blocks int) { p.difPart(re[at:], im[at:], q, count, blocks) })
+}
+
+// dit transforms all blocks of re and im, from permuted to natural order, rotating them first.
+func (p *pass) dit(re, im []float32) {
+	p.calls(len(re), func(at, q, count, blocks int) { p.ditPart(re[at:], im[at:], q, count, blocks) })
+}
+
+// middle transforms all blocks, which have part 1, multiplies them by k, and transforms back.
+func (p *pass) middle(re, im, kre, kim []float32) {
+	p.calls(len(re), func(at, _, _, blocks int) { p.middlePart(re[at:], im[at:], kre[at:], kim[at:], blocks) })
+}
+
+// ends calls f for parts of a sequence of l points as the first pass takes it: those in which the same rows exist, that is,
+// j·part + q < l for j < rows.
+func (p *pass) ends(l int, f func(q, count, rows int)) {
+	for q := 0; q < p.part; {
+		rows := (l - q + p.part - 1) / p.part
+		end := p.part
+		if rows <= 0 {
+			rows = 0
+		} else {
+			end = min(end, l-(rows-1)*p.part) // from there on one row less
+		}
+		count := min(end-q, callPoints/p.radix)
+		f(q, count, rows)
+		q += count
 	}
 }

@@ -3,33 +3,140 @@ package kernel
 // lanes are the values of one point for all channels.
 type lanes = *[Lanes]float32
 
-// butterfly transforms, in place, the radix points at, at+step, ... of re and im.
-func butterfly(re, im []float32, at, step, radix int) {
-	re, im = re[at:], im[at:]
-	switch radix {
-	case 2:
-		butterfly2(lanes(re), lanes(im), lanes(re[step:]), lanes(im[step:]))
-	case 3:
-		butterfly3(lanes(re), lanes(im), lanes(re[step:]), lanes(im[step:]), lanes(re[2*step:]), lanes(im[2*step:]))
-	case 4:
-		butterfly4(lanes(re), lanes(im), lanes(re[step:]), lanes(im[step:]), lanes(re[2*step:]), lanes(im[2*step:]),
-			lanes(re[3*step:]), lanes(im[3*step:]))
-	case 5:
-		butterfly5(lanes(re), lanes(im), lanes(re[step:]), lanes(im[step:]), lanes(re[2*step:]), lanes(im[2*step:]),
-			lanes(re[3*step:]), lanes(im[3*step:]), lanes(re[4*step:]), lanes(im[4*step:]))
+// points are those that one transform of a pass takes.
+type points struct{ re, im [8]lanes }
+
+// at returns the points q of block b.
+func (p *pass) at(re, im []float32, b, q int) (x points) {
+	for j := range p.radix {
+		at := ((b*p.radix+j)*p.part + q) * Lanes
+		x.re[j], x.im[j] = lanes(re[at:]), lanes(im[at:])
+	}
+	return x
+}
+
+// difPortable is dif for count points from first on of some blocks.
+func (p *pass) difPortable(re, im []float32, first, count, blocks int) {
+	for b := range blocks {
+		for q := range count {
+			q += first
+			x := p.at(re, im, b, q)
+			x.forward(p.radix)
+			x.rotate(1, p.w[q*p.radix:][:p.radix])
+		}
 	}
 }
 
-// rotate multiplies point at+k·step by w[k-1], for k = 1 to len(w).
-func rotate(re, im []float32, at, step int, w []rotation) {
-	for k, w := range w {
-		r, i := lanes(re[at+(k+1)*step:]), lanes(im[at+(k+1)*step:])
+// ditPortable is dit for count points from first on of some blocks.
+func (p *pass) ditPortable(re, im []float32, first, count, blocks int) {
+	for b := range blocks {
+		for q := range count {
+			q += first
+			x := p.at(re, im, b, q)
+			x.rotate(1, p.w[q*p.radix:][:p.radix])
+			x.backward(p.radix)
+		}
+	}
+}
+
+// middlePortable is middle for some blocks.
+func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
+	for b := range blocks {
+		x, k := p.at(re, im, b, 0), p.at(kre, kim, b, 0)
+		x.forward(p.radix)
+		for j := range p.radix {
+			mul(x.re[j][:], x.im[j][:], x.re[j][:], x.im[j][:], k.re[j][:], k.im[j][:])
+		}
+		x.re, x.im = x.im, x.re
+		x.backward(p.radix)
+	}
+}
+
+// firstPortable is dif for count points from first on of the one block that x[q + j·part]·in[j] makes; of x, the rows j < rows exist.
+func (p *pass) firstPortable(re, im, x []float32, first, count, rows int, in []rotation) {
+	for q := range count {
+		q += first
+		z := p.at(re, im, 0, q)
+		for j, w := range in {
+			if j >= rows {
+				*z.re[j], *z.im[j] = [Lanes]float32{}, [Lanes]float32{}
+				continue
+			}
+			for v, x := range lanes(x[(j*p.part+q)*Lanes:]) {
+				z.re[j][v], z.im[j][v] = x*w.re, x*w.im
+			}
+		}
+		z.forward(p.radix)
+		z.rotate(0, p.w[q*p.radix:][:p.radix])
+	}
+}
+
+// lastPortable is dit for count points from first on of one block. Of the results z it keeps the rows j < rows of
+// y[q + j·part] = Im(z)·re(out[j]) + Re(z)·im(out[j]), which is the real part of conj(out[j]) times what z is with its parts
+// exchanged.
+func (p *pass) lastPortable(re, im, y []float32, first, count, rows int, out []rotation) {
+	for q := range count {
+		q += first
+		z := p.at(re, im, 0, q)
+		z.rotate(0, p.w[q*p.radix:][:p.radix])
+		z.backward(p.radix)
+		for j, w := range out[:rows] {
+			for v := range lanes(y[(j*p.part+q)*Lanes:]) {
+				y[(j*p.part+q)*Lanes+v] = float32(z.im[j][v]*w.re) + float32(z.re[j][v]*w.im)
+			}
+		}
+	}
+}
+
+// rotate multiplies the points from k on by w.
+func (x *points) rotate(k int, w []rotation) {
+	for ; k < len(w); k++ {
+		w, r, i := w[k], x.re[k], x.im[k]
 		for v := range r {
 			x, y := r[v], i[v]
 			r[v] = float32(x*w.re) - float32(y*w.im)
 			i[v] = float32(x*w.im) + float32(y*w.re)
 		}
 	}
+}
+
+// forward transforms radix points; 8 of them come out in the order 0, 2, 4, 6, 1, 3, 5, 7.
+func (x *points) forward(radix int) {
+	switch radix {
+	case 8:
+		for j := range 4 {
+			butterfly2(x.re[j], x.im[j], x.re[4+j], x.im[4+j])
+		}
+		x.turn8()
+		x.butterfly4(0)
+		x.butterfly4(4)
+	case 4:
+		x.butterfly4(0)
+	case 3:
+		butterfly3(x.re[0], x.im[0], x.re[1], x.im[1], x.re[2], x.im[2])
+	case 5:
+		butterfly5(x.re[0], x.im[0], x.re[1], x.im[1], x.re[2], x.im[2], x.re[3], x.im[3], x.re[4], x.im[4])
+	}
+}
+
+// backward is the same transform with 8 points taken in the order in which forward leaves them.
+func (x *points) backward(radix int) {
+	if radix != 8 {
+		x.forward(radix)
+		return
+	}
+	x.butterfly4(0)
+	x.butterfly4(4)
+	x.turn8()
+	for j := range 4 {
+		butterfly2(x.re[j], x.im[j], x.re[4+j], x.im[4+j])
+	}
+}
+
+// turn8 multiplies point 4+j by exp(-iπj/4).
+func (x *points) turn8() {
+	const half = 0.707106781186547524400844362104849039
+	x.rotate(5, []rotation{5: {half, -half}, 6: {0, -1}, 7: {-half, -half}})
 }
 
 func butterfly2(r0, i0, r1, i1 lanes) {
@@ -52,56 +159,15 @@ func butterfly3(r0, i0, r1, i1, r2, i2 lanes) {
 	}
 }
 
-// butterfly4: y0, y2 = (x0+x2) ± (x1+x3), y1, y3 = (x0-x2) ∓ i·(x1-x3).
-func butterfly4(r0, i0, r1, i1, r2, i2, r3, i3 lanes) {
+// butterfly4 transforms the four points from k on: y0, y2 = (x0+x2) ± (x1+x3), y1, y3 = (x0-x2) ∓ i·(x1-x3).
+func (x *points) butterfly4(k int) {
+	r0, r1, r2, r3 := x.re[k], x.re[k+1], x.re[k+2], x.re[k+3]
+	i0, i1, i2, i3 := x.im[k], x.im[k+1], x.im[k+2], x.im[k+3]
 	for v := range r0 {
 		ar, ai := r0[v]+r2[v], i0[v]+i2[v]
 		br, bi := r0[v]-r2[v], i0[v]-i2[v]
 		cr, ci := r1[v]+r3[v], i1[v]+i3[v]
 		dr, di := r1[v]-r3[v], i1[v]-i3[v]
-		r0[v], i0[v] = ar+cr, ai+ci
-		r2[v], i2[v] = ar-cr, ai-ci
-		r1[v], i1[v] = br+di, bi-dr
-		r3[v], i3[v] = br-di, bi+dr
-	}
-}
-
-// difRadix4 is butterfly4 of the points 0, step, 2·step, 3·step, followed by rotate.
-func difRadix4(re, im []float32, step int, w *[3]rotation) {
-	r0, r1, r2, r3 := lanes(re), lanes(re[step:]), lanes(re[2*step:]), lanes(re[3*step:])
-	i0, i1, i2, i3 := lanes(im), lanes(im[step:]), lanes(im[2*step:]), lanes(im[3*step:])
-	w1r, w1i, w2r, w2i, w3r, w3i := w[0].re, w[0].im, w[1].re, w[1].im, w[2].re, w[2].im
-	for v := range r0 {
-		ar, ai := r0[v]+r2[v], i0[v]+i2[v]
-		br, bi := r0[v]-r2[v], i0[v]-i2[v]
-		cr, ci := r1[v]+r3[v], i1[v]+i3[v]
-		dr, di := r1[v]-r3[v], i1[v]-i3[v]
-		r0[v], i0[v] = ar+cr, ai+ci
-		x, y := ar-cr, ai-ci
-		r2[v], i2[v] = float32(x*w2r)-float32(y*w2i), float32(x*w2i)+float32(y*w2r)
-		x, y = br+di, bi-dr
-		r1[v], i1[v] = float32(x*w1r)-float32(y*w1i), float32(x*w1i)+float32(y*w1r)
-		x, y = br-di, bi+dr
-		r3[v], i3[v] = float32(x*w3r)-float32(y*w3i), float32(x*w3i)+float32(y*w3r)
-	}
-}
-
-// ditRadix4 is rotate of the points step, 2·step, 3·step, followed by butterfly4.
-func ditRadix4(re, im []float32, step int, w *[3]rotation) {
-	r0, r1, r2, r3 := lanes(re), lanes(re[step:]), lanes(re[2*step:]), lanes(re[3*step:])
-	i0, i1, i2, i3 := lanes(im), lanes(im[step:]), lanes(im[2*step:]), lanes(im[3*step:])
-	w1r, w1i, w2r, w2i, w3r, w3i := w[0].re, w[0].im, w[1].re, w[1].im, w[2].re, w[2].im
-	for v := range r0 {
-		x, y := r2[v], i2[v]
-		zr, zi := float32(x*w2r)-float32(y*w2i), float32(x*w2i)+float32(y*w2r)
-		ar, ai := r0[v]+zr, i0[v]+zi
-		br, bi := r0[v]-zr, i0[v]-zi
-		x, y = r1[v], i1[v]
-		ur, ui := float32(x*w1r)-float32(y*w1i), float32(x*w1i)+float32(y*w1r)
-		x, y = r3[v], i3[v]
-		zr, zi = float32(x*w3r)-float32(y*w3i), float32(x*w3i)+float32(y*w3r)
-		cr, ci := ur+zr, ui+zi
-		dr, di := ur-zr, ui-zi
 		r0[v], i0[v] = ar+cr, ai+ci
 		r2[v], i2[v] = ar-cr, ai-ci
 		r1[v], i1[v] = br+di, bi-dr

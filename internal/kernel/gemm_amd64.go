@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -17,8 +18,8 @@ const (
 	chunkM   = 96  // rows of C for which Aᵀ is copied at a time, a multiple of 16 and of unitM
 	panelGap = 16  // floats between panels: one right after the other, they would fall into the same sets of the cache
 
-	inPlace  = 1 << 17 // floats from the first to the last of a block up to which it lies well where it is
-	fewRows  = 48      // rows of C up to which a copy of B does not pay
+	inPlace  = 1 << 16 // floats from the first to the last of a block below which it lies well where it is
+	fewRows  = 96      // rows of C up to which a copy of B does not pay
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
 	dotWork  = 1 << 18 // floats of Bᵀ in a call for very few rows, some 40 µs
 	dotCols  = 16      // columns that the product for very few rows computes at a time
@@ -48,23 +49,40 @@ func (p product) blockedShared(workers int) {
 	})
 }
 
-// blockedGrid returns the height and width of the tiles of C that are tasks. Each worker gets some, so that all end at
-// about the same time, but not many: every task puts its part of B into panels for itself, which many rows must pay for.
+// blockedGrid returns the height and width of the tiles of C that are tasks: those by which the workers end first, if each
+// takes 1 to 4 of them. More tiles are easier to share evenly, but each task fetches its parts of A and B, and puts them
+// into panels for itself, which takes the time of so many more columns and rows.
 func (p *product) blockedGrid(workers int) (rows, cols int) {
-	const perWorker, manyRows = 4, 240
-	parts := func(n, count, unit int) int { return roundUp(ceil(n, count), unit) }
-	work := cpu.taskWork() / p.k
-	cols = parts(p.n, ceil(p.n, blockedN), unitN)
-	unit := unitM
-	if p.m < manyRows {
-		unit = 8
+	const (
+		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a task
+		fetched  = 6       // rows or columns worth of multiply-adds that it takes to fetch one
+		copied   = 12      // or to copy or transpose it
+		uneven   = 0.1     // tasks for which workers wait for one that began later
+	)
+	extraRows, extraCols := fetched, fetched
+	if p.op == NT || p.ldb*min(p.k, blockedK) >= inPlace {
+		extraRows = copied
 	}
-	rows = max(parts(p.m, ceil(perWorker*workers, ceil(p.n, cols)), unit), roundUp(work/cols, unit))
-	rows = max(rows, min(manyRows, parts(p.m, workers, unit)))
-	if down := ceil(p.m, rows); down*ceil(p.n, cols) < workers {
-		cols = max(parts(p.n, ceil(workers, down), unitN), roundUp(work/p.m, unitN))
+	if p.op == TN {
+		extraCols = copied
 	}
-	return rows, cols
+	least := math.Inf(1)
+	for across := ceil(p.n, blockedN); ; across *= 2 {
+		c := roundUp(ceil(p.n, across), cpu.panel())
+		for each := 1; each <= 4; each++ {
+			r := roundUp(ceil(p.m, max(each*workers/across, 1)), cpu.height())
+			down, across := ceil(p.m, r), ceil(p.n, c)
+			tiles := float64(down * across)
+			mean := float64((p.m+down*extraRows)*(p.n+across*extraCols))/tiles*float64(p.k) + overhead
+			longest := float64((r+extraRows)*(c+extraCols))*float64(p.k) + overhead
+			if time := (math.Ceil(tiles/float64(workers))-1+uneven)*mean + longest; time < least {
+				least, rows, cols = time, r, c
+			}
+		}
+		if c == cpu.panel() || across > 4*workers {
+			return rows, cols
+		}
+	}
 }
 
 // buffers are where a goroutine keeps a chunk of Aᵀ and a block of B in panels.
@@ -86,8 +104,8 @@ type operand struct {
 func (p *product) blockedTile(i0, i1, j0, j1 int) {
 	depth := min(p.k, blockedK)
 	t := tile{product: p, i0: i0, i1: i1, chunk: i1 - i0}
-	t.copyA = p.op == TN && p.lda*depth > inPlace && j1-j0 > cpu.panel()
-	t.copyB = p.op == NT || p.ldb*depth > inPlace && i1-i0 > fewRows
+	t.copyA = p.op == TN && p.lda*depth >= inPlace && j1-j0 > cpu.panel()
+	t.copyB = p.op == NT || p.ldb*depth >= inPlace && i1-i0 > fewRows
 	if t.copyA || t.copyB {
 		buf := bufferPool.Get().(*buffers)
 		defer bufferPool.Put(buf)
@@ -226,6 +244,14 @@ func (l level) panel() int {
 		return 16
 	}
 	return 48
+}
+
+// height is the height of a tile in registers.
+func (l level) height() int {
+	if l == avx2 {
+		return 6
+	}
+	return 8
 }
 
 // dotRows is the number of rows of A up to which the product A·Bᵀ transposes B on the way.

@@ -1,9 +1,12 @@
 package kernel
 
-// Dot returns Σ_i x[i]·y[i] for the length of x. The sum runs in four strands, by i mod 4, that are joined at the end: the
-// order depends on the length only.
+// Dot returns Σ_i x[i]·y[i] for the length of x. The sum runs in strands that are joined at the end, of single elements by
+// i mod 4 or of vectors: the order depends on the length only.
 func Dot(x, y []float32) float32 {
 	y = y[:len(x)]
+	if cpu != generic && len(x) > 0 {
+		return vecDot(len(x), &x[0], &y[0])
+	}
 	var s0, s1, s2, s3 float32
 	i := 0
 	for ; i < len(x)-3; i += 4 {
@@ -21,6 +24,10 @@ func Dot(x, y []float32) float32 {
 // Axpy adds a·x[i] to y[i] for the length of x.
 func Axpy(a float32, x, y []float32) {
 	y = y[:len(x)]
+	if cpu != generic && len(x) > 0 {
+		vecAxpy(len(x), a, &x[0], &y[0])
+		return
+	}
 	for i, v := range x {
 		y[i] += float32(v * a)
 	}

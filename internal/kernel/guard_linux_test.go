@@ -34,34 +34,42 @@ func guarded(t *testing.T, x []float32, atEnd bool) (y []float32, free func()) {
 	}
 }
 
+// inGuards computes the product between guards.
+func (p product) inGuards(t *testing.T, atEnd bool) {
+	t.Helper()
+	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n
+	switch p.op {
+	case NT:
+		rowsB, colsB = p.n, p.k
+	case TN:
+		rowsA, colsA = p.k, p.m
+	}
+	var frees [4]func()
+	p.a, frees[0] = guarded(t, p.a[:(rowsA-1)*p.lda+colsA], atEnd)
+	p.b, frees[1] = guarded(t, p.b[:(rowsB-1)*p.ldb+colsB], atEnd)
+	p.c, frees[2] = guarded(t, p.c[:(p.m-1)*p.ldc+p.n], atEnd)
+	if p.bias != nil {
+		p.bias, frees[3] = guarded(t, p.bias[:p.n], atEnd)
+	}
+	Gemm(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.c, p.ldc, p.bias, p.add)
+	for _, free := range frees {
+		if free != nil {
+			free()
+		}
+	}
+}
+
 // TestGemmStaysInBounds: whatever lies before or after an operand is neither read nor written.
 func TestGemmStaysInBounds(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		for range 600 {
-			op := Op(rng.IntN(3))
 			m, n, k := someM[rng.IntN(len(someM)-2)], someN[rng.IntN(len(someN))], someK[rng.IntN(len(someK))]
-			p := integers(rng, op, m, n, k)
-			rowsA, colsA, rowsB, colsB := m, k, k, n
-			switch op {
-			case NT:
-				rowsB, colsB = n, k
-			case TN:
-				rowsA, colsA = k, m
-			}
-			atEnd := rng.IntN(3) > 0
-			var frees [4]func()
-			p.a, frees[0] = guarded(t, p.a[:(rowsA-1)*p.lda+colsA], atEnd)
-			p.b, frees[1] = guarded(t, p.b[:(rowsB-1)*p.ldb+colsB], atEnd)
-			p.c, frees[2] = guarded(t, p.c[:(m-1)*p.ldc+n], atEnd)
-			frees[3] = func() {}
-			if p.bias != nil {
-				p.bias, frees[3] = guarded(t, p.bias[:n], atEnd)
-			}
-			Gemm(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.c, p.ldc, p.bias, p.add)
-			for _, free := range frees {
-				free()
-			}
+			integers(rng, Op(rng.IntN(3)), m, n, k).inGuards(t, rng.IntN(3) > 0)
+		}
+		for tail := range 8 { // so large that B or Aᵀ are copied
+			integers(rng, NN, 97, 384+tail, 385).inGuards(t, true)
+			integers(rng, TN, 384+tail, 50, 385).inGuards(t, true)
 		}
 	})
 }

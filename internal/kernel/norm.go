@@ -2,6 +2,9 @@ package kernel
 
 import "math"
 
+// callRows is how many rows of d elements a call of assembly gets at most.
+func callRows(d int) int { return max(1, callLength/d) }
+
 // LayerNorm computes, for each of the rows of x (r, d),
 //
 //	y = (x-mean)/√(var+eps) · w + b
@@ -10,6 +13,14 @@ import "math"
 // summed in float64.
 func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 	w, b = w[:d], b[:d]
+	if cpu != generic && d > 0 {
+		x, y, rstd = x[:len(mean)*d], y[:len(mean)*d], rstd[:len(mean)]
+		n := callRows(d)
+		for r := 0; r < len(mean); r += n {
+			vecLayerNorm(min(n, len(mean)-r), d, &y[r*d], &mean[r], &rstd[r], &x[r*d], &w[0], &b[0], eps)
+		}
+		return
+	}
 	for r := range mean {
 		xr, yr := x[r*d:][:d], y[r*d:][:d]
 		var sum float64
@@ -36,6 +47,14 @@ func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 //	dx += rstd · (g - mean(g) - x̂·mean(g·x̂))
 func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
 	w = w[:d]
+	if cpu != generic && d > 0 {
+		x, dy, dx, rstd = x[:len(mean)*d], dy[:len(mean)*d], dx[:len(mean)*d], rstd[:len(mean)]
+		n := callRows(d)
+		for r := 0; r < len(mean); r += n {
+			vecLayerNormGrad(min(n, len(mean)-r), d, &dx[r*d], &dy[r*d], &x[r*d], &w[0], &mean[r], &rstd[r])
+		}
+		return
+	}
 	for r := range mean {
 		xr, dyr, dxr := x[r*d:][:d], dy[r*d:][:d], dx[r*d:][:d]
 		m, s := mean[r], rstd[r]
@@ -55,6 +74,14 @@ func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
 // LayerNormParamGrad adds Σ_r dy·x̂ to dw and Σ_r dy to db (d each), over the rows given.
 func LayerNormParamGrad(dw, db, dy, x, mean, rstd []float32, d int) {
 	dw, db = dw[:d], db[:d]
+	if cpu != generic && d > 0 {
+		x, dy, rstd = x[:len(mean)*d], dy[:len(mean)*d], rstd[:len(mean)]
+		n := callRows(d)
+		for r := 0; r < len(mean); r += n {
+			vecLayerNormParamGrad(min(n, len(mean)-r), d, &dw[0], &db[0], &dy[r*d], &x[r*d], &mean[r], &rstd[r])
+		}
+		return
+	}
 	for r := range mean {
 		xr, dyr := x[r*d:][:d], dy[r*d:][:d]
 		m, s := mean[r], rstd[r]

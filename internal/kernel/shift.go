@@ -27,56 +27,6 @@ func ShiftTapsGrad(db, dc, dtaps, b, c []float32, d, n, m, lo, hi int) {
 	}
 }
 
-// FIR computes, for the rows t in [lo, hi) of one sequence x (l, d), y[t] = skip·x[t] + Σ_{i<m, i≤t} taps[i]·x[t-i].
-func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
-	for t := lo; t < hi; t++ {
-		out, in := y[t*d:][:d], x[t*d:][:d]
-		mulInto(out, in, skip)
-		for i := range min(m, t+1) {
-			mulAdd(out, x[(t-i)*d:][:d], taps[i*d:][:d])
-		}
-	}
-}
-
-// FIRGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += skip·dy[t] + Σ_{i<m, t+i<l} taps[i]·dy[t+i].
-func FIRGrad(dx, dy, taps, skip []float32, d, m, l, lo, hi int) {
-	for t := lo; t < hi; t++ {
-		out := dx[t*d:][:d]
-		mulAdd(out, dy[t*d:][:d], skip)
-		for i := range min(m, l-t) {
-			mulAdd(out, dy[(t+i)*d:][:d], taps[i*d:][:d])
-		}
-	}
-}
-
-// FIRTapsGrad adds the gradient of the taps i in [lo, hi) from one sequence: dtaps[i] += Σ_{t≥i} dy[t]·x[t-i].
-func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
-	for i := lo; i < hi; i++ {
-		g := dtaps[i*d:][:d]
-		for t := i; t < l; t++ {
-			mulAdd(g, dy[t*d:][:d], x[(t-i)*d:][:d])
-		}
-	}
-}
-
-// mulInto computes y = a·b, mulAdd y += a·b, element by element.
-func mulInto(y, a, b []float32) {
-	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
-		y[i] = a[i] * b[i]
-	}
-}
-
-func mulAdd(y, a, b []float32) {
-	a, b = a[:len(y)], b[:len(y)]
-	for i := range y {
-		y[i] += float32(a[i] * b[i])
-	}
-}
-
-// MulAdd computes y += a·b element by element.
-func MulAdd(y, a, b []float32) { mulAdd(y, a, b) }
-
 // ShiftCarry brings one channel's state s (n) over a chunk of l inputs x (stride d): first it adds what the old state
 // contributes to the outputs y (stride d), y[t] += Σ_{j>t} C[j] s[j-t-1], then it writes the state after the chunk,
 //

@@ -9,74 +9,75 @@ import (
 // §3.3). scale is 2 where z stands for conjugate pairs, else 1; 0^0 is 1. c and z have the same length, and work has at
 // least VandermondeWork(len(k), len(c)) floats.
 //
-// With l = iT + j this is a real matrix product, k[i, j] = Σ_n Re P[i, n]·Re Q[n, j] - Im P[i, n]·Im Q[n, j], of
-// P = scale·c·z^{iT} and Q = z^j. Both are built by multiplication in float64, so that angles stay exact to some 1e-11 even
-// at l = 64k, and rounded once: the error is about 1e-6 of Σ_n |c z^l|.
+// With l = iT + j this is a real matrix product, k[i, j] = Σ_n Re P[n, i]·Re Q[n, j] + Im P[n, i]·Im Q[n, j], of
+// P = scale·conj(c·z^{iT}) and Q = z^j. Both are built by multiplication in float64, so that angles stay exact to some 1e-11
+// even at l = 64k, and rounded once: the error is about 1e-6 of Σ_n |c z^l|.
 func Vandermonde(k []float32, c, z []complex128, scale float64, work []float32) {
 	if len(k) == 0 {
 		return
 	}
-	t, n := vandermondeBlock(len(k)), len(c)
-	rows := (len(k) + t - 1) / t
-	q, p := work[:2*n*t], work[2*n*t:][:rows*2*n]
+	b := blocksOf(len(k))
+	q, p := work[:2*len(c)*b.cols], work[2*len(c)*b.cols:][:2*len(c)*b.rows]
 	for m := range c {
-		zt := powers(q[2*m*t:][:t], q[(2*m+1)*t:][:t], z[m])
-		x := scaled(scale, c[m])
-		for i := range rows {
-			p[i*2*n+2*m], p[i*2*n+2*m+1] = narrow(real(x)), narrow(-imag(x))
-			x = times(x, zt)
-		}
+		powers(q[2*m*b.cols:][:b.cols], q[(2*m+1)*b.cols:][:b.cols], 1, z[m])
+		powers(p[2*m*b.rows:][:b.rows], p[(2*m+1)*b.rows:][:b.rows], cmplx.Conj(scaled(scale, c[m])), cmplx.Conj(Power(z[m], b.t)))
 	}
-	whole := len(k) / t
-	GemmInline(NN, whole, t, 2*n, p, 2*n, q, t, k, t, nil, false)
-	if rest := len(k) - whole*t; rest > 0 {
-		GemmInline(NN, 1, rest, 2*n, p[whole*2*n:], 2*n, q, t, k[whole*t:], rest, nil, false)
+	whole := len(k) / b.t
+	GemmInline(TN, whole, b.t, 2*len(c), p, b.rows, q, b.cols, k, b.t, nil, false)
+	if rest := len(k) - whole*b.t; rest > 0 {
+		GemmInline(TN, 1, rest, 2*len(c), p[whole:], b.rows, q, b.cols, k[whole*b.t:], rest, nil, false)
 	}
 }
 
 // VandermondeBackward adds to dc and dz the gradients of a loss whose derivative by the k of Vandermonde is dk. Real parts
 // are derivatives by the real part, imaginary parts by the imaginary part:
 //
-//	dc[n] += scale · conj(Σ_l dk[l]·z^l),  dz[n] += scale · conj(c[n] · Σ_l dk[l]·l·z^{l-1}).
+//	dc[n] += scale · conj(Σ_l dk[l]·z^l),  dz[n] += scale · conj(c[n] · Σ_l (l+1)·dk[l+1]·z^l).
 //
-// Within blocks of T, Σ_j dk[iT+j]·z^j and Σ_j dk[iT+j]·j·z^{j-1} are one real matrix product; over blocks the sums run in
-// float64. work is as for Vandermonde.
+// Within blocks of T both sums are one real matrix product of dk and of (l+1)·dk[l+1] with z^j; over blocks they run in
+// float64, by Horner's rule for z^T. work is as for Vandermonde.
 func VandermondeBackward(dc, dz []complex128, dk []float32, c, z []complex128, scale float64, work []float32) {
 	if len(dk) == 0 {
 		return
 	}
-	t, n := vandermondeBlock(len(dk)), len(c)
-	rows := (len(dk) + t - 1) / t
-	// Q (4n, t): the real and imaginary parts of z^j and of j·z^{j-1}. U (rows, 4n) = dk Qᵀ.
-	q, u := work[:4*n*t], work[4*n*t:][:rows*4*n]
-	for m := range c {
-		q := q[4*m*t:][:4*t]
-		powers(q[:t], q[t:2*t], z[m])
-		for j := 1; j < t; j++ {
-			q[2*t+j], q[3*t+j] = float32(j)*q[j-1], float32(j)*q[t+j-1]
-		}
-		q[2*t], q[3*t] = 0, 0
+	b := blocksOf(len(dk))
+	blocks, n := ceil(len(dk), b.t), ceil(len(c), polynomialLanes)*polynomialLanes
+	take := func(floats int) (x []float32) {
+		x, work = work[:floats], work[floats:]
+		return x
 	}
-	whole := len(dk) / t
-	GemmInline(NT, whole, 4*n, t, dk, t, q, t, u, 4*n, nil, false)
-	if rest := len(dk) - whole*t; rest > 0 {
-		GemmInline(NT, 1, 4*n, rest, dk[whole*t:], rest, q, t, u[whole*4*n:], 4*n, nil, false)
-	}
-	for m := range c {
-		// With b = iT: Σ_l dk·z^l = Σ_i z^b·U_i and Σ_l dk·l·z^{l-1} = Σ_i z^b·U'_i + b·z^{b-1}·U_i.
-		zt1 := power(z[m], t-1) // z^{T-1}, kept apart from z^T so that nothing is divided by z
-		zt := times(zt1, z[m])
-		zb, zb1 := complex(1, 0), complex(0, 0) // z^b and z^{b-1}; the latter counts from i = 1 on
-		var s, ds complex128
-		for i := range rows {
-			u := u[(i*n+m)*4:][:4]
-			u0, u1 := complex(float64(u[0]), float64(u[1])), complex(float64(u[2]), float64(u[3]))
-			s += times(zb, u0)
-			ds += times(zb, u1) + scaled(float64(i*t), times(zb1, u0))
-			zb, zb1 = times(zb, zt), times(zb, zt1)
+	// Q (2n, cols): the real parts of z^j, then the imaginary ones. G (2·blocks, t): dk, then (l+1)·dk[l+1]. U = G Qᵀ.
+	q, g, u := take(2*n*b.cols), take(2*blocks*b.t), take(2*blocks*2*n)
+	for m := range n {
+		re, im := q[m*b.cols:][:b.cols], q[(n+m)*b.cols:][:b.cols]
+		if m < len(c) {
+			powers(re, im, 1, z[m])
+		} else {
+			clear(re)
+			clear(im)
 		}
-		dc[m] += cmplx.Conj(scaled(scale, s))
-		dz[m] += cmplx.Conj(scaled(scale, times(c[m], ds)))
+	}
+	copy(g, dk)
+	clear(g[len(dk) : blocks*b.t])
+	e := g[blocks*b.t:]
+	for l, d := range dk[1:] {
+		e[l] = float32(l+1) * d
+	}
+	clear(e[len(dk)-1:])
+	GemmInline(NT, 2*blocks, 2*n, b.t, g, b.t, q, b.cols, u, 2*n, nil, false)
+	var y [2][polynomialLanes]float64
+	var s [4][polynomialLanes]float64
+	for m := 0; m < len(c); m += polynomialLanes {
+		lanes := min(polynomialLanes, len(c)-m)
+		for v, z := range z[m:][:lanes] {
+			zt := Power(z, b.t)
+			y[0][v], y[1][v] = real(zt), imag(zt)
+		}
+		polynomials(&s, u[m:], u[blocks*2*n+m:], 2*n, n, blocks, &y)
+		for v := range lanes {
+			dc[m+v] += cmplx.Conj(scaled(scale, complex(s[0][v], s[1][v])))
+			dz[m+v] += cmplx.Conj(scaled(scale, times(c[m+v], complex(s[2][v], s[3][v]))))
+		}
 	}
 }
 
@@ -86,32 +87,54 @@ func VandermondeWork(l, n int) int {
 	if l == 0 {
 		return 0
 	}
-	t := vandermondeBlock(l)
-	return 4 * n * (t + (l+t-1)/t)
+	b := blocksOf(l)
+	blocks, wide := ceil(l, b.t), ceil(n, polynomialLanes)*polynomialLanes
+	return max(2*n*(b.cols+b.rows), 2*wide*b.cols+2*blocks*(b.t+2*wide))
 }
 
-// vandermondeBlock returns T for a kernel of length l: about its square root, where P and Q together are smallest.
-func vandermondeBlock(l int) int {
+// blocking cuts a kernel of length l into rows of t, about its square root, where P and Q together are smallest. rows and
+// cols are the number of rows and t, as multiples of what powers wants.
+type blocking struct{ t, rows, cols int }
+
+func blocksOf(l int) blocking {
 	t := 32
 	for t < 256 && t*t < l {
 		t *= 2
 	}
-	return min(t, l)
+	t = min(t, l)
+	return blocking{t, ceil(ceil(l, t), powerLanes) * powerLanes, ceil(t, powerLanes) * powerLanes}
 }
 
-// powers fills re + i·im with z^j for j < len(re), and returns the next power.
-func powers(re, im []float32, z complex128) complex128 {
+const (
+	powerLanes      = 16 // powers come in multiples of so many
+	polynomialLanes = 8  // polynomials are evaluated side by side
+)
+
+// powersPortable sets re + i·im to c·z^j for j < len(re).
+func powersPortable(re, im []float32, c, z complex128) {
 	im = im[:len(re)]
-	x := complex(1, 0)
+	x := c
 	for j := range re {
 		re[j], im[j] = narrow(real(x)), narrow(imag(x))
 		x = times(x, z)
 	}
-	return x
 }
 
-// power returns z^n by squaring.
-func power(z complex128, n int) complex128 {
+// polynomialsPortable computes Σ_i (u[i·ld+v] + i·u[i·ld+im+v])·y^i, i < n, for each number y = y[0][v] + i·y[1][v], and the
+// same with w in the place of u: s has the real and imaginary parts of the one, then of the other.
+func polynomialsPortable(s *[4][polynomialLanes]float64, u, w []float32, ld, im, n int, y *[2][polynomialLanes]float64) {
+	for v := range polynomialLanes {
+		y, a, b := complex(y[0][v], y[1][v]), complex128(0), complex128(0)
+		for at := (n-1)*ld + v; at >= 0; at -= ld {
+			a = times(a, y) + complex(float64(u[at]), float64(u[at+im]))
+			b = times(b, y) + complex(float64(w[at]), float64(w[at+im]))
+		}
+		s[0][v], s[1][v], s[2][v], s[3][v] = real(a), imag(a), real(b), imag(b)
+	}
+}
+
+// Power returns z^n, n ≥ 0, by squaring.
+func Power(z complex128, n int) complex128 {
 	x := complex(1, 0)
 	for ; n > 0; n /= 2 {
 		if n%2 == 1 {

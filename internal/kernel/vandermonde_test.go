@@ -45,7 +45,9 @@ func vandermondeLengths() []int {
 	return ls
 }
 
-func TestVandermondeMatchesDefinition(t *testing.T) {
+func TestVandermondeMatchesDefinition(t *testing.T) { atLevels(t, testVandermondeMatchesDefinition) }
+
+func testVandermondeMatchesDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, radius := range [][2]float64{{0.999, 1}, {1, 1}, {0.5, 0.99}, {1e-3, 0.1}, {0, 0}} {
 		for _, l := range append(vandermondeLengths(), 65536) {
@@ -71,7 +73,9 @@ func TestVandermondeMatchesDefinition(t *testing.T) {
 
 // TestVandermondeBackward checks the gradient of Σ_l dk[l]·k[l] against its definition in float64, and that definition
 // against central differences.
-func TestVandermondeBackward(t *testing.T) {
+func TestVandermondeBackward(t *testing.T) { atLevels(t, testVandermondeBackward) }
+
+func testVandermondeBackward(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for _, radius := range [][2]float64{{0.999, 1}, {0.5, 0.99}, {1e-3, 0.1}, {0, 0}} {
 		for _, l := range vandermondeLengths() {
@@ -141,6 +145,35 @@ func TestVandermondeCentralDifferences(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPowersOfOddities: at every level powers lose what would be denormal, and keep what is no number.
+func TestPowersOfOddities(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		f := frame(make([]float32, 4*powerLanes), 3)
+		re, im := f.x()[:2*powerLanes], f.x()[2*powerLanes:]
+		powers(re, im, 1, complex(1e-3, 0))
+		for j, v := range re {
+			want := 0.0
+			if j < 13 { // 1e-39 is denormal
+				want = math.Pow(1e-3, float64(j))
+			}
+			if math.Abs(float64(v)-want) > 1e-6*want || im[j] != 0 {
+				t.Errorf("0.001^%d = %v + %vi, want %v", j, v, im[j], want)
+			}
+		}
+		powers(re, im, 1, complex(math.NaN(), 0))
+		for j := range re {
+			if isNaN(re[j]) != (j > 0) {
+				t.Errorf("NaN^%d = %v", j, re[j])
+			}
+		}
+		powers(re, im, complex(0, math.Inf(1)), 1)
+		if !math.IsInf(float64(im[0]), 1) {
+			t.Errorf("i·Inf·1 = %v + %vi", re[0], im[0])
+		}
+		f.check(t, "powers")
+	})
 }
 
 func BenchmarkVandermonde(b *testing.B) {

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Measures everything beside its peers and prints the tables that README.md holds: about an hour. Arguments choose benchmarks by
+# name: bench/table.sh gemm train. Further flags of "hippo bench" are in FLAGS: FLAGS='--rounds 1 --seconds 1' bench/table.sh conv
+set -eu
+cd "$(dirname "$0")/.."
+go build -o hippo ./cmd/hippo
+
+# row NAME PEER ARG...: runs "hippo bench ARG..." beside "peer.sh PEER" where the name is chosen and there is a peer.
+row() {
+	name=$1 peer=$2
+	shift 2
+	case " $chosen " in
+	*" $name "*) ;;
+	*) return 0 ;;
+	esac
+	echo
+	echo "hippo bench $*${peer:+ --peer 'bench/peer.sh $peer'}"
+	# shellcheck disable=SC2086 # FLAGS is a list
+	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
+}
+
+chosen=${*:-gemm conv kernel mixer train synth decode scale cores}
+./hippo version
+row gemm gemm gemm
+row conv conv conv
+row conv fftw conv
+row kernel kernel kernel
+row mixer mixer mixer
+row train 'train a' train a
+row train 'train b' train b
+row train 'train c' train c
+row synth 'synth ind h3 20' synth ind
+row decode decode decode
+row scale '' scale
+for what in gemm 'train a b c'; do # two cores against one, by the clock
+	row cores '' $what --threads 1
+	row cores '' $what --threads 2
+done

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/internal/bench"
+	"github.com/hippo-ssm/hippo/internal/config"
+)
+
+// benchOptions are the flags of hippo bench.
+type benchOptions struct {
+	Threads int     `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
+	Seconds float64 `json:"seconds" min:"0" help:"time for each measurement, in each round; there are three repetitions at least"`
+	Rounds  int     `json:"rounds" min:"0" help:"how often to measure, of which medians are taken; 0 for 3 with a peer, 1 without"`
+	Peer    string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round, to be set beside it"`
+	JSON    bool    `json:"json" help:"print one JSON object a line"`
+	Shrink  int     `json:"shrink" min:"1" help:"divide sizes by this"`
+}
+
+func newBench() *cobra.Command {
+	opt := benchOptions{Threads: 1, Seconds: 2, Shrink: 1}
+	cmd := &cobra.Command{
+		Use:   "bench WHAT [ARG...]",
+		Short: "Measure speed, beside that of a peer",
+		Long: `Measure how fast hippo is on this machine, with fixed configurations that its peers are measured with, too:
+
+  gemm              matrix products: gflops
+  conv              the long convolution with a given kernel, ns for each element of one channel
+  kernel            generation of the convolution kernels of diagonal SSMs: ms
+  mixer             H3 and attention by length: µs a token
+  train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of H3-125M: tokens/s
+  synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
+  decode            H3-125M and a GPT of its size, token by token: tokens/s
+  scale             one H3 layer, trained by length and decoding by position: tokens/s
+
+Times are medians of the CPU time of the process divided by --threads, which a busy neighbour disturbs less than wall time;
+fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core for themselves and
+work to do. fwd is forward, fwd_bwd forward with backward to inputs and parameters.
+
+With --peer, hippo and a command that prints rows with the same fields are measured in turn. Rows that agree in what they
+measured are printed with their ratio: how many times faster hippo is.`,
+		Example: `  hippo bench gemm
+  hippo bench train a --threads 2 --json
+  hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("found no benchmark, want one of %s", strings.Join(bench.Names(), ", "))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeArgs(cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp)),
+	}
+	config.Register(cmd.Flags(), &opt)
+	if err := cmd.Flags().MarkHidden("shrink"); err != nil { // for tests
+		panic(err) // the flag is part of the program
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		cases, err := bench.Cases(args[0], args[1:], opt.Shrink)
+		if err != nil {
+			return err
+		}
+		return runBench(cmd, cases, opt)
+	}
+	return cmd
+}
+
+func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
+	rounds := opt.Rounds
+	if rounds == 0 {
+		rounds = 1
+		if opt.Peer != "" {
+			rounds = 3
+		}
+	}
+	out := cmd.OutOrStdout()
+	p := newProgress("bench, rows:")
+	done := 0
+	ours, theirs, err := bench.Run(cmd.Context(), cases, bench.Options{
+		Threads: opt.Threads, Seconds: opt.Seconds, Rounds: rounds, Peer: opt.Peer, PeerErr: os.Stderr,
+		Measured: func(r bench.Row) {
+			done++
+			p.update(done, rounds*len(cases))
+		},
+		PeerStarts: func() { p.printer.Printf("round %d of %d: %s\n", done/len(cases), rounds, opt.Peer) },
+	})
+	p.close()
+	if err != nil {
+		return err
+	}
+	var pairs []bench.Pair
+	if opt.Peer != "" {
+		if pairs, err = bench.Join(ours, theirs); err != nil {
+			return err
+		}
+	}
+	switch {
+	case opt.JSON:
+		return printBenchJSON(out, ours, theirs, pairs)
+	case opt.Peer != "":
+		return printPairs(out, pairs)
+	}
+	return printRows(out, ours)
+}
+
+// printBenchJSON prints hippo's rows, the peer's and their ratios, one JSON object a line.
+func printBenchJSON(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	rows := append(ours, theirs...)
+	for _, p := range pairs {
+		rows = append(rows, p.Row())
+	}
+	for _, r := range rows {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printRows prints a table with a column for each field, and a heading wherever the fields change.
+func printRows(out io.Writer, rows []bench.Row) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	heading := ""
+	for _, r := range rows {
+		var names, values []string
+		for _, f := range r {
+			names, values = append(names, f.Name), append(values, bench.Text(f.Value))
+		}
+		if h := strings.Join(names, "\t"); h != heading {
+			heading = h
+			fmt.Fprintln(w, h)
+		}
+		fmt.Fprintln(w, strings.Join(values, "\t"))
+	}
+	return w.Flush()
+}
+
+// printPairs prints hippo's measurements, the peer's and their ratio, side by side.
+func printPairs(out io.Writer, pairs []bench.Pair) error {
+	rows := make([]bench.Row, len(pairs))
+	for i, p := range pairs {
+		rows[i] = p.Label()
+		for _, r := range p.Ratios {
+			rows[i] = append(rows[i], bench.Field{Name: r.Field, Value: r.Ours}, bench.Field{Name: "peer's", Value: r.Theirs},
+				bench.Field{Name: "ratio", Value: r.Ratio})
+		}
+	}
+	return printRows(out, rows)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// rows generates arithmetic on rows of 16 channels that lie apart.
+func rows(ctx *build.Context) {
+	c := asm{ctx, avx2} // what it does is to read and to write
+	for _, f := range []struct {
+		name string
+		add  bool
+		doc  string
+	}{
+		{"mulRowsAVX2", false, "sets z[t·zs+v] = x[t·xs+v]·y[t·ys+v]"},
+		{"mulAddRowsAVX2", true, "adds x[t·xs+v]·y[t·ys+v], fused, to z[t·zs+v]"},
+	} {
+		c.Function(f.name)
+		c.Attributes(nosplit)
+		c.SignatureExpr("func(z *float32, zs int, x *float32, xs int, y *float32, ys, n int)")
+		c.Pragma("noescape")
+		c.Doc(f.name + " " + f.doc + " for t < n, at least 1, and v < 16. z may be x or y.")
+		r := c.rows("z", "x", "y")
+		c.Label("loop")
+		r.prefetch()
+		for half := 0; half < 64; half += 32 {
+			x, z := c.vec(half/16), c.vec(half/16+1)
+			c.VMOVUPS(Mem{Base: r.at[1], Disp: half}, x)
+			if f.add {
+				c.VMOVUPS(Mem{Base: r.at[0], Disp: half}, z)
+				c.VFMADD231PS(Mem{Base: r.at[2], Disp: half}, x, z)
+			} else {
+				c.VMULPS(Mem{Base: r.at[2], Disp: half}, x, z)
+			}
+			c.VMOVUPS(z, Mem{Base: r.at[0], Disp: half})
+		}
+		r.next("loop")
+		c.VZEROUPPER()
+		c.RET()
+	}
+	c.dotRows()
+	c.gather()
+	c.scatter()
+}
+
+func (c asm) dotRows() {
+	c.Function("dotRowsAVX2")
+	c.Attributes(nosplit)
+	c.SignatureExpr("func(s *float64, x *float32, xs int, y *float32, ys, n int)")
+	c.Pragma("noescape")
+	c.Doc("dotRowsAVX2 adds Σ_t x[t·xs+v]·y[t·ys+v], t < n, n ≥ 1, in float64 to s[v] for v < 16.")
+	s := c.GP64()
+	c.Load(c.Param("s"), s)
+	r := c.rows("x", "y")
+	for i := range 4 {
+		c.VMOVUPD(Mem{Base: s, Disp: 32 * i}, c.vec(i))
+	}
+	c.Label("loop")
+	r.prefetch()
+	for i := range 4 {
+		x, y := c.vec(4+2*i), c.vec(5+2*i)
+		c.VCVTPS2PD(Mem{Base: r.at[0], Disp: 16 * i}, x)
+		c.VCVTPS2PD(Mem{Base: r.at[1], Disp: 16 * i}, y)
+		c.VFMADD231PD(x, y, c.vec(i))
+	}
+	r.next("loop")
+	for i := range 4 {
+		c.VMOVUPD(c.vec(i), Mem{Base: s, Disp: 32 * i})
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// gather reads float by float: the instruction for it takes as long, and is slow on some machines.
+func (c asm) gather() {
+	c.Function("gatherAVX2")
+	c.Attributes(nosplit)
+	c.SignatureExpr("func(z *float32, zs int, x *float32, xs int, at *int, n int)")
+	c.Pragma("noescape")
+	c.Doc("gatherAVX2 sets z[t·zs+v] = x[t·xs+at[v]] for t < n, at least 1, and v < 16.")
+	r, at, offset := c.columns("z", "x")
+	c.Label("loop")
+	for v := range 16 {
+		x := reg.Vector.Lookup(reg.Index(v/4), reg.S128)
+		c.MOVQ(Mem{Base: at, Disp: 8 * v}, offset)
+		m := Mem{Base: r.at[1], Index: offset, Scale: 4}
+		if v%4 == 0 {
+			c.VMOVSS(m, x)
+		} else {
+			c.VINSERTPS(U8(v%4<<4), m, x, x)
+		}
+		if v%4 == 3 {
+			c.VMOVUPS(x, Mem{Base: r.at[0], Disp: 4 * (v - 3)})
+		}
+	}
+	r.next("loop")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+func (c asm) scatter() {
+	c.Function("scatterAVX2")
+	c.Attributes(nosplit)
+	c.SignatureExpr("func(z *float32, zs int, at *int, x *float32, xs, n int)")
+	c.Pragma("noescape")
+	c.Doc("scatterAVX2 adds x[t·xs+v] to z[t·zs+at[v]] for t < n, at least 1, and v < 16, one after the other.")
+	r, at, offset := c.columns("z", "x")
+	c.Label("loop")
+	for v := range 16 {
+		x := reg.Vector.Lookup(reg.Index(v%8), reg.S128)
+		c.MOVQ(Mem{Base: at, Disp: 8 * v}, offset)
+		m := Mem{Base: r.at[0], Index: offset, Scale: 4}
+		c.VMOVSS(m, x)
+		c.VADDSS(Mem{Base: r.at[1], Disp: 4 * v}, x, x)
+		c.VMOVSS(x, m)
+	}
+	r.next("loop")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// columns loads operands as rows does, and the places of their channels. offset is for one of these.
+func (c asm) columns(args ...string) (r *rowCode, at, offset reg.GPVirtual) {
+	r, at, offset = c.rows(args...), c.GP64(), c.GP64()
+	c.Load(c.Param("at"), at)
+	return r, at, offset
+}
+
+// rowCode walks along the rows of its operands.
+type rowCode struct {
+	asm
+	at, step, ahead []reg.GPVirtual
+	n               reg.GPVirtual
+}
+
+// rows loads the operands args, each with a step that has an s after its name, and the number of rows n.
+func (c asm) rows(args ...string) *rowCode {
+	r := &rowCode{asm: c, n: c.GP64()}
+	c.Load(c.Param("n"), r.n)
+	for _, arg := range args {
+		at, step, ahead := c.GP64(), c.bytes(arg+"s"), c.GP64()
+		c.Load(c.Param(arg), at)
+		c.MOVQ(step, ahead)
+		c.SHLQ(U8(3), ahead)
+		r.at, r.step, r.ahead = append(r.at, at), append(r.step, step), append(r.ahead, ahead)
+	}
+	return r
+}
+
+// prefetch asks for the rows some way ahead: steps may be too wide for the processor to foresee.
+func (r *rowCode) prefetch() {
+	for i, at := range r.at {
+		r.PREFETCHT0(Mem{Base: at, Index: r.ahead[i], Scale: 1})
+	}
+}
+
+// next ends a loop.
+func (r *rowCode) next(loop string) {
+	for i, at := range r.at {
+		r.ADDQ(r.step[i], at)
+	}
+	r.DECQ(r.n)
+	r.JNZ(LabelRef(loop))
+}

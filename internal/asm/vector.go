@@ -1,0 +1,182 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// vector writes kernels over slices: a loop over whole vectors, then the rest by the same instructions under a mask, so
+// that what becomes of an element does not depend on where it stands.
+type vector struct {
+	asm
+	constants *constants
+}
+
+// vectors generates the kernels over slices besides the products.
+func vectors(ctx *build.Context, s isa) {
+	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}}
+	c.elementwise()
+	c.softmax()
+	c.norm()
+	c.fir()
+	c.sums()
+	c.optimizer()
+	c.maskTable()
+	c.table()
+}
+
+// function begins the function NAME with the suffix of the instruction set.
+func (c vector) function(name, signature string, doc ...string) {
+	c.Function(name + c.name)
+	c.Attributes(nosplit)
+	c.SignatureExpr(signature)
+	c.Pragma("noescape")
+	doc[0] = name + c.name + " " + doc[0]
+	c.Doc(doc...)
+}
+
+// end leaves the function.
+func (c vector) end() {
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// arg loads an integer or a pointer.
+func (c vector) arg(name string) reg.GPVirtual {
+	r := c.GP64()
+	c.Load(c.Param(name), r)
+	return r
+}
+
+// result is the place of the result on the stack.
+func (c vector) result() Mem {
+	p, err := c.ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err) // the signature has none
+	}
+	return p.Addr
+}
+
+// part is the low half of vector register i for 1, the low quarter for 2 and so on.
+func (c vector) part(v reg.Register, halvings int) reg.Register {
+	specs := []reg.Spec{reg.S128, reg.S256, reg.S512}
+	at := 1 - halvings
+	if c.lanes == 16 {
+		at++
+	}
+	return reg.Vector.Lookup(v.(reg.Physical).PhysicalIndex(), specs[max(at, 0)])
+}
+
+// xmm is the low 128 bits of a vector register.
+func (c vector) xmm(v reg.Register) reg.Register { return c.part(v, 2) }
+
+// span is a number of floats: whole vectors, then tail floats that mask selects, perhaps none.
+type span struct {
+	whole, tail reg.GPVirtual
+	mask        reg.Register
+}
+
+// span splits n. For AVX2 vector 15 holds the mask from here on.
+func (c vector) span(n reg.GPVirtual) span {
+	s := span{whole: c.GP64(), tail: c.GP64()}
+	t := c.GP64()
+	c.MOVQ(n, s.tail)
+	c.ANDQ(U8(c.lanes-1), s.tail)
+	c.MOVQ(n, s.whole)
+	c.SUBQ(s.tail, s.whole)
+	c.MOVQ(s.tail, t)
+	s.mask = c.mask(t)
+	return s
+}
+
+// each runs body for the float i of every vector of a span; mask is nil but for the last one. Labels begin with name.
+func (c vector) each(name string, s span, body func(i reg.GPVirtual, mask reg.Register)) {
+	i := c.GP64()
+	c.XORQ(i, i)
+	c.TESTQ(s.whole, s.whole)
+	c.JZ(LabelRef(name + "_tail"))
+	c.Label(name + "_loop")
+	body(i, nil)
+	c.ADDQ(U8(c.lanes), i)
+	c.CMPQ(i, s.whole)
+	c.JLT(LabelRef(name + "_loop"))
+	c.Label(name + "_tail")
+	c.TESTQ(s.tail, s.tail)
+	c.JZ(LabelRef(name + "_done"))
+	body(i, s.mask)
+	c.Label(name + "_done")
+}
+
+// float is float i of the array at base.
+func float(base, i reg.Register) Mem { return Mem{Base: base, Index: i, Scale: 4} }
+
+// only clears what mask, unless nil, does not select.
+func (c vector) only(mask, v reg.Register) {
+	switch {
+	case mask == nil:
+	case c.lanes == 16:
+		c.VMOVAPS_Z(v, mask, v)
+	default:
+		c.VANDPS(mask, v, v)
+	}
+}
+
+// constants are float32 constants in memory, for AVX2 a vector of each.
+type constants struct {
+	bits []uint32
+	at   map[uint32]int // byte offset
+}
+
+// word is the address of a constant of 32 bits.
+func (c vector) word(bits uint32) Mem {
+	size := 4
+	if c.lanes == 8 {
+		size = 32
+	}
+	at, ok := c.constants.at[bits]
+	if !ok {
+		at = size * len(c.constants.bits)
+		c.constants.bits = append(c.constants.bits, bits)
+		c.constants.at[bits] = at
+	}
+	return NewDataAddr(NewStaticSymbol("constants"), at)
+}
+
+// table writes the constants that were used.
+func (c vector) table() {
+	c.StaticGlobal("constants")
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for _, bits := range c.constants.bits {
+		at := c.constants.at[bits]
+		c.AddDatum(at, U32(bits))
+		for i := 1; c.lanes == 8 && i < 8; i++ {
+			c.AddDatum(at+4*i, U32(bits))
+		}
+	}
+}
+
+// instruction is one that avo has.
+type instruction func(...Op)
+
+// with writes an instruction whose first operand is the constant k: plain for AVX2, with a broadcast for AVX-512.
+func (c vector) with(k float64, plain, broadcast instruction, ops ...Op) {
+	c.withBits(math.Float32bits(float32(k)), plain, broadcast, ops...)
+}
+
+// withBits is with for a constant given by its bits.
+func (c vector) withBits(bits uint32, plain, broadcast instruction, ops ...Op) {
+	f := plain
+	if c.lanes == 16 {
+		f = broadcast
+	}
+	f(append([]Op{c.word(bits)}, ops...)...)
+}
+
+// set fills a vector with a constant.
+func (c vector) set(k float64, v reg.Register) {
+	c.VBROADCASTSS(c.word(math.Float32bits(float32(k))), v)
+}

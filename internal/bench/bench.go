@@ -1,0 +1,138 @@
+// Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products, the
+// long convolution, kernel generation, mixers, training steps, decoding, growth with length. A benchmark is a list of cases;
+// a case gives one Row, whose fields have the names that the peers print, so that rows can be joined by them.
+//
+// It may import generate, model, mixer, nn, optim, autograd, tensor, and internal/kernel, and looks inside no tensor. It prints nothing; a peer is a command whose output it reads.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/autograd"
+)
+
+// Case is one row of a benchmark.
+type Case struct {
+	ID      Row // the fields that say what is measured
+	prepare func(ctx context.Context) (trial, error)
+}
+
+// trial is a case made ready: functions to be timed in turn, and the fields that their times come to.
+type trial struct {
+	runs   []func() error
+	fields func(t []Timing) Row
+}
+
+// precision is the precision of the cases: that of training and decoding.
+const precision = "float32"
+
+// suite makes the cases of a benchmark from the arguments that follow its name. Sizes are divided by shrink.
+type suite func(args []string, shrink int) ([]Case, error)
+
+var suites = map[string]suite{
+	"gemm": withoutArgs(gemmCases), "conv": withoutArgs(convCases), "kernel": withoutArgs(kernelCases), "mixer": withoutArgs(mixerCases),
+	"train": trainCases, "synth": synthCases, "decode": withoutArgs(decodeCases), "scale": withoutArgs(scaleCases),
+}
+
+// Names lists the benchmarks.
+func Names() []string {
+	return []string{"gemm", "conv", "kernel", "mixer", "train", "synth", "decode", "scale"}
+}
+
+// Cases returns the cases of the benchmark of that name. Sizes are divided by shrink: 1, or more to try it quickly.
+func Cases(name string, args []string, shrink int) ([]Case, error) {
+	s, ok := suites[name]
+	if !ok {
+		return nil, fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(Names(), ", "))
+	}
+	cases, err := s(args, max(1, shrink))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return cases, nil
+}
+
+func withoutArgs(cases func(shrink int) []Case) suite {
+	return func(args []string, shrink int) ([]Case, error) {
+		if len(args) > 0 {
+			return nil, fmt.Errorf("found the argument %q, want none", args[0])
+		}
+		return cases(shrink), nil
+	}
+}
+
+// Options say how to measure.
+type Options struct {
+	Threads int     // GOMAXPROCS while hippo is measured
+	Seconds float64 // for each measurement, in each round
+	Rounds  int
+	Peer    string // command of the peer, which runs once in each round; "" for none
+	// Measured, unless nil, is told each row of hippo as it comes.
+	Measured func(Row)
+	// PeerStarts, unless nil, is called before the peer runs.
+	PeerStarts func()
+	// PeerErr, unless nil, is given what the peer writes to standard error.
+	PeerErr io.Writer
+}
+
+// Run measures the cases, and the peer, in turn, round by round, and returns the medians over the rounds.
+func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
+	var mine, peers []Row
+	for range max(1, o.Rounds) {
+		for _, c := range cases {
+			row, err := c.measure(ctx, o)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", c.ID, err)
+			}
+			mine = append(mine, row)
+			if o.Measured != nil {
+				o.Measured(row)
+			}
+		}
+		if o.Peer != "" {
+			if o.PeerStarts != nil {
+				o.PeerStarts()
+			}
+			rows, err := runPeer(ctx, o.Peer, o.PeerErr)
+			if err != nil {
+				return nil, nil, err
+			}
+			peers = append(peers, rows...)
+		}
+	}
+	return medians(mine), medians(peers), nil
+}
+
+// measure runs one case.
+func (c Case) measure(ctx context.Context, o Options) (Row, error) {
+	t, err := c.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GC() // what the case before it held would be collected while this one is timed
+	times, err := measure(ctx, t.runs, o.Threads, o.Seconds)
+	if err != nil {
+		return nil, err
+	}
+	level, err := autograd.CPULevel()
+	if err != nil {
+		return nil, err
+	}
+	var wall, cpu float64
+	for _, t := range times {
+		wall, cpu = wall+t.Wall, cpu+t.CPU
+	}
+	return slices.Concat(Row{{"peer", "hippo"}}, c.ID, t.fields(times), Row{
+		{"threads", float64(o.Threads)}, {"cpu", level}, {wallOverCPU, rounded(wall / cpu)},
+	}), nil
+}
+
+// wallOverCPU is the field that tells how far wall time and process time per thread are apart: 1 where the threads had their
+// cores for themselves and were all busy, more where neighbours or idle threads cost time.
+const wallOverCPU = "wall_over_cpu"

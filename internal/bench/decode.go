@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// decodeCases measure H3-125M and a GPT of its size, one token at a time, at a place in the text: tokens_per_s of all sequences
+// together, and how fast the weights stream by, weight_gb_per_s.
+func decodeCases(shrink int) []Case {
+	full := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	gpt := full
+	gpt.attention = full.all()
+	var cases []Case
+	for _, c := range []struct {
+		name string
+		shape
+		batch, context int
+	}{
+		{"H3-hybrid", full, 1, 1024}, {"H3-hybrid", full, 1, 8000}, {"H3-hybrid", full, 32, 1024}, {"GPT", gpt, 1, 1024}, {"GPT", gpt, 1, 8000},
+	} {
+		past := c.context / shrink
+		cases = append(cases, Case{
+			ID: Row{{"bench", "decode"}, {"model", c.name}, {"precision", precision}, {"batch", float64(c.batch)}, {"context", float64(past)}},
+			prepare: func(context.Context) (trial, error) {
+				m, err := c.build()
+				if err != nil {
+					return trial{}, err
+				}
+				s := generate.NewSession(m, c.batch)
+				if err := fillPast(s.State(), m, c.batch, past); err != nil {
+					return trial{}, err
+				}
+				bytes := 4 * float64(m.NumParams())
+				return trial{runs: []func() error{decoding(s)}, fields: func(t []Timing) Row {
+					return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)}, {"weight_gb_per_s", rounded(bytes / t[0].CPU / 1e9)}}
+				}}, nil
+			},
+		})
+	}
+	return cases
+}
+
+// decoding feeds one more random token to each sequence at every call.
+func decoding(s *generate.Session) func() error {
+	ids := randomIDs(rand.New(rand.NewPCG(1, 7)), s.Batch(), s.Model().Config.VocabSize)
+	return func() error { return s.Feed(ids) }
+}
+
+// fillPast puts a state at a position: random keys and values in attention layers, as if that many had been seen. Recurrent
+// states, whose work does not depend on what is in them, stay at their start.
+func fillPast(state *model.State, m *model.Model, batch, past int) error {
+	heads := m.Config.NumHeads
+	kv := []int{batch, heads, past, m.Config.DModel / heads}
+	x := uniform(rand.New(rand.NewPCG(1, 8)), batch*past*m.Config.DModel)
+	for i, b := range m.Blocks {
+		if b.Kind != "attention" {
+			continue
+		}
+		for _, name := range [2]string{"k", "v"} {
+			if err := state.Restore(fmt.Sprintf("layers.%d.%s", i, name), kv, x); err != nil {
+				return err
+			}
+		}
+	}
+	state.Position = past
+	return nil
+}

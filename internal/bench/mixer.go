@@ -1,0 +1,148 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// dState is the state size of every SSM here: 32 complex modes.
+const dState = 64
+
+// mixerCases measure H3 and attention alone, one sequence, by length: µs a token, forward and forward with backward to the
+// input and the parameters. Attention goes back up to 8192 positions only, as with the peer.
+func mixerCases(shrink int) []Case {
+	d := 256 / shrink
+	kinds := []struct {
+		name string
+		make func(mixer.Config) (mixer.Mixer, error)
+	}{{"H3", mixer.NewH3}, {"attention", mixer.NewAttention}}
+	var cases []Case
+	for _, l := range []int{256, 512, 1024, 2048, 4096, 8192, 16384} {
+		for _, kind := range kinds {
+			forwardOnly := kind.name == "attention" && l > 8192
+			l := l / shrink
+			cases = append(cases, Case{
+				ID: Row{{"bench", "mixer"}, {"mixer", kind.name}, {"d", float64(d)}, {"l", float64(l)}, {"precision", precision}},
+				prepare: func(context.Context) (trial, error) {
+					m, err := kind.make(mixer.Config{DModel: d, NLayer: 1, DState: dState, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 4})
+					if err != nil {
+						return trial{}, err
+					}
+					nn.InitAll(m, "", 1)
+					x := random(1, l, d)
+					leaves := []*tensor.Tensor{x}
+					m.Params("", func(_ string, p *nn.Param) { leaves = append(leaves, p.Tensor) })
+					runs := forwardBackward(leaves, func(t *autograd.Tape) *tensor.Tensor { return m.Forward(t, x, nil) })
+					if forwardOnly {
+						runs = runs[:1]
+					}
+					return trial{runs: runs, fields: forwardBackwardFields("us", 1e6/float64(l))}, nil
+				},
+			})
+		}
+	}
+	return cases
+}
+
+// kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs, from their parameters: ms, forward and
+// forward with backward to the parameters. Discretization is part of it.
+func kernelCases(shrink int) []Case {
+	d := 768 / shrink
+	const modes = dState / 2
+	var cases []Case
+	for _, l := range []int{1024, 8192} {
+		l := l / shrink
+		cases = append(cases, Case{
+			ID: Row{{"bench", "kernel"}, {"d", float64(d)}, {"modes", float64(modes)}, {"l", float64(l)}, {"precision", precision}},
+			prepare: func(context.Context) (trial, error) {
+				p := diagParams(d, modes)
+				runs := forwardBackward(leavesOf(p), func(t *autograd.Tape) *tensor.Tensor {
+					p.LogDt.Changed() // as after an update: the system kept from the last call does not count
+					return t.DiagKernel(t.DiagSystem(p), l)
+				})
+				return trial{runs: runs, fields: forwardBackwardFields("ms", 1e3)}, nil
+			},
+		})
+	}
+	return cases
+}
+
+// diagParams are h systems of n modes at their start (S4D-Lin): A = -1/2 + iπn, B = 1, dt between 0.001 and 0.1.
+func diagParams(h, n int) *autograd.DiagParams {
+	rng := rand.New(rand.NewPCG(1, 3))
+	p := &autograd.DiagParams{LogDt: tensor.New(h), InvAReal: tensor.New(h, n), AImag: tensor.New(h, n), B: tensor.New(h, n, 2), C: tensor.New(h, n, 2)}
+	fill := func(x *tensor.Tensor, f func(i int) float64) {
+		v := make([]float32, x.Len())
+		for i := range v {
+			v[i] = float32(f(i))
+		}
+		x.CopyFrom(v)
+	}
+	fill(p.LogDt, func(int) float64 { return math.Log(1e-3) + rng.Float64()*math.Log(100) })
+	fill(p.InvAReal, func(int) float64 { return math.Log(0.5) })
+	fill(p.AImag, func(i int) float64 { return math.Pi * float64(i%n) })
+	fill(p.B, func(i int) float64 { return float64(1 - i%2) })
+	fill(p.C, func(int) float64 { return rng.NormFloat64() * math.Sqrt(0.5) })
+	return p
+}
+
+func leavesOf(p *autograd.DiagParams) []*tensor.Tensor {
+	return []*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
+}
+
+// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves.
+func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
+	tape := autograd.NewTape()
+	var grads [][]float32
+	for _, x := range leaves {
+		g := make([]float32, x.Len())
+		x.SetNeedsGrad(true)
+		x.SetGrad(g)
+		grads = append(grads, g)
+	}
+	forward := func() error {
+		tape.Reset()
+		tape.Record(false)
+		f(tape)
+		return nil
+	}
+	var dy []float32
+	both := func() error {
+		tape.Reset()
+		tape.Record(true)
+		for _, g := range grads {
+			clear(g)
+		}
+		y := f(tape)
+		if dy == nil {
+			dy = uniform(rand.New(rand.NewPCG(1, 4)), y.Len())
+		}
+		tape.BackwardFrom(y, dy)
+		return nil
+	}
+	return []func() error{forward, both}
+}
+
+// forwardBackwardFields are fwd_UNIT and fwd_bwd_UNIT of the functions of forwardBackward, null for the second if it was not timed.
+func forwardBackwardFields(unit string, scale float64) func([]Timing) Row {
+	return func(t []Timing) Row {
+		row := Row{{"fwd_" + unit, rounded(t[0].CPU * scale)}, {"fwd_bwd_" + unit, nil}}
+		if len(t) > 1 {
+			row[1].Value = rounded(t[1].CPU * scale)
+		}
+		return row
+	}
+}
+
+// random returns a tensor of numbers between -1/2 and 1/2.
+func random(shape ...int) *tensor.Tensor {
+	x := tensor.Shaped(shape...)
+	x.SetData(uniform(rand.New(rand.NewPCG(1, 5)), x.Len()))
+	return x
+}

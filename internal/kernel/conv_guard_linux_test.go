@@ -1,0 +1,46 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestConvStaysInBounds: at every level, whatever lies before or after a sequence, a spectrum or rows is not even read.
+func TestConvStaysInBounds(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 1))
+		for l := 1; l < 100; l++ {
+			p := NewConvPlan(l)
+			var frees []func()
+			array := func(n int) []float32 {
+				x, free := guarded(t, normals(rng, n), l%3 > 0)
+				frees = append(frees, free)
+				return x
+			}
+			n := p.N() * Lanes
+			x, y, re, im, kre, kim := array(l*Lanes), array(l*Lanes), array(n), array(n), array(n), array(n)
+			p.Transform(re, im, x, l)
+			p.MulConj(re, im, re, im, kre, kim)
+			p.MulConjAdd(kre, kim, re, im, kre, kim)
+			p.Inverse(y, re, im, l)
+			p.Convolve(y, x, re, im, kre, kim, l)
+
+			rows := Rows{array((l-1)*24 + Lanes), 24}
+			MulRows(rows, Rows{x, Lanes}, rows, l, Lanes)
+			MulAddRows(Rows{x, Lanes}, rows, Ones(), l, Lanes)
+			DotRows(new([Lanes]float64), rows, Rows{x, Lanes}, l, Lanes)
+			cols := Columns{rows.X, 24, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}
+			Gather(Rows{x, Lanes}, cols, l)
+			Scatter(cols, Rows{x, Lanes}, l)
+
+			n = 1 + l%9
+			c, z := modes(rng, n, 0.5, 1)
+			work := array(VandermondeWork(l, n))
+			Vandermonde(y[:l], c, z, 2, work)
+			VandermondeBackward(c, make([]complex128, n), y[:l], c, z, 2, work)
+			for _, free := range frees {
+				free()
+			}
+		}
+	})
+}

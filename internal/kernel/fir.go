@@ -1,0 +1,123 @@
+package kernel
+
+// The direct filters of the shift SSM. Each element of their results is added up in one order, tap after tap or position
+// after position, however the work is cut.
+
+// FIR computes, for the rows t in [lo, hi) of one sequence x (l, d), y[t] = skip·x[t] + Σ_{i<m, i≤t} taps[i]·x[t-i].
+func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		MulInto(y[t*d:][:d], x[t*d:][:d], skip)
+	}
+	directFilter{y, x, taps, d, m}.rows(lo, hi-lo, 1, lo)
+}
+
+// FIRGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += skip·dy[t] + Σ_{i<m, t+i<l} taps[i]·dy[t+i].
+func FIRGrad(dx, dy, taps, skip []float32, d, m, l, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		MulAdd(dx[t*d:][:d], dy[t*d:][:d], skip)
+	}
+	directFilter{dx, dy, taps, d, m}.rows(hi-1, hi-lo, -1, l-hi)
+}
+
+// firWork is how many multiply-adds a call of assembly gets at most, unless it is for one tap: some 30 µs.
+const firWork = 1 << 20
+
+// directFilter adds to rows of out what m taps give of rows of in.
+type directFilter struct {
+	out, in, taps []float32
+	d, m          int
+}
+
+// rows adds Σ_{i<m, i≤past} taps[i]·in[t-i·step] to count rows t of out, from t on in steps of 1 or -1. There are past rows
+// of in before the first of them, seen in the direction of the step.
+func (f directFilter) rows(t, count, step, past int) {
+	height, width := cpu.firTile()
+	for count > 0 {
+		done, rows := 0, 1
+		if cpu != generic && count >= height {
+			// All rows of the tile have the taps that its first one has.
+			rows, done = height, min(f.m, past+1)/width*width
+			f.tile(t, step, done, width)
+		}
+		for range rows {
+			past++
+			f.row(t, step, done, min(f.m, past))
+			t += step
+			count--
+		}
+	}
+}
+
+// tile adds the first n taps, a multiple of width, to a tile of rows.
+func (f directFilter) tile(t, step, n, width int) {
+	part := max(1, firWork/(16*width*f.d)) * width
+	for i := 0; i < n; i += part {
+		vecFirTile(f.d, min(part, n-i)/width, &f.out[t*f.d], step*f.d, &f.taps[i*f.d], &f.in[(t-i*step)*f.d], step*f.d)
+	}
+}
+
+// row adds the taps [lo, hi) to one row.
+func (f directFilter) row(t, step, lo, hi int) {
+	if cpu != generic && f.d > 0 {
+		part := max(1, firWork/8/f.d)
+		for i := lo; i < hi; i += part {
+			vecFirRow(f.d, min(part, hi-i), &f.out[t*f.d], &f.taps[i*f.d], &f.in[(t-i*step)*f.d], step*f.d)
+		}
+		return
+	}
+	for i := lo; i < hi; i++ {
+		MulAdd(f.out[t*f.d:][:f.d], f.in[(t-i*step)*f.d:][:f.d], f.taps[i*f.d:][:f.d])
+	}
+}
+
+// tapRows is how many positions FIRTapsGrad takes at a time: their rows stay in the cache for all taps.
+const tapRows = 64
+
+// FIRTapsGrad adds the gradient of the taps i in [lo, hi) from one sequence: dtaps[i] += Σ_{t≥i} dy[t]·x[t-i].
+func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
+	height, width := cpu.firTile()
+	for t0 := lo; t0 < l; t0 += tapRows {
+		t1 := min(l, t0+tapRows)
+		for i := lo; i < hi; {
+			if cpu == generic || hi-i < height {
+				tapGrad(dtaps, dy, x, d, i, max(t0, i), t1)
+				i++
+				continue
+			}
+			// From position t on all taps of the tile take part.
+			t := min(t1, max(t0, i+height-1))
+			n := (t1 - t) / width
+			for r := range height {
+				tapGrad(dtaps, dy, x, d, i+r, max(t0, i+r), t)
+			}
+			if n > 0 {
+				vecFirTile(d, n, &dtaps[i*d], d, &dy[t*d], &x[(t-i)*d], -d)
+			}
+			for r := range height {
+				tapGrad(dtaps, dy, x, d, i+r, max(t0, i+r, t+n*width), t1)
+			}
+			i += height
+		}
+	}
+}
+
+// tapGrad adds the part of the positions [lo, hi) to the gradient of tap i.
+func tapGrad(dtaps, dy, x []float32, d, i, lo, hi int) {
+	if cpu != generic && d > 0 {
+		if lo < hi {
+			vecFirRow(d, hi-lo, &dtaps[i*d], &dy[lo*d], &x[(lo-i)*d], -d)
+		}
+		return
+	}
+	for t := lo; t < hi; t++ {
+		MulAdd(dtaps[i*d:][:d], dy[t*d:][:d], x[(t-i)*d:][:d])
+	}
+}
+
+// firTile is the number of rows and of taps in a tile of assembly, as internal/asm has it.
+func (l level) firTile() (rows, taps int) {
+	if l == avx2 {
+		return 8, 4
+	}
+	return 16, 8
+}

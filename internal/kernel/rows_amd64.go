@@ -1,0 +1,81 @@
+package kernel
+
+// rowsPerCall is the number of rows in a call of assembly: some 50 µs if they come from memory.
+const rowsPerCall = 1024
+
+// MulRows sets z = x·y element by element, for the first width ≤ Lanes channels of n rows. z may be x or y.
+func MulRows(z, x, y Rows, n, width int) {
+	if cpu == generic || width < Lanes || n == 0 {
+		mulRowsPortable(z, x, y, n, width)
+		return
+	}
+	z.check(n)
+	x.check(n)
+	y.check(n)
+	for t := 0; t < n; t += rowsPerCall {
+		mulRowsAVX2(&z.X[t*z.Step], z.Step, &x.X[t*x.Step], x.Step, &y.X[t*y.Step], y.Step, min(rowsPerCall, n-t))
+	}
+}
+
+// MulAddRows adds x·y to z element by element, for the first width ≤ Lanes channels of n rows.
+func MulAddRows(z, x, y Rows, n, width int) {
+	if cpu == generic || width < Lanes || n == 0 {
+		mulAddRowsPortable(z, x, y, n, width)
+		return
+	}
+	z.check(n)
+	x.check(n)
+	y.check(n)
+	for t := 0; t < n; t += rowsPerCall {
+		mulAddRowsAVX2(&z.X[t*z.Step], z.Step, &x.X[t*x.Step], x.Step, &y.X[t*y.Step], y.Step, min(rowsPerCall, n-t))
+	}
+}
+
+// DotRows adds Σ_t x[t]·y[t] over n rows, in float64, to the sums of the first width ≤ Lanes channels.
+func DotRows(sums *[Lanes]float64, x, y Rows, n, width int) {
+	if cpu == generic || width < Lanes || n == 0 {
+		dotRowsPortable(sums, x, y, n, width)
+		return
+	}
+	x.check(n)
+	y.check(n)
+	for t := 0; t < n; t += rowsPerCall {
+		dotRowsAVX2(&sums[0], &x.X[t*x.Step], x.Step, &y.X[t*y.Step], y.Step, min(rowsPerCall, n-t))
+	}
+}
+
+// Gather copies n rows of the channels of x, at most Lanes, to z.
+func Gather(z Rows, x Columns, n int) {
+	if cpu == generic || len(x.At) < Lanes || n == 0 {
+		gatherPortable(z, x, n)
+		return
+	}
+	z.check(n)
+	x.check(n)
+	for t := 0; t < n; t += rowsPerCall {
+		gatherAVX2(&z.X[t*z.Step], z.Step, &x.X[t*x.Step], x.Step, &x.At[0], min(rowsPerCall, n-t))
+	}
+}
+
+// Scatter adds n rows of x to the channels of z, at most Lanes, one channel after the other.
+func Scatter(z Columns, x Rows, n int) {
+	if cpu == generic || len(z.At) < Lanes || n == 0 {
+		scatterPortable(z, x, n)
+		return
+	}
+	z.check(n)
+	x.check(n)
+	for t := 0; t < n; t += rowsPerCall {
+		scatterAVX2(&z.X[t*z.Step], z.Step, &z.At[0], &x.X[t*x.Step], x.Step, min(rowsPerCall, n-t))
+	}
+}
+
+// check panics unless there are n rows of Lanes channels.
+func (r Rows) check(n int) { _ = r.X[(n-1)*r.Step:][:Lanes] }
+
+// check panics unless there are n rows with the channels.
+func (c Columns) check(n int) {
+	for _, at := range c.At {
+		_, _ = c.X[at], c.X[(n-1)*c.Step+at]
+	}
+}

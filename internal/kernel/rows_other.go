@@ -1,0 +1,26 @@
+//go:build !amd64
+
+package kernel
+
+// There is no assembly for rows on this architecture.
+
+// MulRows sets z = x·y element by element, for the first width ≤ Lanes channels of n rows. z may be x or y.
+func MulRows(z, x, y Rows, n, width int) {
+	mulRowsPortable(z, x, y, n, width)
+}
+
+// MulAddRows adds x·y to z element by element, for the first width ≤ Lanes channels of n rows.
+func MulAddRows(z, x, y Rows, n, width int) {
+	mulAddRowsPortable(z, x, y, n, width)
+}
+
+// DotRows adds Σ_t x[t]·y[t] over n rows, in float64, to the sums of the first width ≤ Lanes channels.
+func DotRows(sums *[Lanes]float64, x, y Rows, n, width int) {
+	dotRowsPortable(sums, x, y, n, width)
+}
+
+// Gather copies n rows of the channels of x, at most Lanes, to z.
+func Gather(z Rows, x Columns, n int) { gatherPortable(z, x, n) }
+
+// Scatter adds n rows of x to the channels of z, at most Lanes, one channel after the other.
+func Scatter(z Columns, x Rows, n int) { scatterPortable(z, x, n) }
