@@ -5,19 +5,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// square transposes lanes x lanes floats, in registers that its user leaves to it: lanes of them from rows on, which the
-// caller must not touch between load and the last column, and as many as scratch says from spare on.
+// square transposes lanes x lanes floats in registers that its user leaves to it: as many as lanes from rows on, untouched
+// from load to the last column, and from spare on 2 for AVX2, 8 for AVX-512.
 type square struct {
 	asm
 	rows, spare int
-}
-
-// scratch is the number of registers a square needs besides its rows.
-func (s isa) scratch() int {
-	if s.lanes == 16 {
-		return 8
-	}
-	return 2
 }
 
 // row is the register of quarter q of rows i, i+4, ...: their elements 4q to 4q+3, one row after the other.

@@ -98,28 +98,35 @@ func newFFT(n int) *fft {
 	return f
 }
 
-// cached is the number of points up to which a block stays in the nearest cache, so that passes may go over all of it.
-const cached = 256
+// Passes go over blocks depth first: once a block fits a cache, it stays there.
+const (
+	cached  = 256  // points of a block that stays in the nearest cache, so that passes may go over all of it one by one
+	distant = 4096 // points of a block that stays in the next cache: passes go over larger ones two by two
+	columns = 32   // points side by side that two passes go over at once
+)
 
-// forward takes a whole number of blocks through passes, depth first: once a block fits a cache, it stays there.
+// ahead is the number of passes to do together on one block of the first one's: two, as long as blocks are large.
+func ahead(passes []pass) int {
+	if passes[0].size() > distant*Lanes && len(passes) > 1 {
+		return 2
+	}
+	return 1
+}
+
+// forward takes a whole number of blocks through passes.
 func forward(re, im []float32, passes []pass) {
 	if len(passes) == 0 {
 		return
 	}
-	if len(re) > cached*Lanes {
-		if n := passes[0].size(); n < len(re) {
-			for at := 0; at < len(re); at += n {
-				forward(re[at:at+n], im[at:at+n], passes)
-			}
-			return
+	if n := passes[0].size(); n < len(re) && len(re) > cached*Lanes {
+		for at := 0; at < len(re); at += n {
+			forward(re[at:at+n], im[at:at+n], passes)
 		}
-		passes[0].dif(re, im)
-		forward(re, im, passes[1:])
 		return
 	}
-	for i := range passes {
-		passes[i].dif(re, im)
-	}
+	k := ahead(passes)
+	difs(re, im, passes[:k])
+	forward(re, im, passes[k:])
 }
 
 // backward undoes forward, but for a factor that is the product of the radices. A transform back is one forward of the
@@ -128,39 +135,55 @@ func backward(re, im []float32, passes []pass) {
 	if len(passes) == 0 {
 		return
 	}
-	if len(re) > cached*Lanes {
-		if n := passes[0].size(); n < len(re) {
-			for at := 0; at < len(re); at += n {
-				backward(re[at:at+n], im[at:at+n], passes)
-			}
-			return
+	if n := passes[0].size(); n < len(re) && len(re) > cached*Lanes {
+		for at := 0; at < len(re); at += n {
+			backward(re[at:at+n], im[at:at+n], passes)
 		}
-		backward(re, im, passes[1:])
-		passes[0].dit(im, re)
 		return
 	}
-	for i := range passes {
-		passes[len(passes)-1-i].dit(im, re)
-	}
+	k := ahead(passes)
+	backward(re, im, passes[k:])
+	dits(im, re, passes[:k])
 }
 
 // filter is forward, a product with k, and backward, for at least one pass.
 func filter(re, im, kre, kim []float32, passes []pass) {
-	if len(re) > cached*Lanes {
-		if n := passes[0].size(); n < len(re) {
-			for at := 0; at < len(re); at += n {
-				filter(re[at:at+n], im[at:at+n], kre[at:at+n], kim[at:at+n], passes)
-			}
-			return
+	if n := passes[0].size(); n < len(re) && len(re) > cached*Lanes {
+		for at := 0; at < len(re); at += n {
+			filter(re[at:at+n], im[at:at+n], kre[at:at+n], kim[at:at+n], passes)
 		}
+		return
 	}
 	if len(passes) == 1 {
 		passes[0].middle(re, im, kre, kim)
 		return
 	}
-	passes[0].dif(re, im)
-	filter(re, im, kre, kim, passes[1:])
-	passes[0].dit(im, re)
+	k := min(ahead(passes), len(passes)-1)
+	difs(re, im, passes[:k])
+	filter(re, im, kre, kim, passes[k:])
+	dits(im, re, passes[:k])
+}
+
+// difs does one pass on all blocks, or two on one block.
+func difs(re, im []float32, passes []pass) {
+	if len(passes) == 1 {
+		passes[0].dif(re, im)
+		return
+	}
+	first, second := &passes[0], &passes[1]
+	first.pairs(second, func(q, count int) { first.difPart(re, im, q, count, 1) },
+		func(at, q, count int) { second.difPart(re[at:], im[at:], q, count, 1) })
+}
+
+// dits undoes difs.
+func dits(re, im []float32, passes []pass) {
+	if len(passes) == 1 {
+		passes[0].dit(re, im)
+		return
+	}
+	first, second := &passes[0], &passes[1]
+	first.pairsBack(second, func(q, count int) { first.ditPart(re, im, q, count, 1) },
+		func(at, q, count int) { second.ditPart(re[at:], im[at:], q, count, 1) })
 }
 
 // callPoints is the number of points in a call of assembly, which nothing may interrupt: some 50 µs if they come from memory.
@@ -196,19 +219,43 @@ func (p *pass) middle(re, im, kre, kim []float32) {
 	p.calls(len(re), func(at, _, _, blocks int) { p.middlePart(re[at:], im[at:], kre[at:], kim[at:], blocks) })
 }
 
-// ends calls f for parts of a sequence of l points as the first pass takes it: those in which the same rows exist, that is,
-// j·part + q < l for j < rows.
-func (p *pass) ends(l int, f func(q, count, rows int)) {
-	for q := 0; q < p.part; {
-		rows := (l - q + p.part - 1) / p.part
-		end := p.part
-		if rows <= 0 {
-			rows = 0
-		} else {
+// ends calls f for points q to q+count, with the number of rows that a sequence of l points has there: j·part + q < l for
+// j < rows.
+func (p *pass) ends(l, q, count int, f func(q, count, rows int)) {
+	for last := q + count; q < last; {
+		rows, end := max(0, ceil(l-q, p.part)), last
+		if rows > 0 {
 			end = min(end, l-(rows-1)*p.part) // from there on one row less
 		}
 		count := min(end-q, callPoints/p.radix)
 		f(q, count, rows)
 		q += count
+	}
+}
+
+// pairs calls a and b for two passes on one block of p, columns by columns: a for points q to q+count of p, which next, the
+// pass after it, reads, then b for points q to q+count of its blocks, from float at on.
+func (p *pass) pairs(next *pass, a func(q, count int), b func(at, q, count int)) {
+	for q := 0; q < next.part; q += columns {
+		count := min(columns, next.part-q)
+		for j := range next.radix {
+			a(j*next.part+q, count)
+		}
+		for j := range p.radix {
+			b(j*next.size(), q, count)
+		}
+	}
+}
+
+// pairsBack is pairs in reverse order.
+func (p *pass) pairsBack(next *pass, a func(q, count int), b func(at, q, count int)) {
+	for q := 0; q < next.part; q += columns {
+		count := min(columns, next.part-q)
+		for j := range p.radix {
+			b(j*next.size(), q, count)
+		}
+		for j := range next.radix {
+			a(j*next.part+q, count)
+		}
 	}
 }
