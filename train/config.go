@@ -193,5 +193,5 @@ func (o *Optim) validate(p *config.Problems) {
 
 // sampling is how sample texts are drawn while training.
 func (c *Config) sampling() sample.Options {
-	return sample.Options{Temperature: 0.8, TopK: 40, Seed: c.Seed}
+	return sample.Options{Temperature: 0.6, TopK: 40, Seed: c.Seed}
 }
