@@ -154,12 +154,11 @@ func (a *attention) scores(p []float32, bh, i0, rows int, known bool) int {
 	kernel.GemmInline(kernel.NT, rows, s, a.hd, a.q.Data()[(bh*a.l+i0)*a.hd:], a.hd, a.k.Data()[bh*room*a.hd:], a.hd, p, s, nil, false)
 	for r := range rows {
 		row, sees := p[r*s:][:s], a.past+i0+r+1
-		kernel.Scale(row[:sees], a.scale)
-		lse := &a.lse[bh*a.l+i0+r]
-		if !known {
-			*lse = kernel.LogSumExp(row[:sees])
+		if lse := &a.lse[bh*a.l+i0+r]; known {
+			kernel.SoftmaxAgain(row[:sees], a.scale, *lse)
+		} else {
+			*lse = kernel.Softmax(row[:sees], a.scale)
 		}
-		kernel.ExpShift(row[:sees], *lse, 1)
 		clear(row[sees:])
 	}
 	return s
@@ -184,14 +183,7 @@ func (a *attention) dropWeights(p []float32, bh, i0, rows, s int) {
 	}
 	total := a.past + a.l
 	for r := range rows {
-		at := (bh*a.l + i0 + r) * total
-		for j := range p[r*s:][:s] {
-			if kernel.Keep(a.drop.seed, at+j, a.drop.threshold) {
-				p[r*s+j] *= a.drop.scale
-			} else {
-				p[r*s+j] = 0
-			}
-		}
+		kernel.Drop(p[r*s:][:s], a.drop.seed, (bh*a.l+i0+r)*total, a.drop.threshold, a.drop.scale)
 	}
 }
 
@@ -248,10 +240,7 @@ func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i0 int) {
 	o.dropWeights(ds, bh, i0, rows, s)
 	for r := range rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
-		pr, dr := p[r*s:][:s], ds[r*s:][:s]
-		for j := range dr {
-			dr[j] = pr[j] * (dr[j] - delta) * o.scale
-		}
+		kernel.SoftmaxGrad(ds[r*s:][:s], p[r*s:][:s], delta, o.scale)
 	}
 	kernel.GemmInline(kernel.NN, rows, hd, s, ds, s, k, hd, dq[(bh*o.l+i0)*hd:], hd, nil, false)
 	kernel.GemmInline(kernel.TN, s, hd, rows, ds, s, o.q.Data()[(bh*o.l+i0)*hd:], hd, dk, hd, nil, true)

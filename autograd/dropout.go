@@ -35,11 +35,7 @@ type mask struct {
 
 // addTo adds the masked x to y on [lo, hi).
 func (m mask) addTo(y, x []float32, lo, hi int) {
-	for i := lo; i < hi; i++ {
-		if kernel.Keep(m.seed, i, m.threshold) {
-			y[i] += x[i] * m.scale
-		}
-	}
+	kernel.DropAdd(y[lo:hi], x[lo:hi], m.seed, lo, m.threshold, m.scale)
 }
 
 type dropoutOp struct {

@@ -6,6 +6,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
+// The direct filters work on tiles: fewer rows, or gradients of fewer taps, than these are not worth a task.
+const (
+	firRows = 64
+	firTaps = 16
+)
+
 // ShiftSSM runs the shift SSM of H3 (arXiv:2212.14052 §3.1) over a chunk x (b, l, d):
 //
 //	s[t] = shift(s[t-1]) + B x[t],   y[t] = C·s[t] + D x[t]
@@ -23,7 +29,7 @@ func (t *Tape) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Te
 	taps := t.arena.Floats(m * d)
 	parallel.For(d, 16, func(lo, hi int) { kernel.ShiftTaps(taps, bw.Data(), cw.Data(), d, n, m, lo, hi) })
 	y = t.like(x)
-	overPositions(batch, l, rowGrain(d*m), func(b, lo, hi int) {
+	overPositions(batch, l, max(firRows, rowGrain(d*m)), func(b, lo, hi int) {
 		kernel.FIR(y.Data()[b*l*d:], x.Data()[b*l*d:], taps, dw.Data(), d, m, lo, hi)
 	})
 	record := t.wants(x, bw, cw, dw, state)
@@ -75,10 +81,10 @@ func (o *shiftOp) Backward(t *Tape) {
 	dtaps := t.scratch(m * d)
 	defer t.done(dtaps)
 	x := o.x.Data()
-	overPositions(batch, l, rowGrain(d*m), func(b, lo, hi int) {
+	overPositions(batch, l, max(firRows, rowGrain(d*m)), func(b, lo, hi int) {
 		kernel.FIRGrad(dx[b*l*d:], dy[b*l*d:], o.taps, o.d.Data(), d, m, l, lo, hi)
 	})
-	parallel.For(m, rowGrain(batch*l*d), func(lo, hi int) {
+	parallel.For(m, max(firTaps, rowGrain(batch*l*d)), func(lo, hi int) {
 		for b := range batch {
 			kernel.FIRTapsGrad(dtaps, dy[b*l*d:], x[b*l*d:], d, l, lo, hi)
 		}
@@ -96,7 +102,7 @@ func (o *shiftOp) Backward(t *Tape) {
 		}
 	})
 	if gx := t.gradOf(o.x); gx != nil {
-		kernel.Add(gx, dx)
+		parallel.For(len(gx), grain, func(lo, hi int) { kernel.Add(gx[lo:hi], dx[lo:hi]) })
 	}
 	if gb := t.gradOf(o.b); gb != nil {
 		kernel.Add(gb, db)
@@ -105,9 +111,11 @@ func (o *shiftOp) Backward(t *Tape) {
 		kernel.Add(gc, dc)
 	}
 	if gd := t.gradOf(o.d); gd != nil {
-		for r := range batch * l {
-			kernel.MulAdd(gd, dy[r*d:][:d], x[r*d:][:d])
-		}
+		parallel.For(d, max(64, rowGrain(batch*l)), func(lo, hi int) {
+			for at := 0; at < batch*l*d; at += d {
+				kernel.MulAdd(gd[lo:hi], dy[at+lo:], x[at+lo:])
+			}
+		})
 	}
 }
 

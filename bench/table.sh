@@ -14,7 +14,7 @@ row() {
 	*) return 0 ;;
 	esac
 	echo
-	echo "hippo bench $*${peer:+ --peer 'bench/peer.sh $peer'}"
+	echo "hippo bench $*${peer:+ --peer 'sh bench/peer.sh $peer'}"
 	# shellcheck disable=SC2086 # FLAGS is a list
 	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
 }

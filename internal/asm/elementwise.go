@@ -64,6 +64,28 @@ func (c vector) elementwise() {
 			c.exp(v[0], low, high, rest)
 			c.VMULPS(c.vec(fixed-1), v[0], v[0])
 		})
+	pointwise("expScaled", "func(n int, x *float32, scale, shift float32)",
+		"computes x = e^(scale·x-shift), where the product is not rounded.", []string{"x"}, 1,
+		func() {
+			bounds()
+			c.VBROADCASTSS(c.param("shift"), one)
+			c.VBROADCASTSS(c.param("scale"), c.vec(fixed-1))
+		},
+		func(v, rest []reg.Register) {
+			c.VFMSUB213PS(one, c.vec(fixed-1), v[0])
+			c.exp(v[0], low, high, rest)
+		})
+	pointwise("softmaxGrad", "func(n int, dp, p *float32, delta, scale float32)", "computes dp = p·(dp-delta)·scale.",
+		[]string{"dp", "p"}, 1,
+		func() {
+			c.VBROADCASTSS(c.param("delta"), one)
+			c.VBROADCASTSS(c.param("scale"), low)
+		},
+		func(v, _ []reg.Register) {
+			c.VSUBPS(one, v[0], v[0])
+			c.VMULPS(v[1], v[0], v[0])
+			c.VMULPS(low, v[0], v[0])
+		})
 	pointwise("glu", "func(n int, y, a, gate *float32)", "computes y = a·sigmoid(gate).", []string{"y", "a", "gate"}, 1, bounds,
 		func(v, rest []reg.Register) {
 			y, a, g := v[0], v[1], v[2]

@@ -14,7 +14,7 @@ func (s isa) firTile() (rows, taps int) {
 	if s.lanes == 16 {
 		return 16, 8
 	}
-	return 8, 4
+	return 9, 4
 }
 
 // fir generates the direct filter of shift.go, for a tile of rows and for one row.
@@ -55,7 +55,7 @@ func (c vector) fir() {
 			c.LEAQ(float(h, d), h)
 		}
 		for row := rows - 1; row > -taps; row-- {
-			v := c.vec(rows + taps + (row+taps)%2)
+			v := c.vec(rows + taps)
 			c.load(Mem{Base: x}, v, mask)
 			if row > 1-taps {
 				c.SUBQ(dataStep, x)

@@ -41,7 +41,7 @@ func (c asm) powers() {
 	c.SignatureExpr("func(re, im *float32, n int, cr, ci, zr, zi float64)")
 	c.Pragma("noescape")
 	c.Doc(
-		"powersAVX2 sets re[j] + i·im[j] = c·z^j for j < n, a positive multiple of 16, computed in float64 and rounded. What",
+		"powersAVX2 sets re[j] + i·im[j] = c·z^j for j < n, a positive multiple of 8, computed in float64 and rounded. What",
 		"would be denormal is zero.",
 	)
 	vec := func(i int) cplx { return cplx{c.vec(2 * i), c.vec(2*i + 1)} }

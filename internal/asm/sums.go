@@ -131,7 +131,7 @@ func (c vector) addWide(sum [2]reg.Register, v, lo, hi reg.Register) {
 	c.VADDPD(hi, sum[1], sum[1])
 }
 
-// softmax generates the two passes of LogSumExp.
+// softmax generates the passes of LogSumExp and Softmax.
 func (c vector) softmax() {
 	c.function("largest", "func(n int, x *float32) float32", "returns the largest element, -Inf if there is none. It passes over NaN.")
 	x := c.arg("x")
@@ -155,22 +155,39 @@ func (c vector) softmax() {
 	c.VMOVSS(c.xmm(hi), c.result())
 	c.end()
 
-	c.function("sumExp", "func(n int, x *float32, shift float32) float64",
-		"returns Σ e^(x-shift), added up in float64: one sum for each lane, then halves onto one another.")
-	x = c.arg("x")
-	sum, shift, low, high := [2]reg.Register{c.vec(0), c.vec(1)}, c.vec(2), c.vec(3), c.vec(4)
+	c.sumExp("sumExp", "returns Σ e^(x-shift), added up in float64: one sum for each lane, then halves onto one another.",
+		"func(n int, x *float32, shift float32) float64", false)
+	c.sumExp("softmaxExp", "computes x = e^(scale·x-shift), where the product is not rounded, and returns the sum, as sumExp does.",
+		"func(n int, x *float32, scale, shift float32) float64", true)
+}
+
+// sumExp generates a sum of exponentials; if keep is true x, scaled first, is overwritten by them.
+func (c vector) sumExp(name, doc, signature string, keep bool) {
+	c.function(name, signature, doc)
+	x := c.arg("x")
+	sum, shift, low, high, scale := [2]reg.Register{c.vec(0), c.vec(1)}, c.vec(2), c.vec(3), c.vec(4), c.vec(5)
 	c.zero(sum[0])
 	c.zero(sum[1])
 	c.VBROADCASTSS(c.param("shift"), shift)
+	if keep {
+		c.VBROADCASTSS(c.param("scale"), scale)
+	}
 	c.set(expLow, low)
 	c.set(expHigh, high)
 	c.each("vectors", c.span(c.arg("n")), func(i reg.GPVirtual, mask reg.Register) {
-		e := c.vec(5)
+		e := c.vec(6)
 		c.load(float(x, i), e, mask)
-		c.VSUBPS(shift, e, e)
-		c.exp(e, low, high, []reg.Register{c.vec(6), c.vec(7), c.vec(8), c.vec(9)})
+		if keep {
+			c.VFMSUB213PS(shift, scale, e)
+		} else {
+			c.VSUBPS(shift, e, e)
+		}
+		c.exp(e, low, high, []reg.Register{c.vec(7), c.vec(8), c.vec(9), c.vec(10)})
+		if keep {
+			c.store(e, mask, float(x, i))
+		}
 		c.only(mask, e)
-		c.addWide(sum, e, c.vec(6), c.vec(7))
+		c.addWide(sum, e, c.vec(7), c.vec(8))
 	})
 	c.fold64(sum[0], sum[1])
 	c.VMOVSD(c.xmm(sum[0]), c.result())

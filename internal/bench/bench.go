@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -100,6 +101,7 @@ func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err 
 			if o.PeerStarts != nil {
 				o.PeerStarts()
 			}
+			debug.FreeOSMemory() // the peer may need it
 			rows, err := runPeer(ctx, o.Peer, o.PeerErr)
 			if err != nil {
 				return nil, nil, err

@@ -19,6 +19,7 @@ func runPeer(ctx context.Context, command string, stderr io.Writer) ([]Row, erro
 	}
 	cmd := exec.CommandContext(ctx, shell[0], shell[1:]...)
 	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
+	endTogether(cmd)
 	out, err := cmd.Output()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -62,64 +62,43 @@ func (p *ConvPlan) Spectrum(buf []float32) (re, im []float32) {
 // Transform computes the spectrum re, im [n][Lanes] of x [l][Lanes], l ≤ n, taken as zero from l on.
 func (p *ConvPlan) Transform(re, im, x []float32, l int) {
 	re, im = p.part(re), p.part(im)
-	k := ahead(p.fft.passes)
-	p.first(re, im, x, l, k)
-	forward(re, im, p.fft.passes[k:])
+	p.first(re, im, x, l)
+	forward(re, im, p.fft.passes[1:])
 }
 
 // Inverse computes the first l ≤ n points of y [l][Lanes] of a spectrum, which it destroys.
 func (p *ConvPlan) Inverse(y, re, im []float32, l int) {
 	re, im = p.part(re), p.part(im)
-	k := ahead(p.fft.passes)
-	backward(re, im, p.fft.passes[k:])
-	p.last(y, re, im, l, k)
+	backward(re, im, p.fft.passes[1:])
+	p.last(y, re, im, l)
 }
 
 // Convolve computes the first l ≤ n points of y [l][Lanes] for x [l][Lanes] and the spectrum kre, kim of a kernel, as
 // Transform, Mul and Inverse do, in less time. re and im are scratch of the size of a spectrum. y may be x.
 func (p *ConvPlan) Convolve(y, x, re, im, kre, kim []float32, l int) {
 	re, im, kre, kim = p.part(re), p.part(im), p.part(kre), p.part(kim)
-	k := ahead(p.fft.passes)
-	p.first(re, im, x, l, k)
-	if rest := p.fft.passes[k:]; len(rest) > 0 {
+	p.first(re, im, x, l)
+	if rest := p.fft.passes[1:]; len(rest) > 0 {
 		filter(re, im, kre, kim, rest)
 	} else {
 		mul(re, im, re, im, kre, kim)
 	}
-	p.last(y, re, im, l, k)
+	p.last(y, re, im, l)
 }
 
 // part is one part of a spectrum, whole.
 func (p *ConvPlan) part(x []float32) []float32 { return x[:p.fft.n*Lanes] }
 
-// first does the first one or two passes.
-func (p *ConvPlan) first(re, im, x []float32, l, passes int) {
+func (p *ConvPlan) first(re, im, x []float32, l int) {
 	first := &p.fft.passes[0]
 	x = x[:l*Lanes]
-	points := func(q, count int) {
-		first.ends(l, q, count, func(q, count, rows int) { first.firstPart(re, im, x, q, count, rows, p.in) })
-	}
-	if passes == 1 {
-		points(0, first.part)
-		return
-	}
-	second := &p.fft.passes[1]
-	first.pairs(second, points, func(at, q, count int) { second.difPart(re[at:], im[at:], q, count, 1) })
+	first.ends(l, func(q, count, rows int) { first.firstPart(re, im, x, q, count, rows, p.in) })
 }
 
-// last undoes first.
-func (p *ConvPlan) last(y, re, im []float32, l, passes int) {
+func (p *ConvPlan) last(y, re, im []float32, l int) {
 	first := &p.fft.passes[0]
 	y = y[:l*Lanes]
-	points := func(q, count int) {
-		first.ends(l, q, count, func(q, count, rows int) { first.lastPart(im, re, y, q, count, rows, p.out) })
-	}
-	if passes == 1 {
-		points(0, first.part)
-		return
-	}
-	second := &p.fft.passes[1]
-	first.pairsBack(second, points, func(at, q, count int) { second.ditPart(im[at:], re[at:], q, count, 1) })
+	first.ends(l, func(q, count, rows int) { first.lastPart(im, re, y, q, count, rows, p.out) })
 }
 
 // Mul computes z = x ⊙ k for spectra of n points; z may be x or k.

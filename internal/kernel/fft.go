@@ -52,8 +52,8 @@ func goodLength(l int) int {
 	return best
 }
 
-// radices returns the radices of the passes for n points in their order: 4 and 8 for the power of two, 8 only where the
-// points of a transform do not lie so far apart that they share cache sets, then 3 and 5.
+// radices returns the radices of the passes for n points in their order: 4 and 8 for the power of two, 8 only where its points
+// lie near one another (far apart they share cache sets), then 3 and 5. The first is 4 or 8.
 func radices(n int) (r []int) {
 	for n%2 == 0 {
 		radix := 4
@@ -98,22 +98,10 @@ func newFFT(n int) *fft {
 	return f
 }
 
-// Passes go over blocks depth first: once a block fits a cache, it stays there.
-const (
-	cached  = 256  // points of a block that stays in the nearest cache, so that passes may go over all of it one by one
-	distant = 4096 // points of a block that stays in the next cache: passes go over larger ones two by two
-	columns = 32   // points side by side that two passes go over at once
-)
+// cached is the number of points up to which a block stays in the nearest cache, so that passes may go over all of it.
+const cached = 256
 
-// ahead is the number of passes to do together on one block of the first one's: two, as long as blocks are large.
-func ahead(passes []pass) int {
-	if passes[0].size() > distant*Lanes && len(passes) > 1 {
-		return 2
-	}
-	return 1
-}
-
-// forward takes a whole number of blocks through passes.
+// forward takes a whole number of blocks through passes, depth first: once a block fits a cache, it stays there.
 func forward(re, im []float32, passes []pass) {
 	if len(passes) == 0 {
 		return
@@ -124,9 +112,8 @@ func forward(re, im []float32, passes []pass) {
 		}
 		return
 	}
-	k := ahead(passes)
-	difs(re, im, passes[:k])
-	forward(re, im, passes[k:])
+	passes[0].dif(re, im)
+	forward(re, im, passes[1:])
 }
 
 // backward undoes forward, but for a factor that is the product of the radices. A transform back is one forward of the
@@ -141,9 +128,8 @@ func backward(re, im []float32, passes []pass) {
 		}
 		return
 	}
-	k := ahead(passes)
-	backward(re, im, passes[k:])
-	dits(im, re, passes[:k])
+	backward(re, im, passes[1:])
+	passes[0].dit(im, re)
 }
 
 // filter is forward, a product with k, and backward, for at least one pass.
@@ -158,32 +144,9 @@ func filter(re, im, kre, kim []float32, passes []pass) {
 		passes[0].middle(re, im, kre, kim)
 		return
 	}
-	k := min(ahead(passes), len(passes)-1)
-	difs(re, im, passes[:k])
-	filter(re, im, kre, kim, passes[k:])
-	dits(im, re, passes[:k])
-}
-
-// difs does one pass on all blocks, or two on one block.
-func difs(re, im []float32, passes []pass) {
-	if len(passes) == 1 {
-		passes[0].dif(re, im)
-		return
-	}
-	first, second := &passes[0], &passes[1]
-	first.pairs(second, func(q, count int) { first.difPart(re, im, q, count, 1) },
-		func(at, q, count int) { second.difPart(re[at:], im[at:], q, count, 1) })
-}
-
-// dits undoes difs.
-func dits(re, im []float32, passes []pass) {
-	if len(passes) == 1 {
-		passes[0].dit(re, im)
-		return
-	}
-	first, second := &passes[0], &passes[1]
-	first.pairsBack(second, func(q, count int) { first.ditPart(re, im, q, count, 1) },
-		func(at, q, count int) { second.ditPart(re[at:], im[at:], q, count, 1) })
+	passes[0].dif(re, im)
+	filter(re, im, kre, kim, passes[1:])
+	passes[0].dit(im, re)
 }
 
 // callPoints is the number of points in a call of assembly, which nothing may interrupt: some 50 µs if they come from memory.
@@ -219,43 +182,16 @@ func (p *pass) middle(re, im, kre, kim []float32) {
 	p.calls(len(re), func(at, _, _, blocks int) { p.middlePart(re[at:], im[at:], kre[at:], kim[at:], blocks) })
 }
 
-// ends calls f for points q to q+count, with the number of rows that a sequence of l points has there: j·part + q < l for
-// j < rows.
-func (p *pass) ends(l, q, count int, f func(q, count, rows int)) {
-	for last := q + count; q < last; {
-		rows, end := max(0, ceil(l-q, p.part)), last
+// ends calls f for parts of a sequence of l points as the first pass takes it: those in which the same rows exist, that is,
+// j·part + q < l for j < rows.
+func (p *pass) ends(l int, f func(q, count, rows int)) {
+	for q := 0; q < p.part; {
+		rows, end := max(0, ceil(l-q, p.part)), p.part
 		if rows > 0 {
 			end = min(end, l-(rows-1)*p.part) // from there on one row less
 		}
 		count := min(end-q, callPoints/p.radix)
 		f(q, count, rows)
 		q += count
-	}
-}
-
-// pairs calls a and b for two passes on one block of p, columns by columns: a for points q to q+count of p, which next, the
-// pass after it, reads, then b for points q to q+count of its blocks, from float at on.
-func (p *pass) pairs(next *pass, a func(q, count int), b func(at, q, count int)) {
-	for q := 0; q < next.part; q += columns {
-		count := min(columns, next.part-q)
-		for j := range next.radix {
-			a(j*next.part+q, count)
-		}
-		for j := range p.radix {
-			b(j*next.size(), q, count)
-		}
-	}
-}
-
-// pairsBack is pairs in reverse order.
-func (p *pass) pairsBack(next *pass, a func(q, count int), b func(at, q, count int)) {
-	for q := 0; q < next.part; q += columns {
-		count := min(columns, next.part-q)
-		for j := range p.radix {
-			b(j*next.size(), q, count)
-		}
-		for j := range next.radix {
-			a(j*next.part+q, count)
-		}
 	}
 }

@@ -21,8 +21,7 @@ func (p *pass) difPortable(re, im []float32, first, count, blocks int) {
 		for q := range count {
 			q += first
 			x := p.at(re, im, b, q)
-			x.forward(p.radix)
-			x.rotate(1, p.w[q*p.radix:][:p.radix])
+			x.forward(p.w[q*p.radix:][:p.radix])
 		}
 	}
 }
@@ -33,8 +32,7 @@ func (p *pass) ditPortable(re, im []float32, first, count, blocks int) {
 		for q := range count {
 			q += first
 			x := p.at(re, im, b, q)
-			x.rotate(1, p.w[q*p.radix:][:p.radix])
-			x.backward(p.radix)
+			x.backward(p.w[q*p.radix:][:p.radix])
 		}
 	}
 }
@@ -43,12 +41,12 @@ func (p *pass) ditPortable(re, im []float32, first, count, blocks int) {
 func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
 	for b := range blocks {
 		x, k := p.at(re, im, b, 0), p.at(kre, kim, b, 0)
-		x.forward(p.radix)
+		x.forward(p.w)
 		for j := range p.radix {
 			mul(x.re[j][:], x.im[j][:], x.re[j][:], x.im[j][:], k.re[j][:], k.im[j][:])
 		}
 		x.re, x.im = x.im, x.re
-		x.backward(p.radix)
+		x.backward(p.w)
 	}
 }
 
@@ -66,8 +64,9 @@ func (p *pass) firstPortable(re, im, x []float32, first, count, rows int, in []r
 				z.re[j][v], z.im[j][v] = x*w.re, x*w.im
 			}
 		}
-		z.forward(p.radix)
-		z.rotate(0, p.w[q*p.radix:][:p.radix])
+		w := p.w[q*p.radix:][:p.radix]
+		z.forward(w)
+		z.rotate(0, w[0])
 	}
 }
 
@@ -78,8 +77,9 @@ func (p *pass) lastPortable(re, im, y []float32, first, count, rows int, out []r
 	for q := range count {
 		q += first
 		z := p.at(re, im, 0, q)
-		z.rotate(0, p.w[q*p.radix:][:p.radix])
-		z.backward(p.radix)
+		w := p.w[q*p.radix:][:p.radix]
+		z.rotate(0, w[0])
+		z.backward(w)
 		for j, w := range out[:rows] {
 			for v := range lanes(y[(j*p.part+q)*Lanes:]) {
 				y[(j*p.part+q)*Lanes+v] = float32(z.im[j][v]*w.re) + float32(z.re[j][v]*w.im)
@@ -88,55 +88,117 @@ func (p *pass) lastPortable(re, im, y []float32, first, count, rows int, out []r
 	}
 }
 
-// rotate multiplies the points from k on by w.
-func (x *points) rotate(k int, w []rotation) {
-	for ; k < len(w); k++ {
-		w, r, i := w[k], x.re[k], x.im[k]
-		for v := range r {
-			x, y := r[v], i[v]
-			r[v] = float32(x*w.re) - float32(y*w.im)
-			i[v] = float32(x*w.im) + float32(y*w.re)
+// rotate multiplies point k by w.
+func (x *points) rotate(k int, w rotation) {
+	re, im := x.re[k], x.im[k]
+	for v := range re {
+		re[v], im[v] = w.times(re[v], im[v])
+	}
+}
+
+// times returns the parts of w·(x + i·y).
+func (w rotation) times(x, y float32) (re, im float32) {
+	return float32(x*w.re) - float32(y*w.im), float32(x*w.im) + float32(y*w.re)
+}
+
+// eighths are the rotations by exp(-iπj/4).
+var eighths = [4]rotation{turn(0, 8), turn(-1, 8), turn(-2, 8), turn(-3, 8)}
+
+// forward transforms len(w) points and multiplies all but point 0 by w; 8 of them come out in the order 0, 2, 4, 6, 1, 3, 5, 7.
+func (x *points) forward(w []rotation) {
+	switch len(w) {
+	case 8:
+		for j, turn := range eighths {
+			r0, i0, r1, i1 := x.re[j], x.im[j], x.re[4+j], x.im[4+j]
+			for v := range r0 {
+				dr, di := r0[v]-r1[v], i0[v]-i1[v]
+				r0[v], i0[v] = r0[v]+r1[v], i0[v]+i1[v]
+				r1[v], i1[v] = turn.times(dr, di)
+			}
+		}
+		x.forward4(0, w[:4])
+		x.forward4(4, w[4:])
+		x.rotate(4, w[4])
+	case 4:
+		x.forward4(0, w)
+	default:
+		x.odd(w)
+		for k := 1; k < len(w); k++ {
+			x.rotate(k, w[k])
 		}
 	}
 }
 
-// forward transforms radix points; 8 of them come out in the order 0, 2, 4, 6, 1, 3, 5, 7.
-func (x *points) forward(radix int) {
-	switch radix {
+// backward multiplies all points but point 0 by w and transforms them, 8 from the order in which forward leaves them.
+func (x *points) backward(w []rotation) {
+	switch len(w) {
 	case 8:
-		for j := range 4 {
-			butterfly2(x.re[j], x.im[j], x.re[4+j], x.im[4+j])
+		x.rotate(4, w[4])
+		x.backward4(0, w[:4])
+		x.backward4(4, w[4:])
+		for j, turn := range eighths {
+			r0, i0, r1, i1 := x.re[j], x.im[j], x.re[4+j], x.im[4+j]
+			for v := range r0 {
+				dr, di := turn.times(r1[v], i1[v])
+				r1[v], i1[v] = r0[v]-dr, i0[v]-di
+				r0[v], i0[v] = r0[v]+dr, i0[v]+di
+			}
 		}
-		x.turn8()
-		x.butterfly4(0)
-		x.butterfly4(4)
 	case 4:
-		x.butterfly4(0)
-	case 3:
+		x.backward4(0, w)
+	default:
+		for k := 1; k < len(w); k++ {
+			x.rotate(k, w[k])
+		}
+		x.odd(w)
+	}
+}
+
+// odd transforms 3 or 5 points.
+func (x *points) odd(w []rotation) {
+	if len(w) == 3 {
 		butterfly3(x.re[0], x.im[0], x.re[1], x.im[1], x.re[2], x.im[2])
-	case 5:
+	} else {
 		butterfly5(x.re[0], x.im[0], x.re[1], x.im[1], x.re[2], x.im[2], x.re[3], x.im[3], x.re[4], x.im[4])
 	}
 }
 
-// backward is the same transform with 8 points taken in the order in which forward leaves them.
-func (x *points) backward(radix int) {
-	if radix != 8 {
-		x.forward(radix)
-		return
-	}
-	x.butterfly4(0)
-	x.butterfly4(4)
-	x.turn8()
-	for j := range 4 {
-		butterfly2(x.re[j], x.im[j], x.re[4+j], x.im[4+j])
+// forward4 transforms the four points from k on, y0, y2 = (x0+x2) ± (x1+x3), y1, y3 = (x0-x2) ∓ i·(x1-x3), and multiplies
+// all but the first by w.
+func (x *points) forward4(k int, w []rotation) {
+	r0, r1, r2, r3 := x.re[k], x.re[k+1], x.re[k+2], x.re[k+3]
+	i0, i1, i2, i3 := x.im[k], x.im[k+1], x.im[k+2], x.im[k+3]
+	w1, w2, w3 := w[1], w[2], w[3]
+	for v := range r0 {
+		ar, ai := r0[v]+r2[v], i0[v]+i2[v]
+		br, bi := r0[v]-r2[v], i0[v]-i2[v]
+		cr, ci := r1[v]+r3[v], i1[v]+i3[v]
+		dr, di := r1[v]-r3[v], i1[v]-i3[v]
+		r0[v], i0[v] = ar+cr, ai+ci
+		r2[v], i2[v] = w2.times(ar-cr, ai-ci)
+		r1[v], i1[v] = w1.times(br+di, bi-dr)
+		r3[v], i3[v] = w3.times(br-di, bi+dr)
 	}
 }
 
-// turn8 multiplies point 4+j by exp(-iπj/4).
-func (x *points) turn8() {
-	const half = 0.707106781186547524400844362104849039
-	x.rotate(5, []rotation{5: {half, -half}, 6: {0, -1}, 7: {-half, -half}})
+// backward4 multiplies all but the first of the four points from k on by w, and transforms them as forward4 does.
+func (x *points) backward4(k int, w []rotation) {
+	r0, r1, r2, r3 := x.re[k], x.re[k+1], x.re[k+2], x.re[k+3]
+	i0, i1, i2, i3 := x.im[k], x.im[k+1], x.im[k+2], x.im[k+3]
+	w1, w2, w3 := w[1], w[2], w[3]
+	for v := range r0 {
+		zr, zi := w2.times(r2[v], i2[v])
+		ar, ai := r0[v]+zr, i0[v]+zi
+		br, bi := r0[v]-zr, i0[v]-zi
+		ur, ui := w1.times(r1[v], i1[v])
+		zr, zi = w3.times(r3[v], i3[v])
+		cr, ci := ur+zr, ui+zi
+		dr, di := ur-zr, ui-zi
+		r0[v], i0[v] = ar+cr, ai+ci
+		r2[v], i2[v] = ar-cr, ai-ci
+		r1[v], i1[v] = br+di, bi-dr
+		r3[v], i3[v] = br-di, bi+dr
+	}
 }
 
 func butterfly2(r0, i0, r1, i1 lanes) {
@@ -156,22 +218,6 @@ func butterfly3(r0, i0, r1, i1, r2, i2 lanes) {
 		r0[v], i0[v] = r0[v]+sr, i0[v]+si
 		r1[v], i1[v] = mr+di, mi-dr
 		r2[v], i2[v] = mr-di, mi+dr
-	}
-}
-
-// butterfly4 transforms the four points from k on: y0, y2 = (x0+x2) ± (x1+x3), y1, y3 = (x0-x2) ∓ i·(x1-x3).
-func (x *points) butterfly4(k int) {
-	r0, r1, r2, r3 := x.re[k], x.re[k+1], x.re[k+2], x.re[k+3]
-	i0, i1, i2, i3 := x.im[k], x.im[k+1], x.im[k+2], x.im[k+3]
-	for v := range r0 {
-		ar, ai := r0[v]+r2[v], i0[v]+i2[v]
-		br, bi := r0[v]-r2[v], i0[v]-i2[v]
-		cr, ci := r1[v]+r3[v], i1[v]+i3[v]
-		dr, di := r1[v]-r3[v], i1[v]-i3[v]
-		r0[v], i0[v] = ar+cr, ai+ci
-		r2[v], i2[v] = ar-cr, ai-ci
-		r1[v], i1[v] = br+di, bi-dr
-		r3[v], i3[v] = br-di, bi+dr
 	}
 }
 

@@ -117,7 +117,7 @@ func tapGrad(dtaps, dy, x []float32, d, i, lo, hi int) {
 // firTile is the number of rows and of taps in a tile of assembly, as internal/asm has it.
 func (l level) firTile() (rows, taps int) {
 	if l == avx2 {
-		return 8, 4
+		return 9, 4
 	}
 	return 16, 8
 }

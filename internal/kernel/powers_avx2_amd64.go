@@ -2,7 +2,7 @@
 
 package kernel
 
-// powersAVX2 sets re[j] + i·im[j] = c·z^j for j < n, a positive multiple of 16, computed in float64 and rounded. What
+// powersAVX2 sets re[j] + i·im[j] = c·z^j for j < n, a positive multiple of 8, computed in float64 and rounded. What
 // would be denormal is zero.
 //
 //go:noescape

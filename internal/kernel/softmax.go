@@ -33,3 +33,50 @@ func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
 	ExpShift(x, lse, scale)
 	x[target] -= scale
 }
+
+// Softmax replaces one row x, not empty, by softmax(scale·x) and returns log Σ e^(scale·x). The scale is positive.
+func Softmax(x []float32, scale float32) (lse float32) {
+	if cpu != generic {
+		hi, sum := float32(math.Inf(-1)), 0.0
+		for lo := 0; lo < len(x); lo += callLength {
+			hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
+		}
+		hi *= scale
+		for lo := 0; lo < len(x); lo += callLength {
+			sum += vecSoftmaxExp(min(callLength, len(x)-lo), &x[lo], scale, hi)
+		}
+		Scale(x, float32(1/sum))
+		return hi + float32(math.Log(sum))
+	}
+	Scale(x, scale)
+	lse = LogSumExp(x)
+	ExpShift(x, lse, 1)
+	return lse
+}
+
+// SoftmaxAgain is Softmax of a row whose lse is known.
+func SoftmaxAgain(x []float32, scale, lse float32) {
+	if cpu != generic {
+		for lo := 0; lo < len(x); lo += callLength {
+			vecExpScaled(min(callLength, len(x)-lo), &x[lo], scale, lse)
+		}
+		return
+	}
+	Scale(x, scale)
+	ExpShift(x, lse, 1)
+}
+
+// SoftmaxGrad replaces the gradient dp of the weights p = softmax(scale·x) by that of x, given delta = Σ p·dp:
+// dp ← p·(dp - delta)·scale.
+func SoftmaxGrad(dp, p []float32, delta, scale float32) {
+	p = p[:len(dp)]
+	if cpu != generic {
+		for lo := 0; lo < len(dp); lo += callLength {
+			vecSoftmaxGrad(min(callLength, len(dp)-lo), &dp[lo], &p[lo], delta, scale)
+		}
+		return
+	}
+	for i, v := range p {
+		dp[i] = v * (dp[i] - delta) * scale
+	}
+}

@@ -106,8 +106,8 @@ func blocksOf(l int) blocking {
 }
 
 const (
-	powerLanes      = 16 // powers come in multiples of so many
-	polynomialLanes = 8  // polynomials are evaluated side by side
+	powerLanes      = 8 // powers come in multiples of so many
+	polynomialLanes = 8 // polynomials are evaluated side by side
 )
 
 // powersPortable sets re + i·im to c·z^j for j < len(re).

@@ -60,6 +60,22 @@ func vecExpShift(n int, x *float32, shift float32, scale float32) {
 	}
 }
 
+func vecExpScaled(n int, x *float32, scale float32, shift float32) {
+	if cpu == avx2 {
+		expScaledAVX2(n, x, scale, shift)
+	} else {
+		expScaledAVX512(n, x, scale, shift)
+	}
+}
+
+func vecSoftmaxGrad(n int, dp *float32, p *float32, delta float32, scale float32) {
+	if cpu == avx2 {
+		softmaxGradAVX2(n, dp, p, delta, scale)
+	} else {
+		softmaxGradAVX512(n, dp, p, delta, scale)
+	}
+}
+
 func vecGlu(n int, y *float32, a *float32, gate *float32) {
 	if cpu == avx2 {
 		gluAVX2(n, y, a, gate)
@@ -104,6 +120,13 @@ func vecSumExp(n int, x *float32, shift float32) float64 {
 		return sumExpAVX2(n, x, shift)
 	}
 	return sumExpAVX512(n, x, shift)
+}
+
+func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64 {
+	if cpu == avx2 {
+		return softmaxExpAVX2(n, x, scale, shift)
+	}
+	return softmaxExpAVX512(n, x, scale, shift)
 }
 
 func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64) {
@@ -180,4 +203,20 @@ func vecDiagStep(n int, x *float32, a *float32, b *float32, c *float32, u float3
 		return diagStepAVX2(n, x, a, b, c, u)
 	}
 	return diagStepAVX512(n, x, a, b, c, u)
+}
+
+func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32) {
+	if cpu == avx2 {
+		dropAVX2(n, x, state, threshold, scale)
+	} else {
+		dropAVX512(n, x, state, threshold, scale)
+	}
+}
+
+func vecDropAdd(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32) {
+	if cpu == avx2 {
+		dropAddAVX2(n, y, x, state, threshold, scale)
+	} else {
+		dropAddAVX512(n, y, x, state, threshold, scale)
+	}
 }

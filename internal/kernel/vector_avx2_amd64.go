@@ -37,6 +37,16 @@ func axpyAVX2(n int, a float32, x *float32, y *float32)
 //go:noescape
 func expShiftAVX2(n int, x *float32, shift float32, scale float32)
 
+// expScaledAVX2 computes x = e^(scale·x-shift), where the product is not rounded.
+//
+//go:noescape
+func expScaledAVX2(n int, x *float32, scale float32, shift float32)
+
+// softmaxGradAVX2 computes dp = p·(dp-delta)·scale.
+//
+//go:noescape
+func softmaxGradAVX2(n int, dp *float32, p *float32, delta float32, scale float32)
+
 // gluAVX2 computes y = a·sigmoid(gate).
 //
 //go:noescape
@@ -67,6 +77,11 @@ func largestAVX2(n int, x *float32) float32
 //go:noescape
 func sumExpAVX2(n int, x *float32, shift float32) float64
 
+// softmaxExpAVX2 computes x = e^(scale·x-shift), where the product is not rounded, and returns the sum, as sumExp does.
+//
+//go:noescape
+func softmaxExpAVX2(n int, x *float32, scale float32, shift float32) float64
+
 // layerNormAVX2 computes LayerNorm for rows ≥ 1 rows of d ≥ 1. Sums are in float64, one for each lane, then halves
 // onto one another. The variance is that of x less the mean as a float32, put right by what rounding the mean changed.
 //
@@ -86,7 +101,7 @@ func layerNormGradAVX2(rows int, d int, dx *float32, dy *float32, x *float32, w 
 func layerNormParamGradAVX2(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
 
 // firTileAVX2 adds Σ_i taps[i·d + c]·data[(r-i)·dataStep + c], over i < 4·n in ascending order, to
-// out[r·outStep + c] for r < 8, c < d. The number n is at least 1; steps may be negative.
+// out[r·outStep + c] for r < 9, c < d. The number n is at least 1; steps may be negative.
 //
 //go:noescape
 func firTileAVX2(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
@@ -124,3 +139,13 @@ func adamWAVX2(n int, p *float32, m *float32, v *float32, grad *float32, k *floa
 //
 //go:noescape
 func diagStepAVX2(n int, x *float32, a *float32, b *float32, c *float32, u float32) float32
+
+// dropAVX2 replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
+//
+//go:noescape
+func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
+
+// dropAddAVX2 adds to y[i] what drop makes of x[i].
+//
+//go:noescape
+func dropAddAVX2(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32)

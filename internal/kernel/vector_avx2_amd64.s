@@ -315,6 +315,128 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func expScaledAVX2(n int, x *float32, scale float32, shift float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expScaledAVX2(SB), NOSPLIT, $0-24
+	MOVQ         x+8(FP), AX
+	VBROADCASTSS constants<>+0(SB), Y12
+	VBROADCASTSS constants<>+32(SB), Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VBROADCASTSS shift+20(FP), Y12
+	VBROADCASTSS scale+16(FP), Y11
+	MOVQ         n+0(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	LEAQ         masks<>+32(SB), SI
+	NEGQ         BX
+	VMOVUPS      (SI)(BX*4), Y15
+	XORQ         BX, BX
+	TESTQ        CX, CX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS      (AX)(BX*4), Y0
+	VFMSUB213PS  Y12, Y11, Y0
+	VMAXPS       Y0, Y13, Y0
+	VMINPS       Y0, Y14, Y0
+	VBROADCASTSS constants<>+96(SB), Y2
+	VFMADD231PS  constants<>+128(SB), Y0, Y2
+	VSUBPS       constants<>+96(SB), Y2, Y1
+	VFNMADD231PS constants<>+160(SB), Y1, Y0
+	VFNMADD231PS constants<>+192(SB), Y1, Y0
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y0, Y0, Y1
+	VBROADCASTSS constants<>+224(SB), Y3
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD213PS  constants<>+288(SB), Y0, Y3
+	VFMADD213PS  constants<>+320(SB), Y0, Y4
+	VFMADD231PS  constants<>+352(SB), Y1, Y3
+	VFMADD231PS  Y3, Y1, Y4
+	VBROADCASTSS constants<>+384(SB), Y3
+	VFMADD213PS  constants<>+384(SB), Y0, Y3
+	VFMADD213PS  Y3, Y1, Y4
+	VMULPS       Y2, Y4, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, CX
+	JLT          vectors_loop
+
+vectors_tail:
+	TESTQ        DX, DX
+	JZ           vectors_done
+	VMASKMOVPS   (AX)(BX*4), Y15, Y0
+	VFMSUB213PS  Y12, Y11, Y0
+	VMAXPS       Y0, Y13, Y0
+	VMINPS       Y0, Y14, Y0
+	VBROADCASTSS constants<>+96(SB), Y2
+	VFMADD231PS  constants<>+128(SB), Y0, Y2
+	VSUBPS       constants<>+96(SB), Y2, Y1
+	VFNMADD231PS constants<>+160(SB), Y1, Y0
+	VFNMADD231PS constants<>+192(SB), Y1, Y0
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y0, Y0, Y1
+	VBROADCASTSS constants<>+224(SB), Y3
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD213PS  constants<>+288(SB), Y0, Y3
+	VFMADD213PS  constants<>+320(SB), Y0, Y4
+	VFMADD231PS  constants<>+352(SB), Y1, Y3
+	VFMADD231PS  Y3, Y1, Y4
+	VBROADCASTSS constants<>+384(SB), Y3
+	VFMADD213PS  constants<>+384(SB), Y0, Y3
+	VFMADD213PS  Y3, Y1, Y4
+	VMULPS       Y2, Y4, Y0
+	VMASKMOVPS   Y0, Y15, (AX)(BX*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
+// func softmaxGradAVX2(n int, dp *float32, p *float32, delta float32, scale float32)
+// Requires: AVX
+TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dp+8(FP), AX
+	MOVQ         p+16(FP), CX
+	VBROADCASTSS delta+24(FP), Y12
+	VBROADCASTSS scale+28(FP), Y13
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Y0
+	VMOVUPS (CX)(SI*4), Y1
+	VSUBPS  Y12, Y0, Y0
+	VMULPS  Y1, Y0, Y0
+	VMULPS  Y13, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VMASKMOVPS (AX)(SI*4), Y15, Y0
+	VMASKMOVPS (CX)(SI*4), Y15, Y1
+	VSUBPS     Y12, Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMULPS     Y13, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func gluAVX2(n int, y *float32, a *float32, gate *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gluAVX2(SB), NOSPLIT, $0-32
@@ -771,32 +893,32 @@ TEXT ·sumExpAVX2(SB), NOSPLIT, $0-32
 	JZ           vectors_tail
 
 vectors_loop:
-	VMOVUPS      (AX)(BX*4), Y5
-	VSUBPS       Y2, Y5, Y5
-	VMAXPS       Y5, Y3, Y5
-	VMINPS       Y5, Y4, Y5
-	VBROADCASTSS constants<>+96(SB), Y7
-	VFMADD231PS  constants<>+128(SB), Y5, Y7
-	VSUBPS       constants<>+96(SB), Y7, Y6
-	VFNMADD231PS constants<>+160(SB), Y6, Y5
-	VFNMADD231PS constants<>+192(SB), Y6, Y5
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y5, Y5, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VBROADCASTSS constants<>+256(SB), Y9
-	VFMADD213PS  constants<>+288(SB), Y5, Y8
-	VFMADD213PS  constants<>+320(SB), Y5, Y9
-	VFMADD231PS  constants<>+352(SB), Y6, Y8
-	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+384(SB), Y5, Y8
-	VFMADD213PS  Y8, Y6, Y9
-	VMULPS       Y7, Y9, Y5
-	VEXTRACTF128 $0x01, Y5, X7
-	VCVTPS2PD    X5, Y6
-	VCVTPS2PD    X7, Y7
-	VADDPD       Y6, Y0, Y0
-	VADDPD       Y7, Y1, Y1
+	VMOVUPS      (AX)(BX*4), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMINPS       Y6, Y4, Y6
+	VBROADCASTSS constants<>+96(SB), Y8
+	VFMADD231PS  constants<>+128(SB), Y6, Y8
+	VSUBPS       constants<>+96(SB), Y8, Y7
+	VFNMADD231PS constants<>+160(SB), Y7, Y6
+	VFNMADD231PS constants<>+192(SB), Y7, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y6, Y6, Y7
+	VBROADCASTSS constants<>+224(SB), Y9
+	VBROADCASTSS constants<>+256(SB), Y10
+	VFMADD213PS  constants<>+288(SB), Y6, Y9
+	VFMADD213PS  constants<>+320(SB), Y6, Y10
+	VFMADD231PS  constants<>+352(SB), Y7, Y9
+	VFMADD231PS  Y9, Y7, Y10
+	VBROADCASTSS constants<>+384(SB), Y9
+	VFMADD213PS  constants<>+384(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y10
+	VMULPS       Y8, Y10, Y6
+	VEXTRACTF128 $0x01, Y6, X8
+	VCVTPS2PD    X6, Y7
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y7, Y0, Y0
+	VADDPD       Y8, Y1, Y1
 	ADDQ         $0x08, BX
 	CMPQ         BX, CX
 	JLT          vectors_loop
@@ -804,33 +926,129 @@ vectors_loop:
 vectors_tail:
 	TESTQ        DX, DX
 	JZ           vectors_done
-	VMASKMOVPS   (AX)(BX*4), Y15, Y5
-	VSUBPS       Y2, Y5, Y5
-	VMAXPS       Y5, Y3, Y5
-	VMINPS       Y5, Y4, Y5
-	VBROADCASTSS constants<>+96(SB), Y7
-	VFMADD231PS  constants<>+128(SB), Y5, Y7
-	VSUBPS       constants<>+96(SB), Y7, Y6
-	VFNMADD231PS constants<>+160(SB), Y6, Y5
-	VFNMADD231PS constants<>+192(SB), Y6, Y5
-	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y5, Y5, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VBROADCASTSS constants<>+256(SB), Y9
-	VFMADD213PS  constants<>+288(SB), Y5, Y8
-	VFMADD213PS  constants<>+320(SB), Y5, Y9
-	VFMADD231PS  constants<>+352(SB), Y6, Y8
-	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+384(SB), Y5, Y8
-	VFMADD213PS  Y8, Y6, Y9
-	VMULPS       Y7, Y9, Y5
-	VANDPS       Y15, Y5, Y5
-	VEXTRACTF128 $0x01, Y5, X7
-	VCVTPS2PD    X5, Y6
-	VCVTPS2PD    X7, Y7
-	VADDPD       Y6, Y0, Y0
-	VADDPD       Y7, Y1, Y1
+	VMASKMOVPS   (AX)(BX*4), Y15, Y6
+	VSUBPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMINPS       Y6, Y4, Y6
+	VBROADCASTSS constants<>+96(SB), Y8
+	VFMADD231PS  constants<>+128(SB), Y6, Y8
+	VSUBPS       constants<>+96(SB), Y8, Y7
+	VFNMADD231PS constants<>+160(SB), Y7, Y6
+	VFNMADD231PS constants<>+192(SB), Y7, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y6, Y6, Y7
+	VBROADCASTSS constants<>+224(SB), Y9
+	VBROADCASTSS constants<>+256(SB), Y10
+	VFMADD213PS  constants<>+288(SB), Y6, Y9
+	VFMADD213PS  constants<>+320(SB), Y6, Y10
+	VFMADD231PS  constants<>+352(SB), Y7, Y9
+	VFMADD231PS  Y9, Y7, Y10
+	VBROADCASTSS constants<>+384(SB), Y9
+	VFMADD213PS  constants<>+384(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y10
+	VMULPS       Y8, Y10, Y6
+	VANDPS       Y15, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X8
+	VCVTPS2PD    X6, Y7
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y7, Y0, Y0
+	VADDPD       Y8, Y1, Y1
+
+vectors_done:
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VUNPCKHPD    X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func softmaxExpAVX2(n int, x *float32, scale float32, shift float32) float64
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxExpAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSS shift+20(FP), Y2
+	VBROADCASTSS scale+16(FP), Y5
+	VBROADCASTSS constants<>+32(SB), Y3
+	VBROADCASTSS constants<>+64(SB), Y4
+	MOVQ         n+0(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	LEAQ         masks<>+32(SB), SI
+	NEGQ         BX
+	VMOVUPS      (SI)(BX*4), Y15
+	XORQ         BX, BX
+	TESTQ        CX, CX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS      (AX)(BX*4), Y6
+	VFMSUB213PS  Y2, Y5, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMINPS       Y6, Y4, Y6
+	VBROADCASTSS constants<>+96(SB), Y8
+	VFMADD231PS  constants<>+128(SB), Y6, Y8
+	VSUBPS       constants<>+96(SB), Y8, Y7
+	VFNMADD231PS constants<>+160(SB), Y7, Y6
+	VFNMADD231PS constants<>+192(SB), Y7, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y6, Y6, Y7
+	VBROADCASTSS constants<>+224(SB), Y9
+	VBROADCASTSS constants<>+256(SB), Y10
+	VFMADD213PS  constants<>+288(SB), Y6, Y9
+	VFMADD213PS  constants<>+320(SB), Y6, Y10
+	VFMADD231PS  constants<>+352(SB), Y7, Y9
+	VFMADD231PS  Y9, Y7, Y10
+	VBROADCASTSS constants<>+384(SB), Y9
+	VFMADD213PS  constants<>+384(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y10
+	VMULPS       Y8, Y10, Y6
+	VMOVUPS      Y6, (AX)(BX*4)
+	VEXTRACTF128 $0x01, Y6, X8
+	VCVTPS2PD    X6, Y7
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y7, Y0, Y0
+	VADDPD       Y8, Y1, Y1
+	ADDQ         $0x08, BX
+	CMPQ         BX, CX
+	JLT          vectors_loop
+
+vectors_tail:
+	TESTQ        DX, DX
+	JZ           vectors_done
+	VMASKMOVPS   (AX)(BX*4), Y15, Y6
+	VFMSUB213PS  Y2, Y5, Y6
+	VMAXPS       Y6, Y3, Y6
+	VMINPS       Y6, Y4, Y6
+	VBROADCASTSS constants<>+96(SB), Y8
+	VFMADD231PS  constants<>+128(SB), Y6, Y8
+	VSUBPS       constants<>+96(SB), Y8, Y7
+	VFNMADD231PS constants<>+160(SB), Y7, Y6
+	VFNMADD231PS constants<>+192(SB), Y7, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y6, Y6, Y7
+	VBROADCASTSS constants<>+224(SB), Y9
+	VBROADCASTSS constants<>+256(SB), Y10
+	VFMADD213PS  constants<>+288(SB), Y6, Y9
+	VFMADD213PS  constants<>+320(SB), Y6, Y10
+	VFMADD231PS  constants<>+352(SB), Y7, Y9
+	VFMADD231PS  Y9, Y7, Y10
+	VBROADCASTSS constants<>+384(SB), Y9
+	VFMADD213PS  constants<>+384(SB), Y6, Y9
+	VFMADD213PS  Y9, Y7, Y10
+	VMULPS       Y8, Y10, Y6
+	VMASKMOVPS   Y6, Y15, (AX)(BX*4)
+	VANDPS       Y15, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X8
+	VCVTPS2PD    X6, Y7
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y7, Y0, Y0
+	VADDPD       Y8, Y1, Y1
 
 vectors_done:
 	VADDPD       Y1, Y0, Y0
@@ -1223,8 +1441,8 @@ TEXT ·firTileAVX2(SB), NOSPLIT, $0-56
 	VMOVUPS (R11)(R10*4), Y15
 
 	// To the last row of data that the first tap meets; to that of the next taps from the first that the last tap met.
-	IMUL3Q $0x07, SI, R10
-	IMUL3Q $0x06, SI, R11
+	IMUL3Q $0x08, SI, R10
+	IMUL3Q $0x07, SI, R11
 	ADDQ   R10, BX
 	XORQ   R15, R15
 	TESTQ  R8, R8
@@ -1247,75 +1465,85 @@ columns_loop:
 	VMOVUPS (R10), Y6
 	ADDQ    CX, R10
 	VMOVUPS (R10), Y7
+	ADDQ    CX, R10
+	VMOVUPS (R10), Y8
 	LEAQ    (DX)(R15*4), R12
 	LEAQ    (BX)(R15*4), R13
 	MOVQ    n+8(FP), R14
 
 taps:
-	VMOVUPS     (R12), Y8
-	LEAQ        (R12)(DI*4), R12
 	VMOVUPS     (R12), Y9
 	LEAQ        (R12)(DI*4), R12
 	VMOVUPS     (R12), Y10
 	LEAQ        (R12)(DI*4), R12
 	VMOVUPS     (R12), Y11
 	LEAQ        (R12)(DI*4), R12
+	VMOVUPS     (R12), Y12
+	LEAQ        (R12)(DI*4), R12
 	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y7
-	VMOVUPS     (R13), Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y6
-	VFMADD231PS Y12, Y9, Y7
+	VFMADD231PS Y13, Y9, Y8
 	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y5
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y10, Y8
+	VMOVUPS     (R13), Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y6
 	VFMADD231PS Y13, Y10, Y7
-	VMOVUPS     (R13), Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y4
-	VFMADD231PS Y12, Y9, Y5
-	VFMADD231PS Y12, Y10, Y6
-	VFMADD231PS Y12, Y11, Y7
+	VFMADD231PS Y13, Y11, Y8
 	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y3
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y10, Y6
+	VFMADD231PS Y13, Y11, Y7
+	VFMADD231PS Y13, Y12, Y8
+	VMOVUPS     (R13), Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y4
 	VFMADD231PS Y13, Y10, Y5
 	VFMADD231PS Y13, Y11, Y6
-	VMOVUPS     (R13), Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y2
-	VFMADD231PS Y12, Y9, Y3
-	VFMADD231PS Y12, Y10, Y4
-	VFMADD231PS Y12, Y11, Y5
+	VFMADD231PS Y13, Y12, Y7
 	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y1
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y10, Y4
+	VFMADD231PS Y13, Y11, Y5
+	VFMADD231PS Y13, Y12, Y6
+	VMOVUPS     (R13), Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y2
 	VFMADD231PS Y13, Y10, Y3
 	VFMADD231PS Y13, Y11, Y4
-	VMOVUPS     (R13), Y12
+	VFMADD231PS Y13, Y12, Y5
+	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y0
-	VFMADD231PS Y12, Y9, Y1
-	VFMADD231PS Y12, Y10, Y2
-	VFMADD231PS Y12, Y11, Y3
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y10, Y2
+	VFMADD231PS Y13, Y11, Y3
+	VFMADD231PS Y13, Y12, Y4
 	VMOVUPS     (R13), Y13
 	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y0
 	VFMADD231PS Y13, Y10, Y1
 	VFMADD231PS Y13, Y11, Y2
-	VMOVUPS     (R13), Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y10, Y0
-	VFMADD231PS Y12, Y11, Y1
+	VFMADD231PS Y13, Y12, Y3
 	VMOVUPS     (R13), Y13
+	SUBQ        SI, R13
+	VFMADD231PS Y13, Y10, Y0
+	VFMADD231PS Y13, Y11, Y1
+	VFMADD231PS Y13, Y12, Y2
+	VMOVUPS     (R13), Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y11, Y0
+	VFMADD231PS Y13, Y12, Y1
+	VMOVUPS     (R13), Y13
+	VFMADD231PS Y13, Y12, Y0
 	ADDQ        R11, R13
 	DECQ        R14
 	JNZ         taps
+	VMOVUPS     Y8, (R10)
+	SUBQ        CX, R10
 	VMOVUPS     Y7, (R10)
 	SUBQ        CX, R10
 	VMOVUPS     Y6, (R10)
@@ -1354,75 +1582,85 @@ columns_tail:
 	VMASKMOVPS (R10), Y15, Y6
 	ADDQ       CX, R10
 	VMASKMOVPS (R10), Y15, Y7
+	ADDQ       CX, R10
+	VMASKMOVPS (R10), Y15, Y8
 	LEAQ       (DX)(R15*4), R12
 	LEAQ       (BX)(R15*4), R13
 	MOVQ       n+8(FP), R14
 
 taps_tail:
-	VMASKMOVPS  (R12), Y15, Y8
-	LEAQ        (R12)(DI*4), R12
 	VMASKMOVPS  (R12), Y15, Y9
 	LEAQ        (R12)(DI*4), R12
 	VMASKMOVPS  (R12), Y15, Y10
 	LEAQ        (R12)(DI*4), R12
 	VMASKMOVPS  (R12), Y15, Y11
 	LEAQ        (R12)(DI*4), R12
+	VMASKMOVPS  (R12), Y15, Y12
+	LEAQ        (R12)(DI*4), R12
 	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y7
-	VMASKMOVPS  (R13), Y15, Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y6
-	VFMADD231PS Y12, Y9, Y7
+	VFMADD231PS Y13, Y9, Y8
 	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y5
+	VFMADD231PS Y13, Y9, Y7
+	VFMADD231PS Y13, Y10, Y8
+	VMASKMOVPS  (R13), Y15, Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y6
 	VFMADD231PS Y13, Y10, Y7
-	VMASKMOVPS  (R13), Y15, Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y4
-	VFMADD231PS Y12, Y9, Y5
-	VFMADD231PS Y12, Y10, Y6
-	VFMADD231PS Y12, Y11, Y7
+	VFMADD231PS Y13, Y11, Y8
 	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y3
+	VFMADD231PS Y13, Y9, Y5
+	VFMADD231PS Y13, Y10, Y6
+	VFMADD231PS Y13, Y11, Y7
+	VFMADD231PS Y13, Y12, Y8
+	VMASKMOVPS  (R13), Y15, Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y4
 	VFMADD231PS Y13, Y10, Y5
 	VFMADD231PS Y13, Y11, Y6
-	VMASKMOVPS  (R13), Y15, Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y2
-	VFMADD231PS Y12, Y9, Y3
-	VFMADD231PS Y12, Y10, Y4
-	VFMADD231PS Y12, Y11, Y5
+	VFMADD231PS Y13, Y12, Y7
 	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y13, Y8, Y1
+	VFMADD231PS Y13, Y9, Y3
+	VFMADD231PS Y13, Y10, Y4
+	VFMADD231PS Y13, Y11, Y5
+	VFMADD231PS Y13, Y12, Y6
+	VMASKMOVPS  (R13), Y15, Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y2
 	VFMADD231PS Y13, Y10, Y3
 	VFMADD231PS Y13, Y11, Y4
-	VMASKMOVPS  (R13), Y15, Y12
+	VFMADD231PS Y13, Y12, Y5
+	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
-	VFMADD231PS Y12, Y8, Y0
-	VFMADD231PS Y12, Y9, Y1
-	VFMADD231PS Y12, Y10, Y2
-	VFMADD231PS Y12, Y11, Y3
+	VFMADD231PS Y13, Y9, Y1
+	VFMADD231PS Y13, Y10, Y2
+	VFMADD231PS Y13, Y11, Y3
+	VFMADD231PS Y13, Y12, Y4
 	VMASKMOVPS  (R13), Y15, Y13
 	SUBQ        SI, R13
 	VFMADD231PS Y13, Y9, Y0
 	VFMADD231PS Y13, Y10, Y1
 	VFMADD231PS Y13, Y11, Y2
-	VMASKMOVPS  (R13), Y15, Y12
-	SUBQ        SI, R13
-	VFMADD231PS Y12, Y10, Y0
-	VFMADD231PS Y12, Y11, Y1
+	VFMADD231PS Y13, Y12, Y3
 	VMASKMOVPS  (R13), Y15, Y13
+	SUBQ        SI, R13
+	VFMADD231PS Y13, Y10, Y0
+	VFMADD231PS Y13, Y11, Y1
+	VFMADD231PS Y13, Y12, Y2
+	VMASKMOVPS  (R13), Y15, Y13
+	SUBQ        SI, R13
 	VFMADD231PS Y13, Y11, Y0
+	VFMADD231PS Y13, Y12, Y1
+	VMASKMOVPS  (R13), Y15, Y13
+	VFMADD231PS Y13, Y12, Y0
 	ADDQ        R11, R13
 	DECQ        R14
 	JNZ         taps_tail
+	VMASKMOVPS  Y8, Y15, (R10)
+	SUBQ        CX, R10
 	VMASKMOVPS  Y7, Y15, (R10)
 	SUBQ        CX, R10
 	VMASKMOVPS  Y6, Y15, (R10)
@@ -1858,6 +2096,316 @@ vectors_done:
 	VMOVSS       X1, ret+48(FP)
 	VZEROUPPER
 	RET
+
+// func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·dropAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+8(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         $0xbf58476d1ce4e5b9, DX
+	VMOVQ        DX, X3
+	VPBROADCASTQ X3, Y3
+	MOVQ         $0x94d049bb133111eb, DX
+	VMOVQ        DX, X4
+	VPBROADCASTQ X4, Y4
+	MOVQ         $0x00000000bf58476d, DX
+	VMOVQ        DX, X7
+	VPBROADCASTQ X7, Y7
+	MOVQ         $0x0000000094d049bb, DX
+	VMOVQ        DX, X8
+	VPBROADCASTQ X8, Y8
+	MOVQ         $0x89a12a1ef4177ca8, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPBROADCASTQ state+16(FP), Y0
+	VPADDQ       counters<>+32(SB), Y0, Y1
+	VPADDQ       counters<>+0(SB), Y0, Y0
+	VBROADCASTSS threshold+24(FP), Y5
+	VBROADCASTSS scale+28(FP), Y6
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VPSRLQ   $0x1e, Y0, Y11
+	VPXOR    Y0, Y11, Y9
+	VPSRLQ   $0x20, Y9, Y11
+	VPMULUDQ Y3, Y11, Y11
+	VPMULUDQ Y7, Y9, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y3, Y9, Y9
+	VPADDQ   Y11, Y9, Y9
+	VPSRLQ   $0x1b, Y9, Y11
+	VPXOR    Y9, Y11, Y9
+	VPSRLQ   $0x20, Y9, Y11
+	VPMULUDQ Y4, Y11, Y11
+	VPMULUDQ Y8, Y9, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y4, Y9, Y9
+	VPADDQ   Y11, Y9, Y9
+	VPSRLQ   $0x1f, Y9, Y11
+	VPXOR    Y9, Y11, Y9
+	VPADDQ   Y2, Y0, Y0
+	VPSRLQ   $0x1e, Y1, Y11
+	VPXOR    Y1, Y11, Y10
+	VPSRLQ   $0x20, Y10, Y11
+	VPMULUDQ Y3, Y11, Y11
+	VPMULUDQ Y7, Y10, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y3, Y10, Y10
+	VPADDQ   Y11, Y10, Y10
+	VPSRLQ   $0x1b, Y10, Y11
+	VPXOR    Y10, Y11, Y10
+	VPSRLQ   $0x20, Y10, Y11
+	VPMULUDQ Y4, Y11, Y11
+	VPMULUDQ Y8, Y10, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y4, Y10, Y10
+	VPADDQ   Y11, Y10, Y10
+	VPSRLQ   $0x1f, Y10, Y11
+	VPXOR    Y10, Y11, Y10
+	VPADDQ   Y2, Y1, Y1
+	VSHUFPS  $0xdd, Y10, Y9, Y11
+	VMOVUPS  (AX)(SI*4), Y12
+	VMULPS   Y6, Y12, Y12
+	VPMAXUD  Y5, Y11, Y9
+	VPCMPEQD Y9, Y11, Y11
+	VANDPS   Y11, Y12, Y12
+	VMOVUPS  Y12, (CX)(SI*4)
+	ADDQ     $0x08, SI
+	CMPQ     SI, DX
+	JLT      vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VPSRLQ     $0x1e, Y0, Y11
+	VPXOR      Y0, Y11, Y9
+	VPSRLQ     $0x20, Y9, Y11
+	VPMULUDQ   Y3, Y11, Y11
+	VPMULUDQ   Y7, Y9, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y3, Y9, Y9
+	VPADDQ     Y11, Y9, Y9
+	VPSRLQ     $0x1b, Y9, Y11
+	VPXOR      Y9, Y11, Y9
+	VPSRLQ     $0x20, Y9, Y11
+	VPMULUDQ   Y4, Y11, Y11
+	VPMULUDQ   Y8, Y9, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y4, Y9, Y9
+	VPADDQ     Y11, Y9, Y9
+	VPSRLQ     $0x1f, Y9, Y11
+	VPXOR      Y9, Y11, Y9
+	VPADDQ     Y2, Y0, Y0
+	VPSRLQ     $0x1e, Y1, Y11
+	VPXOR      Y1, Y11, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y3, Y11, Y11
+	VPMULUDQ   Y7, Y10, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y3, Y10, Y10
+	VPADDQ     Y11, Y10, Y10
+	VPSRLQ     $0x1b, Y10, Y11
+	VPXOR      Y10, Y11, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y4, Y11, Y11
+	VPMULUDQ   Y8, Y10, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y4, Y10, Y10
+	VPADDQ     Y11, Y10, Y10
+	VPSRLQ     $0x1f, Y10, Y11
+	VPXOR      Y10, Y11, Y10
+	VPADDQ     Y2, Y1, Y1
+	VSHUFPS    $0xdd, Y10, Y9, Y11
+	VMASKMOVPS (AX)(SI*4), Y15, Y12
+	VMULPS     Y6, Y12, Y12
+	VPMAXUD    Y5, Y11, Y9
+	VPCMPEQD   Y9, Y11, Y11
+	VANDPS     Y11, Y12, Y12
+	VMASKMOVPS Y12, Y15, (CX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
+// func dropAddAVX2(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32)
+// Requires: AVX, AVX2
+TEXT ·dropAddAVX2(SB), NOSPLIT, $0-40
+	MOVQ         x+16(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         $0xbf58476d1ce4e5b9, DX
+	VMOVQ        DX, X3
+	VPBROADCASTQ X3, Y3
+	MOVQ         $0x94d049bb133111eb, DX
+	VMOVQ        DX, X4
+	VPBROADCASTQ X4, Y4
+	MOVQ         $0x00000000bf58476d, DX
+	VMOVQ        DX, X7
+	VPBROADCASTQ X7, Y7
+	MOVQ         $0x0000000094d049bb, DX
+	VMOVQ        DX, X8
+	VPBROADCASTQ X8, Y8
+	MOVQ         $0x89a12a1ef4177ca8, DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VPBROADCASTQ state+24(FP), Y0
+	VPADDQ       counters<>+32(SB), Y0, Y1
+	VPADDQ       counters<>+0(SB), Y0, Y0
+	VBROADCASTSS threshold+32(FP), Y5
+	VBROADCASTSS scale+36(FP), Y6
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VPSRLQ   $0x1e, Y0, Y11
+	VPXOR    Y0, Y11, Y9
+	VPSRLQ   $0x20, Y9, Y11
+	VPMULUDQ Y3, Y11, Y11
+	VPMULUDQ Y7, Y9, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y3, Y9, Y9
+	VPADDQ   Y11, Y9, Y9
+	VPSRLQ   $0x1b, Y9, Y11
+	VPXOR    Y9, Y11, Y9
+	VPSRLQ   $0x20, Y9, Y11
+	VPMULUDQ Y4, Y11, Y11
+	VPMULUDQ Y8, Y9, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y4, Y9, Y9
+	VPADDQ   Y11, Y9, Y9
+	VPSRLQ   $0x1f, Y9, Y11
+	VPXOR    Y9, Y11, Y9
+	VPADDQ   Y2, Y0, Y0
+	VPSRLQ   $0x1e, Y1, Y11
+	VPXOR    Y1, Y11, Y10
+	VPSRLQ   $0x20, Y10, Y11
+	VPMULUDQ Y3, Y11, Y11
+	VPMULUDQ Y7, Y10, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y3, Y10, Y10
+	VPADDQ   Y11, Y10, Y10
+	VPSRLQ   $0x1b, Y10, Y11
+	VPXOR    Y10, Y11, Y10
+	VPSRLQ   $0x20, Y10, Y11
+	VPMULUDQ Y4, Y11, Y11
+	VPMULUDQ Y8, Y10, Y12
+	VPADDQ   Y12, Y11, Y11
+	VPSLLQ   $0x20, Y11, Y11
+	VPMULUDQ Y4, Y10, Y10
+	VPADDQ   Y11, Y10, Y10
+	VPSRLQ   $0x1f, Y10, Y11
+	VPXOR    Y10, Y11, Y10
+	VPADDQ   Y2, Y1, Y1
+	VSHUFPS  $0xdd, Y10, Y9, Y11
+	VMOVUPS  (AX)(SI*4), Y12
+	VMULPS   Y6, Y12, Y12
+	VPMAXUD  Y5, Y11, Y9
+	VPCMPEQD Y9, Y11, Y11
+	VANDPS   Y11, Y12, Y12
+	VMOVUPS  (CX)(SI*4), Y11
+	VADDPS   Y11, Y12, Y12
+	VMOVUPS  Y12, (CX)(SI*4)
+	ADDQ     $0x08, SI
+	CMPQ     SI, DX
+	JLT      vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VPSRLQ     $0x1e, Y0, Y11
+	VPXOR      Y0, Y11, Y9
+	VPSRLQ     $0x20, Y9, Y11
+	VPMULUDQ   Y3, Y11, Y11
+	VPMULUDQ   Y7, Y9, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y3, Y9, Y9
+	VPADDQ     Y11, Y9, Y9
+	VPSRLQ     $0x1b, Y9, Y11
+	VPXOR      Y9, Y11, Y9
+	VPSRLQ     $0x20, Y9, Y11
+	VPMULUDQ   Y4, Y11, Y11
+	VPMULUDQ   Y8, Y9, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y4, Y9, Y9
+	VPADDQ     Y11, Y9, Y9
+	VPSRLQ     $0x1f, Y9, Y11
+	VPXOR      Y9, Y11, Y9
+	VPADDQ     Y2, Y0, Y0
+	VPSRLQ     $0x1e, Y1, Y11
+	VPXOR      Y1, Y11, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y3, Y11, Y11
+	VPMULUDQ   Y7, Y10, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y3, Y10, Y10
+	VPADDQ     Y11, Y10, Y10
+	VPSRLQ     $0x1b, Y10, Y11
+	VPXOR      Y10, Y11, Y10
+	VPSRLQ     $0x20, Y10, Y11
+	VPMULUDQ   Y4, Y11, Y11
+	VPMULUDQ   Y8, Y10, Y12
+	VPADDQ     Y12, Y11, Y11
+	VPSLLQ     $0x20, Y11, Y11
+	VPMULUDQ   Y4, Y10, Y10
+	VPADDQ     Y11, Y10, Y10
+	VPSRLQ     $0x1f, Y10, Y11
+	VPXOR      Y10, Y11, Y10
+	VPADDQ     Y2, Y1, Y1
+	VSHUFPS    $0xdd, Y10, Y9, Y11
+	VMASKMOVPS (AX)(SI*4), Y15, Y12
+	VMULPS     Y6, Y12, Y12
+	VPMAXUD    Y5, Y11, Y9
+	VPCMPEQD   Y9, Y11, Y11
+	VANDPS     Y11, Y12, Y12
+	VMASKMOVPS (CX)(SI*4), Y15, Y11
+	VADDPS     Y11, Y12, Y12
+	VMASKMOVPS Y12, Y15, (CX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
+DATA counters<>+0(SB)/8, $0x9e3779b97f4a7c15
+DATA counters<>+8(SB)/8, $0x6f6b9efd5dcd6baa
+DATA counters<>+16(SB)/8, $0xe3080ec8f9563a69
+DATA counters<>+24(SB)/8, $0xb43c340cd7d929fe
+DATA counters<>+32(SB)/8, $0x409fc4413c505b3f
+DATA counters<>+40(SB)/8, $0x11d3e9851ad34ad4
+DATA counters<>+48(SB)/8, $0x85705950b65c1993
+DATA counters<>+56(SB)/8, $0x56a47e9494df0928
+GLOBL counters<>(SB), RODATA|NOPTR, $64
 
 DATA masks<>+0(SB)/4, $0xffffffff
 DATA masks<>+4(SB)/4, $0xffffffff

@@ -37,6 +37,16 @@ func axpyAVX512(n int, a float32, x *float32, y *float32)
 //go:noescape
 func expShiftAVX512(n int, x *float32, shift float32, scale float32)
 
+// expScaledAVX512 computes x = e^(scale·x-shift), where the product is not rounded.
+//
+//go:noescape
+func expScaledAVX512(n int, x *float32, scale float32, shift float32)
+
+// softmaxGradAVX512 computes dp = p·(dp-delta)·scale.
+//
+//go:noescape
+func softmaxGradAVX512(n int, dp *float32, p *float32, delta float32, scale float32)
+
 // gluAVX512 computes y = a·sigmoid(gate).
 //
 //go:noescape
@@ -66,6 +76,11 @@ func largestAVX512(n int, x *float32) float32
 //
 //go:noescape
 func sumExpAVX512(n int, x *float32, shift float32) float64
+
+// softmaxExpAVX512 computes x = e^(scale·x-shift), where the product is not rounded, and returns the sum, as sumExp does.
+//
+//go:noescape
+func softmaxExpAVX512(n int, x *float32, scale float32, shift float32) float64
 
 // layerNormAVX512 computes LayerNorm for rows ≥ 1 rows of d ≥ 1. Sums are in float64, one for each lane, then halves
 // onto one another. The variance is that of x less the mean as a float32, put right by what rounding the mean changed.
@@ -124,3 +139,13 @@ func adamWAVX512(n int, p *float32, m *float32, v *float32, grad *float32, k *fl
 //
 //go:noescape
 func diagStepAVX512(n int, x *float32, a *float32, b *float32, c *float32, u float32) float32
+
+// dropAVX512 replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
+//
+//go:noescape
+func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
+
+// dropAddAVX512 adds to y[i] what drop makes of x[i].
+//
+//go:noescape
+func dropAddAVX512(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32)

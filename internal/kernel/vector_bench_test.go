@@ -26,6 +26,8 @@ func BenchmarkVectors(b *testing.B) {
 		runs = append(runs, run{k.name, n, func() { k.run(slicesOf(a[:k.arrays], n)) }})
 	}
 	runs = append(runs,
+		run{"Drop", n, func() { Drop(a[0][:n], 1, 2, 1<<30, 1) }},
+		run{"Softmax", n, func() { Softmax(a[0][:n], 0.5) }},
 		run{"Dot", n, func() { Dot(a[0][:n], a[1]) }},
 		run{"Dot of 64", 64, func() { Dot(a[0][:64], a[1]) }},
 		run{"SumSquares", n, func() { SumSquares(a[0][:n]) }},

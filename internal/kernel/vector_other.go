@@ -20,6 +20,10 @@ func vecAxpy(n int, a float32, x *float32, y *float32) {}
 
 func vecExpShift(n int, x *float32, shift float32, scale float32) {}
 
+func vecExpScaled(n int, x *float32, scale float32, shift float32) {}
+
+func vecSoftmaxGrad(n int, dp *float32, p *float32, delta float32, scale float32) {}
+
 func vecGlu(n int, y *float32, a *float32, gate *float32) {}
 
 func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32) {}
@@ -31,6 +35,8 @@ func vecGeluGradAdd(n int, dx *float32, dy *float32, x *float32) {}
 func vecLargest(n int, x *float32) float32 { return 0 }
 
 func vecSumExp(n int, x *float32, shift float32) float64 { return 0 }
+
+func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64 { return 0 }
 
 func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64) {
 }
@@ -55,3 +61,7 @@ func vecZeros(n int, x *float32) float32 { return 0 }
 func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32) {}
 
 func vecDiagStep(n int, x *float32, a *float32, b *float32, c *float32, u float32) float32 { return 0 }
+
+func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32) {}
+
+func vecDropAdd(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32) {}

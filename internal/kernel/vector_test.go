@@ -58,6 +58,10 @@ var pointwise = []struct {
 	{"Scale", 1, func(a [][]float32) { Scale(a[0], -1.7) }, func(v []float64) []float64 { return []float64{v[0] * float64(float32(-1.7))} }},
 	{"Axpy", 2, func(a [][]float32) { Axpy(0.3, a[1], a[0]) }, func(v []float64) []float64 { return []float64{v[0] + float64(float32(0.3))*v[1]} }},
 	{"ExpShift", 1, func(a [][]float32) { ExpShift(a[0], 0.5, 2) }, func(v []float64) []float64 { return []float64{2 * math.Exp(v[0]-0.5)} }},
+	{"SoftmaxAgain", 1, func(a [][]float32) { SoftmaxAgain(a[0], 0.5, 0.7) },
+		func(v []float64) []float64 { return []float64{math.Exp(0.5*v[0] - float64(float32(0.7)))} }},
+	{"SoftmaxGrad", 2, func(a [][]float32) { SoftmaxGrad(a[0], a[1], 0.25, 0.5) },
+		func(v []float64) []float64 { return []float64{v[1] * (v[0] - 0.25) * 0.5} }},
 	{"GLU", 3, func(a [][]float32) { GLU(a[0], a[1], a[2]) }, func(v []float64) []float64 { return []float64{v[1] * sigmoid64(v[2])} }},
 	{"GLUGrad", 5, func(a [][]float32) { GLUGrad(a[0], a[1], a[2], a[3], a[4]) }, func(v []float64) []float64 {
 		s := sigmoid64(v[4])
@@ -258,6 +262,17 @@ func TestVectorSums(t *testing.T) {
 				continue
 			}
 			near("LogSumExp", float64(LogSumExp(x)), logSumExp64(x), max(1, math.Abs(logSumExp64(x))))
+			const scale = 0.125
+			p, scaled := frame(x, rng.IntN(20)), slices.Clone(x)
+			for i := range scaled {
+				scaled[i] *= scale
+			}
+			want := logSumExp64(scaled)
+			near("lse of Softmax", float64(Softmax(p.x(), scale)), want, max(1, math.Abs(want)))
+			for i, v := range p.x() {
+				near("Softmax", float64(v), math.Exp(float64(scaled[i])-want), 1)
+			}
+			p.check(t, "Softmax")
 			at := rng.IntN(n)
 			for _, bad := range []float32{inf, -inf, nan} {
 				old := x[at]
@@ -390,6 +405,54 @@ func TestVectorDiagStep(t *testing.T) {
 			for _, g := range []framed{x, a, b, c} {
 				g.check(t, "DiagStep")
 			}
+		}
+	})
+}
+
+// TestVectorDropout: the mask is Keep's at every level, for any first element.
+func TestVectorDropout(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(19, 19))
+		for _, n := range lengths() {
+			seed, first, threshold := rng.Uint64(), rng.IntN(1<<20), rng.Uint32()
+			x := frame(normals(rng, n), rng.IntN(20))
+			y := frame(normals(rng, n), rng.IntN(20))
+			in, old := slices.Clone(x.x()), slices.Clone(y.x())
+			DropAdd(y.x(), x.x(), seed, first, threshold, 1.5)
+			Drop(x.x(), seed, first, threshold, 1.5)
+			for i, v := range in {
+				want := float32(0)
+				if Keep(seed, first+i, threshold) {
+					want = v * 1.5
+				}
+				if x.x()[i] != want || y.x()[i] != old[i]+want {
+					t.Fatalf("element %d of %d: %v, added %v", i, n, x.x()[i], y.x()[i])
+				}
+			}
+			x.check(t, "Drop")
+			y.check(t, "DropAdd")
+		}
+		for _, threshold := range []uint32{0, 1, math.MaxUint32} { // bounds are the same to the bit
+			const seed = 7
+			x := make([]float32, 1000)
+			for i := range x {
+				x[i] = 1
+			}
+			Drop(x, seed, 0, threshold, 1)
+			for i, v := range x {
+				if (v == 1) != Keep(seed, i, threshold) {
+					t.Fatalf("threshold %d, element %d: %v", threshold, i, v)
+				}
+			}
+		}
+		three := uint64(3)
+		threshold := uint32(Mix64(7+three*keepStep) >> 32) // that of element 3 itself, which is kept
+		x := []float32{1, 1, 1, 1}
+		if Drop(x, 7, 0, threshold, 1); x[3] != 1 {
+			t.Error("an element at the threshold is dropped")
+		}
+		if Drop(x, 7, 0, threshold+1, 1); x[3] != 0 {
+			t.Error("an element below the threshold is kept")
 		}
 	})
 }
