@@ -42,40 +42,4 @@ func (c vector) optimizer() {
 		}
 	})
 	c.end()
-
-	c.function("diagStep", "func(n int, x, a, b, c *float32, u float32) float32",
-		"computes DiagStep over n floats, an even number. The sum has one strand for each lane; then halves",
-		"are added onto one another.")
-	x, a, b, out := c.arg("x"), c.arg("a"), c.arg("b"), c.arg("c")
-	u, sum := c.vec(0), c.vec(1)
-	c.VBROADCASTSS(c.param("u"), u)
-	c.zero(sum)
-	c.each("vectors", c.span(c.arg("n")), func(i reg.GPVirtual, mask reg.Register) {
-		state, pole, t := c.vec(2), c.vec(3), c.vec(4)
-		c.load(float(x, i), state, mask)
-		c.load(float(a, i), pole, mask)
-		c.VPERMILPS(U8(0b10110001), state, t) // im, re
-		c.VMOVSHDUP(pole, c.vec(5))
-		c.VMOVSLDUP(pole, pole)
-		c.VMULPS(c.vec(5), t, t)
-		c.load(float(b, i), c.vec(5), mask)
-		c.VFMADDSUB231PS(pole, state, t) // re·re - im·im, re·im + im·re
-		c.VFMADD231PS(u, c.vec(5), t)
-		c.store(t, mask, float(x, i))
-		c.load(float(out, i), c.vec(5), mask)
-		c.VFMADD231PS(c.vec(5), t, sum)
-	})
-	t := c.vec(2)
-	for width, halvings := c.lanes, 0; width > 4; width /= 2 {
-		c.highHalf(sum, t, halvings)
-		halvings++
-		c.VADDPS(c.part(t, halvings), c.part(sum, halvings), c.part(sum, halvings))
-	}
-	c.VUNPCKHPD(c.xmm(sum), c.xmm(sum), c.xmm(t))
-	c.VADDPS(c.xmm(t), c.xmm(sum), c.xmm(sum))
-	c.VMOVSHDUP(c.xmm(sum), c.xmm(t))
-	c.VSUBSS(c.xmm(t), c.xmm(sum), c.xmm(sum))
-	c.VADDSS(c.xmm(sum), c.xmm(sum), c.xmm(sum))
-	c.VMOVSS(c.xmm(sum), c.result())
-	c.end()
 }

@@ -25,6 +25,7 @@ func vectors(ctx *build.Context, s isa) {
 	c.fir()
 	c.sums()
 	c.optimizer()
+	c.recurrence()
 	c.dropout()
 	c.maskTable()
 	c.table()

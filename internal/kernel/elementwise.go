@@ -175,7 +175,7 @@ func GLUGrad(da, dg, dy, a, g []float32) {
 	}
 }
 
-// ExpShift computes x = e^(x-shift)·scale.
+// ExpShift computes x = e^(x-shift)·scale, where at levels above generic a power below 2^-125 counts as 0.
 func ExpShift(x []float32, shift, scale float32) {
 	if cpu != generic {
 		for lo := 0; lo < len(x); lo += callLength {
@@ -243,7 +243,7 @@ func MulInto(y, a, b []float32) {
 	}
 }
 
-// MulAdd computes y += a·b element by element.
+// MulAdd computes y += a·b element by element; levels above generic round once.
 func MulAdd(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
 	if cpu != generic {

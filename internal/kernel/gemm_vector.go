@@ -21,7 +21,7 @@ func Dot(x, y []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// Axpy adds a·x[i] to y[i] for the length of x.
+// Axpy adds a·x[i] to y[i] for the length of x; levels above generic round once.
 func Axpy(a float32, x, y []float32) {
 	y = y[:len(x)]
 	if cpu != generic && len(x) > 0 {
