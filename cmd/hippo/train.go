@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -111,6 +112,9 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 		return err
 	case res.Interrupted:
 		fmt.Fprintf(os.Stderr, "interrupted at step %d; to go on from there:\n  %s\n", res.Step, resumeCommand(res.Out))
+		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
+			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
+		}
 		return errInterrupted
 	}
 	fmt.Fprintf(os.Stderr, "done in %s: validation loss %.4f nats per token (perplexity %.2f); run card %s\n",
