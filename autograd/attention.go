@@ -54,7 +54,7 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 		a.k, a.v = cache.K, cache.V
 	}
 	a.unpack()
-	if t.training && o.Dropout > 0 {
+	if t.rng != nil && o.Dropout > 0 {
 		a.drop = mask{seed: t.rng.Uint64(), threshold: kernel.KeepThreshold(o.Dropout), scale: float32(1 / (1 - o.Dropout))}
 	}
 	a.y = t.New(batch, l, d)

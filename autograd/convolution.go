@@ -12,10 +12,9 @@ import (
 // that fill a tile, so that whatever is summed over the channels of a head is summed by one core in one order.
 type convolution struct {
 	Gates
-	sys                  *DiagSystem
-	skip, dskip          []float32
-	kern, y, state, next *tensor.Tensor
-	plan                 *kernel.ConvPlan
+	sys                        *DiagSystem
+	skip, kern, y, state, next *tensor.Tensor
+	plan                       *kernel.ConvPlan
 }
 
 const lanes = kernel.Lanes
@@ -91,7 +90,7 @@ func (c *convolution) each(lo, hi int, f func(w *tile)) {
 			ch := w.c0 + j
 			head, i, k := ch/(p*p), ch%(p*p)/p, ch%p
 			w.qk[j], w.v[j], w.out[j] = head*p+i, head*p+k, c.outChannel(head, k, c.sys.H)
-			w.skip[j] = c.skip[head]
+			w.skip[j] = c.skip.Data()[head]
 			w.kernel[j] = head * l
 		}
 		kernel.Gather(signal(w.z), w.kernels(c.kern.Data()), l)
@@ -219,13 +218,13 @@ func (c *convolution) gateGrad(w *tile, b int) {
 
 // skipGrad adds Σ_t dz·u to the gradient of D.
 func (c *convolution) skipGrad(w *tile) {
-	if c.dskip == nil {
+	if !c.skip.NeedsGrad() {
 		return
 	}
 	var sum [lanes]float64
 	kernel.DotRows(&sum, signal(w.u), signal(w.dz), c.V.Dim(1), w.width)
 	for j := range w.width {
-		c.dskip[(w.c0+j)/(c.HeadDim*c.HeadDim)] += float32(sum[j])
+		c.skip.Grad()[(w.c0+j)/(c.HeadDim*c.HeadDim)] += float32(sum[j])
 	}
 }
 

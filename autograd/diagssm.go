@@ -56,11 +56,11 @@ func (t *Tape) DiagSSM(g Gates, s *DiagSystem, skip, state *tensor.Tensor) (y, n
 			next = t.like(state)
 		}
 	}
-	c := convolution{Gates: g, sys: s, skip: skip.Data(), kern: kern, y: y, state: state, next: next, plan: kernel.NewConvPlan(l)}
+	c := convolution{Gates: g, sys: s, skip: skip, kern: kern, y: y, state: state, next: next, plan: kernel.NewConvPlan(l)}
 	parallel.For(s.H, c.headsPerGroup(), c.forward)
 	if t.wants(g.Q, g.K, v, kern, skip, state) {
 		op := take[diagSSMOp](t)
-		op.convolution, op.skipT = c, skip
+		op.convolution = c
 		t.push(op)
 	}
 	return y, next
@@ -109,10 +109,7 @@ func stepDiag(y *tensor.Tensor, g Gates, s *DiagSystem, skip []float32, state *t
 	})
 }
 
-type diagSSMOp struct {
-	convolution
-	skipT *tensor.Tensor
-}
+type diagSSMOp struct{ convolution }
 
 func (o *diagSSMOp) Name() string { return "DiagSSM" }
 
@@ -129,12 +126,8 @@ func (o *diagSSMOp) Backward(t *Tape) {
 	}
 	t.grad(o.y)
 	t.gradOf(o.kern)
-	for _, x := range [5]*tensor.Tensor{o.Q, o.K, o.V, o.state, o.skipT} {
+	for _, x := range [5]*tensor.Tensor{o.Q, o.K, o.V, o.state, o.skip} {
 		t.gradOf(x) // made before the cores share the work
-	}
-	o.dskip = nil
-	if o.skipT.NeedsGrad() {
-		o.dskip = o.skipT.Grad()
 	}
 	parallel.For(o.sys.H, o.headsPerGroup(), o.backward)
 }

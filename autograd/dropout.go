@@ -9,7 +9,7 @@ import (
 // Dropout sets each element to zero with probability p and multiplies the others by 1/(1-p). It is the identity when the
 // tape does not train or p is 0. The mask is a function of one seed drawn from the tape's generator, so it is not stored.
 func (t *Tape) Dropout(x *tensor.Tensor, p float64) *tensor.Tensor {
-	if !t.training || p <= 0 {
+	if t.rng == nil || p <= 0 {
 		return x
 	}
 	y := t.like(x)

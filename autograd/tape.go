@@ -33,8 +33,7 @@ type Tape struct {
 	ops       []Op
 	pools     map[reflect.Type]resetter
 	recording bool
-	training  bool
-	rng       *rand.Rand
+	rng       *rand.Rand // of dropout masks; nil where the tape does not train
 	scope     string
 	scopes    []string // scopes[i] is where ops[i] was recorded
 }
@@ -47,11 +46,8 @@ func NewTape() *Tape {
 // Record switches recording for Backward on or off. Without it operations keep nothing and states are updated in place.
 func (t *Tape) Record(on bool) { t.recording = on }
 
-// Recording reports whether operations are being recorded.
-func (t *Tape) Recording() bool { return t.recording }
-
 // Train switches dropout on (with rng as the source of its masks) or off (nil).
-func (t *Tape) Train(rng *rand.Rand) { t.rng, t.training = rng, rng != nil }
+func (t *Tape) Train(rng *rand.Rand) { t.rng = rng }
 
 // Reset forgets all operations and takes back all memory: every tensor made on the tape is dead afterwards.
 func (t *Tape) Reset() {

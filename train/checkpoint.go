@@ -93,10 +93,7 @@ func (tr *Trainer) Save(dir string) error {
 		if err != nil {
 			return err
 		}
-		return checkpoint.WriteFileAtomic(filepath.Join(tmp, trainerFile), func(w io.Writer) error {
-			_, err := w.Write(append(text, '\n'))
-			return err
-		})
+		return writeText(filepath.Join(tmp, trainerFile), append(text, '\n'))
 	})
 }
 

@@ -69,9 +69,6 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 			o.Progress(count, tokens.Len()-1)
 		}
 	}
-	if count == 0 {
-		return EvalResult{}, errNoTokens
-	}
 	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: tokens.Slice(1, tokens.Len()).Bytes(), Seconds: time.Since(start).Seconds()}
 	r.Perplexity = math.Exp(r.Loss)
 	if r.Bytes > 0 {

@@ -167,7 +167,7 @@ func (r *runner) loop(ctx context.Context) (interrupted bool, err error) {
 			}
 		}
 		if err := r.onTheWay(ctx, p); err != nil {
-			if ctx.Err() != nil { // an evaluation or sample was cut short, which is no error
+			if errors.Is(err, ctx.Err()) { // an evaluation or sample was cut short, which is no error
 				return true, r.save()
 			}
 			return false, err
@@ -198,12 +198,9 @@ func (r *runner) onTheWay(ctx context.Context, p Progress) error {
 
 func (r *runner) evaluate(ctx context.Context, limit int, p Progress) error {
 	start := time.Now()
-	loss, err := r.Evaluate(ctx, limit)
+	loss, err := r.validLoss(ctx, limit)
 	if err != nil {
 		return err
-	}
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: r.firstNonFinite()}
 	}
 	r.lastValid, r.evalSeconds = loss, time.Since(start).Seconds()
 	p.ValidLoss, p.Best = loss, loss < r.best
@@ -215,7 +212,7 @@ func (r *runner) evaluate(ctx context.Context, limit int, p Progress) error {
 		}
 	}
 	r.history.addValid(r.step, loss)
-	if err := r.metrics.Append(int64(r.step), map[string]any{"valid_loss": events.Float(loss)}); err != nil {
+	if err := r.metrics.Append(int64(r.step), map[string]any{"valid_loss": loss}); err != nil {
 		return err
 	}
 	if err := r.board.Scalar(int64(r.step), "loss/valid", loss); err != nil {
@@ -239,18 +236,19 @@ func (r *runner) sample(ctx context.Context) error {
 	return r.board.Text(int64(r.step), "sample", text)
 }
 
-// checkWeights tries the weights on a few validation tokens before they take the place of a checkpoint that works: an update
-// can ruin them though its own loss and gradient were finite.
-func (r *runner) checkWeights() error {
-	loss, err := r.Evaluate(context.Background(), r.Config.Train.SeqLen)
+// validLoss is Evaluate with an error for a loss that is not finite.
+func (r *runner) validLoss(ctx context.Context, limit int) (float64, error) {
+	loss, err := r.Evaluate(ctx, limit)
 	if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
-		return &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: r.firstNonFinite()}
+		err = &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: r.firstNonFinite()}
 	}
-	return err
+	return loss, err
 }
 
+// save tries the weights on a few validation tokens before they take the place of a checkpoint that works: an update can
+// ruin them though its own loss and gradient were finite.
 func (r *runner) save() error {
-	if err := r.checkWeights(); err != nil {
+	if _, err := r.validLoss(context.Background(), r.Config.Train.SeqLen); err != nil {
 		return err
 	}
 	r.elapsed, r.started = r.total(), time.Now()
@@ -276,7 +274,7 @@ func (r *runner) finish(ctx context.Context) (Result, error) {
 			err = r.sample(ctx)
 		}
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && errors.Is(err, ctx.Err()) {
 		res := r.result(math.NaN())
 		res.Interrupted = true
 		return res, r.save()

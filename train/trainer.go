@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -162,5 +161,3 @@ func (tr *Trainer) Evaluate(ctx context.Context, limit int) (float64, error) {
 
 // tokensPerStep is the number of training tokens of one update.
 func (c *Loop) tokensPerStep() int { return c.BatchSize * c.SeqLen * c.Accumulation }
-
-var errNoTokens = errors.New("no tokens to evaluate")
