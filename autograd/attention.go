@@ -16,6 +16,23 @@ type AttentionOptions struct {
 	Dropout float64 // of the attention weights, while the tape trains
 	Window  int     // how many positions a query sees, its own the last of them; 0 for all
 	Blocks  *Blocks // block-sparse attention, instead of a window; nil for none
+	Ahead   bool    // see what comes later, for encoders
+	Lengths []int   // with Ahead: of each sequence; what lies behind its end is not seen and becomes 0; nil where all are full
+}
+
+// valid tells whether options go together, with a cache or without.
+func (o *AttentionOptions) valid(batch int, cache *KVCache) bool {
+	ahead := o.Ahead
+	if o.Blocks != nil {
+		if o.Window > 0 || o.Ahead {
+			return false
+		}
+		ahead = o.Blocks.Ahead
+	}
+	if ahead && (cache != nil || o.ALiBi || o.Window > 0) {
+		return false
+	}
+	return o.Lengths == nil || o.Ahead && len(o.Lengths) == batch
 }
 
 // attentionRows is how many queries one tile has: the scores of a tile are the most that is ever kept of the L×L matrix.
@@ -25,13 +42,13 @@ const attentionRows = 64
 //
 //	y = softmax(Q Kᵀ/√head_dim + mask) V
 //
-// with the positions in cache (nil for none) before those of the chunk. It is causal, unless blocks look ahead. The scores are
+// with the positions in cache (nil for none) before those of the chunk. It is causal, unless it is to see ahead. The scores are
 // made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L matrix
 // is kept. Of keys that no query of a tile sees nothing is computed.
 func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions) *tensor.Tensor {
 	batch, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
 	if o.Heads < 1 || 3*d != qkv.Dim(2) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Rotary.Dim%2 != 0 ||
-		o.Blocks != nil && (o.Window > 0 || o.Blocks.Ahead && (cache != nil || o.ALiBi)) {
+		!o.valid(batch, cache) {
 		shapePanic("Attention", qkv)
 	}
 	hd := d / o.Heads
@@ -73,7 +90,11 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 	}
 	if record {
 		op := take[attentionOp](t)
-		op.attention = a
+		lengths := append(op.lengths[:0], o.Lengths...) // the caller may change his
+		op.attention, op.lengths = a, lengths
+		if o.Lengths != nil {
+			op.opt.Lengths = lengths
+		}
 		t.push(op)
 	}
 	return a.y
@@ -153,14 +174,20 @@ func (a *attention) scores(p []float32, bh int, w *attentionTile, known bool) {
 
 func (a *attention) forwardTile(bh, i int) {
 	var spans spanBuffer
-	w := a.tile(spans[:], bh%a.opt.Heads, i)
+	w := a.tile(spans[:], bh, i)
+	heads, d := a.opt.Heads, a.opt.Heads*a.hd
+	y := a.y.Data()[(bh/heads*a.l+w.i0)*d+bh%heads*a.hd:]
+	for r := range w.padding {
+		clear(y[(w.rows+r)*d:][:a.hd])
+	}
+	if w.rows == 0 {
+		return
+	}
 	buf := getFloats(w.rows * w.columns)
 	defer putFloats(buf)
 	p := *buf
 	a.scores(p, bh, &w, false)
 	a.dropWeights(p, bh, &w)
-	heads, d := a.opt.Heads, a.opt.Heads*a.hd
-	y := a.y.Data()[(bh/heads*a.l+w.i0)*d+bh%heads*a.hd:]
 	at := 0
 	for _, s := range w.spans {
 		v := a.v.Data()[(bh*a.v.Dim(2)+s.lo)*a.hd:]
@@ -184,7 +211,10 @@ func (a *attention) dropWeights(p []float32, bh int, w *attentionTile) {
 	}
 }
 
-type attentionOp struct{ attention }
+type attentionOp struct {
+	attention
+	lengths []int // what opt.Lengths is
+}
 
 func (o *attentionOp) Name() string { return "Attention" }
 
@@ -223,7 +253,11 @@ func (o *attentionOp) Backward(t *Tape) {
 func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i int) {
 	heads, d, hd := o.opt.Heads, o.opt.Heads*o.hd, o.hd
 	var spans spanBuffer
-	w := o.tile(spans[:], bh%heads, i)
+	w := o.tile(spans[:], bh, i)
+	clear(dq[(bh*o.l+w.i0+w.rows)*hd:][:w.padding*hd])
+	if w.rows == 0 {
+		return
+	}
 	n := w.columns
 	buf := getFloats(2 * w.rows * n)
 	defer putFloats(buf)

@@ -20,10 +20,12 @@ type attentionVariant struct {
 	alibi                 bool
 	window                int
 	blocks                *Blocks
+	ahead                 bool
+	lengths               []int
 }
 
 func (v attentionVariant) options() AttentionOptions {
-	return AttentionOptions{Heads: v.heads, Rotary: Rotary{Dim: v.rotary, XPos: v.xpos}, Dropout: v.dropout, ALiBi: v.alibi, Window: v.window, Blocks: v.blocks}
+	return AttentionOptions{Heads: v.heads, Rotary: Rotary{Dim: v.rotary, XPos: v.xpos}, Dropout: v.dropout, ALiBi: v.alibi, Window: v.window, Blocks: v.blocks, Ahead: v.ahead, Lengths: v.lengths}
 }
 
 // remembered is how many positions of the past the cache holds on to.
@@ -79,6 +81,9 @@ func attnRows() []row {
 		{name: "window_one", b: 1, l: 3, heads: 1, hd: 2, window: 1},
 		{name: "blocks", b: 2, l: 17, heads: 2, hd: 2, blocks: &Blocks{Size: 2, Window: 1, Global: 1, Random: 2, Seed: 1}},
 		{name: "blocks_alibi_past", b: 1, l: 11, past: 7, heads: 2, hd: 2, alibi: true, blocks: &Blocks{Size: 3, Global: 1, Random: 1}},
+		{name: "ahead", b: 2, l: attentionRows + 3, heads: 2, hd: 2, rotary: 2, ahead: true},
+		{name: "ahead_lengths", b: 4, l: attentionRows + 5, heads: 1, hd: 2, ahead: true, lengths: []int{attentionRows + 5, attentionRows + 1, 1, attentionRows}},
+		{name: "ahead_dropout", b: 1, l: 6, heads: 2, hd: 2, ahead: true, dropout: 0.3},
 		{name: "blocks_ahead", b: 1, l: 19, heads: 2, hd: 2, blocks: &Blocks{Size: 2, Window: 1, Global: 1, Random: 2, Ahead: true}},
 	} {
 		all = append(all, build(v))
@@ -111,7 +116,7 @@ func attentionReference(in []array, v attentionVariant) (y, k, w array) {
 			q := v.turned(in[0].x[(bi*l+i)*3*d+h*hd:][:hd], past+i, 1)
 			weights, sum := make([]float64, s), 0.0
 			for j, key := range keys {
-				if !v.sees(h, past+i, j) {
+				if !v.sees(h, past+i, j) || v.lengths != nil && max(i, j) >= v.lengths[bi] {
 					continue
 				}
 				for c := range hd {
@@ -124,6 +129,9 @@ func attentionReference(in []array, v attentionVariant) (y, k, w array) {
 				sum += weights[j]
 			}
 			for j, p := range weights {
+				if sum == 0 { // behind the end
+					break
+				}
 				if p /= sum; v.dropout > 0 {
 					if !kernel.Keep(seed, (bh*l+i)*s+j, kernel.KeepThreshold(v.dropout)) {
 						continue
@@ -148,7 +156,7 @@ func (v attentionVariant) sees(h, i, j int) bool {
 		}
 		return (b.Ahead || j <= i) && slices.Contains(b.seen(nil, h, i/b.Size, count), j/b.Size)
 	}
-	return j <= i && (v.window == 0 || j > i-v.window)
+	return v.ahead || j <= i && (v.window == 0 || j > i-v.window)
 }
 
 // turned is x under the rotary embedding of a position, for a query (sign 1) or a key (-1).

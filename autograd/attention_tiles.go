@@ -9,6 +9,7 @@ func (s span) len() int { return s.hi - s.lo }
 // spans side by side.
 type attentionTile struct {
 	i0, rows int // of the chunk
+	padding  int // rows behind them that lie behind the end of the sequence
 	spans    []span
 	columns  int
 	window   int // of AttentionOptions
@@ -18,7 +19,7 @@ type attentionTile struct {
 // spanBuffer has room for the spans of most tiles.
 type spanBuffer [16]span
 
-// seen returns the columns [from, to) that row r sees. The last rows columns are the queries' own positions, unless blocks look
+// seen returns the columns [from, to) that row r sees. The last rows columns are the queries' own positions, unless it sees
 // ahead.
 func (w *attentionTile) seen(r int) (from, to int) {
 	if w.ahead {
@@ -40,8 +41,8 @@ func (a *attention) tiles() int {
 	return (a.l + attentionRows - 1) / attentionRows
 }
 
-// tile returns tile i for a head, its spans in buf.
-func (a *attention) tile(buf []span, head, i int) attentionTile {
+// tile returns tile i of sequence and head bh, its spans in buf.
+func (a *attention) tile(buf []span, bh, i int) attentionTile {
 	w := attentionTile{window: a.opt.Window, spans: buf[:0]}
 	if b := a.opt.Blocks; b != nil {
 		first := a.start + a.past
@@ -49,10 +50,17 @@ func (a *attention) tile(buf []span, head, i int) attentionTile {
 		w.i0 = max(block*b.Size-first, 0)
 		w.rows = min((block+1)*b.Size-first, a.l) - w.i0
 		w.ahead = b.Ahead
-		w.spans = b.spans(w.spans, head, block, first+w.i0+w.rows, first+a.l, a.start)
+		w.spans = b.spans(w.spans, bh%a.opt.Heads, block, first+w.i0+w.rows, first+a.l, a.start)
+	} else if w.i0, w.rows = i*attentionRows, min(attentionRows, a.l-i*attentionRows); a.opt.Ahead {
+		n := a.l
+		if a.opt.Lengths != nil {
+			n = min(n, a.opt.Lengths[bh/a.opt.Heads])
+		}
+		rows := max(0, min(w.rows, n-w.i0))
+		w.rows, w.padding = rows, w.rows-rows
+		w.ahead = true
+		w.spans = append(w.spans, span{0, n})
 	} else {
-		w.i0 = i * attentionRows
-		w.rows = min(attentionRows, a.l-w.i0)
 		last := a.past + w.i0 + w.rows
 		lo := 0
 		if w.window > 0 {

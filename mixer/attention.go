@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is causal multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
+// Attention is multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
 // positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the attention of the hybrids of H3.
-// Wqkv's rows are ordered (three, heads, head_dim). Its state, the keys and values seen so far, grows with the sequence.
+// Wqkv's rows are ordered (three, heads, head_dim). It is causal, unless bidirectional is asked for. Its state, the keys and values seen so far, grows with the sequence.
 //
 // The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other options.
 type Attention struct {
@@ -23,7 +23,7 @@ type Attention struct {
 // AttentionInfo describes Attention.
 var AttentionInfo = Info{
 	Name: "attention", Paper: "Attention Is All You Need, arXiv:1706.03762", Time: "l²·d + l·d²", State: "2·l·d",
-	Causal: true, New: NewAttention, Options: func(c Config) any { o := attentionOptionsOf(c); return &o },
+	Causal: true, Bidirectional: true, New: NewAttention, Options: func(c Config) any { return &denseOptions{attentionOptions: attentionOptionsOf(c)} },
 	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
@@ -35,17 +35,39 @@ type attentionOptions struct {
 	Dropout   float64 `json:"dropout" min:"0" max:"0.999" help:"dropout on attention weights, in training"`
 }
 
+// denseOptions are those of the attention that sees all.
+type denseOptions struct {
+	attentionOptions
+	Bidirectional bool `json:"bidirectional" help:"look ahead; for encoders"`
+}
+
 func attentionOptionsOf(c Config) attentionOptions {
 	return attentionOptions{NumHeads: c.NumHeads, RotaryDim: c.RotaryDim, Dropout: c.Dropout}
 }
 
 // NewAttention returns an attention mixer whose parameters have no values yet.
 func NewAttention(cfg Config) (Mixer, error) {
-	o := attentionOptionsOf(cfg)
+	o := denseOptions{attentionOptions: attentionOptionsOf(cfg)}
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	return newAttention(cfg, o)
+	if err := checkAhead(o.Bidirectional, o.ALiBi); err != nil {
+		return nil, err
+	}
+	m, err := newAttention(cfg, o.attentionOptions)
+	if err != nil {
+		return nil, err
+	}
+	m.opt.Ahead = o.Bidirectional
+	return m, nil
+}
+
+// checkAhead reports biases for what was before together with queries that see what comes later.
+func checkAhead(bidirectional, alibi bool) error {
+	if bidirectional && alibi {
+		return fmt.Errorf("alibi: found together with bidirectional, want causal attention")
+	}
+	return nil
 }
 
 // newAttention returns the attention that o asks for, which sees all that was before.
@@ -90,11 +112,23 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor
 	return m.Out.Forward(t, t.Attention(m.Wqkv.Forward(t, u), cache, m.opt))
 }
 
+// ForwardPadded is Forward of whole sequences that end after so many positions, where Padded says so.
+func (m *Attention) ForwardPadded(t *autograd.Tape, u *tensor.Tensor, lengths []int) *tensor.Tensor {
+	o := m.opt
+	o.Lengths = lengths
+	return m.Out.Forward(t, t.Attention(m.Wqkv.Forward(t, u), nil, o))
+}
+
+// Padded tells that ForwardPadded is there for what looks ahead: not for blocks, which are counted from the end, too.
+func (m *Attention) Padded() bool { return m.opt.Ahead }
+
 // Options say how it attends.
 func (m *Attention) Options() autograd.AttentionOptions { return m.opt }
 
 // LooksAhead says whether a position sees later ones.
-func (m *Attention) LooksAhead() bool { return m.opt.Blocks != nil && m.opt.Blocks.Ahead }
+func (m *Attention) LooksAhead() bool {
+	return m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead
+}
 
 // NewState returns an empty cache of keys and values.
 func (m *Attention) NewState(batch int) State {

@@ -50,8 +50,8 @@ func NewBigBird(cfg Config) (Mixer, error) {
 			return nil, fmt.Errorf("%s: found %d, want 0 to %d", f.name, f.value, maxBlocks)
 		}
 	}
-	if o.Bidirectional && o.ALiBi {
-		return nil, fmt.Errorf("alibi: found together with bidirectional, want causal attention")
+	if err := checkAhead(o.Bidirectional, o.ALiBi); err != nil {
+		return nil, err
 	}
 	m.opt.Blocks = &autograd.Blocks{
 		Size: o.Block, Window: o.Window, Global: o.Global, Random: o.Random, Seed: o.Seed, Ahead: o.Bidirectional,

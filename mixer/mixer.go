@@ -32,11 +32,33 @@ func LooksAhead(m Mixer) bool {
 	return ok && a.LooksAhead()
 }
 
-// Paddable tells whether a sequence may be followed by zeros with which the output at its own positions is the same: so it is where a
-// mixer does not look ahead, or where zeros add nothing, as in a convolution. Attention weighs them.
+// Paddable tells whether sequences of different lengths, filled up with zeros, have the same output at their own positions as each by
+// itself: so it is where a mixer does not look ahead, where zeros add nothing, as in a convolution, or where it can be told their
+// lengths.
 func Paddable(m Mixer) bool {
 	z, ok := m.(interface{ ZeroIsNothing() bool })
-	return !LooksAhead(m) || ok && z.ZeroIsNothing()
+	_, told := padded(m)
+	return !LooksAhead(m) || ok && z.ZeroIsNothing() || told
+}
+
+// padder is a mixer that looks ahead and would weigh zeros, as attention does, if it were not told where sequences end.
+type padder interface {
+	ForwardPadded(t *autograd.Tape, u *tensor.Tensor, lengths []int) *tensor.Tensor
+	Padded() bool
+}
+
+func padded(m Mixer) (padder, bool) {
+	p, ok := m.(padder)
+	return p, ok && p.Padded()
+}
+
+// ForwardPadded is Forward of a Paddable mixer that looks ahead, for whole sequences of so many positions each. Behind them u (b, l,
+// d_model) must be zeros.
+func ForwardPadded(t *autograd.Tape, m Mixer, u *tensor.Tensor, lengths []int) *tensor.Tensor {
+	if p, ok := padded(m); ok {
+		return p.ForwardPadded(t, u, lengths)
+	}
+	return m.Forward(t, u, nil)
 }
 
 // MaxLength is the longest sequence that a mixer of fixed length takes, 0 for any.

@@ -90,9 +90,11 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, s mix
 	t.Scope(b.scopes[0])
 	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	if lengths != nil && mixer.LooksAhead(b.Mixer) {
-		hidden = t.FirstPositions(hidden, lengths)
+		hidden = mixer.ForwardPadded(t, b.Mixer, t.FirstPositions(hidden, lengths), lengths)
+	} else {
+		hidden = b.Mixer.Forward(t, hidden, s)
 	}
-	hidden = t.Dropout(b.Mixer.Forward(t, hidden, s), drop)
+	hidden = t.Dropout(hidden, drop)
 	if b.MLP == nil {
 		return residual, hidden
 	}

@@ -226,11 +226,11 @@ func oneMore(lengths []int) []int {
 }
 
 // Paddable returns an error unless sequences of different lengths can stand in one batch: mixers that look ahead must take zeros for
-// the end of a sequence, as convolutions do.
+// the end of a sequence, as convolutions do, or their lengths.
 func (m *Network) Paddable() error {
 	for i, b := range m.Blocks {
 		if !mixer.Paddable(b.Mixer) {
-			return fmt.Errorf("layer %d: found a %s that looks ahead, which takes sequences of one length only; want s4 or s4d, or a mixer that does not look ahead", i, b.Kind)
+			return fmt.Errorf("layer %d: found a %s that looks ahead, which takes sequences of one length only; want s4, s4d or attention, or a mixer that does not look ahead", i, b.Kind)
 		}
 	}
 	return nil

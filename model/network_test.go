@@ -49,7 +49,8 @@ func normal(n int) []float32 {
 func TestPaddingDoesNotLeak(t *testing.T) {
 	const l, ch = 70, 2
 	lengths := []int{70, 1, 33}
-	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true)", "mamba,hyena", "s4d(bidirectional=true),h3"} {
+	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true)", "mamba,hyena", "s4d(bidirectional=true),h3",
+		"attention(bidirectional=true,rotary_emb_dim=4)*2"} {
 		for _, pool := range Pools {
 			if pool == "cls" && !strings.Contains(layers, "bidirectional=true)*2") {
 				continue
