@@ -15,12 +15,12 @@ import (
 // An example is a window of the series as S4 (arXiv:2111.00396) takes it: the last hours that are known, then zeros for the hours
 // that are asked, with a channel that tells the two apart. The model's outputs at the last positions are the forecast.
 var (
-	ETTh1 = ett("etth1", "ETTh1.csv", ettH1Recipes)
-	ETTh2 = ett("etth2", "ETTh2.csv", ettH2Recipes)
+	ETTh1 = ett("etth1", "ETTh1.csv", s4OnETTh1)
+	ETTh2 = ett("etth2", "ETTh2.csv", s4OnETTh2)
 )
 
-// ett is the task of one file of ETDataset.
-func ett(name, file string, recipes []Recipe) *Task {
+// ett is the task of one file of ETDataset, with what S4 is published to make of it.
+func ett(name, file string, published ettPublished) *Task {
 	from := origin{task: name, data: "ETDataset (ETT-small)", url: "https://github.com/zhouhaoyi/ETDataset"}
 	return &Task{
 		Name: name, Group: "forecasting",
@@ -31,9 +31,14 @@ func ett(name, file string, recipes []Recipe) *Task {
 			return &ettOptions{Horizon: 24, Lookback: 336, Mask: true, Stamps: "none", Relative: true}
 		},
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-			return openETT(ctx, from, dir, file, options.(*ettOptions))
+			o := options.(*ettOptions)
+			set, err := openETT(ctx, from, dir, file, o)
+			if p := published.of(o); err == nil && p > 0 {
+				set.Published, set.Where = p, "S4, arXiv:2111.00396, appendix, forecasting"
+			}
+			return set, err
 		},
-		Recipes: recipes,
+		Recipes: ettRecipes,
 	}
 }
 

@@ -90,6 +90,10 @@ func TestETTWindows(t *testing.T) {
 		t.Errorf("the last known hour is %g on its own scale, want 0", relative.Values[4])
 	}
 
+	if set := open(func(o *ettOptions) { o.Horizon = 168 }); set.Published != .104 || plain.Published != 0 {
+		t.Errorf("published: found %g at 168 hours and %g at 2, want .104 and none", set.Published, plain.Published)
+	}
+
 	all := open(func(o *ettOptions) { o.Multivariate, o.Stamps, o.Mask = true, "past", false })
 	if all.Channels != 11 || all.Outputs != 7 {
 		t.Fatalf("found %d channels, %d outputs; want 11 and 7", all.Channels, all.Outputs)

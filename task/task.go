@@ -50,6 +50,9 @@ type Set struct {
 	MaxLength int
 
 	Train, Valid, Test Split // Valid may be nil
+	// Published is the result that a paper printed for these very options, where a recipe has none; 0 for none.
+	Published float64
+	Where     string
 	// Extra are further measurements of the trained model, such as at another length.
 	Extra []Extra
 	// Tags name the groups of targets that are also scored by themselves.

@@ -49,10 +49,14 @@ type ExtraScore struct {
 }
 
 func newTaskResult(c TaskConfig, s *TaskSettings, set *task.Set, params int) *TaskResult {
-	return &TaskResult{
+	r := &TaskResult{
 		Task: c.Task, Recipe: c.Recipe, Seed: c.Seed, Params: params, Numbers: set.Numbers, Published: s.Recipe.Published, Where: s.Recipe.Where,
 		Machine: machine(), Version: commit(), Config: c,
 	}
+	if r.Published == 0 {
+		r.Published, r.Where = set.Published, set.Where
+	}
+	return r
 }
 
 // write writes the result of a run.

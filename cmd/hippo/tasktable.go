@@ -202,7 +202,14 @@ type summary struct {
 	Where     string    `json:"where,omitempty"`
 	Params    int       `json:"params"`
 	Seconds   float64   `json:"train_seconds"` // mean
-	Extra     []string  `json:"extra,omitempty"`
+	Extra     []extra   `json:"extra,omitempty"`
+}
+
+// extra is a further measurement of the runs of a summary.
+type extra struct {
+	Name      string    `json:"name"`
+	Scores    []float64 `json:"scores"`
+	Published float64   `json:"published,omitempty"`
 }
 
 func summarize(cells []*tableCell) []summary {
@@ -217,25 +224,30 @@ func summarize(cells []*tableCell) []summary {
 			out = append(out, summary{
 				Task: c.task, Model: c.model, Numbers: c.result.Numbers, Published: c.result.Published, Where: c.result.Where, Params: c.result.Params,
 			})
-			for _, x := range c.result.Extra {
-				out[i].Extra = append(out[i].Extra, x.Name+": "+scoreText(x.Score, c.result.Numbers))
-			}
 		}
 		s := &out[i]
-		s.Scores = append(s.Scores, mainScore(c.result))
+		s.Scores = append(s.Scores, mainScore(c.result.Test, s.Numbers))
+		for _, x := range c.result.Extra {
+			k := slices.IndexFunc(s.Extra, func(e extra) bool { return e.Name == x.Name })
+			if k < 0 {
+				k = len(s.Extra)
+				s.Extra = append(s.Extra, extra{Name: x.Name, Published: x.Published})
+			}
+			s.Extra[k].Scores = append(s.Extra[k].Scores, mainScore(x.Score, s.Numbers))
+		}
 		n := float64(len(s.Scores))
-		s.Mean += (mainScore(c.result) - s.Mean) / n
+		s.Mean += (s.Scores[len(s.Scores)-1] - s.Mean) / n
 		s.Seconds += (c.result.TrainSeconds - s.Seconds) / n
 		s.Spread = slices.Max(s.Scores) - slices.Min(s.Scores)
 	}
 	return out
 }
 
-func mainScore(r *train.TaskResult) float64 {
-	if r.Numbers {
-		return r.Test.Loss
+func mainScore(s train.Score, numbers bool) float64 {
+	if numbers {
+		return s.Loss
 	}
-	return r.Test.Accuracy
+	return s.Accuracy
 }
 
 func printCells(out io.Writer, cells []*tableCell, opt *tableOptions) error {
@@ -259,7 +271,7 @@ func printCells(out io.Writer, cells []*tableCell, opt *tableOptions) error {
 			published = fmt.Sprintf("%g", r.Published)
 		}
 		lines = append(lines, []string{
-			r.Task, r.Model, status.Count(float64(r.Params)), r.text(), published, status.Duration(seconds(r.Seconds)), strings.Join(r.Extra, "; "),
+			r.Task, r.Model, status.Count(float64(r.Params)), scoresText(r.Scores, r.Numbers), published, status.Duration(seconds(r.Seconds)), r.also(),
 		})
 	}
 	return printGrid(out, head, lines, opt.Markdown)
@@ -275,15 +287,28 @@ func countResults(cells []*tableCell) int {
 	return n
 }
 
-// text is the mean with the range over seeds.
-func (s *summary) text() string {
+// also is the further measurements, with what is published of them.
+func (s *summary) also() string {
+	var all []string
+	for _, x := range s.Extra {
+		all = append(all, x.Name+": "+scoresText(x.Scores, s.Numbers)+publishedText(x.Published))
+	}
+	return strings.Join(all, "; ")
+}
+
+// scoresText is the mean of scores with their range.
+func scoresText(scores []float64, numbers bool) string {
 	format, unit := "%.2f", " %"
-	if s.Numbers {
+	if numbers {
 		format, unit = "%.4f", ""
 	}
-	text := fmt.Sprintf(format, s.Mean) + unit
-	if len(s.Scores) > 1 {
-		text += fmt.Sprintf(" ("+format+" to "+format+", %d seeds)", slices.Min(s.Scores), slices.Max(s.Scores), len(s.Scores))
+	mean := 0.0
+	for _, x := range scores {
+		mean += x / float64(len(scores))
+	}
+	text := fmt.Sprintf(format, mean) + unit
+	if len(scores) > 1 {
+		text += fmt.Sprintf(" ("+format+" to "+format+", %d seeds)", slices.Min(scores), slices.Max(scores), len(scores))
 	}
 	return text
 }
