@@ -37,7 +37,7 @@ type digitsOptions struct {
 	Length int    `json:"length" min:"256" max:"65536" help:"samples of a recording that are used"`
 	Pad    bool   `json:"pad" help:"shorter recordings are filled up with zeros to length, instead of masked"`
 	Valid  int    `json:"valid" min:"0" max:"40" help:"takes of each speaker and digit, from take 5 on, that are for validation"`
-	Copies int    `json:"copies" min:"1" max:"64" help:"how often a recording comes in an epoch: once as it is, then changed in speed, place, noise and band"`
+	Copies int    `json:"copies" min:"1" max:"64" help:"how often a recording comes in an epoch: once as it is, then changed in speed, place, colour, noise and band"`
 	Seed   uint64 `json:"seed" help:"of the changes in copies"`
 }
 
@@ -178,6 +178,8 @@ type version struct {
 	speed  float64    // 1 for as it is
 	shift  int        // silence before it
 	length int        // of the whole
+	colour float64    // of the sample before that is added: more of the low band, or of the high one
+	gap    [2]int     // where it is silent, from and to
 	noise  float64    // its deviation; that of the recording is 1
 	dull   bool       // nothing is left that half the rate cannot hold
 	rng    *rand.Rand // of the noise; nil for none
@@ -191,11 +193,14 @@ func (s *speech) version(i int) version {
 	}
 	rng := rand.New(rand.NewPCG(s.seed, uint64(i)))
 	v := version{
-		speed: 0.85 + 0.3*rng.Float64(), shift: rng.IntN(digitsShift + 1), // up to 40 ms
-		noise: math.Pow(10, -0.5-1.5*rng.Float64()), // 10 to 40 dB below the recording
-		dull:  rng.IntN(2) == 0, rng: rng,
+		speed: 0.8 + 0.4*rng.Float64(), shift: rng.IntN(digitsShift + 1),
+		colour: 1.4*rng.Float64() - 0.7,
+		noise:  math.Pow(10, -0.3-1.7*rng.Float64()), // 6 to 40 dB below the recording
+		dull:   rng.IntN(2) == 0, rng: rng,
 	}
 	v.length = v.shift + max(1, int(float64(n-1)/v.speed))
+	v.gap[0] = rng.IntN(v.length)
+	v.gap[1] = min(v.gap[0]+rng.IntN(2*digitsShift), v.length)
 	return v
 }
 
@@ -213,6 +218,11 @@ func (v version) of(to []float32, samples []int16, scale float64) []float32 {
 		to = append(to, float32(scale*((1-part)*float64(samples[k])+part*float64(samples[min(k+1, last)]))))
 	}
 	if v.rng != nil {
+		before, gain := float32(0), float32(1/math.Sqrt(1+v.colour*v.colour))
+		for j, x := range to {
+			to[j], before = gain*(x+float32(v.colour)*before), x
+		}
+		clear(to[v.gap[0]:v.gap[1]])
 		for j := range to {
 			to[j] += float32(v.noise * v.rng.NormFloat64())
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,6 +116,15 @@ func FindTask(entry, recipe string) (*TaskSettings, error) {
 	}
 	s.Config.Task, s.Config.Recipe = s.entry(), s.Recipe.Name
 	return s, nil
+}
+
+// OpenTask makes or reads the data of the run that c is the configuration of.
+func OpenTask(ctx context.Context, c *TaskConfig) (*task.Set, error) {
+	s, err := FindTask(c.Task, c.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	return s.Task.Open(ctx, c.Data, s.Options)
 }
 
 // entry is the task with its options that are not at their defaults.

@@ -3,12 +3,8 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
@@ -69,18 +65,13 @@ induction: 19, the last of its 20 symbols. No other symbol says there what comes
 
 // languageIn reads the network of a task's run, or else a language model, from a folder.
 func languageIn(dir string) (*explain.Language, error) {
-	for _, sub := range []string{"", model.BestDir, model.LastDir} {
-		at := filepath.Join(dir, sub)
-		if _, err := os.Stat(filepath.Join(at, model.NetworkFile)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		m, err := model.LoadNetwork(at)
+	if n, err := networkIn(dir); n != nil || err != nil {
 		if err != nil {
 			return nil, err
 		}
-		g, err := explain.OfNetwork(m)
+		g, err := explain.OfNetwork(n)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		return g, nil
 	}
