@@ -22,6 +22,14 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	return writeFileAtomic(path, write, func(f *os.File) io.Writer { return f })
 }
 
+// WriteBytesAtomic is WriteFileAtomic of what is in memory.
+func WriteBytesAtomic(path string, data []byte) error {
+	return WriteFileAtomic(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
 // writeFileAtomic is WriteFileAtomic writing through sink, where tests let the disk be full.
 func writeFileAtomic(path string, write func(io.Writer) error, sink func(*os.File) io.Writer) (err error) {
 	var tmp *os.File

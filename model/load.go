@@ -142,10 +142,7 @@ func (m *Model) Save(dir string) error {
 	if err := writeWeights(m, dir); err != nil {
 		return err
 	}
-	return checkpoint.WriteFileAtomic(filepath.Join(dir, ConfigFile), func(w io.Writer) error {
-		_, err := w.Write(m.Config.JSON())
-		return err
-	})
+	return checkpoint.WriteBytesAtomic(filepath.Join(dir, ConfigFile), m.Config.JSON())
 }
 
 // LoadDir reads a model from a folder with config.json and model.safetensors, or from the folder of a training run, whose

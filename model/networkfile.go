@@ -3,7 +3,6 @@ package model
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,10 +25,7 @@ func (m *Network) Save(dir string) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.WriteFileAtomic(filepath.Join(dir, NetworkFile), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	return checkpoint.WriteBytesAtomic(filepath.Join(dir, NetworkFile), append(text, '\n'))
 }
 
 // LoadNetwork reads a network from its folder.

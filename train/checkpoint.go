@@ -95,7 +95,7 @@ func (tr *Trainer) Save(dir string) error {
 		if err != nil {
 			return err
 		}
-		return writeText(filepath.Join(tmp, trainerFile), append(text, '\n'))
+		return checkpoint.WriteBytesAtomic(filepath.Join(tmp, trainerFile), append(text, '\n'))
 	})
 }
 

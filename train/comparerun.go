@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -152,7 +153,7 @@ func compareRun(ctx context.Context, name string, cfg Config, ev Events) (Compar
 	if err != nil {
 		return r, err
 	}
-	return r, writeText(filepath.Join(cfg.Out, compareFile), append(text, '\n'))
+	return r, checkpoint.WriteBytesAtomic(filepath.Join(cfg.Out, compareFile), append(text, '\n'))
 }
 
 func isFolder(path string) bool {

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -122,7 +121,7 @@ func (r *runner) open() error {
 	if err != nil {
 		return err
 	}
-	if err := writeText(filepath.Join(out, ConfigFile), text); err != nil {
+	if err := checkpoint.WriteBytesAtomic(filepath.Join(out, ConfigFile), text); err != nil {
 		return err
 	}
 	if r.metrics, err = events.OpenMetrics(filepath.Join(out, "metrics.jsonl"), int64(r.step)+1); err != nil {
@@ -130,13 +129,6 @@ func (r *runner) open() error {
 	}
 	r.board, err = events.NewWriter(out, int64(r.step)+1, time.Now)
 	return err
-}
-
-func writeText(path string, text []byte) error {
-	return checkpoint.WriteFileAtomic(path, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
 }
 
 // loop makes the steps that are left. It reports whether ctx ended it first.
@@ -283,7 +275,7 @@ func (r *runner) finish(ctx context.Context) (Result, error) {
 	}
 	res := r.result(r.lastValid)
 	if err == nil {
-		err = writeText(filepath.Join(r.Config.Out, CardFile), r.card(res))
+		err = checkpoint.WriteBytesAtomic(filepath.Join(r.Config.Out, CardFile), r.card(res))
 	}
 	return res, err
 }

@@ -42,7 +42,7 @@ func (r *taskRunner) save() error {
 		if err != nil {
 			return err
 		}
-		return writeText(filepath.Join(tmp, taskPlaceFile), append(text, '\n'))
+		return checkpoint.WriteBytesAtomic(filepath.Join(tmp, taskPlaceFile), append(text, '\n'))
 	})
 }
 

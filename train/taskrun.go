@@ -187,7 +187,7 @@ func (r *taskRunner) open() error {
 	if err != nil {
 		return err
 	}
-	if err := writeText(filepath.Join(out, ConfigFile), text); err != nil {
+	if err := checkpoint.WriteBytesAtomic(filepath.Join(out, ConfigFile), text); err != nil {
 		return err
 	}
 	if r.metrics, err = events.OpenMetrics(filepath.Join(out, "metrics.jsonl"), int64(r.Step)+1); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -79,10 +78,7 @@ func writeTaskReport(r *train.TaskResult) error {
 	}
 	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n```yaml\n%s```\n",
 		config.Quote(r.Task), r.Recipe, text)
-	return checkpoint.WriteFileAtomic(filepath.Join(dir, reportFile), func(w io.Writer) error {
-		_, err := w.Write(b.Bytes())
-		return err
-	})
+	return checkpoint.WriteBytesAtomic(filepath.Join(dir, reportFile), b.Bytes())
 }
 
 func publishedText(v float64) string {

@@ -143,8 +143,5 @@ func saveTokenizer(path string, tok tokenizer.Tokenizer) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return checkpoint.WriteFileAtomic(path, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return checkpoint.WriteBytesAtomic(path, text)
 }
