@@ -66,7 +66,7 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	if cfg.Vocab > 0 {
 		m.Embedding = nn.NewEmbedding(c.PaddedVocab(), c.DModel)
 	} else {
-		m.Encoder = nn.NewLinear(cfg.Channels, c.DModel, 1/math.Sqrt(float64(cfg.Channels)))
+		m.Encoder = newEncoder(cfg.Channels, c.DModel)
 	}
 	if cfg.Pairs {
 		m.Joint = nn.NewLinear(3*c.DModel, c.DModel, 1/math.Sqrt(float64(3*c.DModel)))
@@ -76,6 +76,15 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 		m.Head = nn.NewLinear(c.DModel, cfg.Outputs, nn.InitStd)
 	}
 	return m, nil
+}
+
+// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the first norm would
+// see nothing of a single number but its sign.
+func newEncoder(channels, d int) *nn.Linear {
+	std := 1 / math.Sqrt(float64(channels))
+	m := nn.NewLinear(channels, d, std)
+	m.Bias = nn.NewParam(nn.Bias, nn.Normal(std), d)
+	return m
 }
 
 // tied tells whether the head shares the weights of the embedding.
