@@ -244,20 +244,3 @@ func (m *Network) Paddable() error {
 	}
 	return nil
 }
-
-// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by factor: a model for
-// signals of one rate becomes one for signals whose rate is divided by factor. arXiv:2111.00396, §4.3.
-func (m *Network) ScaleDt(factor float64) {
-	m.Params("", func(name string, p *nn.Param) {
-		if !strings.HasSuffix(name, "log_dt") || p.Role != nn.SSMSystem {
-			return
-		}
-		x := make([]float32, p.Len())
-		p.CopyTo(x)
-		for i := range x {
-			x[i] += float32(math.Log(factor))
-		}
-		p.CopyFrom(x)
-		p.Changed()
-	})
-}

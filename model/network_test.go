@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
 )
 
 // networkConfig is a small network of the given layers.
@@ -162,6 +164,39 @@ func TestScaleDt(t *testing.T) {
 	}
 	if scaled, same := distance(2), distance(1); scaled > same/4 {
 		t.Errorf("distance from the outputs at full rate: %v with dt doubled, %v with dt as it was; want a quarter at most", scaled, same)
+	}
+}
+
+// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is undone.
+func TestScaleDtSilences(t *testing.T) {
+	for _, layers := range []string{"s4d(bidirectional=true)", "h3"} {
+		c := networkConfig(layers) // 3 modes with angles of 0, 0.6 π and 1.2 π a sample, which is -0.8 π
+		c.Model.DtMin, c.Model.DtMax = 0.6, 0.6
+		m := newNetwork(t, c)
+		x := normal(40)
+		before := output(m, Input{B: 1, L: 20, Values: x}, nil)
+		undo := m.ScaleDt(1.5)
+		some := 0
+		m.Params("", func(name string, p *nn.Param) {
+			if last := name[strings.LastIndex(name, ".")+1:]; !strings.HasPrefix(last, "C") || strings.Contains(name, "ssm_k_") {
+				return
+			}
+			some++
+			values := make([]float32, p.Len())
+			p.CopyTo(values)
+			for i, v := range values {
+				if mode := i / 2 % 3; (v == 0) != (mode == 2) {
+					t.Fatalf("%s: %s of mode %d is %v", layers, name, mode, v)
+				}
+			}
+		})
+		if some == 0 {
+			t.Errorf("%s: found no C", layers)
+		}
+		undo()
+		if after := output(m, Input{B: 1, L: 20, Values: x}, nil); !slices.Equal(before, after) {
+			t.Errorf("%s: undone, the outputs are %v, want %v", layers, after, before)
+		}
 	}
 }
 

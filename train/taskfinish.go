@@ -128,13 +128,12 @@ func (r *taskRunner) extras(ctx context.Context) error {
 			r.note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
 			continue
 		}
+		undo := func() {}
 		if x.DtScale > 0 {
-			r.m.ScaleDt(x.DtScale)
+			undo = r.m.ScaleDt(x.DtScale)
 		}
 		score, err := r.eval.score(ctx, r.m, x.Split, 0)
-		if x.DtScale > 0 {
-			r.m.ScaleDt(1 / x.DtScale)
-		}
+		undo()
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.Name, err)
 		}

@@ -1,0 +1,81 @@
+package model
+
+import (
+	"math"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by factor: a model for
+// signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396, §4.3). Diagonal modes that would then
+// turn by more than half a circle from one sample to the next answer to frequencies which the signal no longer has, and would take
+// others for them: they are silenced (as by bandlimit in the official code). undo makes it all as it was.
+func (m *Network) ScaleDt(factor float64) (undo func()) {
+	all := map[string]*nn.Param{}
+	var undone []func()
+	m.Params("", func(name string, p *nn.Param) { all[name] = p })
+	change := func(p *nn.Param, f func(x []float32)) {
+		x := make([]float32, p.Len())
+		p.CopyTo(x)
+		f(x)
+		undone = append(undone, replace(p, x))
+	}
+	for name, dt := range all {
+		base, ok := strings.CutSuffix(name, "log_dt")
+		if !ok || dt.Role != nn.SSMSystem {
+			continue
+		}
+		if imag := all[base+"A_imag"]; imag != nil {
+			above := aboveNyquist(dt, imag, factor)
+			for c, p := range all {
+				if c != base+"C" && !strings.HasPrefix(c, base+"C_") {
+					continue
+				}
+				change(p, func(x []float32) {
+					for i := range x { // (channels, d, n, 2)
+						if above[i/2%len(above)] {
+							x[i] = 0
+						}
+					}
+				})
+			}
+		}
+		change(dt, func(x []float32) {
+			for i := range x {
+				x[i] += float32(math.Log(factor))
+			}
+		})
+	}
+	return func() {
+		for _, f := range undone {
+			f()
+		}
+	}
+}
+
+// replace gives p the values x and returns what gives it back those it had.
+func replace(p *nn.Param, x []float32) (undo func()) {
+	before := make([]float32, p.Len())
+	p.CopyTo(before)
+	p.CopyFrom(x)
+	p.Changed()
+	return func() {
+		p.CopyFrom(before)
+		p.Changed()
+	}
+}
+
+// aboveNyquist tells of each of (d, n) modes whether factor times its angle per sample, of -π to π, is more than π.
+func aboveNyquist(logDt, imag *nn.Param, factor float64) []bool {
+	dt, im := make([]float32, logDt.Len()), make([]float32, imag.Len())
+	logDt.CopyTo(dt)
+	imag.CopyTo(im)
+	n := len(im) / len(dt)
+	above := make([]bool, len(im))
+	for i, a := range im {
+		angle := math.Remainder(float64(a)*math.Exp(float64(dt[i/n])), 2*math.Pi)
+		above[i] = factor*math.Abs(angle) > math.Pi
+	}
+	return above
+}
