@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // ModeLanes is what the number of modes of a channel is rounded up to: the modes are the lanes of its kernels.
 const ModeLanes = 16
 
@@ -17,6 +19,10 @@ func (m Modes) set(i int, x complex128) { m[i], m[len(m)/2+i] = real(x), imag(x)
 // Mul sets m = a·x·y, mode by mode; m may be x or y.
 func (m Modes) Mul(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -28,6 +34,10 @@ func (m Modes) Mul(a float64, x, y Modes) {
 // MulConj sets m = a·x·conj(y), mode by mode; m may be x or y.
 func (m Modes) MulConj(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesMulConj(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -39,6 +49,10 @@ func (m Modes) MulConj(a float64, x, y Modes) {
 // AddConjMul adds a·conj(x·y) to m, mode by mode: the form of most gradients.
 func (m Modes) AddConjMul(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesAddConjMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -83,4 +97,17 @@ func scaled(a float64, x complex128) complex128 {
 // realConj returns Re(x·conj(y)).
 func realConj(x, y complex128) float64 {
 	return float64(real(x)*real(y)) + float64(imag(x)*imag(y))
+}
+
+// inverse sets m = 1/x, mode by mode, and 0 for 0; m may be x.
+func (m Modes) inverse(x Modes) {
+	n := m.N()
+	for i := range n {
+		re, im := x[i], x[n+i]
+		square := float64(re*re) + float64(im*im)
+		if square == 0 {
+			square = math.Inf(1)
+		}
+		m[i], m[n+i] = re/square, -im/square
+	}
 }

@@ -27,7 +27,7 @@ func TestModesStayInBounds(t *testing.T) {
 					return m
 				}
 				const rows = 8
-				v := Vandermonde{n: n, rows: rows, next: modes()}
+				v := powerMatrix{n: n, rows: rows, next: modes()}
 				w, p := floats(rows*2*n), floats(rows*2*n)
 				v.powers(w, rows, modes())
 				v.conjScale(p, w, floats(2*n))

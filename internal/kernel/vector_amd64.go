@@ -342,6 +342,54 @@ func vecModeSums(n int, rows int, s *float32, u *float32, w *float32) {
 	}
 }
 
+func vecUpsampleRow(n int, y *float32, x *float32) {
+	if cpu == avx2 {
+		upsampleRowAVX2(n, y, x)
+	} else {
+		upsampleRowAVX512(n, y, x)
+	}
+}
+
+func vecHalfbandAdd(n int, y *float32, x *float32) {
+	if cpu == avx2 {
+		halfbandAddAVX2(n, y, x)
+	} else {
+		halfbandAddAVX512(n, y, x)
+	}
+}
+
+func vecDeinterleave(n int, even *float32, odd *float32, x *float32) {
+	if cpu == avx2 {
+		deinterleaveAVX2(n, even, odd, x)
+	} else {
+		deinterleaveAVX512(n, even, odd, x)
+	}
+}
+
+func vecModesMul(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesMulAVX2(n, m, x, y, a)
+	} else {
+		modesMulAVX512(n, m, x, y, a)
+	}
+}
+
+func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesMulConjAVX2(n, m, x, y, a)
+	} else {
+		modesMulConjAVX512(n, m, x, y, a)
+	}
+}
+
+func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesAddConjMulAVX2(n, m, x, y, a)
+	} else {
+		modesAddConjMulAVX512(n, m, x, y, a)
+	}
+}
+
 func vecNegExp(n int, x *float64) {
 	if cpu == avx2 {
 		negExpAVX2(n, x)

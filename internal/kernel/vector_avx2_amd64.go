@@ -225,6 +225,37 @@ func conjScaleRowsAVX2(n int, rows int, p *float32, w *float32, c *float32)
 //go:noescape
 func modeSumsAVX2(n int, rows int, s *float32, u *float32, w *float32)
 
+// upsampleRowAVX2 sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last
+// vector covers some of those before.
+//
+//go:noescape
+func upsampleRowAVX2(n int, y *float32, x *float32)
+
+// halfbandAddAVX2 adds to y[i] what the filter makes of x[i] to x[i+15], for i < n.
+//
+//go:noescape
+func halfbandAddAVX2(n int, y *float32, x *float32)
+
+// deinterleaveAVX2 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, at least 16. The last vector covers some of those before.
+//
+//go:noescape
+func deinterleaveAVX2(n int, even *float32, odd *float32, x *float32)
+
+// modesMulAVX2 sets m = a·x·y for n modes.
+//
+//go:noescape
+func modesMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesMulConjAVX2 sets m = a·x·conj(y) for n modes.
+//
+//go:noescape
+func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesAddConjMulAVX2 adds a·conj(x·y) to m for n modes.
+//
+//go:noescape
+func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
 // negExpAVX2 replaces n floats by -e^x, n a multiple of 16.
 //
 //go:noescape

@@ -3663,6 +3663,281 @@ rows:
 	VZEROUPPER
 	RET
 
+// func upsampleRowAVX2(n int, y *float32, x *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·upsampleRowAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ AX, BX
+	SUBQ $0x08, BX
+	ADDQ $0x04, DX
+	XORQ AX, AX
+
+loop:
+	VMOVUPS     28(DX)(AX*4), Y2
+	VADDPS      32(DX)(AX*4), Y2, Y2
+	VMULPS      constants<>+1760(SB), Y2, Y1
+	VMOVUPS     24(DX)(AX*4), Y2
+	VADDPS      36(DX)(AX*4), Y2, Y2
+	VMULPS      constants<>+1792(SB), Y2, Y3
+	VMOVUPS     20(DX)(AX*4), Y2
+	VADDPS      40(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1824(SB), Y2, Y1
+	VMOVUPS     16(DX)(AX*4), Y2
+	VADDPS      44(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1856(SB), Y2, Y3
+	VMOVUPS     12(DX)(AX*4), Y2
+	VADDPS      48(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1888(SB), Y2, Y1
+	VMOVUPS     8(DX)(AX*4), Y2
+	VADDPS      52(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1920(SB), Y2, Y3
+	VMOVUPS     4(DX)(AX*4), Y2
+	VADDPS      56(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1952(SB), Y2, Y1
+	VMOVUPS     (DX)(AX*4), Y2
+	VADDPS      60(DX)(AX*4), Y2, Y2
+	VFMADD231PS constants<>+1984(SB), Y2, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     28(DX)(AX*4), Y0
+	VUNPCKLPS   Y1, Y0, Y2
+	VUNPCKHPS   Y1, Y0, Y3
+	VPERM2F128  $0x20, Y3, Y2, Y0
+	VMOVUPS     Y0, (CX)(AX*8)
+	VPERM2F128  $0x31, Y3, Y2, Y0
+	VMOVUPS     Y0, 32(CX)(AX*8)
+	CMPQ        AX, BX
+	JGE         loop_done
+	ADDQ        $0x08, AX
+	CMPQ        AX, BX
+	CMOVQGT     BX, AX
+	JMP         loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func halfbandAddAVX2(n int, y *float32, x *float32)
+// Requires: AVX, FMA3
+TEXT ·halfbandAddAVX2(SB), NOSPLIT, $0-24
+	MOVQ    n+0(FP), AX
+	MOVQ    AX, CX
+	ANDQ    $0x07, CX
+	SUBQ    CX, AX
+	MOVQ    CX, DX
+	LEAQ    masks<>+32(SB), BX
+	NEGQ    DX
+	VMOVUPS (BX)(DX*4), Y15
+	MOVQ    y+8(FP), DX
+	MOVQ    x+16(FP), BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      sums_tail
+
+sums_loop:
+	VMOVUPS     28(BX)(SI*4), Y1
+	VADDPS      32(BX)(SI*4), Y1, Y1
+	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMOVUPS     24(BX)(SI*4), Y1
+	VADDPS      36(BX)(SI*4), Y1, Y1
+	VMULPS      constants<>+1792(SB), Y1, Y2
+	VMOVUPS     20(BX)(SI*4), Y1
+	VADDPS      40(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VMOVUPS     16(BX)(SI*4), Y1
+	VADDPS      44(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1856(SB), Y1, Y2
+	VMOVUPS     12(BX)(SI*4), Y1
+	VADDPS      48(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VMOVUPS     8(BX)(SI*4), Y1
+	VADDPS      52(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1920(SB), Y1, Y2
+	VMOVUPS     4(BX)(SI*4), Y1
+	VADDPS      56(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VMOVUPS     (BX)(SI*4), Y1
+	VADDPS      60(BX)(SI*4), Y1, Y1
+	VFMADD231PS constants<>+1984(SB), Y1, Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     (DX)(SI*4), Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     Y0, (DX)(SI*4)
+	ADDQ        $0x08, SI
+	CMPQ        SI, AX
+	JLT         sums_loop
+
+sums_tail:
+	TESTQ       CX, CX
+	JZ          sums_done
+	VMASKMOVPS  28(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  32(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMASKMOVPS  24(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  36(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VMULPS      constants<>+1792(SB), Y1, Y2
+	VMASKMOVPS  20(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  40(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VMASKMOVPS  16(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  44(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1856(SB), Y1, Y2
+	VMASKMOVPS  12(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  48(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VMASKMOVPS  8(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  52(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1920(SB), Y1, Y2
+	VMASKMOVPS  4(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  56(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VMASKMOVPS  (BX)(SI*4), Y15, Y1
+	VMASKMOVPS  60(BX)(SI*4), Y15, Y4
+	VADDPS      Y4, Y1, Y1
+	VFMADD231PS constants<>+1984(SB), Y1, Y2
+	VADDPS      Y2, Y0, Y0
+	VMASKMOVPS  (DX)(SI*4), Y15, Y1
+	VADDPS      Y1, Y0, Y0
+	VMASKMOVPS  Y0, Y15, (DX)(SI*4)
+
+sums_done:
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX2(n int, even *float32, odd *float32, x *float32)
+// Requires: AVX, CMOV
+TEXT ·deinterleaveAVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ even+8(FP), CX
+	MOVQ odd+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ AX, SI
+	SUBQ $0x08, SI
+	XORQ AX, AX
+
+loop:
+	VMOVUPS    (BX)(AX*8), Y0
+	VMOVUPS    32(BX)(AX*8), Y1
+	VPERM2F128 $0x20, Y1, Y0, Y2
+	VPERM2F128 $0x31, Y1, Y0, Y3
+	VSHUFPS    $0x88, Y3, Y2, Y0
+	VMOVUPS    Y0, (CX)(AX*4)
+	VSHUFPS    $0xdd, Y3, Y2, Y0
+	VMOVUPS    Y0, (DX)(AX*4)
+	CMPQ       AX, SI
+	JGE        loop_done
+	ADDQ       $0x08, AX
+	CMPQ       AX, SI
+	CMOVQGT    SI, AX
+	JMP        loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func modesMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesMulAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Y1
+	VMOVUPD      (SI)(DX*8), Y2
+	VMOVUPD      (DI)(CX*8), Y3
+	VMOVUPD      (DI)(DX*8), Y4
+	VMULPD       Y3, Y1, Y5
+	VMULPD       Y4, Y1, Y1
+	VFNMADD231PD Y4, Y2, Y5
+	VFMADD231PD  Y3, Y2, Y1
+	VMULPD       Y0, Y5, Y2
+	VMULPD       Y0, Y1, Y1
+	VMOVUPD      Y2, (BX)(CX*8)
+	VMOVUPD      Y1, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesMulConjAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Y1
+	VMOVUPD      (SI)(DX*8), Y2
+	VMOVUPD      (DI)(CX*8), Y3
+	VMOVUPD      (DI)(DX*8), Y4
+	VMULPD       Y3, Y1, Y5
+	VMULPD       Y3, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VFNMADD231PD Y4, Y1, Y3
+	VMULPD       Y0, Y5, Y1
+	VMULPD       Y0, Y3, Y2
+	VMOVUPD      Y1, (BX)(CX*8)
+	VMOVUPD      Y2, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesAddConjMulAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (BX)(CX*8), Y1
+	VMOVUPD      (BX)(DX*8), Y2
+	VMOVUPD      (SI)(CX*8), Y3
+	VMOVUPD      (SI)(DX*8), Y4
+	VMOVUPD      (DI)(CX*8), Y5
+	VMOVUPD      (DI)(DX*8), Y6
+	VMULPD       Y5, Y3, Y7
+	VMULPD       Y6, Y3, Y3
+	VFNMADD231PD Y6, Y4, Y7
+	VFMADD231PD  Y5, Y4, Y3
+	VFMADD231PD  Y0, Y7, Y1
+	VFNMADD231PD Y0, Y3, Y2
+	VMOVUPD      Y1, (BX)(CX*8)
+	VMOVUPD      Y2, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX2(n int, x *float64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
@@ -5329,7 +5604,71 @@ DATA constants<>+1744(SB)/4, $0x0d800000
 DATA constants<>+1748(SB)/4, $0x0d800000
 DATA constants<>+1752(SB)/4, $0x0d800000
 DATA constants<>+1756(SB)/4, $0x0d800000
-GLOBL constants<>(SB), RODATA|NOPTR, $1760
+DATA constants<>+1760(SB)/4, $0x3f1f2b9b
+DATA constants<>+1764(SB)/4, $0x3f1f2b9b
+DATA constants<>+1768(SB)/4, $0x3f1f2b9b
+DATA constants<>+1772(SB)/4, $0x3f1f2b9b
+DATA constants<>+1776(SB)/4, $0x3f1f2b9b
+DATA constants<>+1780(SB)/4, $0x3f1f2b9b
+DATA constants<>+1784(SB)/4, $0x3f1f2b9b
+DATA constants<>+1788(SB)/4, $0x3f1f2b9b
+DATA constants<>+1792(SB)/4, $0xbe2f73c2
+DATA constants<>+1796(SB)/4, $0xbe2f73c2
+DATA constants<>+1800(SB)/4, $0xbe2f73c2
+DATA constants<>+1804(SB)/4, $0xbe2f73c2
+DATA constants<>+1808(SB)/4, $0xbe2f73c2
+DATA constants<>+1812(SB)/4, $0xbe2f73c2
+DATA constants<>+1816(SB)/4, $0xbe2f73c2
+DATA constants<>+1820(SB)/4, $0xbe2f73c2
+DATA constants<>+1824(SB)/4, $0x3d8ed5f7
+DATA constants<>+1828(SB)/4, $0x3d8ed5f7
+DATA constants<>+1832(SB)/4, $0x3d8ed5f7
+DATA constants<>+1836(SB)/4, $0x3d8ed5f7
+DATA constants<>+1840(SB)/4, $0x3d8ed5f7
+DATA constants<>+1844(SB)/4, $0x3d8ed5f7
+DATA constants<>+1848(SB)/4, $0x3d8ed5f7
+DATA constants<>+1852(SB)/4, $0x3d8ed5f7
+DATA constants<>+1856(SB)/4, $0xbcdf7c1e
+DATA constants<>+1860(SB)/4, $0xbcdf7c1e
+DATA constants<>+1864(SB)/4, $0xbcdf7c1e
+DATA constants<>+1868(SB)/4, $0xbcdf7c1e
+DATA constants<>+1872(SB)/4, $0xbcdf7c1e
+DATA constants<>+1876(SB)/4, $0xbcdf7c1e
+DATA constants<>+1880(SB)/4, $0xbcdf7c1e
+DATA constants<>+1884(SB)/4, $0xbcdf7c1e
+DATA constants<>+1888(SB)/4, $0x3c15265b
+DATA constants<>+1892(SB)/4, $0x3c15265b
+DATA constants<>+1896(SB)/4, $0x3c15265b
+DATA constants<>+1900(SB)/4, $0x3c15265b
+DATA constants<>+1904(SB)/4, $0x3c15265b
+DATA constants<>+1908(SB)/4, $0x3c15265b
+DATA constants<>+1912(SB)/4, $0x3c15265b
+DATA constants<>+1916(SB)/4, $0x3c15265b
+DATA constants<>+1920(SB)/4, $0xbb1b81cd
+DATA constants<>+1924(SB)/4, $0xbb1b81cd
+DATA constants<>+1928(SB)/4, $0xbb1b81cd
+DATA constants<>+1932(SB)/4, $0xbb1b81cd
+DATA constants<>+1936(SB)/4, $0xbb1b81cd
+DATA constants<>+1940(SB)/4, $0xbb1b81cd
+DATA constants<>+1944(SB)/4, $0xbb1b81cd
+DATA constants<>+1948(SB)/4, $0xbb1b81cd
+DATA constants<>+1952(SB)/4, $0x39dff728
+DATA constants<>+1956(SB)/4, $0x39dff728
+DATA constants<>+1960(SB)/4, $0x39dff728
+DATA constants<>+1964(SB)/4, $0x39dff728
+DATA constants<>+1968(SB)/4, $0x39dff728
+DATA constants<>+1972(SB)/4, $0x39dff728
+DATA constants<>+1976(SB)/4, $0x39dff728
+DATA constants<>+1980(SB)/4, $0x39dff728
+DATA constants<>+1984(SB)/4, $0xb827c8c9
+DATA constants<>+1988(SB)/4, $0xb827c8c9
+DATA constants<>+1992(SB)/4, $0xb827c8c9
+DATA constants<>+1996(SB)/4, $0xb827c8c9
+DATA constants<>+2000(SB)/4, $0xb827c8c9
+DATA constants<>+2004(SB)/4, $0xb827c8c9
+DATA constants<>+2008(SB)/4, $0xb827c8c9
+DATA constants<>+2012(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $2016
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x3ff0000000000000

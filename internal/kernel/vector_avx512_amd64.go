@@ -225,6 +225,37 @@ func conjScaleRowsAVX512(n int, rows int, p *float32, w *float32, c *float32)
 //go:noescape
 func modeSumsAVX512(n int, rows int, s *float32, u *float32, w *float32)
 
+// upsampleRowAVX512 sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last
+// vector covers some of those before.
+//
+//go:noescape
+func upsampleRowAVX512(n int, y *float32, x *float32)
+
+// halfbandAddAVX512 adds to y[i] what the filter makes of x[i] to x[i+15], for i < n.
+//
+//go:noescape
+func halfbandAddAVX512(n int, y *float32, x *float32)
+
+// deinterleaveAVX512 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, at least 16. The last vector covers some of those before.
+//
+//go:noescape
+func deinterleaveAVX512(n int, even *float32, odd *float32, x *float32)
+
+// modesMulAVX512 sets m = a·x·y for n modes.
+//
+//go:noescape
+func modesMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesMulConjAVX512 sets m = a·x·conj(y) for n modes.
+//
+//go:noescape
+func modesMulConjAVX512(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesAddConjMulAVX512 adds a·conj(x·y) to m for n modes.
+//
+//go:noescape
+func modesAddConjMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+
 // negExpAVX512 replaces n floats by -e^x, n a multiple of 16.
 //
 //go:noescape

@@ -4000,6 +4000,299 @@ rows:
 	VZEROUPPER
 	RET
 
+// func upsampleRowAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·upsampleRowAVX512(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	VBROADCASTSS constants<>+220(SB), Z16
+	VBROADCASTSS constants<>+224(SB), Z17
+	VBROADCASTSS constants<>+228(SB), Z18
+	VBROADCASTSS constants<>+232(SB), Z19
+	VBROADCASTSS constants<>+236(SB), Z20
+	VBROADCASTSS constants<>+240(SB), Z21
+	VBROADCASTSS constants<>+244(SB), Z22
+	VBROADCASTSS constants<>+248(SB), Z23
+	MOVQ         AX, BX
+	SUBQ         $0x10, BX
+	ADDQ         $0x04, DX
+	XORQ         AX, AX
+
+loop:
+	VMOVUPS     28(DX)(AX*4), Z2
+	VADDPS      32(DX)(AX*4), Z2, Z2
+	VMULPS      Z16, Z2, Z1
+	VMOVUPS     24(DX)(AX*4), Z2
+	VADDPS      36(DX)(AX*4), Z2, Z2
+	VMULPS      Z17, Z2, Z3
+	VMOVUPS     20(DX)(AX*4), Z2
+	VADDPS      40(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z18, Z2, Z1
+	VMOVUPS     16(DX)(AX*4), Z2
+	VADDPS      44(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z19, Z2, Z3
+	VMOVUPS     12(DX)(AX*4), Z2
+	VADDPS      48(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z20, Z2, Z1
+	VMOVUPS     8(DX)(AX*4), Z2
+	VADDPS      52(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z21, Z2, Z3
+	VMOVUPS     4(DX)(AX*4), Z2
+	VADDPS      56(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z22, Z2, Z1
+	VMOVUPS     (DX)(AX*4), Z2
+	VADDPS      60(DX)(AX*4), Z2, Z2
+	VFMADD231PS Z23, Z2, Z3
+	VADDPS      Z3, Z1, Z1
+	VMOVUPS     28(DX)(AX*4), Z0
+	VUNPCKLPS   Z1, Z0, Z2
+	VUNPCKHPS   Z1, Z0, Z3
+	VSHUFF32X4  $0x44, Z3, Z2, Z0
+	VSHUFF32X4  $0xd8, Z0, Z0, Z0
+	VMOVUPS     Z0, (CX)(AX*8)
+	VSHUFF32X4  $0xee, Z3, Z2, Z0
+	VSHUFF32X4  $0xd8, Z0, Z0, Z0
+	VMOVUPS     Z0, 64(CX)(AX*8)
+	CMPQ        AX, BX
+	JGE         loop_done
+	ADDQ        $0x10, AX
+	CMPQ        AX, BX
+	CMOVQGT     BX, AX
+	JMP         loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func halfbandAddAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·halfbandAddAVX512(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         AX, CX
+	ANDQ         $0x0f, CX
+	SUBQ         CX, AX
+	MOVQ         CX, DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSS constants<>+220(SB), Z16
+	VBROADCASTSS constants<>+224(SB), Z17
+	VBROADCASTSS constants<>+228(SB), Z18
+	VBROADCASTSS constants<>+232(SB), Z19
+	VBROADCASTSS constants<>+236(SB), Z20
+	VBROADCASTSS constants<>+240(SB), Z21
+	VBROADCASTSS constants<>+244(SB), Z22
+	VBROADCASTSS constants<>+248(SB), Z23
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           sums_tail
+
+sums_loop:
+	VMOVUPS     28(BX)(SI*4), Z1
+	VADDPS      32(BX)(SI*4), Z1, Z1
+	VMULPS      Z16, Z1, Z0
+	VMOVUPS     24(BX)(SI*4), Z1
+	VADDPS      36(BX)(SI*4), Z1, Z1
+	VMULPS      Z17, Z1, Z2
+	VMOVUPS     20(BX)(SI*4), Z1
+	VADDPS      40(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z18, Z1, Z0
+	VMOVUPS     16(BX)(SI*4), Z1
+	VADDPS      44(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z19, Z1, Z2
+	VMOVUPS     12(BX)(SI*4), Z1
+	VADDPS      48(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z20, Z1, Z0
+	VMOVUPS     8(BX)(SI*4), Z1
+	VADDPS      52(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z21, Z1, Z2
+	VMOVUPS     4(BX)(SI*4), Z1
+	VADDPS      56(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z22, Z1, Z0
+	VMOVUPS     (BX)(SI*4), Z1
+	VADDPS      60(BX)(SI*4), Z1, Z1
+	VFMADD231PS Z23, Z1, Z2
+	VADDPS      Z2, Z0, Z0
+	VMOVUPS     (DX)(SI*4), Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (DX)(SI*4)
+	ADDQ        $0x10, SI
+	CMPQ        SI, AX
+	JLT         sums_loop
+
+sums_tail:
+	TESTQ       CX, CX
+	JZ          sums_done
+	VMOVUPS.Z   28(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   32(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VMULPS      Z16, Z1, Z0
+	VMOVUPS.Z   24(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   36(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VMULPS      Z17, Z1, Z2
+	VMOVUPS.Z   20(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   40(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z18, Z1, Z0
+	VMOVUPS.Z   16(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   44(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z19, Z1, Z2
+	VMOVUPS.Z   12(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   48(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z20, Z1, Z0
+	VMOVUPS.Z   8(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   52(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z21, Z1, Z2
+	VMOVUPS.Z   4(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   56(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z22, Z1, Z0
+	VMOVUPS.Z   (BX)(SI*4), K1, Z1
+	VMOVUPS.Z   60(BX)(SI*4), K1, Z4
+	VADDPS      Z4, Z1, Z1
+	VFMADD231PS Z23, Z1, Z2
+	VADDPS      Z2, Z0, Z0
+	VMOVUPS.Z   (DX)(SI*4), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     Z0, K1, (DX)(SI*4)
+
+sums_done:
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX512(n int, even *float32, odd *float32, x *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·deinterleaveAVX512(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ even+8(FP), CX
+	MOVQ odd+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ AX, SI
+	SUBQ $0x10, SI
+	XORQ AX, AX
+
+loop:
+	VMOVUPS    (BX)(AX*8), Z0
+	VMOVUPS    64(BX)(AX*8), Z1
+	VSHUFF32X4 $0x88, Z1, Z0, Z2
+	VSHUFF32X4 $0xdd, Z1, Z0, Z3
+	VSHUFPS    $0x88, Z3, Z2, Z0
+	VMOVUPS    Z0, (CX)(AX*4)
+	VSHUFPS    $0xdd, Z3, Z2, Z0
+	VMOVUPS    Z0, (DX)(AX*4)
+	CMPQ       AX, SI
+	JGE        loop_done
+	ADDQ       $0x10, AX
+	CMPQ       AX, SI
+	CMOVQGT    SI, AX
+	JMP        loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func modesMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesMulAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Z1
+	VMOVUPD      (SI)(DX*8), Z2
+	VMOVUPD      (DI)(CX*8), Z3
+	VMOVUPD      (DI)(DX*8), Z4
+	VMULPD       Z3, Z1, Z5
+	VMULPD       Z4, Z1, Z1
+	VFNMADD231PD Z4, Z2, Z5
+	VFMADD231PD  Z3, Z2, Z1
+	VMULPD       Z0, Z5, Z2
+	VMULPD       Z0, Z1, Z1
+	VMOVUPD      Z2, (BX)(CX*8)
+	VMOVUPD      Z1, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesMulConjAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesMulConjAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Z1
+	VMOVUPD      (SI)(DX*8), Z2
+	VMOVUPD      (DI)(CX*8), Z3
+	VMOVUPD      (DI)(DX*8), Z4
+	VMULPD       Z3, Z1, Z5
+	VMULPD       Z3, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VFNMADD231PD Z4, Z1, Z3
+	VMULPD       Z0, Z5, Z1
+	VMULPD       Z0, Z3, Z2
+	VMOVUPD      Z1, (BX)(CX*8)
+	VMOVUPD      Z2, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesAddConjMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesAddConjMulAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (BX)(CX*8), Z1
+	VMOVUPD      (BX)(DX*8), Z2
+	VMOVUPD      (SI)(CX*8), Z3
+	VMOVUPD      (SI)(DX*8), Z4
+	VMOVUPD      (DI)(CX*8), Z5
+	VMOVUPD      (DI)(DX*8), Z6
+	VMULPD       Z5, Z3, Z7
+	VMULPD       Z6, Z3, Z3
+	VFNMADD231PD Z6, Z4, Z7
+	VFMADD231PD  Z5, Z4, Z3
+	VFMADD231PD  Z0, Z7, Z1
+	VFNMADD231PD Z0, Z3, Z2
+	VMOVUPD      Z1, (BX)(CX*8)
+	VMOVUPD      Z2, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX512(n int, x *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
@@ -5142,7 +5435,15 @@ DATA constants<>+204(SB)/4, $0xbe2aaaa4
 DATA constants<>+208(SB)/4, $0x3f000000
 DATA constants<>+212(SB)/4, $0xff800000
 DATA constants<>+216(SB)/4, $0x0d800000
-GLOBL constants<>(SB), RODATA|NOPTR, $220
+DATA constants<>+220(SB)/4, $0x3f1f2b9b
+DATA constants<>+224(SB)/4, $0xbe2f73c2
+DATA constants<>+228(SB)/4, $0x3d8ed5f7
+DATA constants<>+232(SB)/4, $0xbcdf7c1e
+DATA constants<>+236(SB)/4, $0x3c15265b
+DATA constants<>+240(SB)/4, $0xbb1b81cd
+DATA constants<>+244(SB)/4, $0x39dff728
+DATA constants<>+248(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $252
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x4338000000000000

@@ -96,6 +96,18 @@ func vecConjScaleRows(n int, rows int, p *float32, w *float32, c *float32) {}
 
 func vecModeSums(n int, rows int, s *float32, u *float32, w *float32) {}
 
+func vecUpsampleRow(n int, y *float32, x *float32) {}
+
+func vecHalfbandAdd(n int, y *float32, x *float32) {}
+
+func vecDeinterleave(n int, even *float32, odd *float32, x *float32) {}
+
+func vecModesMul(n int, m *float64, x *float64, y *float64, a float64) {}
+
+func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64) {}
+
+func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {}
+
 func vecNegExp(n int, x *float64) {}
 
 func vecBilinear(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64) {}
