@@ -16,6 +16,14 @@ func (m Modes) at(i int) complex128 { return complex(m[i], m[len(m)/2+i]) }
 
 func (m Modes) set(i int, x complex128) { m[i], m[len(m)/2+i] = real(x), imag(x) }
 
+// room is a slice of n elements, the memory of s if there is enough of it.
+func room[T ~[]E, E any](s T, n int) T {
+	if cap(s) < n {
+		return make(T, n)
+	}
+	return s[:n]
+}
+
 // Mul sets m = a·x·y, mode by mode; m may be x or y.
 func (m Modes) Mul(a float64, x, y Modes) {
 	n := m.N()
@@ -97,6 +105,15 @@ func scaled(a float64, x complex128) complex128 {
 // realConj returns Re(x·conj(y)).
 func realConj(x, y complex128) float64 {
 	return float64(real(x)*real(y)) + float64(imag(x)*imag(y))
+}
+
+// conj sets m = conj(x), mode by mode; m may be x.
+func (m Modes) conj(x Modes) {
+	n := m.N()
+	copy(m[:n], x)
+	for i, y := range x[n:] {
+		m[n+i] = -y
+	}
 }
 
 // inverse sets m = 1/x, mode by mode, and 0 for 0; m may be x.

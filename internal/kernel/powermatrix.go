@@ -12,12 +12,14 @@ import "math"
 type powerMatrix struct {
 	n, t, rows int
 	q, w, qt   []float32 // rows of modes z^j and w^i; the former transposed (2n, t)
-	u, v       []float32 // sums by i, and by j
-	c, sums    []float32
+	u, v       []float32 // rows of modes by i: conj(c·w^i), or sums; sums by j
+	sums       []float32
 	block      []float32 // (rows, t)
-	next       Modes     // w
+	one, next  Modes     // 1 and w
+	c, ends    Modes
 	buf        []float32
-	transposed bool
+	powered    bool // w is there
+	transposed bool // qt is there
 }
 
 // set makes v the matrix with l ≥ 1 rows of the modes z.
@@ -26,9 +28,8 @@ func (v *powerMatrix) set(z Modes, l int) {
 	v.t = rowLength(l)
 	v.rows = ceil(l, v.t)
 	v.carve()
-	v.powers(v.q, v.t, z)
-	v.powers(v.w, roundUp(v.rows, powerRows), v.next)
-	v.transposed = false
+	v.powers(v.q, v.t, z, v.one, v.next)
+	v.powered, v.transposed = false, false
 }
 
 // rowLength returns T for a kernel of length l: about √l, of whole vectors.
@@ -51,8 +52,8 @@ func (v *powerMatrix) carve() {
 	parts := []struct {
 		x    *[]float32
 		size int
-	}{{&v.q, v.t * width}, {&v.w, rows * width}, {&v.qt, v.t * width}, {&v.u, v.rows * width}, {&v.v, v.t * width},
-		{&v.block, v.rows * v.t}, {&v.c, width}, {&v.sums, 2 * 2 * width}}
+	}{{&v.q, v.t * width}, {&v.w, rows * width}, {&v.qt, v.t * width}, {&v.u, rows * width}, {&v.v, v.t * width},
+		{&v.block, v.rows * v.t}, {&v.sums, 2 * 2 * width}}
 	size := 0
 	for _, p := range parts {
 		size += p.size + Lanes
@@ -64,10 +65,12 @@ func (v *powerMatrix) carve() {
 	for _, p := range parts { // a line between, so that not all begins in the same set of the cache
 		*p.x, rest = rest[:p.size:p.size], rest[p.size+Lanes:]
 	}
-	if cap(v.next) < width {
-		v.next = make(Modes, width)
+	for _, m := range []*Modes{&v.one, &v.next, &v.c, &v.ends} {
+		*m = room(*m, width)
 	}
-	v.next = v.next[:width]
+	for i := range v.n {
+		v.one[i], v.one[v.n+i] = 1, 0
+	}
 }
 
 // apply sets k[l] = Re Σ_n c[n]·z[n]^l, zeros beyond the rows of the matrix, or adds that to k; 0^0 is 1. With
@@ -77,10 +80,9 @@ func (v *powerMatrix) apply(k []float32, c Modes, add bool) {
 		Transpose(v.t, 2*v.n, v.qt, v.t, v.q, 2*v.n)
 		v.transposed = true
 	}
-	for i, x := range c {
-		v.c[i] = float32(x)
-	}
-	v.conjScale(v.u, v.w, v.c)
+	v.c.conj(c)
+	v.ends.conj(v.next)
+	v.powers(v.u, roundUp(v.rows, powerRows), v.ends, v.c, v.c)
 	size, out := v.rows*v.t, k
 	if len(k) < size {
 		out = v.block
@@ -108,6 +110,10 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 		x = v.block
 		clear(x[copy(x, dk):])
 	}
+	if !v.powered {
+		v.powers(v.w, roundUp(v.rows, powerRows), v.next, v.one, v.ends)
+		v.powered = true
+	}
 	GemmInline(NN, v.rows, width, v.t, x, v.t, v.q, width, v.u, width, nil, false)
 	byRow := v.sums[:2*width]
 	v.modeSums(byRow, v.u, v.w, v.rows)
@@ -129,41 +135,24 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 	}
 }
 
-// powers sets row j of out to z^j, j < rows, and v.next to z^rows.
-func (v *powerMatrix) powers(out []float32, rows int, z Modes) {
+// powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows.
+func (v *powerMatrix) powers(out []float32, rows int, z, start, last Modes) {
 	if cpu == generic {
-		powersPortable(out, rows, z, v.next)
+		powersPortable(out, rows, z, start, last)
 	} else {
-		vecPowerRows(v.n, rows, &out[0], &z[0], &v.next[0])
+		vecPowerRows(v.n, rows, &out[0], &z[0], &start[0], &last[0])
 	}
 }
 
-// powersPortable sets row j of out to z^j, and last to z^rows, which may be z.
-func powersPortable(out []float32, rows int, z, last Modes) {
+func powersPortable(out []float32, rows int, z, start, last Modes) {
 	n := z.N()
 	for m := range n {
-		x, by := complex(1, 0), complex(z[m], z[n+m])
+		x, by := start.at(m), z.at(m)
 		for j := range rows {
 			out[2*n*j+m], out[2*n*j+n+m] = narrow(real(x)), narrow(imag(x))
 			x = times(x, by)
 		}
-		last[m], last[n+m] = real(x), imag(x)
-	}
-}
-
-// conjScale sets the rows of p to conj(c·w).
-func (v *powerMatrix) conjScale(p, w, c []float32) {
-	if cpu != generic {
-		vecConjScaleRows(v.n, v.rows, &p[0], &w[0], &c[0])
-		return
-	}
-	n := v.n
-	for i := range v.rows {
-		p, w := p[2*n*i:][:2*n], w[2*n*i:][:2*n]
-		for m := range n {
-			p[m] = float32(w[m]*c[m]) - float32(w[n+m]*c[n+m])
-			p[n+m] = -float32(w[m]*c[n+m]) - float32(w[n+m]*c[m])
-		}
+		last.set(m, x)
 	}
 }
 

@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Vandermonde is the matrix z[n]^l of one channel of a diagonal SSM (S4D, arXiv:2206.11893, §3.3) with modes z.
 //
 // A slow mode, one that turns by little in a step, says nothing at most positions that its neighbours do not say: what it
@@ -35,11 +37,12 @@ type vandermondePart struct {
 
 const (
 	// negligible is the least |z|^l that counts.
-	negligible = 0x1p-30
+	negligible    = 0x1p-30
+	logNegligible = -30 * math.Ln2
 	// halvingsMost is how often the positions are halved at most.
 	halvingsMost = 4
 	// leastHalved is the least number of positions that halving leaves.
-	leastHalved = 64
+	leastHalved = 128
 )
 
 // Set makes v the matrix with l ≥ 1 rows of the modes z.
@@ -88,20 +91,8 @@ func (v *Vandermonde) top() int {
 
 // level is room for the kernel at every 2^h-th position.
 func (v *Vandermonde) level(h int) []float32 {
-	size := positions(v.l, h) + VandermondePad
-	if cap(v.levels[h]) < size {
-		v.levels[h] = make([]float32, size)
-	}
-	v.levels[h] = v.levels[h][:size]
+	v.levels[h] = room(v.levels[h], positions(v.l, h)+VandermondePad)
 	return v.levels[h]
-}
-
-// oddRoom is room for n odd positions.
-func (v *Vandermonde) oddRoom(n int) []float32 {
-	if cap(v.odd) < n {
-		v.odd = make([]float32, n)
-	}
-	return v.odd[:n]
 }
 
 // Apply sets k[l] = Re Σ_n c[n]·z[n]^l; 0^0 is 1. With VandermondePad more elements than were set, which are then of no
@@ -155,7 +146,8 @@ func (v *Vandermonde) Sums(s, ds Modes, dk []float32) {
 		n := positions(v.l, h)
 		next := v.level(h + 1)
 		m := positions(v.l, h+1)
-		downsample(next[:m], x[:n], v.oddRoom(n/2+2*halfbandTaps))
+		v.odd = room(v.odd, n/2+2*halfbandTaps)
+		downsample(next[:m], x[:n], v.odd)
 		clear(next[m:])
 		x = next
 	}

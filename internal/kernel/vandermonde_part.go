@@ -10,25 +10,36 @@ type speed struct {
 
 // speedOf returns the speed of the modes re + i·im. What is no number makes all of it so.
 func speedOf(re, im []float64) speed {
-	s := speed{min: 1}
+	s, sum := speed{min: 1}, 0.0
+	im = im[:len(re)]
 	for i, x := range re {
-		y := im[i]
+		y := math.Abs(im[i])
 		square := float64(x*x) + float64(y*y)
-		if square == 0 {
+		sum += square
+		switch {
+		case square == 0:
 			continue
+		case x <= 0:
+			s.turn = math.Inf(1)
+		case y > s.turn*x:
+			s.turn = y / x
 		}
-		turn := math.Inf(1)
-		if x > 0 {
-			turn = math.Abs(y) / x
+		if square < s.min {
+			s.min = square
 		}
-		s.turn, s.min, s.max = max(s.turn, turn), min(s.min, square), max(s.max, square)
+		if square > s.max {
+			s.max = square
+		}
+	}
+	if sum != sum {
+		return speed{sum, sum, sum}
 	}
 	return s
 }
 
 // lasting returns the number of powers after which all are negligible.
 func (s speed) lasting() int {
-	if l := math.Log(negligible) / (0.5 * math.Log(s.max)); l >= 0 && l < math.MaxInt32 {
+	if l := 2 * logNegligible / math.Log(s.max); l >= 0 && l < math.MaxInt32 {
 		return int(l) + 2
 	}
 	return math.MaxInt32
@@ -64,10 +75,7 @@ func (s speed) halvings() int {
 func (p *vandermondePart) set(z Modes) {
 	width := p.hi - p.lo
 	for _, x := range []*Modes{&p.stepped, &p.inverse, &p.start, &p.c, &p.s, &p.ds, &p.scratch} {
-		if cap(*x) < 2*width {
-			*x = make(Modes, 2*width)
-		}
-		*x = (*x)[:2*width]
+		*x = room(*x, 2*width)
 	}
 	p.pick(p.stepped, z)
 	if p.halvings > 0 {

@@ -103,19 +103,3 @@ func directSums(c, z []complex128, dk []float32) vandermondeSums {
 	}
 	return w
 }
-
-// TestHalfbandIsExact: the filter gives modes at odd positions, at the border of what it is used for, to 1e-7.
-func TestHalfbandIsExact(t *testing.T) {
-	for i := range 200 {
-		for _, decay := range []float64{-halfbandDecay, 0, halfbandDecay / 2, halfbandDecay} {
-			lambda := complex(decay, halfbandTurn*float64(i)/199)
-			e := complex(-1, 0)
-			for p, f := range halfband {
-				e += complex(2*float64(f), 0) * cmplx.Cosh(complex(float64(p)+0.5, 0)*lambda)
-			}
-			if !(cmplx.Abs(e) <= 1e-7) {
-				t.Errorf("2λ = %v: off by %v", lambda, cmplx.Abs(e))
-			}
-		}
-	}
-}

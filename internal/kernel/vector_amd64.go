@@ -318,19 +318,11 @@ func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float
 	}
 }
 
-func vecPowerRows(n int, rows int, out *float32, z *float64, last *float64) {
+func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {
 	if cpu == avx2 {
-		powerRowsAVX2(n, rows, out, z, last)
+		powerRowsAVX2(n, rows, out, z, start, last)
 	} else {
-		powerRowsAVX512(n, rows, out, z, last)
-	}
-}
-
-func vecConjScaleRows(n int, rows int, p *float32, w *float32, c *float32) {
-	if cpu == avx2 {
-		conjScaleRowsAVX2(n, rows, p, w, c)
-	} else {
-		conjScaleRowsAVX512(n, rows, p, w, c)
+		powerRowsAVX512(n, rows, out, z, start, last)
 	}
 }
 

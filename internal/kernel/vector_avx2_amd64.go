@@ -209,16 +209,12 @@ func zerosAVX2(n int, x *float32) float32
 //go:noescape
 func adamWAVX2(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
-// powerRowsAVX2 sets row j of out to z^j for j < rows, a positive multiple of 4, and last to z^rows. Powers of z⁴ are computed in
+// powerRowsAVX2 sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to
+// start·z^rows, by powers of z⁴ that are computed in
 // float64 and rounded, what is below 2^-100 to zero; the rows between are these times z, z² and z³.
 //
 //go:noescape
-func powerRowsAVX2(n int, rows int, out *float32, z *float64, last *float64)
-
-// conjScaleRowsAVX2 sets each of the rows of p, at least 1, to conj(c·w).
-//
-//go:noescape
-func conjScaleRowsAVX2(n int, rows int, p *float32, w *float32, c *float32)
+func powerRowsAVX2(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 
 // modeSumsAVX2 sets s to Σ_i u[i]·w[i], i < rows, rows ≥ 1, and the row after to Σ_i i·u[i]·w[i-1]; u[i] and w[i] are rows.
 //

@@ -3392,25 +3392,26 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func powerRowsAVX2(n int, rows int, out *float32, z *float64, last *float64)
+// func powerRowsAVX2(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 // Requires: AVX, FMA3
-TEXT ·powerRowsAVX2(SB), NOSPLIT, $320-40
+TEXT ·powerRowsAVX2(SB), NOSPLIT, $320-48
 	MOVQ n+0(FP), AX
 	MOVQ out+16(FP), CX
 	MOVQ z+24(FP), DX
-	MOVQ last+32(FP), BX
-	MOVQ AX, R9
-	MOVQ AX, DI
-	SHLQ $0x03, DI
-	MOVQ DI, SI
-	LEAQ (DI)(DI*2), R8
-	MOVQ CX, R12
+	MOVQ start+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ AX, R10
+	MOVQ AX, R8
+	SHLQ $0x03, R8
+	MOVQ R8, DI
+	LEAQ (R8)(R8*2), R9
+	MOVQ CX, R13
 
 modes:
 	VMOVUPD      (DX), Y0
-	VMOVUPD      (DX)(SI*1), Y1
+	VMOVUPD      (DX)(DI*1), Y1
 	VMOVUPD      32(DX), Y2
-	VMOVUPD      32(DX)(SI*1), Y3
+	VMOVUPD      32(DX)(DI*1), Y3
 	VCVTPD2PSY   Y0, X8
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
@@ -3426,12 +3427,12 @@ modes:
 	VMOVUPD      Y8, 128(SP)
 	VMOVUPD      Y9, 160(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3452,12 +3453,12 @@ modes:
 	VMOVUPD      Y8, 192(SP)
 	VMOVUPD      Y9, 224(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3478,12 +3479,12 @@ modes:
 	VMOVUPD      Y8, 256(SP)
 	VMOVUPD      Y9, 288(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3493,13 +3494,13 @@ modes:
 	VMOVUPD      Y1, 32(SP)
 	VMOVUPD      Y2, 64(SP)
 	VMOVUPD      Y3, 96(SP)
-	VBROADCASTSD doubles<>+0(SB), Y0
-	VXORPS       Y1, Y1, Y1
-	VBROADCASTSD doubles<>+0(SB), Y2
-	VXORPS       Y3, Y3, Y3
-	MOVQ         R12, CX
-	LEAQ         (CX)(AX*4), R10
-	MOVQ         rows+8(FP), R11
+	VMOVUPD      (BX), Y0
+	VMOVUPD      (BX)(DI*1), Y1
+	VMOVUPD      32(BX), Y2
+	VMOVUPD      32(BX)(DI*1), Y3
+	MOVQ         R13, CX
+	LEAQ         (CX)(AX*4), R11
+	MOVQ         rows+8(FP), R12
 
 powers:
 	VCVTPD2PSY   Y0, X8
@@ -3527,74 +3528,39 @@ powers:
 	VMOVUPD      Y6, Y2
 	VMOVUPD      Y7, Y3
 	VMOVUPS      Y8, (CX)
-	VMOVUPS      Y9, (R10)
+	VMOVUPS      Y9, (R11)
 	VMULPS       128(SP), Y8, Y10
 	VMULPS       160(SP), Y8, Y11
 	VFNMADD231PS 160(SP), Y9, Y10
 	VFMADD231PS  128(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(DI*1)
-	VMOVUPS      Y11, (R10)(DI*1)
+	VMOVUPS      Y10, (CX)(R8*1)
+	VMOVUPS      Y11, (R11)(R8*1)
 	VMULPS       192(SP), Y8, Y10
 	VMULPS       224(SP), Y8, Y11
 	VFNMADD231PS 224(SP), Y9, Y10
 	VFMADD231PS  192(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(DI*2)
-	VMOVUPS      Y11, (R10)(DI*2)
+	VMOVUPS      Y10, (CX)(R8*2)
+	VMOVUPS      Y11, (R11)(R8*2)
 	VMULPS       256(SP), Y8, Y10
 	VMULPS       288(SP), Y8, Y11
 	VFNMADD231PS 288(SP), Y9, Y10
 	VFMADD231PS  256(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(R8*1)
-	VMOVUPS      Y11, (R10)(R8*1)
-	LEAQ         (CX)(DI*4), CX
-	LEAQ         (R10)(DI*4), R10
-	SUBQ         $0x04, R11
+	VMOVUPS      Y10, (CX)(R9*1)
+	VMOVUPS      Y11, (R11)(R9*1)
+	LEAQ         (CX)(R8*4), CX
+	LEAQ         (R11)(R8*4), R11
+	SUBQ         $0x04, R12
 	JNZ          powers
-	VMOVUPD      Y0, (BX)
-	VMOVUPD      Y1, (BX)(SI*1)
-	VMOVUPD      Y2, 32(BX)
-	VMOVUPD      Y3, 32(BX)(SI*1)
-	ADDQ         $0x20, R12
+	VMOVUPD      Y0, (SI)
+	VMOVUPD      Y1, (SI)(DI*1)
+	VMOVUPD      Y2, 32(SI)
+	VMOVUPD      Y3, 32(SI)(DI*1)
+	ADDQ         $0x20, R13
 	ADDQ         $0x00000040, DX
 	ADDQ         $0x00000040, BX
-	SUBQ         $0x08, R9
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x08, R10
 	JNZ          modes
-	VZEROUPPER
-	RET
-
-// func conjScaleRowsAVX2(n int, rows int, p *float32, w *float32, c *float32)
-// Requires: AVX, FMA3
-TEXT ·conjScaleRowsAVX2(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ p+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ c+32(FP), BX
-	XORQ SI, SI
-
-modes:
-	LEAQ    (BX)(SI*4), R8
-	VMOVUPS (R8), Y0
-	VMOVUPS (R8)(AX*4), Y1
-	LEAQ    (DX)(SI*4), R8
-	LEAQ    (CX)(SI*4), R9
-	MOVQ    rows+8(FP), DI
-
-rows:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      (R8)(AX*4), Y3
-	VMULPS       Y2, Y0, Y4
-	VMULPS       Y3, Y0, Y5
-	VFNMADD231PS Y3, Y1, Y4
-	VFNMSUB231PS Y2, Y1, Y5
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y5, (R9)(AX*4)
-	LEAQ         (R8)(AX*8), R8
-	LEAQ         (R9)(AX*8), R9
-	DECQ         DI
-	JNZ          rows
-	ADDQ         $0x08, SI
-	CMPQ         SI, AX
-	JLT          modes
 	VZEROUPPER
 	RET
 
@@ -3946,17 +3912,18 @@ TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD doubles<>+32(SB), Y1
-	VBROADCASTSD doubles<>+64(SB), Y2
-	VBROADCASTSD doubles<>+96(SB), Y3
+	VBROADCASTSD doubles<>+0(SB), Y1
+	VBROADCASTSD doubles<>+32(SB), Y2
+	VBROADCASTSD doubles<>+64(SB), Y3
 	VMOVUPD      (AX)(DX*8), Y0
 	VMAXPD       Y0, Y2, Y0
 	VMINPD       Y0, Y3, Y0
-	VFMADD231PD  doubles<>+128(SB), Y0, Y1
-	VSUBPD       doubles<>+32(SB), Y1, Y2
+	VFMADD231PD  doubles<>+96(SB), Y0, Y1
+	VSUBPD       doubles<>+0(SB), Y1, Y2
+	VFNMADD231PD doubles<>+128(SB), Y2, Y0
 	VFNMADD231PD doubles<>+160(SB), Y2, Y0
-	VFNMADD231PD doubles<>+192(SB), Y2, Y0
-	VBROADCASTSD doubles<>+224(SB), Y3
+	VBROADCASTSD doubles<>+192(SB), Y3
+	VFMADD213PD  doubles<>+224(SB), Y0, Y3
 	VFMADD213PD  doubles<>+256(SB), Y0, Y3
 	VFMADD213PD  doubles<>+288(SB), Y0, Y3
 	VFMADD213PD  doubles<>+320(SB), Y0, Y3
@@ -3968,8 +3935,7 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y0, Y3
 	VFMADD213PD  doubles<>+544(SB), Y0, Y3
 	VFMADD213PD  doubles<>+576(SB), Y0, Y3
-	VFMADD213PD  doubles<>+0(SB), Y0, Y3
-	VFMADD213PD  doubles<>+0(SB), Y0, Y3
+	VFMADD213PD  doubles<>+576(SB), Y0, Y3
 	VPSLLQ       $0x34, Y1, Y1
 	VPADDQ       Y1, Y3, Y3
 	VFMADD231PD  doubles<>+608(SB), Y2, Y3
@@ -3986,7 +3952,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Y0
-	VBROADCASTSD doubles<>+576(SB), Y1
+	VBROADCASTSD doubles<>+544(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -4001,14 +3967,14 @@ modes:
 	VMOVUPD      (DI)(DX*8), Y3
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD doubles<>+0(SB), Y4
+	VBROADCASTSD doubles<>+576(SB), Y4
 	VBROADCASTSD doubles<>+608(SB), Y5
 	VADDPD       Y2, Y4, Y6
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
 	VBROADCASTSD doubles<>+608(SB), Y7
-	VBROADCASTSD doubles<>+0(SB), Y8
+	VBROADCASTSD doubles<>+576(SB), Y8
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y8, Y2
 	VSUBPD       Y5, Y7, Y7
@@ -4049,17 +4015,18 @@ TEXT ·zohAVX2(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD       (DI)(CX*8), Y0, Y1
-	VBROADCASTSD doubles<>+32(SB), Y2
-	VBROADCASTSD doubles<>+64(SB), Y3
-	VBROADCASTSD doubles<>+96(SB), Y4
+	VBROADCASTSD doubles<>+0(SB), Y2
+	VBROADCASTSD doubles<>+32(SB), Y3
+	VBROADCASTSD doubles<>+64(SB), Y4
 	VMOVUPD      Y1, Y1
 	VMAXPD       Y1, Y3, Y1
 	VMINPD       Y1, Y4, Y1
-	VFMADD231PD  doubles<>+128(SB), Y1, Y2
-	VSUBPD       doubles<>+32(SB), Y2, Y3
+	VFMADD231PD  doubles<>+96(SB), Y1, Y2
+	VSUBPD       doubles<>+0(SB), Y2, Y3
+	VFNMADD231PD doubles<>+128(SB), Y3, Y1
 	VFNMADD231PD doubles<>+160(SB), Y3, Y1
-	VFNMADD231PD doubles<>+192(SB), Y3, Y1
-	VBROADCASTSD doubles<>+224(SB), Y4
+	VBROADCASTSD doubles<>+192(SB), Y4
+	VFMADD213PD  doubles<>+224(SB), Y1, Y4
 	VFMADD213PD  doubles<>+256(SB), Y1, Y4
 	VFMADD213PD  doubles<>+288(SB), Y1, Y4
 	VFMADD213PD  doubles<>+320(SB), Y1, Y4
@@ -4071,36 +4038,35 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y1, Y4
 	VFMADD213PD  doubles<>+544(SB), Y1, Y4
 	VFMADD213PD  doubles<>+576(SB), Y1, Y4
-	VFMADD213PD  doubles<>+0(SB), Y1, Y4
-	VFMADD213PD  doubles<>+0(SB), Y1, Y4
+	VFMADD213PD  doubles<>+576(SB), Y1, Y4
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       Y2, Y4, Y4
 	VFMADD231PD  doubles<>+608(SB), Y3, Y4
 	VMULPD       (DI)(DX*8), Y0, Y1
-	VBROADCASTSD doubles<>+32(SB), Y2
+	VBROADCASTSD doubles<>+0(SB), Y2
 	VFMADD231PD  doubles<>+672(SB), Y1, Y2
-	VSUBPD       doubles<>+32(SB), Y2, Y3
+	VSUBPD       doubles<>+0(SB), Y2, Y3
 	VMOVAPD      Y1, Y1
 	VFNMADD231PD doubles<>+704(SB), Y3, Y1
 	VFNMADD231PD doubles<>+736(SB), Y3, Y1
 	VMULPD       Y1, Y1, Y3
 	VBROADCASTSD doubles<>+768(SB), Y5
 	VFMADD213PD  doubles<>+800(SB), Y3, Y5
-	VFMADD213PD  doubles<>+256(SB), Y3, Y5
+	VFMADD213PD  doubles<>+224(SB), Y3, Y5
 	VFMADD213PD  doubles<>+832(SB), Y3, Y5
-	VFMADD213PD  doubles<>+384(SB), Y3, Y5
+	VFMADD213PD  doubles<>+352(SB), Y3, Y5
 	VFMADD213PD  doubles<>+864(SB), Y3, Y5
-	VFMADD213PD  doubles<>+512(SB), Y3, Y5
+	VFMADD213PD  doubles<>+480(SB), Y3, Y5
 	VFMADD213PD  doubles<>+896(SB), Y3, Y5
-	VFMADD213PD  doubles<>+0(SB), Y3, Y5
+	VFMADD213PD  doubles<>+576(SB), Y3, Y5
 	VBROADCASTSD doubles<>+928(SB), Y6
-	VFMADD213PD  doubles<>+224(SB), Y3, Y6
+	VFMADD213PD  doubles<>+192(SB), Y3, Y6
 	VFMADD213PD  doubles<>+960(SB), Y3, Y6
-	VFMADD213PD  doubles<>+352(SB), Y3, Y6
+	VFMADD213PD  doubles<>+320(SB), Y3, Y6
 	VFMADD213PD  doubles<>+992(SB), Y3, Y6
-	VFMADD213PD  doubles<>+480(SB), Y3, Y6
+	VFMADD213PD  doubles<>+448(SB), Y3, Y6
 	VFMADD213PD  doubles<>+1024(SB), Y3, Y6
-	VFMADD213PD  doubles<>+0(SB), Y3, Y6
+	VFMADD213PD  doubles<>+576(SB), Y3, Y6
 	VMULPD       Y1, Y6, Y6
 	VPSLLQ       $0x3f, Y2, Y1
 	VPSLLQ       $0x3e, Y2, Y2
@@ -4121,7 +4087,7 @@ modes:
 	VMOVUPD      (DI)(DX*8), Y4
 	VMULPD       Y1, Y1, Y5
 	VBROADCASTSD doubles<>+608(SB), Y6
-	VBROADCASTSD doubles<>+0(SB), Y7
+	VBROADCASTSD doubles<>+576(SB), Y7
 	VFMADD231PD  Y4, Y4, Y5
 	VDIVPD       Y5, Y7, Y5
 	VSUBPD       Y4, Y6, Y6
@@ -4148,7 +4114,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearGradAVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Y0
-	VBROADCASTSD doubles<>+576(SB), Y1
+	VBROADCASTSD doubles<>+544(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -4166,13 +4132,13 @@ modes:
 	VMOVUPD      (R10)(DX*8), Y3
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD doubles<>+0(SB), Y4
+	VBROADCASTSD doubles<>+576(SB), Y4
 	VBROADCASTSD doubles<>+608(SB), Y5
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
 	VBROADCASTSD doubles<>+608(SB), Y3
-	VBROADCASTSD doubles<>+0(SB), Y6
+	VBROADCASTSD doubles<>+576(SB), Y6
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y6, Y2
 	VSUBPD       Y5, Y3, Y3
@@ -4246,7 +4212,7 @@ modes:
 	VMOVUPD      (R10)(DX*8), Y2
 	VMULPD       Y1, Y1, Y3
 	VBROADCASTSD doubles<>+608(SB), Y4
-	VBROADCASTSD doubles<>+0(SB), Y5
+	VBROADCASTSD doubles<>+576(SB), Y5
 	VFMADD231PD  Y2, Y2, Y3
 	VDIVPD       Y3, Y5, Y3
 	VSUBPD       Y2, Y4, Y4
@@ -5670,82 +5636,82 @@ DATA constants<>+2008(SB)/4, $0xb827c8c9
 DATA constants<>+2012(SB)/4, $0xb827c8c9
 GLOBL constants<>(SB), RODATA|NOPTR, $2016
 
-DATA doubles<>+0(SB)/8, $0x3ff0000000000000
-DATA doubles<>+8(SB)/8, $0x3ff0000000000000
-DATA doubles<>+16(SB)/8, $0x3ff0000000000000
-DATA doubles<>+24(SB)/8, $0x3ff0000000000000
-DATA doubles<>+32(SB)/8, $0x4338000000000000
-DATA doubles<>+40(SB)/8, $0x4338000000000000
-DATA doubles<>+48(SB)/8, $0x4338000000000000
-DATA doubles<>+56(SB)/8, $0x4338000000000000
-DATA doubles<>+64(SB)/8, $0xc086200000000000
-DATA doubles<>+72(SB)/8, $0xc086200000000000
-DATA doubles<>+80(SB)/8, $0xc086200000000000
-DATA doubles<>+88(SB)/8, $0xc086200000000000
-DATA doubles<>+96(SB)/8, $0x4086280000000000
-DATA doubles<>+104(SB)/8, $0x4086280000000000
-DATA doubles<>+112(SB)/8, $0x4086280000000000
-DATA doubles<>+120(SB)/8, $0x4086280000000000
-DATA doubles<>+128(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+136(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+144(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+152(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+160(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+168(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+176(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+184(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+192(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+200(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+208(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+216(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+224(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+232(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+240(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+248(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+256(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+264(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+272(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+280(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+288(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+296(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+304(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+312(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+320(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+328(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+336(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+344(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+352(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+360(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+368(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+376(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+384(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+392(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+400(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+408(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+416(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+424(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+432(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+440(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+448(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+456(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+464(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+472(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+480(SB)/8, $0x3f81111111111111
-DATA doubles<>+488(SB)/8, $0x3f81111111111111
-DATA doubles<>+496(SB)/8, $0x3f81111111111111
-DATA doubles<>+504(SB)/8, $0x3f81111111111111
-DATA doubles<>+512(SB)/8, $0x3fa5555555555555
-DATA doubles<>+520(SB)/8, $0x3fa5555555555555
-DATA doubles<>+528(SB)/8, $0x3fa5555555555555
-DATA doubles<>+536(SB)/8, $0x3fa5555555555555
-DATA doubles<>+544(SB)/8, $0x3fc5555555555555
-DATA doubles<>+552(SB)/8, $0x3fc5555555555555
-DATA doubles<>+560(SB)/8, $0x3fc5555555555555
-DATA doubles<>+568(SB)/8, $0x3fc5555555555555
-DATA doubles<>+576(SB)/8, $0x3fe0000000000000
-DATA doubles<>+584(SB)/8, $0x3fe0000000000000
-DATA doubles<>+592(SB)/8, $0x3fe0000000000000
-DATA doubles<>+600(SB)/8, $0x3fe0000000000000
+DATA doubles<>+0(SB)/8, $0x4338000000000000
+DATA doubles<>+8(SB)/8, $0x4338000000000000
+DATA doubles<>+16(SB)/8, $0x4338000000000000
+DATA doubles<>+24(SB)/8, $0x4338000000000000
+DATA doubles<>+32(SB)/8, $0xc086200000000000
+DATA doubles<>+40(SB)/8, $0xc086200000000000
+DATA doubles<>+48(SB)/8, $0xc086200000000000
+DATA doubles<>+56(SB)/8, $0xc086200000000000
+DATA doubles<>+64(SB)/8, $0x4086280000000000
+DATA doubles<>+72(SB)/8, $0x4086280000000000
+DATA doubles<>+80(SB)/8, $0x4086280000000000
+DATA doubles<>+88(SB)/8, $0x4086280000000000
+DATA doubles<>+96(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+104(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+112(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+120(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+128(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+136(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+144(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+152(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+160(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+168(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+176(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+184(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+192(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+200(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+208(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+216(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+224(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+232(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+240(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+248(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+256(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+264(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+272(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+280(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+288(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+296(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+304(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+312(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+320(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+328(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+336(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+344(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+352(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+360(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+368(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+376(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+384(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+392(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+400(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+408(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+416(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+424(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+432(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+440(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+448(SB)/8, $0x3f81111111111111
+DATA doubles<>+456(SB)/8, $0x3f81111111111111
+DATA doubles<>+464(SB)/8, $0x3f81111111111111
+DATA doubles<>+472(SB)/8, $0x3f81111111111111
+DATA doubles<>+480(SB)/8, $0x3fa5555555555555
+DATA doubles<>+488(SB)/8, $0x3fa5555555555555
+DATA doubles<>+496(SB)/8, $0x3fa5555555555555
+DATA doubles<>+504(SB)/8, $0x3fa5555555555555
+DATA doubles<>+512(SB)/8, $0x3fc5555555555555
+DATA doubles<>+520(SB)/8, $0x3fc5555555555555
+DATA doubles<>+528(SB)/8, $0x3fc5555555555555
+DATA doubles<>+536(SB)/8, $0x3fc5555555555555
+DATA doubles<>+544(SB)/8, $0x3fe0000000000000
+DATA doubles<>+552(SB)/8, $0x3fe0000000000000
+DATA doubles<>+560(SB)/8, $0x3fe0000000000000
+DATA doubles<>+568(SB)/8, $0x3fe0000000000000
+DATA doubles<>+576(SB)/8, $0x3ff0000000000000
+DATA doubles<>+584(SB)/8, $0x3ff0000000000000
+DATA doubles<>+592(SB)/8, $0x3ff0000000000000
+DATA doubles<>+600(SB)/8, $0x3ff0000000000000
 DATA doubles<>+608(SB)/8, $0x0000000000000000
 DATA doubles<>+616(SB)/8, $0x0000000000000000
 DATA doubles<>+624(SB)/8, $0x0000000000000000

@@ -3729,25 +3729,26 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func powerRowsAVX512(n int, rows int, out *float32, z *float64, last *float64)
+// func powerRowsAVX512(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·powerRowsAVX512(SB), NOSPLIT, $0-40
+TEXT ·powerRowsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), AX
 	MOVQ out+16(FP), CX
 	MOVQ z+24(FP), DX
-	MOVQ last+32(FP), BX
-	MOVQ AX, R9
-	MOVQ AX, DI
-	SHLQ $0x03, DI
-	MOVQ DI, SI
-	LEAQ (DI)(DI*2), R8
-	MOVQ CX, R12
+	MOVQ start+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ AX, R10
+	MOVQ AX, R8
+	SHLQ $0x03, R8
+	MOVQ R8, DI
+	LEAQ (R8)(R8*2), R9
+	MOVQ CX, R13
 
 modes:
 	VMOVUPD      (DX), Z0
-	VMOVUPD      (DX)(SI*1), Z1
+	VMOVUPD      (DX)(DI*1), Z1
 	VMOVUPD      64(DX), Z2
-	VMOVUPD      64(DX)(SI*1), Z3
+	VMOVUPD      64(DX)(DI*1), Z3
 	VCVTPD2PS    Z0, Y8
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
@@ -3763,12 +3764,12 @@ modes:
 	VMOVUPD      Z8, Z18
 	VMOVUPD      Z9, Z19
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3789,12 +3790,12 @@ modes:
 	VMOVUPD      Z8, Z20
 	VMOVUPD      Z9, Z21
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3815,12 +3816,12 @@ modes:
 	VMOVUPD      Z8, Z22
 	VMOVUPD      Z9, Z23
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3830,13 +3831,13 @@ modes:
 	VMOVUPD      Z1, Z15
 	VMOVUPD      Z2, Z16
 	VMOVUPD      Z3, Z17
-	VBROADCASTSD doubles<>+0(SB), Z0
-	VPXORD       Z1, Z1, Z1
-	VBROADCASTSD doubles<>+0(SB), Z2
-	VPXORD       Z3, Z3, Z3
-	MOVQ         R12, CX
-	LEAQ         (CX)(AX*4), R10
-	MOVQ         rows+8(FP), R11
+	VMOVUPD      (BX), Z0
+	VMOVUPD      (BX)(DI*1), Z1
+	VMOVUPD      64(BX), Z2
+	VMOVUPD      64(BX)(DI*1), Z3
+	MOVQ         R13, CX
+	LEAQ         (CX)(AX*4), R11
+	MOVQ         rows+8(FP), R12
 
 powers:
 	VCVTPD2PS    Z0, Y8
@@ -3864,74 +3865,39 @@ powers:
 	VMOVUPD      Z6, Z2
 	VMOVUPD      Z7, Z3
 	VMOVUPS      Z8, (CX)
-	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z9, (R11)
 	VMULPS       Z18, Z8, Z10
 	VMULPS       Z19, Z8, Z11
 	VFNMADD231PS Z19, Z9, Z10
 	VFMADD231PS  Z18, Z9, Z11
-	VMOVUPS      Z10, (CX)(DI*1)
-	VMOVUPS      Z11, (R10)(DI*1)
+	VMOVUPS      Z10, (CX)(R8*1)
+	VMOVUPS      Z11, (R11)(R8*1)
 	VMULPS       Z20, Z8, Z10
 	VMULPS       Z21, Z8, Z11
 	VFNMADD231PS Z21, Z9, Z10
 	VFMADD231PS  Z20, Z9, Z11
-	VMOVUPS      Z10, (CX)(DI*2)
-	VMOVUPS      Z11, (R10)(DI*2)
+	VMOVUPS      Z10, (CX)(R8*2)
+	VMOVUPS      Z11, (R11)(R8*2)
 	VMULPS       Z22, Z8, Z10
 	VMULPS       Z23, Z8, Z11
 	VFNMADD231PS Z23, Z9, Z10
 	VFMADD231PS  Z22, Z9, Z11
-	VMOVUPS      Z10, (CX)(R8*1)
-	VMOVUPS      Z11, (R10)(R8*1)
-	LEAQ         (CX)(DI*4), CX
-	LEAQ         (R10)(DI*4), R10
-	SUBQ         $0x04, R11
+	VMOVUPS      Z10, (CX)(R9*1)
+	VMOVUPS      Z11, (R11)(R9*1)
+	LEAQ         (CX)(R8*4), CX
+	LEAQ         (R11)(R8*4), R11
+	SUBQ         $0x04, R12
 	JNZ          powers
-	VMOVUPD      Z0, (BX)
-	VMOVUPD      Z1, (BX)(SI*1)
-	VMOVUPD      Z2, 64(BX)
-	VMOVUPD      Z3, 64(BX)(SI*1)
-	ADDQ         $0x40, R12
+	VMOVUPD      Z0, (SI)
+	VMOVUPD      Z1, (SI)(DI*1)
+	VMOVUPD      Z2, 64(SI)
+	VMOVUPD      Z3, 64(SI)(DI*1)
+	ADDQ         $0x40, R13
 	ADDQ         $0x00000080, DX
 	ADDQ         $0x00000080, BX
-	SUBQ         $0x10, R9
+	ADDQ         $0x00000080, SI
+	SUBQ         $0x10, R10
 	JNZ          modes
-	VZEROUPPER
-	RET
-
-// func conjScaleRowsAVX512(n int, rows int, p *float32, w *float32, c *float32)
-// Requires: AVX, AVX512F
-TEXT ·conjScaleRowsAVX512(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ p+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ c+32(FP), BX
-	XORQ SI, SI
-
-modes:
-	LEAQ    (BX)(SI*4), R8
-	VMOVUPS (R8), Z0
-	VMOVUPS (R8)(AX*4), Z1
-	LEAQ    (DX)(SI*4), R8
-	LEAQ    (CX)(SI*4), R9
-	MOVQ    rows+8(FP), DI
-
-rows:
-	VMOVUPS      (R8), Z2
-	VMOVUPS      (R8)(AX*4), Z3
-	VMULPS       Z2, Z0, Z4
-	VMULPS       Z3, Z0, Z5
-	VFNMADD231PS Z3, Z1, Z4
-	VFNMSUB231PS Z2, Z1, Z5
-	VMOVUPS      Z4, (R9)
-	VMOVUPS      Z5, (R9)(AX*4)
-	LEAQ         (R8)(AX*8), R8
-	LEAQ         (R9)(AX*8), R9
-	DECQ         DI
-	JNZ          rows
-	ADDQ         $0x10, SI
-	CMPQ         SI, AX
-	JLT          modes
 	VZEROUPPER
 	RET
 
@@ -4301,17 +4267,18 @@ TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD      doubles<>+8(SB), Z1
-	VBROADCASTSD      doubles<>+16(SB), Z2
-	VBROADCASTSD      doubles<>+24(SB), Z3
+	VBROADCASTSD      doubles<>+0(SB), Z1
+	VBROADCASTSD      doubles<>+8(SB), Z2
+	VBROADCASTSD      doubles<>+16(SB), Z3
 	VMOVUPD           (AX)(DX*8), Z0
 	VMAXPD            Z0, Z2, Z0
 	VMINPD            Z0, Z3, Z0
-	VFMADD231PD.BCST  doubles<>+32(SB), Z0, Z1
-	VSUBPD.BCST       doubles<>+8(SB), Z1, Z2
+	VFMADD231PD.BCST  doubles<>+24(SB), Z0, Z1
+	VSUBPD.BCST       doubles<>+0(SB), Z1, Z2
+	VFNMADD231PD.BCST doubles<>+32(SB), Z2, Z0
 	VFNMADD231PD.BCST doubles<>+40(SB), Z2, Z0
-	VFNMADD231PD.BCST doubles<>+48(SB), Z2, Z0
-	VBROADCASTSD      doubles<>+56(SB), Z3
+	VBROADCASTSD      doubles<>+48(SB), Z3
+	VFMADD213PD.BCST  doubles<>+56(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+64(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+72(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+80(SB), Z0, Z3
@@ -4323,8 +4290,7 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+136(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+144(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+144(SB), Z0, Z3
 	VPSLLQ            $0x34, Z1, Z1
 	VPADDQ            Z1, Z3, Z3
 	VFMADD231PD.BCST  doubles<>+152(SB), Z2, Z3
@@ -4341,7 +4307,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Z0
-	VBROADCASTSD doubles<>+144(SB), Z1
+	VBROADCASTSD doubles<>+136(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -4356,14 +4322,14 @@ modes:
 	VMOVUPD      (DI)(DX*8), Z3
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
-	VBROADCASTSD doubles<>+0(SB), Z4
+	VBROADCASTSD doubles<>+144(SB), Z4
 	VBROADCASTSD doubles<>+152(SB), Z5
 	VADDPD       Z2, Z4, Z6
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
 	VBROADCASTSD doubles<>+152(SB), Z7
-	VBROADCASTSD doubles<>+0(SB), Z8
+	VBROADCASTSD doubles<>+144(SB), Z8
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z8, Z2
 	VSUBPD       Z5, Z7, Z7
@@ -4404,17 +4370,18 @@ TEXT ·zohAVX512(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD            (DI)(CX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+8(SB), Z2
-	VBROADCASTSD      doubles<>+16(SB), Z3
-	VBROADCASTSD      doubles<>+24(SB), Z4
+	VBROADCASTSD      doubles<>+0(SB), Z2
+	VBROADCASTSD      doubles<>+8(SB), Z3
+	VBROADCASTSD      doubles<>+16(SB), Z4
 	VMOVUPD           Z1, Z1
 	VMAXPD            Z1, Z3, Z1
 	VMINPD            Z1, Z4, Z1
-	VFMADD231PD.BCST  doubles<>+32(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+8(SB), Z2, Z3
+	VFMADD231PD.BCST  doubles<>+24(SB), Z1, Z2
+	VSUBPD.BCST       doubles<>+0(SB), Z2, Z3
+	VFNMADD231PD.BCST doubles<>+32(SB), Z3, Z1
 	VFNMADD231PD.BCST doubles<>+40(SB), Z3, Z1
-	VFNMADD231PD.BCST doubles<>+48(SB), Z3, Z1
-	VBROADCASTSD      doubles<>+56(SB), Z4
+	VBROADCASTSD      doubles<>+48(SB), Z4
+	VFMADD213PD.BCST  doubles<>+56(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+64(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+72(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+80(SB), Z1, Z4
@@ -4426,36 +4393,35 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+136(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+144(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+144(SB), Z1, Z4
 	VPSLLQ            $0x34, Z2, Z2
 	VPADDQ            Z2, Z4, Z4
 	VFMADD231PD.BCST  doubles<>+152(SB), Z3, Z4
 	VMULPD            (DI)(DX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+8(SB), Z2
+	VBROADCASTSD      doubles<>+0(SB), Z2
 	VFMADD231PD.BCST  doubles<>+168(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+8(SB), Z2, Z3
+	VSUBPD.BCST       doubles<>+0(SB), Z2, Z3
 	VMOVAPD           Z1, Z1
 	VFNMADD231PD.BCST doubles<>+176(SB), Z3, Z1
 	VFNMADD231PD.BCST doubles<>+184(SB), Z3, Z1
 	VMULPD            Z1, Z1, Z3
 	VBROADCASTSD      doubles<>+192(SB), Z7
 	VFMADD213PD.BCST  doubles<>+200(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+64(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+56(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+208(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+96(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+88(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+216(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+128(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+120(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+224(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+144(SB), Z3, Z7
 	VBROADCASTSD      doubles<>+232(SB), Z8
-	VFMADD213PD.BCST  doubles<>+56(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+48(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+240(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+88(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+80(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+248(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+120(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+112(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+256(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+144(SB), Z3, Z8
 	VMULPD            Z1, Z8, Z8
 	VPSLLQ            $0x3f, Z2, Z1
 	VPSLLQ            $0x3e, Z2, Z2
@@ -4477,7 +4443,7 @@ modes:
 	VMOVUPD           (DI)(DX*8), Z4
 	VMULPD            Z1, Z1, Z7
 	VBROADCASTSD      doubles<>+152(SB), Z8
-	VBROADCASTSD      doubles<>+0(SB), Z9
+	VBROADCASTSD      doubles<>+144(SB), Z9
 	VFMADD231PD       Z4, Z4, Z7
 	VDIVPD            Z7, Z9, Z7
 	VSUBPD            Z4, Z8, Z8
@@ -4504,7 +4470,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearGradAVX512(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Z0
-	VBROADCASTSD doubles<>+144(SB), Z1
+	VBROADCASTSD doubles<>+136(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -4522,13 +4488,13 @@ modes:
 	VMOVUPD      (R10)(DX*8), Z3
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
-	VBROADCASTSD doubles<>+0(SB), Z4
+	VBROADCASTSD doubles<>+144(SB), Z4
 	VBROADCASTSD doubles<>+152(SB), Z5
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
 	VBROADCASTSD doubles<>+152(SB), Z3
-	VBROADCASTSD doubles<>+0(SB), Z6
+	VBROADCASTSD doubles<>+144(SB), Z6
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z6, Z2
 	VSUBPD       Z5, Z3, Z3
@@ -4602,7 +4568,7 @@ modes:
 	VMOVUPD      (R10)(DX*8), Z2
 	VMULPD       Z1, Z1, Z3
 	VBROADCASTSD doubles<>+152(SB), Z4
-	VBROADCASTSD doubles<>+0(SB), Z5
+	VBROADCASTSD doubles<>+144(SB), Z5
 	VFMADD231PD  Z2, Z2, Z3
 	VDIVPD       Z3, Z5, Z3
 	VSUBPD       Z2, Z4, Z4
@@ -5445,25 +5411,25 @@ DATA constants<>+244(SB)/4, $0x39dff728
 DATA constants<>+248(SB)/4, $0xb827c8c9
 GLOBL constants<>(SB), RODATA|NOPTR, $252
 
-DATA doubles<>+0(SB)/8, $0x3ff0000000000000
-DATA doubles<>+8(SB)/8, $0x4338000000000000
-DATA doubles<>+16(SB)/8, $0xc086200000000000
-DATA doubles<>+24(SB)/8, $0x4086280000000000
-DATA doubles<>+32(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+40(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+48(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+56(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+64(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+72(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+80(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+88(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+96(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+104(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+112(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+120(SB)/8, $0x3f81111111111111
-DATA doubles<>+128(SB)/8, $0x3fa5555555555555
-DATA doubles<>+136(SB)/8, $0x3fc5555555555555
-DATA doubles<>+144(SB)/8, $0x3fe0000000000000
+DATA doubles<>+0(SB)/8, $0x4338000000000000
+DATA doubles<>+8(SB)/8, $0xc086200000000000
+DATA doubles<>+16(SB)/8, $0x4086280000000000
+DATA doubles<>+24(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+32(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+40(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+48(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+56(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+64(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+72(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+80(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+88(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+96(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+104(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+112(SB)/8, $0x3f81111111111111
+DATA doubles<>+120(SB)/8, $0x3fa5555555555555
+DATA doubles<>+128(SB)/8, $0x3fc5555555555555
+DATA doubles<>+136(SB)/8, $0x3fe0000000000000
+DATA doubles<>+144(SB)/8, $0x3ff0000000000000
 DATA doubles<>+152(SB)/8, $0x0000000000000000
 DATA doubles<>+160(SB)/8, $0x8000000000000000
 DATA doubles<>+168(SB)/8, $0x3fe45f306dc9c883

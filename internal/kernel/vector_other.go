@@ -90,9 +90,7 @@ func vecZeros(n int, x *float32) float32 { return 0 }
 
 func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32) {}
 
-func vecPowerRows(n int, rows int, out *float32, z *float64, last *float64) {}
-
-func vecConjScaleRows(n int, rows int, p *float32, w *float32, c *float32) {}
+func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {}
 
 func vecModeSums(n int, rows int, s *float32, u *float32, w *float32) {}
 
