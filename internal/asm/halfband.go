@@ -33,17 +33,21 @@ func (c vector) weights() (w []Op) {
 	return w
 }
 
-// halfbandSum sets v to what the filter makes of the floats from x[i] on, in two strands; t and u are scratch.
-func (c vector) halfbandSum(x, i reg.Register, w []Op, v, t, u, mask reg.Register) {
-	at := func(k int) Mem { return Mem{Base: x, Index: i, Scale: 4, Disp: 4 * k} }
+// fifteen selects all lanes of a vector of AVX-512 but the last.
+func (c vector) fifteen() reg.Register {
+	if c.lanes == 8 {
+		return nil
+	}
+	n := c.GP64()
+	c.MOVQ(U32(15), n)
+	return c.mask(n)
+}
+
+// halfbandSum sets v to what the filter makes of the 16 shifted vectors that at gives, in two strands; t is scratch.
+func (c vector) halfbandSum(at func(shift int, scratch reg.Register) Op, w []Op, v, t reg.Register) {
+	u, other := c.vec(4), c.vec(5)
 	for p, k := range w {
-		c.load(at(len(w)-1-p), t, mask)
-		if mask == nil {
-			c.VADDPS(at(len(w)+p), t, t)
-		} else {
-			c.load(at(len(w)+p), c.vec(4), mask)
-			c.VADDPS(c.vec(4), t, t)
-		}
+		c.VADDPS(at(len(w)+p, t), at(len(w)-1-p, other), t)
 		switch p {
 		case 0:
 			c.VMULPS(k, t, v)
@@ -56,21 +60,43 @@ func (c vector) halfbandSum(x, i reg.Register, w []Op, v, t, u, mask reg.Registe
 	c.VADDPS(u, v, v)
 }
 
+// shifted returns what gives the vectors of floats from x[i+first] to x[i+first+15] on. For AVX-512 they are put together
+// from two, vectors 6 and 7, as reading what crosses the lines of the cache takes twice as long. Then no float is read that
+// belongs to none of them.
+func (c vector) shifted(x, i reg.Register, first int, mask, fifteen reg.Register) func(shift int, scratch reg.Register) Op {
+	at := func(k int) Mem { return Mem{Base: x, Index: i, Scale: 4, Disp: 4 * (first + k)} }
+	if c.lanes == 16 && mask == nil {
+		low, high := c.vec(6), c.vec(7)
+		c.VMOVUPS(at(0), low)
+		c.VMOVUPS_Z(at(16), fifteen, high)
+		return func(shift int, scratch reg.Register) Op {
+			if shift == 0 {
+				return low
+			}
+			c.VALIGND(U8(shift), low, high, scratch)
+			return scratch
+		}
+	}
+	return func(shift int, scratch reg.Register) Op {
+		c.load(at(shift), scratch, mask)
+		return scratch
+	}
+}
+
 func (c vector) upsampleRow() {
 	c.function("upsampleRow", "func(n int, y, x *float32)",
 		"sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last",
 		"vector covers some of those before.")
 	n, y, x := c.arg("n"), c.arg("y"), c.arg("x")
 	i, last := c.GP64(), c.GP64()
-	w := c.weights()
+	w, fifteen := c.weights(), c.fifteen()
 	c.MOVQ(n, last)
 	c.SUBQ(U8(c.lanes), last)
-	c.ADDQ(U8(4), x)
 	c.XORQ(i, i)
 	c.Label("loop")
 	even, odd, t, u := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
-	c.halfbandSum(x, i, w, odd, t, u, nil)
-	c.VMOVUPS(Mem{Base: x, Index: i, Scale: 4, Disp: 4 * 7}, even)
+	c.halfbandSum(c.shifted(x, i, 1, nil, fifteen), w, odd, t)
+	c.VMOVUPS(Mem{Base: x, Index: i, Scale: 4, Disp: 4 * 8}, even)
 	c.VUNPCKLPS(odd, even, t)
 	c.VUNPCKHPS(odd, even, u)
 	if c.lanes == 16 {
@@ -104,10 +130,10 @@ func (c vector) halfbandAdd() {
 	c.function("halfbandAdd", "func(n int, y, x *float32)",
 		"adds to y[i] what the filter makes of x[i] to x[i+15], for i < n.")
 	s, y, x := c.span(c.arg("n")), c.arg("y"), c.arg("x")
-	w := c.weights()
+	w, fifteen := c.weights(), c.fifteen()
 	c.each("sums", s, func(i reg.GPVirtual, mask reg.Register) {
-		sum, t, u := c.vec(0), c.vec(1), c.vec(2)
-		c.halfbandSum(x, i, w, sum, t, u, mask)
+		sum, t := c.vec(0), c.vec(1)
+		c.halfbandSum(c.shifted(x, i, 0, mask, fifteen), w, sum, t)
 		c.load(float(y, i), t, mask)
 		c.VADDPS(t, sum, sum)
 		c.store(sum, mask, float(y, i))
