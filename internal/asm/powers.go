@@ -60,7 +60,7 @@ func (c vector) narrow(lo, hi, v, t reg.Register) {
 func (c vector) powerRows() {
 	c.function("powerRows", "func(n, rows int, out *float32, z, start, last *float64)",
 		"sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to",
-		"start·z^rows, by powers of z⁴ that are computed in",
+		"start·z^rows; a nil start is 1. Powers of z⁴ are computed in",
 		fmt.Sprintf("float64 and rounded, what is below 2^%d to zero; the rows between are these times z, z² and z³.", int(math.Log2(leastPower))))
 	n, out, z, start, last := c.arg("n"), c.arg("out"), c.arg("z"), c.arg("start"), c.arg("last")
 	wide := 8 * c.lanes / 2 // bytes of a vector
@@ -106,8 +106,18 @@ func (c vector) powerRows() {
 	}
 	move(held(0), lo)
 	move(held(2), hi)
+	c.TESTQ(start, start)
+	c.JZ(LabelRef("one"))
 	move(lo, at(start, 0))
 	move(hi, at(start, 1))
+	c.ADDQ(U32(8*c.lanes), start)
+	c.JMP(LabelRef("begin"))
+	c.Label("one")
+	for _, p := range []cplx{lo, hi} {
+		c.VBROADCASTSD(c.double(1), p.re)
+		c.zero(p.im.(reg.Register))
+	}
+	c.Label("begin")
 	c.MOVQ(base, re)
 	c.LEAQ(Mem{Base: re, Index: n, Scale: 4}, im)
 	c.Load(c.Param("rows"), rows)
@@ -133,7 +143,7 @@ func (c vector) powerRows() {
 	move(at(last, 0), lo)
 	move(at(last, 1), hi)
 	c.ADDQ(U8(4*c.lanes), base)
-	for _, p := range []reg.Register{z, start, last} {
+	for _, p := range []reg.Register{z, last} {
 		c.ADDQ(U32(8*c.lanes), p)
 	}
 	c.SUBQ(U8(c.lanes), left)

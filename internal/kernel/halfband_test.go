@@ -97,11 +97,10 @@ func TestModesArithmetic(t *testing.T) {
 			x.set(3, 0)
 			y.set(5, complex(math.NaN(), 1))
 			const a = 1.5
-			product, conj, sum, inverse := make(Modes, 2*n), make(Modes, 2*n), append(Modes{}, m...), make(Modes, 2*n)
+			product, conj, sum := make(Modes, 2*n), make(Modes, 2*n), append(Modes{}, m...)
 			product.Mul(a, x, y)
 			conj.MulConj(a, x, y)
 			sum.AddConjMul(a, x, y)
-			inverse.inverse(x)
 			x.conj(x)
 			for i := range n {
 				x := cmplx.Conj(x.at(i))
@@ -119,8 +118,31 @@ func TestModesArithmetic(t *testing.T) {
 						t.Errorf("%s = %v, want %v", c.what, c.got, c.want)
 					}
 				}
-				if want := 1 / x; x == 0 && inverse.at(i) != 0 || x != 0 && !near(inverse.at(i), want, cmplx.Abs(want)) {
-					t.Errorf("1/%v = %v, want %v", x, inverse.at(i), want)
+			}
+		}
+	})
+}
+
+// TestSlowModes compares with powers by polar form.
+func TestSlowModes(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(8, 1))
+		for h := 1; h <= halvingsMost; h++ {
+			_, z := slowGroups(rng, []float64{1, 1}, []float64{0.1, 0.1})
+			z[3] = 0
+			x := asModes(z)
+			stepped, inverse, start := make(Modes, len(x)), make(Modes, len(x)), make(Modes, len(x))
+			slowModes(stepped, inverse, start, x, h)
+			for i, z := range z {
+				want := []complex128{0, 0, 0}
+				if z != 0 {
+					m := float64(int(1) << h)
+					want = []complex128{cmplx.Pow(z, complex(m, 0)), 1 / z, cmplx.Pow(z, complex(-m*float64(before(h)), 0))}
+				}
+				for j, got := range []complex128{stepped.at(i), inverse.at(i), start.at(i)} {
+					if !(cmplx.Abs(got-want[j]) <= 1e-12*cmplx.Abs(want[j])) {
+						t.Errorf("%d halvings of %v: %v, want %v", h, z, got, want[j])
+					}
 				}
 			}
 		}

@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 // ModeLanes is what the number of modes of a channel is rounded up to: the modes are the lanes of its kernels.
 const ModeLanes = 16
 
@@ -113,18 +111,5 @@ func (m Modes) conj(x Modes) {
 	copy(m[:n], x)
 	for i, y := range x[n:] {
 		m[n+i] = -y
-	}
-}
-
-// inverse sets m = 1/x, mode by mode, and 0 for 0; m may be x.
-func (m Modes) inverse(x Modes) {
-	n := m.N()
-	for i := range n {
-		re, im := x[i], x[n+i]
-		square := float64(re*re) + float64(im*im)
-		if square == 0 {
-			square = math.Inf(1)
-		}
-		m[i], m[n+i] = re/square, -im/square
 	}
 }

@@ -32,6 +32,7 @@ func TestModesStayInBounds(t *testing.T) {
 				v.powers(w, rows, modes(), modes(), modes())
 				v.modeSums(floats(4*n), p, w, rows)
 				a, b, x, y, ddt := modes(), modes(), modes(), modes(), modes()[n:]
+				slowModes(modes(), modes(), x, a, 2)
 				x.Mul(1, a, b)
 				x.MulConj(1, a, b)
 				x.AddConjMul(1, a, b)

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // powerMatrix is the matrix z[n]^l of a few modes z in the form in which it costs least to multiply: with l = iT + j,
 // z^l = w^i·z^j for w = z^T, so that products with it are real matrix products of matrices with about √l rows,
@@ -15,7 +18,7 @@ type powerMatrix struct {
 	u, v       []float32 // rows of modes by i: conj(c·w^i), or sums; sums by j
 	sums       []float32
 	block      []float32 // (rows, t)
-	one, next  Modes     // 1 and w
+	next       Modes     // w
 	c, ends    Modes
 	buf        []float32
 	powered    bool // w is there
@@ -28,7 +31,7 @@ func (v *powerMatrix) set(z Modes, l int) {
 	v.t = rowLength(l)
 	v.rows = ceil(l, v.t)
 	v.carve()
-	v.powers(v.q, v.t, z, v.one, v.next)
+	v.powers(v.q, v.t, z, nil, v.next)
 	v.powered, v.transposed = false, false
 }
 
@@ -65,12 +68,7 @@ func (v *powerMatrix) carve() {
 	for _, p := range parts { // a line between, so that not all begins in the same set of the cache
 		*p.x, rest = rest[:p.size:p.size], rest[p.size+Lanes:]
 	}
-	for _, m := range []*Modes{&v.one, &v.next, &v.c, &v.ends} {
-		*m = room(*m, width)
-	}
-	for i := range v.n {
-		v.one[i], v.one[v.n+i] = 1, 0
-	}
+	v.next, v.c, v.ends = room(v.next, width), room(v.c, width), room(v.ends, width)
 }
 
 // apply sets k[l] = Re Σ_n c[n]·z[n]^l, zeros beyond the rows of the matrix, or adds that to k; 0^0 is 1. With
@@ -111,7 +109,7 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 		clear(x[copy(x, dk):])
 	}
 	if !v.powered {
-		v.powers(v.w, roundUp(v.rows, powerRows), v.next, v.one, v.ends)
+		v.powers(v.w, roundUp(v.rows, powerRows), v.next, nil, v.ends)
 		v.powered = true
 	}
 	GemmInline(NN, v.rows, width, v.t, x, v.t, v.q, width, v.u, width, nil, false)
@@ -135,19 +133,22 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 	}
 }
 
-// powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows.
+// powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows. A nil start is 1.
 func (v *powerMatrix) powers(out []float32, rows int, z, start, last Modes) {
 	if cpu == generic {
 		powersPortable(out, rows, z, start, last)
 	} else {
-		vecPowerRows(v.n, rows, &out[0], &z[0], &start[0], &last[0])
+		vecPowerRows(v.n, rows, &out[0], &z[0], unsafe.SliceData(start), &last[0])
 	}
 }
 
 func powersPortable(out []float32, rows int, z, start, last Modes) {
 	n := z.N()
 	for m := range n {
-		x, by := start.at(m), z.at(m)
+		x, by := complex(1, 0), z.at(m)
+		if start != nil {
+			x = start.at(m)
+		}
 		for j := range rows {
 			out[2*n*j+m], out[2*n*j+n+m] = narrow(real(x)), narrow(imag(x))
 			x = times(x, by)

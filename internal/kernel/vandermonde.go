@@ -32,7 +32,6 @@ type vandermondePart struct {
 	inverse  Modes // 1/z, 0 for 0
 	start    Modes // stepped^-before, what the powers begin with
 	c, s, ds Modes
-	scratch  Modes
 }
 
 const (

@@ -10,8 +10,9 @@ type speed struct {
 
 // speedOf returns the speed of the modes re + i·im. What is no number makes all of it so.
 func speedOf(re, im []float64) speed {
-	s, sum := speed{min: 1}, 0.0
 	im = im[:len(re)]
+	least, most, sum := 1.0, 0.0, 0.0
+	fastX, fastY := 1.0, 0.0 // the mode that turns fastest
 	for i, x := range re {
 		y := math.Abs(im[i])
 		square := float64(x*x) + float64(y*y)
@@ -20,21 +21,21 @@ func speedOf(re, im []float64) speed {
 		case square == 0:
 			continue
 		case x <= 0:
-			s.turn = math.Inf(1)
-		case y > s.turn*x:
-			s.turn = y / x
+			fastX, fastY = 0, 1
+		case float64(y*fastX) > float64(fastY*x):
+			fastX, fastY = x, y
 		}
-		if square < s.min {
-			s.min = square
+		if square < least {
+			least = square
 		}
-		if square > s.max {
-			s.max = square
+		if square > most {
+			most = square
 		}
 	}
 	if sum != sum {
 		return speed{sum, sum, sum}
 	}
-	return s
+	return speed{fastY / fastX, least, most}
 }
 
 // lasting returns the number of powers after which all are negligible.
@@ -74,20 +75,43 @@ func (s speed) halvings() int {
 // set takes the modes of p from z.
 func (p *vandermondePart) set(z Modes) {
 	width := p.hi - p.lo
-	for _, x := range []*Modes{&p.stepped, &p.inverse, &p.start, &p.c, &p.s, &p.ds, &p.scratch} {
+	for _, x := range []*Modes{&p.stepped, &p.c, &p.s, &p.ds} {
 		*x = room(*x, 2*width)
 	}
 	p.pick(p.stepped, z)
 	if p.halvings > 0 {
-		p.inverse.inverse(p.stepped)
-		copy(p.c, p.inverse)
-		for range p.halvings {
-			p.stepped.Mul(1, p.stepped, p.stepped)
-			p.c.Mul(1, p.c, p.c)
-		}
-		p.start.Power(p.c, before(p.halvings), p.scratch)
+		p.inverse, p.start = room(p.inverse, 2*width), room(p.start, 2*width)
+		slowModes(p.stepped, p.inverse, p.start, p.stepped, p.halvings)
 	}
 	p.powerMatrix.set(p.stepped, p.lasts)
+}
+
+// slowModes sets, for modes z and at least one halving, stepped = z^m for m = 2^halvings, inverse = 1/z, 0 for 0, and start =
+// stepped^-before(halvings) = (z^-16)^(m-1), mode by mode; stepped may be z.
+func slowModes(stepped, inverse, start, z Modes, halvings int) {
+	n := z.N()
+	if cpu != generic {
+		vecSlowModes(n, halvings, &stepped[0], &inverse[0], &start[0], &z[0])
+		return
+	}
+	for i := range n {
+		z, x := z.at(i), complex(0, 0)
+		if square := float64(real(z)*real(z)) + float64(imag(z)*imag(z)); square > 0 {
+			x = complex(real(z)/square, -imag(z)/square)
+		}
+		inverse.set(i, x)
+		for range 4 {
+			x = times(x, x)
+		}
+		z = times(z, z)
+		from := x
+		for range halvings - 1 {
+			z, x = times(z, z), times(x, x)
+			from = times(from, x)
+		}
+		stepped.set(i, z)
+		start.set(i, from)
+	}
 }
 
 // zeros calls f for the modes that are 0, if there are positions between those of p: what they contribute, to position 0

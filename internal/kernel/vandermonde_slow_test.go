@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// slowModes returns groups of modes, c normal and z = e^λ with |Im λ| up to turn[g] and -Re λ up to decay[g].
-func slowModes(rng *rand.Rand, turn, decay []float64) (c, z []complex128) {
+// slowGroups returns groups of modes, c normal and z = e^λ with |Im λ| up to turn[g] and -Re λ up to decay[g].
+func slowGroups(rng *rand.Rand, turn, decay []float64) (c, z []complex128) {
 	for g := range turn {
 		for range ModeLanes {
 			c = append(c, complex(rng.NormFloat64(), rng.NormFloat64()))
@@ -18,8 +18,8 @@ func slowModes(rng *rand.Rand, turn, decay []float64) (c, z []complex128) {
 	return c, z
 }
 
-// slowGroups are modes by groups: how far they turn and how fast they decay.
-var slowGroups = []struct {
+// slowCases are modes by groups: how far they turn and how fast they decay.
+var slowCases = []struct {
 	name        string
 	turn, decay []float64
 	halvings    int // of the slowest
@@ -43,9 +43,9 @@ func TestVandermondeOfSlowModes(t *testing.T) { atLevels(t, testVandermondeOfSlo
 func testVandermondeOfSlowModes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	var v Vandermonde
-	for _, g := range slowGroups {
+	for _, g := range slowCases {
 		for _, l := range []int{1, 40, 127, 128, 500, 1024, 1025, 2047, 4098, 8191} {
-			c, z := slowModes(rng, g.turn, g.decay)
+			c, z := slowGroups(rng, g.turn, g.decay)
 			z[3], z[len(z)-1] = 0, 0
 			zm, cm := asModes(z), asModes(c)
 			poison(&v)

@@ -382,6 +382,14 @@ func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {
 	}
 }
 
+func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64) {
+	if cpu == avx2 {
+		slowModesAVX2(n, halvings, stepped, inverse, start, z)
+	} else {
+		slowModesAVX512(n, halvings, stepped, inverse, start, z)
+	}
+}
+
 func vecNegExp(n int, x *float64) {
 	if cpu == avx2 {
 		negExpAVX2(n, x)

@@ -210,7 +210,7 @@ func zerosAVX2(n int, x *float32) float32
 func adamWAVX2(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
 // powerRowsAVX2 sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to
-// start·z^rows, by powers of z⁴ that are computed in
+// start·z^rows; a nil start is 1. Powers of z⁴ are computed in
 // float64 and rounded, what is below 2^-100 to zero; the rows between are these times z, z² and z³.
 //
 //go:noescape
@@ -251,6 +251,11 @@ func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
 //
 //go:noescape
 func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// slowModesAVX2 is slowModes; halvings is at least 1.
+//
+//go:noescape
+func slowModesAVX2(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
 
 // negExpAVX2 replaces n floats by -e^x, n a multiple of 16.
 //

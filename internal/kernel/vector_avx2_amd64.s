@@ -3494,13 +3494,25 @@ modes:
 	VMOVUPD      Y1, 32(SP)
 	VMOVUPD      Y2, 64(SP)
 	VMOVUPD      Y3, 96(SP)
+	TESTQ        BX, BX
+	JZ           one
 	VMOVUPD      (BX), Y0
 	VMOVUPD      (BX)(DI*1), Y1
 	VMOVUPD      32(BX), Y2
 	VMOVUPD      32(BX)(DI*1), Y3
-	MOVQ         R13, CX
-	LEAQ         (CX)(AX*4), R11
-	MOVQ         rows+8(FP), R12
+	ADDQ         $0x00000040, BX
+	JMP          begin
+
+one:
+	VBROADCASTSD doubles<>+0(SB), Y0
+	VXORPS       Y1, Y1, Y1
+	VBROADCASTSD doubles<>+0(SB), Y2
+	VXORPS       Y3, Y3, Y3
+
+begin:
+	MOVQ R13, CX
+	LEAQ (CX)(AX*4), R11
+	MOVQ rows+8(FP), R12
 
 powers:
 	VCVTPD2PSY   Y0, X8
@@ -3557,7 +3569,6 @@ powers:
 	VMOVUPD      Y3, 32(SI)(DI*1)
 	ADDQ         $0x20, R13
 	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, BX
 	ADDQ         $0x00000040, SI
 	SUBQ         $0x08, R10
 	JNZ          modes
@@ -3919,6 +3930,102 @@ modes:
 	VZEROUPPER
 	RET
 
+// func slowModesAVX2(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
+// Requires: AVX, FMA3
+TEXT ·slowModesAVX2(SB), NOSPLIT, $0-48
+	MOVQ halvings+8(FP), AX
+	MOVQ n+0(FP), CX
+	MOVQ stepped+16(FP), SI
+	MOVQ inverse+24(FP), DI
+	MOVQ start+32(FP), R8
+	MOVQ z+40(FP), R9
+	XORQ DX, DX
+	MOVQ CX, BX
+
+modes:
+	VMOVUPD      (R9)(DX*8), Y0
+	VMOVUPD      (R9)(BX*8), Y1
+	VMULPD       Y0, Y0, Y2
+	VBROADCASTSD doubles<>+32(SB), Y3
+	VBROADCASTSD doubles<>+0(SB), Y4
+	VFMADD231PD  Y1, Y1, Y2
+	VBROADCASTSD doubles<>+64(SB), Y5
+	VMAXPD       Y5, Y2, Y2
+	VDIVPD       Y2, Y4, Y2
+	VSUBPD       Y1, Y3, Y3
+	VMULPD       Y2, Y0, Y4
+	VMULPD       Y2, Y3, Y2
+	VMOVUPD      Y4, (DI)(DX*8)
+	VMOVUPD      Y2, (DI)(BX*8)
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMOVAPD      Y4, Y3
+	VMOVAPD      Y2, Y5
+	VMULPD       Y0, Y0, Y6
+	VMULPD       Y1, Y0, Y7
+	VFNMADD231PD Y1, Y1, Y6
+	VFMADD231PD  Y0, Y1, Y7
+	VMOVAPD      Y6, Y0
+	VMOVAPD      Y7, Y1
+	MOVQ         AX, R10
+
+halvings:
+	DECQ         R10
+	JZ           halved
+	VMULPD       Y0, Y0, Y6
+	VMULPD       Y1, Y0, Y7
+	VFNMADD231PD Y1, Y1, Y6
+	VFMADD231PD  Y0, Y1, Y7
+	VMOVAPD      Y6, Y0
+	VMOVAPD      Y7, Y1
+	VMULPD       Y4, Y4, Y6
+	VMULPD       Y2, Y4, Y7
+	VFNMADD231PD Y2, Y2, Y6
+	VFMADD231PD  Y4, Y2, Y7
+	VMOVAPD      Y6, Y4
+	VMOVAPD      Y7, Y2
+	VMULPD       Y4, Y3, Y6
+	VMULPD       Y2, Y3, Y7
+	VFNMADD231PD Y2, Y5, Y6
+	VFMADD231PD  Y4, Y5, Y7
+	VMOVAPD      Y6, Y3
+	VMOVAPD      Y7, Y5
+	JMP          halvings
+
+halved:
+	VMOVUPD Y0, (SI)(DX*8)
+	VMOVUPD Y1, (SI)(BX*8)
+	VMOVUPD Y3, (R8)(DX*8)
+	VMOVUPD Y5, (R8)(BX*8)
+	ADDQ    $0x04, BX
+	ADDQ    $0x04, DX
+	CMPQ    DX, CX
+	JLT     modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX2(n int, x *float64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
@@ -3927,20 +4034,17 @@ TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD doubles<>+0(SB), Y1
-	VBROADCASTSD doubles<>+32(SB), Y2
-	VBROADCASTSD doubles<>+64(SB), Y3
+	VBROADCASTSD doubles<>+96(SB), Y1
+	VBROADCASTSD doubles<>+128(SB), Y2
+	VBROADCASTSD doubles<>+160(SB), Y3
 	VMOVUPD      (AX)(DX*8), Y0
 	VMAXPD       Y0, Y2, Y0
 	VMINPD       Y0, Y3, Y0
-	VFMADD231PD  doubles<>+96(SB), Y0, Y1
-	VSUBPD       doubles<>+0(SB), Y1, Y2
-	VFNMADD231PD doubles<>+128(SB), Y2, Y0
-	VFNMADD231PD doubles<>+160(SB), Y2, Y0
-	VBROADCASTSD doubles<>+192(SB), Y3
-	VFMADD213PD  doubles<>+224(SB), Y0, Y3
-	VFMADD213PD  doubles<>+256(SB), Y0, Y3
-	VFMADD213PD  doubles<>+288(SB), Y0, Y3
+	VFMADD231PD  doubles<>+192(SB), Y0, Y1
+	VSUBPD       doubles<>+96(SB), Y1, Y2
+	VFNMADD231PD doubles<>+224(SB), Y2, Y0
+	VFNMADD231PD doubles<>+256(SB), Y2, Y0
+	VBROADCASTSD doubles<>+288(SB), Y3
 	VFMADD213PD  doubles<>+320(SB), Y0, Y3
 	VFMADD213PD  doubles<>+352(SB), Y0, Y3
 	VFMADD213PD  doubles<>+384(SB), Y0, Y3
@@ -3950,11 +4054,14 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y0, Y3
 	VFMADD213PD  doubles<>+544(SB), Y0, Y3
 	VFMADD213PD  doubles<>+576(SB), Y0, Y3
-	VFMADD213PD  doubles<>+576(SB), Y0, Y3
+	VFMADD213PD  doubles<>+608(SB), Y0, Y3
+	VFMADD213PD  doubles<>+640(SB), Y0, Y3
+	VFMADD213PD  doubles<>+0(SB), Y0, Y3
+	VFMADD213PD  doubles<>+0(SB), Y0, Y3
 	VPSLLQ       $0x34, Y1, Y1
 	VPADDQ       Y1, Y3, Y3
-	VFMADD231PD  doubles<>+608(SB), Y2, Y3
-	VBROADCASTSD doubles<>+640(SB), Y0
+	VFMADD231PD  doubles<>+32(SB), Y2, Y3
+	VBROADCASTSD doubles<>+672(SB), Y0
 	VXORPD       Y0, Y3, Y3
 	VMOVUPD      Y3, (AX)(DX*8)
 	ADDQ         $0x04, DX
@@ -3967,7 +4074,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Y0
-	VBROADCASTSD doubles<>+544(SB), Y1
+	VBROADCASTSD doubles<>+640(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -3982,14 +4089,14 @@ modes:
 	VMOVUPD      (DI)(DX*8), Y3
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD doubles<>+576(SB), Y4
-	VBROADCASTSD doubles<>+608(SB), Y5
+	VBROADCASTSD doubles<>+0(SB), Y4
+	VBROADCASTSD doubles<>+32(SB), Y5
 	VADDPD       Y2, Y4, Y6
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
-	VBROADCASTSD doubles<>+608(SB), Y7
-	VBROADCASTSD doubles<>+576(SB), Y8
+	VBROADCASTSD doubles<>+32(SB), Y7
+	VBROADCASTSD doubles<>+0(SB), Y8
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y8, Y2
 	VSUBPD       Y5, Y7, Y7
@@ -4030,20 +4137,17 @@ TEXT ·zohAVX2(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD       (DI)(CX*8), Y0, Y1
-	VBROADCASTSD doubles<>+0(SB), Y2
-	VBROADCASTSD doubles<>+32(SB), Y3
-	VBROADCASTSD doubles<>+64(SB), Y4
+	VBROADCASTSD doubles<>+96(SB), Y2
+	VBROADCASTSD doubles<>+128(SB), Y3
+	VBROADCASTSD doubles<>+160(SB), Y4
 	VMOVUPD      Y1, Y1
 	VMAXPD       Y1, Y3, Y1
 	VMINPD       Y1, Y4, Y1
-	VFMADD231PD  doubles<>+96(SB), Y1, Y2
-	VSUBPD       doubles<>+0(SB), Y2, Y3
-	VFNMADD231PD doubles<>+128(SB), Y3, Y1
-	VFNMADD231PD doubles<>+160(SB), Y3, Y1
-	VBROADCASTSD doubles<>+192(SB), Y4
-	VFMADD213PD  doubles<>+224(SB), Y1, Y4
-	VFMADD213PD  doubles<>+256(SB), Y1, Y4
-	VFMADD213PD  doubles<>+288(SB), Y1, Y4
+	VFMADD231PD  doubles<>+192(SB), Y1, Y2
+	VSUBPD       doubles<>+96(SB), Y2, Y3
+	VFNMADD231PD doubles<>+224(SB), Y3, Y1
+	VFNMADD231PD doubles<>+256(SB), Y3, Y1
+	VBROADCASTSD doubles<>+288(SB), Y4
 	VFMADD213PD  doubles<>+320(SB), Y1, Y4
 	VFMADD213PD  doubles<>+352(SB), Y1, Y4
 	VFMADD213PD  doubles<>+384(SB), Y1, Y4
@@ -4053,41 +4157,44 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y1, Y4
 	VFMADD213PD  doubles<>+544(SB), Y1, Y4
 	VFMADD213PD  doubles<>+576(SB), Y1, Y4
-	VFMADD213PD  doubles<>+576(SB), Y1, Y4
+	VFMADD213PD  doubles<>+608(SB), Y1, Y4
+	VFMADD213PD  doubles<>+640(SB), Y1, Y4
+	VFMADD213PD  doubles<>+0(SB), Y1, Y4
+	VFMADD213PD  doubles<>+0(SB), Y1, Y4
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       Y2, Y4, Y4
-	VFMADD231PD  doubles<>+608(SB), Y3, Y4
+	VFMADD231PD  doubles<>+32(SB), Y3, Y4
 	VMULPD       (DI)(DX*8), Y0, Y1
-	VBROADCASTSD doubles<>+0(SB), Y2
-	VFMADD231PD  doubles<>+672(SB), Y1, Y2
-	VSUBPD       doubles<>+0(SB), Y2, Y3
+	VBROADCASTSD doubles<>+96(SB), Y2
+	VFMADD231PD  doubles<>+704(SB), Y1, Y2
+	VSUBPD       doubles<>+96(SB), Y2, Y3
 	VMOVAPD      Y1, Y1
-	VFNMADD231PD doubles<>+704(SB), Y3, Y1
 	VFNMADD231PD doubles<>+736(SB), Y3, Y1
+	VFNMADD231PD doubles<>+768(SB), Y3, Y1
 	VMULPD       Y1, Y1, Y3
-	VBROADCASTSD doubles<>+768(SB), Y5
-	VFMADD213PD  doubles<>+800(SB), Y3, Y5
-	VFMADD213PD  doubles<>+224(SB), Y3, Y5
+	VBROADCASTSD doubles<>+800(SB), Y5
 	VFMADD213PD  doubles<>+832(SB), Y3, Y5
-	VFMADD213PD  doubles<>+352(SB), Y3, Y5
+	VFMADD213PD  doubles<>+320(SB), Y3, Y5
 	VFMADD213PD  doubles<>+864(SB), Y3, Y5
-	VFMADD213PD  doubles<>+480(SB), Y3, Y5
+	VFMADD213PD  doubles<>+448(SB), Y3, Y5
 	VFMADD213PD  doubles<>+896(SB), Y3, Y5
 	VFMADD213PD  doubles<>+576(SB), Y3, Y5
-	VBROADCASTSD doubles<>+928(SB), Y6
-	VFMADD213PD  doubles<>+192(SB), Y3, Y6
-	VFMADD213PD  doubles<>+960(SB), Y3, Y6
-	VFMADD213PD  doubles<>+320(SB), Y3, Y6
+	VFMADD213PD  doubles<>+928(SB), Y3, Y5
+	VFMADD213PD  doubles<>+0(SB), Y3, Y5
+	VBROADCASTSD doubles<>+960(SB), Y6
+	VFMADD213PD  doubles<>+288(SB), Y3, Y6
 	VFMADD213PD  doubles<>+992(SB), Y3, Y6
-	VFMADD213PD  doubles<>+448(SB), Y3, Y6
+	VFMADD213PD  doubles<>+416(SB), Y3, Y6
 	VFMADD213PD  doubles<>+1024(SB), Y3, Y6
-	VFMADD213PD  doubles<>+576(SB), Y3, Y6
+	VFMADD213PD  doubles<>+544(SB), Y3, Y6
+	VFMADD213PD  doubles<>+1056(SB), Y3, Y6
+	VFMADD213PD  doubles<>+0(SB), Y3, Y6
 	VMULPD       Y1, Y6, Y6
 	VPSLLQ       $0x3f, Y2, Y1
 	VPSLLQ       $0x3e, Y2, Y2
 	VBLENDVPD    Y1, Y6, Y5, Y3
 	VBLENDVPD    Y1, Y5, Y6, Y5
-	VBROADCASTSD doubles<>+640(SB), Y6
+	VBROADCASTSD doubles<>+672(SB), Y6
 	VANDPD       Y6, Y2, Y2
 	VXORPD       Y2, Y5, Y5
 	VXORPD       Y1, Y2, Y2
@@ -4096,13 +4203,13 @@ modes:
 	VMULPD       Y4, Y5, Y2
 	VMOVUPD      Y1, (BX)(CX*8)
 	VMOVUPD      Y2, (BX)(DX*8)
-	VBROADCASTSD doubles<>+1056(SB), Y3
+	VBROADCASTSD doubles<>+1088(SB), Y3
 	VADDPD       Y1, Y3, Y3
 	VMOVUPD      (DI)(CX*8), Y1
 	VMOVUPD      (DI)(DX*8), Y4
 	VMULPD       Y1, Y1, Y5
-	VBROADCASTSD doubles<>+608(SB), Y6
-	VBROADCASTSD doubles<>+576(SB), Y7
+	VBROADCASTSD doubles<>+32(SB), Y6
+	VBROADCASTSD doubles<>+0(SB), Y7
 	VFMADD231PD  Y4, Y4, Y5
 	VDIVPD       Y5, Y7, Y5
 	VSUBPD       Y4, Y6, Y6
@@ -4129,7 +4236,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearGradAVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Y0
-	VBROADCASTSD doubles<>+544(SB), Y1
+	VBROADCASTSD doubles<>+640(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -4147,13 +4254,13 @@ modes:
 	VMOVUPD      (R10)(DX*8), Y3
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD doubles<>+576(SB), Y4
-	VBROADCASTSD doubles<>+608(SB), Y5
+	VBROADCASTSD doubles<>+0(SB), Y4
+	VBROADCASTSD doubles<>+32(SB), Y5
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
-	VBROADCASTSD doubles<>+608(SB), Y3
-	VBROADCASTSD doubles<>+576(SB), Y6
+	VBROADCASTSD doubles<>+32(SB), Y3
+	VBROADCASTSD doubles<>+0(SB), Y6
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y6, Y2
 	VSUBPD       Y5, Y3, Y3
@@ -4226,8 +4333,8 @@ modes:
 	VMOVUPD      (R10)(CX*8), Y1
 	VMOVUPD      (R10)(DX*8), Y2
 	VMULPD       Y1, Y1, Y3
-	VBROADCASTSD doubles<>+608(SB), Y4
-	VBROADCASTSD doubles<>+576(SB), Y5
+	VBROADCASTSD doubles<>+32(SB), Y4
+	VBROADCASTSD doubles<>+0(SB), Y5
 	VFMADD231PD  Y2, Y2, Y3
 	VDIVPD       Y3, Y5, Y3
 	VSUBPD       Y2, Y4, Y4
@@ -4266,7 +4373,7 @@ modes:
 	VSUBPD       Y7, Y6, Y6
 	VMOVUPD      (R12)(CX*8), Y7
 	VMOVUPD      (R12)(DX*8), Y8
-	VBROADCASTSD doubles<>+1056(SB), Y9
+	VBROADCASTSD doubles<>+1088(SB), Y9
 	VADDPD       Y7, Y9, Y9
 	VMULPD       Y1, Y9, Y7
 	VMULPD       Y2, Y9, Y9
@@ -5651,140 +5758,144 @@ DATA constants<>+2008(SB)/4, $0xb827c8c9
 DATA constants<>+2012(SB)/4, $0xb827c8c9
 GLOBL constants<>(SB), RODATA|NOPTR, $2016
 
-DATA doubles<>+0(SB)/8, $0x4338000000000000
-DATA doubles<>+8(SB)/8, $0x4338000000000000
-DATA doubles<>+16(SB)/8, $0x4338000000000000
-DATA doubles<>+24(SB)/8, $0x4338000000000000
-DATA doubles<>+32(SB)/8, $0xc086200000000000
-DATA doubles<>+40(SB)/8, $0xc086200000000000
-DATA doubles<>+48(SB)/8, $0xc086200000000000
-DATA doubles<>+56(SB)/8, $0xc086200000000000
-DATA doubles<>+64(SB)/8, $0x4086280000000000
-DATA doubles<>+72(SB)/8, $0x4086280000000000
-DATA doubles<>+80(SB)/8, $0x4086280000000000
-DATA doubles<>+88(SB)/8, $0x4086280000000000
-DATA doubles<>+96(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+104(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+112(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+120(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+128(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+136(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+144(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+152(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+160(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+168(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+176(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+184(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+192(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+200(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+208(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+216(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+224(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+232(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+240(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+248(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+256(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+264(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+272(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+280(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+288(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+296(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+304(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+312(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+320(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+328(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+336(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+344(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+352(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+360(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+368(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+376(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+384(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+392(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+400(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+408(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+416(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+424(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+432(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+440(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+448(SB)/8, $0x3f81111111111111
-DATA doubles<>+456(SB)/8, $0x3f81111111111111
-DATA doubles<>+464(SB)/8, $0x3f81111111111111
-DATA doubles<>+472(SB)/8, $0x3f81111111111111
-DATA doubles<>+480(SB)/8, $0x3fa5555555555555
-DATA doubles<>+488(SB)/8, $0x3fa5555555555555
-DATA doubles<>+496(SB)/8, $0x3fa5555555555555
-DATA doubles<>+504(SB)/8, $0x3fa5555555555555
-DATA doubles<>+512(SB)/8, $0x3fc5555555555555
-DATA doubles<>+520(SB)/8, $0x3fc5555555555555
-DATA doubles<>+528(SB)/8, $0x3fc5555555555555
-DATA doubles<>+536(SB)/8, $0x3fc5555555555555
-DATA doubles<>+544(SB)/8, $0x3fe0000000000000
-DATA doubles<>+552(SB)/8, $0x3fe0000000000000
-DATA doubles<>+560(SB)/8, $0x3fe0000000000000
-DATA doubles<>+568(SB)/8, $0x3fe0000000000000
-DATA doubles<>+576(SB)/8, $0x3ff0000000000000
-DATA doubles<>+584(SB)/8, $0x3ff0000000000000
-DATA doubles<>+592(SB)/8, $0x3ff0000000000000
-DATA doubles<>+600(SB)/8, $0x3ff0000000000000
-DATA doubles<>+608(SB)/8, $0x0000000000000000
-DATA doubles<>+616(SB)/8, $0x0000000000000000
-DATA doubles<>+624(SB)/8, $0x0000000000000000
-DATA doubles<>+632(SB)/8, $0x0000000000000000
-DATA doubles<>+640(SB)/8, $0x8000000000000000
-DATA doubles<>+648(SB)/8, $0x8000000000000000
-DATA doubles<>+656(SB)/8, $0x8000000000000000
-DATA doubles<>+664(SB)/8, $0x8000000000000000
-DATA doubles<>+672(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+680(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+688(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+696(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+704(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+712(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+720(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+728(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+736(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+744(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+752(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+760(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+768(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+776(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+784(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+792(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+800(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+808(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+816(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+824(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+832(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+840(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+848(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+856(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+864(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+872(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+880(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+888(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+896(SB)/8, $0xbfe0000000000000
-DATA doubles<>+904(SB)/8, $0xbfe0000000000000
-DATA doubles<>+912(SB)/8, $0xbfe0000000000000
-DATA doubles<>+920(SB)/8, $0xbfe0000000000000
-DATA doubles<>+928(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+936(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+944(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+952(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+960(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+968(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+976(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+984(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+992(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1000(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1008(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1016(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1024(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1032(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1040(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1048(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1056(SB)/8, $0xbff0000000000000
-DATA doubles<>+1064(SB)/8, $0xbff0000000000000
-DATA doubles<>+1072(SB)/8, $0xbff0000000000000
-DATA doubles<>+1080(SB)/8, $0xbff0000000000000
-GLOBL doubles<>(SB), RODATA|NOPTR, $1088
+DATA doubles<>+0(SB)/8, $0x3ff0000000000000
+DATA doubles<>+8(SB)/8, $0x3ff0000000000000
+DATA doubles<>+16(SB)/8, $0x3ff0000000000000
+DATA doubles<>+24(SB)/8, $0x3ff0000000000000
+DATA doubles<>+32(SB)/8, $0x0000000000000000
+DATA doubles<>+40(SB)/8, $0x0000000000000000
+DATA doubles<>+48(SB)/8, $0x0000000000000000
+DATA doubles<>+56(SB)/8, $0x0000000000000000
+DATA doubles<>+64(SB)/8, $0x0170000000000000
+DATA doubles<>+72(SB)/8, $0x0170000000000000
+DATA doubles<>+80(SB)/8, $0x0170000000000000
+DATA doubles<>+88(SB)/8, $0x0170000000000000
+DATA doubles<>+96(SB)/8, $0x4338000000000000
+DATA doubles<>+104(SB)/8, $0x4338000000000000
+DATA doubles<>+112(SB)/8, $0x4338000000000000
+DATA doubles<>+120(SB)/8, $0x4338000000000000
+DATA doubles<>+128(SB)/8, $0xc086200000000000
+DATA doubles<>+136(SB)/8, $0xc086200000000000
+DATA doubles<>+144(SB)/8, $0xc086200000000000
+DATA doubles<>+152(SB)/8, $0xc086200000000000
+DATA doubles<>+160(SB)/8, $0x4086280000000000
+DATA doubles<>+168(SB)/8, $0x4086280000000000
+DATA doubles<>+176(SB)/8, $0x4086280000000000
+DATA doubles<>+184(SB)/8, $0x4086280000000000
+DATA doubles<>+192(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+200(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+208(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+216(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+224(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+232(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+240(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+248(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+256(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+264(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+272(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+280(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+288(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+296(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+304(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+312(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+320(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+328(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+336(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+344(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+352(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+360(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+368(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+376(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+384(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+392(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+400(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+408(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+416(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+424(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+432(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+440(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+448(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+456(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+464(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+472(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+480(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+488(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+496(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+504(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+512(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+520(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+528(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+536(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+544(SB)/8, $0x3f81111111111111
+DATA doubles<>+552(SB)/8, $0x3f81111111111111
+DATA doubles<>+560(SB)/8, $0x3f81111111111111
+DATA doubles<>+568(SB)/8, $0x3f81111111111111
+DATA doubles<>+576(SB)/8, $0x3fa5555555555555
+DATA doubles<>+584(SB)/8, $0x3fa5555555555555
+DATA doubles<>+592(SB)/8, $0x3fa5555555555555
+DATA doubles<>+600(SB)/8, $0x3fa5555555555555
+DATA doubles<>+608(SB)/8, $0x3fc5555555555555
+DATA doubles<>+616(SB)/8, $0x3fc5555555555555
+DATA doubles<>+624(SB)/8, $0x3fc5555555555555
+DATA doubles<>+632(SB)/8, $0x3fc5555555555555
+DATA doubles<>+640(SB)/8, $0x3fe0000000000000
+DATA doubles<>+648(SB)/8, $0x3fe0000000000000
+DATA doubles<>+656(SB)/8, $0x3fe0000000000000
+DATA doubles<>+664(SB)/8, $0x3fe0000000000000
+DATA doubles<>+672(SB)/8, $0x8000000000000000
+DATA doubles<>+680(SB)/8, $0x8000000000000000
+DATA doubles<>+688(SB)/8, $0x8000000000000000
+DATA doubles<>+696(SB)/8, $0x8000000000000000
+DATA doubles<>+704(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+712(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+720(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+728(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+736(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+744(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+752(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+760(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+768(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+776(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+784(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+792(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+800(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+808(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+816(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+824(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+832(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+840(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+848(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+856(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+864(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+872(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+880(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+888(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+896(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+904(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+912(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+920(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+928(SB)/8, $0xbfe0000000000000
+DATA doubles<>+936(SB)/8, $0xbfe0000000000000
+DATA doubles<>+944(SB)/8, $0xbfe0000000000000
+DATA doubles<>+952(SB)/8, $0xbfe0000000000000
+DATA doubles<>+960(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+968(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+976(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+984(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+992(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1000(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1008(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1016(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1024(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1032(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1040(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1048(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1056(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1064(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1072(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1080(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1088(SB)/8, $0xbff0000000000000
+DATA doubles<>+1096(SB)/8, $0xbff0000000000000
+DATA doubles<>+1104(SB)/8, $0xbff0000000000000
+DATA doubles<>+1112(SB)/8, $0xbff0000000000000
+GLOBL doubles<>(SB), RODATA|NOPTR, $1120

@@ -3831,13 +3831,25 @@ modes:
 	VMOVUPD      Z1, Z15
 	VMOVUPD      Z2, Z16
 	VMOVUPD      Z3, Z17
+	TESTQ        BX, BX
+	JZ           one
 	VMOVUPD      (BX), Z0
 	VMOVUPD      (BX)(DI*1), Z1
 	VMOVUPD      64(BX), Z2
 	VMOVUPD      64(BX)(DI*1), Z3
-	MOVQ         R13, CX
-	LEAQ         (CX)(AX*4), R11
-	MOVQ         rows+8(FP), R12
+	ADDQ         $0x00000080, BX
+	JMP          begin
+
+one:
+	VBROADCASTSD doubles<>+0(SB), Z0
+	VPXORD       Z1, Z1, Z1
+	VBROADCASTSD doubles<>+0(SB), Z2
+	VPXORD       Z3, Z3, Z3
+
+begin:
+	MOVQ R13, CX
+	LEAQ (CX)(AX*4), R11
+	MOVQ rows+8(FP), R12
 
 powers:
 	VCVTPD2PS    Z0, Y8
@@ -3894,7 +3906,6 @@ powers:
 	VMOVUPD      Z3, 64(SI)(DI*1)
 	ADDQ         $0x40, R13
 	ADDQ         $0x00000080, DX
-	ADDQ         $0x00000080, BX
 	ADDQ         $0x00000080, SI
 	SUBQ         $0x10, R10
 	JNZ          modes
@@ -4284,6 +4295,102 @@ modes:
 	VZEROUPPER
 	RET
 
+// func slowModesAVX512(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
+// Requires: AVX, AVX512F
+TEXT ·slowModesAVX512(SB), NOSPLIT, $0-48
+	MOVQ halvings+8(FP), AX
+	MOVQ n+0(FP), CX
+	MOVQ stepped+16(FP), SI
+	MOVQ inverse+24(FP), DI
+	MOVQ start+32(FP), R8
+	MOVQ z+40(FP), R9
+	XORQ DX, DX
+	MOVQ CX, BX
+
+modes:
+	VMOVUPD      (R9)(DX*8), Z0
+	VMOVUPD      (R9)(BX*8), Z1
+	VMULPD       Z0, Z0, Z2
+	VBROADCASTSD doubles<>+8(SB), Z3
+	VBROADCASTSD doubles<>+0(SB), Z4
+	VFMADD231PD  Z1, Z1, Z2
+	VBROADCASTSD doubles<>+16(SB), Z5
+	VMAXPD       Z5, Z2, Z2
+	VDIVPD       Z2, Z4, Z2
+	VSUBPD       Z1, Z3, Z3
+	VMULPD       Z2, Z0, Z4
+	VMULPD       Z2, Z3, Z2
+	VMOVUPD      Z4, (DI)(DX*8)
+	VMOVUPD      Z2, (DI)(BX*8)
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMOVAPD      Z4, Z3
+	VMOVAPD      Z2, Z5
+	VMULPD       Z0, Z0, Z6
+	VMULPD       Z1, Z0, Z7
+	VFNMADD231PD Z1, Z1, Z6
+	VFMADD231PD  Z0, Z1, Z7
+	VMOVAPD      Z6, Z0
+	VMOVAPD      Z7, Z1
+	MOVQ         AX, R10
+
+halvings:
+	DECQ         R10
+	JZ           halved
+	VMULPD       Z0, Z0, Z6
+	VMULPD       Z1, Z0, Z7
+	VFNMADD231PD Z1, Z1, Z6
+	VFMADD231PD  Z0, Z1, Z7
+	VMOVAPD      Z6, Z0
+	VMOVAPD      Z7, Z1
+	VMULPD       Z4, Z4, Z6
+	VMULPD       Z2, Z4, Z7
+	VFNMADD231PD Z2, Z2, Z6
+	VFMADD231PD  Z4, Z2, Z7
+	VMOVAPD      Z6, Z4
+	VMOVAPD      Z7, Z2
+	VMULPD       Z4, Z3, Z6
+	VMULPD       Z2, Z3, Z7
+	VFNMADD231PD Z2, Z5, Z6
+	VFMADD231PD  Z4, Z5, Z7
+	VMOVAPD      Z6, Z3
+	VMOVAPD      Z7, Z5
+	JMP          halvings
+
+halved:
+	VMOVUPD Z0, (SI)(DX*8)
+	VMOVUPD Z1, (SI)(BX*8)
+	VMOVUPD Z3, (R8)(DX*8)
+	VMOVUPD Z5, (R8)(BX*8)
+	ADDQ    $0x08, BX
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX512(n int, x *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
@@ -4292,20 +4399,17 @@ TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD      doubles<>+0(SB), Z1
-	VBROADCASTSD      doubles<>+8(SB), Z2
-	VBROADCASTSD      doubles<>+16(SB), Z3
+	VBROADCASTSD      doubles<>+24(SB), Z1
+	VBROADCASTSD      doubles<>+32(SB), Z2
+	VBROADCASTSD      doubles<>+40(SB), Z3
 	VMOVUPD           (AX)(DX*8), Z0
 	VMAXPD            Z0, Z2, Z0
 	VMINPD            Z0, Z3, Z0
-	VFMADD231PD.BCST  doubles<>+24(SB), Z0, Z1
-	VSUBPD.BCST       doubles<>+0(SB), Z1, Z2
-	VFNMADD231PD.BCST doubles<>+32(SB), Z2, Z0
-	VFNMADD231PD.BCST doubles<>+40(SB), Z2, Z0
-	VBROADCASTSD      doubles<>+48(SB), Z3
-	VFMADD213PD.BCST  doubles<>+56(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+64(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+72(SB), Z0, Z3
+	VFMADD231PD.BCST  doubles<>+48(SB), Z0, Z1
+	VSUBPD.BCST       doubles<>+24(SB), Z1, Z2
+	VFNMADD231PD.BCST doubles<>+56(SB), Z2, Z0
+	VFNMADD231PD.BCST doubles<>+64(SB), Z2, Z0
+	VBROADCASTSD      doubles<>+72(SB), Z3
 	VFMADD213PD.BCST  doubles<>+80(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+88(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+96(SB), Z0, Z3
@@ -4315,11 +4419,14 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+136(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+144(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+144(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+152(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+160(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
 	VPSLLQ            $0x34, Z1, Z1
 	VPADDQ            Z1, Z3, Z3
-	VFMADD231PD.BCST  doubles<>+152(SB), Z2, Z3
-	VBROADCASTSD      doubles<>+160(SB), Z0
+	VFMADD231PD.BCST  doubles<>+8(SB), Z2, Z3
+	VBROADCASTSD      doubles<>+168(SB), Z0
 	VXORPD            Z0, Z3, Z3
 	VMOVUPD           Z3, (AX)(DX*8)
 	ADDQ              $0x08, DX
@@ -4332,7 +4439,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Z0
-	VBROADCASTSD doubles<>+136(SB), Z1
+	VBROADCASTSD doubles<>+160(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -4347,14 +4454,14 @@ modes:
 	VMOVUPD      (DI)(DX*8), Z3
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
-	VBROADCASTSD doubles<>+144(SB), Z4
-	VBROADCASTSD doubles<>+152(SB), Z5
+	VBROADCASTSD doubles<>+0(SB), Z4
+	VBROADCASTSD doubles<>+8(SB), Z5
 	VADDPD       Z2, Z4, Z6
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
-	VBROADCASTSD doubles<>+152(SB), Z7
-	VBROADCASTSD doubles<>+144(SB), Z8
+	VBROADCASTSD doubles<>+8(SB), Z7
+	VBROADCASTSD doubles<>+0(SB), Z8
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z8, Z2
 	VSUBPD       Z5, Z7, Z7
@@ -4395,20 +4502,17 @@ TEXT ·zohAVX512(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD            (DI)(CX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+0(SB), Z2
-	VBROADCASTSD      doubles<>+8(SB), Z3
-	VBROADCASTSD      doubles<>+16(SB), Z4
+	VBROADCASTSD      doubles<>+24(SB), Z2
+	VBROADCASTSD      doubles<>+32(SB), Z3
+	VBROADCASTSD      doubles<>+40(SB), Z4
 	VMOVUPD           Z1, Z1
 	VMAXPD            Z1, Z3, Z1
 	VMINPD            Z1, Z4, Z1
-	VFMADD231PD.BCST  doubles<>+24(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+0(SB), Z2, Z3
-	VFNMADD231PD.BCST doubles<>+32(SB), Z3, Z1
-	VFNMADD231PD.BCST doubles<>+40(SB), Z3, Z1
-	VBROADCASTSD      doubles<>+48(SB), Z4
-	VFMADD213PD.BCST  doubles<>+56(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+64(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+72(SB), Z1, Z4
+	VFMADD231PD.BCST  doubles<>+48(SB), Z1, Z2
+	VSUBPD.BCST       doubles<>+24(SB), Z2, Z3
+	VFNMADD231PD.BCST doubles<>+56(SB), Z3, Z1
+	VFNMADD231PD.BCST doubles<>+64(SB), Z3, Z1
+	VBROADCASTSD      doubles<>+72(SB), Z4
 	VFMADD213PD.BCST  doubles<>+80(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+88(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+96(SB), Z1, Z4
@@ -4418,42 +4522,45 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+136(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+144(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+144(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+152(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+160(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
 	VPSLLQ            $0x34, Z2, Z2
 	VPADDQ            Z2, Z4, Z4
-	VFMADD231PD.BCST  doubles<>+152(SB), Z3, Z4
+	VFMADD231PD.BCST  doubles<>+8(SB), Z3, Z4
 	VMULPD            (DI)(DX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+0(SB), Z2
-	VFMADD231PD.BCST  doubles<>+168(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+0(SB), Z2, Z3
+	VBROADCASTSD      doubles<>+24(SB), Z2
+	VFMADD231PD.BCST  doubles<>+176(SB), Z1, Z2
+	VSUBPD.BCST       doubles<>+24(SB), Z2, Z3
 	VMOVAPD           Z1, Z1
-	VFNMADD231PD.BCST doubles<>+176(SB), Z3, Z1
 	VFNMADD231PD.BCST doubles<>+184(SB), Z3, Z1
+	VFNMADD231PD.BCST doubles<>+192(SB), Z3, Z1
 	VMULPD            Z1, Z1, Z3
-	VBROADCASTSD      doubles<>+192(SB), Z7
-	VFMADD213PD.BCST  doubles<>+200(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+56(SB), Z3, Z7
+	VBROADCASTSD      doubles<>+200(SB), Z7
 	VFMADD213PD.BCST  doubles<>+208(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+88(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+80(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+216(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+120(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+112(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+224(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+144(SB), Z3, Z7
-	VBROADCASTSD      doubles<>+232(SB), Z8
-	VFMADD213PD.BCST  doubles<>+48(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+240(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+80(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+232(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z7
+	VBROADCASTSD      doubles<>+240(SB), Z8
+	VFMADD213PD.BCST  doubles<>+72(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+248(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+112(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+104(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+256(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+144(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+136(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+264(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z8
 	VMULPD            Z1, Z8, Z8
 	VPSLLQ            $0x3f, Z2, Z1
 	VPSLLQ            $0x3e, Z2, Z2
 	VPMOVQ2M          Z1, K1
 	VBLENDMPD         Z8, Z7, K1, Z5
 	VBLENDMPD         Z7, Z8, K1, Z6
-	VBROADCASTSD      doubles<>+160(SB), Z3
+	VBROADCASTSD      doubles<>+168(SB), Z3
 	VANDPD            Z3, Z2, Z2
 	VXORPD            Z2, Z6, Z6
 	VXORPD            Z1, Z2, Z2
@@ -4462,13 +4569,13 @@ modes:
 	VMULPD            Z4, Z6, Z2
 	VMOVUPD           Z1, (BX)(CX*8)
 	VMOVUPD           Z2, (BX)(DX*8)
-	VBROADCASTSD      doubles<>+264(SB), Z3
+	VBROADCASTSD      doubles<>+272(SB), Z3
 	VADDPD            Z1, Z3, Z3
 	VMOVUPD           (DI)(CX*8), Z1
 	VMOVUPD           (DI)(DX*8), Z4
 	VMULPD            Z1, Z1, Z7
-	VBROADCASTSD      doubles<>+152(SB), Z8
-	VBROADCASTSD      doubles<>+144(SB), Z9
+	VBROADCASTSD      doubles<>+8(SB), Z8
+	VBROADCASTSD      doubles<>+0(SB), Z9
 	VFMADD231PD       Z4, Z4, Z7
 	VDIVPD            Z7, Z9, Z7
 	VSUBPD            Z4, Z8, Z8
@@ -4495,7 +4602,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearGradAVX512(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Z0
-	VBROADCASTSD doubles<>+136(SB), Z1
+	VBROADCASTSD doubles<>+160(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -4513,13 +4620,13 @@ modes:
 	VMOVUPD      (R10)(DX*8), Z3
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
-	VBROADCASTSD doubles<>+144(SB), Z4
-	VBROADCASTSD doubles<>+152(SB), Z5
+	VBROADCASTSD doubles<>+0(SB), Z4
+	VBROADCASTSD doubles<>+8(SB), Z5
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
-	VBROADCASTSD doubles<>+152(SB), Z3
-	VBROADCASTSD doubles<>+144(SB), Z6
+	VBROADCASTSD doubles<>+8(SB), Z3
+	VBROADCASTSD doubles<>+0(SB), Z6
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z6, Z2
 	VSUBPD       Z5, Z3, Z3
@@ -4592,8 +4699,8 @@ modes:
 	VMOVUPD      (R10)(CX*8), Z1
 	VMOVUPD      (R10)(DX*8), Z2
 	VMULPD       Z1, Z1, Z3
-	VBROADCASTSD doubles<>+152(SB), Z4
-	VBROADCASTSD doubles<>+144(SB), Z5
+	VBROADCASTSD doubles<>+8(SB), Z4
+	VBROADCASTSD doubles<>+0(SB), Z5
 	VFMADD231PD  Z2, Z2, Z3
 	VDIVPD       Z3, Z5, Z3
 	VSUBPD       Z2, Z4, Z4
@@ -4632,7 +4739,7 @@ modes:
 	VSUBPD       Z7, Z6, Z6
 	VMOVUPD      (R12)(CX*8), Z7
 	VMOVUPD      (R12)(DX*8), Z8
-	VBROADCASTSD doubles<>+264(SB), Z9
+	VBROADCASTSD doubles<>+272(SB), Z9
 	VADDPD       Z7, Z9, Z9
 	VMULPD       Z1, Z9, Z7
 	VMULPD       Z2, Z9, Z9
@@ -5436,38 +5543,39 @@ DATA constants<>+244(SB)/4, $0x39dff728
 DATA constants<>+248(SB)/4, $0xb827c8c9
 GLOBL constants<>(SB), RODATA|NOPTR, $252
 
-DATA doubles<>+0(SB)/8, $0x4338000000000000
-DATA doubles<>+8(SB)/8, $0xc086200000000000
-DATA doubles<>+16(SB)/8, $0x4086280000000000
-DATA doubles<>+24(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+32(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+40(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+48(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+56(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+64(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+72(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+80(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+88(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+96(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+104(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+112(SB)/8, $0x3f81111111111111
-DATA doubles<>+120(SB)/8, $0x3fa5555555555555
-DATA doubles<>+128(SB)/8, $0x3fc5555555555555
-DATA doubles<>+136(SB)/8, $0x3fe0000000000000
-DATA doubles<>+144(SB)/8, $0x3ff0000000000000
-DATA doubles<>+152(SB)/8, $0x0000000000000000
-DATA doubles<>+160(SB)/8, $0x8000000000000000
-DATA doubles<>+168(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+176(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+184(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+192(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+200(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+208(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+216(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+224(SB)/8, $0xbfe0000000000000
-DATA doubles<>+232(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+240(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+248(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+256(SB)/8, $0xbfc5555555555555
-DATA doubles<>+264(SB)/8, $0xbff0000000000000
-GLOBL doubles<>(SB), RODATA|NOPTR, $272
+DATA doubles<>+0(SB)/8, $0x3ff0000000000000
+DATA doubles<>+8(SB)/8, $0x0000000000000000
+DATA doubles<>+16(SB)/8, $0x0170000000000000
+DATA doubles<>+24(SB)/8, $0x4338000000000000
+DATA doubles<>+32(SB)/8, $0xc086200000000000
+DATA doubles<>+40(SB)/8, $0x4086280000000000
+DATA doubles<>+48(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+56(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+64(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+72(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+80(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+88(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+96(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+104(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+112(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+120(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+128(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+136(SB)/8, $0x3f81111111111111
+DATA doubles<>+144(SB)/8, $0x3fa5555555555555
+DATA doubles<>+152(SB)/8, $0x3fc5555555555555
+DATA doubles<>+160(SB)/8, $0x3fe0000000000000
+DATA doubles<>+168(SB)/8, $0x8000000000000000
+DATA doubles<>+176(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+184(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+192(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+200(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+208(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+216(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+224(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+232(SB)/8, $0xbfe0000000000000
+DATA doubles<>+240(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+248(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+256(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+264(SB)/8, $0xbfc5555555555555
+DATA doubles<>+272(SB)/8, $0xbff0000000000000
+GLOBL doubles<>(SB), RODATA|NOPTR, $280

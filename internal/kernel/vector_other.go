@@ -106,6 +106,9 @@ func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64) {}
 
 func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {}
 
+func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64) {
+}
+
 func vecNegExp(n int, x *float64) {}
 
 func vecBilinear(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64) {}
