@@ -225,7 +225,8 @@ func TestShapePanics(t *testing.T) {
 // reads it, writes over it, or another one has used y or has seeded it.
 func TestBackwardFrom(t *testing.T) {
 	x, w := filled(0.5, 4, 3, 8), filled(0.25, 6, 8)
-	p := &DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4), B: filled(1, 6, 4, 2), C: filled(0.3, 6, 4, 2)}
+	p := &DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4),
+		B: filled(1, 6, 4, 2), C: filled(0.3, 6, 4, 2)}
 	leaves := []*tensor.Tensor{x, w, p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 	for name, build := range map[string]func(t *Tape) *tensor.Tensor{
 		"Linear":             func(t *Tape) *tensor.Tensor { return t.Linear(x, w, nil, None) },

@@ -96,8 +96,12 @@ func (v *powerMatrix) apply(k []float32, c Modes, add bool) {
 	}
 }
 
-// sumsOf sets s[n] = Σ_l dk[l]·z[n]^l, and unless it is nil ds[n] = Σ_l l·dk[l]·z[n]^(l-1), the derivative by z. With
-// sums over one index at a time, which VandermondePad more elements of dk, zeros, make faster, U[i] = Σ_j dk[iT+j]·z^j and V[j] = Σ_i dk[iT+j]·w^i, which are real matrix products,
+// sumsOf sets s[n] = Σ_l dk[l]·z[n]^l, and unless it is nil ds[n] = Σ_l l·dk[l]·z[n]^(l-1), the derivative by z. With sums
+// over one index at a time, which VandermondePad more elements of dk, zeros, make faster,
+//
+//	U[i] = Σ_j dk[iT+j]·z^j,  V[j] = Σ_i dk[iT+j]·w^i,
+//
+// which are real matrix products,
 //
 //	s = Σ_i U[i]·w^i,  ds = T z^(T-1) Σ_i i·U[i]·w^(i-1) + Σ_j j·V[j]·z^(j-1).
 func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {

@@ -6,10 +6,10 @@ import "math"
 //
 // A slow mode, one that turns by little in a step, says nothing at most positions that its neighbours do not say: what it
 // gives is computed at every second, 4th, 8th or 16th position only, and between them by filters (see halfband.go) that are
-// as exact as float32. Modes go by groups of ModeLanes, each at the distance of positions that its fastest mode allows;
-// so that costs least where modes are sorted by their speed, as those of S4D are at the start. At each distance the kernel
-// is the sum of what comes from the next one and of real matrix products (see powermatrix.go); backward, derivatives by
-// it go the other way.
+// as exact as float32. Modes go by groups of ModeLanes, each at the distance of positions that its fastest mode allows, so
+// that a kernel costs least where modes are sorted by their speed, as those of S4D are at the start. At each distance the
+// kernel is the sum of what comes from the next one and of real matrix products (see powermatrix.go); backward, derivatives
+// by it go the other way.
 //
 // The error is about 1e-6 of Σ_n |c z^l|. Where |z|^l is below 2^-30 for all modes of a group, what they give may be taken
 // for zero, so that modes that die out early cost less.
@@ -17,7 +17,7 @@ import "math"
 // It is scratch of one goroutine, to be used again and again.
 type Vandermonde struct {
 	l      int
-	parts  []vandermondePart // no two of the same modes, by ascending halvings
+	parts  []vandermondePart // of all modes, each in one of them
 	levels [halvingsMost + 1][]float32
 	odd    []float32
 }
