@@ -65,6 +65,7 @@ type DiagSystem struct {
 	wantGrad      bool
 	once          sync.Once
 	a32, b32, c32 []float32 // Abar, Bbar, C as (h·n·2) float32 for the recurrence, once it is used
+	single32      []float32 // where they are
 }
 
 // of are the modes of channel h in one of the arrays.
@@ -147,11 +148,15 @@ func (s *DiagSystem) discretizeChannel(p *DiagParams, h int) {
 // single makes a32, b32 and c32 unless they are there. Any number of goroutines may decode with one system.
 func (s *DiagSystem) single() {
 	s.once.Do(func() {
-		for _, x := range []struct {
+		size := 2 * s.H * s.N
+		if cap(s.single32) < 3*size {
+			s.single32 = shelved(3 * size)
+		}
+		for i, x := range []struct {
 			to   *[]float32
 			from kernel.Modes
 		}{{&s.a32, s.abar}, {&s.b32, s.bbar}, {&s.c32, s.c}} {
-			*x.to = resize(*x.to, 2*s.H*s.N)
+			*x.to = s.single32[:3*size][i*size:][:size]
 			for h := range s.H {
 				toPairs((*x.to)[2*h*s.N:], s.of(x.from, h), s.N)
 			}

@@ -39,6 +39,7 @@ type diagKernelOp struct {
 
 func (o *diagKernelOp) Name() string                   { return "DiagKernel" }
 func (o *diagKernelOp) Outputs(f func(*tensor.Tensor)) { f(o.k) }
+func (o *diagKernelOp) result() *tensor.Tensor         { return o.k }
 func (o *diagKernelOp) Backward(t *Tape) {
 	dk, s := o.k.Grad(), o.sys
 	if dk == nil {

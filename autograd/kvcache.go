@@ -34,10 +34,15 @@ func (c *KVCache) reserve(batch, heads, l, hd int, o AttentionOptions) {
 	case c.K != nil:
 		room = max(room, 2*c.K.Dim(2))
 	}
-	for _, x := range [2]**tensor.Tensor{&c.K, &c.V} {
+	var both [][]float32 // side by side, as a token reads them
+	if !c.own || c.K.Dim(2) < room {
+		size := batch * heads * room * hd
+		both = tensor.Together(size, size)
+	}
+	for i, x := range [2]**tensor.Tensor{&c.K, &c.V} {
 		to := *x
-		if !c.own || to.Dim(2) < room {
-			to = tensor.New(batch, heads, room, hd)
+		if both != nil {
+			to = tensor.FromSlice(both[i], batch, heads, room, hd)
 		}
 		if n > 0 {
 			copyRows(to, *x, drop, n)

@@ -44,6 +44,14 @@ type linearOp struct {
 func (o *linearOp) Name() string                   { return "Linear" }
 func (o *linearOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
+// result is y where there is no activation, whose backward writes over dy.
+func (o *linearOp) result() *tensor.Tensor {
+	if o.a == None {
+		return o.y
+	}
+	return nil
+}
+
 func (o *linearOp) Backward(t *Tape) {
 	dy := o.y.Grad()
 	if dy == nil {

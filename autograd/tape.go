@@ -103,8 +103,32 @@ func (t *Tape) Backward(loss *tensor.Tensor) {
 
 // BackwardFrom is Backward from a tensor of any shape with the given cotangent dy.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
-	t.Seed(y, dy)
+	if !t.backwardLent(y, dy) {
+		t.Seed(y, dy)
+	}
 	t.BackwardSeeded()
+}
+
+// gradReader is an Op that can do without a gradient of its own: its Backward only reads that of result, unless this is nil.
+type gradReader interface{ result() *tensor.Tensor }
+
+// backwardLent goes back through the operation recorded last, with dy itself for the gradient of y instead of a copy, and
+// reports whether it could. Nothing that was recorded has used y then, so nothing adds to its gradient.
+func (t *Tape) backwardLent(y *tensor.Tensor, dy []float32) bool {
+	last := len(t.ops) - 1
+	if last < 0 || y.Grad() != nil || len(dy) != y.Len() {
+		return false
+	}
+	op, ok := t.ops[last].(gradReader)
+	if !ok || op.result() != y {
+		return false
+	}
+	y.SetGrad(dy)
+	t.ops[last].Backward(t)
+	y.SetGrad(nil)
+	t.ops[last] = nil
+	t.ops, t.scopes = t.ops[:last], t.scopes[:last]
+	return true
 }
 
 // Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several results

@@ -220,3 +220,63 @@ func TestShapePanics(t *testing.T) {
 		}()
 	}
 }
+
+// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last operation only
+// reads it, writes over it, or another one has used y or has seeded it.
+func TestBackwardFrom(t *testing.T) {
+	x, w := filled(0.5, 4, 3, 8), filled(0.25, 6, 8)
+	p := &DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4),
+		B: filled(1, 6, 4, 2), C: filled(0.3, 6, 4, 2)}
+	leaves := []*tensor.Tensor{x, w, p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
+	for name, build := range map[string]func(t *Tape) *tensor.Tensor{
+		"Linear":             func(t *Tape) *tensor.Tensor { return t.Linear(x, w, nil, None) },
+		"Linear, GeluTanh":   func(t *Tape) *tensor.Tensor { return t.Linear(x, w, nil, GeluTanh) },
+		"DiagKernel":         func(t *Tape) *tensor.Tensor { return t.DiagKernel(t.DiagSystem(p), 12) },
+		"Linear, used":       func(t *Tape) *tensor.Tensor { y := t.Linear(x, w, nil, None); t.Mul(y, y); return y },
+		"Linear, seeded":     func(t *Tape) *tensor.Tensor { y := t.Linear(x, w, nil, None); t.Seed(y, ramp(y.Len())); return y },
+		"Linear of a frozen": func(t *Tape) *tensor.Tensor { return t.Linear(tensor.New(4, 3, 8), tensor.New(6, 8), nil, None) },
+	} {
+		gradients := func(back func(t *Tape, y *tensor.Tensor, dy []float32)) (out [][]float32) {
+			for _, l := range leaves {
+				l.SetGrad(make([]float32, l.Len()))
+			}
+			tape := NewTape()
+			tape.Record(true)
+			for range 2 { // the second time in memory that has been used
+				tape.Reset()
+				y := build(tape)
+				dy := ramp(y.Len())
+				back(tape, y, dy)
+				if !slices.Equal(dy, ramp(y.Len())) {
+					t.Errorf("%s: the cotangent has changed", name)
+				}
+				if y.Grad() != nil && y.NeedsGrad() {
+					t.Errorf("%s: the result still has a gradient", name)
+				}
+			}
+			for _, l := range leaves {
+				out = append(out, l.Grad())
+			}
+			return out
+		}
+		got := gradients((*Tape).BackwardFrom)
+		want := gradients(func(t *Tape, y *tensor.Tensor, dy []float32) {
+			t.Seed(y, dy)
+			t.BackwardSeeded()
+		})
+		for i := range want {
+			if !slices.Equal(got[i], want[i]) {
+				t.Errorf("%s: gradient of leaf %d is %v, want %v", name, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// ramp is 1, 1/2, 1/3 and so on.
+func ramp(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = 1 / float32(i+1)
+	}
+	return x
+}

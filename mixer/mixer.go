@@ -123,6 +123,24 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 	return s
 }
 
+// Gather lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which have
+// the size that they always will. They must be results of no tape.
+func Gather(states []State) {
+	var xs []*tensor.Tensor
+	var lengths []int
+	for _, s := range states {
+		if s, ok := s.(*fixedState); ok {
+			for _, x := range s.x {
+				xs, lengths = append(xs, x), append(lengths, x.Len())
+			}
+		}
+	}
+	for i, data := range tensor.Together(lengths...) {
+		xs[i].CopyTo(data)
+		xs[i].SetData(data)
+	}
+}
+
 func (s *fixedState) Size() int {
 	n := 0
 	for _, x := range s.x {

@@ -236,3 +236,42 @@ func TestBadConfigs(t *testing.T) {
 		}
 	}
 }
+
+// TestGather: states keep what they hold, and each has memory of its own afterwards.
+func TestGather(t *testing.T) {
+	fill := func(s State, from float32) {
+		s.Tensors(func(name string, x *tensor.Tensor) {
+			data := make([]float32, x.Len())
+			for i := range data {
+				data[i] = from + float32(i)
+			}
+			if err := s.Restore(name, x.Shape(), data); err != nil {
+				t.Fatal(err)
+			}
+			from += 1000
+		})
+	}
+	holds := func(s State, from float32) {
+		t.Helper()
+		s.Tensors(func(name string, x *tensor.Tensor) {
+			for i, v := range read(x) {
+				if v != from+float32(i) {
+					t.Fatalf("%s[%d] = %v, want %v", name, i, v, from+float32(i))
+				}
+			}
+			from += 1000
+		})
+	}
+	a, b := newFixedState([]string{"x", "y"}, []int{2, 3}, []int{5}), newFixedState([]string{"z"}, []int{1, 17})
+	kv := &attentionState{}
+	fill(a, 1)
+	fill(b, 5000)
+	Gather([]State{a, kv, b})
+	holds(a, 1)
+	holds(b, 5000)
+	fill(a, 7)
+	holds(a, 7)
+	holds(b, 5000)
+	Gather([]State{kv})
+	Gather(nil)
+}

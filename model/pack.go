@@ -17,10 +17,11 @@ var errPacked = errors.New("the model is packed for inference: found no weights 
 // a quarter of the memory (see autograd.Precision). Everything else stays float32. The model can be used as before, but neither be
 // trained nor saved. All its weights must have values.
 func (m *Model) Pack(p autograd.Precision) error {
-	var weights []*tensor.Tensor
+	var weights, others []*tensor.Tensor
 	var err error
 	m.Params("", func(name string, q *nn.Param) {
 		if q.Role != nn.Weight && q.Role != nn.Table {
+			others = append(others, q.Tensor)
 			return
 		}
 		switch {
@@ -38,7 +39,23 @@ func (m *Model) Pack(p autograd.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
+	together(others)
 	return nil
+}
+
+// together moves what tensors hold to memory of its own, side by side: where it was, all parameters may have been, and that is
+// given back only when none is left there.
+func together(xs []*tensor.Tensor) {
+	lengths := make([]int, len(xs))
+	for i, x := range xs {
+		lengths[i] = x.Bytes() / 4
+	}
+	for i, data := range tensor.Together(lengths...) {
+		if len(data) > 0 {
+			xs[i].CopyTo(data)
+			xs[i].SetData(data)
+		}
+	}
 }
 
 // isPacked reports whether Pack has been called.

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,34 @@ func TestPackedMemory(t *testing.T) {
 			t.Errorf("%s takes %.3f of the memory, want %.2f and little more", p.String(), got, want)
 		}
 	}
+}
+
+// TestPackGivesBackMemory: nothing that stays holds on to the memory of the weights as they were.
+func TestPackGivesBackMemory(t *testing.T) {
+	c := DefaultConfig()
+	c.DModel, c.NLayer, c.VocabSize, c.AttnIdx = 256, 4, 8192, nil
+	m, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	before, unpacked := heap(), m.Bytes()
+	if err := m.Pack(autograd.Int8); err != nil {
+		t.Fatal(err)
+	}
+	if after := heap(); before-after < (unpacked-m.Bytes())*9/10 {
+		t.Errorf("packing from %d to %d bytes took the heap from %d to %d", unpacked, m.Bytes(), before, after)
+	}
+	runtime.KeepAlive(m)
+}
+
+// heap is the number of bytes that are in use.
+func heap() int {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int(s.HeapAlloc)
 }
 
 // TestPackedErrors: what a packed model cannot do, and models that cannot be packed.

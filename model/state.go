@@ -20,6 +20,7 @@ func (bb *Backbone) NewState(batch int) *State {
 	for _, b := range bb.Blocks {
 		s.Mixers = append(s.Mixers, b.Mixer.NewState(batch))
 	}
+	mixer.Gather(s.Mixers)
 	return s
 }
 
@@ -51,6 +52,7 @@ func (s *State) Clone() *State {
 	for _, x := range s.Mixers {
 		c.Mixers = append(c.Mixers, x.Clone())
 	}
+	mixer.Gather(c.Mixers)
 	return c
 }
 

@@ -195,10 +195,13 @@ func (c vector) store64(x, m cplx) {
 }
 
 // step is dt in all lanes.
-func (c vector) step() reg.Register {
-	dt := c.new()
-	c.VBROADCASTSD(c.param("dt"), dt)
-	return dt
+func (c vector) step() reg.Register { return c.real("dt") }
+
+// real is an argument in all lanes.
+func (c vector) real(name string) reg.Register {
+	x := c.new()
+	c.VBROADCASTSD(c.param(name), x)
+	return x
 }
 
 // add is x + y.

@@ -12,7 +12,6 @@ import (
 // n imaginary parts.
 func (c vector) powers() {
 	c.powerRows()
-	c.conjScaleRows()
 	c.modeSums()
 }
 
@@ -59,10 +58,11 @@ func (c vector) narrow(lo, hi, v, t reg.Register) {
 }
 
 func (c vector) powerRows() {
-	c.function("powerRows", "func(n, rows int, out *float32, z, last *float64)",
-		"sets row j of out to z^j for j < rows, a positive multiple of 4, and last to z^rows. Powers of z⁴ are computed in",
+	c.function("powerRows", "func(n, rows int, out *float32, z, start, last *float64)",
+		"sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to",
+		"start·z^rows; a nil start is 1. Powers of z⁴ are computed in",
 		fmt.Sprintf("float64 and rounded, what is below 2^%d to zero; the rows between are these times z, z² and z³.", int(math.Log2(leastPower))))
-	n, out, z, last := c.arg("n"), c.arg("out"), c.arg("z"), c.arg("last")
+	n, out, z, start, last := c.arg("n"), c.arg("out"), c.arg("z"), c.arg("start"), c.arg("last")
 	wide := 8 * c.lanes / 2 // bytes of a vector
 	// What is read in the loop only: in registers if there are enough of them.
 	first := 14
@@ -106,10 +106,18 @@ func (c vector) powerRows() {
 	}
 	move(held(0), lo)
 	move(held(2), hi)
+	c.TESTQ(start, start)
+	c.JZ(LabelRef("one"))
+	move(lo, at(start, 0))
+	move(hi, at(start, 1))
+	c.ADDQ(U32(8*c.lanes), start)
+	c.JMP(LabelRef("begin"))
+	c.Label("one")
 	for _, p := range []cplx{lo, hi} {
 		c.VBROADCASTSD(c.double(1), p.re)
 		c.zero(p.im.(reg.Register))
 	}
+	c.Label("begin")
 	c.MOVQ(base, re)
 	c.LEAQ(Mem{Base: re, Index: n, Scale: 4}, im)
 	c.Load(c.Param("rows"), rows)
@@ -140,40 +148,6 @@ func (c vector) powerRows() {
 	}
 	c.SUBQ(U8(c.lanes), left)
 	c.JNZ(LabelRef("modes"))
-	c.end()
-}
-
-func (c vector) conjScaleRows() {
-	c.function("conjScaleRows", "func(n, rows int, p, w, c *float32)",
-		"sets each of the rows of p, at least 1, to conj(c·w).")
-	pair := func(i int) cplx { return cplx{c.vec(i), c.vec(i + 1)} }
-	n, p, w, by := c.arg("n"), c.arg("p"), c.arg("w"), c.arg("c")
-	i, rows, from, to := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	f, x, y := pair(0), pair(2), pair(4)
-	c.XORQ(i, i)
-	c.Label("modes")
-	c.LEAQ(float(by, i), from)
-	c.VMOVUPS(Mem{Base: from}, f.re)
-	c.VMOVUPS(Mem{Base: from, Index: n, Scale: 4}, f.im)
-	c.LEAQ(float(w, i), from)
-	c.LEAQ(float(p, i), to)
-	c.Load(c.Param("rows"), rows)
-	c.Label("rows")
-	c.VMOVUPS(Mem{Base: from}, x.re)
-	c.VMOVUPS(Mem{Base: from, Index: n, Scale: 4}, x.im)
-	c.VMULPS(x.re, f.re, y.re)
-	c.VMULPS(x.im, f.re, y.im)
-	c.VFNMADD231PS(x.im, f.im, y.re)
-	c.VFNMSUB231PS(x.re, f.im, y.im)
-	c.VMOVUPS(y.re, Mem{Base: to})
-	c.VMOVUPS(y.im, Mem{Base: to, Index: n, Scale: 4})
-	c.LEAQ(Mem{Base: from, Index: n, Scale: 8}, from)
-	c.LEAQ(Mem{Base: to, Index: n, Scale: 8}, to)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("rows"))
-	c.ADDQ(U8(c.lanes), i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("modes"))
 	c.end()
 }
 

@@ -28,6 +28,8 @@ func vectors(ctx *build.Context, s isa) {
 	c.sums()
 	c.optimizer()
 	c.powers()
+	c.halfband()
+	c.modeProducts()
 	c.discretize()
 	c.recurrence()
 	c.scan()

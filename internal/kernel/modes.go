@@ -14,9 +14,21 @@ func (m Modes) at(i int) complex128 { return complex(m[i], m[len(m)/2+i]) }
 
 func (m Modes) set(i int, x complex128) { m[i], m[len(m)/2+i] = real(x), imag(x) }
 
+// room is a slice of n elements, the memory of s if there is enough of it.
+func room[T ~[]E, E any](s T, n int) T {
+	if cap(s) < n {
+		return make(T, n)
+	}
+	return s[:n]
+}
+
 // Mul sets m = a·x·y, mode by mode; m may be x or y.
 func (m Modes) Mul(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -28,6 +40,10 @@ func (m Modes) Mul(a float64, x, y Modes) {
 // MulConj sets m = a·x·conj(y), mode by mode; m may be x or y.
 func (m Modes) MulConj(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesMulConj(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -39,6 +55,10 @@ func (m Modes) MulConj(a float64, x, y Modes) {
 // AddConjMul adds a·conj(x·y) to m, mode by mode: the form of most gradients.
 func (m Modes) AddConjMul(a float64, x, y Modes) {
 	n := m.N()
+	if cpu != generic {
+		vecModesAddConjMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
+		return
+	}
 	re, im, xr, xi, yr, yi := m[:n], m[n:][:n], x[:n], x[n:][:n], y[:n], y[n:][:n]
 	for i := range re {
 		a0, a1, b0, b1 := xr[i], xi[i], yr[i], yi[i]
@@ -83,4 +103,13 @@ func scaled(a float64, x complex128) complex128 {
 // realConj returns Re(x·conj(y)).
 func realConj(x, y complex128) float64 {
 	return float64(real(x)*real(y)) + float64(imag(x)*imag(y))
+}
+
+// conj sets m = conj(x), mode by mode; m may be x.
+func (m Modes) conj(x Modes) {
+	n := m.N()
+	copy(m[:n], x)
+	for i, y := range x[n:] {
+		m[n+i] = -y
+	}
 }

@@ -27,17 +27,43 @@ func TestModesStayInBounds(t *testing.T) {
 					return m
 				}
 				const rows = 8
-				v := Vandermonde{n: n, rows: rows, next: modes()}
+				v := powerMatrix{n: n, rows: rows}
 				w, p := floats(rows*2*n), floats(rows*2*n)
-				v.powers(w, rows, modes())
-				v.conjScale(p, w, floats(2*n))
+				v.powers(w, rows, modes(), modes(), modes())
 				v.modeSums(floats(4*n), p, w, rows)
 				a, b, x, y, ddt := modes(), modes(), modes(), modes(), modes()[n:]
+				slowModes(modes(), modes(), x, a, 2)
+				x.Mul(1, a, b)
+				x.MulConj(1, a, b)
+				x.AddConjMul(1, a, b)
 				NegExp(ddt)
 				Bilinear(x, y, a, b, 0.1)
 				BilinearGrad(x, y, ddt, modes(), modes(), a, b, 0.1)
 				ZOH(x, y, a, b, 0.1)
 				ZOHGrad(modes(), modes(), ddt, modes(), modes(), a, b, x, y, 0.1)
+				for _, free := range frees {
+					free()
+				}
+			}
+		}
+	})
+}
+
+// TestHalfbandStaysInBounds: at every level, whatever lies before or after what the filters take is not even read.
+func TestHalfbandStaysInBounds(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(7, 3))
+		for l := 1; l < 100; l++ {
+			for _, atEnd := range []bool{false, true} {
+				var frees []func()
+				floats := func(n int) []float32 {
+					x, free := guarded(t, normals(rng, n), atEnd)
+					frees = append(frees, free)
+					return x
+				}
+				x, y := floats(positions(l, 1)), floats(l)
+				upsample(y, x)
+				downsample(x, y, floats(l/2+2*halfbandTaps))
 				for _, free := range frees {
 					free()
 				}

@@ -23,5 +23,7 @@ func transposeFrom(rows, cols int, y []float32, y0, ldy int, x []float32, x0, ld
 	}
 	i, j := down*transposeTile, across*transposeTile
 	transposePortable(i, rows, 0, cols, y, y0, ldy, x, x0, ldx)
-	transposePortable(0, i, j, cols, y, y0, ldy, x, x0, ldx)
+	if j < cols {
+		transposePortable(0, i, j, cols, y, y0, ldy, x, x0, ldx)
+	}
 }

@@ -2,114 +2,125 @@ package kernel
 
 import "math"
 
-// Vandermonde is the matrix z[n]^l of one channel of a diagonal SSM (S4D, arXiv:2206.11893, §3.3) with modes z, in the form
-// in which it costs least to multiply: with l = iT + j, z^l = w^i·z^j for w = z^T, so that products with it are real matrix
-// products of matrices with about √l rows,
+// Vandermonde is the matrix z[n]^l of one channel of a diagonal SSM (S4D, arXiv:2206.11893, §3.3) with modes z.
 //
-//	k[iT + j] = Re Σ_n c w^i·z^j = Σ_n Re(c w^i)·Re z^j - Im(c w^i)·Im z^j.
+// A slow mode, one that turns by little in a step, says nothing at most positions that its neighbours do not say: what it
+// gives is computed at every second, 4th, 8th or 16th position only, and between them by filters (see halfband.go) that are
+// as exact as float32. Modes go by groups of ModeLanes, each at the distance of positions that its fastest mode allows, so
+// that a kernel costs least where modes are sorted by their speed, as those of S4D are at the start. At each distance the
+// kernel is the sum of what comes from the next one and of real matrix products (see powermatrix.go); backward, derivatives
+// by it go the other way.
 //
-// Angles are exact to some 1e-11 even at l = 64k, since powers are formed in float64 and rounded to float32, at most four
-// of them being multiplied after that: the error is about 1e-6 of Σ_n |c z^l|. Where every |z|^l is below 2^-30, what it
-// gives may be taken for zero, so that kernels that die out early cost less.
+// The error is about 1e-6 of Σ_n |c z^l|. Where |z|^l is below 2^-30 for all modes of a group, what they give may be taken
+// for zero, so that modes that die out early cost less.
 //
 // It is scratch of one goroutine, to be used again and again.
 type Vandermonde struct {
-	n, t, rows int
-	q, w, qt   []float32 // rows of modes z^j and w^i; the former transposed (2n, t)
-	u, v       []float32 // sums by i, and by j
-	c, sums    []float32
-	block      []float32 // (rows, t)
-	next       Modes     // w
-	buf        []float32
-	transposed bool
+	l      int
+	parts  []vandermondePart // of all modes, each in one of them
+	levels [halvingsMost + 1][]float32
+	odd    []float32
 }
 
-// negligible is the least |z|^l that counts.
-const negligible = 0x1p-30
+// vandermondePart is what a run of modes contributes at every 2^halvings-th position.
+type vandermondePart struct {
+	powerMatrix
+	lo, hi   int // the modes
+	halvings int
+	lasts    int   // positions after which all is negligible
+	stepped  Modes // z^(2^halvings)
+	inverse  Modes // 1/z, 0 for 0
+	start    Modes // stepped^-before, what the powers begin with
+	c, s, ds Modes
+}
+
+const (
+	// negligible is the least |z|^l that counts.
+	negligible    = 0x1p-30
+	logNegligible = -30 * math.Ln2
+	// halvingsMost is how often the positions are halved at most.
+	halvingsMost = 4
+	// leastHalved is the least number of positions that halving leaves.
+	leastHalved = 128
+)
 
 // Set makes v the matrix with l ≥ 1 rows of the modes z.
 func (v *Vandermonde) Set(z Modes, l int) {
-	v.n = z.N()
-	l = min(l, lasting(z))
-	v.t = rowLength(l)
-	v.rows = ceil(l, v.t)
-	v.carve()
-	v.powers(v.q, v.t, z)
-	v.powers(v.w, roundUp(v.rows, powerRows), v.next)
-	v.transposed = false
+	v.l = l
+	n := z.N()
+	v.parts = v.parts[:0]
+	for lo := 0; lo < n; lo += ModeLanes {
+		s := speedOf(z[lo:][:ModeLanes], z[n+lo:][:ModeLanes])
+		halvings := s.halvings()
+		for halvings > 0 && l>>halvings < leastHalved {
+			halvings--
+		}
+		v.addPart(lo, halvings, min(positions(l, halvings), before(halvings)+ceil(s.lasting(), 1<<halvings)+1))
+	}
+	for i := range v.parts {
+		v.parts[i].set(z)
+	}
 }
 
-// lasting returns the number of powers after which all are negligible.
-func lasting(z Modes) int {
-	n, square := z.N(), 0.0
-	for i, re := range z[:n] {
-		square = max(square, float64(re*re)+float64(z[n+i]*z[n+i])) // NaN if one is
-	}
-	if l := math.Log(negligible) / (0.5 * math.Log(square)); l >= 0 && l < math.MaxInt32 {
-		return int(l) + 2
-	}
-	return math.MaxInt
-}
-
-// rowLength returns T for a kernel of length l: about √l, of whole vectors.
-func rowLength(l int) int {
-	for _, t := range []int{16, 32, 96} {
-		if l <= 2*t*t {
-			return t
+// addPart adds the group of modes from lo on, which die out after some rows, to a part that is like it or to a new one.
+func (v *Vandermonde) addPart(lo, halvings, rows int) {
+	if k := len(v.parts) - 1; k >= 0 {
+		if p := &v.parts[k]; p.halvings == halvings && 4*min(p.lasts, rows) >= 3*max(p.lasts, rows) {
+			p.hi, p.lasts = lo+ModeLanes, max(p.lasts, rows)
+			return
 		}
 	}
-	return VandermondePad
+	k := len(v.parts)
+	if k == cap(v.parts) {
+		v.parts = append(v.parts, vandermondePart{})
+	}
+	v.parts = v.parts[:k+1]
+	p := &v.parts[k]
+	p.lo, p.hi, p.halvings, p.lasts = lo, lo+ModeLanes, halvings, rows
 }
 
-// VandermondePad is the largest T.
-const VandermondePad = 192
+// top is the number of halvings of the slowest part.
+func (v *Vandermonde) top() int {
+	top := 0
+	for i := range v.parts {
+		top = max(top, v.parts[i].halvings)
+	}
+	return top
+}
 
-const powerRows = 4 // powers are computed in multiples of so many rows
-
-func (v *Vandermonde) carve() {
-	width, rows := 2*v.n, roundUp(v.rows, powerRows)
-	parts := []struct {
-		x    *[]float32
-		size int
-	}{{&v.q, v.t * width}, {&v.w, rows * width}, {&v.qt, v.t * width}, {&v.u, v.rows * width}, {&v.v, v.t * width},
-		{&v.block, v.rows * v.t}, {&v.c, width}, {&v.sums, 2 * 2 * width}}
-	size := 0
-	for _, p := range parts {
-		size += p.size + Lanes
-	}
-	if cap(v.buf) < size {
-		v.buf = make([]float32, size)
-	}
-	rest := v.buf[:size]
-	for _, p := range parts { // a line between, so that not all begins in the same set of the cache
-		*p.x, rest = rest[:p.size:p.size], rest[p.size+Lanes:]
-	}
-	if cap(v.next) < width {
-		v.next = make(Modes, width)
-	}
-	v.next = v.next[:width]
+// level is room for the kernel at every 2^h-th position.
+func (v *Vandermonde) level(h int) []float32 {
+	v.levels[h] = room(v.levels[h], positions(v.l, h)+VandermondePad)
+	return v.levels[h]
 }
 
 // Apply sets k[l] = Re Σ_n c[n]·z[n]^l; 0^0 is 1. With VandermondePad more elements than were set, which are then of no
 // account, it takes less time.
 func (v *Vandermonde) Apply(k []float32, c Modes) {
-	if !v.transposed {
-		Transpose(v.t, 2*v.n, v.qt, v.t, v.q, 2*v.n)
-		v.transposed = true
+	top := v.top()
+	coarse := k
+	for h := top; h >= 0; h-- {
+		x := k
+		if h > 0 {
+			x = v.level(h)
+		}
+		if h < top {
+			n := positions(v.l, h)
+			upsample(x[:n], coarse)
+			clear(x[n:])
+		}
+		some := h < top
+		for i := range v.parts {
+			if p := &v.parts[i]; p.halvings == h {
+				p.apply(x, c, some)
+				some = true
+			}
+		}
+		coarse = x
 	}
-	for i, x := range c {
-		v.c[i] = float32(x)
-	}
-	v.conjScale(v.u, v.w, v.c)
-	size, out := v.rows*v.t, k
-	if len(k) < size {
-		out = v.block
-	}
-	GemmInline(NN, v.rows, v.t, 2*v.n, v.u, 2*v.n, v.qt, v.t, out, v.t, nil, false)
-	if len(k) < size {
-		copy(k, out)
-	} else {
-		clear(k[size:])
+	for i := range v.parts {
+		p := &v.parts[i]
+		p.zeros(func(m int) { k[0] += float32(c[m]) })
 	}
 }
 
@@ -118,106 +129,37 @@ func (v *Vandermonde) Apply(k []float32, c Modes) {
 //
 //	dc = conj(s), dz = conj(c·ds),
 //
-// where real parts are derivatives by the real part, imaginary parts by the imaginary part. With sums over one index at a
-// time, which VandermondePad more elements of dk, zeros, make faster, U[i] = Σ_j dk[iT+j]·z^j and V[j] = Σ_i dk[iT+j]·w^i, which are real matrix products,
-//
-//	s = Σ_i U[i]·w^i,  ds = T z^(T-1) Σ_i i·U[i]·w^(i-1) + Σ_j j·V[j]·z^(j-1).
+// where real parts are derivatives by the real part, imaginary parts by the imaginary part. VandermondePad more elements of
+// dk, zeros, make it faster.
 func (v *Vandermonde) Sums(s, ds Modes, dk []float32) {
-	n, width := v.n, 2*v.n
-	size := v.rows * v.t
 	x := dk
-	if len(x) < size {
-		x = v.block
-		clear(x[copy(x, dk):])
-	}
-	GemmInline(NN, v.rows, width, v.t, x, v.t, v.q, width, v.u, width, nil, false)
-	byRow := v.sums[:2*width]
-	v.modeSums(byRow, v.u, v.w, v.rows)
-	for i, x := range byRow[:width] {
-		s[i] = float64(x)
-	}
-	if ds == nil {
-		return
-	}
-	GemmInline(TN, v.t, width, v.rows, x, v.t, v.w, width, v.v, width, nil, false)
-	byCol := v.sums[2*width:]
-	v.modeSums(byCol, v.v, v.q, v.t)
-	last := v.q[(v.t-1)*width:]
-	for i := range n {
-		a, b := float64(byRow[width+i])*float64(v.t), float64(byRow[width+n+i])*float64(v.t)
-		c, d := float64(last[i]), float64(last[n+i])
-		ds[i] = float64(byCol[width+i]) + (float64(a*c) - float64(b*d))
-		ds[n+i] = float64(byCol[width+n+i]) + (float64(a*d) + float64(b*c))
-	}
-}
-
-// powers sets row j of out to z^j, j < rows, and v.next to z^rows.
-func (v *Vandermonde) powers(out []float32, rows int, z Modes) {
-	if cpu == generic {
-		powersPortable(out, rows, z, v.next)
-	} else {
-		vecPowerRows(v.n, rows, &out[0], &z[0], &v.next[0])
-	}
-}
-
-// powersPortable sets row j of out to z^j, and last to z^rows, which may be z.
-func powersPortable(out []float32, rows int, z, last Modes) {
-	n := z.N()
-	for m := range n {
-		x, by := complex(1, 0), complex(z[m], z[n+m])
-		for j := range rows {
-			out[2*n*j+m], out[2*n*j+n+m] = narrow(real(x)), narrow(imag(x))
-			x = times(x, by)
+	for h, top := 0, v.top(); ; h++ {
+		for i := range v.parts {
+			if p := &v.parts[i]; p.halvings == h {
+				p.sums(s, ds, x)
+			}
 		}
-		last[m], last[n+m] = real(x), imag(x)
-	}
-}
-
-// conjScale sets the rows of p to conj(c·w).
-func (v *Vandermonde) conjScale(p, w, c []float32) {
-	if cpu != generic {
-		vecConjScaleRows(v.n, v.rows, &p[0], &w[0], &c[0])
-		return
-	}
-	n := v.n
-	for i := range v.rows {
-		p, w := p[2*n*i:][:2*n], w[2*n*i:][:2*n]
-		for m := range n {
-			p[m] = float32(w[m]*c[m]) - float32(w[n+m]*c[n+m])
-			p[n+m] = -float32(w[m]*c[n+m]) - float32(w[n+m]*c[m])
+		if h == top {
+			break
 		}
+		n := positions(v.l, h)
+		next := v.level(h + 1)
+		m := positions(v.l, h+1)
+		v.odd = room(v.odd, n/2+2*halfbandTaps)
+		downsample(next[:m], x[:n], v.odd)
+		clear(next[m:])
+		x = next
 	}
-}
-
-// modeSums sets s to Σ_i u[i]·w[i], i < rows, and what follows to Σ_i i·u[i]·w[i-1].
-func (v *Vandermonde) modeSums(s, u, w []float32, rows int) {
-	if cpu != generic {
-		vecModeSums(v.n, rows, &s[0], &u[0], &w[0])
-		return
+	n := s.N()
+	for i := range v.parts {
+		v.parts[i].zeros(func(m int) {
+			s[m], s[n+m] = float64(dk[0]), 0
+			if ds != nil {
+				ds[m], ds[n+m] = 0, 0
+				if v.l > 1 {
+					ds[m] = float64(dk[1])
+				}
+			}
+		})
 	}
-	n := v.n
-	clear(s)
-	for i := range rows {
-		u, w, last := u[2*n*i:][:2*n], w[2*n*i:][:2*n], w[2*n*max(i-1, 0):][:2*n]
-		for m := range n {
-			re, im := u[m], u[n+m]
-			s[m] += float32(re*w[m]) - float32(im*w[n+m])
-			s[n+m] += float32(re*w[n+m]) + float32(im*w[m])
-			re, im = re*float32(i), im*float32(i)
-			s[2*n+m] += float32(re*last[m]) - float32(im*last[n+m])
-			s[3*n+m] += float32(re*last[n+m]) + float32(im*last[m])
-		}
-	}
-}
-
-// leastPower is what parts of powers below are taken for zero: products with them could be denormal, which are slow on many
-// machines.
-const leastPower = 0x1p-100
-
-// narrow rounds x to float32.
-func narrow(x float64) float32 {
-	if math.Abs(x) < leastPower {
-		return 0
-	}
-	return float32(x)
 }

@@ -48,6 +48,22 @@ func asModes(x []complex128) Modes {
 	return m
 }
 
+// poison fills the scratch of v: whatever is left from the last use is not read.
+func poison(v *Vandermonde) {
+	fill := func(x []float32) {
+		for i := range x {
+			x[i] = nan
+		}
+	}
+	for i := range v.parts {
+		fill(v.parts[i].buf)
+	}
+	for _, x := range v.levels {
+		fill(x)
+	}
+	fill(v.odd)
+}
+
 func vandermondeLengths() []int {
 	ls := []int{63, 64, 65, 512, 513, 1000, 1024, 1025, 4096 + 33, 4800}
 	for l := 1; l <= 40; l++ {
@@ -66,9 +82,7 @@ func testVandermondeMatchesDefinition(t *testing.T) {
 			n := 1 + l%37
 			c, z := modes(rng, n, radius[0], radius[1])
 			k := make([]float32, l)
-			for i := range v.buf {
-				v.buf[i] = nan // whatever is left from the last use is not read
-			}
+			poison(&v)
 			v.Set(asModes(z), l)
 			v.Apply(k, asModes(c))
 			for at := 0; at < l; at += 1 + l/1000 {
@@ -110,9 +124,7 @@ func testVandermondeSums(t *testing.T) {
 			n := 1 + l%33
 			_, z := modes(rng, n, radius[0], radius[1])
 			dk := normals(rng, l)
-			for i := range v.buf {
-				v.buf[i] = nan
-			}
+			poison(&v)
 			v.Set(asModes(z), l)
 			s, ds, alone := asModes(z), asModes(z), asModes(z)
 			v.Sums(s, ds, dk)
@@ -185,9 +197,9 @@ func TestVandermondeCentralDifferences(t *testing.T) {
 func TestPowersOfOddities(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		const rows = 24
-		v := Vandermonde{n: ModeLanes, next: make(Modes, 2*ModeLanes)}
+		v := powerMatrix{n: ModeLanes}
 		f := frame(make([]float32, rows*2*ModeLanes), 3)
-		v.powers(f.x(), rows, asModes([]complex128{1e-3, complex(math.NaN(), 0), complex(0, math.Inf(1))}))
+		v.powers(f.x(), rows, asModes([]complex128{1e-3, complex(math.NaN(), 0), complex(0, math.Inf(1))}), nil, make(Modes, 2*ModeLanes))
 		f.check(t, "powers")
 		for j := range rows {
 			row := f.x()[2*ModeLanes*j:]
@@ -262,7 +274,7 @@ func BenchmarkVandermonde(b *testing.B) {
 			run  func()
 		}{
 			{"set", func() { v.Set(zm, l) }},
-			{"apply", func() { v.transposed = false; v.Apply(k, cm) }},
+			{"apply", func() { v.Apply(k, cm) }},
 			{"sums", func() { v.Sums(s, ds, k) }},
 		} {
 			b.Run(fmt.Sprintf("%s/l=%d", f.name, l), func(b *testing.B) {

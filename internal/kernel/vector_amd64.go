@@ -318,19 +318,11 @@ func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float
 	}
 }
 
-func vecPowerRows(n int, rows int, out *float32, z *float64, last *float64) {
+func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {
 	if cpu == avx2 {
-		powerRowsAVX2(n, rows, out, z, last)
+		powerRowsAVX2(n, rows, out, z, start, last)
 	} else {
-		powerRowsAVX512(n, rows, out, z, last)
-	}
-}
-
-func vecConjScaleRows(n int, rows int, p *float32, w *float32, c *float32) {
-	if cpu == avx2 {
-		conjScaleRowsAVX2(n, rows, p, w, c)
-	} else {
-		conjScaleRowsAVX512(n, rows, p, w, c)
+		powerRowsAVX512(n, rows, out, z, start, last)
 	}
 }
 
@@ -339,6 +331,62 @@ func vecModeSums(n int, rows int, s *float32, u *float32, w *float32) {
 		modeSumsAVX2(n, rows, s, u, w)
 	} else {
 		modeSumsAVX512(n, rows, s, u, w)
+	}
+}
+
+func vecUpsampleRow(n int, y *float32, x *float32) {
+	if cpu == avx2 {
+		upsampleRowAVX2(n, y, x)
+	} else {
+		upsampleRowAVX512(n, y, x)
+	}
+}
+
+func vecHalfbandAdd(n int, y *float32, x *float32) {
+	if cpu == avx2 {
+		halfbandAddAVX2(n, y, x)
+	} else {
+		halfbandAddAVX512(n, y, x)
+	}
+}
+
+func vecDeinterleave(n int, even *float32, odd *float32, x *float32) {
+	if cpu == avx2 {
+		deinterleaveAVX2(n, even, odd, x)
+	} else {
+		deinterleaveAVX512(n, even, odd, x)
+	}
+}
+
+func vecModesMul(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesMulAVX2(n, m, x, y, a)
+	} else {
+		modesMulAVX512(n, m, x, y, a)
+	}
+}
+
+func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesMulConjAVX2(n, m, x, y, a)
+	} else {
+		modesMulConjAVX512(n, m, x, y, a)
+	}
+}
+
+func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {
+	if cpu == avx2 {
+		modesAddConjMulAVX2(n, m, x, y, a)
+	} else {
+		modesAddConjMulAVX512(n, m, x, y, a)
+	}
+}
+
+func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64) {
+	if cpu == avx2 {
+		slowModesAVX2(n, halvings, stepped, inverse, start, z)
+	} else {
+		slowModesAVX512(n, halvings, stepped, inverse, start, z)
 	}
 }
 

@@ -209,21 +209,53 @@ func zerosAVX2(n int, x *float32) float32
 //go:noescape
 func adamWAVX2(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
-// powerRowsAVX2 sets row j of out to z^j for j < rows, a positive multiple of 4, and last to z^rows. Powers of z⁴ are computed in
+// powerRowsAVX2 sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to
+// start·z^rows; a nil start is 1. Powers of z⁴ are computed in
 // float64 and rounded, what is below 2^-100 to zero; the rows between are these times z, z² and z³.
 //
 //go:noescape
-func powerRowsAVX2(n int, rows int, out *float32, z *float64, last *float64)
-
-// conjScaleRowsAVX2 sets each of the rows of p, at least 1, to conj(c·w).
-//
-//go:noescape
-func conjScaleRowsAVX2(n int, rows int, p *float32, w *float32, c *float32)
+func powerRowsAVX2(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 
 // modeSumsAVX2 sets s to Σ_i u[i]·w[i], i < rows, rows ≥ 1, and the row after to Σ_i i·u[i]·w[i-1]; u[i] and w[i] are rows.
 //
 //go:noescape
 func modeSumsAVX2(n int, rows int, s *float32, u *float32, w *float32)
+
+// upsampleRowAVX2 sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last
+// vector covers some of those before.
+//
+//go:noescape
+func upsampleRowAVX2(n int, y *float32, x *float32)
+
+// halfbandAddAVX2 adds to y[i] what the filter makes of x[i] to x[i+15], for i < n.
+//
+//go:noescape
+func halfbandAddAVX2(n int, y *float32, x *float32)
+
+// deinterleaveAVX2 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, at least 16. The last vector covers some of those before.
+//
+//go:noescape
+func deinterleaveAVX2(n int, even *float32, odd *float32, x *float32)
+
+// modesMulAVX2 sets m = a·x·y for n modes.
+//
+//go:noescape
+func modesMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesMulConjAVX2 sets m = a·x·conj(y) for n modes.
+//
+//go:noescape
+func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// modesAddConjMulAVX2 adds a·conj(x·y) to m for n modes.
+//
+//go:noescape
+func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+
+// slowModesAVX2 is slowModes; halvings is at least 1.
+//
+//go:noescape
+func slowModesAVX2(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
 
 // negExpAVX2 replaces n floats by -e^x, n a multiple of 16.
 //

@@ -3392,25 +3392,26 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func powerRowsAVX2(n int, rows int, out *float32, z *float64, last *float64)
+// func powerRowsAVX2(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 // Requires: AVX, FMA3
-TEXT ·powerRowsAVX2(SB), NOSPLIT, $320-40
+TEXT ·powerRowsAVX2(SB), NOSPLIT, $320-48
 	MOVQ n+0(FP), AX
 	MOVQ out+16(FP), CX
 	MOVQ z+24(FP), DX
-	MOVQ last+32(FP), BX
-	MOVQ AX, R9
-	MOVQ AX, DI
-	SHLQ $0x03, DI
-	MOVQ DI, SI
-	LEAQ (DI)(DI*2), R8
-	MOVQ CX, R12
+	MOVQ start+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ AX, R10
+	MOVQ AX, R8
+	SHLQ $0x03, R8
+	MOVQ R8, DI
+	LEAQ (R8)(R8*2), R9
+	MOVQ CX, R13
 
 modes:
 	VMOVUPD      (DX), Y0
-	VMOVUPD      (DX)(SI*1), Y1
+	VMOVUPD      (DX)(DI*1), Y1
 	VMOVUPD      32(DX), Y2
-	VMOVUPD      32(DX)(SI*1), Y3
+	VMOVUPD      32(DX)(DI*1), Y3
 	VCVTPD2PSY   Y0, X8
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
@@ -3426,12 +3427,12 @@ modes:
 	VMOVUPD      Y8, 128(SP)
 	VMOVUPD      Y9, 160(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3452,12 +3453,12 @@ modes:
 	VMOVUPD      Y8, 192(SP)
 	VMOVUPD      Y9, 224(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3478,12 +3479,12 @@ modes:
 	VMOVUPD      Y8, 256(SP)
 	VMOVUPD      Y9, 288(SP)
 	VMULPD       (DX), Y0, Y4
-	VMULPD       (DX)(SI*1), Y0, Y5
-	VFNMADD231PD (DX)(SI*1), Y1, Y4
+	VMULPD       (DX)(DI*1), Y0, Y5
+	VFNMADD231PD (DX)(DI*1), Y1, Y4
 	VFMADD231PD  (DX), Y1, Y5
 	VMULPD       32(DX), Y2, Y6
-	VMULPD       32(DX)(SI*1), Y2, Y7
-	VFNMADD231PD 32(DX)(SI*1), Y3, Y6
+	VMULPD       32(DX)(DI*1), Y2, Y7
+	VFNMADD231PD 32(DX)(DI*1), Y3, Y6
 	VFMADD231PD  32(DX), Y3, Y7
 	VMOVUPD      Y4, Y0
 	VMOVUPD      Y5, Y1
@@ -3493,13 +3494,25 @@ modes:
 	VMOVUPD      Y1, 32(SP)
 	VMOVUPD      Y2, 64(SP)
 	VMOVUPD      Y3, 96(SP)
+	TESTQ        BX, BX
+	JZ           one
+	VMOVUPD      (BX), Y0
+	VMOVUPD      (BX)(DI*1), Y1
+	VMOVUPD      32(BX), Y2
+	VMOVUPD      32(BX)(DI*1), Y3
+	ADDQ         $0x00000040, BX
+	JMP          begin
+
+one:
 	VBROADCASTSD doubles<>+0(SB), Y0
 	VXORPS       Y1, Y1, Y1
 	VBROADCASTSD doubles<>+0(SB), Y2
 	VXORPS       Y3, Y3, Y3
-	MOVQ         R12, CX
-	LEAQ         (CX)(AX*4), R10
-	MOVQ         rows+8(FP), R11
+
+begin:
+	MOVQ R13, CX
+	LEAQ (CX)(AX*4), R11
+	MOVQ rows+8(FP), R12
 
 powers:
 	VCVTPD2PSY   Y0, X8
@@ -3527,74 +3540,38 @@ powers:
 	VMOVUPD      Y6, Y2
 	VMOVUPD      Y7, Y3
 	VMOVUPS      Y8, (CX)
-	VMOVUPS      Y9, (R10)
+	VMOVUPS      Y9, (R11)
 	VMULPS       128(SP), Y8, Y10
 	VMULPS       160(SP), Y8, Y11
 	VFNMADD231PS 160(SP), Y9, Y10
 	VFMADD231PS  128(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(DI*1)
-	VMOVUPS      Y11, (R10)(DI*1)
+	VMOVUPS      Y10, (CX)(R8*1)
+	VMOVUPS      Y11, (R11)(R8*1)
 	VMULPS       192(SP), Y8, Y10
 	VMULPS       224(SP), Y8, Y11
 	VFNMADD231PS 224(SP), Y9, Y10
 	VFMADD231PS  192(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(DI*2)
-	VMOVUPS      Y11, (R10)(DI*2)
+	VMOVUPS      Y10, (CX)(R8*2)
+	VMOVUPS      Y11, (R11)(R8*2)
 	VMULPS       256(SP), Y8, Y10
 	VMULPS       288(SP), Y8, Y11
 	VFNMADD231PS 288(SP), Y9, Y10
 	VFMADD231PS  256(SP), Y9, Y11
-	VMOVUPS      Y10, (CX)(R8*1)
-	VMOVUPS      Y11, (R10)(R8*1)
-	LEAQ         (CX)(DI*4), CX
-	LEAQ         (R10)(DI*4), R10
-	SUBQ         $0x04, R11
+	VMOVUPS      Y10, (CX)(R9*1)
+	VMOVUPS      Y11, (R11)(R9*1)
+	LEAQ         (CX)(R8*4), CX
+	LEAQ         (R11)(R8*4), R11
+	SUBQ         $0x04, R12
 	JNZ          powers
-	VMOVUPD      Y0, (BX)
-	VMOVUPD      Y1, (BX)(SI*1)
-	VMOVUPD      Y2, 32(BX)
-	VMOVUPD      Y3, 32(BX)(SI*1)
-	ADDQ         $0x20, R12
+	VMOVUPD      Y0, (SI)
+	VMOVUPD      Y1, (SI)(DI*1)
+	VMOVUPD      Y2, 32(SI)
+	VMOVUPD      Y3, 32(SI)(DI*1)
+	ADDQ         $0x20, R13
 	ADDQ         $0x00000040, DX
-	ADDQ         $0x00000040, BX
-	SUBQ         $0x08, R9
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x08, R10
 	JNZ          modes
-	VZEROUPPER
-	RET
-
-// func conjScaleRowsAVX2(n int, rows int, p *float32, w *float32, c *float32)
-// Requires: AVX, FMA3
-TEXT ·conjScaleRowsAVX2(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ p+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ c+32(FP), BX
-	XORQ SI, SI
-
-modes:
-	LEAQ    (BX)(SI*4), R8
-	VMOVUPS (R8), Y0
-	VMOVUPS (R8)(AX*4), Y1
-	LEAQ    (DX)(SI*4), R8
-	LEAQ    (CX)(SI*4), R9
-	MOVQ    rows+8(FP), DI
-
-rows:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      (R8)(AX*4), Y3
-	VMULPS       Y2, Y0, Y4
-	VMULPS       Y3, Y0, Y5
-	VFNMADD231PS Y3, Y1, Y4
-	VFNMSUB231PS Y2, Y1, Y5
-	VMOVUPS      Y4, (R9)
-	VMOVUPS      Y5, (R9)(AX*4)
-	LEAQ         (R8)(AX*8), R8
-	LEAQ         (R9)(AX*8), R9
-	DECQ         DI
-	JNZ          rows
-	ADDQ         $0x08, SI
-	CMPQ         SI, AX
-	JLT          modes
 	VZEROUPPER
 	RET
 
@@ -3663,6 +3640,392 @@ rows:
 	VZEROUPPER
 	RET
 
+// func upsampleRowAVX2(n int, y *float32, x *float32)
+// Requires: AVX, CMOV, FMA3
+TEXT ·upsampleRowAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ AX, BX
+	SUBQ $0x08, BX
+	XORQ AX, AX
+
+loop:
+	VMOVUPS     36(DX)(AX*4), Y2
+	VMOVUPS     32(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VMULPS      constants<>+1760(SB), Y2, Y1
+	VMOVUPS     40(DX)(AX*4), Y2
+	VMOVUPS     28(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VMULPS      constants<>+1792(SB), Y2, Y4
+	VMOVUPS     44(DX)(AX*4), Y2
+	VMOVUPS     24(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1824(SB), Y2, Y1
+	VMOVUPS     48(DX)(AX*4), Y2
+	VMOVUPS     20(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1856(SB), Y2, Y4
+	VMOVUPS     52(DX)(AX*4), Y2
+	VMOVUPS     16(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1888(SB), Y2, Y1
+	VMOVUPS     56(DX)(AX*4), Y2
+	VMOVUPS     12(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1920(SB), Y2, Y4
+	VMOVUPS     60(DX)(AX*4), Y2
+	VMOVUPS     8(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1952(SB), Y2, Y1
+	VMOVUPS     64(DX)(AX*4), Y2
+	VMOVUPS     4(DX)(AX*4), Y5
+	VADDPS      Y2, Y5, Y2
+	VFMADD231PS constants<>+1984(SB), Y2, Y4
+	VADDPS      Y4, Y1, Y1
+	VMOVUPS     32(DX)(AX*4), Y0
+	VUNPCKLPS   Y1, Y0, Y2
+	VUNPCKHPS   Y1, Y0, Y3
+	VPERM2F128  $0x20, Y3, Y2, Y0
+	VMOVUPS     Y0, (CX)(AX*8)
+	VPERM2F128  $0x31, Y3, Y2, Y0
+	VMOVUPS     Y0, 32(CX)(AX*8)
+	CMPQ        AX, BX
+	JGE         loop_done
+	ADDQ        $0x08, AX
+	CMPQ        AX, BX
+	CMOVQGT     BX, AX
+	JMP         loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func halfbandAddAVX2(n int, y *float32, x *float32)
+// Requires: AVX, FMA3
+TEXT ·halfbandAddAVX2(SB), NOSPLIT, $0-24
+	MOVQ    n+0(FP), AX
+	MOVQ    AX, CX
+	ANDQ    $0x07, CX
+	SUBQ    CX, AX
+	MOVQ    CX, DX
+	LEAQ    masks<>+32(SB), BX
+	NEGQ    DX
+	VMOVUPS (BX)(DX*4), Y15
+	MOVQ    y+8(FP), DX
+	MOVQ    x+16(FP), BX
+	XORQ    SI, SI
+	TESTQ   AX, AX
+	JZ      sums_tail
+
+sums_loop:
+	VMOVUPS     32(BX)(SI*4), Y1
+	VMOVUPS     28(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMOVUPS     36(BX)(SI*4), Y1
+	VMOVUPS     24(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VMULPS      constants<>+1792(SB), Y1, Y4
+	VMOVUPS     40(BX)(SI*4), Y1
+	VMOVUPS     20(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VMOVUPS     44(BX)(SI*4), Y1
+	VMOVUPS     16(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1856(SB), Y1, Y4
+	VMOVUPS     48(BX)(SI*4), Y1
+	VMOVUPS     12(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VMOVUPS     52(BX)(SI*4), Y1
+	VMOVUPS     8(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1920(SB), Y1, Y4
+	VMOVUPS     56(BX)(SI*4), Y1
+	VMOVUPS     4(BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VMOVUPS     60(BX)(SI*4), Y1
+	VMOVUPS     (BX)(SI*4), Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1984(SB), Y1, Y4
+	VADDPS      Y4, Y0, Y0
+	VMOVUPS     (DX)(SI*4), Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     Y0, (DX)(SI*4)
+	ADDQ        $0x08, SI
+	CMPQ        SI, AX
+	JLT         sums_loop
+
+sums_tail:
+	TESTQ       CX, CX
+	JZ          sums_done
+	VMASKMOVPS  32(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  28(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMASKMOVPS  36(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  24(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VMULPS      constants<>+1792(SB), Y1, Y4
+	VMASKMOVPS  40(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  20(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VMASKMOVPS  44(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  16(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1856(SB), Y1, Y4
+	VMASKMOVPS  48(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  12(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VMASKMOVPS  52(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  8(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1920(SB), Y1, Y4
+	VMASKMOVPS  56(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  4(BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VMASKMOVPS  60(BX)(SI*4), Y15, Y1
+	VMASKMOVPS  (BX)(SI*4), Y15, Y5
+	VADDPS      Y1, Y5, Y1
+	VFMADD231PS constants<>+1984(SB), Y1, Y4
+	VADDPS      Y4, Y0, Y0
+	VMASKMOVPS  (DX)(SI*4), Y15, Y1
+	VADDPS      Y1, Y0, Y0
+	VMASKMOVPS  Y0, Y15, (DX)(SI*4)
+
+sums_done:
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX2(n int, even *float32, odd *float32, x *float32)
+// Requires: AVX, CMOV
+TEXT ·deinterleaveAVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ even+8(FP), CX
+	MOVQ odd+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ AX, SI
+	SUBQ $0x08, SI
+	XORQ AX, AX
+
+loop:
+	VMOVUPS    (BX)(AX*8), Y0
+	VMOVUPS    32(BX)(AX*8), Y1
+	VPERM2F128 $0x20, Y1, Y0, Y2
+	VPERM2F128 $0x31, Y1, Y0, Y3
+	VSHUFPS    $0x88, Y3, Y2, Y0
+	VMOVUPS    Y0, (CX)(AX*4)
+	VSHUFPS    $0xdd, Y3, Y2, Y0
+	VMOVUPS    Y0, (DX)(AX*4)
+	CMPQ       AX, SI
+	JGE        loop_done
+	ADDQ       $0x08, AX
+	CMPQ       AX, SI
+	CMOVQGT    SI, AX
+	JMP        loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func modesMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesMulAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Y1
+	VMOVUPD      (SI)(DX*8), Y2
+	VMOVUPD      (DI)(CX*8), Y3
+	VMOVUPD      (DI)(DX*8), Y4
+	VMULPD       Y3, Y1, Y5
+	VMULPD       Y4, Y1, Y1
+	VFNMADD231PD Y4, Y2, Y5
+	VFMADD231PD  Y3, Y2, Y1
+	VMULPD       Y0, Y5, Y2
+	VMULPD       Y0, Y1, Y1
+	VMOVUPD      Y2, (BX)(CX*8)
+	VMOVUPD      Y1, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesMulConjAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Y1
+	VMOVUPD      (SI)(DX*8), Y2
+	VMOVUPD      (DI)(CX*8), Y3
+	VMOVUPD      (DI)(DX*8), Y4
+	VMULPD       Y3, Y1, Y5
+	VMULPD       Y3, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VFNMADD231PD Y4, Y1, Y3
+	VMULPD       Y0, Y5, Y1
+	VMULPD       Y0, Y3, Y2
+	VMOVUPD      Y1, (BX)(CX*8)
+	VMOVUPD      Y2, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, FMA3
+TEXT ·modesAddConjMulAVX2(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (BX)(CX*8), Y1
+	VMOVUPD      (BX)(DX*8), Y2
+	VMOVUPD      (SI)(CX*8), Y3
+	VMOVUPD      (SI)(DX*8), Y4
+	VMOVUPD      (DI)(CX*8), Y5
+	VMOVUPD      (DI)(DX*8), Y6
+	VMULPD       Y5, Y3, Y7
+	VMULPD       Y6, Y3, Y3
+	VFNMADD231PD Y6, Y4, Y7
+	VFMADD231PD  Y5, Y4, Y3
+	VFMADD231PD  Y0, Y7, Y1
+	VFNMADD231PD Y0, Y3, Y2
+	VMOVUPD      Y1, (BX)(CX*8)
+	VMOVUPD      Y2, (BX)(DX*8)
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func slowModesAVX2(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
+// Requires: AVX, FMA3
+TEXT ·slowModesAVX2(SB), NOSPLIT, $0-48
+	MOVQ halvings+8(FP), AX
+	MOVQ n+0(FP), CX
+	MOVQ stepped+16(FP), SI
+	MOVQ inverse+24(FP), DI
+	MOVQ start+32(FP), R8
+	MOVQ z+40(FP), R9
+	XORQ DX, DX
+	MOVQ CX, BX
+
+modes:
+	VMOVUPD      (R9)(DX*8), Y0
+	VMOVUPD      (R9)(BX*8), Y1
+	VMULPD       Y0, Y0, Y2
+	VBROADCASTSD doubles<>+32(SB), Y3
+	VBROADCASTSD doubles<>+0(SB), Y4
+	VFMADD231PD  Y1, Y1, Y2
+	VBROADCASTSD doubles<>+64(SB), Y5
+	VMAXPD       Y5, Y2, Y2
+	VDIVPD       Y2, Y4, Y2
+	VSUBPD       Y1, Y3, Y3
+	VMULPD       Y2, Y0, Y4
+	VMULPD       Y2, Y3, Y2
+	VMOVUPD      Y4, (DI)(DX*8)
+	VMOVUPD      Y2, (DI)(BX*8)
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMULPD       Y4, Y4, Y3
+	VMULPD       Y2, Y4, Y5
+	VFNMADD231PD Y2, Y2, Y3
+	VFMADD231PD  Y4, Y2, Y5
+	VMOVAPD      Y3, Y4
+	VMOVAPD      Y5, Y2
+	VMOVAPD      Y4, Y3
+	VMOVAPD      Y2, Y5
+	VMULPD       Y0, Y0, Y6
+	VMULPD       Y1, Y0, Y7
+	VFNMADD231PD Y1, Y1, Y6
+	VFMADD231PD  Y0, Y1, Y7
+	VMOVAPD      Y6, Y0
+	VMOVAPD      Y7, Y1
+	MOVQ         AX, R10
+
+halvings:
+	DECQ         R10
+	JZ           halved
+	VMULPD       Y0, Y0, Y6
+	VMULPD       Y1, Y0, Y7
+	VFNMADD231PD Y1, Y1, Y6
+	VFMADD231PD  Y0, Y1, Y7
+	VMOVAPD      Y6, Y0
+	VMOVAPD      Y7, Y1
+	VMULPD       Y4, Y4, Y6
+	VMULPD       Y2, Y4, Y7
+	VFNMADD231PD Y2, Y2, Y6
+	VFMADD231PD  Y4, Y2, Y7
+	VMOVAPD      Y6, Y4
+	VMOVAPD      Y7, Y2
+	VMULPD       Y4, Y3, Y6
+	VMULPD       Y2, Y3, Y7
+	VFNMADD231PD Y2, Y5, Y6
+	VFMADD231PD  Y4, Y5, Y7
+	VMOVAPD      Y6, Y3
+	VMOVAPD      Y7, Y5
+	JMP          halvings
+
+halved:
+	VMOVUPD Y0, (SI)(DX*8)
+	VMOVUPD Y1, (SI)(BX*8)
+	VMOVUPD Y3, (R8)(DX*8)
+	VMOVUPD Y5, (R8)(BX*8)
+	ADDQ    $0x04, BX
+	ADDQ    $0x04, DX
+	CMPQ    DX, CX
+	JLT     modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX2(n int, x *float64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
@@ -3671,19 +4034,17 @@ TEXT ·negExpAVX2(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD doubles<>+32(SB), Y1
-	VBROADCASTSD doubles<>+64(SB), Y2
-	VBROADCASTSD doubles<>+96(SB), Y3
+	VBROADCASTSD doubles<>+96(SB), Y1
+	VBROADCASTSD doubles<>+128(SB), Y2
+	VBROADCASTSD doubles<>+160(SB), Y3
 	VMOVUPD      (AX)(DX*8), Y0
 	VMAXPD       Y0, Y2, Y0
 	VMINPD       Y0, Y3, Y0
-	VFMADD231PD  doubles<>+128(SB), Y0, Y1
-	VSUBPD       doubles<>+32(SB), Y1, Y2
-	VFNMADD231PD doubles<>+160(SB), Y2, Y0
-	VFNMADD231PD doubles<>+192(SB), Y2, Y0
-	VBROADCASTSD doubles<>+224(SB), Y3
-	VFMADD213PD  doubles<>+256(SB), Y0, Y3
-	VFMADD213PD  doubles<>+288(SB), Y0, Y3
+	VFMADD231PD  doubles<>+192(SB), Y0, Y1
+	VSUBPD       doubles<>+96(SB), Y1, Y2
+	VFNMADD231PD doubles<>+224(SB), Y2, Y0
+	VFNMADD231PD doubles<>+256(SB), Y2, Y0
+	VBROADCASTSD doubles<>+288(SB), Y3
 	VFMADD213PD  doubles<>+320(SB), Y0, Y3
 	VFMADD213PD  doubles<>+352(SB), Y0, Y3
 	VFMADD213PD  doubles<>+384(SB), Y0, Y3
@@ -3693,12 +4054,14 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y0, Y3
 	VFMADD213PD  doubles<>+544(SB), Y0, Y3
 	VFMADD213PD  doubles<>+576(SB), Y0, Y3
+	VFMADD213PD  doubles<>+608(SB), Y0, Y3
+	VFMADD213PD  doubles<>+640(SB), Y0, Y3
 	VFMADD213PD  doubles<>+0(SB), Y0, Y3
 	VFMADD213PD  doubles<>+0(SB), Y0, Y3
 	VPSLLQ       $0x34, Y1, Y1
 	VPADDQ       Y1, Y3, Y3
-	VFMADD231PD  doubles<>+608(SB), Y2, Y3
-	VBROADCASTSD doubles<>+640(SB), Y0
+	VFMADD231PD  doubles<>+32(SB), Y2, Y3
+	VBROADCASTSD doubles<>+672(SB), Y0
 	VXORPD       Y0, Y3, Y3
 	VMOVUPD      Y3, (AX)(DX*8)
 	ADDQ         $0x04, DX
@@ -3711,7 +4074,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Y0
-	VBROADCASTSD doubles<>+576(SB), Y1
+	VBROADCASTSD doubles<>+640(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -3727,12 +4090,12 @@ modes:
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
 	VBROADCASTSD doubles<>+0(SB), Y4
-	VBROADCASTSD doubles<>+608(SB), Y5
+	VBROADCASTSD doubles<>+32(SB), Y5
 	VADDPD       Y2, Y4, Y6
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
-	VBROADCASTSD doubles<>+608(SB), Y7
+	VBROADCASTSD doubles<>+32(SB), Y7
 	VBROADCASTSD doubles<>+0(SB), Y8
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y8, Y2
@@ -3774,19 +4137,17 @@ TEXT ·zohAVX2(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD       (DI)(CX*8), Y0, Y1
-	VBROADCASTSD doubles<>+32(SB), Y2
-	VBROADCASTSD doubles<>+64(SB), Y3
-	VBROADCASTSD doubles<>+96(SB), Y4
+	VBROADCASTSD doubles<>+96(SB), Y2
+	VBROADCASTSD doubles<>+128(SB), Y3
+	VBROADCASTSD doubles<>+160(SB), Y4
 	VMOVUPD      Y1, Y1
 	VMAXPD       Y1, Y3, Y1
 	VMINPD       Y1, Y4, Y1
-	VFMADD231PD  doubles<>+128(SB), Y1, Y2
-	VSUBPD       doubles<>+32(SB), Y2, Y3
-	VFNMADD231PD doubles<>+160(SB), Y3, Y1
-	VFNMADD231PD doubles<>+192(SB), Y3, Y1
-	VBROADCASTSD doubles<>+224(SB), Y4
-	VFMADD213PD  doubles<>+256(SB), Y1, Y4
-	VFMADD213PD  doubles<>+288(SB), Y1, Y4
+	VFMADD231PD  doubles<>+192(SB), Y1, Y2
+	VSUBPD       doubles<>+96(SB), Y2, Y3
+	VFNMADD231PD doubles<>+224(SB), Y3, Y1
+	VFNMADD231PD doubles<>+256(SB), Y3, Y1
+	VBROADCASTSD doubles<>+288(SB), Y4
 	VFMADD213PD  doubles<>+320(SB), Y1, Y4
 	VFMADD213PD  doubles<>+352(SB), Y1, Y4
 	VFMADD213PD  doubles<>+384(SB), Y1, Y4
@@ -3796,42 +4157,44 @@ modes:
 	VFMADD213PD  doubles<>+512(SB), Y1, Y4
 	VFMADD213PD  doubles<>+544(SB), Y1, Y4
 	VFMADD213PD  doubles<>+576(SB), Y1, Y4
+	VFMADD213PD  doubles<>+608(SB), Y1, Y4
+	VFMADD213PD  doubles<>+640(SB), Y1, Y4
 	VFMADD213PD  doubles<>+0(SB), Y1, Y4
 	VFMADD213PD  doubles<>+0(SB), Y1, Y4
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       Y2, Y4, Y4
-	VFMADD231PD  doubles<>+608(SB), Y3, Y4
+	VFMADD231PD  doubles<>+32(SB), Y3, Y4
 	VMULPD       (DI)(DX*8), Y0, Y1
-	VBROADCASTSD doubles<>+32(SB), Y2
-	VFMADD231PD  doubles<>+672(SB), Y1, Y2
-	VSUBPD       doubles<>+32(SB), Y2, Y3
+	VBROADCASTSD doubles<>+96(SB), Y2
+	VFMADD231PD  doubles<>+704(SB), Y1, Y2
+	VSUBPD       doubles<>+96(SB), Y2, Y3
 	VMOVAPD      Y1, Y1
-	VFNMADD231PD doubles<>+704(SB), Y3, Y1
 	VFNMADD231PD doubles<>+736(SB), Y3, Y1
+	VFNMADD231PD doubles<>+768(SB), Y3, Y1
 	VMULPD       Y1, Y1, Y3
-	VBROADCASTSD doubles<>+768(SB), Y5
-	VFMADD213PD  doubles<>+800(SB), Y3, Y5
-	VFMADD213PD  doubles<>+256(SB), Y3, Y5
+	VBROADCASTSD doubles<>+800(SB), Y5
 	VFMADD213PD  doubles<>+832(SB), Y3, Y5
-	VFMADD213PD  doubles<>+384(SB), Y3, Y5
+	VFMADD213PD  doubles<>+320(SB), Y3, Y5
 	VFMADD213PD  doubles<>+864(SB), Y3, Y5
-	VFMADD213PD  doubles<>+512(SB), Y3, Y5
+	VFMADD213PD  doubles<>+448(SB), Y3, Y5
 	VFMADD213PD  doubles<>+896(SB), Y3, Y5
+	VFMADD213PD  doubles<>+576(SB), Y3, Y5
+	VFMADD213PD  doubles<>+928(SB), Y3, Y5
 	VFMADD213PD  doubles<>+0(SB), Y3, Y5
-	VBROADCASTSD doubles<>+928(SB), Y6
-	VFMADD213PD  doubles<>+224(SB), Y3, Y6
-	VFMADD213PD  doubles<>+960(SB), Y3, Y6
-	VFMADD213PD  doubles<>+352(SB), Y3, Y6
+	VBROADCASTSD doubles<>+960(SB), Y6
+	VFMADD213PD  doubles<>+288(SB), Y3, Y6
 	VFMADD213PD  doubles<>+992(SB), Y3, Y6
-	VFMADD213PD  doubles<>+480(SB), Y3, Y6
+	VFMADD213PD  doubles<>+416(SB), Y3, Y6
 	VFMADD213PD  doubles<>+1024(SB), Y3, Y6
+	VFMADD213PD  doubles<>+544(SB), Y3, Y6
+	VFMADD213PD  doubles<>+1056(SB), Y3, Y6
 	VFMADD213PD  doubles<>+0(SB), Y3, Y6
 	VMULPD       Y1, Y6, Y6
 	VPSLLQ       $0x3f, Y2, Y1
 	VPSLLQ       $0x3e, Y2, Y2
 	VBLENDVPD    Y1, Y6, Y5, Y3
 	VBLENDVPD    Y1, Y5, Y6, Y5
-	VBROADCASTSD doubles<>+640(SB), Y6
+	VBROADCASTSD doubles<>+672(SB), Y6
 	VANDPD       Y6, Y2, Y2
 	VXORPD       Y2, Y5, Y5
 	VXORPD       Y1, Y2, Y2
@@ -3840,12 +4203,12 @@ modes:
 	VMULPD       Y4, Y5, Y2
 	VMOVUPD      Y1, (BX)(CX*8)
 	VMOVUPD      Y2, (BX)(DX*8)
-	VBROADCASTSD doubles<>+1056(SB), Y3
+	VBROADCASTSD doubles<>+1088(SB), Y3
 	VADDPD       Y1, Y3, Y3
 	VMOVUPD      (DI)(CX*8), Y1
 	VMOVUPD      (DI)(DX*8), Y4
 	VMULPD       Y1, Y1, Y5
-	VBROADCASTSD doubles<>+608(SB), Y6
+	VBROADCASTSD doubles<>+32(SB), Y6
 	VBROADCASTSD doubles<>+0(SB), Y7
 	VFMADD231PD  Y4, Y4, Y5
 	VDIVPD       Y5, Y7, Y5
@@ -3873,7 +4236,7 @@ modes:
 // Requires: AVX, FMA3
 TEXT ·bilinearGradAVX2(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Y0
-	VBROADCASTSD doubles<>+576(SB), Y1
+	VBROADCASTSD doubles<>+640(SB), Y1
 	VMULPD       Y0, Y1, Y1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -3892,11 +4255,11 @@ modes:
 	VMULPD       Y1, Y2, Y2
 	VMULPD       Y1, Y3, Y3
 	VBROADCASTSD doubles<>+0(SB), Y4
-	VBROADCASTSD doubles<>+608(SB), Y5
+	VBROADCASTSD doubles<>+32(SB), Y5
 	VSUBPD       Y2, Y4, Y4
 	VSUBPD       Y3, Y5, Y5
 	VMULPD       Y4, Y4, Y2
-	VBROADCASTSD doubles<>+608(SB), Y3
+	VBROADCASTSD doubles<>+32(SB), Y3
 	VBROADCASTSD doubles<>+0(SB), Y6
 	VFMADD231PD  Y5, Y5, Y2
 	VDIVPD       Y2, Y6, Y2
@@ -3970,7 +4333,7 @@ modes:
 	VMOVUPD      (R10)(CX*8), Y1
 	VMOVUPD      (R10)(DX*8), Y2
 	VMULPD       Y1, Y1, Y3
-	VBROADCASTSD doubles<>+608(SB), Y4
+	VBROADCASTSD doubles<>+32(SB), Y4
 	VBROADCASTSD doubles<>+0(SB), Y5
 	VFMADD231PD  Y2, Y2, Y3
 	VDIVPD       Y3, Y5, Y3
@@ -4010,7 +4373,7 @@ modes:
 	VSUBPD       Y7, Y6, Y6
 	VMOVUPD      (R12)(CX*8), Y7
 	VMOVUPD      (R12)(DX*8), Y8
-	VBROADCASTSD doubles<>+1056(SB), Y9
+	VBROADCASTSD doubles<>+1088(SB), Y9
 	VADDPD       Y7, Y9, Y9
 	VMULPD       Y1, Y9, Y7
 	VMULPD       Y2, Y9, Y9
@@ -5329,142 +5692,210 @@ DATA constants<>+1744(SB)/4, $0x0d800000
 DATA constants<>+1748(SB)/4, $0x0d800000
 DATA constants<>+1752(SB)/4, $0x0d800000
 DATA constants<>+1756(SB)/4, $0x0d800000
-GLOBL constants<>(SB), RODATA|NOPTR, $1760
+DATA constants<>+1760(SB)/4, $0x3f1f2b9b
+DATA constants<>+1764(SB)/4, $0x3f1f2b9b
+DATA constants<>+1768(SB)/4, $0x3f1f2b9b
+DATA constants<>+1772(SB)/4, $0x3f1f2b9b
+DATA constants<>+1776(SB)/4, $0x3f1f2b9b
+DATA constants<>+1780(SB)/4, $0x3f1f2b9b
+DATA constants<>+1784(SB)/4, $0x3f1f2b9b
+DATA constants<>+1788(SB)/4, $0x3f1f2b9b
+DATA constants<>+1792(SB)/4, $0xbe2f73c2
+DATA constants<>+1796(SB)/4, $0xbe2f73c2
+DATA constants<>+1800(SB)/4, $0xbe2f73c2
+DATA constants<>+1804(SB)/4, $0xbe2f73c2
+DATA constants<>+1808(SB)/4, $0xbe2f73c2
+DATA constants<>+1812(SB)/4, $0xbe2f73c2
+DATA constants<>+1816(SB)/4, $0xbe2f73c2
+DATA constants<>+1820(SB)/4, $0xbe2f73c2
+DATA constants<>+1824(SB)/4, $0x3d8ed5f7
+DATA constants<>+1828(SB)/4, $0x3d8ed5f7
+DATA constants<>+1832(SB)/4, $0x3d8ed5f7
+DATA constants<>+1836(SB)/4, $0x3d8ed5f7
+DATA constants<>+1840(SB)/4, $0x3d8ed5f7
+DATA constants<>+1844(SB)/4, $0x3d8ed5f7
+DATA constants<>+1848(SB)/4, $0x3d8ed5f7
+DATA constants<>+1852(SB)/4, $0x3d8ed5f7
+DATA constants<>+1856(SB)/4, $0xbcdf7c1e
+DATA constants<>+1860(SB)/4, $0xbcdf7c1e
+DATA constants<>+1864(SB)/4, $0xbcdf7c1e
+DATA constants<>+1868(SB)/4, $0xbcdf7c1e
+DATA constants<>+1872(SB)/4, $0xbcdf7c1e
+DATA constants<>+1876(SB)/4, $0xbcdf7c1e
+DATA constants<>+1880(SB)/4, $0xbcdf7c1e
+DATA constants<>+1884(SB)/4, $0xbcdf7c1e
+DATA constants<>+1888(SB)/4, $0x3c15265b
+DATA constants<>+1892(SB)/4, $0x3c15265b
+DATA constants<>+1896(SB)/4, $0x3c15265b
+DATA constants<>+1900(SB)/4, $0x3c15265b
+DATA constants<>+1904(SB)/4, $0x3c15265b
+DATA constants<>+1908(SB)/4, $0x3c15265b
+DATA constants<>+1912(SB)/4, $0x3c15265b
+DATA constants<>+1916(SB)/4, $0x3c15265b
+DATA constants<>+1920(SB)/4, $0xbb1b81cd
+DATA constants<>+1924(SB)/4, $0xbb1b81cd
+DATA constants<>+1928(SB)/4, $0xbb1b81cd
+DATA constants<>+1932(SB)/4, $0xbb1b81cd
+DATA constants<>+1936(SB)/4, $0xbb1b81cd
+DATA constants<>+1940(SB)/4, $0xbb1b81cd
+DATA constants<>+1944(SB)/4, $0xbb1b81cd
+DATA constants<>+1948(SB)/4, $0xbb1b81cd
+DATA constants<>+1952(SB)/4, $0x39dff728
+DATA constants<>+1956(SB)/4, $0x39dff728
+DATA constants<>+1960(SB)/4, $0x39dff728
+DATA constants<>+1964(SB)/4, $0x39dff728
+DATA constants<>+1968(SB)/4, $0x39dff728
+DATA constants<>+1972(SB)/4, $0x39dff728
+DATA constants<>+1976(SB)/4, $0x39dff728
+DATA constants<>+1980(SB)/4, $0x39dff728
+DATA constants<>+1984(SB)/4, $0xb827c8c9
+DATA constants<>+1988(SB)/4, $0xb827c8c9
+DATA constants<>+1992(SB)/4, $0xb827c8c9
+DATA constants<>+1996(SB)/4, $0xb827c8c9
+DATA constants<>+2000(SB)/4, $0xb827c8c9
+DATA constants<>+2004(SB)/4, $0xb827c8c9
+DATA constants<>+2008(SB)/4, $0xb827c8c9
+DATA constants<>+2012(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $2016
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x3ff0000000000000
 DATA doubles<>+16(SB)/8, $0x3ff0000000000000
 DATA doubles<>+24(SB)/8, $0x3ff0000000000000
-DATA doubles<>+32(SB)/8, $0x4338000000000000
-DATA doubles<>+40(SB)/8, $0x4338000000000000
-DATA doubles<>+48(SB)/8, $0x4338000000000000
-DATA doubles<>+56(SB)/8, $0x4338000000000000
-DATA doubles<>+64(SB)/8, $0xc086200000000000
-DATA doubles<>+72(SB)/8, $0xc086200000000000
-DATA doubles<>+80(SB)/8, $0xc086200000000000
-DATA doubles<>+88(SB)/8, $0xc086200000000000
-DATA doubles<>+96(SB)/8, $0x4086280000000000
-DATA doubles<>+104(SB)/8, $0x4086280000000000
-DATA doubles<>+112(SB)/8, $0x4086280000000000
-DATA doubles<>+120(SB)/8, $0x4086280000000000
-DATA doubles<>+128(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+136(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+144(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+152(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+160(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+168(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+176(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+184(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+192(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+200(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+208(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+216(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+224(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+232(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+240(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+248(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+256(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+264(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+272(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+280(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+288(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+296(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+304(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+312(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+320(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+328(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+336(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+344(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+352(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+360(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+368(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+376(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+384(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+392(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+400(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+408(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+416(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+424(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+432(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+440(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+448(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+456(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+464(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+472(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+480(SB)/8, $0x3f81111111111111
-DATA doubles<>+488(SB)/8, $0x3f81111111111111
-DATA doubles<>+496(SB)/8, $0x3f81111111111111
-DATA doubles<>+504(SB)/8, $0x3f81111111111111
-DATA doubles<>+512(SB)/8, $0x3fa5555555555555
-DATA doubles<>+520(SB)/8, $0x3fa5555555555555
-DATA doubles<>+528(SB)/8, $0x3fa5555555555555
-DATA doubles<>+536(SB)/8, $0x3fa5555555555555
-DATA doubles<>+544(SB)/8, $0x3fc5555555555555
-DATA doubles<>+552(SB)/8, $0x3fc5555555555555
-DATA doubles<>+560(SB)/8, $0x3fc5555555555555
-DATA doubles<>+568(SB)/8, $0x3fc5555555555555
-DATA doubles<>+576(SB)/8, $0x3fe0000000000000
-DATA doubles<>+584(SB)/8, $0x3fe0000000000000
-DATA doubles<>+592(SB)/8, $0x3fe0000000000000
-DATA doubles<>+600(SB)/8, $0x3fe0000000000000
-DATA doubles<>+608(SB)/8, $0x0000000000000000
-DATA doubles<>+616(SB)/8, $0x0000000000000000
-DATA doubles<>+624(SB)/8, $0x0000000000000000
-DATA doubles<>+632(SB)/8, $0x0000000000000000
-DATA doubles<>+640(SB)/8, $0x8000000000000000
-DATA doubles<>+648(SB)/8, $0x8000000000000000
-DATA doubles<>+656(SB)/8, $0x8000000000000000
-DATA doubles<>+664(SB)/8, $0x8000000000000000
-DATA doubles<>+672(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+680(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+688(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+696(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+704(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+712(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+720(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+728(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+736(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+744(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+752(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+760(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+768(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+776(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+784(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+792(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+800(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+808(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+816(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+824(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+832(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+840(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+848(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+856(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+864(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+872(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+880(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+888(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+896(SB)/8, $0xbfe0000000000000
-DATA doubles<>+904(SB)/8, $0xbfe0000000000000
-DATA doubles<>+912(SB)/8, $0xbfe0000000000000
-DATA doubles<>+920(SB)/8, $0xbfe0000000000000
-DATA doubles<>+928(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+936(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+944(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+952(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+960(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+968(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+976(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+984(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+992(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1000(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1008(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1016(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+1024(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1032(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1040(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1048(SB)/8, $0xbfc5555555555555
-DATA doubles<>+1056(SB)/8, $0xbff0000000000000
-DATA doubles<>+1064(SB)/8, $0xbff0000000000000
-DATA doubles<>+1072(SB)/8, $0xbff0000000000000
-DATA doubles<>+1080(SB)/8, $0xbff0000000000000
-GLOBL doubles<>(SB), RODATA|NOPTR, $1088
+DATA doubles<>+32(SB)/8, $0x0000000000000000
+DATA doubles<>+40(SB)/8, $0x0000000000000000
+DATA doubles<>+48(SB)/8, $0x0000000000000000
+DATA doubles<>+56(SB)/8, $0x0000000000000000
+DATA doubles<>+64(SB)/8, $0x0170000000000000
+DATA doubles<>+72(SB)/8, $0x0170000000000000
+DATA doubles<>+80(SB)/8, $0x0170000000000000
+DATA doubles<>+88(SB)/8, $0x0170000000000000
+DATA doubles<>+96(SB)/8, $0x4338000000000000
+DATA doubles<>+104(SB)/8, $0x4338000000000000
+DATA doubles<>+112(SB)/8, $0x4338000000000000
+DATA doubles<>+120(SB)/8, $0x4338000000000000
+DATA doubles<>+128(SB)/8, $0xc086200000000000
+DATA doubles<>+136(SB)/8, $0xc086200000000000
+DATA doubles<>+144(SB)/8, $0xc086200000000000
+DATA doubles<>+152(SB)/8, $0xc086200000000000
+DATA doubles<>+160(SB)/8, $0x4086280000000000
+DATA doubles<>+168(SB)/8, $0x4086280000000000
+DATA doubles<>+176(SB)/8, $0x4086280000000000
+DATA doubles<>+184(SB)/8, $0x4086280000000000
+DATA doubles<>+192(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+200(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+208(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+216(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+224(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+232(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+240(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+248(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+256(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+264(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+272(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+280(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+288(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+296(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+304(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+312(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+320(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+328(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+336(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+344(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+352(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+360(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+368(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+376(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+384(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+392(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+400(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+408(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+416(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+424(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+432(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+440(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+448(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+456(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+464(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+472(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+480(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+488(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+496(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+504(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+512(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+520(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+528(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+536(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+544(SB)/8, $0x3f81111111111111
+DATA doubles<>+552(SB)/8, $0x3f81111111111111
+DATA doubles<>+560(SB)/8, $0x3f81111111111111
+DATA doubles<>+568(SB)/8, $0x3f81111111111111
+DATA doubles<>+576(SB)/8, $0x3fa5555555555555
+DATA doubles<>+584(SB)/8, $0x3fa5555555555555
+DATA doubles<>+592(SB)/8, $0x3fa5555555555555
+DATA doubles<>+600(SB)/8, $0x3fa5555555555555
+DATA doubles<>+608(SB)/8, $0x3fc5555555555555
+DATA doubles<>+616(SB)/8, $0x3fc5555555555555
+DATA doubles<>+624(SB)/8, $0x3fc5555555555555
+DATA doubles<>+632(SB)/8, $0x3fc5555555555555
+DATA doubles<>+640(SB)/8, $0x3fe0000000000000
+DATA doubles<>+648(SB)/8, $0x3fe0000000000000
+DATA doubles<>+656(SB)/8, $0x3fe0000000000000
+DATA doubles<>+664(SB)/8, $0x3fe0000000000000
+DATA doubles<>+672(SB)/8, $0x8000000000000000
+DATA doubles<>+680(SB)/8, $0x8000000000000000
+DATA doubles<>+688(SB)/8, $0x8000000000000000
+DATA doubles<>+696(SB)/8, $0x8000000000000000
+DATA doubles<>+704(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+712(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+720(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+728(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+736(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+744(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+752(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+760(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+768(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+776(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+784(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+792(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+800(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+808(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+816(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+824(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+832(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+840(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+848(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+856(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+864(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+872(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+880(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+888(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+896(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+904(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+912(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+920(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+928(SB)/8, $0xbfe0000000000000
+DATA doubles<>+936(SB)/8, $0xbfe0000000000000
+DATA doubles<>+944(SB)/8, $0xbfe0000000000000
+DATA doubles<>+952(SB)/8, $0xbfe0000000000000
+DATA doubles<>+960(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+968(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+976(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+984(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+992(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1000(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1008(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1016(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+1024(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1032(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1040(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1048(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+1056(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1064(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1072(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1080(SB)/8, $0xbfc5555555555555
+DATA doubles<>+1088(SB)/8, $0xbff0000000000000
+DATA doubles<>+1096(SB)/8, $0xbff0000000000000
+DATA doubles<>+1104(SB)/8, $0xbff0000000000000
+DATA doubles<>+1112(SB)/8, $0xbff0000000000000
+GLOBL doubles<>(SB), RODATA|NOPTR, $1120

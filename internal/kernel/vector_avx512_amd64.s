@@ -3729,25 +3729,26 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func powerRowsAVX512(n int, rows int, out *float32, z *float64, last *float64)
+// func powerRowsAVX512(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·powerRowsAVX512(SB), NOSPLIT, $0-40
+TEXT ·powerRowsAVX512(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), AX
 	MOVQ out+16(FP), CX
 	MOVQ z+24(FP), DX
-	MOVQ last+32(FP), BX
-	MOVQ AX, R9
-	MOVQ AX, DI
-	SHLQ $0x03, DI
-	MOVQ DI, SI
-	LEAQ (DI)(DI*2), R8
-	MOVQ CX, R12
+	MOVQ start+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ AX, R10
+	MOVQ AX, R8
+	SHLQ $0x03, R8
+	MOVQ R8, DI
+	LEAQ (R8)(R8*2), R9
+	MOVQ CX, R13
 
 modes:
 	VMOVUPD      (DX), Z0
-	VMOVUPD      (DX)(SI*1), Z1
+	VMOVUPD      (DX)(DI*1), Z1
 	VMOVUPD      64(DX), Z2
-	VMOVUPD      64(DX)(SI*1), Z3
+	VMOVUPD      64(DX)(DI*1), Z3
 	VCVTPD2PS    Z0, Y8
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
@@ -3763,12 +3764,12 @@ modes:
 	VMOVUPD      Z8, Z18
 	VMOVUPD      Z9, Z19
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3789,12 +3790,12 @@ modes:
 	VMOVUPD      Z8, Z20
 	VMOVUPD      Z9, Z21
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3815,12 +3816,12 @@ modes:
 	VMOVUPD      Z8, Z22
 	VMOVUPD      Z9, Z23
 	VMULPD       (DX), Z0, Z4
-	VMULPD       (DX)(SI*1), Z0, Z5
-	VFNMADD231PD (DX)(SI*1), Z1, Z4
+	VMULPD       (DX)(DI*1), Z0, Z5
+	VFNMADD231PD (DX)(DI*1), Z1, Z4
 	VFMADD231PD  (DX), Z1, Z5
 	VMULPD       64(DX), Z2, Z6
-	VMULPD       64(DX)(SI*1), Z2, Z7
-	VFNMADD231PD 64(DX)(SI*1), Z3, Z6
+	VMULPD       64(DX)(DI*1), Z2, Z7
+	VFNMADD231PD 64(DX)(DI*1), Z3, Z6
 	VFMADD231PD  64(DX), Z3, Z7
 	VMOVUPD      Z4, Z0
 	VMOVUPD      Z5, Z1
@@ -3830,13 +3831,25 @@ modes:
 	VMOVUPD      Z1, Z15
 	VMOVUPD      Z2, Z16
 	VMOVUPD      Z3, Z17
+	TESTQ        BX, BX
+	JZ           one
+	VMOVUPD      (BX), Z0
+	VMOVUPD      (BX)(DI*1), Z1
+	VMOVUPD      64(BX), Z2
+	VMOVUPD      64(BX)(DI*1), Z3
+	ADDQ         $0x00000080, BX
+	JMP          begin
+
+one:
 	VBROADCASTSD doubles<>+0(SB), Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSD doubles<>+0(SB), Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         R12, CX
-	LEAQ         (CX)(AX*4), R10
-	MOVQ         rows+8(FP), R11
+
+begin:
+	MOVQ R13, CX
+	LEAQ (CX)(AX*4), R11
+	MOVQ rows+8(FP), R12
 
 powers:
 	VCVTPD2PS    Z0, Y8
@@ -3864,74 +3877,38 @@ powers:
 	VMOVUPD      Z6, Z2
 	VMOVUPD      Z7, Z3
 	VMOVUPS      Z8, (CX)
-	VMOVUPS      Z9, (R10)
+	VMOVUPS      Z9, (R11)
 	VMULPS       Z18, Z8, Z10
 	VMULPS       Z19, Z8, Z11
 	VFNMADD231PS Z19, Z9, Z10
 	VFMADD231PS  Z18, Z9, Z11
-	VMOVUPS      Z10, (CX)(DI*1)
-	VMOVUPS      Z11, (R10)(DI*1)
+	VMOVUPS      Z10, (CX)(R8*1)
+	VMOVUPS      Z11, (R11)(R8*1)
 	VMULPS       Z20, Z8, Z10
 	VMULPS       Z21, Z8, Z11
 	VFNMADD231PS Z21, Z9, Z10
 	VFMADD231PS  Z20, Z9, Z11
-	VMOVUPS      Z10, (CX)(DI*2)
-	VMOVUPS      Z11, (R10)(DI*2)
+	VMOVUPS      Z10, (CX)(R8*2)
+	VMOVUPS      Z11, (R11)(R8*2)
 	VMULPS       Z22, Z8, Z10
 	VMULPS       Z23, Z8, Z11
 	VFNMADD231PS Z23, Z9, Z10
 	VFMADD231PS  Z22, Z9, Z11
-	VMOVUPS      Z10, (CX)(R8*1)
-	VMOVUPS      Z11, (R10)(R8*1)
-	LEAQ         (CX)(DI*4), CX
-	LEAQ         (R10)(DI*4), R10
-	SUBQ         $0x04, R11
+	VMOVUPS      Z10, (CX)(R9*1)
+	VMOVUPS      Z11, (R11)(R9*1)
+	LEAQ         (CX)(R8*4), CX
+	LEAQ         (R11)(R8*4), R11
+	SUBQ         $0x04, R12
 	JNZ          powers
-	VMOVUPD      Z0, (BX)
-	VMOVUPD      Z1, (BX)(SI*1)
-	VMOVUPD      Z2, 64(BX)
-	VMOVUPD      Z3, 64(BX)(SI*1)
-	ADDQ         $0x40, R12
+	VMOVUPD      Z0, (SI)
+	VMOVUPD      Z1, (SI)(DI*1)
+	VMOVUPD      Z2, 64(SI)
+	VMOVUPD      Z3, 64(SI)(DI*1)
+	ADDQ         $0x40, R13
 	ADDQ         $0x00000080, DX
-	ADDQ         $0x00000080, BX
-	SUBQ         $0x10, R9
+	ADDQ         $0x00000080, SI
+	SUBQ         $0x10, R10
 	JNZ          modes
-	VZEROUPPER
-	RET
-
-// func conjScaleRowsAVX512(n int, rows int, p *float32, w *float32, c *float32)
-// Requires: AVX, AVX512F
-TEXT ·conjScaleRowsAVX512(SB), NOSPLIT, $0-40
-	MOVQ n+0(FP), AX
-	MOVQ p+16(FP), CX
-	MOVQ w+24(FP), DX
-	MOVQ c+32(FP), BX
-	XORQ SI, SI
-
-modes:
-	LEAQ    (BX)(SI*4), R8
-	VMOVUPS (R8), Z0
-	VMOVUPS (R8)(AX*4), Z1
-	LEAQ    (DX)(SI*4), R8
-	LEAQ    (CX)(SI*4), R9
-	MOVQ    rows+8(FP), DI
-
-rows:
-	VMOVUPS      (R8), Z2
-	VMOVUPS      (R8)(AX*4), Z3
-	VMULPS       Z2, Z0, Z4
-	VMULPS       Z3, Z0, Z5
-	VFNMADD231PS Z3, Z1, Z4
-	VFNMSUB231PS Z2, Z1, Z5
-	VMOVUPS      Z4, (R9)
-	VMOVUPS      Z5, (R9)(AX*4)
-	LEAQ         (R8)(AX*8), R8
-	LEAQ         (R9)(AX*8), R9
-	DECQ         DI
-	JNZ          rows
-	ADDQ         $0x10, SI
-	CMPQ         SI, AX
-	JLT          modes
 	VZEROUPPER
 	RET
 
@@ -4000,6 +3977,420 @@ rows:
 	VZEROUPPER
 	RET
 
+// func upsampleRowAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·upsampleRowAVX512(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         x+16(FP), DX
+	VBROADCASTSS constants<>+220(SB), Z16
+	VBROADCASTSS constants<>+224(SB), Z17
+	VBROADCASTSS constants<>+228(SB), Z18
+	VBROADCASTSS constants<>+232(SB), Z19
+	VBROADCASTSS constants<>+236(SB), Z20
+	VBROADCASTSS constants<>+240(SB), Z21
+	VBROADCASTSS constants<>+244(SB), Z22
+	VBROADCASTSS constants<>+248(SB), Z23
+	MOVQ         $0x0000000f, BX
+	MOVL         $-1, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	MOVQ         AX, BX
+	SUBQ         $0x10, BX
+	XORQ         AX, AX
+
+loop:
+	VMOVUPS     4(DX)(AX*4), Z6
+	VMOVUPS.Z   68(DX)(AX*4), K1, Z7
+	VALIGND     $0x08, Z6, Z7, Z2
+	VALIGND     $0x07, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VMULPS      Z16, Z2, Z1
+	VALIGND     $0x09, Z6, Z7, Z2
+	VALIGND     $0x06, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VMULPS      Z17, Z2, Z4
+	VALIGND     $0x0a, Z6, Z7, Z2
+	VALIGND     $0x05, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VFMADD231PS Z18, Z2, Z1
+	VALIGND     $0x0b, Z6, Z7, Z2
+	VALIGND     $0x04, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VFMADD231PS Z19, Z2, Z4
+	VALIGND     $0x0c, Z6, Z7, Z2
+	VALIGND     $0x03, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VFMADD231PS Z20, Z2, Z1
+	VALIGND     $0x0d, Z6, Z7, Z2
+	VALIGND     $0x02, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VFMADD231PS Z21, Z2, Z4
+	VALIGND     $0x0e, Z6, Z7, Z2
+	VALIGND     $0x01, Z6, Z7, Z5
+	VADDPS      Z2, Z5, Z2
+	VFMADD231PS Z22, Z2, Z1
+	VALIGND     $0x0f, Z6, Z7, Z2
+	VADDPS      Z2, Z6, Z2
+	VFMADD231PS Z23, Z2, Z4
+	VADDPS      Z4, Z1, Z1
+	VMOVUPS     32(DX)(AX*4), Z0
+	VUNPCKLPS   Z1, Z0, Z2
+	VUNPCKHPS   Z1, Z0, Z3
+	VSHUFF32X4  $0x44, Z3, Z2, Z0
+	VSHUFF32X4  $0xd8, Z0, Z0, Z0
+	VMOVUPS     Z0, (CX)(AX*8)
+	VSHUFF32X4  $0xee, Z3, Z2, Z0
+	VSHUFF32X4  $0xd8, Z0, Z0, Z0
+	VMOVUPS     Z0, 64(CX)(AX*8)
+	CMPQ        AX, BX
+	JGE         loop_done
+	ADDQ        $0x10, AX
+	CMPQ        AX, BX
+	CMOVQGT     BX, AX
+	JMP         loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func halfbandAddAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·halfbandAddAVX512(SB), NOSPLIT, $0-24
+	MOVQ         n+0(FP), AX
+	MOVQ         AX, CX
+	ANDQ         $0x0f, CX
+	SUBQ         CX, AX
+	MOVQ         CX, DX
+	MOVL         $-1, BX
+	BZHIL        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         y+8(FP), DX
+	MOVQ         x+16(FP), BX
+	VBROADCASTSS constants<>+220(SB), Z16
+	VBROADCASTSS constants<>+224(SB), Z17
+	VBROADCASTSS constants<>+228(SB), Z18
+	VBROADCASTSS constants<>+232(SB), Z19
+	VBROADCASTSS constants<>+236(SB), Z20
+	VBROADCASTSS constants<>+240(SB), Z21
+	VBROADCASTSS constants<>+244(SB), Z22
+	VBROADCASTSS constants<>+248(SB), Z23
+	MOVQ         $0x0000000f, SI
+	MOVL         $-1, DI
+	BZHIL        SI, DI, DI
+	KMOVW        DI, K2
+	XORQ         SI, SI
+	TESTQ        AX, AX
+	JZ           sums_tail
+
+sums_loop:
+	VMOVUPS     (BX)(SI*4), Z6
+	VMOVUPS.Z   64(BX)(SI*4), K2, Z7
+	VALIGND     $0x08, Z6, Z7, Z1
+	VALIGND     $0x07, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VMULPS      Z16, Z1, Z0
+	VALIGND     $0x09, Z6, Z7, Z1
+	VALIGND     $0x06, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VMULPS      Z17, Z1, Z4
+	VALIGND     $0x0a, Z6, Z7, Z1
+	VALIGND     $0x05, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z18, Z1, Z0
+	VALIGND     $0x0b, Z6, Z7, Z1
+	VALIGND     $0x04, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z19, Z1, Z4
+	VALIGND     $0x0c, Z6, Z7, Z1
+	VALIGND     $0x03, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z20, Z1, Z0
+	VALIGND     $0x0d, Z6, Z7, Z1
+	VALIGND     $0x02, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z21, Z1, Z4
+	VALIGND     $0x0e, Z6, Z7, Z1
+	VALIGND     $0x01, Z6, Z7, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z22, Z1, Z0
+	VALIGND     $0x0f, Z6, Z7, Z1
+	VADDPS      Z1, Z6, Z1
+	VFMADD231PS Z23, Z1, Z4
+	VADDPS      Z4, Z0, Z0
+	VMOVUPS     (DX)(SI*4), Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (DX)(SI*4)
+	ADDQ        $0x10, SI
+	CMPQ        SI, AX
+	JLT         sums_loop
+
+sums_tail:
+	TESTQ       CX, CX
+	JZ          sums_done
+	VMOVUPS.Z   32(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   28(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VMULPS      Z16, Z1, Z0
+	VMOVUPS.Z   36(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   24(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VMULPS      Z17, Z1, Z4
+	VMOVUPS.Z   40(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   20(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z18, Z1, Z0
+	VMOVUPS.Z   44(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   16(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z19, Z1, Z4
+	VMOVUPS.Z   48(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   12(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z20, Z1, Z0
+	VMOVUPS.Z   52(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   8(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z21, Z1, Z4
+	VMOVUPS.Z   56(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   4(BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z22, Z1, Z0
+	VMOVUPS.Z   60(BX)(SI*4), K1, Z1
+	VMOVUPS.Z   (BX)(SI*4), K1, Z5
+	VADDPS      Z1, Z5, Z1
+	VFMADD231PS Z23, Z1, Z4
+	VADDPS      Z4, Z0, Z0
+	VMOVUPS.Z   (DX)(SI*4), K1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     Z0, K1, (DX)(SI*4)
+
+sums_done:
+	VZEROUPPER
+	RET
+
+// func deinterleaveAVX512(n int, even *float32, odd *float32, x *float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·deinterleaveAVX512(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ even+8(FP), CX
+	MOVQ odd+16(FP), DX
+	MOVQ x+24(FP), BX
+	MOVQ AX, SI
+	SUBQ $0x10, SI
+	XORQ AX, AX
+
+loop:
+	VMOVUPS    (BX)(AX*8), Z0
+	VMOVUPS    64(BX)(AX*8), Z1
+	VSHUFF32X4 $0x88, Z1, Z0, Z2
+	VSHUFF32X4 $0xdd, Z1, Z0, Z3
+	VSHUFPS    $0x88, Z3, Z2, Z0
+	VMOVUPS    Z0, (CX)(AX*4)
+	VSHUFPS    $0xdd, Z3, Z2, Z0
+	VMOVUPS    Z0, (DX)(AX*4)
+	CMPQ       AX, SI
+	JGE        loop_done
+	ADDQ       $0x10, AX
+	CMPQ       AX, SI
+	CMOVQGT    SI, AX
+	JMP        loop
+
+loop_done:
+	VZEROUPPER
+	RET
+
+// func modesMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesMulAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Z1
+	VMOVUPD      (SI)(DX*8), Z2
+	VMOVUPD      (DI)(CX*8), Z3
+	VMOVUPD      (DI)(DX*8), Z4
+	VMULPD       Z3, Z1, Z5
+	VMULPD       Z4, Z1, Z1
+	VFNMADD231PD Z4, Z2, Z5
+	VFMADD231PD  Z3, Z2, Z1
+	VMULPD       Z0, Z5, Z2
+	VMULPD       Z0, Z1, Z1
+	VMOVUPD      Z2, (BX)(CX*8)
+	VMOVUPD      Z1, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesMulConjAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesMulConjAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (SI)(CX*8), Z1
+	VMOVUPD      (SI)(DX*8), Z2
+	VMOVUPD      (DI)(CX*8), Z3
+	VMOVUPD      (DI)(DX*8), Z4
+	VMULPD       Z3, Z1, Z5
+	VMULPD       Z3, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VFNMADD231PD Z4, Z1, Z3
+	VMULPD       Z0, Z5, Z1
+	VMULPD       Z0, Z3, Z2
+	VMOVUPD      Z1, (BX)(CX*8)
+	VMOVUPD      Z2, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func modesAddConjMulAVX512(n int, m *float64, x *float64, y *float64, a float64)
+// Requires: AVX, AVX512F
+TEXT ·modesAddConjMulAVX512(SB), NOSPLIT, $0-40
+	VBROADCASTSD a+32(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         m+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         y+24(FP), DI
+	XORQ         CX, CX
+	MOVQ         AX, DX
+
+modes:
+	VMOVUPD      (BX)(CX*8), Z1
+	VMOVUPD      (BX)(DX*8), Z2
+	VMOVUPD      (SI)(CX*8), Z3
+	VMOVUPD      (SI)(DX*8), Z4
+	VMOVUPD      (DI)(CX*8), Z5
+	VMOVUPD      (DI)(DX*8), Z6
+	VMULPD       Z5, Z3, Z7
+	VMULPD       Z6, Z3, Z3
+	VFNMADD231PD Z6, Z4, Z7
+	VFMADD231PD  Z5, Z4, Z3
+	VFMADD231PD  Z0, Z7, Z1
+	VFNMADD231PD Z0, Z3, Z2
+	VMOVUPD      Z1, (BX)(CX*8)
+	VMOVUPD      Z2, (BX)(DX*8)
+	ADDQ         $0x08, DX
+	ADDQ         $0x08, CX
+	CMPQ         CX, AX
+	JLT          modes
+	VZEROUPPER
+	RET
+
+// func slowModesAVX512(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
+// Requires: AVX, AVX512F
+TEXT ·slowModesAVX512(SB), NOSPLIT, $0-48
+	MOVQ halvings+8(FP), AX
+	MOVQ n+0(FP), CX
+	MOVQ stepped+16(FP), SI
+	MOVQ inverse+24(FP), DI
+	MOVQ start+32(FP), R8
+	MOVQ z+40(FP), R9
+	XORQ DX, DX
+	MOVQ CX, BX
+
+modes:
+	VMOVUPD      (R9)(DX*8), Z0
+	VMOVUPD      (R9)(BX*8), Z1
+	VMULPD       Z0, Z0, Z2
+	VBROADCASTSD doubles<>+8(SB), Z3
+	VBROADCASTSD doubles<>+0(SB), Z4
+	VFMADD231PD  Z1, Z1, Z2
+	VBROADCASTSD doubles<>+16(SB), Z5
+	VMAXPD       Z5, Z2, Z2
+	VDIVPD       Z2, Z4, Z2
+	VSUBPD       Z1, Z3, Z3
+	VMULPD       Z2, Z0, Z4
+	VMULPD       Z2, Z3, Z2
+	VMOVUPD      Z4, (DI)(DX*8)
+	VMOVUPD      Z2, (DI)(BX*8)
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMULPD       Z4, Z4, Z3
+	VMULPD       Z2, Z4, Z5
+	VFNMADD231PD Z2, Z2, Z3
+	VFMADD231PD  Z4, Z2, Z5
+	VMOVAPD      Z3, Z4
+	VMOVAPD      Z5, Z2
+	VMOVAPD      Z4, Z3
+	VMOVAPD      Z2, Z5
+	VMULPD       Z0, Z0, Z6
+	VMULPD       Z1, Z0, Z7
+	VFNMADD231PD Z1, Z1, Z6
+	VFMADD231PD  Z0, Z1, Z7
+	VMOVAPD      Z6, Z0
+	VMOVAPD      Z7, Z1
+	MOVQ         AX, R10
+
+halvings:
+	DECQ         R10
+	JZ           halved
+	VMULPD       Z0, Z0, Z6
+	VMULPD       Z1, Z0, Z7
+	VFNMADD231PD Z1, Z1, Z6
+	VFMADD231PD  Z0, Z1, Z7
+	VMOVAPD      Z6, Z0
+	VMOVAPD      Z7, Z1
+	VMULPD       Z4, Z4, Z6
+	VMULPD       Z2, Z4, Z7
+	VFNMADD231PD Z2, Z2, Z6
+	VFMADD231PD  Z4, Z2, Z7
+	VMOVAPD      Z6, Z4
+	VMOVAPD      Z7, Z2
+	VMULPD       Z4, Z3, Z6
+	VMULPD       Z2, Z3, Z7
+	VFNMADD231PD Z2, Z5, Z6
+	VFMADD231PD  Z4, Z5, Z7
+	VMOVAPD      Z6, Z3
+	VMOVAPD      Z7, Z5
+	JMP          halvings
+
+halved:
+	VMOVUPD Z0, (SI)(DX*8)
+	VMOVUPD Z1, (SI)(BX*8)
+	VMOVUPD Z3, (R8)(DX*8)
+	VMOVUPD Z5, (R8)(BX*8)
+	ADDQ    $0x08, BX
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     modes
+	VZEROUPPER
+	RET
+
 // func negExpAVX512(n int, x *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
@@ -4008,19 +4399,17 @@ TEXT ·negExpAVX512(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 modes:
-	VBROADCASTSD      doubles<>+8(SB), Z1
-	VBROADCASTSD      doubles<>+16(SB), Z2
-	VBROADCASTSD      doubles<>+24(SB), Z3
+	VBROADCASTSD      doubles<>+24(SB), Z1
+	VBROADCASTSD      doubles<>+32(SB), Z2
+	VBROADCASTSD      doubles<>+40(SB), Z3
 	VMOVUPD           (AX)(DX*8), Z0
 	VMAXPD            Z0, Z2, Z0
 	VMINPD            Z0, Z3, Z0
-	VFMADD231PD.BCST  doubles<>+32(SB), Z0, Z1
-	VSUBPD.BCST       doubles<>+8(SB), Z1, Z2
-	VFNMADD231PD.BCST doubles<>+40(SB), Z2, Z0
-	VFNMADD231PD.BCST doubles<>+48(SB), Z2, Z0
-	VBROADCASTSD      doubles<>+56(SB), Z3
-	VFMADD213PD.BCST  doubles<>+64(SB), Z0, Z3
-	VFMADD213PD.BCST  doubles<>+72(SB), Z0, Z3
+	VFMADD231PD.BCST  doubles<>+48(SB), Z0, Z1
+	VSUBPD.BCST       doubles<>+24(SB), Z1, Z2
+	VFNMADD231PD.BCST doubles<>+56(SB), Z2, Z0
+	VFNMADD231PD.BCST doubles<>+64(SB), Z2, Z0
+	VBROADCASTSD      doubles<>+72(SB), Z3
 	VFMADD213PD.BCST  doubles<>+80(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+88(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+96(SB), Z0, Z3
@@ -4030,12 +4419,14 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+136(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+144(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+152(SB), Z0, Z3
+	VFMADD213PD.BCST  doubles<>+160(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
 	VFMADD213PD.BCST  doubles<>+0(SB), Z0, Z3
 	VPSLLQ            $0x34, Z1, Z1
 	VPADDQ            Z1, Z3, Z3
-	VFMADD231PD.BCST  doubles<>+152(SB), Z2, Z3
-	VBROADCASTSD      doubles<>+160(SB), Z0
+	VFMADD231PD.BCST  doubles<>+8(SB), Z2, Z3
+	VBROADCASTSD      doubles<>+168(SB), Z0
 	VXORPD            Z0, Z3, Z3
 	VMOVUPD           Z3, (AX)(DX*8)
 	ADDQ              $0x08, DX
@@ -4048,7 +4439,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSD dt+40(FP), Z0
-	VBROADCASTSD doubles<>+144(SB), Z1
+	VBROADCASTSD doubles<>+160(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         abar+8(FP), BX
@@ -4064,12 +4455,12 @@ modes:
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
 	VBROADCASTSD doubles<>+0(SB), Z4
-	VBROADCASTSD doubles<>+152(SB), Z5
+	VBROADCASTSD doubles<>+8(SB), Z5
 	VADDPD       Z2, Z4, Z6
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
-	VBROADCASTSD doubles<>+152(SB), Z7
+	VBROADCASTSD doubles<>+8(SB), Z7
 	VBROADCASTSD doubles<>+0(SB), Z8
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z8, Z2
@@ -4111,19 +4502,17 @@ TEXT ·zohAVX512(SB), NOSPLIT, $0-48
 
 modes:
 	VMULPD            (DI)(CX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+8(SB), Z2
-	VBROADCASTSD      doubles<>+16(SB), Z3
-	VBROADCASTSD      doubles<>+24(SB), Z4
+	VBROADCASTSD      doubles<>+24(SB), Z2
+	VBROADCASTSD      doubles<>+32(SB), Z3
+	VBROADCASTSD      doubles<>+40(SB), Z4
 	VMOVUPD           Z1, Z1
 	VMAXPD            Z1, Z3, Z1
 	VMINPD            Z1, Z4, Z1
-	VFMADD231PD.BCST  doubles<>+32(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+8(SB), Z2, Z3
-	VFNMADD231PD.BCST doubles<>+40(SB), Z3, Z1
-	VFNMADD231PD.BCST doubles<>+48(SB), Z3, Z1
-	VBROADCASTSD      doubles<>+56(SB), Z4
-	VFMADD213PD.BCST  doubles<>+64(SB), Z1, Z4
-	VFMADD213PD.BCST  doubles<>+72(SB), Z1, Z4
+	VFMADD231PD.BCST  doubles<>+48(SB), Z1, Z2
+	VSUBPD.BCST       doubles<>+24(SB), Z2, Z3
+	VFNMADD231PD.BCST doubles<>+56(SB), Z3, Z1
+	VFNMADD231PD.BCST doubles<>+64(SB), Z3, Z1
+	VBROADCASTSD      doubles<>+72(SB), Z4
 	VFMADD213PD.BCST  doubles<>+80(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+88(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+96(SB), Z1, Z4
@@ -4133,35 +4522,37 @@ modes:
 	VFMADD213PD.BCST  doubles<>+128(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+136(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+144(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+152(SB), Z1, Z4
+	VFMADD213PD.BCST  doubles<>+160(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
 	VFMADD213PD.BCST  doubles<>+0(SB), Z1, Z4
 	VPSLLQ            $0x34, Z2, Z2
 	VPADDQ            Z2, Z4, Z4
-	VFMADD231PD.BCST  doubles<>+152(SB), Z3, Z4
+	VFMADD231PD.BCST  doubles<>+8(SB), Z3, Z4
 	VMULPD            (DI)(DX*8), Z0, Z1
-	VBROADCASTSD      doubles<>+8(SB), Z2
-	VFMADD231PD.BCST  doubles<>+168(SB), Z1, Z2
-	VSUBPD.BCST       doubles<>+8(SB), Z2, Z3
+	VBROADCASTSD      doubles<>+24(SB), Z2
+	VFMADD231PD.BCST  doubles<>+176(SB), Z1, Z2
+	VSUBPD.BCST       doubles<>+24(SB), Z2, Z3
 	VMOVAPD           Z1, Z1
-	VFNMADD231PD.BCST doubles<>+176(SB), Z3, Z1
 	VFNMADD231PD.BCST doubles<>+184(SB), Z3, Z1
+	VFNMADD231PD.BCST doubles<>+192(SB), Z3, Z1
 	VMULPD            Z1, Z1, Z3
-	VBROADCASTSD      doubles<>+192(SB), Z7
-	VFMADD213PD.BCST  doubles<>+200(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+64(SB), Z3, Z7
+	VBROADCASTSD      doubles<>+200(SB), Z7
 	VFMADD213PD.BCST  doubles<>+208(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+96(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+80(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+216(SB), Z3, Z7
-	VFMADD213PD.BCST  doubles<>+128(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+112(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+224(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+144(SB), Z3, Z7
+	VFMADD213PD.BCST  doubles<>+232(SB), Z3, Z7
 	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z7
-	VBROADCASTSD      doubles<>+232(SB), Z8
-	VFMADD213PD.BCST  doubles<>+56(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+240(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+88(SB), Z3, Z8
+	VBROADCASTSD      doubles<>+240(SB), Z8
+	VFMADD213PD.BCST  doubles<>+72(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+248(SB), Z3, Z8
-	VFMADD213PD.BCST  doubles<>+120(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+104(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+256(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+136(SB), Z3, Z8
+	VFMADD213PD.BCST  doubles<>+264(SB), Z3, Z8
 	VFMADD213PD.BCST  doubles<>+0(SB), Z3, Z8
 	VMULPD            Z1, Z8, Z8
 	VPSLLQ            $0x3f, Z2, Z1
@@ -4169,7 +4560,7 @@ modes:
 	VPMOVQ2M          Z1, K1
 	VBLENDMPD         Z8, Z7, K1, Z5
 	VBLENDMPD         Z7, Z8, K1, Z6
-	VBROADCASTSD      doubles<>+160(SB), Z3
+	VBROADCASTSD      doubles<>+168(SB), Z3
 	VANDPD            Z3, Z2, Z2
 	VXORPD            Z2, Z6, Z6
 	VXORPD            Z1, Z2, Z2
@@ -4178,12 +4569,12 @@ modes:
 	VMULPD            Z4, Z6, Z2
 	VMOVUPD           Z1, (BX)(CX*8)
 	VMOVUPD           Z2, (BX)(DX*8)
-	VBROADCASTSD      doubles<>+264(SB), Z3
+	VBROADCASTSD      doubles<>+272(SB), Z3
 	VADDPD            Z1, Z3, Z3
 	VMOVUPD           (DI)(CX*8), Z1
 	VMOVUPD           (DI)(DX*8), Z4
 	VMULPD            Z1, Z1, Z7
-	VBROADCASTSD      doubles<>+152(SB), Z8
+	VBROADCASTSD      doubles<>+8(SB), Z8
 	VBROADCASTSD      doubles<>+0(SB), Z9
 	VFMADD231PD       Z4, Z4, Z7
 	VDIVPD            Z7, Z9, Z7
@@ -4211,7 +4602,7 @@ modes:
 // Requires: AVX, AVX512F
 TEXT ·bilinearGradAVX512(SB), NOSPLIT, $0-72
 	VBROADCASTSD dt+64(FP), Z0
-	VBROADCASTSD doubles<>+144(SB), Z1
+	VBROADCASTSD doubles<>+160(SB), Z1
 	VMULPD       Z0, Z1, Z1
 	MOVQ         n+0(FP), AX
 	MOVQ         da+8(FP), BX
@@ -4230,11 +4621,11 @@ modes:
 	VMULPD       Z1, Z2, Z2
 	VMULPD       Z1, Z3, Z3
 	VBROADCASTSD doubles<>+0(SB), Z4
-	VBROADCASTSD doubles<>+152(SB), Z5
+	VBROADCASTSD doubles<>+8(SB), Z5
 	VSUBPD       Z2, Z4, Z4
 	VSUBPD       Z3, Z5, Z5
 	VMULPD       Z4, Z4, Z2
-	VBROADCASTSD doubles<>+152(SB), Z3
+	VBROADCASTSD doubles<>+8(SB), Z3
 	VBROADCASTSD doubles<>+0(SB), Z6
 	VFMADD231PD  Z5, Z5, Z2
 	VDIVPD       Z2, Z6, Z2
@@ -4308,7 +4699,7 @@ modes:
 	VMOVUPD      (R10)(CX*8), Z1
 	VMOVUPD      (R10)(DX*8), Z2
 	VMULPD       Z1, Z1, Z3
-	VBROADCASTSD doubles<>+152(SB), Z4
+	VBROADCASTSD doubles<>+8(SB), Z4
 	VBROADCASTSD doubles<>+0(SB), Z5
 	VFMADD231PD  Z2, Z2, Z3
 	VDIVPD       Z3, Z5, Z3
@@ -4348,7 +4739,7 @@ modes:
 	VSUBPD       Z7, Z6, Z6
 	VMOVUPD      (R12)(CX*8), Z7
 	VMOVUPD      (R12)(DX*8), Z8
-	VBROADCASTSD doubles<>+264(SB), Z9
+	VBROADCASTSD doubles<>+272(SB), Z9
 	VADDPD       Z7, Z9, Z9
 	VMULPD       Z1, Z9, Z7
 	VMULPD       Z2, Z9, Z9
@@ -5142,40 +5533,49 @@ DATA constants<>+204(SB)/4, $0xbe2aaaa4
 DATA constants<>+208(SB)/4, $0x3f000000
 DATA constants<>+212(SB)/4, $0xff800000
 DATA constants<>+216(SB)/4, $0x0d800000
-GLOBL constants<>(SB), RODATA|NOPTR, $220
+DATA constants<>+220(SB)/4, $0x3f1f2b9b
+DATA constants<>+224(SB)/4, $0xbe2f73c2
+DATA constants<>+228(SB)/4, $0x3d8ed5f7
+DATA constants<>+232(SB)/4, $0xbcdf7c1e
+DATA constants<>+236(SB)/4, $0x3c15265b
+DATA constants<>+240(SB)/4, $0xbb1b81cd
+DATA constants<>+244(SB)/4, $0x39dff728
+DATA constants<>+248(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $252
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
-DATA doubles<>+8(SB)/8, $0x4338000000000000
-DATA doubles<>+16(SB)/8, $0xc086200000000000
-DATA doubles<>+24(SB)/8, $0x4086280000000000
-DATA doubles<>+32(SB)/8, $0x3ff71547652b82fe
-DATA doubles<>+40(SB)/8, $0x3fe62e42fefa39ef
-DATA doubles<>+48(SB)/8, $0x3c7abc9e3b39803f
-DATA doubles<>+56(SB)/8, $0x3de6124613a86d09
-DATA doubles<>+64(SB)/8, $0x3e21eed8eff8d898
-DATA doubles<>+72(SB)/8, $0x3e5ae64567f544e4
-DATA doubles<>+80(SB)/8, $0x3e927e4fb7789f5c
-DATA doubles<>+88(SB)/8, $0x3ec71de3a556c734
-DATA doubles<>+96(SB)/8, $0x3efa01a01a01a01a
-DATA doubles<>+104(SB)/8, $0x3f2a01a01a01a01a
-DATA doubles<>+112(SB)/8, $0x3f56c16c16c16c17
-DATA doubles<>+120(SB)/8, $0x3f81111111111111
-DATA doubles<>+128(SB)/8, $0x3fa5555555555555
-DATA doubles<>+136(SB)/8, $0x3fc5555555555555
-DATA doubles<>+144(SB)/8, $0x3fe0000000000000
-DATA doubles<>+152(SB)/8, $0x0000000000000000
-DATA doubles<>+160(SB)/8, $0x8000000000000000
-DATA doubles<>+168(SB)/8, $0x3fe45f306dc9c883
-DATA doubles<>+176(SB)/8, $0x3ff921fb54442d18
-DATA doubles<>+184(SB)/8, $0x3c91a62633145c07
-DATA doubles<>+192(SB)/8, $0x3d2ae7f3e733b81f
-DATA doubles<>+200(SB)/8, $0xbda93974a8c07c9d
-DATA doubles<>+208(SB)/8, $0xbe927e4fb7789f5c
-DATA doubles<>+216(SB)/8, $0xbf56c16c16c16c17
-DATA doubles<>+224(SB)/8, $0xbfe0000000000000
-DATA doubles<>+232(SB)/8, $0xbd6ae7f3e733b81f
-DATA doubles<>+240(SB)/8, $0xbe5ae64567f544e4
-DATA doubles<>+248(SB)/8, $0xbf2a01a01a01a01a
-DATA doubles<>+256(SB)/8, $0xbfc5555555555555
-DATA doubles<>+264(SB)/8, $0xbff0000000000000
-GLOBL doubles<>(SB), RODATA|NOPTR, $272
+DATA doubles<>+8(SB)/8, $0x0000000000000000
+DATA doubles<>+16(SB)/8, $0x0170000000000000
+DATA doubles<>+24(SB)/8, $0x4338000000000000
+DATA doubles<>+32(SB)/8, $0xc086200000000000
+DATA doubles<>+40(SB)/8, $0x4086280000000000
+DATA doubles<>+48(SB)/8, $0x3ff71547652b82fe
+DATA doubles<>+56(SB)/8, $0x3fe62e42fefa39ef
+DATA doubles<>+64(SB)/8, $0x3c7abc9e3b39803f
+DATA doubles<>+72(SB)/8, $0x3de6124613a86d09
+DATA doubles<>+80(SB)/8, $0x3e21eed8eff8d898
+DATA doubles<>+88(SB)/8, $0x3e5ae64567f544e4
+DATA doubles<>+96(SB)/8, $0x3e927e4fb7789f5c
+DATA doubles<>+104(SB)/8, $0x3ec71de3a556c734
+DATA doubles<>+112(SB)/8, $0x3efa01a01a01a01a
+DATA doubles<>+120(SB)/8, $0x3f2a01a01a01a01a
+DATA doubles<>+128(SB)/8, $0x3f56c16c16c16c17
+DATA doubles<>+136(SB)/8, $0x3f81111111111111
+DATA doubles<>+144(SB)/8, $0x3fa5555555555555
+DATA doubles<>+152(SB)/8, $0x3fc5555555555555
+DATA doubles<>+160(SB)/8, $0x3fe0000000000000
+DATA doubles<>+168(SB)/8, $0x8000000000000000
+DATA doubles<>+176(SB)/8, $0x3fe45f306dc9c883
+DATA doubles<>+184(SB)/8, $0x3ff921fb54442d18
+DATA doubles<>+192(SB)/8, $0x3c91a62633145c07
+DATA doubles<>+200(SB)/8, $0x3d2ae7f3e733b81f
+DATA doubles<>+208(SB)/8, $0xbda93974a8c07c9d
+DATA doubles<>+216(SB)/8, $0xbe927e4fb7789f5c
+DATA doubles<>+224(SB)/8, $0xbf56c16c16c16c17
+DATA doubles<>+232(SB)/8, $0xbfe0000000000000
+DATA doubles<>+240(SB)/8, $0xbd6ae7f3e733b81f
+DATA doubles<>+248(SB)/8, $0xbe5ae64567f544e4
+DATA doubles<>+256(SB)/8, $0xbf2a01a01a01a01a
+DATA doubles<>+264(SB)/8, $0xbfc5555555555555
+DATA doubles<>+272(SB)/8, $0xbff0000000000000
+GLOBL doubles<>(SB), RODATA|NOPTR, $280

@@ -90,11 +90,24 @@ func vecZeros(n int, x *float32) float32 { return 0 }
 
 func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32) {}
 
-func vecPowerRows(n int, rows int, out *float32, z *float64, last *float64) {}
-
-func vecConjScaleRows(n int, rows int, p *float32, w *float32, c *float32) {}
+func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {}
 
 func vecModeSums(n int, rows int, s *float32, u *float32, w *float32) {}
+
+func vecUpsampleRow(n int, y *float32, x *float32) {}
+
+func vecHalfbandAdd(n int, y *float32, x *float32) {}
+
+func vecDeinterleave(n int, even *float32, odd *float32, x *float32) {}
+
+func vecModesMul(n int, m *float64, x *float64, y *float64, a float64) {}
+
+func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64) {}
+
+func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64) {}
+
+func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64) {
+}
 
 func vecNegExp(n int, x *float64) {}
 
