@@ -17,7 +17,11 @@ type convolution struct {
 	sys            *DiagSystem    // what carries a state, where there is one
 	state, next    *tensor.Tensor
 	plan           *kernel.ConvPlan
+	adds           adds
 }
+
+// adds says of which gradients Backward finds something there to add to; the others it writes.
+type adds struct{ q, k, v, kern bool }
 
 const lanes = kernel.Lanes
 
@@ -67,7 +71,11 @@ func (c *convolution) backward(lo, hi int) {
 			w.b = b
 			c.plan.Begin(w.u, (*inputRows)(w), c.l)
 			c.plan.Begin(w.dz, (*outputGradRows)(w), c.l)
-			c.plan.Transpose(w.dz, w.u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Last: b == batch-1, Again: wantQ})
+			u := w.u
+			if b == 0 && !wantQ {
+				w.u, w.sum = w.sum, u // the sum begins in u's place
+			}
+			c.plan.Transpose(w.dz, u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Last: b == batch-1, Again: wantQ})
 			w.statesBackward()
 			z := kernel.Spectrum{}
 			if wantQ {
@@ -87,9 +95,24 @@ func (c *convolution) Backward(t *Tape) {
 		return
 	}
 	t.grad(c.y)
-	t.gradOf(c.kern)
-	for _, x := range [5]*tensor.Tensor{c.Q, c.K, c.V, c.state, c.skip} {
-		t.gradOf(x) // made before the cores share the work
-	}
+	c.makeGrads(t)
 	parallel.For(c.heads, c.headsPerGroup(), c.backward)
+}
+
+// makeGrads makes the gradients before the cores share the work. Where tiles have all channels and positions of a gradient, each
+// once, new ones are written; elsewhere they are zeros to begin with. In a row of several gradients q's comes first and v's last:
+// they may belong to one tensor.
+func (c *convolution) makeGrads(t *Tape) {
+	c.adds = adds{true, true, true, true}
+	if c.HeadDim == 1 && c.l == c.V.Dim(1) {
+		_, c.adds.q = t.gradTo(c.Q)
+		_, c.adds.k = t.gradTo(c.K)
+		_, c.adds.v = t.gradTo(c.V)
+		if c.kern.Dim(0) <= c.l {
+			_, c.adds.kern = t.gradTo(c.kern)
+		}
+	}
+	for _, x := range [6]*tensor.Tensor{c.Q, c.K, c.V, c.kern, c.state, c.skip} {
+		t.gradOf(x)
+	}
 }

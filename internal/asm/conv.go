@@ -41,12 +41,18 @@ func conv(ctx *build.Context, s isa) {
 		{"lastAdd", "radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32", []int{8, 4}, (*passCode).lastAdd, []string{
 			"is last, but that it adds to x.",
 		}},
+		{"lastStream", "radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32", []int{8, 4}, (*passCode).lastStream, []string{
+			"is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. A fence must follow.",
+		}},
 		{"middle", "radix int, re, im, kre, kim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middle, []string{
 			"transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.",
 		}},
 		{"middleGrad", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middleGrad, []string{
 			"transforms count groups of radix points, adds their product with conj(u) to s, multiplies them by conj(k) and",
 			"transforms back, but for a factor radix.",
+		}},
+		{"middleGradFirst", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middleGradFirst, []string{
+			"is middleGrad, but that it sets s to the product. s may be u.",
 		}},
 	} {
 		name := f.name + s.name
@@ -75,6 +81,7 @@ func conv(ctx *build.Context, s isa) {
 			c.RET()
 		}
 	}
+	c.fence()
 	c.products()
 	c.constantTable()
 }
@@ -89,6 +96,7 @@ type passCode struct {
 	xstep, xstep3    reg.GPVirtual // its steps
 	w, inOut, q      reg.GPVirtual
 	stack            reg.GPVirtual // place for 8 points of 2 vectors, if needed
+	unread           bool          // the real sequence is written past the caches
 	at               int           // offset in a row
 	label            int
 }

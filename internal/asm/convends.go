@@ -23,7 +23,9 @@ func (p *passCode) ends(table string, body func()) {
 	}
 	loop := fmt.Sprintf("loop%d", p.radix)
 	p.Label(loop)
-	p.askAhead()
+	if !p.unread {
+		p.askAhead()
+	}
 	p.halves(body)
 	p.advance(p.re, p.re4, p.im, p.im4)
 	p.ADDQ(p.param("xnext"), p.x)
@@ -119,21 +121,28 @@ func (p *passCode) realPair(j int) (sum, diff point) {
 	return sum, diff
 }
 
-func (p *passCode) last() { p.lastInto(false) }
+func (p *passCode) last() { p.lastInto(func(z reg.Register, row Mem) { p.VMOVUPS(z, row) }) }
 
-func (p *passCode) lastAdd() { p.lastInto(true) }
+func (p *passCode) lastStream() {
+	p.unread = true
+	p.lastInto(func(z reg.Register, row Mem) { p.VMOVNTPS(z, row) })
+}
 
-// lastInto emits last, or lastAdd.
-func (p *passCode) lastInto(add bool) {
+func (p *passCode) lastAdd() {
+	p.lastInto(func(z reg.Register, row Mem) {
+		p.VADDPS(row, z, z)
+		p.VMOVUPS(z, row)
+	})
+}
+
+// lastInto emits last, with put for what becomes of a result.
+func (p *passCode) lastInto(put func(z reg.Register, row Mem)) {
 	p.ends("out", func() {
 		p.backward(func(k int) point { return p.rotate(p.load(k), k) }, func(j int, z point) {
 			p.ifRow(j, func() {
 				p.mulFactor(j, 0, z.im, z.im)
 				p.addFactor(j, 1, z.re, z.im, nil)
-				if add {
-					p.VADDPS(p.realRow(j), z.im, z.im)
-				}
-				p.VMOVUPS(z.im, p.realRow(j))
+				put(z.im, p.realRow(j))
 			})
 			p.give(z.re, z.im)
 		})
@@ -163,15 +172,25 @@ func (p *passCode) middle() {
 	})
 }
 
-func (p *passCode) middleGrad() {
+func (p *passCode) middleGrad() { p.middleGradInto(true) }
+
+func (p *passCode) middleGradFirst() { p.middleGradInto(false) }
+
+// middleGradInto emits middleGrad, or middleGradFirst, which does not add to s.
+func (p *passCode) middleGradInto(add bool) {
 	k, u, s := p.operands("k"), p.operands("u"), p.operands("s")
 	p.groups([]operands{k, u, s}, func(j int, x point) point {
 		re, im := p.take(), p.take()
 		ur, ui, kr, ki := p.rowAt(u.re, nil, j), p.rowAt(u.im, nil, j), p.rowAt(k.re, nil, j), p.rowAt(k.im, nil, j)
-		p.VMOVUPS(p.rowAt(s.re, nil, j), re)
-		p.VMOVUPS(p.rowAt(s.im, nil, j), im)
-		p.VFMADD231PS(ur, x.re, re)
-		p.VFMADD231PS(ur, x.im, im)
+		if add {
+			p.VMOVUPS(p.rowAt(s.re, nil, j), re)
+			p.VMOVUPS(p.rowAt(s.im, nil, j), im)
+			p.VFMADD231PS(ur, x.re, re)
+			p.VFMADD231PS(ur, x.im, im)
+		} else {
+			p.VMULPS(ur, x.re, re)
+			p.VMULPS(ur, x.im, im)
+		}
 		p.VFMADD231PS(ui, x.im, re)
 		p.VFNMADD231PS(ui, x.re, im)
 		p.VMOVUPS(re, p.rowAt(s.re, nil, j))
@@ -228,6 +247,16 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 	}
 	p.DECQ(p.q)
 	p.JNZ(LabelRef(loop))
+}
+
+// fence generates what stands between lastStream and whoever reads what it wrote.
+func (c asm) fence() {
+	c.Function("fence" + c.name)
+	c.Attributes(nosplit)
+	c.SignatureExpr("func()")
+	c.Doc("fence" + c.name + " lets no later write be seen before what has been written past the caches.")
+	c.SFENCE()
+	c.RET()
 }
 
 // products generates the products of spectra.

@@ -112,12 +112,9 @@ type Transposed struct {
 }
 
 // Transpose goes back from the gradient dy of k∗u, with the spectra of dy and u after Begin, and that of k: dy becomes that of
-// u's gradient, for End, and k's gradient is added to sum, over all sequences in turn.
+// u's gradient, for End, and k's gradient is added to sum, over all sequences in turn. For the first of them sum may be u, unless
+// it is wanted again: there is no better place, as what stands there has just been read.
 func (p *ConvPlan) Transpose(dy, u, k, sum Spectrum, o Transposed) {
-	if len(p.inner) == 0 && o.First {
-		clear(sum.re)
-		clear(sum.im)
-	}
 	for b := range p.blocks {
 		convolveGrad(p.blockOf(dy, b), p.blockOf(u, b), p.blockOf(k, b), p.blockOf(sum, b), o, p.inner)
 	}

@@ -3644,6 +3644,665 @@ radix8_16:
 	VZEROUPPER
 	RET
 
+// func lastStreamAVX2(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+// Requires: AVX, FMA3
+TEXT ·lastStreamAVX2(SB), NOSPLIT, $544-96
+	MOVQ    radix+0(FP), AX
+	CMPQ    AX, $0x08
+	JE      radix8
+	VMOVUPS constants<>+0(SB), Y0
+	MOVQ    re+8(FP), AX
+	MOVQ    im+16(FP), CX
+	MOVQ    w+88(FP), DX
+	MOVQ    count+64(FP), BX
+	MOVQ    step+24(FP), SI
+	SHLQ    $0x02, SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    x+32(FP), R8
+	MOVQ    out+80(FP), R9
+	MOVQ    xstep+40(FP), R10
+	SHLQ    $0x02, R10
+	LEAQ    (R10)(R10*2), R11
+	MOVQ    xnext+48(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    R12, xnext+48(FP)
+	MOVQ    ahead+56(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    R12, ahead+56(FP)
+
+loop4:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (DX), Y3
+	VBROADCASTSS 4(DX), Y4
+	VMULPS       Y4, Y1, Y5
+	VMULPS       Y3, Y1, Y1
+	VFNMADD231PS Y4, Y2, Y1
+	VFMADD231PS  Y3, Y2, Y5
+	VMOVUPS      (AX)(SI*1), Y2
+	VMOVUPS      (CX)(SI*1), Y4
+	VBROADCASTSS 8(DX), Y3
+	VBROADCASTSS 12(DX), Y6
+	VMULPS       Y6, Y2, Y7
+	VMULPS       Y3, Y2, Y2
+	VFNMADD231PS Y6, Y4, Y2
+	VFMADD231PS  Y3, Y4, Y7
+	VMOVUPS      (AX)(SI*2), Y4
+	VMOVUPS      (CX)(SI*2), Y6
+	VBROADCASTSS 16(DX), Y3
+	VBROADCASTSS 20(DX), Y8
+	VMULPS       Y8, Y4, Y9
+	VMULPS       Y3, Y4, Y4
+	VFNMADD231PS Y8, Y6, Y4
+	VFMADD231PS  Y3, Y6, Y9
+	VMOVUPS      (AX)(DI*1), Y6
+	VMOVUPS      (CX)(DI*1), Y8
+	VBROADCASTSS 24(DX), Y3
+	VBROADCASTSS 28(DX), Y10
+	VMULPS       Y10, Y6, Y11
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y10, Y8, Y6
+	VFMADD231PS  Y3, Y8, Y11
+	VSUBPS       Y4, Y1, Y8
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y9, Y5, Y4
+	VADDPS       Y9, Y5, Y5
+	VSUBPS       Y6, Y2, Y9
+	VADDPS       Y6, Y2, Y2
+	VSUBPS       Y11, Y7, Y6
+	VADDPS       Y11, Y7, Y7
+	VSUBPS       Y2, Y1, Y11
+	VADDPS       Y2, Y1, Y1
+	VSUBPS       Y7, Y5, Y2
+	VADDPS       Y7, Y5, Y5
+	VSUBPS       Y6, Y8, Y7
+	VADDPS       Y6, Y8, Y8
+	VSUBPS       Y9, Y4, Y6
+	VADDPS       Y9, Y4, Y4
+	CMPQ         rows+72(FP), $0x00
+	JLE          radix4_1
+	VBROADCASTSS (R9), Y9
+	VMULPS       Y9, Y5, Y5
+	VBROADCASTSS 4(R9), Y9
+	VFMADD231PS  Y9, Y1, Y5
+	VMOVNTPS     Y5, (R8)
+
+radix4_1:
+	CMPQ         rows+72(FP), $0x01
+	JLE          radix4_2
+	VBROADCASTSS 8(R9), Y5
+	VMULPS       Y5, Y6, Y6
+	VBROADCASTSS 12(R9), Y5
+	VFMADD231PS  Y5, Y8, Y6
+	VMOVNTPS     Y6, (R8)(R10*1)
+
+radix4_2:
+	CMPQ         rows+72(FP), $0x02
+	JLE          radix4_3
+	VBROADCASTSS 16(R9), Y6
+	VMULPS       Y6, Y2, Y2
+	VBROADCASTSS 20(R9), Y6
+	VFMADD231PS  Y6, Y11, Y2
+	VMOVNTPS     Y2, (R8)(R10*2)
+
+radix4_3:
+	CMPQ         rows+72(FP), $0x03
+	JLE          radix4_4
+	VBROADCASTSS 24(R9), Y2
+	VMULPS       Y2, Y4, Y4
+	VBROADCASTSS 28(R9), Y2
+	VFMADD231PS  Y2, Y7, Y4
+	VMOVNTPS     Y4, (R8)(R11*1)
+
+radix4_4:
+	VMOVUPS      32(AX), Y4
+	VMOVUPS      32(CX), Y7
+	VBROADCASTSS (DX), Y2
+	VBROADCASTSS 4(DX), Y11
+	VMULPS       Y11, Y4, Y6
+	VMULPS       Y2, Y4, Y4
+	VFNMADD231PS Y11, Y7, Y4
+	VFMADD231PS  Y2, Y7, Y6
+	VMOVUPS      32(AX)(SI*1), Y7
+	VMOVUPS      32(CX)(SI*1), Y11
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y8
+	VMULPS       Y8, Y7, Y5
+	VMULPS       Y2, Y7, Y7
+	VFNMADD231PS Y8, Y11, Y7
+	VFMADD231PS  Y2, Y11, Y5
+	VMOVUPS      32(AX)(SI*2), Y11
+	VMOVUPS      32(CX)(SI*2), Y8
+	VBROADCASTSS 16(DX), Y2
+	VBROADCASTSS 20(DX), Y1
+	VMULPS       Y1, Y11, Y9
+	VMULPS       Y2, Y11, Y11
+	VFNMADD231PS Y1, Y8, Y11
+	VFMADD231PS  Y2, Y8, Y9
+	VMOVUPS      32(AX)(DI*1), Y8
+	VMOVUPS      32(CX)(DI*1), Y1
+	VBROADCASTSS 24(DX), Y2
+	VBROADCASTSS 28(DX), Y10
+	VMULPS       Y10, Y8, Y3
+	VMULPS       Y2, Y8, Y8
+	VFNMADD231PS Y10, Y1, Y8
+	VFMADD231PS  Y2, Y1, Y3
+	VSUBPS       Y11, Y4, Y1
+	VADDPS       Y11, Y4, Y4
+	VSUBPS       Y9, Y6, Y11
+	VADDPS       Y9, Y6, Y6
+	VSUBPS       Y8, Y7, Y9
+	VADDPS       Y8, Y7, Y7
+	VSUBPS       Y3, Y5, Y8
+	VADDPS       Y3, Y5, Y5
+	VSUBPS       Y7, Y4, Y3
+	VADDPS       Y7, Y4, Y4
+	VSUBPS       Y5, Y6, Y7
+	VADDPS       Y5, Y6, Y6
+	VSUBPS       Y8, Y1, Y5
+	VADDPS       Y8, Y1, Y1
+	VSUBPS       Y9, Y11, Y8
+	VADDPS       Y9, Y11, Y11
+	CMPQ         rows+72(FP), $0x00
+	JLE          radix4_5
+	VBROADCASTSS (R9), Y9
+	VMULPS       Y9, Y6, Y6
+	VBROADCASTSS 4(R9), Y9
+	VFMADD231PS  Y9, Y4, Y6
+	VMOVNTPS     Y6, 32(R8)
+
+radix4_5:
+	CMPQ         rows+72(FP), $0x01
+	JLE          radix4_6
+	VBROADCASTSS 8(R9), Y6
+	VMULPS       Y6, Y8, Y8
+	VBROADCASTSS 12(R9), Y6
+	VFMADD231PS  Y6, Y1, Y8
+	VMOVNTPS     Y8, 32(R8)(R10*1)
+
+radix4_6:
+	CMPQ         rows+72(FP), $0x02
+	JLE          radix4_7
+	VBROADCASTSS 16(R9), Y8
+	VMULPS       Y8, Y7, Y7
+	VBROADCASTSS 20(R9), Y8
+	VFMADD231PS  Y8, Y3, Y7
+	VMOVNTPS     Y7, 32(R8)(R10*2)
+
+radix4_7:
+	CMPQ         rows+72(FP), $0x03
+	JLE          radix4_8
+	VBROADCASTSS 24(R9), Y7
+	VMULPS       Y7, Y11, Y11
+	VBROADCASTSS 28(R9), Y7
+	VFMADD231PS  Y7, Y5, Y11
+	VMOVNTPS     Y11, 32(R8)(R11*1)
+
+radix4_8:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x20, DX
+	ADDQ xnext+48(FP), R8
+	DECQ BX
+	JNZ  loop4
+	VZEROUPPER
+	RET
+
+radix8:
+	VMOVUPS constants<>+0(SB), Y0
+	LEAQ    31(SP), AX
+	ANDQ    $-32, AX
+	MOVQ    re+8(FP), CX
+	MOVQ    im+16(FP), DX
+	MOVQ    w+88(FP), BX
+	MOVQ    count+64(FP), SI
+	MOVQ    step+24(FP), DI
+	SHLQ    $0x02, DI
+	LEAQ    (DI)(DI*2), R8
+	LEAQ    (CX)(DI*4), R9
+	LEAQ    (DX)(DI*4), R10
+	MOVQ    x+32(FP), R11
+	MOVQ    out+80(FP), R12
+	MOVQ    xstep+40(FP), R13
+	SHLQ    $0x02, R13
+	LEAQ    (R13)(R13*2), R14
+	LEAQ    (R11)(R13*4), R15
+	MOVQ    xnext+48(FP), BP
+	SHLQ    $0x02, BP
+	MOVQ    BP, xnext+48(FP)
+	MOVQ    ahead+56(FP), BP
+	SHLQ    $0x02, BP
+	MOVQ    BP, ahead+56(FP)
+
+loop8:
+	VMOVUPS      (R9), Y1
+	VMOVUPS      (R10), Y2
+	VBROADCASTSS 32(BX), Y3
+	VBROADCASTSS 36(BX), Y4
+	VMULPS       Y4, Y1, Y5
+	VMULPS       Y3, Y1, Y1
+	VFNMADD231PS Y4, Y2, Y1
+	VFMADD231PS  Y3, Y2, Y5
+	VMOVUPS      (R9)(DI*1), Y2
+	VMOVUPS      (R10)(DI*1), Y4
+	VBROADCASTSS 40(BX), Y3
+	VBROADCASTSS 44(BX), Y6
+	VMULPS       Y6, Y2, Y7
+	VMULPS       Y3, Y2, Y2
+	VFNMADD231PS Y6, Y4, Y2
+	VFMADD231PS  Y3, Y4, Y7
+	VMOVUPS      (R9)(DI*2), Y4
+	VMOVUPS      (R10)(DI*2), Y6
+	VBROADCASTSS 48(BX), Y3
+	VBROADCASTSS 52(BX), Y8
+	VMULPS       Y8, Y4, Y9
+	VMULPS       Y3, Y4, Y4
+	VFNMADD231PS Y8, Y6, Y4
+	VFMADD231PS  Y3, Y6, Y9
+	VMOVUPS      (R9)(R8*1), Y6
+	VMOVUPS      (R10)(R8*1), Y8
+	VBROADCASTSS 56(BX), Y3
+	VBROADCASTSS 60(BX), Y10
+	VMULPS       Y10, Y6, Y11
+	VMULPS       Y3, Y6, Y6
+	VFNMADD231PS Y10, Y8, Y6
+	VFMADD231PS  Y3, Y8, Y11
+	VSUBPS       Y4, Y1, Y8
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y9, Y5, Y4
+	VADDPS       Y9, Y5, Y5
+	VSUBPS       Y6, Y2, Y9
+	VADDPS       Y6, Y2, Y2
+	VSUBPS       Y11, Y7, Y6
+	VADDPS       Y11, Y7, Y7
+	VSUBPS       Y2, Y1, Y11
+	VADDPS       Y2, Y1, Y1
+	VSUBPS       Y7, Y5, Y2
+	VADDPS       Y7, Y5, Y5
+	VSUBPS       Y6, Y8, Y7
+	VADDPS       Y6, Y8, Y8
+	VSUBPS       Y9, Y4, Y6
+	VADDPS       Y9, Y4, Y4
+	VMOVAPS      Y1, (AX)
+	VMOVAPS      Y5, 32(AX)
+	VMOVAPS      Y8, 64(AX)
+	VMOVAPS      Y6, 96(AX)
+	VMOVAPS      Y11, 128(AX)
+	VMOVAPS      Y2, 160(AX)
+	VMOVAPS      Y7, 192(AX)
+	VMOVAPS      Y4, 224(AX)
+	VMOVUPS      (CX), Y4
+	VMOVUPS      (DX), Y7
+	VBROADCASTSS (BX), Y2
+	VBROADCASTSS 4(BX), Y11
+	VMULPS       Y11, Y4, Y6
+	VMULPS       Y2, Y4, Y4
+	VFNMADD231PS Y11, Y7, Y4
+	VFMADD231PS  Y2, Y7, Y6
+	VMOVUPS      (CX)(DI*1), Y7
+	VMOVUPS      (DX)(DI*1), Y11
+	VBROADCASTSS 8(BX), Y2
+	VBROADCASTSS 12(BX), Y8
+	VMULPS       Y8, Y7, Y5
+	VMULPS       Y2, Y7, Y7
+	VFNMADD231PS Y8, Y11, Y7
+	VFMADD231PS  Y2, Y11, Y5
+	VMOVUPS      (CX)(DI*2), Y11
+	VMOVUPS      (DX)(DI*2), Y8
+	VBROADCASTSS 16(BX), Y2
+	VBROADCASTSS 20(BX), Y1
+	VMULPS       Y1, Y11, Y9
+	VMULPS       Y2, Y11, Y11
+	VFNMADD231PS Y1, Y8, Y11
+	VFMADD231PS  Y2, Y8, Y9
+	VMOVUPS      (CX)(R8*1), Y8
+	VMOVUPS      (DX)(R8*1), Y1
+	VBROADCASTSS 24(BX), Y2
+	VBROADCASTSS 28(BX), Y10
+	VMULPS       Y10, Y8, Y3
+	VMULPS       Y2, Y8, Y8
+	VFNMADD231PS Y10, Y1, Y8
+	VFMADD231PS  Y2, Y1, Y3
+	VSUBPS       Y11, Y4, Y1
+	VADDPS       Y11, Y4, Y4
+	VSUBPS       Y9, Y6, Y11
+	VADDPS       Y9, Y6, Y6
+	VSUBPS       Y8, Y7, Y9
+	VADDPS       Y8, Y7, Y7
+	VSUBPS       Y3, Y5, Y8
+	VADDPS       Y3, Y5, Y5
+	VSUBPS       Y7, Y4, Y3
+	VADDPS       Y7, Y4, Y4
+	VSUBPS       Y5, Y6, Y7
+	VADDPS       Y5, Y6, Y6
+	VSUBPS       Y8, Y1, Y5
+	VADDPS       Y8, Y1, Y1
+	VSUBPS       Y9, Y11, Y8
+	VADDPS       Y9, Y11, Y11
+	VMOVAPS      (AX), Y9
+	VMOVAPS      32(AX), Y10
+	VSUBPS       Y9, Y4, Y2
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y10, Y6, Y9
+	VADDPS       Y10, Y6, Y6
+	CMPQ         rows+72(FP), $0x00
+	JLE          radix8_1
+	VBROADCASTSS (R12), Y10
+	VMULPS       Y10, Y6, Y6
+	VBROADCASTSS 4(R12), Y10
+	VFMADD231PS  Y10, Y4, Y6
+	VMOVNTPS     Y6, (R11)
+
+radix8_1:
+	CMPQ         rows+72(FP), $0x04
+	JLE          radix8_2
+	VBROADCASTSS 32(R12), Y6
+	VMULPS       Y6, Y9, Y9
+	VBROADCASTSS 36(R12), Y6
+	VFMADD231PS  Y6, Y2, Y9
+	VMOVNTPS     Y9, (R15)
+
+radix8_2:
+	VMOVAPS      64(AX), Y9
+	VMOVAPS      96(AX), Y2
+	VSUBPS       Y9, Y2, Y6
+	VADDPS       Y9, Y2, Y2
+	VMOVAPS      Y1, Y9
+	VFMADD231PS  Y0, Y2, Y1
+	VFNMADD231PS Y0, Y2, Y9
+	VMOVAPS      Y8, Y2
+	VFMADD231PS  Y0, Y6, Y8
+	VFNMADD231PS Y0, Y6, Y2
+	CMPQ         rows+72(FP), $0x01
+	JLE          radix8_3
+	VBROADCASTSS 8(R12), Y6
+	VMULPS       Y6, Y8, Y8
+	VBROADCASTSS 12(R12), Y6
+	VFMADD231PS  Y6, Y1, Y8
+	VMOVNTPS     Y8, (R11)(R13*1)
+
+radix8_3:
+	CMPQ         rows+72(FP), $0x05
+	JLE          radix8_4
+	VBROADCASTSS 40(R12), Y8
+	VMULPS       Y8, Y2, Y2
+	VBROADCASTSS 44(R12), Y8
+	VFMADD231PS  Y8, Y9, Y2
+	VMOVNTPS     Y2, (R15)(R13*1)
+
+radix8_4:
+	VMOVAPS      128(AX), Y2
+	VMOVAPS      160(AX), Y9
+	VSUBPS       Y9, Y3, Y8
+	VADDPS       Y9, Y3, Y3
+	VSUBPS       Y2, Y7, Y9
+	VADDPS       Y2, Y7, Y7
+	CMPQ         rows+72(FP), $0x02
+	JLE          radix8_5
+	VBROADCASTSS 16(R12), Y2
+	VMULPS       Y2, Y9, Y9
+	VBROADCASTSS 20(R12), Y2
+	VFMADD231PS  Y2, Y3, Y9
+	VMOVNTPS     Y9, (R11)(R13*2)
+
+radix8_5:
+	CMPQ         rows+72(FP), $0x06
+	JLE          radix8_6
+	VBROADCASTSS 48(R12), Y9
+	VMULPS       Y9, Y7, Y7
+	VBROADCASTSS 52(R12), Y9
+	VFMADD231PS  Y9, Y8, Y7
+	VMOVNTPS     Y7, (R15)(R13*2)
+
+radix8_6:
+	VMOVAPS      192(AX), Y7
+	VMOVAPS      224(AX), Y8
+	VSUBPS       Y7, Y8, Y9
+	VADDPS       Y7, Y8, Y8
+	VMOVAPS      Y5, Y7
+	VFMADD231PS  Y0, Y9, Y5
+	VFNMADD231PS Y0, Y9, Y7
+	VMOVAPS      Y11, Y9
+	VFMADD231PS  Y0, Y8, Y11
+	VFNMADD231PS Y0, Y8, Y9
+	CMPQ         rows+72(FP), $0x03
+	JLE          radix8_7
+	VBROADCASTSS 24(R12), Y8
+	VMULPS       Y8, Y9, Y9
+	VBROADCASTSS 28(R12), Y8
+	VFMADD231PS  Y8, Y5, Y9
+	VMOVNTPS     Y9, (R11)(R14*1)
+
+radix8_7:
+	CMPQ         rows+72(FP), $0x07
+	JLE          radix8_8
+	VBROADCASTSS 56(R12), Y9
+	VMULPS       Y9, Y11, Y11
+	VBROADCASTSS 60(R12), Y9
+	VFMADD231PS  Y9, Y7, Y11
+	VMOVNTPS     Y11, (R15)(R14*1)
+
+radix8_8:
+	VMOVUPS      32(R9), Y11
+	VMOVUPS      32(R10), Y7
+	VBROADCASTSS 32(BX), Y9
+	VBROADCASTSS 36(BX), Y5
+	VMULPS       Y5, Y11, Y8
+	VMULPS       Y9, Y11, Y11
+	VFNMADD231PS Y5, Y7, Y11
+	VFMADD231PS  Y9, Y7, Y8
+	VMOVUPS      32(R9)(DI*1), Y7
+	VMOVUPS      32(R10)(DI*1), Y5
+	VBROADCASTSS 40(BX), Y9
+	VBROADCASTSS 44(BX), Y3
+	VMULPS       Y3, Y7, Y2
+	VMULPS       Y9, Y7, Y7
+	VFNMADD231PS Y3, Y5, Y7
+	VFMADD231PS  Y9, Y5, Y2
+	VMOVUPS      32(R9)(DI*2), Y5
+	VMOVUPS      32(R10)(DI*2), Y3
+	VBROADCASTSS 48(BX), Y9
+	VBROADCASTSS 52(BX), Y1
+	VMULPS       Y1, Y5, Y6
+	VMULPS       Y9, Y5, Y5
+	VFNMADD231PS Y1, Y3, Y5
+	VFMADD231PS  Y9, Y3, Y6
+	VMOVUPS      32(R9)(R8*1), Y3
+	VMOVUPS      32(R10)(R8*1), Y1
+	VBROADCASTSS 56(BX), Y9
+	VBROADCASTSS 60(BX), Y4
+	VMULPS       Y4, Y3, Y10
+	VMULPS       Y9, Y3, Y3
+	VFNMADD231PS Y4, Y1, Y3
+	VFMADD231PS  Y9, Y1, Y10
+	VSUBPS       Y5, Y11, Y1
+	VADDPS       Y5, Y11, Y11
+	VSUBPS       Y6, Y8, Y5
+	VADDPS       Y6, Y8, Y8
+	VSUBPS       Y3, Y7, Y6
+	VADDPS       Y3, Y7, Y7
+	VSUBPS       Y10, Y2, Y3
+	VADDPS       Y10, Y2, Y2
+	VSUBPS       Y7, Y11, Y10
+	VADDPS       Y7, Y11, Y11
+	VSUBPS       Y2, Y8, Y7
+	VADDPS       Y2, Y8, Y8
+	VSUBPS       Y3, Y1, Y2
+	VADDPS       Y3, Y1, Y1
+	VSUBPS       Y6, Y5, Y3
+	VADDPS       Y6, Y5, Y5
+	VMOVAPS      Y11, (AX)
+	VMOVAPS      Y8, 32(AX)
+	VMOVAPS      Y1, 64(AX)
+	VMOVAPS      Y3, 96(AX)
+	VMOVAPS      Y10, 128(AX)
+	VMOVAPS      Y7, 160(AX)
+	VMOVAPS      Y2, 192(AX)
+	VMOVAPS      Y5, 224(AX)
+	VMOVUPS      32(CX), Y5
+	VMOVUPS      32(DX), Y2
+	VBROADCASTSS (BX), Y7
+	VBROADCASTSS 4(BX), Y10
+	VMULPS       Y10, Y5, Y3
+	VMULPS       Y7, Y5, Y5
+	VFNMADD231PS Y10, Y2, Y5
+	VFMADD231PS  Y7, Y2, Y3
+	VMOVUPS      32(CX)(DI*1), Y2
+	VMOVUPS      32(DX)(DI*1), Y10
+	VBROADCASTSS 8(BX), Y7
+	VBROADCASTSS 12(BX), Y1
+	VMULPS       Y1, Y2, Y8
+	VMULPS       Y7, Y2, Y2
+	VFNMADD231PS Y1, Y10, Y2
+	VFMADD231PS  Y7, Y10, Y8
+	VMOVUPS      32(CX)(DI*2), Y10
+	VMOVUPS      32(DX)(DI*2), Y1
+	VBROADCASTSS 16(BX), Y7
+	VBROADCASTSS 20(BX), Y11
+	VMULPS       Y11, Y10, Y6
+	VMULPS       Y7, Y10, Y10
+	VFNMADD231PS Y11, Y1, Y10
+	VFMADD231PS  Y7, Y1, Y6
+	VMOVUPS      32(CX)(R8*1), Y1
+	VMOVUPS      32(DX)(R8*1), Y11
+	VBROADCASTSS 24(BX), Y7
+	VBROADCASTSS 28(BX), Y4
+	VMULPS       Y4, Y1, Y9
+	VMULPS       Y7, Y1, Y1
+	VFNMADD231PS Y4, Y11, Y1
+	VFMADD231PS  Y7, Y11, Y9
+	VSUBPS       Y10, Y5, Y11
+	VADDPS       Y10, Y5, Y5
+	VSUBPS       Y6, Y3, Y10
+	VADDPS       Y6, Y3, Y3
+	VSUBPS       Y1, Y2, Y6
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y9, Y8, Y1
+	VADDPS       Y9, Y8, Y8
+	VSUBPS       Y2, Y5, Y9
+	VADDPS       Y2, Y5, Y5
+	VSUBPS       Y8, Y3, Y2
+	VADDPS       Y8, Y3, Y3
+	VSUBPS       Y1, Y11, Y8
+	VADDPS       Y1, Y11, Y11
+	VSUBPS       Y6, Y10, Y1
+	VADDPS       Y6, Y10, Y10
+	VMOVAPS      (AX), Y6
+	VMOVAPS      32(AX), Y4
+	VSUBPS       Y6, Y5, Y7
+	VADDPS       Y6, Y5, Y5
+	VSUBPS       Y4, Y3, Y6
+	VADDPS       Y4, Y3, Y3
+	CMPQ         rows+72(FP), $0x00
+	JLE          radix8_9
+	VBROADCASTSS (R12), Y4
+	VMULPS       Y4, Y3, Y3
+	VBROADCASTSS 4(R12), Y4
+	VFMADD231PS  Y4, Y5, Y3
+	VMOVNTPS     Y3, 32(R11)
+
+radix8_9:
+	CMPQ         rows+72(FP), $0x04
+	JLE          radix8_10
+	VBROADCASTSS 32(R12), Y3
+	VMULPS       Y3, Y6, Y6
+	VBROADCASTSS 36(R12), Y3
+	VFMADD231PS  Y3, Y7, Y6
+	VMOVNTPS     Y6, 32(R15)
+
+radix8_10:
+	VMOVAPS      64(AX), Y6
+	VMOVAPS      96(AX), Y7
+	VSUBPS       Y6, Y7, Y3
+	VADDPS       Y6, Y7, Y7
+	VMOVAPS      Y11, Y6
+	VFMADD231PS  Y0, Y7, Y11
+	VFNMADD231PS Y0, Y7, Y6
+	VMOVAPS      Y1, Y7
+	VFMADD231PS  Y0, Y3, Y1
+	VFNMADD231PS Y0, Y3, Y7
+	CMPQ         rows+72(FP), $0x01
+	JLE          radix8_11
+	VBROADCASTSS 8(R12), Y3
+	VMULPS       Y3, Y1, Y1
+	VBROADCASTSS 12(R12), Y3
+	VFMADD231PS  Y3, Y11, Y1
+	VMOVNTPS     Y1, 32(R11)(R13*1)
+
+radix8_11:
+	CMPQ         rows+72(FP), $0x05
+	JLE          radix8_12
+	VBROADCASTSS 40(R12), Y1
+	VMULPS       Y1, Y7, Y7
+	VBROADCASTSS 44(R12), Y1
+	VFMADD231PS  Y1, Y6, Y7
+	VMOVNTPS     Y7, 32(R15)(R13*1)
+
+radix8_12:
+	VMOVAPS      128(AX), Y7
+	VMOVAPS      160(AX), Y6
+	VSUBPS       Y6, Y9, Y1
+	VADDPS       Y6, Y9, Y9
+	VSUBPS       Y7, Y2, Y6
+	VADDPS       Y7, Y2, Y2
+	CMPQ         rows+72(FP), $0x02
+	JLE          radix8_13
+	VBROADCASTSS 16(R12), Y7
+	VMULPS       Y7, Y6, Y6
+	VBROADCASTSS 20(R12), Y7
+	VFMADD231PS  Y7, Y9, Y6
+	VMOVNTPS     Y6, 32(R11)(R13*2)
+
+radix8_13:
+	CMPQ         rows+72(FP), $0x06
+	JLE          radix8_14
+	VBROADCASTSS 48(R12), Y6
+	VMULPS       Y6, Y2, Y2
+	VBROADCASTSS 52(R12), Y6
+	VFMADD231PS  Y6, Y1, Y2
+	VMOVNTPS     Y2, 32(R15)(R13*2)
+
+radix8_14:
+	VMOVAPS      192(AX), Y2
+	VMOVAPS      224(AX), Y1
+	VSUBPS       Y2, Y1, Y6
+	VADDPS       Y2, Y1, Y1
+	VMOVAPS      Y8, Y2
+	VFMADD231PS  Y0, Y6, Y8
+	VFNMADD231PS Y0, Y6, Y2
+	VMOVAPS      Y10, Y6
+	VFMADD231PS  Y0, Y1, Y10
+	VFNMADD231PS Y0, Y1, Y6
+	CMPQ         rows+72(FP), $0x03
+	JLE          radix8_15
+	VBROADCASTSS 24(R12), Y1
+	VMULPS       Y1, Y6, Y6
+	VBROADCASTSS 28(R12), Y1
+	VFMADD231PS  Y1, Y8, Y6
+	VMOVNTPS     Y6, 32(R11)(R14*1)
+
+radix8_15:
+	CMPQ         rows+72(FP), $0x07
+	JLE          radix8_16
+	VBROADCASTSS 56(R12), Y6
+	VMULPS       Y6, Y10, Y10
+	VBROADCASTSS 60(R12), Y6
+	VFMADD231PS  Y6, Y2, Y10
+	VMOVNTPS     Y10, 32(R15)(R14*1)
+
+radix8_16:
+	ADDQ $0x40, CX
+	ADDQ $0x40, R9
+	ADDQ $0x40, DX
+	ADDQ $0x40, R10
+	ADDQ $0x40, BX
+	ADDQ xnext+48(FP), R11
+	ADDQ xnext+48(FP), R15
+	DECQ SI
+	JNZ  loop8
+	VZEROUPPER
+	RET
+
 // func middleAVX2(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 // Requires: AVX, FMA3
 TEXT ·middleAVX2(SB), NOSPLIT, $544-48
@@ -5952,6 +6611,1263 @@ loop8:
 	DECQ         R11
 	JNZ          loop8
 	VZEROUPPER
+	RET
+
+// func middleGradFirstAVX2(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+// Requires: AVX, FMA3
+TEXT ·middleGradFirstAVX2(SB), NOSPLIT, $544-80
+	MOVQ    radix+0(FP), AX
+	CMPQ    AX, $0x08
+	JE      radix8
+	CMPQ    AX, $0x05
+	JE      radix5
+	CMPQ    AX, $0x04
+	JE      radix4
+	VMOVUPS constants<>+0(SB), Y0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop3:
+	VMOVUPS      (R8), Y1
+	VMOVUPS      (R9), Y2
+	VMOVUPS      64(R8), Y3
+	VMOVUPS      64(R9), Y4
+	VMOVUPS      128(R8), Y5
+	VMOVUPS      128(R9), Y6
+	VSUBPS       Y5, Y3, Y7
+	VADDPS       Y5, Y3, Y3
+	VSUBPS       Y6, Y4, Y5
+	VADDPS       Y6, Y4, Y4
+	VMOVAPS      Y1, Y6
+	VFNMADD231PS constants<>+64(SB), Y3, Y6
+	VADDPS       Y3, Y1, Y1
+	VMOVAPS      Y2, Y8
+	VFNMADD231PS constants<>+64(SB), Y4, Y8
+	VADDPS       Y4, Y2, Y2
+	VMOVAPS      Y6, Y4
+	VFMADD231PS  constants<>+128(SB), Y5, Y6
+	VFNMADD231PS constants<>+128(SB), Y5, Y4
+	VMOVAPS      Y8, Y5
+	VFMADD231PS  constants<>+128(SB), Y7, Y8
+	VFNMADD231PS constants<>+128(SB), Y7, Y5
+	VMULPS       (DX), Y1, Y7
+	VMULPS       (DX), Y2, Y3
+	VFMADD231PS  (BX), Y2, Y7
+	VFNMADD231PS (BX), Y1, Y3
+	VMOVUPS      Y7, (SI)
+	VMOVUPS      Y3, (DI)
+	VMULPS       (AX), Y1, Y7
+	VMULPS       (AX), Y2, Y3
+	VFMADD231PS  (CX), Y2, Y7
+	VFNMADD231PS (CX), Y1, Y3
+	VMULPS       64(DX), Y6, Y2
+	VMULPS       64(DX), Y5, Y1
+	VFMADD231PS  64(BX), Y5, Y2
+	VFNMADD231PS 64(BX), Y6, Y1
+	VMOVUPS      Y2, 64(SI)
+	VMOVUPS      Y1, 64(DI)
+	VMULPS       64(AX), Y6, Y2
+	VMULPS       64(AX), Y5, Y1
+	VFMADD231PS  64(CX), Y5, Y2
+	VFNMADD231PS 64(CX), Y6, Y1
+	VMULPS       128(DX), Y4, Y5
+	VMULPS       128(DX), Y8, Y6
+	VFMADD231PS  128(BX), Y8, Y5
+	VFNMADD231PS 128(BX), Y4, Y6
+	VMOVUPS      Y5, 128(SI)
+	VMOVUPS      Y6, 128(DI)
+	VMULPS       128(AX), Y4, Y5
+	VMULPS       128(AX), Y8, Y6
+	VFMADD231PS  128(CX), Y8, Y5
+	VFNMADD231PS 128(CX), Y4, Y6
+	VSUBPS       Y6, Y1, Y8
+	VADDPS       Y6, Y1, Y1
+	VSUBPS       Y5, Y2, Y6
+	VADDPS       Y5, Y2, Y2
+	VMOVAPS      Y3, Y5
+	VFNMADD231PS constants<>+64(SB), Y1, Y5
+	VADDPS       Y1, Y3, Y3
+	VMOVAPS      Y7, Y4
+	VFNMADD231PS constants<>+64(SB), Y2, Y4
+	VADDPS       Y2, Y7, Y7
+	VMOVAPS      Y5, Y2
+	VFMADD231PS  constants<>+128(SB), Y6, Y5
+	VFNMADD231PS constants<>+128(SB), Y6, Y2
+	VMOVAPS      Y4, Y6
+	VFMADD231PS  constants<>+128(SB), Y8, Y4
+	VFNMADD231PS constants<>+128(SB), Y8, Y6
+	VMOVUPS      Y7, (R8)
+	VMOVUPS      Y3, (R9)
+	VMOVUPS      Y6, 64(R8)
+	VMOVUPS      Y5, 64(R9)
+	VMOVUPS      Y4, 128(R8)
+	VMOVUPS      Y2, 128(R9)
+	VMOVUPS      32(R8), Y2
+	VMOVUPS      32(R9), Y4
+	VMOVUPS      96(R8), Y5
+	VMOVUPS      96(R9), Y6
+	VMOVUPS      160(R8), Y3
+	VMOVUPS      160(R9), Y7
+	VSUBPS       Y3, Y5, Y8
+	VADDPS       Y3, Y5, Y5
+	VSUBPS       Y7, Y6, Y3
+	VADDPS       Y7, Y6, Y6
+	VMOVAPS      Y2, Y7
+	VFNMADD231PS constants<>+64(SB), Y5, Y7
+	VADDPS       Y5, Y2, Y2
+	VMOVAPS      Y4, Y1
+	VFNMADD231PS constants<>+64(SB), Y6, Y1
+	VADDPS       Y6, Y4, Y4
+	VMOVAPS      Y7, Y6
+	VFMADD231PS  constants<>+128(SB), Y3, Y7
+	VFNMADD231PS constants<>+128(SB), Y3, Y6
+	VMOVAPS      Y1, Y3
+	VFMADD231PS  constants<>+128(SB), Y8, Y1
+	VFNMADD231PS constants<>+128(SB), Y8, Y3
+	VMULPS       32(DX), Y2, Y8
+	VMULPS       32(DX), Y4, Y5
+	VFMADD231PS  32(BX), Y4, Y8
+	VFNMADD231PS 32(BX), Y2, Y5
+	VMOVUPS      Y8, 32(SI)
+	VMOVUPS      Y5, 32(DI)
+	VMULPS       32(AX), Y2, Y8
+	VMULPS       32(AX), Y4, Y5
+	VFMADD231PS  32(CX), Y4, Y8
+	VFNMADD231PS 32(CX), Y2, Y5
+	VMULPS       96(DX), Y7, Y4
+	VMULPS       96(DX), Y3, Y2
+	VFMADD231PS  96(BX), Y3, Y4
+	VFNMADD231PS 96(BX), Y7, Y2
+	VMOVUPS      Y4, 96(SI)
+	VMOVUPS      Y2, 96(DI)
+	VMULPS       96(AX), Y7, Y4
+	VMULPS       96(AX), Y3, Y2
+	VFMADD231PS  96(CX), Y3, Y4
+	VFNMADD231PS 96(CX), Y7, Y2
+	VMULPS       160(DX), Y6, Y3
+	VMULPS       160(DX), Y1, Y7
+	VFMADD231PS  160(BX), Y1, Y3
+	VFNMADD231PS 160(BX), Y6, Y7
+	VMOVUPS      Y3, 160(SI)
+	VMOVUPS      Y7, 160(DI)
+	VMULPS       160(AX), Y6, Y3
+	VMULPS       160(AX), Y1, Y7
+	VFMADD231PS  160(CX), Y1, Y3
+	VFNMADD231PS 160(CX), Y6, Y7
+	VSUBPS       Y7, Y2, Y1
+	VADDPS       Y7, Y2, Y2
+	VSUBPS       Y3, Y4, Y7
+	VADDPS       Y3, Y4, Y4
+	VMOVAPS      Y5, Y3
+	VFNMADD231PS constants<>+64(SB), Y2, Y3
+	VADDPS       Y2, Y5, Y5
+	VMOVAPS      Y8, Y6
+	VFNMADD231PS constants<>+64(SB), Y4, Y6
+	VADDPS       Y4, Y8, Y8
+	VMOVAPS      Y3, Y4
+	VFMADD231PS  constants<>+128(SB), Y7, Y3
+	VFNMADD231PS constants<>+128(SB), Y7, Y4
+	VMOVAPS      Y6, Y7
+	VFMADD231PS  constants<>+128(SB), Y1, Y6
+	VFNMADD231PS constants<>+128(SB), Y1, Y7
+	VMOVUPS      Y8, 32(R8)
+	VMOVUPS      Y5, 32(R9)
+	VMOVUPS      Y7, 96(R8)
+	VMOVUPS      Y3, 96(R9)
+	VMOVUPS      Y6, 160(R8)
+	VMOVUPS      Y4, 160(R9)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x000000c0, SI
+	ADDQ         $0x000000c0, DI
+	ADDQ         $0x000000c0, R8
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          loop3
+	VZEROUPPER
+	RET
+
+radix4:
+	VMOVUPS constants<>+0(SB), Y0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop4:
+	VMOVUPS      (R8), Y1
+	VMOVUPS      (R9), Y2
+	VMOVUPS      128(R8), Y3
+	VMOVUPS      128(R9), Y4
+	VSUBPS       Y3, Y1, Y5
+	VADDPS       Y3, Y1, Y1
+	VSUBPS       Y4, Y2, Y3
+	VADDPS       Y4, Y2, Y2
+	VMOVUPS      64(R8), Y4
+	VMOVUPS      64(R9), Y6
+	VMOVUPS      192(R8), Y7
+	VMOVUPS      192(R9), Y8
+	VSUBPS       Y7, Y4, Y9
+	VADDPS       Y7, Y4, Y4
+	VSUBPS       Y8, Y6, Y7
+	VADDPS       Y8, Y6, Y6
+	VSUBPS       Y4, Y1, Y8
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y6, Y2, Y4
+	VADDPS       Y6, Y2, Y2
+	VSUBPS       Y7, Y5, Y6
+	VADDPS       Y7, Y5, Y5
+	VSUBPS       Y9, Y3, Y7
+	VADDPS       Y9, Y3, Y3
+	VMULPS       (DX), Y1, Y9
+	VMULPS       (DX), Y2, Y10
+	VFMADD231PS  (BX), Y2, Y9
+	VFNMADD231PS (BX), Y1, Y10
+	VMOVUPS      Y9, (SI)
+	VMOVUPS      Y10, (DI)
+	VMULPS       (AX), Y1, Y9
+	VMULPS       (AX), Y2, Y10
+	VFMADD231PS  (CX), Y2, Y9
+	VFNMADD231PS (CX), Y1, Y10
+	VMULPS       64(DX), Y5, Y2
+	VMULPS       64(DX), Y7, Y1
+	VFMADD231PS  64(BX), Y7, Y2
+	VFNMADD231PS 64(BX), Y5, Y1
+	VMOVUPS      Y2, 64(SI)
+	VMOVUPS      Y1, 64(DI)
+	VMULPS       64(AX), Y5, Y2
+	VMULPS       64(AX), Y7, Y1
+	VFMADD231PS  64(CX), Y7, Y2
+	VFNMADD231PS 64(CX), Y5, Y1
+	VMULPS       128(DX), Y8, Y7
+	VMULPS       128(DX), Y4, Y5
+	VFMADD231PS  128(BX), Y4, Y7
+	VFNMADD231PS 128(BX), Y8, Y5
+	VMOVUPS      Y7, 128(SI)
+	VMOVUPS      Y5, 128(DI)
+	VMULPS       128(AX), Y8, Y7
+	VMULPS       128(AX), Y4, Y5
+	VFMADD231PS  128(CX), Y4, Y7
+	VFNMADD231PS 128(CX), Y8, Y5
+	VMULPS       192(DX), Y6, Y4
+	VMULPS       192(DX), Y3, Y8
+	VFMADD231PS  192(BX), Y3, Y4
+	VFNMADD231PS 192(BX), Y6, Y8
+	VMOVUPS      Y4, 192(SI)
+	VMOVUPS      Y8, 192(DI)
+	VMULPS       192(AX), Y6, Y4
+	VMULPS       192(AX), Y3, Y8
+	VFMADD231PS  192(CX), Y3, Y4
+	VFNMADD231PS 192(CX), Y6, Y8
+	VSUBPS       Y5, Y10, Y3
+	VADDPS       Y5, Y10, Y10
+	VSUBPS       Y7, Y9, Y5
+	VADDPS       Y7, Y9, Y9
+	VSUBPS       Y8, Y1, Y7
+	VADDPS       Y8, Y1, Y1
+	VSUBPS       Y4, Y2, Y8
+	VADDPS       Y4, Y2, Y2
+	VSUBPS       Y1, Y10, Y4
+	VADDPS       Y1, Y10, Y10
+	VSUBPS       Y2, Y9, Y1
+	VADDPS       Y2, Y9, Y9
+	VSUBPS       Y8, Y3, Y2
+	VADDPS       Y8, Y3, Y3
+	VSUBPS       Y7, Y5, Y8
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      Y9, (R8)
+	VMOVUPS      Y10, (R9)
+	VMOVUPS      Y8, 64(R8)
+	VMOVUPS      Y3, 64(R9)
+	VMOVUPS      Y1, 128(R8)
+	VMOVUPS      Y4, 128(R9)
+	VMOVUPS      Y5, 192(R8)
+	VMOVUPS      Y2, 192(R9)
+	VMOVUPS      32(R8), Y2
+	VMOVUPS      32(R9), Y5
+	VMOVUPS      160(R8), Y4
+	VMOVUPS      160(R9), Y1
+	VSUBPS       Y4, Y2, Y3
+	VADDPS       Y4, Y2, Y2
+	VSUBPS       Y1, Y5, Y4
+	VADDPS       Y1, Y5, Y5
+	VMOVUPS      96(R8), Y1
+	VMOVUPS      96(R9), Y8
+	VMOVUPS      224(R8), Y10
+	VMOVUPS      224(R9), Y9
+	VSUBPS       Y10, Y1, Y7
+	VADDPS       Y10, Y1, Y1
+	VSUBPS       Y9, Y8, Y10
+	VADDPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y2, Y9
+	VADDPS       Y1, Y2, Y2
+	VSUBPS       Y8, Y5, Y1
+	VADDPS       Y8, Y5, Y5
+	VSUBPS       Y10, Y3, Y8
+	VADDPS       Y10, Y3, Y3
+	VSUBPS       Y7, Y4, Y10
+	VADDPS       Y7, Y4, Y4
+	VMULPS       32(DX), Y2, Y7
+	VMULPS       32(DX), Y5, Y6
+	VFMADD231PS  32(BX), Y5, Y7
+	VFNMADD231PS 32(BX), Y2, Y6
+	VMOVUPS      Y7, 32(SI)
+	VMOVUPS      Y6, 32(DI)
+	VMULPS       32(AX), Y2, Y7
+	VMULPS       32(AX), Y5, Y6
+	VFMADD231PS  32(CX), Y5, Y7
+	VFNMADD231PS 32(CX), Y2, Y6
+	VMULPS       96(DX), Y3, Y5
+	VMULPS       96(DX), Y10, Y2
+	VFMADD231PS  96(BX), Y10, Y5
+	VFNMADD231PS 96(BX), Y3, Y2
+	VMOVUPS      Y5, 96(SI)
+	VMOVUPS      Y2, 96(DI)
+	VMULPS       96(AX), Y3, Y5
+	VMULPS       96(AX), Y10, Y2
+	VFMADD231PS  96(CX), Y10, Y5
+	VFNMADD231PS 96(CX), Y3, Y2
+	VMULPS       160(DX), Y9, Y10
+	VMULPS       160(DX), Y1, Y3
+	VFMADD231PS  160(BX), Y1, Y10
+	VFNMADD231PS 160(BX), Y9, Y3
+	VMOVUPS      Y10, 160(SI)
+	VMOVUPS      Y3, 160(DI)
+	VMULPS       160(AX), Y9, Y10
+	VMULPS       160(AX), Y1, Y3
+	VFMADD231PS  160(CX), Y1, Y10
+	VFNMADD231PS 160(CX), Y9, Y3
+	VMULPS       224(DX), Y8, Y1
+	VMULPS       224(DX), Y4, Y9
+	VFMADD231PS  224(BX), Y4, Y1
+	VFNMADD231PS 224(BX), Y8, Y9
+	VMOVUPS      Y1, 224(SI)
+	VMOVUPS      Y9, 224(DI)
+	VMULPS       224(AX), Y8, Y1
+	VMULPS       224(AX), Y4, Y9
+	VFMADD231PS  224(CX), Y4, Y1
+	VFNMADD231PS 224(CX), Y8, Y9
+	VSUBPS       Y3, Y6, Y4
+	VADDPS       Y3, Y6, Y6
+	VSUBPS       Y10, Y7, Y3
+	VADDPS       Y10, Y7, Y7
+	VSUBPS       Y9, Y2, Y10
+	VADDPS       Y9, Y2, Y2
+	VSUBPS       Y1, Y5, Y9
+	VADDPS       Y1, Y5, Y5
+	VSUBPS       Y2, Y6, Y1
+	VADDPS       Y2, Y6, Y6
+	VSUBPS       Y5, Y7, Y2
+	VADDPS       Y5, Y7, Y7
+	VSUBPS       Y9, Y4, Y5
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y10, Y3, Y9
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      Y7, 32(R8)
+	VMOVUPS      Y6, 32(R9)
+	VMOVUPS      Y9, 96(R8)
+	VMOVUPS      Y4, 96(R9)
+	VMOVUPS      Y2, 160(R8)
+	VMOVUPS      Y1, 160(R9)
+	VMOVUPS      Y3, 224(R8)
+	VMOVUPS      Y5, 224(R9)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          loop4
+	VZEROUPPER
+	RET
+
+radix5:
+	VMOVUPS constants<>+0(SB), Y0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop5:
+	VMOVUPS      (R8), Y1
+	VMOVUPS      (R9), Y2
+	VMOVUPS      64(R8), Y3
+	VMOVUPS      64(R9), Y4
+	VMOVUPS      128(R8), Y5
+	VMOVUPS      128(R9), Y6
+	VMOVUPS      192(R8), Y7
+	VMOVUPS      192(R9), Y8
+	VMOVUPS      256(R8), Y9
+	VMOVUPS      256(R9), Y10
+	VSUBPS       Y9, Y3, Y11
+	VADDPS       Y9, Y3, Y3
+	VSUBPS       Y10, Y4, Y9
+	VADDPS       Y10, Y4, Y4
+	VSUBPS       Y7, Y5, Y10
+	VADDPS       Y7, Y5, Y5
+	VSUBPS       Y8, Y6, Y7
+	VADDPS       Y8, Y6, Y6
+	VMOVAPS      Y1, Y8
+	VMOVAPS      Y1, Y12
+	VFMADD231PS  constants<>+192(SB), Y3, Y8
+	VFMADD231PS  constants<>+256(SB), Y3, Y12
+	VFMADD231PS  constants<>+256(SB), Y5, Y8
+	VFMADD231PS  constants<>+192(SB), Y5, Y12
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y5, Y1, Y1
+	VMOVAPS      Y2, Y5
+	VMOVAPS      Y2, Y3
+	VFMADD231PS  constants<>+192(SB), Y4, Y5
+	VFMADD231PS  constants<>+256(SB), Y4, Y3
+	VFMADD231PS  constants<>+256(SB), Y6, Y5
+	VFMADD231PS  constants<>+192(SB), Y6, Y3
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y6, Y2, Y2
+	VMULPS       constants<>+320(SB), Y11, Y6
+	VFMADD231PS  constants<>+384(SB), Y10, Y6
+	VMULPS       constants<>+384(SB), Y11, Y11
+	VFNMADD231PS constants<>+320(SB), Y10, Y11
+	VMULPS       constants<>+320(SB), Y9, Y10
+	VFMADD231PS  constants<>+384(SB), Y7, Y10
+	VMULPS       constants<>+384(SB), Y9, Y9
+	VFNMADD231PS constants<>+320(SB), Y7, Y9
+	VSUBPS       Y10, Y8, Y7
+	VADDPS       Y10, Y8, Y8
+	VSUBPS       Y6, Y5, Y10
+	VADDPS       Y6, Y5, Y5
+	VSUBPS       Y9, Y12, Y6
+	VADDPS       Y9, Y12, Y12
+	VSUBPS       Y11, Y3, Y9
+	VADDPS       Y11, Y3, Y3
+	VMULPS       (DX), Y1, Y11
+	VMULPS       (DX), Y2, Y4
+	VFMADD231PS  (BX), Y2, Y11
+	VFNMADD231PS (BX), Y1, Y4
+	VMOVUPS      Y11, (SI)
+	VMOVUPS      Y4, (DI)
+	VMULPS       (AX), Y1, Y11
+	VMULPS       (AX), Y2, Y4
+	VFMADD231PS  (CX), Y2, Y11
+	VFNMADD231PS (CX), Y1, Y4
+	VMULPS       64(DX), Y8, Y2
+	VMULPS       64(DX), Y10, Y1
+	VFMADD231PS  64(BX), Y10, Y2
+	VFNMADD231PS 64(BX), Y8, Y1
+	VMOVUPS      Y2, 64(SI)
+	VMOVUPS      Y1, 64(DI)
+	VMULPS       64(AX), Y8, Y2
+	VMULPS       64(AX), Y10, Y1
+	VFMADD231PS  64(CX), Y10, Y2
+	VFNMADD231PS 64(CX), Y8, Y1
+	VMULPS       128(DX), Y12, Y10
+	VMULPS       128(DX), Y9, Y8
+	VFMADD231PS  128(BX), Y9, Y10
+	VFNMADD231PS 128(BX), Y12, Y8
+	VMOVUPS      Y10, 128(SI)
+	VMOVUPS      Y8, 128(DI)
+	VMULPS       128(AX), Y12, Y10
+	VMULPS       128(AX), Y9, Y8
+	VFMADD231PS  128(CX), Y9, Y10
+	VFNMADD231PS 128(CX), Y12, Y8
+	VMULPS       192(DX), Y6, Y9
+	VMULPS       192(DX), Y3, Y12
+	VFMADD231PS  192(BX), Y3, Y9
+	VFNMADD231PS 192(BX), Y6, Y12
+	VMOVUPS      Y9, 192(SI)
+	VMOVUPS      Y12, 192(DI)
+	VMULPS       192(AX), Y6, Y9
+	VMULPS       192(AX), Y3, Y12
+	VFMADD231PS  192(CX), Y3, Y9
+	VFNMADD231PS 192(CX), Y6, Y12
+	VMULPS       256(DX), Y7, Y3
+	VMULPS       256(DX), Y5, Y6
+	VFMADD231PS  256(BX), Y5, Y3
+	VFNMADD231PS 256(BX), Y7, Y6
+	VMOVUPS      Y3, 256(SI)
+	VMOVUPS      Y6, 256(DI)
+	VMULPS       256(AX), Y7, Y3
+	VMULPS       256(AX), Y5, Y6
+	VFMADD231PS  256(CX), Y5, Y3
+	VFNMADD231PS 256(CX), Y7, Y6
+	VSUBPS       Y6, Y1, Y5
+	VADDPS       Y6, Y1, Y1
+	VSUBPS       Y3, Y2, Y6
+	VADDPS       Y3, Y2, Y2
+	VSUBPS       Y12, Y8, Y3
+	VADDPS       Y12, Y8, Y8
+	VSUBPS       Y9, Y10, Y12
+	VADDPS       Y9, Y10, Y10
+	VMOVAPS      Y4, Y9
+	VMOVAPS      Y4, Y7
+	VFMADD231PS  constants<>+192(SB), Y1, Y9
+	VFMADD231PS  constants<>+256(SB), Y1, Y7
+	VFMADD231PS  constants<>+256(SB), Y8, Y9
+	VFMADD231PS  constants<>+192(SB), Y8, Y7
+	VADDPS       Y1, Y4, Y4
+	VADDPS       Y8, Y4, Y4
+	VMOVAPS      Y11, Y8
+	VMOVAPS      Y11, Y1
+	VFMADD231PS  constants<>+192(SB), Y2, Y8
+	VFMADD231PS  constants<>+256(SB), Y2, Y1
+	VFMADD231PS  constants<>+256(SB), Y10, Y8
+	VFMADD231PS  constants<>+192(SB), Y10, Y1
+	VADDPS       Y2, Y11, Y11
+	VADDPS       Y10, Y11, Y11
+	VMULPS       constants<>+320(SB), Y5, Y10
+	VFMADD231PS  constants<>+384(SB), Y3, Y10
+	VMULPS       constants<>+384(SB), Y5, Y5
+	VFNMADD231PS constants<>+320(SB), Y3, Y5
+	VMULPS       constants<>+320(SB), Y6, Y3
+	VFMADD231PS  constants<>+384(SB), Y12, Y3
+	VMULPS       constants<>+384(SB), Y6, Y6
+	VFNMADD231PS constants<>+320(SB), Y12, Y6
+	VSUBPS       Y3, Y9, Y12
+	VADDPS       Y3, Y9, Y9
+	VSUBPS       Y10, Y8, Y3
+	VADDPS       Y10, Y8, Y8
+	VSUBPS       Y6, Y7, Y10
+	VADDPS       Y6, Y7, Y7
+	VSUBPS       Y5, Y1, Y6
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      Y11, (R8)
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y3, 64(R8)
+	VMOVUPS      Y9, 64(R9)
+	VMOVUPS      Y6, 128(R8)
+	VMOVUPS      Y7, 128(R9)
+	VMOVUPS      Y1, 192(R8)
+	VMOVUPS      Y10, 192(R9)
+	VMOVUPS      Y8, 256(R8)
+	VMOVUPS      Y12, 256(R9)
+	VMOVUPS      32(R8), Y12
+	VMOVUPS      32(R9), Y8
+	VMOVUPS      96(R8), Y10
+	VMOVUPS      96(R9), Y1
+	VMOVUPS      160(R8), Y7
+	VMOVUPS      160(R9), Y6
+	VMOVUPS      224(R8), Y9
+	VMOVUPS      224(R9), Y3
+	VMOVUPS      288(R8), Y4
+	VMOVUPS      288(R9), Y11
+	VSUBPS       Y4, Y10, Y5
+	VADDPS       Y4, Y10, Y10
+	VSUBPS       Y11, Y1, Y4
+	VADDPS       Y11, Y1, Y1
+	VSUBPS       Y9, Y7, Y11
+	VADDPS       Y9, Y7, Y7
+	VSUBPS       Y3, Y6, Y9
+	VADDPS       Y3, Y6, Y6
+	VMOVAPS      Y12, Y3
+	VMOVAPS      Y12, Y2
+	VFMADD231PS  constants<>+192(SB), Y10, Y3
+	VFMADD231PS  constants<>+256(SB), Y10, Y2
+	VFMADD231PS  constants<>+256(SB), Y7, Y3
+	VFMADD231PS  constants<>+192(SB), Y7, Y2
+	VADDPS       Y10, Y12, Y12
+	VADDPS       Y7, Y12, Y12
+	VMOVAPS      Y8, Y7
+	VMOVAPS      Y8, Y10
+	VFMADD231PS  constants<>+192(SB), Y1, Y7
+	VFMADD231PS  constants<>+256(SB), Y1, Y10
+	VFMADD231PS  constants<>+256(SB), Y6, Y7
+	VFMADD231PS  constants<>+192(SB), Y6, Y10
+	VADDPS       Y1, Y8, Y8
+	VADDPS       Y6, Y8, Y8
+	VMULPS       constants<>+320(SB), Y5, Y6
+	VFMADD231PS  constants<>+384(SB), Y11, Y6
+	VMULPS       constants<>+384(SB), Y5, Y5
+	VFNMADD231PS constants<>+320(SB), Y11, Y5
+	VMULPS       constants<>+320(SB), Y4, Y11
+	VFMADD231PS  constants<>+384(SB), Y9, Y11
+	VMULPS       constants<>+384(SB), Y4, Y4
+	VFNMADD231PS constants<>+320(SB), Y9, Y4
+	VSUBPS       Y11, Y3, Y9
+	VADDPS       Y11, Y3, Y3
+	VSUBPS       Y6, Y7, Y11
+	VADDPS       Y6, Y7, Y7
+	VSUBPS       Y4, Y2, Y6
+	VADDPS       Y4, Y2, Y2
+	VSUBPS       Y5, Y10, Y4
+	VADDPS       Y5, Y10, Y10
+	VMULPS       32(DX), Y12, Y5
+	VMULPS       32(DX), Y8, Y1
+	VFMADD231PS  32(BX), Y8, Y5
+	VFNMADD231PS 32(BX), Y12, Y1
+	VMOVUPS      Y5, 32(SI)
+	VMOVUPS      Y1, 32(DI)
+	VMULPS       32(AX), Y12, Y5
+	VMULPS       32(AX), Y8, Y1
+	VFMADD231PS  32(CX), Y8, Y5
+	VFNMADD231PS 32(CX), Y12, Y1
+	VMULPS       96(DX), Y3, Y8
+	VMULPS       96(DX), Y11, Y12
+	VFMADD231PS  96(BX), Y11, Y8
+	VFNMADD231PS 96(BX), Y3, Y12
+	VMOVUPS      Y8, 96(SI)
+	VMOVUPS      Y12, 96(DI)
+	VMULPS       96(AX), Y3, Y8
+	VMULPS       96(AX), Y11, Y12
+	VFMADD231PS  96(CX), Y11, Y8
+	VFNMADD231PS 96(CX), Y3, Y12
+	VMULPS       160(DX), Y2, Y11
+	VMULPS       160(DX), Y4, Y3
+	VFMADD231PS  160(BX), Y4, Y11
+	VFNMADD231PS 160(BX), Y2, Y3
+	VMOVUPS      Y11, 160(SI)
+	VMOVUPS      Y3, 160(DI)
+	VMULPS       160(AX), Y2, Y11
+	VMULPS       160(AX), Y4, Y3
+	VFMADD231PS  160(CX), Y4, Y11
+	VFNMADD231PS 160(CX), Y2, Y3
+	VMULPS       224(DX), Y6, Y4
+	VMULPS       224(DX), Y10, Y2
+	VFMADD231PS  224(BX), Y10, Y4
+	VFNMADD231PS 224(BX), Y6, Y2
+	VMOVUPS      Y4, 224(SI)
+	VMOVUPS      Y2, 224(DI)
+	VMULPS       224(AX), Y6, Y4
+	VMULPS       224(AX), Y10, Y2
+	VFMADD231PS  224(CX), Y10, Y4
+	VFNMADD231PS 224(CX), Y6, Y2
+	VMULPS       288(DX), Y9, Y10
+	VMULPS       288(DX), Y7, Y6
+	VFMADD231PS  288(BX), Y7, Y10
+	VFNMADD231PS 288(BX), Y9, Y6
+	VMOVUPS      Y10, 288(SI)
+	VMOVUPS      Y6, 288(DI)
+	VMULPS       288(AX), Y9, Y10
+	VMULPS       288(AX), Y7, Y6
+	VFMADD231PS  288(CX), Y7, Y10
+	VFNMADD231PS 288(CX), Y9, Y6
+	VSUBPS       Y6, Y12, Y7
+	VADDPS       Y6, Y12, Y12
+	VSUBPS       Y10, Y8, Y6
+	VADDPS       Y10, Y8, Y8
+	VSUBPS       Y2, Y3, Y10
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y4, Y11, Y2
+	VADDPS       Y4, Y11, Y11
+	VMOVAPS      Y1, Y4
+	VMOVAPS      Y1, Y9
+	VFMADD231PS  constants<>+192(SB), Y12, Y4
+	VFMADD231PS  constants<>+256(SB), Y12, Y9
+	VFMADD231PS  constants<>+256(SB), Y3, Y4
+	VFMADD231PS  constants<>+192(SB), Y3, Y9
+	VADDPS       Y12, Y1, Y1
+	VADDPS       Y3, Y1, Y1
+	VMOVAPS      Y5, Y3
+	VMOVAPS      Y5, Y12
+	VFMADD231PS  constants<>+192(SB), Y8, Y3
+	VFMADD231PS  constants<>+256(SB), Y8, Y12
+	VFMADD231PS  constants<>+256(SB), Y11, Y3
+	VFMADD231PS  constants<>+192(SB), Y11, Y12
+	VADDPS       Y8, Y5, Y5
+	VADDPS       Y11, Y5, Y5
+	VMULPS       constants<>+320(SB), Y7, Y11
+	VFMADD231PS  constants<>+384(SB), Y10, Y11
+	VMULPS       constants<>+384(SB), Y7, Y7
+	VFNMADD231PS constants<>+320(SB), Y10, Y7
+	VMULPS       constants<>+320(SB), Y6, Y10
+	VFMADD231PS  constants<>+384(SB), Y2, Y10
+	VMULPS       constants<>+384(SB), Y6, Y6
+	VFNMADD231PS constants<>+320(SB), Y2, Y6
+	VSUBPS       Y10, Y4, Y2
+	VADDPS       Y10, Y4, Y4
+	VSUBPS       Y11, Y3, Y10
+	VADDPS       Y11, Y3, Y3
+	VSUBPS       Y6, Y9, Y11
+	VADDPS       Y6, Y9, Y9
+	VSUBPS       Y7, Y12, Y6
+	VADDPS       Y7, Y12, Y12
+	VMOVUPS      Y5, 32(R8)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      Y10, 96(R8)
+	VMOVUPS      Y4, 96(R9)
+	VMOVUPS      Y6, 160(R8)
+	VMOVUPS      Y9, 160(R9)
+	VMOVUPS      Y12, 224(R8)
+	VMOVUPS      Y11, 224(R9)
+	VMOVUPS      Y3, 288(R8)
+	VMOVUPS      Y2, 288(R9)
+	ADDQ         $0x00000140, AX
+	ADDQ         $0x00000140, CX
+	ADDQ         $0x00000140, DX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000140, SI
+	ADDQ         $0x00000140, DI
+	ADDQ         $0x00000140, R8
+	ADDQ         $0x00000140, R9
+	DECQ         R10
+	JNZ          loop5
+	VZEROUPPER
+	RET
+
+radix8:
+	VMOVUPS constants<>+0(SB), Y0
+	LEAQ    31(SP), AX
+	ANDQ    $-32, AX
+	MOVQ    kre+24(FP), CX
+	MOVQ    kim+32(FP), DX
+	MOVQ    ure+40(FP), BX
+	MOVQ    uim+48(FP), SI
+	MOVQ    sre+56(FP), DI
+	MOVQ    sim+64(FP), R8
+	MOVQ    re+8(FP), R9
+	MOVQ    im+16(FP), R10
+	MOVQ    count+72(FP), R11
+
+loop8:
+	VMOVUPS      (R9), Y1
+	VMOVUPS      (R10), Y2
+	VMOVUPS      256(R9), Y3
+	VMOVUPS      256(R10), Y4
+	VSUBPS       Y3, Y1, Y5
+	VADDPS       Y3, Y1, Y1
+	VSUBPS       Y4, Y2, Y3
+	VADDPS       Y4, Y2, Y2
+	VMOVAPS      Y5, (AX)
+	VMOVAPS      Y3, 32(AX)
+	VMOVUPS      64(R9), Y3
+	VMOVUPS      64(R10), Y5
+	VMOVUPS      320(R9), Y4
+	VMOVUPS      320(R10), Y6
+	VSUBPS       Y4, Y3, Y7
+	VADDPS       Y4, Y3, Y3
+	VSUBPS       Y6, Y5, Y4
+	VADDPS       Y6, Y5, Y5
+	VMOVAPS      Y7, 64(AX)
+	VMOVAPS      Y4, 96(AX)
+	VMOVUPS      128(R9), Y4
+	VMOVUPS      128(R10), Y7
+	VMOVUPS      384(R9), Y6
+	VMOVUPS      384(R10), Y8
+	VSUBPS       Y6, Y4, Y9
+	VADDPS       Y6, Y4, Y4
+	VSUBPS       Y8, Y7, Y6
+	VADDPS       Y8, Y7, Y7
+	VMOVAPS      Y9, 128(AX)
+	VMOVAPS      Y6, 160(AX)
+	VMOVUPS      192(R9), Y6
+	VMOVUPS      192(R10), Y9
+	VMOVUPS      448(R9), Y8
+	VMOVUPS      448(R10), Y10
+	VSUBPS       Y8, Y6, Y11
+	VADDPS       Y8, Y6, Y6
+	VSUBPS       Y10, Y9, Y8
+	VADDPS       Y10, Y9, Y9
+	VMOVAPS      Y11, 192(AX)
+	VMOVAPS      Y8, 224(AX)
+	VSUBPS       Y4, Y1, Y8
+	VADDPS       Y4, Y1, Y1
+	VSUBPS       Y7, Y2, Y4
+	VADDPS       Y7, Y2, Y2
+	VSUBPS       Y6, Y3, Y7
+	VADDPS       Y6, Y3, Y3
+	VSUBPS       Y9, Y5, Y6
+	VADDPS       Y9, Y5, Y5
+	VSUBPS       Y3, Y1, Y9
+	VADDPS       Y3, Y1, Y1
+	VSUBPS       Y5, Y2, Y3
+	VADDPS       Y5, Y2, Y2
+	VSUBPS       Y6, Y8, Y5
+	VADDPS       Y6, Y8, Y8
+	VSUBPS       Y7, Y4, Y6
+	VADDPS       Y7, Y4, Y4
+	VMULPS       (BX), Y1, Y7
+	VMULPS       (BX), Y2, Y11
+	VFMADD231PS  (SI), Y2, Y7
+	VFNMADD231PS (SI), Y1, Y11
+	VMOVUPS      Y7, (DI)
+	VMOVUPS      Y11, (R8)
+	VMULPS       (CX), Y1, Y7
+	VMULPS       (CX), Y2, Y11
+	VFMADD231PS  (DX), Y2, Y7
+	VFNMADD231PS (DX), Y1, Y11
+	VMULPS       64(BX), Y8, Y2
+	VMULPS       64(BX), Y6, Y1
+	VFMADD231PS  64(SI), Y6, Y2
+	VFNMADD231PS 64(SI), Y8, Y1
+	VMOVUPS      Y2, 64(DI)
+	VMOVUPS      Y1, 64(R8)
+	VMULPS       64(CX), Y8, Y2
+	VMULPS       64(CX), Y6, Y1
+	VFMADD231PS  64(DX), Y6, Y2
+	VFNMADD231PS 64(DX), Y8, Y1
+	VMULPS       128(BX), Y9, Y6
+	VMULPS       128(BX), Y3, Y8
+	VFMADD231PS  128(SI), Y3, Y6
+	VFNMADD231PS 128(SI), Y9, Y8
+	VMOVUPS      Y6, 128(DI)
+	VMOVUPS      Y8, 128(R8)
+	VMULPS       128(CX), Y9, Y6
+	VMULPS       128(CX), Y3, Y8
+	VFMADD231PS  128(DX), Y3, Y6
+	VFNMADD231PS 128(DX), Y9, Y8
+	VMULPS       192(BX), Y5, Y3
+	VMULPS       192(BX), Y4, Y9
+	VFMADD231PS  192(SI), Y4, Y3
+	VFNMADD231PS 192(SI), Y5, Y9
+	VMOVUPS      Y3, 192(DI)
+	VMOVUPS      Y9, 192(R8)
+	VMULPS       192(CX), Y5, Y3
+	VMULPS       192(CX), Y4, Y9
+	VFMADD231PS  192(DX), Y4, Y3
+	VFNMADD231PS 192(DX), Y5, Y9
+	VSUBPS       Y8, Y11, Y4
+	VADDPS       Y8, Y11, Y11
+	VSUBPS       Y6, Y7, Y8
+	VADDPS       Y6, Y7, Y7
+	VSUBPS       Y9, Y1, Y6
+	VADDPS       Y9, Y1, Y1
+	VSUBPS       Y3, Y2, Y9
+	VADDPS       Y3, Y2, Y2
+	VSUBPS       Y1, Y11, Y3
+	VADDPS       Y1, Y11, Y11
+	VSUBPS       Y2, Y7, Y1
+	VADDPS       Y2, Y7, Y7
+	VSUBPS       Y9, Y4, Y2
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y6, Y8, Y9
+	VADDPS       Y6, Y8, Y8
+	VMOVAPS      Y11, 256(AX)
+	VMOVAPS      Y7, 288(AX)
+	VMOVAPS      Y4, 320(AX)
+	VMOVAPS      Y9, 352(AX)
+	VMOVAPS      Y3, 384(AX)
+	VMOVAPS      Y1, 416(AX)
+	VMOVAPS      Y2, 448(AX)
+	VMOVAPS      Y8, 480(AX)
+	VMOVAPS      (AX), Y8
+	VMOVAPS      32(AX), Y2
+	VMOVAPS      64(AX), Y1
+	VMOVAPS      96(AX), Y3
+	VMOVAPS      128(AX), Y9
+	VMOVAPS      160(AX), Y4
+	VMOVAPS      192(AX), Y7
+	VMOVAPS      224(AX), Y11
+	VSUBPS       Y4, Y8, Y6
+	VADDPS       Y4, Y8, Y8
+	VSUBPS       Y9, Y2, Y4
+	VADDPS       Y9, Y2, Y2
+	VSUBPS       Y1, Y3, Y9
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y7, Y11, Y1
+	VADDPS       Y7, Y11, Y11
+	VSUBPS       Y1, Y3, Y7
+	VADDPS       Y1, Y3, Y3
+	VSUBPS       Y11, Y9, Y1
+	VADDPS       Y11, Y9, Y9
+	VMOVAPS      Y8, Y11
+	VFMADD231PS  Y0, Y3, Y8
+	VFNMADD231PS Y0, Y3, Y11
+	VMOVAPS      Y4, Y3
+	VFMADD231PS  Y0, Y1, Y4
+	VFNMADD231PS Y0, Y1, Y3
+	VMOVAPS      Y6, Y1
+	VFMADD231PS  Y0, Y9, Y6
+	VFNMADD231PS Y0, Y9, Y1
+	VMOVAPS      Y2, Y9
+	VFMADD231PS  Y0, Y7, Y2
+	VFNMADD231PS Y0, Y7, Y9
+	VMULPS       256(BX), Y8, Y7
+	VMULPS       256(BX), Y4, Y5
+	VFMADD231PS  256(SI), Y4, Y7
+	VFNMADD231PS 256(SI), Y8, Y5
+	VMOVUPS      Y7, 256(DI)
+	VMOVUPS      Y5, 256(R8)
+	VMULPS       256(CX), Y8, Y7
+	VMULPS       256(CX), Y4, Y5
+	VFMADD231PS  256(DX), Y4, Y7
+	VFNMADD231PS 256(DX), Y8, Y5
+	VMULPS       320(BX), Y6, Y4
+	VMULPS       320(BX), Y9, Y8
+	VFMADD231PS  320(SI), Y9, Y4
+	VFNMADD231PS 320(SI), Y6, Y8
+	VMOVUPS      Y4, 320(DI)
+	VMOVUPS      Y8, 320(R8)
+	VMULPS       320(CX), Y6, Y4
+	VMULPS       320(CX), Y9, Y8
+	VFMADD231PS  320(DX), Y9, Y4
+	VFNMADD231PS 320(DX), Y6, Y8
+	VMULPS       384(BX), Y11, Y9
+	VMULPS       384(BX), Y3, Y6
+	VFMADD231PS  384(SI), Y3, Y9
+	VFNMADD231PS 384(SI), Y11, Y6
+	VMOVUPS      Y9, 384(DI)
+	VMOVUPS      Y6, 384(R8)
+	VMULPS       384(CX), Y11, Y9
+	VMULPS       384(CX), Y3, Y6
+	VFMADD231PS  384(DX), Y3, Y9
+	VFNMADD231PS 384(DX), Y11, Y6
+	VMULPS       448(BX), Y1, Y3
+	VMULPS       448(BX), Y2, Y11
+	VFMADD231PS  448(SI), Y2, Y3
+	VFNMADD231PS 448(SI), Y1, Y11
+	VMOVUPS      Y3, 448(DI)
+	VMOVUPS      Y11, 448(R8)
+	VMULPS       448(CX), Y1, Y3
+	VMULPS       448(CX), Y2, Y11
+	VFMADD231PS  448(DX), Y2, Y3
+	VFNMADD231PS 448(DX), Y1, Y11
+	VSUBPS       Y6, Y5, Y2
+	VADDPS       Y6, Y5, Y5
+	VSUBPS       Y9, Y7, Y6
+	VADDPS       Y9, Y7, Y7
+	VSUBPS       Y11, Y8, Y9
+	VADDPS       Y11, Y8, Y8
+	VSUBPS       Y3, Y4, Y11
+	VADDPS       Y3, Y4, Y4
+	VSUBPS       Y8, Y5, Y3
+	VADDPS       Y8, Y5, Y5
+	VSUBPS       Y4, Y7, Y8
+	VADDPS       Y4, Y7, Y7
+	VSUBPS       Y11, Y2, Y4
+	VADDPS       Y11, Y2, Y2
+	VSUBPS       Y9, Y6, Y11
+	VADDPS       Y9, Y6, Y6
+	VMOVAPS      256(AX), Y9
+	VMOVAPS      288(AX), Y1
+	VSUBPS       Y5, Y9, Y10
+	VADDPS       Y5, Y9, Y9
+	VSUBPS       Y7, Y1, Y5
+	VADDPS       Y7, Y1, Y1
+	VMOVUPS      Y1, (R9)
+	VMOVUPS      Y9, (R10)
+	VMOVUPS      Y5, 256(R9)
+	VMOVUPS      Y10, 256(R10)
+	VMOVAPS      320(AX), Y10
+	VMOVAPS      352(AX), Y5
+	VSUBPS       Y2, Y11, Y9
+	VADDPS       Y2, Y11, Y11
+	VMOVAPS      Y10, Y2
+	VFMADD231PS  Y0, Y11, Y10
+	VFNMADD231PS Y0, Y11, Y2
+	VMOVAPS      Y5, Y11
+	VFMADD231PS  Y0, Y9, Y5
+	VFNMADD231PS Y0, Y9, Y11
+	VMOVUPS      Y5, 64(R9)
+	VMOVUPS      Y10, 64(R10)
+	VMOVUPS      Y11, 320(R9)
+	VMOVUPS      Y2, 320(R10)
+	VMOVAPS      384(AX), Y2
+	VMOVAPS      416(AX), Y11
+	VSUBPS       Y8, Y2, Y10
+	VADDPS       Y8, Y2, Y2
+	VSUBPS       Y3, Y11, Y8
+	VADDPS       Y3, Y11, Y11
+	VMOVUPS      Y8, 128(R9)
+	VMOVUPS      Y2, 128(R10)
+	VMOVUPS      Y11, 384(R9)
+	VMOVUPS      Y10, 384(R10)
+	VMOVAPS      448(AX), Y10
+	VMOVAPS      480(AX), Y11
+	VSUBPS       Y4, Y6, Y2
+	VADDPS       Y4, Y6, Y6
+	VMOVAPS      Y10, Y4
+	VFMADD231PS  Y0, Y2, Y10
+	VFNMADD231PS Y0, Y2, Y4
+	VMOVAPS      Y11, Y2
+	VFMADD231PS  Y0, Y6, Y11
+	VFNMADD231PS Y0, Y6, Y2
+	VMOVUPS      Y2, 192(R9)
+	VMOVUPS      Y10, 192(R10)
+	VMOVUPS      Y11, 448(R9)
+	VMOVUPS      Y4, 448(R10)
+	VMOVUPS      32(R9), Y4
+	VMOVUPS      32(R10), Y11
+	VMOVUPS      288(R9), Y10
+	VMOVUPS      288(R10), Y2
+	VSUBPS       Y10, Y4, Y6
+	VADDPS       Y10, Y4, Y4
+	VSUBPS       Y2, Y11, Y10
+	VADDPS       Y2, Y11, Y11
+	VMOVAPS      Y6, (AX)
+	VMOVAPS      Y10, 32(AX)
+	VMOVUPS      96(R9), Y10
+	VMOVUPS      96(R10), Y6
+	VMOVUPS      352(R9), Y2
+	VMOVUPS      352(R10), Y8
+	VSUBPS       Y2, Y10, Y3
+	VADDPS       Y2, Y10, Y10
+	VSUBPS       Y8, Y6, Y2
+	VADDPS       Y8, Y6, Y6
+	VMOVAPS      Y3, 64(AX)
+	VMOVAPS      Y2, 96(AX)
+	VMOVUPS      160(R9), Y2
+	VMOVUPS      160(R10), Y3
+	VMOVUPS      416(R9), Y8
+	VMOVUPS      416(R10), Y5
+	VSUBPS       Y8, Y2, Y9
+	VADDPS       Y8, Y2, Y2
+	VSUBPS       Y5, Y3, Y8
+	VADDPS       Y5, Y3, Y3
+	VMOVAPS      Y9, 128(AX)
+	VMOVAPS      Y8, 160(AX)
+	VMOVUPS      224(R9), Y8
+	VMOVUPS      224(R10), Y9
+	VMOVUPS      480(R9), Y5
+	VMOVUPS      480(R10), Y1
+	VSUBPS       Y5, Y8, Y7
+	VADDPS       Y5, Y8, Y8
+	VSUBPS       Y1, Y9, Y5
+	VADDPS       Y1, Y9, Y9
+	VMOVAPS      Y7, 192(AX)
+	VMOVAPS      Y5, 224(AX)
+	VSUBPS       Y2, Y4, Y5
+	VADDPS       Y2, Y4, Y4
+	VSUBPS       Y3, Y11, Y2
+	VADDPS       Y3, Y11, Y11
+	VSUBPS       Y8, Y10, Y3
+	VADDPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y6, Y8
+	VADDPS       Y9, Y6, Y6
+	VSUBPS       Y10, Y4, Y9
+	VADDPS       Y10, Y4, Y4
+	VSUBPS       Y6, Y11, Y10
+	VADDPS       Y6, Y11, Y11
+	VSUBPS       Y8, Y5, Y6
+	VADDPS       Y8, Y5, Y5
+	VSUBPS       Y3, Y2, Y8
+	VADDPS       Y3, Y2, Y2
+	VMULPS       32(BX), Y4, Y3
+	VMULPS       32(BX), Y11, Y7
+	VFMADD231PS  32(SI), Y11, Y3
+	VFNMADD231PS 32(SI), Y4, Y7
+	VMOVUPS      Y3, 32(DI)
+	VMOVUPS      Y7, 32(R8)
+	VMULPS       32(CX), Y4, Y3
+	VMULPS       32(CX), Y11, Y7
+	VFMADD231PS  32(DX), Y11, Y3
+	VFNMADD231PS 32(DX), Y4, Y7
+	VMULPS       96(BX), Y5, Y11
+	VMULPS       96(BX), Y8, Y4
+	VFMADD231PS  96(SI), Y8, Y11
+	VFNMADD231PS 96(SI), Y5, Y4
+	VMOVUPS      Y11, 96(DI)
+	VMOVUPS      Y4, 96(R8)
+	VMULPS       96(CX), Y5, Y11
+	VMULPS       96(CX), Y8, Y4
+	VFMADD231PS  96(DX), Y8, Y11
+	VFNMADD231PS 96(DX), Y5, Y4
+	VMULPS       160(BX), Y9, Y8
+	VMULPS       160(BX), Y10, Y5
+	VFMADD231PS  160(SI), Y10, Y8
+	VFNMADD231PS 160(SI), Y9, Y5
+	VMOVUPS      Y8, 160(DI)
+	VMOVUPS      Y5, 160(R8)
+	VMULPS       160(CX), Y9, Y8
+	VMULPS       160(CX), Y10, Y5
+	VFMADD231PS  160(DX), Y10, Y8
+	VFNMADD231PS 160(DX), Y9, Y5
+	VMULPS       224(BX), Y6, Y10
+	VMULPS       224(BX), Y2, Y9
+	VFMADD231PS  224(SI), Y2, Y10
+	VFNMADD231PS 224(SI), Y6, Y9
+	VMOVUPS      Y10, 224(DI)
+	VMOVUPS      Y9, 224(R8)
+	VMULPS       224(CX), Y6, Y10
+	VMULPS       224(CX), Y2, Y9
+	VFMADD231PS  224(DX), Y2, Y10
+	VFNMADD231PS 224(DX), Y6, Y9
+	VSUBPS       Y5, Y7, Y2
+	VADDPS       Y5, Y7, Y7
+	VSUBPS       Y8, Y3, Y5
+	VADDPS       Y8, Y3, Y3
+	VSUBPS       Y9, Y4, Y8
+	VADDPS       Y9, Y4, Y4
+	VSUBPS       Y10, Y11, Y9
+	VADDPS       Y10, Y11, Y11
+	VSUBPS       Y4, Y7, Y10
+	VADDPS       Y4, Y7, Y7
+	VSUBPS       Y11, Y3, Y4
+	VADDPS       Y11, Y3, Y3
+	VSUBPS       Y9, Y2, Y11
+	VADDPS       Y9, Y2, Y2
+	VSUBPS       Y8, Y5, Y9
+	VADDPS       Y8, Y5, Y5
+	VMOVAPS      Y7, 256(AX)
+	VMOVAPS      Y3, 288(AX)
+	VMOVAPS      Y2, 320(AX)
+	VMOVAPS      Y9, 352(AX)
+	VMOVAPS      Y10, 384(AX)
+	VMOVAPS      Y4, 416(AX)
+	VMOVAPS      Y11, 448(AX)
+	VMOVAPS      Y5, 480(AX)
+	VMOVAPS      (AX), Y5
+	VMOVAPS      32(AX), Y11
+	VMOVAPS      64(AX), Y4
+	VMOVAPS      96(AX), Y10
+	VMOVAPS      128(AX), Y9
+	VMOVAPS      160(AX), Y2
+	VMOVAPS      192(AX), Y3
+	VMOVAPS      224(AX), Y7
+	VSUBPS       Y2, Y5, Y8
+	VADDPS       Y2, Y5, Y5
+	VSUBPS       Y9, Y11, Y2
+	VADDPS       Y9, Y11, Y11
+	VSUBPS       Y4, Y10, Y9
+	VADDPS       Y4, Y10, Y10
+	VSUBPS       Y3, Y7, Y4
+	VADDPS       Y3, Y7, Y7
+	VSUBPS       Y4, Y10, Y3
+	VADDPS       Y4, Y10, Y10
+	VSUBPS       Y7, Y9, Y4
+	VADDPS       Y7, Y9, Y9
+	VMOVAPS      Y5, Y7
+	VFMADD231PS  Y0, Y10, Y5
+	VFNMADD231PS Y0, Y10, Y7
+	VMOVAPS      Y2, Y10
+	VFMADD231PS  Y0, Y4, Y2
+	VFNMADD231PS Y0, Y4, Y10
+	VMOVAPS      Y8, Y4
+	VFMADD231PS  Y0, Y9, Y8
+	VFNMADD231PS Y0, Y9, Y4
+	VMOVAPS      Y11, Y9
+	VFMADD231PS  Y0, Y3, Y11
+	VFNMADD231PS Y0, Y3, Y9
+	VMULPS       288(BX), Y5, Y3
+	VMULPS       288(BX), Y2, Y6
+	VFMADD231PS  288(SI), Y2, Y3
+	VFNMADD231PS 288(SI), Y5, Y6
+	VMOVUPS      Y3, 288(DI)
+	VMOVUPS      Y6, 288(R8)
+	VMULPS       288(CX), Y5, Y3
+	VMULPS       288(CX), Y2, Y6
+	VFMADD231PS  288(DX), Y2, Y3
+	VFNMADD231PS 288(DX), Y5, Y6
+	VMULPS       352(BX), Y8, Y2
+	VMULPS       352(BX), Y9, Y5
+	VFMADD231PS  352(SI), Y9, Y2
+	VFNMADD231PS 352(SI), Y8, Y5
+	VMOVUPS      Y2, 352(DI)
+	VMOVUPS      Y5, 352(R8)
+	VMULPS       352(CX), Y8, Y2
+	VMULPS       352(CX), Y9, Y5
+	VFMADD231PS  352(DX), Y9, Y2
+	VFNMADD231PS 352(DX), Y8, Y5
+	VMULPS       416(BX), Y7, Y9
+	VMULPS       416(BX), Y10, Y8
+	VFMADD231PS  416(SI), Y10, Y9
+	VFNMADD231PS 416(SI), Y7, Y8
+	VMOVUPS      Y9, 416(DI)
+	VMOVUPS      Y8, 416(R8)
+	VMULPS       416(CX), Y7, Y9
+	VMULPS       416(CX), Y10, Y8
+	VFMADD231PS  416(DX), Y10, Y9
+	VFNMADD231PS 416(DX), Y7, Y8
+	VMULPS       480(BX), Y4, Y10
+	VMULPS       480(BX), Y11, Y7
+	VFMADD231PS  480(SI), Y11, Y10
+	VFNMADD231PS 480(SI), Y4, Y7
+	VMOVUPS      Y10, 480(DI)
+	VMOVUPS      Y7, 480(R8)
+	VMULPS       480(CX), Y4, Y10
+	VMULPS       480(CX), Y11, Y7
+	VFMADD231PS  480(DX), Y11, Y10
+	VFNMADD231PS 480(DX), Y4, Y7
+	VSUBPS       Y8, Y6, Y11
+	VADDPS       Y8, Y6, Y6
+	VSUBPS       Y9, Y3, Y8
+	VADDPS       Y9, Y3, Y3
+	VSUBPS       Y7, Y5, Y9
+	VADDPS       Y7, Y5, Y5
+	VSUBPS       Y10, Y2, Y7
+	VADDPS       Y10, Y2, Y2
+	VSUBPS       Y5, Y6, Y10
+	VADDPS       Y5, Y6, Y6
+	VSUBPS       Y2, Y3, Y5
+	VADDPS       Y2, Y3, Y3
+	VSUBPS       Y7, Y11, Y2
+	VADDPS       Y7, Y11, Y11
+	VSUBPS       Y9, Y8, Y7
+	VADDPS       Y9, Y8, Y8
+	VMOVAPS      256(AX), Y9
+	VMOVAPS      288(AX), Y4
+	VSUBPS       Y6, Y9, Y1
+	VADDPS       Y6, Y9, Y9
+	VSUBPS       Y3, Y4, Y6
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y4, 32(R9)
+	VMOVUPS      Y9, 32(R10)
+	VMOVUPS      Y6, 288(R9)
+	VMOVUPS      Y1, 288(R10)
+	VMOVAPS      320(AX), Y1
+	VMOVAPS      352(AX), Y6
+	VSUBPS       Y11, Y7, Y9
+	VADDPS       Y11, Y7, Y7
+	VMOVAPS      Y1, Y11
+	VFMADD231PS  Y0, Y7, Y1
+	VFNMADD231PS Y0, Y7, Y11
+	VMOVAPS      Y6, Y7
+	VFMADD231PS  Y0, Y9, Y6
+	VFNMADD231PS Y0, Y9, Y7
+	VMOVUPS      Y6, 96(R9)
+	VMOVUPS      Y1, 96(R10)
+	VMOVUPS      Y7, 352(R9)
+	VMOVUPS      Y11, 352(R10)
+	VMOVAPS      384(AX), Y11
+	VMOVAPS      416(AX), Y7
+	VSUBPS       Y5, Y11, Y1
+	VADDPS       Y5, Y11, Y11
+	VSUBPS       Y10, Y7, Y5
+	VADDPS       Y10, Y7, Y7
+	VMOVUPS      Y5, 160(R9)
+	VMOVUPS      Y11, 160(R10)
+	VMOVUPS      Y7, 416(R9)
+	VMOVUPS      Y1, 416(R10)
+	VMOVAPS      448(AX), Y1
+	VMOVAPS      480(AX), Y7
+	VSUBPS       Y2, Y8, Y11
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y1, Y2
+	VFMADD231PS  Y0, Y11, Y1
+	VFNMADD231PS Y0, Y11, Y2
+	VMOVAPS      Y7, Y11
+	VFMADD231PS  Y0, Y8, Y7
+	VFNMADD231PS Y0, Y8, Y11
+	VMOVUPS      Y11, 224(R9)
+	VMOVUPS      Y1, 224(R10)
+	VMOVUPS      Y7, 480(R9)
+	VMOVUPS      Y2, 480(R10)
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000200, SI
+	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000200, R10
+	DECQ         R11
+	JNZ          loop8
+	VZEROUPPER
+	RET
+
+// func fenceAVX2()
+// Requires: MMX+
+TEXT ·fenceAVX2(SB), NOSPLIT, $0
+	SFENCE
 	RET
 
 // func mulAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
