@@ -17,7 +17,19 @@ type convolution struct {
 	sys            *DiagSystem    // what carries a state, where there is one
 	state, next    *tensor.Tensor
 	plan           *kernel.ConvPlan
+	kept           []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
 	adds           adds
+}
+
+// keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones takes the
+// time in which they are made again.
+const keepUpTo = 3 << 19
+
+// keep makes room to keep the kernels' spectra, where it pays: with more sequences a kernel's transform is a smaller part.
+func (c *convolution) keep(t *Tape) {
+	if n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize(); c.HeadDim == 1 && c.V.Dim(0) <= 4 && n <= keepUpTo {
+		c.kept = t.arena.Floats(n)
+	}
 }
 
 // adds says of which gradients Backward finds something there to add to; the others it writes.
@@ -66,7 +78,9 @@ func (c *convolution) forward(lo, hi int) {
 func (c *convolution) backward(lo, hi int) {
 	batch, wantQ := c.V.Dim(0), c.Q != nil && c.Q.NeedsGrad()
 	c.each(lo, hi, func(w *tile) {
-		c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+		if c.kept == nil {
+			c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+		}
 		for b := range batch {
 			w.b = b
 			c.plan.Begin(w.u, (*inputRows)(w), c.l)
@@ -75,7 +89,7 @@ func (c *convolution) backward(lo, hi int) {
 			if b == 0 && !wantQ {
 				w.u, w.sum = w.sum, u // the sum begins in u's place
 			}
-			c.plan.Transpose(w.dz, u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Last: b == batch-1, Again: wantQ})
+			c.plan.Transpose(w.dz, u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == batch-1, Again: wantQ})
 			w.statesBackward()
 			z := kernel.Spectrum{}
 			if wantQ {

@@ -51,6 +51,9 @@ func (w *tile) reserve() {
 func (w *tile) place(c0, width int) {
 	c, p := w.c, w.c.HeadDim
 	w.c0, w.width, w.inPlace = c0, width, p == 1
+	if n := c.plan.SpectrumSize(); c.kept != nil {
+		w.kernel = c.plan.Spectrum(c.kept[c0/lanes*n:][:n])
+	}
 	if c.carries() {
 		w.states.set(c.sys, c0, width, p*p, c.l)
 	}

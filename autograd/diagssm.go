@@ -88,6 +88,9 @@ func (t *Tape) diagPieces(g Gates, s *DiagSystem, skip, state *tensor.Tensor, pi
 				op.next = t.New(g.V.Dim(0), s.H*g.HeadDim*g.HeadDim, s.N, 2)
 			}
 		}
+		if record {
+			op.keep(t)
+		}
 		op.run()
 		if record {
 			t.push(op)

@@ -33,6 +33,9 @@ func (t *Tape) GatedLongConv(g Gates, k, skip *tensor.Tensor) *tensor.Tensor {
 // convolvePiece is GatedLongConv over the rows [from, from+l), written to those of y, and recorded if record is set.
 func (t *Tape) convolvePiece(y *tensor.Tensor, g Gates, k, skip *tensor.Tensor, from, l int, record bool) {
 	c := convolution{Gates: g, heads: g.V.Dim(2), from: from, l: l, kern: k, skip: skip, y: y, plan: kernel.NewConvPlan(l)}
+	if record {
+		c.keep(t)
+	}
 	c.run()
 	if record {
 		op := take[longConvOp](t)

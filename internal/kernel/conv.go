@@ -106,7 +106,8 @@ func (p *ConvPlan) Convolve(x, k Spectrum, fresh bool) {
 
 // Transposed says what Transpose does besides.
 type Transposed struct {
-	First bool // the first sequence: k comes from Begin, sum holds nothing yet
+	First bool // the first sequence: k comes from Begin, unless Ready is set, and sum holds nothing yet
+	Ready bool // k comes from Convolve, or from an earlier Transpose
 	Last  bool // the last sequence: sum is made ready for End
 	Again bool // u becomes the convolution of k and u, ready for End
 }

@@ -166,7 +166,7 @@ func convolveGrad(dy, u, k, sum parts, o Transposed, passes []pass) {
 		return
 	}
 	first := &passes[0]
-	if o.First {
+	if o.First && !o.Ready {
 		first.dif(k.re, k.im)
 	}
 	first.dif(u.re, u.im)
