@@ -25,9 +25,11 @@ type convolution struct {
 // time in which they are made again.
 const keepUpTo = 3 << 19
 
-// keep makes room to keep the kernels' spectra, where it pays: with more sequences a kernel's transform is a smaller part.
+// keep makes room to keep the kernels' spectra, where it pays: with more sequences a kernel's transform is a smaller part. Nothing
+// is kept for pieces of a sequence, however short, so that memory does not grow with their number.
 func (c *convolution) keep(t *Tape) {
-	if n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize(); c.HeadDim == 1 && c.V.Dim(0) <= 4 && n <= keepUpTo {
+	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
+	if n <= keepUpTo && c.HeadDim == 1 && c.V.Dim(0) <= 4 && c.l == c.V.Dim(1) {
 		c.kept = t.arena.Floats(n)
 	}
 }
