@@ -93,6 +93,7 @@ func (p *passCode) ifRow(j int, f func()) {
 }
 
 func (p *passCode) first() {
+	p.room = 1
 	p.ends("in", func() {
 		p.forward(p.realPair, func(k int, y point) { p.store(k, p.rotate(y, k)) })
 	})
@@ -227,16 +228,17 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 			return
 		}
 		// Aside go first the four differences, which become the odd points, then also what becomes of the even ones.
+		var even [4]point
 		p.forward(p.pair, func(k int, y point) {
 			spectrum[k] = times(k, y)
 			if k == 3 {
 				for j, x := range p.transform4(spectrum[:4]) {
-					p.spill(4+j, x)
+					even[j] = p.spill(4+j, x)
 				}
 			}
 		})
 		for j, odd := range p.transform4(spectrum[4:]) {
-			a, b := p.join8(j, p.unspill(4+j, point{}), odd)
+			a, b := p.join8(j, p.unspill(4+j, even[j]), odd)
 			put(j, a)
 			put(4+j, b)
 		}
