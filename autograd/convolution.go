@@ -14,6 +14,7 @@ type convolution struct {
 	Gates
 	heads, from, l int
 	kern, skip, y  *tensor.Tensor // the heads' kernels (l or fewer, heads), their skips (heads) or nil
+	ahead          *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	sys            *DiagSystem    // what carries a state, where there is one
 	state, next    *tensor.Tensor
 	plan           *kernel.ConvPlan
@@ -65,7 +66,7 @@ func (c *convolution) each(lo, hi int, f func(w *tile)) {
 
 func (c *convolution) forward(lo, hi int) {
 	c.each(lo, hi, func(w *tile) {
-		c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+		w.beginKernel(w.u)
 		for b := range c.V.Dim(0) {
 			w.b = b
 			c.plan.Begin(w.u, (*inputRows)(w), c.l)
@@ -81,7 +82,7 @@ func (c *convolution) backward(lo, hi int) {
 	batch, wantQ := c.V.Dim(0), c.Q != nil && c.Q.NeedsGrad()
 	c.each(lo, hi, func(w *tile) {
 		if c.kept == nil {
-			c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+			w.beginKernel(w.u)
 		}
 		for b := range batch {
 			w.b = b
@@ -98,6 +99,10 @@ func (c *convolution) backward(lo, hi int) {
 				z = w.u
 			}
 			c.plan.End((*inputGradRows)(w), c.l, w.dz, z)
+		}
+		if c.ahead != nil && c.ahead.Grad() != nil {
+			c.plan.GradAhead(w.u, w.sum)
+			c.plan.End((*aheadGradRows)(w), c.plan.N(), w.u, kernel.Spectrum{})
 		}
 		if c.kern.Grad() != nil || c.skip != nil && c.skip.NeedsGrad() {
 			c.plan.End((*kernelGradRows)(w), c.taps(), w.sum, kernel.Spectrum{})
@@ -128,7 +133,7 @@ func (c *convolution) makeGrads(t *Tape) {
 			_, c.adds.kern = t.gradTo(c.kern)
 		}
 	}
-	for _, x := range [6]*tensor.Tensor{c.Q, c.K, c.V, c.kern, c.state, c.skip} {
+	for _, x := range [7]*tensor.Tensor{c.Q, c.K, c.V, c.kern, c.ahead, c.state, c.skip} {
 		t.gradOf(x)
 	}
 }

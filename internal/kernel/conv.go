@@ -121,6 +121,30 @@ func (p *ConvPlan) Transpose(dy, u, k, sum Spectrum, o Transposed) {
 	}
 }
 
+// AddAhead makes k, the spectrum of a kernel k after Begin, that of a kernel that also looks ahead: ahead is the spectrum of
+// r[n-1-j] = a[j] after Begin. As ω^n = i, what is -i·a[j] at n-1-j of a kernel turns into a[j] at -1-j where it wraps around, and
+// stays imaginary elsewhere, so that with k[j] - i·r[j] in the place of k[j]
+//
+//	y[t] = Σ_{j≤t} k[j]·x[t-j] + Σ_j a[j]·x[t+1+j]
+func (p *ConvPlan) AddAhead(k, ahead Spectrum) {
+	for b := range p.blocks {
+		k, a := p.blockOf(k, b), p.blockOf(ahead, b)
+		Add(k.re, a.im)
+		Axpy(-1, a.re, k.im)
+	}
+}
+
+// GradAhead makes of sum, after the last Transpose, the spectrum of the gradient of r of AddAhead, for End: dr is -1 times the
+// imaginary part of what has dk for its real one.
+func (p *ConvPlan) GradAhead(dr, sum Spectrum) {
+	for b := range p.blocks {
+		dr, sum := p.blockOf(dr, b), p.blockOf(sum, b)
+		copy(dr.im, sum.re)
+		copy(dr.re, sum.im)
+		Scale(dr.re, -1)
+	}
+}
+
 // blockOf returns block b.
 func (p *ConvPlan) blockOf(s Spectrum, b int) parts {
 	return parts{s.re[b*p.step:][:p.block], s.im[b*p.step:][:p.block]}
