@@ -32,7 +32,6 @@ type ConvPlan struct {
 
 const (
 	blockPoints = 2048 // in a block, at most: its transforms of two sequences are 512 KB
-	firstBlock  = 1024 // after one outer pass, at most, or else there are two
 
 	// Rows that lie a multiple of 4 KB apart share cache sets: gaps between blocks, and between the parts of a spectrum, save
 	// up to a quarter of the time.
@@ -60,10 +59,8 @@ func NewConvPlan(l int) *ConvPlan {
 func newConvPlan(n int) *ConvPlan {
 	passes := newPasses(n)
 	p, outer := &ConvPlan{n: n}, 1
-	if passes[0].part > firstBlock {
-		for outer = 2; passes[outer-1].part > blockPoints; {
-			outer++
-		}
+	for passes[outer-1].part > blockPoints {
+		outer++
 	}
 	p.outer, p.inner = passes[:outer], passes[outer:]
 	part := passes[outer-1].part
