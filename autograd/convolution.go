@@ -14,10 +14,29 @@ type convolution struct {
 	Gates
 	heads, from, l int
 	kern, skip, y  *tensor.Tensor // the heads' kernels (l or fewer, heads), their skips (heads) or nil
+	ahead          *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	sys            *DiagSystem    // what carries a state, where there is one
 	state, next    *tensor.Tensor
 	plan           *kernel.ConvPlan
+	kept           []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
+	adds           adds
 }
+
+// keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones takes the
+// time in which they are made again.
+const keepUpTo = 3 << 19
+
+// keep makes room to keep the kernels' spectra, where it pays: with more sequences a kernel's transform is a smaller part. Nothing
+// is kept for pieces of a sequence, however short, so that memory does not grow with their number.
+func (c *convolution) keep(t *Tape) {
+	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
+	if n <= keepUpTo && c.HeadDim == 1 && c.V.Dim(0) <= 4 && c.l == c.V.Dim(1) {
+		c.kept = t.arena.Floats(n)
+	}
+}
+
+// adds says of which gradients Backward finds something there to add to; the others it writes.
+type adds struct{ q, k, v, kern bool }
 
 const lanes = kernel.Lanes
 
@@ -47,7 +66,7 @@ func (c *convolution) each(lo, hi int, f func(w *tile)) {
 
 func (c *convolution) forward(lo, hi int) {
 	c.each(lo, hi, func(w *tile) {
-		c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+		w.beginKernel(w.u)
 		for b := range c.V.Dim(0) {
 			w.b = b
 			c.plan.Begin(w.u, (*inputRows)(w), c.l)
@@ -62,18 +81,28 @@ func (c *convolution) forward(lo, hi int) {
 func (c *convolution) backward(lo, hi int) {
 	batch, wantQ := c.V.Dim(0), c.Q != nil && c.Q.NeedsGrad()
 	c.each(lo, hi, func(w *tile) {
-		c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+		if c.kept == nil {
+			w.beginKernel(w.u)
+		}
 		for b := range batch {
 			w.b = b
 			c.plan.Begin(w.u, (*inputRows)(w), c.l)
 			c.plan.Begin(w.dz, (*outputGradRows)(w), c.l)
-			c.plan.Transpose(w.dz, w.u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Last: b == batch-1, Again: wantQ})
+			u := w.u
+			if b == 0 && !wantQ {
+				w.u, w.sum = w.sum, u // the sum begins in u's place
+			}
+			c.plan.Transpose(w.dz, u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == batch-1, Again: wantQ})
 			w.statesBackward()
 			z := kernel.Spectrum{}
 			if wantQ {
 				z = w.u
 			}
 			c.plan.End((*inputGradRows)(w), c.l, w.dz, z)
+		}
+		if c.ahead != nil && c.ahead.Grad() != nil {
+			c.plan.GradAhead(w.u, w.sum)
+			c.plan.End((*aheadGradRows)(w), c.plan.N(), w.u, kernel.Spectrum{})
 		}
 		if c.kern.Grad() != nil || c.skip != nil && c.skip.NeedsGrad() {
 			c.plan.End((*kernelGradRows)(w), c.taps(), w.sum, kernel.Spectrum{})
@@ -87,9 +116,24 @@ func (c *convolution) Backward(t *Tape) {
 		return
 	}
 	t.grad(c.y)
-	t.gradOf(c.kern)
-	for _, x := range [5]*tensor.Tensor{c.Q, c.K, c.V, c.state, c.skip} {
-		t.gradOf(x) // made before the cores share the work
-	}
+	c.makeGrads(t)
 	parallel.For(c.heads, c.headsPerGroup(), c.backward)
+}
+
+// makeGrads makes the gradients before the cores share the work. Where tiles have all channels and positions of a gradient, each
+// once, new ones are written; elsewhere they are zeros to begin with. In a row of several gradients q's comes first and v's last:
+// they may belong to one tensor.
+func (c *convolution) makeGrads(t *Tape) {
+	c.adds = adds{true, true, true, true}
+	if c.HeadDim == 1 && c.l == c.V.Dim(1) {
+		_, c.adds.q = t.gradTo(c.Q)
+		_, c.adds.k = t.gradTo(c.K)
+		_, c.adds.v = t.gradTo(c.V)
+		if c.kern.Dim(0) <= c.l {
+			_, c.adds.kern = t.gradTo(c.kern)
+		}
+	}
+	for _, x := range [7]*tensor.Tensor{c.Q, c.K, c.V, c.kern, c.ahead, c.state, c.skip} {
+		t.gradOf(x)
+	}
 }

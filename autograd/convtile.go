@@ -51,6 +51,9 @@ func (w *tile) reserve() {
 func (w *tile) place(c0, width int) {
 	c, p := w.c, w.c.HeadDim
 	w.c0, w.width, w.inPlace = c0, width, p == 1
+	if n := c.plan.SpectrumSize(); c.kept != nil {
+		w.kernel = c.plan.Spectrum(c.kept[c0/lanes*n:][:n])
+	}
 	if c.carries() {
 		w.states.set(c.sys, c0, width, p*p, c.l)
 	}
@@ -92,18 +95,35 @@ func (w *tile) ahead(x []float32, t, n int) {
 	}
 }
 
-// addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same.
-func (w *tile) addProduct(x []float32, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
+// addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same. Without add, columns side
+// by side are set to it.
+func (w *tile) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
 	d := w.c.V.Dim(2)
 	x = w.chunk(x)[t*d:]
 	if w.inPlace {
 		w.ahead(x[w.c0:], t, n)
-		to := kernel.Rows{X: x[w.c0:], Step: d}
-		kernel.MulAddRows(to, to, a, b, n, w.width)
+		mulRows(kernel.Rows{X: x[w.c0:], Step: d}, add, a, b, n, w.width)
 		return
 	}
 	kernel.MulRows(signal(scratch), a, b, n, w.width)
 	kernel.Scatter(kernel.Columns{X: x, Step: d, At: at[:w.width]}, signal(scratch), n)
+}
+
+// mulRows sets n rows of z to a·b, or adds it to them.
+func mulRows(z kernel.Rows, add bool, a, b kernel.Rows, n, width int) {
+	if add {
+		kernel.MulAddRows(z, z, a, b, n, width)
+		return
+	}
+	kernel.MulRows(z, a, b, n, width)
+}
+
+// placing is how gradients come where there may be some to add to.
+func placing(add bool) kernel.Placing {
+	if add {
+		return kernel.Added
+	}
+	return kernel.Written
 }
 
 // signal is x (l, 16) as rows.
@@ -168,7 +188,7 @@ func (w *kernelGradRows) Rows() (kernel.Rows, kernel.Placing) {
 	if !w.inPlace || w.width < lanes || k.Grad() == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	return kernel.Rows{X: k.Grad()[w.c0:], Step: k.Dim(1)}, kernel.Added
+	return kernel.Rows{X: k.Grad()[w.c0:], Step: k.Dim(1)}, placing(w.c.adds.kern)
 }
 
 func (w *kernelGradRows) Put(dk, _ []float32, t, n int) {
@@ -183,8 +203,7 @@ func (w *kernelGradRows) Put(dk, _ []float32, t, n int) {
 	h := w.c.kern.Dim(1)
 	x := w.c.kern.Grad()[t*h:]
 	if w.inPlace {
-		to := kernel.Rows{X: x[w.c0:], Step: h}
-		kernel.MulAddRows(to, to, signal(dk), kernel.Ones(), n, w.width)
+		mulRows(kernel.Rows{X: x[w.c0:], Step: h}, w.c.adds.kern, signal(dk), kernel.Ones(), n, w.width)
 		return
 	}
 	kernel.Scatter(kernel.Columns{X: x, Step: h, At: w.heads[:w.width]}, signal(dk), n)
@@ -242,7 +261,7 @@ func (r *outputRows) Put(z, _ []float32, t, n int) {
 		q = w.columns(c.Q.Data(), &w.qk, t, n, w.rows[0])
 	}
 	if !w.inPlace {
-		w.addProduct(c.y.Data(), &w.y, t, n, q, signal(z), w.rows[1])
+		w.addProduct(c.y.Data(), true, &w.y, t, n, q, signal(z), w.rows[1])
 		return
 	}
 	kernel.MulRows(w.columns(c.y.Data(), &w.y, t, n, nil), signal(z), q, n, w.width)
@@ -259,10 +278,10 @@ func (w *tile) respond(z []float32, t, n int) {
 type inputGradRows tile
 
 func (w *inputGradRows) Rows() (kernel.Rows, kernel.Placing) {
-	if w.c.Q != nil || w.c.carries() || w.width < lanes || w.c.V.Grad() == nil {
+	if w.c.Q != nil || w.c.K != nil || w.c.carries() || w.width < lanes || w.c.V.Grad() == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	return (*tile)(w).rowsOf(w.c.V.Grad()), kernel.Added
+	return (*tile)(w).rowsOf(w.c.V.Grad()), placing(w.c.adds.v)
 }
 
 func (r *inputGradRows) Put(du, z []float32, t, n int) {
@@ -270,19 +289,19 @@ func (r *inputGradRows) Put(du, z []float32, t, n int) {
 	if z != nil {
 		w.respond(z, t, n)
 		dy := w.columns(c.y.Grad(), &w.y, t, n, w.rows[1])
-		w.addProduct(c.Q.Grad(), &w.qk, t, n, signal(z), dy, w.rows[2])
+		w.addProduct(c.Q.Grad(), c.adds.q, &w.qk, t, n, signal(z), dy, w.rows[2])
 	}
 	if c.carries() {
 		kernel.MulAddRows(signal(du), signal(du), signal(w.states.du[t*lanes:]), kernel.Ones(), n, w.width)
 	}
 	if c.K != nil && c.K.NeedsGrad() {
-		w.addProduct(c.K.Grad(), &w.qk, t, n, w.columns(c.V.Data(), &w.v, t, n, w.rows[0]), signal(du), w.rows[2])
+		w.addProduct(c.K.Grad(), c.adds.k, &w.qk, t, n, w.columns(c.V.Data(), &w.v, t, n, w.rows[0]), signal(du), w.rows[2])
 	}
 	if c.V.NeedsGrad() {
 		k := kernel.Ones()
 		if c.K != nil {
 			k = w.columns(c.K.Data(), &w.qk, t, n, w.rows[0])
 		}
-		w.addProduct(c.V.Grad(), &w.v, t, n, k, signal(du), w.rows[2])
+		w.addProduct(c.V.Grad(), c.adds.v, &w.v, t, n, k, signal(du), w.rows[2])
 	}
 }

@@ -36,7 +36,7 @@ const recurrentBelow = 24
 // same up to rounding. state (b, h·head_dim², n, 2) holds the complex state of each u_ij before the chunk, nil for zero
 // with none wanted after it; next is the state after it: state itself, updated in place, when the tape does not record.
 //
-// A sequence longer than longest is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
+// A sequence longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
 // grows with it (arXiv:2212.14052 §4.2).
 func (t *Tape) DiagSSM(g Gates, s *DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	v := g.V
@@ -55,15 +55,15 @@ func (t *Tape) DiagSSM(g Gates, s *DiagSystem, skip, state *tensor.Tensor) (y, n
 		return t.directConv(g, t.DiagKernel(s, l), skip), nil
 	}
 	piece := l
-	if l > longest {
-		piece = longest / 2
+	if l > LongestAtOnce {
+		piece = LongestAtOnce / 2
 	}
 	return t.diagPieces(g, s, skip, state, piece)
 }
 
-// longest is the longest sequence that is convolved at once: beyond, passing states costs less than the
+// LongestAtOnce is the longest sequence that is convolved at once: beyond, passing states costs less than the
 // transforms' misses of the caches.
-const longest = 1 << 16
+const LongestAtOnce = 1 << 16
 
 // diagOutput is the output of DiagSSM to come.
 func (t *Tape) diagOutput(g Gates) *tensor.Tensor {
@@ -87,6 +87,9 @@ func (t *Tape) diagPieces(g Gates, s *DiagSystem, skip, state *tensor.Tensor, pi
 			if op.next = state; t.recording || state == nil {
 				op.next = t.New(g.V.Dim(0), s.H*g.HeadDim*g.HeadDim, s.N, 2)
 			}
+		}
+		if record {
+			op.keep(t)
 		}
 		op.run()
 		if record {

@@ -70,7 +70,7 @@ func TestDiagPieces(t *testing.T) {
 // gradients are its derivatives, along one direction for each input.
 func TestDiagSSMAroundLongest(t *testing.T) {
 	const heads, n = 2, 1
-	for _, l := range []int{longest, longest + 1, longest + longest/2 + 1} {
+	for _, l := range []int{LongestAtOnce, LongestAtOnce + 1, LongestAtOnce + LongestAtOnce/2 + 1} {
 		shapes := [][]int{{1, l, heads}, {1, l, heads}, {1, l, heads}, {heads}, {heads, n}, {heads, n}, {heads, n, 2}, {heads, n, 2}, {heads}}
 		in := row{scale: []float64{1, 1, 1, 0.2, 0.3, 2, 1, 1, 1}}.inputs(shapes, 6)
 		for h := range heads {
@@ -119,7 +119,7 @@ func TestDiagSSMAroundLongest(t *testing.T) {
 	}
 }
 
-// TestLongSequencesNeedNoMoreScratch: beyond longest nothing grows with the sequence but its input, its output, their gradients,
+// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output, their gradients,
 // and a state for each piece.
 func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 	const d, n = 2, 1
@@ -132,15 +132,15 @@ func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 		tape.Record(true)
 		y, _ := tape.DiagSSM(Gates{V: v}, tape.DiagSystem(p), skip, nil)
 		for _, op := range tape.ops {
-			if op, ok := op.(*diagSSMOp); ok && (op.plan.N() > longest/2 || op.kern.Dim(0) > longest/2) {
+			if op, ok := op.(*diagSSMOp); ok && (op.plan.N() > LongestAtOnce/2 || op.kern.Dim(0) > LongestAtOnce/2) {
 				t.Errorf("l=%d: a piece transforms %d points, with a kernel of %d", l, op.plan.N(), op.kern.Dim(0))
 			}
 		}
 		tape.BackwardFrom(y, make([]float32, y.Len()))
 		return tape.Arena().Bytes()
 	}
-	short, long := bytes(2*longest), bytes(4*longest)
-	if grown, want := long-short, 3*2*longest*d*4; grown > want+want/8 { // y, dy and dv
-		t.Errorf("%d positions more took %d bytes more, want %d", 2*longest, grown, want)
+	short, long := bytes(2*LongestAtOnce), bytes(4*LongestAtOnce)
+	if grown, want := long-short, 3*2*LongestAtOnce*d*4; grown > want+want/8 { // y, dy and dv
+		t.Errorf("%d positions more took %d bytes more, want %d", 2*LongestAtOnce, grown, want)
 	}
 }

@@ -29,7 +29,7 @@ func (t *Tape) DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip, state *tensor.Tens
 		return y, state
 	}
 	given, piece := state != nil, min(l, s.L)
-	k := t.keptKernel(s, piece)
+	k := t.KeptDPLRKernel(s, piece)
 	record := t.wants(u, k, skip, state)
 	for from := 0; from < l; from += piece {
 		n := min(piece, l-from)
@@ -48,8 +48,8 @@ func (t *Tape) DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip, state *tensor.Tens
 	return y, state
 }
 
-// keptKernel is DPLRKernel, or what it gave before, perhaps longer, where no gradients of the system are wanted.
-func (t *Tape) keptKernel(s *DPLRSystem, l int) *tensor.Tensor {
+// KeptDPLRKernel is DPLRKernel, or what it gave before, perhaps longer, where no gradients of the system are wanted.
+func (t *Tape) KeptDPLRKernel(s *DPLRSystem, l int) *tensor.Tensor {
 	if s.wantGrad {
 		return t.DPLRKernel(s, l)
 	}

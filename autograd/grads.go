@@ -69,6 +69,14 @@ func (t *Tape) dropGrad(x *tensor.Tensor) {
 	}
 }
 
+// DropGrads takes the gradients off leaves, so that the next backward makes them anew rather than adds to them, and gives back
+// their memory, which must be the tape's: backward made them.
+func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
+	for _, x := range leaves {
+		t.dropGrad(x)
+	}
+}
+
 // releaseGrads gives back the gradients of all results.
 func (t *Tape) releaseGrads() {
 	for _, op := range t.ops {

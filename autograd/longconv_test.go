@@ -1,6 +1,12 @@
 package autograd
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
 // longConvRows cover LongConv: inputs u, k, D.
 func longConvRows() []row {
@@ -70,6 +76,65 @@ func longConvRows() []row {
 		gated("q_transformed", 1, directUpTo+4, 1, true, false), gated("k_transformed", 1, directUpTo+4, 1, false, true),
 		gated("both_transformed", 1, directUpTo+4, 2, true, true),
 	}
+}
+
+// TestGatesAreProducts: between gates a convolution of whole tiles and a part is that of a product, times the other gate; so are its
+// gradients, the first time, when they are made, and when they are added to.
+func TestGatesAreProducts(t *testing.T) {
+	const l, d = directUpTo + 5, 40
+	r := row{name: "GatesAreProducts"}
+	for gates := range 4 {
+		q, k := gates&1 > 0, gates&2 > 0
+		gated := func(t *Tape, in ts) *tensor.Tensor {
+			g := Gates{V: in[0]}
+			if q {
+				g.Q = in[3]
+			}
+			if k {
+				g.K = in[4]
+			}
+			return t.GatedLongConv(g, in[1], in[2])
+		}
+		products := func(t *Tape, in ts) *tensor.Tensor {
+			u := in[0]
+			if k {
+				u = t.Mul(u, in[4])
+			}
+			y := t.LongConv(u, in[1], in[2])
+			if q {
+				y = t.Mul(y, in[3])
+			}
+			return y
+		}
+		inputs := r.inputs([][]int{{2, l, d}, {l, d}, {d}, {2, l, d}, {2, l, d}}, 3)
+		dy := r.inputs([][]int{{2, l, d}}, 4)[0]
+		var found [2][][]float32
+		for i, f := range []func(*Tape, ts) *tensor.Tensor{gated, products} {
+			tape, in := NewTape(), tensors(inputs)
+			tape.Record(true)
+			for range 2 {
+				y := f(tape, in)
+				found[i] = append(found[i], slices.Clone(y.Data()))
+				tape.BackwardFrom(y, tensors([]array{dy})[0].Data())
+				for _, x := range in {
+					found[i] = append(found[i], slices.Clone(x.Grad()))
+				}
+				tape.Reset()
+			}
+		}
+		for i, want := range found[1] {
+			compare(t, fmt.Sprintf("gates %d, result %d", gates, i), found[0][i], doubles(want), 1e-5)
+		}
+	}
+}
+
+// doubles is x in float64.
+func doubles(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
 }
 
 // TestLongConvOfALeaf: the gradients of the inputs that want none are not made.

@@ -20,6 +20,7 @@ func rows() []row {
 	all = append(all, shiftRows()...)
 	all = append(all, diagRows()...)
 	all = append(all, longConvRows()...)
+	all = append(all, bothWaysRows()...)
 	all = append(all, linearAttentionRows()...)
 	all = append(all, scanRows()...)
 	all = append(all, ssdRows()...)

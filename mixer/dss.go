@@ -7,7 +7,6 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/ssm"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // DSS is the layer of "Diagonal State Spaces are as Effective as Structured State Spaces" (arXiv:2203.14343):
@@ -74,9 +73,7 @@ func NewDSS(cfg Config) (Mixer, error) {
 	params := &autograd.DSSParams{
 		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true, Scale: dssScales[o.Version], L: o.LMax,
 	}
-	m.systems = []system{func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-		return t.DiagSSM(autograd.Gates{V: u}, t.DSSSystem(params), skip, state)
-	}}
+	m.systems = []system{diagonalSystem(func(t *autograd.Tape) *autograd.DiagSystem { return t.DSSSystem(params) })}
 	return m, nil
 }
 

@@ -93,8 +93,12 @@ func NewS4(cfg Config) (Mixer, error) {
 			LogDt: m.LogDt.Tensor, InvAReal: m.InvWReal.Tensor, AImag: m.WImag.Tensor, B: m.B.Tensor, P: p, Ct: c.Tensor, L: o.LMax,
 		}
 		m.C, m.params = append(m.C, c), append(m.params, params)
-		m.systems = append(m.systems, func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-			return t.DPLRSSM(u, t.DPLRSystem(params), skip, state)
+		m.systems = append(m.systems, system{
+			run: func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+				return t.DPLRSSM(u, t.DPLRSystem(params), skip, state)
+			},
+			kernel:  func(t *autograd.Tape, l int) *tensor.Tensor { return t.KeptDPLRKernel(t.DPLRSystem(params), l) },
+			longest: o.LMax,
 		})
 	}
 	return m, nil

@@ -75,9 +75,7 @@ func NewS4D(cfg Config) (Mixer, error) {
 			LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor, B: b, C: c.Tensor, Disc: disc,
 		}
 		m.C = append(m.C, c)
-		m.systems = append(m.systems, func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-			return t.DiagSSM(autograd.Gates{V: u}, t.DiagSystem(params), skip, state)
-		})
+		m.systems = append(m.systems, diagonalSystem(func(t *autograd.Tape) *autograd.DiagSystem { return t.DiagSystem(params) }))
 	}
 	return m, nil
 }
@@ -107,9 +105,7 @@ func newRealS4D(cfg Config, o s4dOptions, disc autograd.Discretization) (Mixer, 
 			real.b = m.B.Tensor
 		}
 		m.C = append(m.C, c)
-		m.systems = append(m.systems, func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-			return t.DiagSSM(autograd.Gates{V: u}, t.DiagSystem(real.params(t)), skip, state)
-		})
+		m.systems = append(m.systems, diagonalSystem(func(t *autograd.Tape) *autograd.DiagSystem { return t.DiagSystem(real.params(t)) }))
 	}
 	return m, nil
 }

@@ -8,8 +8,25 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// system is d state-space systems with a skip, which may be zero: u (b, l, d), skip (d), state (b, d, n, 2) or nil.
-type system func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor)
+// system is d state-space systems.
+type system struct {
+	// run is them with a skip, which may be zero, over u (b, l, d): skip (d), state (b, d, n, 2) or nil.
+	run func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor)
+	// kernel is their kernels (l, d) for sequences of up to longest positions.
+	kernel  func(t *autograd.Tape, l int) *tensor.Tensor
+	longest int
+}
+
+// diagonalSystem is the system of what DiagSystem is given.
+func diagonalSystem(of func(t *autograd.Tape) *autograd.DiagSystem) system {
+	return system{
+		run: func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+			return t.DiagSSM(autograd.Gates{V: u}, of(t), skip, state)
+		},
+		kernel:  func(t *autograd.Tape, l int) *tensor.Tensor { return t.DiagKernel(of(t), l) },
+		longest: autograd.LongestAtOnce,
+	}
+}
 
 // s4Layer is the layer that S4 and S4D share in the official repository, around different systems:
 //
@@ -67,13 +84,11 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.T
 	st := recurrent(s, m.opt.Channels)
 	var ys [16]*tensor.Tensor
 	for c, skip := range m.D {
-		y, next := m.systems[c](t, u, skip.Tensor, st[c])
-		st[c] = next
 		if m.opt.Bidirectional {
-			ahead, _ := m.systems[m.opt.Channels+c](t, t.Reverse(u, 0), m.none, nil)
-			y = t.Add(y, t.Reverse(ahead, 1))
+			ys[c] = m.bothWays(t, u, skip.Tensor, &m.systems[c], &m.systems[m.opt.Channels+c])
+			continue
 		}
-		ys[c] = y
+		ys[c], st[c] = m.systems[c].run(t, u, skip.Tensor, st[c])
 	}
 	y := ys[0]
 	if m.opt.Channels > 1 {
@@ -84,6 +99,16 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.T
 		return y
 	}
 	return t.GLU(y)
+}
+
+// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the sequence is too long for that.
+func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system) *tensor.Tensor {
+	if l := u.Dim(1); l <= min(back.longest, autograd.LongestAtOnce) {
+		return t.BothWays(u, back.kernel(t, l), ahead.kernel(t, l), skip)
+	}
+	y, _ := back.run(t, u, skip, nil)
+	z, _ := ahead.run(t, t.Reverse(u, 0), m.none, nil)
+	return t.Add(y, t.Reverse(z, 1))
 }
 
 // NewState returns zero states for batch sequences.

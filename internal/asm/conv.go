@@ -41,12 +41,18 @@ func conv(ctx *build.Context, s isa) {
 		{"lastAdd", "radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32", []int{8, 4}, (*passCode).lastAdd, []string{
 			"is last, but that it adds to x.",
 		}},
+		{"lastStream", "radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32", []int{8, 4}, (*passCode).lastStream, []string{
+			"is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. A fence must follow.",
+		}},
 		{"middle", "radix int, re, im, kre, kim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middle, []string{
 			"transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.",
 		}},
 		{"middleGrad", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middleGrad, []string{
 			"transforms count groups of radix points, adds their product with conj(u) to s, multiplies them by conj(k) and",
 			"transforms back, but for a factor radix.",
+		}},
+		{"middleGradFirst", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middleGradFirst, []string{
+			"is middleGrad, but that it sets s to the product. s may be u.",
 		}},
 	} {
 		name := f.name + s.name
@@ -64,7 +70,7 @@ func conv(ctx *build.Context, s isa) {
 		}
 		for i := len(f.radices) - 1; i >= 0; i-- {
 			c.Label(fmt.Sprintf("radix%d", f.radices[i]))
-			p := &passCode{pool: newPool(c), radix: f.radices[i]}
+			p := &passCode{pool: newPool(c), radix: f.radices[i], room: 2}
 			if p.spills() {
 				p.stack = c.GP64()
 				c.LEAQ(c.AllocLocal(spillBytes+32).Offset(31), p.stack)
@@ -75,6 +81,7 @@ func conv(ctx *build.Context, s isa) {
 			c.RET()
 		}
 	}
+	c.fence()
 	c.products()
 	c.constantTable()
 }
@@ -89,6 +96,8 @@ type passCode struct {
 	xstep, xstep3    reg.GPVirtual // its steps
 	w, inOut, q      reg.GPVirtual
 	stack            reg.GPVirtual // place for 8 points of 2 vectors, if needed
+	room             int           // how many of four points need no such place
+	unread           bool          // the real sequence is written past the caches
 	at               int           // offset in a row
 	label            int
 }
@@ -175,9 +184,10 @@ func (p *passCode) advance(pointers ...reg.GPVirtual) {
 // spills tells that there are too few registers for 8 points.
 func (p *passCode) spills() bool { return p.radix == 8 && p.lanes < 16 }
 
-// spill puts a point aside if there are too few registers, in place j of 8; unspill brings it back.
+// spill puts a point aside if there are too few registers, in place j of 8; unspill brings it back. For the first few of four there
+// is room.
 func (p *passCode) spill(j int, x point) point {
-	if p.spills() {
+	if p.spills() && j%4 >= p.room {
 		p.VMOVAPS(x.re, Mem{Base: p.stack, Disp: 64 * j})
 		p.VMOVAPS(x.im, Mem{Base: p.stack, Disp: 64*j + 32})
 		p.give(x.re, x.im)
@@ -186,7 +196,7 @@ func (p *passCode) spill(j int, x point) point {
 }
 
 func (p *passCode) unspill(j int, x point) point {
-	if p.spills() {
+	if p.spills() && j%4 >= p.room {
 		x = point{p.take(), p.take()}
 		p.VMOVAPS(Mem{Base: p.stack, Disp: 64 * j}, x.re)
 		p.VMOVAPS(Mem{Base: p.stack, Disp: 64*j + 32}, x.im)

@@ -23,7 +23,9 @@ func (p *passCode) ends(table string, body func()) {
 	}
 	loop := fmt.Sprintf("loop%d", p.radix)
 	p.Label(loop)
-	p.askAhead()
+	if !p.unread {
+		p.askAhead()
+	}
 	p.halves(body)
 	p.advance(p.re, p.re4, p.im, p.im4)
 	p.ADDQ(p.param("xnext"), p.x)
@@ -91,6 +93,7 @@ func (p *passCode) ifRow(j int, f func()) {
 }
 
 func (p *passCode) first() {
+	p.room = 1
 	p.ends("in", func() {
 		p.forward(p.realPair, func(k int, y point) { p.store(k, p.rotate(y, k)) })
 	})
@@ -119,21 +122,28 @@ func (p *passCode) realPair(j int) (sum, diff point) {
 	return sum, diff
 }
 
-func (p *passCode) last() { p.lastInto(false) }
+func (p *passCode) last() { p.lastInto(func(z reg.Register, row Mem) { p.VMOVUPS(z, row) }) }
 
-func (p *passCode) lastAdd() { p.lastInto(true) }
+func (p *passCode) lastStream() {
+	p.unread = true
+	p.lastInto(func(z reg.Register, row Mem) { p.VMOVNTPS(z, row) })
+}
 
-// lastInto emits last, or lastAdd.
-func (p *passCode) lastInto(add bool) {
+func (p *passCode) lastAdd() {
+	p.lastInto(func(z reg.Register, row Mem) {
+		p.VADDPS(row, z, z)
+		p.VMOVUPS(z, row)
+	})
+}
+
+// lastInto emits last, with put for what becomes of a result.
+func (p *passCode) lastInto(put func(z reg.Register, row Mem)) {
 	p.ends("out", func() {
 		p.backward(func(k int) point { return p.rotate(p.load(k), k) }, func(j int, z point) {
 			p.ifRow(j, func() {
 				p.mulFactor(j, 0, z.im, z.im)
 				p.addFactor(j, 1, z.re, z.im, nil)
-				if add {
-					p.VADDPS(p.realRow(j), z.im, z.im)
-				}
-				p.VMOVUPS(z.im, p.realRow(j))
+				put(z.im, p.realRow(j))
 			})
 			p.give(z.re, z.im)
 		})
@@ -163,15 +173,25 @@ func (p *passCode) middle() {
 	})
 }
 
-func (p *passCode) middleGrad() {
+func (p *passCode) middleGrad() { p.middleGradInto(true) }
+
+func (p *passCode) middleGradFirst() { p.middleGradInto(false) }
+
+// middleGradInto emits middleGrad, or middleGradFirst, which does not add to s.
+func (p *passCode) middleGradInto(add bool) {
 	k, u, s := p.operands("k"), p.operands("u"), p.operands("s")
 	p.groups([]operands{k, u, s}, func(j int, x point) point {
 		re, im := p.take(), p.take()
 		ur, ui, kr, ki := p.rowAt(u.re, nil, j), p.rowAt(u.im, nil, j), p.rowAt(k.re, nil, j), p.rowAt(k.im, nil, j)
-		p.VMOVUPS(p.rowAt(s.re, nil, j), re)
-		p.VMOVUPS(p.rowAt(s.im, nil, j), im)
-		p.VFMADD231PS(ur, x.re, re)
-		p.VFMADD231PS(ur, x.im, im)
+		if add {
+			p.VMOVUPS(p.rowAt(s.re, nil, j), re)
+			p.VMOVUPS(p.rowAt(s.im, nil, j), im)
+			p.VFMADD231PS(ur, x.re, re)
+			p.VFMADD231PS(ur, x.im, im)
+		} else {
+			p.VMULPS(ur, x.re, re)
+			p.VMULPS(ur, x.im, im)
+		}
 		p.VFMADD231PS(ui, x.im, re)
 		p.VFNMADD231PS(ui, x.re, im)
 		p.VMOVUPS(re, p.rowAt(s.re, nil, j))
@@ -208,16 +228,17 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 			return
 		}
 		// Aside go first the four differences, which become the odd points, then also what becomes of the even ones.
+		var even [4]point
 		p.forward(p.pair, func(k int, y point) {
 			spectrum[k] = times(k, y)
 			if k == 3 {
 				for j, x := range p.transform4(spectrum[:4]) {
-					p.spill(4+j, x)
+					even[j] = p.spill(4+j, x)
 				}
 			}
 		})
 		for j, odd := range p.transform4(spectrum[4:]) {
-			a, b := p.join8(j, p.unspill(4+j, point{}), odd)
+			a, b := p.join8(j, p.unspill(4+j, even[j]), odd)
 			put(j, a)
 			put(4+j, b)
 		}
@@ -228,6 +249,16 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 	}
 	p.DECQ(p.q)
 	p.JNZ(LabelRef(loop))
+}
+
+// fence generates what stands between lastStream and whoever reads what it wrote.
+func (c asm) fence() {
+	c.Function("fence" + c.name)
+	c.Attributes(nosplit)
+	c.SignatureExpr("func()")
+	c.Doc("fence" + c.name + " lets no later write be seen before what has been written past the caches.")
+	c.SFENCE()
+	c.RET()
 }
 
 // products generates the products of spectra.

@@ -15,7 +15,7 @@ type point struct{ re, im reg.Register }
 type pool struct {
 	asm
 	free []reg.Register
-	half reg.Register // √½ in all lanes
+	half Op // √½ in all lanes
 }
 
 // newPool has all vector registers.
@@ -28,8 +28,11 @@ func newPool(c asm) *pool {
 	for i := range n {
 		p.free = append(p.free, c.vec(n-1-i))
 	}
-	p.half = p.take()
-	c.VMOVUPS(constant(sqrtHalf), p.half)
+	if p.half = constant(sqrtHalf); n == 32 {
+		half := p.take()
+		c.VMOVUPS(constant(sqrtHalf), half)
+		p.half = half
+	}
 	return p
 }
 

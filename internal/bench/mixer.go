@@ -187,15 +187,12 @@ func leavesOf(p *autograd.DiagParams) []*tensor.Tensor {
 	return []*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
 
-// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves.
+// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves. As with the
+// peers, backward makes the gradients of the leaves anew each time.
 func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
 	tape := autograd.NewTape()
-	var grads [][]float32
 	for _, x := range leaves {
-		g := make([]float32, x.Len())
 		x.SetNeedsGrad(true)
-		x.SetGrad(g)
-		grads = append(grads, g)
 	}
 	forward := func() error {
 		tape.Reset()
@@ -207,9 +204,7 @@ func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Ten
 	both := func() error {
 		tape.Reset()
 		tape.Record(true)
-		for _, g := range grads {
-			clear(g)
-		}
+		tape.DropGrads(leaves...)
 		y := f(tape)
 		if dy == nil {
 			dy = uniform(rand.New(rand.NewPCG(1, 4)), y.Len())
@@ -233,7 +228,7 @@ func forwardBackwardFields(unit string, scale float64) func([]Timing) Row {
 
 // random returns a tensor of numbers between -1/2 and 1/2.
 func random(shape ...int) *tensor.Tensor {
-	x := tensor.Shaped(shape...)
-	x.SetData(uniform(rand.New(rand.NewPCG(1, 5)), x.Len()))
+	x := tensor.New(shape...) // in memory as of a model's activations
+	x.CopyFrom(uniform(rand.New(rand.NewPCG(1, 5)), x.Len()))
 	return x
 }

@@ -32,7 +32,6 @@ type ConvPlan struct {
 
 const (
 	blockPoints = 2048 // in a block, at most: its transforms of two sequences are 512 KB
-	firstBlock  = 1024 // after one outer pass, at most, or else there are two
 
 	// Rows that lie a multiple of 4 KB apart share cache sets: gaps between blocks, and between the parts of a spectrum, save
 	// up to a quarter of the time.
@@ -60,10 +59,8 @@ func NewConvPlan(l int) *ConvPlan {
 func newConvPlan(n int) *ConvPlan {
 	passes := newPasses(n)
 	p, outer := &ConvPlan{n: n}, 1
-	if passes[0].part > firstBlock {
-		for outer = 2; passes[outer-1].part > blockPoints; {
-			outer++
-		}
+	for passes[outer-1].part > blockPoints {
+		outer++
 	}
 	p.outer, p.inner = passes[:outer], passes[outer:]
 	part := passes[outer-1].part
@@ -106,20 +103,42 @@ func (p *ConvPlan) Convolve(x, k Spectrum, fresh bool) {
 
 // Transposed says what Transpose does besides.
 type Transposed struct {
-	First bool // the first sequence: k comes from Begin, sum holds nothing yet
+	First bool // the first sequence: k comes from Begin, unless Ready is set, and sum holds nothing yet
+	Ready bool // k comes from Convolve, or from an earlier Transpose
 	Last  bool // the last sequence: sum is made ready for End
 	Again bool // u becomes the convolution of k and u, ready for End
 }
 
 // Transpose goes back from the gradient dy of k∗u, with the spectra of dy and u after Begin, and that of k: dy becomes that of
-// u's gradient, for End, and k's gradient is added to sum, over all sequences in turn.
+// u's gradient, for End, and k's gradient is added to sum, over all sequences in turn. For the first of them sum may be u, unless
+// it is wanted again: there is no better place, as what stands there has just been read.
 func (p *ConvPlan) Transpose(dy, u, k, sum Spectrum, o Transposed) {
-	if len(p.inner) == 0 && o.First {
-		clear(sum.re)
-		clear(sum.im)
-	}
 	for b := range p.blocks {
 		convolveGrad(p.blockOf(dy, b), p.blockOf(u, b), p.blockOf(k, b), p.blockOf(sum, b), o, p.inner)
+	}
+}
+
+// AddAhead makes k, the spectrum of a kernel k after Begin, that of a kernel that also looks ahead: ahead is the spectrum of
+// r[n-1-j] = a[j] after Begin. As ω^n = i, what is -i·a[j] at n-1-j of a kernel turns into a[j] at -1-j where it wraps around, and
+// stays imaginary elsewhere, so that with k[j] - i·r[j] in the place of k[j]
+//
+//	y[t] = Σ_{j≤t} k[j]·x[t-j] + Σ_j a[j]·x[t+1+j]
+func (p *ConvPlan) AddAhead(k, ahead Spectrum) {
+	for b := range p.blocks {
+		k, a := p.blockOf(k, b), p.blockOf(ahead, b)
+		Add(k.re, a.im)
+		Axpy(-1, a.re, k.im)
+	}
+}
+
+// GradAhead makes of sum, after the last Transpose, the spectrum of the gradient of r of AddAhead, for End: dr is -1 times the
+// imaginary part of what has dk for its real one.
+func (p *ConvPlan) GradAhead(dr, sum Spectrum) {
+	for b := range p.blocks {
+		dr, sum := p.blockOf(dr, b), p.blockOf(sum, b)
+		copy(dr.im, sum.re)
+		copy(dr.re, sum.im)
+		Scale(dr.re, -1)
 	}
 }
 

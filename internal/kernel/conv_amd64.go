@@ -1,5 +1,7 @@
 package kernel
 
+import "unsafe"
+
 // What follows chooses the code of the level in use for each pass of the long convolution.
 
 // difPart is dif for count points of some blocks, of which re and im begin with the first, point q.
@@ -48,24 +50,34 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 	switch {
 	case cpu == avx2 && r.add:
 		f = lastAddAVX2
+	case cpu == avx2 && r.stream():
+		f = lastStreamAVX2
 	case cpu == avx2:
 		f = lastAVX2
 	case r.add:
 		f = lastAddAVX512
+	case r.stream():
+		f = lastStreamAVX512
 	}
 	f(p.radix, &re[0], &im[0], p.step, &r.x[0], r.step, r.next, r.ahead, count, r.rows, &out[0].re, &p.w[q*p.radix].re)
 }
 
 // middleGradPart is middleGrad for some blocks.
-func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, blocks int) {
-	switch cpu {
-	case generic:
-		p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, blocks)
-	case avx2:
-		middleGradAVX2(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
-	default:
-		middleGradAVX512(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
+func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, first bool, blocks int) {
+	if cpu == generic {
+		p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, first, blocks)
+		return
 	}
+	f := middleGradAVX512
+	switch {
+	case cpu == avx2 && first:
+		f = middleGradFirstAVX2
+	case cpu == avx2:
+		f = middleGradAVX2
+	case first:
+		f = middleGradFirstAVX512
+	}
+	f(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
 }
 
 // middlePart is middle for some blocks.
@@ -114,4 +126,24 @@ func mulConjAdd(zre, zim, xre, xim, kre, kim []float32) {
 	default:
 		mulConjAddAVX512(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
 	}
+}
+
+// streamFrom is the size in bytes of what rows span from which on they are written past the caches: more than what reads them next
+// would find there, and then they need not be read to be written.
+const streamFrom = 8 << 20
+
+// streamed ends what wrote rows past the caches: other cores see it before anything that this one writes from here on.
+func streamed() {
+	switch cpu {
+	case generic:
+	case avx2:
+		fenceAVX2()
+	default:
+		fenceAVX512()
+	}
+}
+
+// stream tells that rows that the last pass writes go past the caches.
+func (r *realRows) stream() bool {
+	return 4*r.rows*r.step >= streamFrom && r.step%Lanes == 0 && r.next%Lanes == 0 && uintptr(unsafe.Pointer(&r.x[0]))%64 == 0
 }

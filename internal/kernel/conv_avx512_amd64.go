@@ -30,6 +30,11 @@ func lastAVX512(radix int, re *float32, im *float32, step int, x *float32, xstep
 //go:noescape
 func lastAddAVX512(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
+// lastStreamAVX512 is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. A fence must follow.
+//
+//go:noescape
+func lastStreamAVX512(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+
 // middleAVX512 transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.
 //
 //go:noescape
@@ -40,6 +45,14 @@ func middleAVX512(radix int, re *float32, im *float32, kre *float32, kim *float3
 //
 //go:noescape
 func middleGradAVX512(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+
+// middleGradFirstAVX512 is middleGrad, but that it sets s to the product. s may be u.
+//
+//go:noescape
+func middleGradFirstAVX512(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+
+// fenceAVX512 lets no later write be seen before what has been written past the caches.
+func fenceAVX512()
 
 // mulAVX512 computes z = x·k for n complex numbers, a positive multiple of 16. z may be x or k.
 //

@@ -1806,6 +1806,307 @@ radix8_8:
 	VZEROUPPER
 	RET
 
+// func lastStreamAVX512(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+// Requires: AVX, AVX512F
+TEXT ·lastStreamAVX512(SB), NOSPLIT, $0-96
+	MOVQ    radix+0(FP), AX
+	CMPQ    AX, $0x08
+	JE      radix8
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    re+8(FP), AX
+	MOVQ    im+16(FP), CX
+	MOVQ    w+88(FP), DX
+	MOVQ    count+64(FP), BX
+	MOVQ    step+24(FP), SI
+	SHLQ    $0x02, SI
+	LEAQ    (SI)(SI*2), DI
+	MOVQ    x+32(FP), R8
+	MOVQ    out+80(FP), R9
+	MOVQ    xstep+40(FP), R10
+	SHLQ    $0x02, R10
+	LEAQ    (R10)(R10*2), R11
+	MOVQ    xnext+48(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    R12, xnext+48(FP)
+	MOVQ    ahead+56(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    R12, ahead+56(FP)
+
+loop4:
+	VMOVUPS           (AX), Z1
+	VMOVUPS           (CX), Z2
+	VMULPS.BCST       4(DX), Z1, Z3
+	VMULPS.BCST       (DX), Z1, Z1
+	VFNMADD231PS.BCST 4(DX), Z2, Z1
+	VFMADD231PS.BCST  (DX), Z2, Z3
+	VMOVUPS           (AX)(SI*1), Z2
+	VMOVUPS           (CX)(SI*1), Z4
+	VMULPS.BCST       12(DX), Z2, Z5
+	VMULPS.BCST       8(DX), Z2, Z2
+	VFNMADD231PS.BCST 12(DX), Z4, Z2
+	VFMADD231PS.BCST  8(DX), Z4, Z5
+	VMOVUPS           (AX)(SI*2), Z4
+	VMOVUPS           (CX)(SI*2), Z6
+	VMULPS.BCST       20(DX), Z4, Z7
+	VMULPS.BCST       16(DX), Z4, Z4
+	VFNMADD231PS.BCST 20(DX), Z6, Z4
+	VFMADD231PS.BCST  16(DX), Z6, Z7
+	VMOVUPS           (AX)(DI*1), Z6
+	VMOVUPS           (CX)(DI*1), Z8
+	VMULPS.BCST       28(DX), Z6, Z9
+	VMULPS.BCST       24(DX), Z6, Z6
+	VFNMADD231PS.BCST 28(DX), Z8, Z6
+	VFMADD231PS.BCST  24(DX), Z8, Z9
+	VSUBPS            Z4, Z1, Z8
+	VADDPS            Z4, Z1, Z1
+	VSUBPS            Z7, Z3, Z4
+	VADDPS            Z7, Z3, Z3
+	VSUBPS            Z6, Z2, Z7
+	VADDPS            Z6, Z2, Z2
+	VSUBPS            Z9, Z5, Z6
+	VADDPS            Z9, Z5, Z5
+	VSUBPS            Z2, Z1, Z9
+	VADDPS            Z2, Z1, Z1
+	VSUBPS            Z5, Z3, Z2
+	VADDPS            Z5, Z3, Z3
+	VSUBPS            Z6, Z8, Z5
+	VADDPS            Z6, Z8, Z8
+	VSUBPS            Z7, Z4, Z6
+	VADDPS            Z7, Z4, Z4
+	CMPQ              rows+72(FP), $0x00
+	JLE               radix4_1
+	VMULPS.BCST       (R9), Z3, Z3
+	VFMADD231PS.BCST  4(R9), Z1, Z3
+	VMOVNTPS          Z3, (R8)
+
+radix4_1:
+	CMPQ             rows+72(FP), $0x01
+	JLE              radix4_2
+	VMULPS.BCST      8(R9), Z6, Z6
+	VFMADD231PS.BCST 12(R9), Z8, Z6
+	VMOVNTPS         Z6, (R8)(R10*1)
+
+radix4_2:
+	CMPQ             rows+72(FP), $0x02
+	JLE              radix4_3
+	VMULPS.BCST      16(R9), Z2, Z2
+	VFMADD231PS.BCST 20(R9), Z9, Z2
+	VMOVNTPS         Z2, (R8)(R10*2)
+
+radix4_3:
+	CMPQ             rows+72(FP), $0x03
+	JLE              radix4_4
+	VMULPS.BCST      24(R9), Z4, Z4
+	VFMADD231PS.BCST 28(R9), Z5, Z4
+	VMOVNTPS         Z4, (R8)(R11*1)
+
+radix4_4:
+	ADDQ $0x40, AX
+	ADDQ $0x40, CX
+	ADDQ $0x20, DX
+	ADDQ xnext+48(FP), R8
+	DECQ BX
+	JNZ  loop4
+	VZEROUPPER
+	RET
+
+radix8:
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    re+8(FP), AX
+	MOVQ    im+16(FP), CX
+	MOVQ    w+88(FP), DX
+	MOVQ    count+64(FP), BX
+	MOVQ    step+24(FP), SI
+	SHLQ    $0x02, SI
+	LEAQ    (SI)(SI*2), DI
+	LEAQ    (AX)(SI*4), R8
+	LEAQ    (CX)(SI*4), R9
+	MOVQ    x+32(FP), R10
+	MOVQ    out+80(FP), R11
+	MOVQ    xstep+40(FP), R12
+	SHLQ    $0x02, R12
+	LEAQ    (R12)(R12*2), R13
+	LEAQ    (R10)(R12*4), R14
+	MOVQ    xnext+48(FP), R15
+	SHLQ    $0x02, R15
+	MOVQ    R15, xnext+48(FP)
+	MOVQ    ahead+56(FP), R15
+	SHLQ    $0x02, R15
+	MOVQ    R15, ahead+56(FP)
+
+loop8:
+	VMOVUPS           (R8), Z1
+	VMOVUPS           (R9), Z2
+	VMULPS.BCST       36(DX), Z1, Z3
+	VMULPS.BCST       32(DX), Z1, Z1
+	VFNMADD231PS.BCST 36(DX), Z2, Z1
+	VFMADD231PS.BCST  32(DX), Z2, Z3
+	VMOVUPS           (R8)(SI*1), Z2
+	VMOVUPS           (R9)(SI*1), Z4
+	VMULPS.BCST       44(DX), Z2, Z5
+	VMULPS.BCST       40(DX), Z2, Z2
+	VFNMADD231PS.BCST 44(DX), Z4, Z2
+	VFMADD231PS.BCST  40(DX), Z4, Z5
+	VMOVUPS           (R8)(SI*2), Z4
+	VMOVUPS           (R9)(SI*2), Z6
+	VMULPS.BCST       52(DX), Z4, Z7
+	VMULPS.BCST       48(DX), Z4, Z4
+	VFNMADD231PS.BCST 52(DX), Z6, Z4
+	VFMADD231PS.BCST  48(DX), Z6, Z7
+	VMOVUPS           (R8)(DI*1), Z6
+	VMOVUPS           (R9)(DI*1), Z8
+	VMULPS.BCST       60(DX), Z6, Z9
+	VMULPS.BCST       56(DX), Z6, Z6
+	VFNMADD231PS.BCST 60(DX), Z8, Z6
+	VFMADD231PS.BCST  56(DX), Z8, Z9
+	VSUBPS            Z4, Z1, Z8
+	VADDPS            Z4, Z1, Z1
+	VSUBPS            Z7, Z3, Z4
+	VADDPS            Z7, Z3, Z3
+	VSUBPS            Z6, Z2, Z7
+	VADDPS            Z6, Z2, Z2
+	VSUBPS            Z9, Z5, Z6
+	VADDPS            Z9, Z5, Z5
+	VSUBPS            Z2, Z1, Z9
+	VADDPS            Z2, Z1, Z1
+	VSUBPS            Z5, Z3, Z2
+	VADDPS            Z5, Z3, Z3
+	VSUBPS            Z6, Z8, Z5
+	VADDPS            Z6, Z8, Z8
+	VSUBPS            Z7, Z4, Z6
+	VADDPS            Z7, Z4, Z4
+	VMOVUPS           (AX), Z7
+	VMOVUPS           (CX), Z10
+	VMULPS.BCST       4(DX), Z7, Z11
+	VMULPS.BCST       (DX), Z7, Z7
+	VFNMADD231PS.BCST 4(DX), Z10, Z7
+	VFMADD231PS.BCST  (DX), Z10, Z11
+	VMOVUPS           (AX)(SI*1), Z10
+	VMOVUPS           (CX)(SI*1), Z12
+	VMULPS.BCST       12(DX), Z10, Z13
+	VMULPS.BCST       8(DX), Z10, Z10
+	VFNMADD231PS.BCST 12(DX), Z12, Z10
+	VFMADD231PS.BCST  8(DX), Z12, Z13
+	VMOVUPS           (AX)(SI*2), Z12
+	VMOVUPS           (CX)(SI*2), Z14
+	VMULPS.BCST       20(DX), Z12, Z15
+	VMULPS.BCST       16(DX), Z12, Z12
+	VFNMADD231PS.BCST 20(DX), Z14, Z12
+	VFMADD231PS.BCST  16(DX), Z14, Z15
+	VMOVUPS           (AX)(DI*1), Z14
+	VMOVUPS           (CX)(DI*1), Z16
+	VMULPS.BCST       28(DX), Z14, Z17
+	VMULPS.BCST       24(DX), Z14, Z14
+	VFNMADD231PS.BCST 28(DX), Z16, Z14
+	VFMADD231PS.BCST  24(DX), Z16, Z17
+	VSUBPS            Z12, Z7, Z16
+	VADDPS            Z12, Z7, Z7
+	VSUBPS            Z15, Z11, Z12
+	VADDPS            Z15, Z11, Z11
+	VSUBPS            Z14, Z10, Z15
+	VADDPS            Z14, Z10, Z10
+	VSUBPS            Z17, Z13, Z14
+	VADDPS            Z17, Z13, Z13
+	VSUBPS            Z10, Z7, Z17
+	VADDPS            Z10, Z7, Z7
+	VSUBPS            Z13, Z11, Z10
+	VADDPS            Z13, Z11, Z11
+	VSUBPS            Z14, Z16, Z13
+	VADDPS            Z14, Z16, Z16
+	VSUBPS            Z15, Z12, Z14
+	VADDPS            Z15, Z12, Z12
+	VSUBPS            Z1, Z7, Z15
+	VADDPS            Z1, Z7, Z7
+	VSUBPS            Z3, Z11, Z1
+	VADDPS            Z3, Z11, Z11
+	CMPQ              rows+72(FP), $0x00
+	JLE               radix8_1
+	VMULPS.BCST       (R11), Z11, Z11
+	VFMADD231PS.BCST  4(R11), Z7, Z11
+	VMOVNTPS          Z11, (R10)
+
+radix8_1:
+	CMPQ             rows+72(FP), $0x04
+	JLE              radix8_2
+	VMULPS.BCST      32(R11), Z1, Z1
+	VFMADD231PS.BCST 36(R11), Z15, Z1
+	VMOVNTPS         Z1, (R14)
+
+radix8_2:
+	VSUBPS           Z8, Z6, Z1
+	VADDPS           Z8, Z6, Z6
+	VMOVAPS          Z16, Z8
+	VFMADD231PS      Z0, Z6, Z16
+	VFNMADD231PS     Z0, Z6, Z8
+	VMOVAPS          Z14, Z6
+	VFMADD231PS      Z0, Z1, Z14
+	VFNMADD231PS     Z0, Z1, Z6
+	CMPQ             rows+72(FP), $0x01
+	JLE              radix8_3
+	VMULPS.BCST      8(R11), Z14, Z14
+	VFMADD231PS.BCST 12(R11), Z16, Z14
+	VMOVNTPS         Z14, (R10)(R12*1)
+
+radix8_3:
+	CMPQ             rows+72(FP), $0x05
+	JLE              radix8_4
+	VMULPS.BCST      40(R11), Z6, Z6
+	VFMADD231PS.BCST 44(R11), Z8, Z6
+	VMOVNTPS         Z6, (R14)(R12*1)
+
+radix8_4:
+	VSUBPS           Z2, Z17, Z6
+	VADDPS           Z2, Z17, Z17
+	VSUBPS           Z9, Z10, Z2
+	VADDPS           Z9, Z10, Z10
+	CMPQ             rows+72(FP), $0x02
+	JLE              radix8_5
+	VMULPS.BCST      16(R11), Z2, Z2
+	VFMADD231PS.BCST 20(R11), Z17, Z2
+	VMOVNTPS         Z2, (R10)(R12*2)
+
+radix8_5:
+	CMPQ             rows+72(FP), $0x06
+	JLE              radix8_6
+	VMULPS.BCST      48(R11), Z10, Z10
+	VFMADD231PS.BCST 52(R11), Z6, Z10
+	VMOVNTPS         Z10, (R14)(R12*2)
+
+radix8_6:
+	VSUBPS           Z5, Z4, Z10
+	VADDPS           Z5, Z4, Z4
+	VMOVAPS          Z13, Z5
+	VFMADD231PS      Z0, Z10, Z13
+	VFNMADD231PS     Z0, Z10, Z5
+	VMOVAPS          Z12, Z10
+	VFMADD231PS      Z0, Z4, Z12
+	VFNMADD231PS     Z0, Z4, Z10
+	CMPQ             rows+72(FP), $0x03
+	JLE              radix8_7
+	VMULPS.BCST      24(R11), Z10, Z10
+	VFMADD231PS.BCST 28(R11), Z13, Z10
+	VMOVNTPS         Z10, (R10)(R13*1)
+
+radix8_7:
+	CMPQ             rows+72(FP), $0x07
+	JLE              radix8_8
+	VMULPS.BCST      56(R11), Z12, Z12
+	VFMADD231PS.BCST 60(R11), Z5, Z12
+	VMOVNTPS         Z12, (R14)(R13*1)
+
+radix8_8:
+	ADDQ $0x40, AX
+	ADDQ $0x40, R8
+	ADDQ $0x40, CX
+	ADDQ $0x40, R9
+	ADDQ $0x40, DX
+	ADDQ xnext+48(FP), R10
+	ADDQ xnext+48(FP), R14
+	DECQ BX
+	JNZ  loop8
+	VZEROUPPER
+	RET
+
 // func middleAVX512(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 // Requires: AVX, AVX512F
 TEXT ·middleAVX512(SB), NOSPLIT, $0-48
@@ -2990,6 +3291,661 @@ loop8:
 	DECQ         R10
 	JNZ          loop8
 	VZEROUPPER
+	RET
+
+// func middleGradFirstAVX512(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+// Requires: AVX, AVX512F
+TEXT ·middleGradFirstAVX512(SB), NOSPLIT, $0-80
+	MOVQ    radix+0(FP), AX
+	CMPQ    AX, $0x08
+	JE      radix8
+	CMPQ    AX, $0x05
+	JE      radix5
+	CMPQ    AX, $0x04
+	JE      radix4
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop3:
+	VMOVUPS      (R8), Z1
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R8), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R8), Z5
+	VMOVUPS      128(R9), Z6
+	VSUBPS       Z5, Z3, Z7
+	VADDPS       Z5, Z3, Z3
+	VSUBPS       Z6, Z4, Z5
+	VADDPS       Z6, Z4, Z4
+	VMOVAPS      Z1, Z6
+	VFNMADD231PS constants<>+64(SB), Z3, Z6
+	VADDPS       Z3, Z1, Z1
+	VMOVAPS      Z2, Z8
+	VFNMADD231PS constants<>+64(SB), Z4, Z8
+	VADDPS       Z4, Z2, Z2
+	VMOVAPS      Z6, Z4
+	VFMADD231PS  constants<>+128(SB), Z5, Z6
+	VFNMADD231PS constants<>+128(SB), Z5, Z4
+	VMOVAPS      Z8, Z5
+	VFMADD231PS  constants<>+128(SB), Z7, Z8
+	VFNMADD231PS constants<>+128(SB), Z7, Z5
+	VMULPS       (DX), Z1, Z7
+	VMULPS       (DX), Z2, Z3
+	VFMADD231PS  (BX), Z2, Z7
+	VFNMADD231PS (BX), Z1, Z3
+	VMOVUPS      Z7, (SI)
+	VMOVUPS      Z3, (DI)
+	VMULPS       (AX), Z1, Z7
+	VMULPS       (AX), Z2, Z3
+	VFMADD231PS  (CX), Z2, Z7
+	VFNMADD231PS (CX), Z1, Z3
+	VMULPS       64(DX), Z6, Z2
+	VMULPS       64(DX), Z5, Z1
+	VFMADD231PS  64(BX), Z5, Z2
+	VFNMADD231PS 64(BX), Z6, Z1
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z1, 64(DI)
+	VMULPS       64(AX), Z6, Z2
+	VMULPS       64(AX), Z5, Z1
+	VFMADD231PS  64(CX), Z5, Z2
+	VFNMADD231PS 64(CX), Z6, Z1
+	VMULPS       128(DX), Z4, Z5
+	VMULPS       128(DX), Z8, Z6
+	VFMADD231PS  128(BX), Z8, Z5
+	VFNMADD231PS 128(BX), Z4, Z6
+	VMOVUPS      Z5, 128(SI)
+	VMOVUPS      Z6, 128(DI)
+	VMULPS       128(AX), Z4, Z5
+	VMULPS       128(AX), Z8, Z6
+	VFMADD231PS  128(CX), Z8, Z5
+	VFNMADD231PS 128(CX), Z4, Z6
+	VSUBPS       Z6, Z1, Z8
+	VADDPS       Z6, Z1, Z1
+	VSUBPS       Z5, Z2, Z6
+	VADDPS       Z5, Z2, Z2
+	VMOVAPS      Z3, Z5
+	VFNMADD231PS constants<>+64(SB), Z1, Z5
+	VADDPS       Z1, Z3, Z3
+	VMOVAPS      Z7, Z4
+	VFNMADD231PS constants<>+64(SB), Z2, Z4
+	VADDPS       Z2, Z7, Z7
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  constants<>+128(SB), Z6, Z5
+	VFNMADD231PS constants<>+128(SB), Z6, Z2
+	VMOVAPS      Z4, Z6
+	VFMADD231PS  constants<>+128(SB), Z8, Z4
+	VFNMADD231PS constants<>+128(SB), Z8, Z6
+	VMOVUPS      Z7, (R8)
+	VMOVUPS      Z3, (R9)
+	VMOVUPS      Z6, 64(R8)
+	VMOVUPS      Z5, 64(R9)
+	VMOVUPS      Z4, 128(R8)
+	VMOVUPS      Z2, 128(R9)
+	ADDQ         $0x000000c0, AX
+	ADDQ         $0x000000c0, CX
+	ADDQ         $0x000000c0, DX
+	ADDQ         $0x000000c0, BX
+	ADDQ         $0x000000c0, SI
+	ADDQ         $0x000000c0, DI
+	ADDQ         $0x000000c0, R8
+	ADDQ         $0x000000c0, R9
+	DECQ         R10
+	JNZ          loop3
+	VZEROUPPER
+	RET
+
+radix4:
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop4:
+	VMOVUPS      (R8), Z1
+	VMOVUPS      (R9), Z2
+	VMOVUPS      128(R8), Z3
+	VMOVUPS      128(R9), Z4
+	VSUBPS       Z3, Z1, Z5
+	VADDPS       Z3, Z1, Z1
+	VSUBPS       Z4, Z2, Z3
+	VADDPS       Z4, Z2, Z2
+	VMOVUPS      64(R8), Z4
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      192(R8), Z7
+	VMOVUPS      192(R9), Z8
+	VSUBPS       Z7, Z4, Z9
+	VADDPS       Z7, Z4, Z4
+	VSUBPS       Z8, Z6, Z7
+	VADDPS       Z8, Z6, Z6
+	VSUBPS       Z4, Z1, Z8
+	VADDPS       Z4, Z1, Z1
+	VSUBPS       Z6, Z2, Z4
+	VADDPS       Z6, Z2, Z2
+	VSUBPS       Z7, Z5, Z6
+	VADDPS       Z7, Z5, Z5
+	VSUBPS       Z9, Z3, Z7
+	VADDPS       Z9, Z3, Z3
+	VMULPS       (DX), Z1, Z9
+	VMULPS       (DX), Z2, Z10
+	VFMADD231PS  (BX), Z2, Z9
+	VFNMADD231PS (BX), Z1, Z10
+	VMOVUPS      Z9, (SI)
+	VMOVUPS      Z10, (DI)
+	VMULPS       (AX), Z1, Z9
+	VMULPS       (AX), Z2, Z10
+	VFMADD231PS  (CX), Z2, Z9
+	VFNMADD231PS (CX), Z1, Z10
+	VMULPS       64(DX), Z5, Z2
+	VMULPS       64(DX), Z7, Z1
+	VFMADD231PS  64(BX), Z7, Z2
+	VFNMADD231PS 64(BX), Z5, Z1
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z1, 64(DI)
+	VMULPS       64(AX), Z5, Z2
+	VMULPS       64(AX), Z7, Z1
+	VFMADD231PS  64(CX), Z7, Z2
+	VFNMADD231PS 64(CX), Z5, Z1
+	VMULPS       128(DX), Z8, Z7
+	VMULPS       128(DX), Z4, Z5
+	VFMADD231PS  128(BX), Z4, Z7
+	VFNMADD231PS 128(BX), Z8, Z5
+	VMOVUPS      Z7, 128(SI)
+	VMOVUPS      Z5, 128(DI)
+	VMULPS       128(AX), Z8, Z7
+	VMULPS       128(AX), Z4, Z5
+	VFMADD231PS  128(CX), Z4, Z7
+	VFNMADD231PS 128(CX), Z8, Z5
+	VMULPS       192(DX), Z6, Z4
+	VMULPS       192(DX), Z3, Z8
+	VFMADD231PS  192(BX), Z3, Z4
+	VFNMADD231PS 192(BX), Z6, Z8
+	VMOVUPS      Z4, 192(SI)
+	VMOVUPS      Z8, 192(DI)
+	VMULPS       192(AX), Z6, Z4
+	VMULPS       192(AX), Z3, Z8
+	VFMADD231PS  192(CX), Z3, Z4
+	VFNMADD231PS 192(CX), Z6, Z8
+	VSUBPS       Z5, Z10, Z3
+	VADDPS       Z5, Z10, Z10
+	VSUBPS       Z7, Z9, Z5
+	VADDPS       Z7, Z9, Z9
+	VSUBPS       Z8, Z1, Z7
+	VADDPS       Z8, Z1, Z1
+	VSUBPS       Z4, Z2, Z8
+	VADDPS       Z4, Z2, Z2
+	VSUBPS       Z1, Z10, Z4
+	VADDPS       Z1, Z10, Z10
+	VSUBPS       Z2, Z9, Z1
+	VADDPS       Z2, Z9, Z9
+	VSUBPS       Z8, Z3, Z2
+	VADDPS       Z8, Z3, Z3
+	VSUBPS       Z7, Z5, Z8
+	VADDPS       Z7, Z5, Z5
+	VMOVUPS      Z9, (R8)
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z8, 64(R8)
+	VMOVUPS      Z3, 64(R9)
+	VMOVUPS      Z1, 128(R8)
+	VMOVUPS      Z4, 128(R9)
+	VMOVUPS      Z5, 192(R8)
+	VMOVUPS      Z2, 192(R9)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, DX
+	ADDQ         $0x00000100, BX
+	ADDQ         $0x00000100, SI
+	ADDQ         $0x00000100, DI
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000100, R9
+	DECQ         R10
+	JNZ          loop4
+	VZEROUPPER
+	RET
+
+radix5:
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop5:
+	VMOVUPS      (R8), Z1
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R8), Z3
+	VMOVUPS      64(R9), Z4
+	VMOVUPS      128(R8), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R8), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      256(R8), Z9
+	VMOVUPS      256(R9), Z10
+	VSUBPS       Z9, Z3, Z11
+	VADDPS       Z9, Z3, Z3
+	VSUBPS       Z10, Z4, Z9
+	VADDPS       Z10, Z4, Z4
+	VSUBPS       Z7, Z5, Z10
+	VADDPS       Z7, Z5, Z5
+	VSUBPS       Z8, Z6, Z7
+	VADDPS       Z8, Z6, Z6
+	VMOVAPS      Z1, Z8
+	VMOVAPS      Z1, Z12
+	VFMADD231PS  constants<>+192(SB), Z3, Z8
+	VFMADD231PS  constants<>+256(SB), Z3, Z12
+	VFMADD231PS  constants<>+256(SB), Z5, Z8
+	VFMADD231PS  constants<>+192(SB), Z5, Z12
+	VADDPS       Z3, Z1, Z1
+	VADDPS       Z5, Z1, Z1
+	VMOVAPS      Z2, Z5
+	VMOVAPS      Z2, Z3
+	VFMADD231PS  constants<>+192(SB), Z4, Z5
+	VFMADD231PS  constants<>+256(SB), Z4, Z3
+	VFMADD231PS  constants<>+256(SB), Z6, Z5
+	VFMADD231PS  constants<>+192(SB), Z6, Z3
+	VADDPS       Z4, Z2, Z2
+	VADDPS       Z6, Z2, Z2
+	VMULPS       constants<>+320(SB), Z11, Z6
+	VFMADD231PS  constants<>+384(SB), Z10, Z6
+	VMULPS       constants<>+384(SB), Z11, Z11
+	VFNMADD231PS constants<>+320(SB), Z10, Z11
+	VMULPS       constants<>+320(SB), Z9, Z10
+	VFMADD231PS  constants<>+384(SB), Z7, Z10
+	VMULPS       constants<>+384(SB), Z9, Z9
+	VFNMADD231PS constants<>+320(SB), Z7, Z9
+	VSUBPS       Z10, Z8, Z7
+	VADDPS       Z10, Z8, Z8
+	VSUBPS       Z6, Z5, Z10
+	VADDPS       Z6, Z5, Z5
+	VSUBPS       Z9, Z12, Z6
+	VADDPS       Z9, Z12, Z12
+	VSUBPS       Z11, Z3, Z9
+	VADDPS       Z11, Z3, Z3
+	VMULPS       (DX), Z1, Z11
+	VMULPS       (DX), Z2, Z4
+	VFMADD231PS  (BX), Z2, Z11
+	VFNMADD231PS (BX), Z1, Z4
+	VMOVUPS      Z11, (SI)
+	VMOVUPS      Z4, (DI)
+	VMULPS       (AX), Z1, Z11
+	VMULPS       (AX), Z2, Z4
+	VFMADD231PS  (CX), Z2, Z11
+	VFNMADD231PS (CX), Z1, Z4
+	VMULPS       64(DX), Z8, Z2
+	VMULPS       64(DX), Z10, Z1
+	VFMADD231PS  64(BX), Z10, Z2
+	VFNMADD231PS 64(BX), Z8, Z1
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z1, 64(DI)
+	VMULPS       64(AX), Z8, Z2
+	VMULPS       64(AX), Z10, Z1
+	VFMADD231PS  64(CX), Z10, Z2
+	VFNMADD231PS 64(CX), Z8, Z1
+	VMULPS       128(DX), Z12, Z10
+	VMULPS       128(DX), Z9, Z8
+	VFMADD231PS  128(BX), Z9, Z10
+	VFNMADD231PS 128(BX), Z12, Z8
+	VMOVUPS      Z10, 128(SI)
+	VMOVUPS      Z8, 128(DI)
+	VMULPS       128(AX), Z12, Z10
+	VMULPS       128(AX), Z9, Z8
+	VFMADD231PS  128(CX), Z9, Z10
+	VFNMADD231PS 128(CX), Z12, Z8
+	VMULPS       192(DX), Z6, Z9
+	VMULPS       192(DX), Z3, Z12
+	VFMADD231PS  192(BX), Z3, Z9
+	VFNMADD231PS 192(BX), Z6, Z12
+	VMOVUPS      Z9, 192(SI)
+	VMOVUPS      Z12, 192(DI)
+	VMULPS       192(AX), Z6, Z9
+	VMULPS       192(AX), Z3, Z12
+	VFMADD231PS  192(CX), Z3, Z9
+	VFNMADD231PS 192(CX), Z6, Z12
+	VMULPS       256(DX), Z7, Z3
+	VMULPS       256(DX), Z5, Z6
+	VFMADD231PS  256(BX), Z5, Z3
+	VFNMADD231PS 256(BX), Z7, Z6
+	VMOVUPS      Z3, 256(SI)
+	VMOVUPS      Z6, 256(DI)
+	VMULPS       256(AX), Z7, Z3
+	VMULPS       256(AX), Z5, Z6
+	VFMADD231PS  256(CX), Z5, Z3
+	VFNMADD231PS 256(CX), Z7, Z6
+	VSUBPS       Z6, Z1, Z5
+	VADDPS       Z6, Z1, Z1
+	VSUBPS       Z3, Z2, Z6
+	VADDPS       Z3, Z2, Z2
+	VSUBPS       Z12, Z8, Z3
+	VADDPS       Z12, Z8, Z8
+	VSUBPS       Z9, Z10, Z12
+	VADDPS       Z9, Z10, Z10
+	VMOVAPS      Z4, Z9
+	VMOVAPS      Z4, Z7
+	VFMADD231PS  constants<>+192(SB), Z1, Z9
+	VFMADD231PS  constants<>+256(SB), Z1, Z7
+	VFMADD231PS  constants<>+256(SB), Z8, Z9
+	VFMADD231PS  constants<>+192(SB), Z8, Z7
+	VADDPS       Z1, Z4, Z4
+	VADDPS       Z8, Z4, Z4
+	VMOVAPS      Z11, Z8
+	VMOVAPS      Z11, Z1
+	VFMADD231PS  constants<>+192(SB), Z2, Z8
+	VFMADD231PS  constants<>+256(SB), Z2, Z1
+	VFMADD231PS  constants<>+256(SB), Z10, Z8
+	VFMADD231PS  constants<>+192(SB), Z10, Z1
+	VADDPS       Z2, Z11, Z11
+	VADDPS       Z10, Z11, Z11
+	VMULPS       constants<>+320(SB), Z5, Z10
+	VFMADD231PS  constants<>+384(SB), Z3, Z10
+	VMULPS       constants<>+384(SB), Z5, Z5
+	VFNMADD231PS constants<>+320(SB), Z3, Z5
+	VMULPS       constants<>+320(SB), Z6, Z3
+	VFMADD231PS  constants<>+384(SB), Z12, Z3
+	VMULPS       constants<>+384(SB), Z6, Z6
+	VFNMADD231PS constants<>+320(SB), Z12, Z6
+	VSUBPS       Z3, Z9, Z12
+	VADDPS       Z3, Z9, Z9
+	VSUBPS       Z10, Z8, Z3
+	VADDPS       Z10, Z8, Z8
+	VSUBPS       Z6, Z7, Z10
+	VADDPS       Z6, Z7, Z7
+	VSUBPS       Z5, Z1, Z6
+	VADDPS       Z5, Z1, Z1
+	VMOVUPS      Z11, (R8)
+	VMOVUPS      Z4, (R9)
+	VMOVUPS      Z3, 64(R8)
+	VMOVUPS      Z9, 64(R9)
+	VMOVUPS      Z6, 128(R8)
+	VMOVUPS      Z7, 128(R9)
+	VMOVUPS      Z1, 192(R8)
+	VMOVUPS      Z10, 192(R9)
+	VMOVUPS      Z8, 256(R8)
+	VMOVUPS      Z12, 256(R9)
+	ADDQ         $0x00000140, AX
+	ADDQ         $0x00000140, CX
+	ADDQ         $0x00000140, DX
+	ADDQ         $0x00000140, BX
+	ADDQ         $0x00000140, SI
+	ADDQ         $0x00000140, DI
+	ADDQ         $0x00000140, R8
+	ADDQ         $0x00000140, R9
+	DECQ         R10
+	JNZ          loop5
+	VZEROUPPER
+	RET
+
+radix8:
+	VMOVUPS constants<>+0(SB), Z0
+	MOVQ    kre+24(FP), AX
+	MOVQ    kim+32(FP), CX
+	MOVQ    ure+40(FP), DX
+	MOVQ    uim+48(FP), BX
+	MOVQ    sre+56(FP), SI
+	MOVQ    sim+64(FP), DI
+	MOVQ    re+8(FP), R8
+	MOVQ    im+16(FP), R9
+	MOVQ    count+72(FP), R10
+
+loop8:
+	VMOVUPS      (R8), Z1
+	VMOVUPS      (R9), Z2
+	VMOVUPS      256(R8), Z3
+	VMOVUPS      256(R9), Z4
+	VSUBPS       Z3, Z1, Z5
+	VADDPS       Z3, Z1, Z1
+	VSUBPS       Z4, Z2, Z3
+	VADDPS       Z4, Z2, Z2
+	VMOVUPS      64(R8), Z4
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      320(R8), Z7
+	VMOVUPS      320(R9), Z8
+	VSUBPS       Z7, Z4, Z9
+	VADDPS       Z7, Z4, Z4
+	VSUBPS       Z8, Z6, Z7
+	VADDPS       Z8, Z6, Z6
+	VMOVUPS      128(R8), Z8
+	VMOVUPS      128(R9), Z10
+	VMOVUPS      384(R8), Z11
+	VMOVUPS      384(R9), Z12
+	VSUBPS       Z11, Z8, Z13
+	VADDPS       Z11, Z8, Z8
+	VSUBPS       Z12, Z10, Z11
+	VADDPS       Z12, Z10, Z10
+	VMOVUPS      192(R8), Z12
+	VMOVUPS      192(R9), Z14
+	VMOVUPS      448(R8), Z15
+	VMOVUPS      448(R9), Z16
+	VSUBPS       Z15, Z12, Z17
+	VADDPS       Z15, Z12, Z12
+	VSUBPS       Z16, Z14, Z15
+	VADDPS       Z16, Z14, Z14
+	VSUBPS       Z8, Z1, Z16
+	VADDPS       Z8, Z1, Z1
+	VSUBPS       Z10, Z2, Z8
+	VADDPS       Z10, Z2, Z2
+	VSUBPS       Z12, Z4, Z10
+	VADDPS       Z12, Z4, Z4
+	VSUBPS       Z14, Z6, Z12
+	VADDPS       Z14, Z6, Z6
+	VSUBPS       Z4, Z1, Z14
+	VADDPS       Z4, Z1, Z1
+	VSUBPS       Z6, Z2, Z4
+	VADDPS       Z6, Z2, Z2
+	VSUBPS       Z12, Z16, Z6
+	VADDPS       Z12, Z16, Z16
+	VSUBPS       Z10, Z8, Z12
+	VADDPS       Z10, Z8, Z8
+	VMULPS       (DX), Z1, Z10
+	VMULPS       (DX), Z2, Z18
+	VFMADD231PS  (BX), Z2, Z10
+	VFNMADD231PS (BX), Z1, Z18
+	VMOVUPS      Z10, (SI)
+	VMOVUPS      Z18, (DI)
+	VMULPS       (AX), Z1, Z10
+	VMULPS       (AX), Z2, Z18
+	VFMADD231PS  (CX), Z2, Z10
+	VFNMADD231PS (CX), Z1, Z18
+	VMULPS       64(DX), Z16, Z2
+	VMULPS       64(DX), Z12, Z1
+	VFMADD231PS  64(BX), Z12, Z2
+	VFNMADD231PS 64(BX), Z16, Z1
+	VMOVUPS      Z2, 64(SI)
+	VMOVUPS      Z1, 64(DI)
+	VMULPS       64(AX), Z16, Z2
+	VMULPS       64(AX), Z12, Z1
+	VFMADD231PS  64(CX), Z12, Z2
+	VFNMADD231PS 64(CX), Z16, Z1
+	VMULPS       128(DX), Z14, Z12
+	VMULPS       128(DX), Z4, Z16
+	VFMADD231PS  128(BX), Z4, Z12
+	VFNMADD231PS 128(BX), Z14, Z16
+	VMOVUPS      Z12, 128(SI)
+	VMOVUPS      Z16, 128(DI)
+	VMULPS       128(AX), Z14, Z12
+	VMULPS       128(AX), Z4, Z16
+	VFMADD231PS  128(CX), Z4, Z12
+	VFNMADD231PS 128(CX), Z14, Z16
+	VMULPS       192(DX), Z6, Z4
+	VMULPS       192(DX), Z8, Z14
+	VFMADD231PS  192(BX), Z8, Z4
+	VFNMADD231PS 192(BX), Z6, Z14
+	VMOVUPS      Z4, 192(SI)
+	VMOVUPS      Z14, 192(DI)
+	VMULPS       192(AX), Z6, Z4
+	VMULPS       192(AX), Z8, Z14
+	VFMADD231PS  192(CX), Z8, Z4
+	VFNMADD231PS 192(CX), Z6, Z14
+	VSUBPS       Z11, Z5, Z8
+	VADDPS       Z11, Z5, Z5
+	VSUBPS       Z13, Z3, Z11
+	VADDPS       Z13, Z3, Z3
+	VSUBPS       Z9, Z7, Z13
+	VADDPS       Z9, Z7, Z7
+	VSUBPS       Z17, Z15, Z9
+	VADDPS       Z17, Z15, Z15
+	VSUBPS       Z9, Z7, Z17
+	VADDPS       Z9, Z7, Z7
+	VSUBPS       Z15, Z13, Z9
+	VADDPS       Z15, Z13, Z13
+	VMOVAPS      Z5, Z15
+	VFMADD231PS  Z0, Z7, Z5
+	VFNMADD231PS Z0, Z7, Z15
+	VMOVAPS      Z11, Z7
+	VFMADD231PS  Z0, Z9, Z11
+	VFNMADD231PS Z0, Z9, Z7
+	VMOVAPS      Z8, Z9
+	VFMADD231PS  Z0, Z13, Z8
+	VFNMADD231PS Z0, Z13, Z9
+	VMOVAPS      Z3, Z13
+	VFMADD231PS  Z0, Z17, Z3
+	VFNMADD231PS Z0, Z17, Z13
+	VMULPS       256(DX), Z5, Z17
+	VMULPS       256(DX), Z11, Z6
+	VFMADD231PS  256(BX), Z11, Z17
+	VFNMADD231PS 256(BX), Z5, Z6
+	VMOVUPS      Z17, 256(SI)
+	VMOVUPS      Z6, 256(DI)
+	VMULPS       256(AX), Z5, Z17
+	VMULPS       256(AX), Z11, Z6
+	VFMADD231PS  256(CX), Z11, Z17
+	VFNMADD231PS 256(CX), Z5, Z6
+	VMULPS       320(DX), Z8, Z11
+	VMULPS       320(DX), Z13, Z5
+	VFMADD231PS  320(BX), Z13, Z11
+	VFNMADD231PS 320(BX), Z8, Z5
+	VMOVUPS      Z11, 320(SI)
+	VMOVUPS      Z5, 320(DI)
+	VMULPS       320(AX), Z8, Z11
+	VMULPS       320(AX), Z13, Z5
+	VFMADD231PS  320(CX), Z13, Z11
+	VFNMADD231PS 320(CX), Z8, Z5
+	VMULPS       384(DX), Z15, Z13
+	VMULPS       384(DX), Z7, Z8
+	VFMADD231PS  384(BX), Z7, Z13
+	VFNMADD231PS 384(BX), Z15, Z8
+	VMOVUPS      Z13, 384(SI)
+	VMOVUPS      Z8, 384(DI)
+	VMULPS       384(AX), Z15, Z13
+	VMULPS       384(AX), Z7, Z8
+	VFMADD231PS  384(CX), Z7, Z13
+	VFNMADD231PS 384(CX), Z15, Z8
+	VMULPS       448(DX), Z9, Z7
+	VMULPS       448(DX), Z3, Z15
+	VFMADD231PS  448(BX), Z3, Z7
+	VFNMADD231PS 448(BX), Z9, Z15
+	VMOVUPS      Z7, 448(SI)
+	VMOVUPS      Z15, 448(DI)
+	VMULPS       448(AX), Z9, Z7
+	VMULPS       448(AX), Z3, Z15
+	VFMADD231PS  448(CX), Z3, Z7
+	VFNMADD231PS 448(CX), Z9, Z15
+	VSUBPS       Z8, Z6, Z3
+	VADDPS       Z8, Z6, Z6
+	VSUBPS       Z13, Z17, Z8
+	VADDPS       Z13, Z17, Z17
+	VSUBPS       Z15, Z5, Z13
+	VADDPS       Z15, Z5, Z5
+	VSUBPS       Z7, Z11, Z15
+	VADDPS       Z7, Z11, Z11
+	VSUBPS       Z5, Z6, Z7
+	VADDPS       Z5, Z6, Z6
+	VSUBPS       Z11, Z17, Z5
+	VADDPS       Z11, Z17, Z17
+	VSUBPS       Z15, Z3, Z11
+	VADDPS       Z15, Z3, Z3
+	VSUBPS       Z13, Z8, Z15
+	VADDPS       Z13, Z8, Z8
+	VSUBPS       Z16, Z18, Z13
+	VADDPS       Z16, Z18, Z18
+	VSUBPS       Z12, Z10, Z16
+	VADDPS       Z12, Z10, Z10
+	VSUBPS       Z14, Z1, Z12
+	VADDPS       Z14, Z1, Z1
+	VSUBPS       Z4, Z2, Z14
+	VADDPS       Z4, Z2, Z2
+	VSUBPS       Z1, Z18, Z4
+	VADDPS       Z1, Z18, Z18
+	VSUBPS       Z2, Z10, Z1
+	VADDPS       Z2, Z10, Z10
+	VSUBPS       Z14, Z13, Z2
+	VADDPS       Z14, Z13, Z13
+	VSUBPS       Z12, Z16, Z14
+	VADDPS       Z12, Z16, Z16
+	VSUBPS       Z6, Z18, Z12
+	VADDPS       Z6, Z18, Z18
+	VSUBPS       Z17, Z10, Z6
+	VADDPS       Z17, Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VMOVUPS      Z18, (R9)
+	VMOVUPS      Z6, 256(R8)
+	VMOVUPS      Z12, 256(R9)
+	VSUBPS       Z3, Z15, Z12
+	VADDPS       Z3, Z15, Z15
+	VMOVAPS      Z13, Z3
+	VFMADD231PS  Z0, Z15, Z13
+	VFNMADD231PS Z0, Z15, Z3
+	VMOVAPS      Z14, Z15
+	VFMADD231PS  Z0, Z12, Z14
+	VFNMADD231PS Z0, Z12, Z15
+	VMOVUPS      Z14, 64(R8)
+	VMOVUPS      Z13, 64(R9)
+	VMOVUPS      Z15, 320(R8)
+	VMOVUPS      Z3, 320(R9)
+	VSUBPS       Z5, Z4, Z3
+	VADDPS       Z5, Z4, Z4
+	VSUBPS       Z7, Z1, Z5
+	VADDPS       Z7, Z1, Z1
+	VMOVUPS      Z5, 128(R8)
+	VMOVUPS      Z4, 128(R9)
+	VMOVUPS      Z1, 384(R8)
+	VMOVUPS      Z3, 384(R9)
+	VSUBPS       Z11, Z8, Z3
+	VADDPS       Z11, Z8, Z8
+	VMOVAPS      Z2, Z11
+	VFMADD231PS  Z0, Z3, Z2
+	VFNMADD231PS Z0, Z3, Z11
+	VMOVAPS      Z16, Z3
+	VFMADD231PS  Z0, Z8, Z16
+	VFNMADD231PS Z0, Z8, Z3
+	VMOVUPS      Z3, 192(R8)
+	VMOVUPS      Z2, 192(R9)
+	VMOVUPS      Z16, 448(R8)
+	VMOVUPS      Z11, 448(R9)
+	ADDQ         $0x00000200, AX
+	ADDQ         $0x00000200, CX
+	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, BX
+	ADDQ         $0x00000200, SI
+	ADDQ         $0x00000200, DI
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00000200, R9
+	DECQ         R10
+	JNZ          loop8
+	VZEROUPPER
+	RET
+
+// func fenceAVX512()
+// Requires: MMX+
+TEXT ·fenceAVX512(SB), NOSPLIT, $0
+	SFENCE
 	RET
 
 // func mulAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)

@@ -33,17 +33,17 @@ func (p *ConvPlan) Begin(s Spectrum, in Input, l int) {
 	if placed {
 		x.check(l)
 		for t := 0; t < l; t += p.outer[0].part {
-			Prefetch(x.from(t), min(ConvRows/p.outer[0].radix, l-t))
+			Prefetch(x.from(t), min(askedRows, l-t))
 		}
 	}
 	p.columns(func(q, count int) {
-		p.chunks(q, count, l, func(at, t, count, rows int) {
+		p.chunks(q, count, l, func(at, t, count, rows, then int) {
 			first := &p.outer[0]
 			r := realRows{x: s.rows, step: count * Lanes, next: Lanes, rows: rows}
 			switch {
 			case rows == 0:
 			case placed && t > 0:
-				r = p.placed(x, t, count, rows)
+				r = p.placed(x, t, rows, then)
 			default:
 				for j := range rows {
 					in.Fill(s.rows[j*count*Lanes:][:count*Lanes], t+j*first.part, count)
@@ -62,9 +62,9 @@ func (p *ConvPlan) Begin(s Spectrum, in Input, l int) {
 	})
 }
 
-// placed are the rows x of a sequence that the first pass takes for count points from t on.
-func (p *ConvPlan) placed(x Rows, t, count, rows int) realRows {
-	return realRows{x: x.X[t*x.Step:], step: p.outer[0].part * x.Step, next: x.Step, rows: rows, ahead: count * x.Step}
+// placed are the rows x of a sequence that the first pass takes for points from t on, and then for points from then on.
+func (p *ConvPlan) placed(x Rows, t, rows, then int) realRows {
+	return realRows{x: x.X[t*x.Step:], step: p.outer[0].part * x.Step, next: x.Step, rows: rows, ahead: (then - t) * x.Step}
 }
 
 // End takes one spectrum, or two at a time, back through the outer passes and gives out the first l ≤ n rows of the sequences.
@@ -78,11 +78,11 @@ func (p *ConvPlan) End(out Output, l int, a, b Spectrum) {
 		if b.re != nil {
 			p.outerBack(b, q, count)
 		}
-		p.chunks(q, count, l, func(at, t, count, rows int) {
+		p.chunks(q, count, l, func(at, t, count, rows, then int) {
 			switch {
 			case rows == 0:
 			case how != ByPut && t > 0:
-				r := p.placed(y, t, count, rows)
+				r := p.placed(y, t, rows, then)
 				r.add = how == Added
 				p.outer[0].lastPart(a.im[at:], a.re[at:], &r, t, count, p.out)
 			default:
@@ -90,6 +90,7 @@ func (p *ConvPlan) End(out Output, l int, a, b Spectrum) {
 			}
 		})
 	})
+	streamed()
 }
 
 // put gives out count columns of rows from t on, float at of a and b.
@@ -131,21 +132,33 @@ func (p *ConvPlan) columns(f func(q, count int)) {
 	}
 }
 
+// askedRows is the number of points of the first pass whose rows are asked for ahead. Rows that lie a power of two apart share
+// cache sets, and each point brings as many of those as its radix: they are gone again if they are asked for much earlier.
+const askedRows = 16
+
 // chunks calls f for the parts of such columns that the first pass takes together: count points from t on, float at of a
-// spectrum, where of a sequence of l rows the rows t + j·part exist for j < rows.
-func (p *ConvPlan) chunks(q, count, l int, f func(at, t, count, rows int)) {
-	part := p.outer[0].part
+// spectrum, where of a sequence of l rows the rows t + j·part exist for j < rows. The points from then on follow.
+func (p *ConvPlan) chunks(q, count, l int, f func(at, t, count, rows, then int)) {
+	part, block := p.outer[0].part, p.block/Lanes
 	for at := 0; at < p.outer[0].step; at += p.step {
-		t := at/p.step*(p.block/Lanes) + q
+		t := at/p.step*block + q
+		next := t + block // the first point of the chunk that follows
+		if at+p.step >= p.outer[0].step {
+			next = q + count
+		}
 		for end := t + count; t < end; {
-			rows, stop := max(0, ceil(l-t, part)), end
+			rows, stop := max(0, ceil(l-t, part)), min(end, t+askedRows)
 			if rows > 0 {
-				stop = min(end, l-(rows-1)*part) // from there on one row less
+				stop = min(stop, l-(rows-1)*part) // from there on one row less
 			}
 			if t == 0 {
 				stop = 1 // row 0 is not for every input and output to be taken where it lies
 			}
-			f(at+(q+count-(end-t))*Lanes, t, stop-t, rows)
+			then := stop
+			if stop == end {
+				then = next
+			}
+			f(at+(q+count-(end-t))*Lanes, t, stop-t, rows, then)
 			t = stop
 		}
 	}

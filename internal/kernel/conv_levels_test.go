@@ -73,6 +73,38 @@ func TestConvStaysInItsArrays(t *testing.T) {
 	})
 }
 
+// TestConvWritesFarRows: at every level, rows that span so much that they are written past the caches hold the same bits as others
+// do, and nothing between them changes.
+func TestConvWritesFarRows(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		const l, step = 1000, 2400
+		rng := rand.New(rand.NewPCG(8, 1))
+		p := NewConvPlan(l)
+		x, k := normals(rng, l*Lanes), normals(rng, l*Lanes)
+		want := convolved(p, x, k, l)
+		buf := make([]float32, l*step+Lanes)
+		for offset := range Lanes { // one of them is the start of a line
+			clear(buf)
+			u := spectrumOf(p, x)
+			p.Convolve(u, spectrumOf(p, k), true)
+			p.End(to{Rows{buf[offset:], step}, Written}, l, u, Spectrum{})
+			var between float32
+			for i, v := range buf[offset:] {
+				if i%step < Lanes && i/step < l {
+					if v != want[i/step*Lanes+i%step] {
+						t.Fatalf("offset %d: y[%d] of channel %d is %v, want %v", offset, i/step, i%step, v, want[i/step*Lanes+i%step])
+					}
+				} else if v != 0 {
+					between = v
+				}
+			}
+			if between != 0 {
+				t.Fatalf("offset %d: rows are written beyond their ends", offset)
+			}
+		}
+	})
+}
+
 // TestLongConv: at every level, passes that are cut into several calls give the same bits as the points of a shorter pass
 // would: a kernel that shifts by one moves a sequence of 40,000 points.
 func TestLongConv(t *testing.T) {

@@ -24,9 +24,12 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 	p.lastPortable(re, im, r, q, count, out)
 }
 
+// streamed does nothing: nothing is written past the caches.
+func streamed() {}
+
 // middleGradPart is middleGrad for some blocks.
-func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, blocks int) {
-	p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, blocks)
+func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, first bool, blocks int) {
+	p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, first, blocks)
 }
 
 // middlePart is middle for some blocks.

@@ -148,7 +148,11 @@ func (x parts) convolve(k parts, fresh bool, passes []pass) {
 // convolveGrad is what ConvPlan.Transpose does, for a whole number of blocks.
 func convolveGrad(dy, u, k, sum parts, o Transposed, passes []pass) {
 	if len(passes) == 0 {
-		mulConjAdd(sum.re, sum.im, dy.re, dy.im, u.re, u.im)
+		times := mulConjAdd
+		if o.First {
+			times = mulConj
+		}
+		times(sum.re, sum.im, dy.re, dy.im, u.re, u.im)
 		mulConj(dy.re, dy.im, dy.re, dy.im, k.re, k.im)
 		if o.Again {
 			mul(u.re, u.im, u.re, u.im, k.re, k.im)
@@ -162,7 +166,7 @@ func convolveGrad(dy, u, k, sum parts, o Transposed, passes []pass) {
 		return
 	}
 	first := &passes[0]
-	if o.First {
+	if o.First && !o.Ready {
 		first.dif(k.re, k.im)
 	}
 	first.dif(u.re, u.im)
@@ -171,11 +175,7 @@ func convolveGrad(dy, u, k, sum parts, o Transposed, passes []pass) {
 		convolveGrad(dy, u, k, sum, o, passes[1:])
 		first.dit(dy.im, dy.re)
 	} else {
-		if o.First {
-			clear(sum.re)
-			clear(sum.im)
-		}
-		first.middleGrad(dy, u, k, sum)
+		first.middleGrad(dy, u, k, sum, o.First)
 		if o.Again {
 			mul(u.re, u.im, u.re, u.im, k.re, k.im)
 		}
@@ -227,9 +227,10 @@ func (p *pass) middle(re, im, kre, kim []float32) {
 	p.calls(len(re), func(at, _, _, blocks int) { p.middlePart(re[at:], im[at:], kre[at:], kim[at:], blocks) })
 }
 
-// middleGrad is middle of dy by conj(k), which adds the product of the transform with conj(u) to sum.
-func (p *pass) middleGrad(dy, u, k, sum parts) {
+// middleGrad is middle of dy by conj(k), which adds the product of the transform with conj(u) to sum, or sets sum to it if it
+// is the first.
+func (p *pass) middleGrad(dy, u, k, sum parts, first bool) {
 	p.calls(len(dy.re), func(at, _, _, blocks int) {
-		p.middleGradPart(dy.re[at:], dy.im[at:], k.re[at:], k.im[at:], u.re[at:], u.im[at:], sum.re[at:], sum.im[at:], blocks)
+		p.middleGradPart(dy.re[at:], dy.im[at:], k.re[at:], k.im[at:], u.re[at:], u.im[at:], sum.re[at:], sum.im[at:], first, blocks)
 	})
 }

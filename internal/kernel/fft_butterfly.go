@@ -49,12 +49,16 @@ func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
 }
 
 // middleGradPortable is middleGrad for some blocks.
-func (p *pass) middleGradPortable(re, im, kre, kim, ure, uim, sre, sim []float32, blocks int) {
+func (p *pass) middleGradPortable(re, im, kre, kim, ure, uim, sre, sim []float32, first bool, blocks int) {
+	times := mulConjAddPortable
+	if first {
+		times = mulConjPortable
+	}
 	for b := range blocks {
 		x, k, u, s := p.at(re, im, b, 0), p.at(kre, kim, b, 0), p.at(ure, uim, b, 0), p.at(sre, sim, b, 0)
 		x.forward(p.w)
 		for j := range p.radix {
-			mulConjAddPortable(s.re[j][:], s.im[j][:], x.re[j][:], x.im[j][:], u.re[j][:], u.im[j][:])
+			times(s.re[j][:], s.im[j][:], x.re[j][:], x.im[j][:], u.re[j][:], u.im[j][:])
 			mulConjPortable(x.re[j][:], x.im[j][:], x.re[j][:], x.im[j][:], k.re[j][:], k.im[j][:])
 		}
 		x.re, x.im = x.im, x.re
