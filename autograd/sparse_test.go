@@ -8,6 +8,7 @@ import (
 
 // scoresOf counts the scores that attention of l positions computes for one head.
 func scoresOf(o AttentionOptions, l int) (n int) {
+	o.Heads = 1
 	a := attention{opt: o, l: l}
 	var spans spanBuffer
 	for i := range a.tiles() {

@@ -167,6 +167,15 @@ func (m *Network) Forward(t *autograd.Tape, in Input, state *State) *tensor.Tens
 	return m.output(t, hidden)
 }
 
+// Predict returns what Forward makes of a batch of whole sequences: (b, l, outputs), or (b, outputs) where there is one output for a
+// sequence.
+func (m *Network) Predict(in Input) []float32 {
+	y := m.Forward(autograd.NewTape(), in, nil)
+	out := make([]float32, y.Len())
+	y.CopyTo(out)
+	return out
+}
+
 // output is the head: of rows of the backbone's output, or of those that pool made.
 func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("head")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -27,14 +26,6 @@ func newNetwork(t *testing.T, c NetworkConfig) *Network {
 	}
 	m.Init(1)
 	return m
-}
-
-func output(m *Network, in Input, state *State) []float32 {
-	tape := autograd.NewTape()
-	y := m.Forward(tape, in, state)
-	out := make([]float32, y.Len())
-	y.CopyTo(out)
-	return out
 }
 
 func normal(n int) []float32 {
@@ -71,9 +62,9 @@ func TestPaddingDoesNotLeak(t *testing.T) {
 							x[k] = pad
 						}
 					}
-					got := output(m, Input{B: len(lengths), L: l, Values: x, Lengths: lengths}, nil)
+					got := m.Predict(Input{B: len(lengths), L: l, Values: x, Lengths: lengths})
 					for i, n := range lengths {
-						alone := output(m, Input{B: 1, L: n, Values: x[i*l*ch:][:n*ch]}, nil)
+						alone := m.Predict(Input{B: 1, L: n, Values: x[i*l*ch:][:n*ch]})
 						for k, want := range alone {
 							if v := got[i*3+k]; math.Abs(float64(v-want)) > 2e-5*(1+math.Abs(float64(want))) {
 								t.Errorf("sequence %d of %d positions, output %d: %v in the batch, %v alone", i, n, k, v, want)
@@ -109,7 +100,7 @@ func TestStream(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := output(m, Input{B: 1, L: at + n, Values: x[:(at+n)*ch]}, nil)
+				want := m.Predict(Input{B: 1, L: at + n, Values: x[:(at+n)*ch]})
 				want = want[len(want)-len(got):]
 				if c.Everywhere && len(got) != 3*n || !c.Everywhere && len(got) != 3 {
 					t.Fatalf("%s, %s: %d outputs of %d positions", layers, pool, len(got), n)
@@ -150,11 +141,11 @@ func TestScaleDt(t *testing.T) {
 		}
 		return x
 	}
-	full := output(newNetwork(t, c), Input{B: 1, L: l, Values: slow(l)}, nil)
+	full := newNetwork(t, c).Predict(Input{B: 1, L: l, Values: slow(l)})
 	distance := func(factor float64) float64 {
 		m := newNetwork(t, c)
 		m.ScaleDt(factor)
-		half := output(m, Input{B: 1, L: l / 2, Values: slow(l / 2)}, nil)
+		half := m.Predict(Input{B: 1, L: l / 2, Values: slow(l / 2)})
 		sum := 0.0
 		for i := range half {
 			d := float64(half[i] - full[2*(i/3)*3+i%3])
@@ -174,7 +165,7 @@ func TestScaleDtSilences(t *testing.T) {
 		c.Model.DtMin, c.Model.DtMax = 0.6, 0.6
 		m := newNetwork(t, c)
 		x := normal(40)
-		before := output(m, Input{B: 1, L: 20, Values: x}, nil)
+		before := m.Predict(Input{B: 1, L: 20, Values: x})
 		undo := m.ScaleDt(1.5)
 		some := 0
 		m.Params("", func(name string, p *nn.Param) {
@@ -194,7 +185,7 @@ func TestScaleDtSilences(t *testing.T) {
 			t.Errorf("%s: found no C", layers)
 		}
 		undo()
-		if after := output(m, Input{B: 1, L: 20, Values: x}, nil); !slices.Equal(before, after) {
+		if after := m.Predict(Input{B: 1, L: 20, Values: x}); !slices.Equal(before, after) {
 			t.Errorf("%s: undone, the outputs are %v, want %v", layers, after, before)
 		}
 	}
