@@ -193,9 +193,9 @@ func (s *speech) version(i int) version {
 	}
 	rng := rand.New(rand.NewPCG(s.seed, uint64(i)))
 	v := version{
-		speed: 0.8 + 0.4*rng.Float64(), shift: rng.IntN(digitsShift + 1),
-		colour: 1.4*rng.Float64() - 0.7,
-		noise:  math.Pow(10, -0.3-1.7*rng.Float64()), // 6 to 40 dB below the recording
+		speed: 0.85 + 0.3*rng.Float64(), shift: rng.IntN(digitsShift + 1),
+		colour: rng.Float64() - 0.5,
+		noise:  math.Pow(10, -0.5-1.5*rng.Float64()), // 10 to 40 dB below the recording
 		dull:   rng.IntN(2) == 0, rng: rng,
 	}
 	v.length = v.shift + max(1, int(float64(n-1)/v.speed))
