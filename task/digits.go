@@ -197,7 +197,7 @@ func (s *speech) version(i int) version {
 		speed: 0.85 + 0.3*rng.Float64(), shift: rng.IntN(digitsShift + 1),
 		colour: rng.Float64() - 0.5,
 		noise:  math.Pow(10, -0.5-1.5*rng.Float64()), // 10 to 40 dB below the recording
-		dull:   rng.IntN(4) == 0, rng: rng,
+		dull:   rng.IntN(2) == 0, rng: rng,
 	}
 	v.length = v.shift + max(1, int(float64(n-1)/v.speed))
 	v.gap[0] = rng.IntN(v.length)
