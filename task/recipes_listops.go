@@ -10,8 +10,8 @@ import "fmt"
 var listOpsRecipes = []Recipe{
 	{"s4d-small", []string{
 		"model.layers=s4d(bidirectional=true,d_state=16)*4", "model.d_model=64", "model.mlp=none", "model.norm=layer",
-		"pool=mean", "epochs=2", "batch_size=16", "optim.lr=4e-3", "optim.ssm_lr=1e-3", "optim.weight_decay=0.05",
-		"optim.decay_rule=matrices", "optim.clip=1", "optim.schedule=cosine", "optim.warmup_epochs=0.1",
+		"pool=mean", "epochs=8", "batch_size=16", "optim.lr=4e-3", "optim.ssm_lr=1e-3", "optim.weight_decay=0.05",
+		"optim.decay_rule=matrices", "optim.clip=1", "optim.schedule=cosine", "optim.warmup_epochs=0.05",
 		"optim.min_lr_ratio=0", "time=60m",
 	}, 60.47, inS4DPaper + ", S4D-LegS"},
 	{"s4d", []string{
