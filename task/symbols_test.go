@@ -240,7 +240,7 @@ func TestRecall(t *testing.T) {
 	checkSplit(t, s.Train, 5000, true, rule(10, 20, 1))
 	checkSplit(t, s.Test, 500, false, rule(10, 20, 1))
 	checkSplit(t, s.Extra[0].Split, 500, false, rule(10, 40, 1))
-	if s.MaxLength != 22 || s.Extra[0].Name != "length 40" || s.Extra[0].Published != 98.4 {
+	if s.MaxLength != 22 || s.Extra[0].Name != "length 40" || s.Extra[0].PublishedOf("h3-official") != 98.4 || s.Extra[0].PublishedOf("s4d") != 0 {
 		t.Errorf("longest %d, further %+v", s.MaxLength, s.Extra[0])
 	}
 	s = open(t, RecallLarge, func(o *recallOptions) { o.Train = 200 })

@@ -6,7 +6,10 @@
 // splits that give any example at any time, the same one for the same options on every machine.
 package task
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Task is an experiment.
 type Task struct {
@@ -66,7 +69,16 @@ type Extra struct {
 	Name      string
 	Split     Split
 	DtScale   float64 // every dt of the model is multiplied by this for it; 0 for 1
-	Published float64 // as in Recipe
+	Published float64 // as in Recipe, of the recipe Model and its official form, or of any
+	Model     string
+}
+
+// PublishedOf is the published result for a recipe, 0 for none.
+func (x *Extra) PublishedOf(recipe string) float64 {
+	if x.Model != "" && strings.TrimSuffix(recipe, "-official") != x.Model {
+		return 0
+	}
+	return x.Published
 }
 
 // Split is a list of examples. It may be read by several goroutines.

@@ -137,7 +137,7 @@ func (r *taskRunner) extras(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.Name, err)
 		}
-		r.result.Extra = append(r.result.Extra, ExtraScore{Name: x.Name, Score: score, Published: x.Published})
+		r.result.Extra = append(r.result.Extra, ExtraScore{Name: x.Name, Score: score, Published: x.PublishedOf(r.c.Recipe)})
 	}
 	return nil
 }
