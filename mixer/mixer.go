@@ -127,18 +127,12 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 // the size that they always will. They must be results of no tape.
 func Gather(states []State) {
 	var xs []*tensor.Tensor
-	var lengths []int
 	for _, s := range states {
 		if s, ok := s.(*fixedState); ok {
-			for _, x := range s.x {
-				xs, lengths = append(xs, x), append(lengths, x.Len())
-			}
+			xs = append(xs, s.x...)
 		}
 	}
-	for i, data := range tensor.Together(lengths...) {
-		xs[i].CopyTo(data)
-		xs[i].SetData(data)
-	}
+	tensor.Gather(xs...)
 }
 
 func (s *fixedState) Size() int {

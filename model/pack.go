@@ -39,23 +39,8 @@ func (m *Model) Pack(p autograd.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
-	together(others)
+	tensor.Gather(others...) // where they were, all parameters may have been, whose memory is given back only as a whole
 	return nil
-}
-
-// together moves what tensors hold to memory of its own, side by side: where it was, all parameters may have been, and that is
-// given back only when none is left there.
-func together(xs []*tensor.Tensor) {
-	lengths := make([]int, len(xs))
-	for i, x := range xs {
-		lengths[i] = x.Bytes() / 4
-	}
-	for i, data := range tensor.Together(lengths...) {
-		if len(data) > 0 {
-			xs[i].CopyTo(data)
-			xs[i].SetData(data)
-		}
-	}
 }
 
 // isPacked reports whether Pack has been called.

@@ -142,7 +142,11 @@ func TestChunksOfModel(t *testing.T) {
 			near(rt, "state "+name, got.state[name], x, 1e-5)
 		}
 		for name, g := range want.grads {
-			near(rt, "gradient of "+name, got.grads[name], g, 1e-3) // some of them cancel almost wholly
+			tol := 2e-4 // some of them cancel almost wholly
+			if strings.HasSuffix(name, "Lambda_im") {
+				tol = 1e-3 // DSS's most of all
+			}
+			near(rt, "gradient of "+name, got.grads[name], g, tol)
 		}
 	})
 }

@@ -57,6 +57,21 @@ func Together(lengths ...int) [][]float32 {
 	return out
 }
 
+// Gather moves what tensors hold to memory of its own, side by side, as Together; a tensor without data stays as it is. The memory
+// where they were is given back once nothing else lies in it.
+func Gather(xs ...*Tensor) {
+	lengths := make([]int, len(xs))
+	for i, x := range xs {
+		lengths[i] = len(x.data)
+	}
+	for i, data := range Together(lengths...) {
+		if len(data) > 0 {
+			xs[i].CopyTo(data)
+			xs[i].SetData(data)
+		}
+	}
+}
+
 // Shaped returns a tensor without storage, which SetData or CopyFrom gives it: for parameters, so that a model can be
 // described, checked and counted at no cost.
 func Shaped(shape ...int) *Tensor {

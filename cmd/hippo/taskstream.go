@@ -65,12 +65,16 @@ runs the whole sequence at once and prints how far the two are apart.`,
 		if m == nil {
 			return fmt.Errorf("%s: found no %s, want the folder of a task's run", args[0], model.NetworkFile)
 		}
+		s, err := m.NewStream()
+		if err != nil {
+			return err
+		}
 		steps, done, err := streamSteps(cmd, m, args, &opt)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return stream(cmd, m, steps, &opt)
+		return stream(cmd, m, s, steps, &opt)
 	}
 	return cmd
 }
@@ -210,11 +214,7 @@ func readSteps(in io.Reader, channels int, send func(streamStep) bool) error {
 }
 
 // stream steps through what comes and prints what comes out.
-func stream(cmd *cobra.Command, m *model.Network, steps <-chan streamStep, opt *streamOptions) error {
-	s, err := m.NewStream()
-	if err != nil {
-		return err
-	}
+func stream(cmd *cobra.Command, m *model.Network, s *model.Stream, steps <-chan streamStep, opt *streamOptions) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	defer out.Flush()
 	var whole model.Input
@@ -234,6 +234,7 @@ func stream(cmd *cobra.Command, m *model.Network, steps <-chan streamStep, opt *
 		if step.err != nil {
 			return step.err
 		}
+		var err error
 		if step.row != nil {
 			last, err = s.Values(step.row...)
 		} else {
@@ -283,14 +284,15 @@ func apart(m *model.Network, in model.Input, got []float32) float64 {
 
 // printStep prints the outputs after so many positions.
 func printStep(out io.Writer, position int, y []float32, opt *streamOptions) {
-	class, p := likeliest(y)
 	switch {
 	case opt.json && opt.classes:
+		class, p := likeliest(y)
 		fmt.Fprintf(out, "{\"position\":%d,\"class\":%d,\"probability\":%.6g}\n", position, class, p)
 	case opt.json:
 		text, _ := json.Marshal(y) // finite numbers
 		fmt.Fprintf(out, "{\"position\":%d,\"outputs\":%s}\n", position, text)
 	case opt.classes:
+		class, p := likeliest(y)
 		fmt.Fprintf(out, "%d\t%d\t%.4f\n", position, class, p)
 	default:
 		fmt.Fprint(out, position)

@@ -236,7 +236,7 @@ func summarize(cells []*tableCell) []summary {
 			s.Extra[k].Scores = append(s.Extra[k].Scores, mainScore(x.Score, s.Numbers))
 		}
 		n := float64(len(s.Scores))
-		s.Mean += (s.Scores[len(s.Scores)-1] - s.Mean) / n
+		s.Mean = mean(s.Scores)
 		s.Seconds += (c.result.TrainSeconds - s.Seconds) / n
 		s.Spread = slices.Max(s.Scores) - slices.Min(s.Scores)
 	}
@@ -296,17 +296,22 @@ func (s *summary) also() string {
 	return strings.Join(all, "; ")
 }
 
+// mean is that of scores, of which there is one at least.
+func mean(scores []float64) float64 {
+	sum := 0.0
+	for _, x := range scores {
+		sum += x
+	}
+	return sum / float64(len(scores))
+}
+
 // scoresText is the mean of scores with their range.
 func scoresText(scores []float64, numbers bool) string {
 	format, unit := "%.2f", " %"
 	if numbers {
 		format, unit = "%.4f", ""
 	}
-	mean := 0.0
-	for _, x := range scores {
-		mean += x / float64(len(scores))
-	}
-	text := fmt.Sprintf(format, mean) + unit
+	text := fmt.Sprintf(format, mean(scores)) + unit
 	if len(scores) > 1 {
 		text += fmt.Sprintf(" ("+format+" to "+format+", %d seeds)", slices.Min(scores), slices.Max(scores), len(scores))
 	}

@@ -88,12 +88,8 @@ func (c vector) upsampleRow() {
 		"sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last",
 		"vector covers some of those before.")
 	n, y, x := c.arg("n"), c.arg("y"), c.arg("x")
-	i, last := c.GP64(), c.GP64()
 	w, fifteen := c.weights(), c.fifteen()
-	c.MOVQ(n, last)
-	c.SUBQ(U8(c.lanes), last)
-	c.XORQ(i, i)
-	c.Label("loop")
+	i, next := c.overlapping(n)
 	even, odd, t, u := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
 	c.halfbandSum(c.shifted(x, i, 1, nil, fifteen), w, odd, t)
 	c.VMOVUPS(Mem{Base: x, Index: i, Scale: 4, Disp: 4 * 8}, even)
@@ -111,19 +107,27 @@ func (c vector) upsampleRow() {
 			c.VMOVUPS(even, Mem{Base: y, Index: i, Scale: 8, Disp: 32 * half})
 		}
 	}
-	c.stepTo(i, last, "loop")
+	next()
 	c.end()
 }
 
-// stepTo goes on to the next vector, which is the last one if there is no whole one, or leaves the loop after the last.
-func (c vector) stepTo(i, last reg.Register, loop string) {
-	c.CMPQ(i, last)
-	c.JGE(LabelRef(loop + "_done"))
-	c.ADDQ(U8(c.lanes), i)
-	c.CMPQ(i, last)
-	c.CMOVQGT(last, i)
-	c.JMP(LabelRef(loop))
-	c.Label(loop + "_done")
+// overlapping begins a loop over the vectors of n floats, at least one. next goes on to the next one, the last of which covers
+// some of those before where n is no multiple of their size, and ends the loop after it.
+func (c vector) overlapping(n reg.Register) (i reg.Register, next func()) {
+	at, last := c.GP64(), c.GP64()
+	c.MOVQ(n, last)
+	c.SUBQ(U8(c.lanes), last)
+	c.XORQ(at, at)
+	c.Label("loop")
+	return at, func() {
+		c.CMPQ(at, last)
+		c.JGE(LabelRef("loop_done"))
+		c.ADDQ(U8(c.lanes), at)
+		c.CMPQ(at, last)
+		c.CMOVQGT(last, at)
+		c.JMP(LabelRef("loop"))
+		c.Label("loop_done")
+	}
 }
 
 func (c vector) halfbandAdd() {
@@ -145,11 +149,7 @@ func (c vector) deinterleave() {
 	c.function("deinterleave", "func(n int, even, odd, x *float32)",
 		"sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, at least 16. The last vector covers some of those before.")
 	n, even, odd, x := c.arg("n"), c.arg("even"), c.arg("odd"), c.arg("x")
-	i, last := c.GP64(), c.GP64()
-	c.MOVQ(n, last)
-	c.SUBQ(U8(c.lanes), last)
-	c.XORQ(i, i)
-	c.Label("loop")
+	i, next := c.overlapping(n)
 	a, b, t, u := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
 	c.VMOVUPS(Mem{Base: x, Index: i, Scale: 8}, a)
 	c.VMOVUPS(Mem{Base: x, Index: i, Scale: 8, Disp: 4 * c.lanes}, b)
@@ -167,6 +167,6 @@ func (c vector) deinterleave() {
 		c.VSHUFPS(half.imm, u, t, a)
 		c.VMOVUPS(a, float(half.to, i))
 	}
-	c.stepTo(i, last, "loop")
+	next()
 	c.end()
 }
