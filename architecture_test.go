@@ -69,7 +69,7 @@ var house = []layer{
 	{"explain", "model mixer nn autograd tensor ssm checkpoint tokenizer", "gonum.org/v1/plot"},
 	{"serve", "generate generate/sample model tokenizer", ""},
 
-	{"internal/bench", "generate model mixer nn optim autograd tensor internal/kernel internal/parallel internal/config internal/status", ""},
+	{"internal/bench", "train generate model mixer nn optim autograd tensor internal/kernel internal/parallel internal/config internal/status", ""},
 
 	// The ways in.
 	{".", "train task generate generate/sample model autograd checkpoint tokenizer data internal/config", ""},

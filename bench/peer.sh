@@ -3,6 +3,7 @@
 #
 #     bench/peer.sh gemm                        OpenBLAS
 #     bench/peer.sh fftw                        FFTW, for "hippo bench conv"
+#     bench/peer.sh chars [--threads N] FILE    nanoGPT's recipe in PyTorch
 #     bench/peer.sh [--threads N] WHAT ARG...   PyTorch, for all others: train a, conv, kernel, mixer, decode, synth ind h3
 #
 # PEERS is the folder of the peers' programs (default ../shared/peers), PYTHON a Python that has torch, CC a C compiler.
@@ -33,6 +34,10 @@ fftw) # lines "FFTW L=1024: batched 3.1  one-at-a-time 3.4  channel-last strided
 		for (i = 1; i <= 3; i++)
 			printf "{\"peer\":\"fftw\",\"bench\":\"conv\",\"b\":1,\"d\":16,\"l\":%d,\"how\":\"%s\",\"threads\":1,\"fwd_ns\":%s}\n", $2, how[i], ns[i]
 	}'
+	;;
+chars)
+	shift
+	exec "${PYTHON:-python3}" "$root/bench/chars_torch.py" "$@"
 	;;
 *)
 	exec "${PYTHON:-python3}" "$peers/bench.py" "$@"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Measures everything beside its peers and prints the tables that README.md holds: about an hour. Arguments choose benchmarks by
-# name: bench/table.sh gemm train. Further flags of "hippo bench" are in FLAGS: FLAGS='--rounds 1 --seconds 1' bench/table.sh conv
+# name: bench/table.sh gemm train. Further flags of "hippo bench" are in FLAGS: FLAGS='--rounds 1 --seconds 1' bench/table.sh conv. TEXT is
+# the file with the characters of Shakespeare.
 set -eu
 cd "$(dirname "$0")/.."
 go build -o hippo ./cmd/hippo
@@ -19,7 +20,8 @@ row() {
 	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
 }
 
-chosen=${*:-gemm conv kernel mixer train synth decode scale cores}
+chosen=${*:-gemm conv kernel mixer train synth chars decode scale cores}
+text=${TEXT:-../shared/data/tinyshakespeare/input.txt}
 ./hippo version
 row gemm gemm gemm
 row conv conv conv
@@ -30,9 +32,8 @@ row train 'train a' train a
 row train 'train b' train b
 row train 'train c' train c
 row synth 'synth ind h3 20' synth ind
+row chars "chars $text" chars "$text"
 row decode decode decode
 row scale '' scale
-for what in gemm 'train a b c'; do # two cores against one, by the clock
-	row cores '' $what --threads 1
-	row cores '' $what --threads 2
-done
+row cores '' gemm --threads 2 --scaling
+row cores '' train a b c --threads 2 --scaling

@@ -21,6 +21,7 @@ type benchOptions struct {
 	Rounds    int     `json:"rounds" min:"0" help:"how often to measure, of which medians are taken; 0 for 3 with a peer, 1 without"`
 	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round, to be set beside it"`
 	Precision string  `json:"precision" enum:",float32,bf16,int8" help:"measure only the rows of this precision; empty: all there are"`
+	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print how many times faster those are"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
 	Shrink    int     `json:"shrink" min:"1" help:"divide sizes by this"`
@@ -41,6 +42,7 @@ func newBench() *cobra.Command {
   sparse            sparse kinds of attention forward, by length, beside dense attention: µs a token
   train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of H3-125M: tokens/s
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
+  chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS (1.886): seconds
   decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16 and int8: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   scale             one H3 layer, trained by length and decoding by position: tokens/s
@@ -48,12 +50,13 @@ func newBench() *cobra.Command {
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbour disturbs less than wall time;
 fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core for themselves and
-work to do. fwd is forward, fwd_bwd forward with backward to inputs and parameters.
+work to do. --scaling measures on one core in turn with --threads; over_one_core is how many times faster those are by the clock. fwd
+is forward, fwd_bwd forward with backward to inputs and parameters.
 
 With --peer, hippo and a command that prints rows with the same fields are measured in turn. Rows that agree in what they
 measured are printed with their ratio: how many times faster hippo is.`,
 		Example: `  hippo bench gemm
-  hippo bench train a --threads 2 --json
+  hippo bench train a --threads 2 --scaling --json
   hippo bench decode --precision int8
   hippo bench generation --precision float32 --plot generation.png
   hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
@@ -72,6 +75,9 @@ measured are printed with their ratio: how many times faster hippo is.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
+		}
+		if opt.Scaling && opt.Threads == 1 {
+			return fmt.Errorf("scaling: found 1 thread, want --threads of 2 at least, to be set beside one")
 		}
 		cases, err := bench.Cases(args[0], args[1:], opt.Precision, opt.Shrink)
 		if err != nil {
@@ -94,7 +100,7 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 	p := newProgress("bench, rows:")
 	done := 0
 	ours, theirs, err := bench.Run(cmd.Context(), cases, bench.Options{
-		Threads: opt.Threads, Seconds: opt.Seconds, Rounds: rounds, Peer: opt.Peer, PeerErr: os.Stderr,
+		Threads: opt.Threads, Scaling: opt.Scaling, Seconds: opt.Seconds, Rounds: rounds, Peer: opt.Peer, PeerErr: os.Stderr,
 		Measured: func(r bench.Row) {
 			done++
 			p.update(done, rounds*len(cases))

@@ -1,8 +1,8 @@
 // Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products, the
-// long convolution, kernel generation, mixers, training steps, decoding, growth with length. A benchmark is a list of cases;
+// long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length. A benchmark is a list of cases;
 // a case gives one Row, whose fields have the names that the peers print, so that rows can be joined by them.
 //
-// It may import generate, model, mixer, nn, optim, autograd, tensor, internal/kernel, internal/parallel and internal/config, and
+// It may import train, generate, model, mixer, nn, optim, autograd, tensor, internal/kernel, internal/parallel and internal/config, and
 // looks inside no tensor. It prints nothing. A peer is a command whose output it reads.
 package bench
 
@@ -28,6 +28,7 @@ type Case struct {
 type trial struct {
 	runs   []func() error
 	fields func(t []Timing) Row
+	long   bool // one call of each is enough
 }
 
 // float32Only is the precision of cases that have one only.
@@ -42,12 +43,12 @@ type suite func(args []string, shrink int) ([]Case, error)
 var suites = map[string]suite{
 	"gemm": withoutArgs(gemmCases), "conv": withoutArgs(convCases), "kernel": withoutArgs(kernelCases), "mixer": mixerCases,
 	"train": trainCases, "synth": synthCases, "decode": withoutArgs(decodeCases), "generation": withoutArgs(generationCases), "scale": withoutArgs(scaleCases),
-	"memory": withoutArgs(memoryCases), "sparse": withoutArgs(sparseCases),
+	"memory": withoutArgs(memoryCases), "sparse": withoutArgs(sparseCases), "chars": charsCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
-	return []string{"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "decode", "generation", "scale", "memory"}
+	return []string{"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale", "memory"}
 }
 
 // Cases returns the cases of the benchmark of that name, of one precision (and those that have none) or, with "", of all. Sizes are divided by shrink:
@@ -92,6 +93,7 @@ func withoutArgs(cases func(shrink int) []Case) suite {
 // Options say how to measure.
 type Options struct {
 	Threads int     // GOMAXPROCS while hippo is measured
+	Scaling bool    // measure on one core in turn with Threads, and say how many times faster those are by the clock
 	Seconds float64 // for each measurement, in each round
 	Rounds  int
 	Peer    string // command of the peer, which runs once in each round; "" for none
@@ -140,7 +142,11 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 		return nil, err
 	}
 	runtime.GC() // what the case before it held would be collected while this one is timed
-	times, err := measure(ctx, t.runs, o.Threads, o.Seconds)
+	cores := []int{o.Threads}
+	if o.Scaling {
+		cores = append(cores, 1)
+	}
+	times, err := measure(ctx, t, cores, o.Seconds)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +154,27 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var wall, cpu float64
+	wall, cpu := total(times[0])
+	row := slices.Concat(Row{{"peer", "hippo"}}, c.ID, t.fields(times[0]), Row{
+		{"threads", float64(o.Threads)}, {"cpu", level}, {wallOverCPU, rounded(wall / cpu)},
+	})
+	if o.Scaling {
+		one, _ := total(times[1])
+		row = append(row, Field{overOneCore, rounded(one / wall)})
+	}
+	return row, nil
+}
+
+// total adds up the times of all functions of a trial.
+func total(times []Timing) (wall, cpu float64) {
 	for _, t := range times {
 		wall, cpu = wall+t.Wall, cpu+t.CPU
 	}
-	return slices.Concat(Row{{"peer", "hippo"}}, c.ID, t.fields(times), Row{
-		{"threads", float64(o.Threads)}, {"cpu", level}, {wallOverCPU, rounded(wall / cpu)},
-	}), nil
+	return wall, cpu
 }
+
+// overOneCore is the field that tells how many times faster the threads are than one of them, by the clock.
+const overOneCore = "over_one_core"
 
 // wallOverCPU is the field that tells how far wall time and process time per thread are apart: 1 where the threads had their
 // cores for themselves and were all busy, more where neighbours or idle threads cost time.

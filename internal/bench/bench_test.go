@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -83,6 +85,7 @@ func TestFields(t *testing.T) {
 		"mixer":      "mixer d l precision fwd_us fwd_bwd_us",
 		"train":      "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
 		"synth":      "task model precision ms_per_step",
+		"chars":      "loss precision valid_loss steps s_to_loss s_to_loss_wall",
 		"decode":     "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
 		"memory":     "mode gb_per_s gb_per_s_wall",
 		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
@@ -92,6 +95,9 @@ func TestFields(t *testing.T) {
 		var args []string
 		if name == "train" {
 			args = []string{"a"}
+		}
+		if name == "chars" {
+			args = []string{someText(t), "3.3"}
 		}
 		cases, err := Cases(name, args, "", 32)
 		if err != nil {
@@ -142,7 +148,7 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
-		"tran":    `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, decode, generation, scale, memory`,
+		"tran":    `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, decode, generation, scale, memory`,
 		"train":   "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c`,
 		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,
@@ -198,6 +204,32 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
+// someText is a file with the same line again and again.
+func someText(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(path, []byte(strings.Repeat("To be, or not to be, that is the question.\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestChars: a training that does not get where it should is an error, and so is what is no loss.
+func TestChars(t *testing.T) {
+	text := someText(t)
+	cases, err := Cases("chars", []string{text, "1e-9"}, "float32", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Run(t.Context(), cases, Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "after 600 updates, want less than 1e-09") {
+		t.Errorf("error %v, want that the loss was not reached", err)
+	}
+	for _, args := range [][]string{nil, {text, "x"}, {text, "-1"}, {text, "1", "2"}} {
+		if _, err := Cases("chars", args, "", 32); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
 // TestMeasure: functions take turns, each as often as asked for, and their errors and a cancelled context end it.
 func TestMeasure(t *testing.T) {
 	var turns strings.Builder
@@ -209,25 +241,33 @@ func TestMeasure(t *testing.T) {
 			return nil
 		}
 	}
-	times, err := measure(context.Background(), []func() error{busy("a"), busy("b")}, 1, 0)
+	of := func(runs ...func() error) trial { return trial{runs: runs} }
+	both, err := measure(context.Background(), of(busy("a"), busy("b")), []int{1}, 0)
 	if err != nil || turns.String() != "ab"+"ababab" {
 		t.Errorf("turns %q, error %v; want one each to warm up and three to measure", turns.String(), err)
 	}
+	times := both[0]
 	for _, x := range times {
 		if x.CPU < 2*shortest.Seconds() || x.Wall < x.CPU/2 || x.Best > x.Wall {
 			t.Errorf("%+v for a call of %v", x, 2*shortest)
 		}
 	}
-	half, err := measure(context.Background(), []func() error{busy("a")}, 2, 0)
-	if err != nil || half[0].CPU > times[0].CPU*0.9 {
-		t.Errorf("on two threads %+v, want half of %+v", half, times)
+	turns.Reset()
+	half, err := measure(context.Background(), of(busy("a")), []int{2, 1}, 0)
+	if err != nil || half[0][0].CPU > half[1][0].CPU*0.9 || turns.String() != "aaaaaaa" {
+		t.Errorf("on two threads and one %+v, want half of the latter; turns %q", half, turns.String())
+	}
+	turns.Reset()
+	once, err := measure(context.Background(), trial{runs: of(busy("a"), busy("b")).runs, long: true}, []int{1}, 1)
+	if err != nil || turns.String() != "ab" || once[0][1].CPU < 2*shortest.Seconds() {
+		t.Errorf("%+v after the turns %q, want one of each of what is long", once, turns.String())
 	}
 	broken := errors.New("broken")
-	if _, err := measure(context.Background(), []func() error{func() error { return broken }}, 1, 0); err != broken {
+	if _, err := measure(context.Background(), of(func() error { return broken }), []int{1}, 0); err != broken {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := measure(ctx, []func() error{func() error { cancel(); return nil }}, 1, 0); !errors.Is(err, context.Canceled) {
+	if _, err := measure(ctx, of(func() error { cancel(); return nil }), []int{1}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context is cancelled", err)
 	}
 }

@@ -9,18 +9,18 @@ import (
 
 // keys are the fields that say what was measured, and that rows of hippo and of a peer are joined by.
 var keys = []string{
-	"bench", "config", "task", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position", "op", "m", "n", "k",
+	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position", "op", "m", "n", "k",
 	"precision", "threads",
 }
 
-// direction is +1 for a measurement of which more is better (tokens_per_s, gflops), -1 where less is (fwd_ns, ms_per_step) and
+// direction is +1 for a measurement of which more is better (tokens_per_s, gflops), -1 where less is (fwd_ns, ms_per_step, s_to_loss) and
 // 0 for a field that is no measurement.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
 	case slices.Contains(words, "gflops") || strings.HasSuffix(strings.Join(words, "_"), "_per_s"):
 		return 1
-	case slices.ContainsFunc(words, func(w string) bool { return w == "ns" || w == "us" || w == "ms" }):
+	case words[0] == "s", slices.ContainsFunc(words, func(w string) bool { return w == "ns" || w == "us" || w == "ms" }):
 		return -1
 	}
 	return 0
@@ -132,7 +132,7 @@ func medians(rows []Row) []Row {
 		}
 		out[i] = slices.Clone(row)
 		for j, f := range out[i] {
-			if x, ok := f.Value.(float64); ok && (direction(f.Name) != 0 || f.Name == wallOverCPU) {
+			if x, ok := f.Value.(float64); ok && (direction(f.Name) != 0 || f.Name == wallOverCPU || f.Name == overOneCore) {
 				name := id + " " + f.Name
 				values[name] = append(values[name], x)
 				out[i][j].Value = median(slices.Clone(values[name]))

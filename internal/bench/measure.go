@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"time"
 
@@ -17,12 +18,14 @@ const (
 	bestOf       = 9      // so many of them, the first, Best is taken from
 )
 
-// measure times functions in turn, repetition by repetition, after one call of each to warm up. There are as many repetitions
-// as fit into the given seconds for each function, each of as many calls as take the time shortest.
-func measure(ctx context.Context, runs []func() error, threads int, seconds float64) ([]Timing, error) {
-	calls := make([]int, len(runs)) // of a repetition
-	for i, f := range runs {
-		for calls[i] = 1; ; calls[i] *= 2 {
+// measure times the functions of a trial in turn, on each of some numbers of cores, repetition by repetition, after one call of
+// each to warm up. There are as many repetitions as fit into the given seconds for each function, each of as many calls as take the
+// time shortest; what is long is called once. The results are by number of cores and function.
+func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	calls := make([]int, len(t.runs)) // of a repetition
+	for i, f := range t.runs {
+		for calls[i] = 1; !t.long; calls[i] *= 2 {
 			t, err := stopwatch(f, calls[i])
 			if err != nil {
 				return nil, err
@@ -32,24 +35,29 @@ func measure(ctx context.Context, runs []func() error, threads int, seconds floa
 			}
 		}
 	}
-	cpu, wall := make([][]float64, len(runs)), make([][]float64, len(runs))
-	start := time.Now()
-	for n := 0; n < fewest || n < most && time.Since(start).Seconds() < seconds*float64(len(runs)); n++ {
-		for i, f := range runs {
+	n := len(cores) * len(t.runs)
+	cpu, wall := make([][]float64, n), make([][]float64, n)
+	for start := time.Now(); ; {
+		for i := range n {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			t, err := stopwatch(f, calls[i])
+			threads, run := cores[i/len(t.runs)], i%len(t.runs)
+			runtime.GOMAXPROCS(threads)
+			took, err := stopwatch(t.runs[run], calls[run])
 			if err != nil {
 				return nil, err
 			}
-			cpu[i], wall[i] = append(cpu[i], t.CPU/float64(threads)), append(wall[i], t.Wall)
+			cpu[i], wall[i] = append(cpu[i], took.CPU/float64(threads)), append(wall[i], took.Wall)
+		}
+		if done := len(wall[0]); t.long || done >= most || done >= fewest && time.Since(start).Seconds() >= seconds*float64(n) {
+			break
 		}
 	}
-	out := make([]Timing, len(runs))
-	for i := range out {
+	out := make([][]Timing, len(cores))
+	for i := range n {
 		best := slices.Min(wall[i][:min(bestOf, len(wall[i]))])
-		out[i] = Timing{median(cpu[i]), median(wall[i]), best}
+		out[i/len(t.runs)] = append(out[i/len(t.runs)], Timing{median(cpu[i]), median(wall[i]), best})
 	}
 	return out, nil
 }
