@@ -6,21 +6,26 @@ set -eu
 cd "$(dirname "$0")/.."
 go build -o hippo ./cmd/hippo
 
+# chosen NAME: tells whether the name is chosen.
+chosen() {
+	case " $names " in
+	*" $1 "*) ;;
+	*) return 1 ;;
+	esac
+}
+
 # row NAME PEER ARG...: runs "hippo bench ARG..." beside "peer.sh PEER" where the name is chosen and there is a peer.
 row() {
 	name=$1 peer=$2
 	shift 2
-	case " $chosen " in
-	*" $name "*) ;;
-	*) return 0 ;;
-	esac
+	chosen "$name" || return 0
 	echo
 	echo "hippo bench $*${peer:+ --peer 'sh bench/peer.sh $peer'}"
 	# shellcheck disable=SC2086 # FLAGS is a list
 	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
 }
 
-chosen=${*:-gemm conv kernel mixer train synth chars decode scale cores}
+names=${*:-gemm conv kernel mixer train synth chars decode scale cores levels}
 text=${TEXT:-../shared/data/tinyshakespeare/input.txt}
 ./hippo version
 row gemm gemm gemm
@@ -37,3 +42,10 @@ row decode decode decode
 row scale '' scale
 row cores '' gemm --threads 2 --scaling
 row cores '' train a b c --threads 2 --scaling
+for what in gemm conv kernel mixer 'train a' synth; do # AVX2 beside AVX-512
+	chosen levels || break
+	echo
+	echo "HIPPO_CPU=avx2 hippo bench $what --precision float32 --peer 'HIPPO_CPU=avx512 hippo bench $what --precision float32 --json'"
+	# shellcheck disable=SC2086 # both are lists
+	HIPPO_CPU=avx2 ./hippo bench $what --precision float32 ${FLAGS-} --peer "HIPPO_CPU=avx512 ./hippo bench $what --precision float32 --json ${FLAGS-}"
+done
