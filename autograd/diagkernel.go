@@ -23,11 +23,7 @@ func (t *Tape) DiagKernel(s *DiagSystem, l int) *tensor.Tensor {
 			w.setKernel(s, h, l)
 			w.v.Apply(w.rows[(h-lo)*ld:][:ld], w.c)
 		}
-		tile := k.Data()[lo*l:][:kernelGroup*l]
-		if hi-lo < kernelGroup {
-			clear(tile)
-		}
-		kernel.Transpose(hi-lo, l, tile, kernelGroup, w.rows, ld)
+		kernel.ToTile(k.Data()[lo*l:], w.rows, ld, l, hi-lo, k.Len() >= unreadFrom)
 	})
 	if t.recording && s.wantGrad {
 		op := take[diagKernelOp](t)
@@ -56,7 +52,7 @@ func (o *diagKernelOp) Backward(t *Tape) {
 		defer modePool.Put(w)
 		w.resize(s.width)
 		ld := w.resizeRows(l)
-		kernel.Transpose(l, hi-lo, w.rows, ld, dk[lo*l:], kernelGroup)
+		kernel.FromTile(w.rows, dk[lo*l:], ld, l, hi-lo)
 		for h := lo; h < hi; h++ {
 			w.setKernel(s, h, l)
 			row := w.rows[(h-lo)*ld:][:ld]
@@ -68,6 +64,9 @@ func (o *diagKernelOp) Backward(t *Tape) {
 		}
 	})
 }
+
+// unreadFrom is the number of floats of kernels from which on the first of them are gone from the caches when they are read.
+const unreadFrom = 2 << 20
 
 // modeScratch is scratch for the modes of a channel.
 type modeScratch struct {
