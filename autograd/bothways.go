@@ -9,11 +9,11 @@ import (
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
-// with u (b, l, d), l ≤ LongestAtOnce, the kernels k and ahead (·, d), of which the first l and l-1 rows count, and D (d) or nil for
-// zero.
+// with u (b, l, d), l ≤ LongestAtOnce, the kernels k and ahead as LongConv takes them, of which the first l and l-1 taps count, and
+// D (d) or nil for zero.
 func (t *Tape) BothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
 	l, d := u.Dim(1), u.Dim(2)
-	if l > LongestAtOnce || k.Len() != k.Dim(0)*d || ahead.Len() != ahead.Dim(0)*d || skip != nil && skip.Len() != d {
+	if l > LongestAtOnce || !areKernels(k, d) || !areKernels(ahead, d) || skip != nil && skip.Len() != d {
 		shapePanic("BothWays", u, k, ahead, skip)
 	}
 	y := t.like(u)
@@ -38,9 +38,10 @@ type aheadRows tile
 
 // each calls f for those of the n rows from t on that exist: row i is in the tile's channels of x, of the shape of the kernels.
 func (w *aheadRows) each(x []float32, t, n int, f func(i int, row []float32)) {
-	h, first, taps := w.c.ahead.Dim(1), w.c.plan.N()-1-t, min(w.c.ahead.Dim(0), w.c.l-1)
+	rows := tapRows(x, w.c.ahead, w.head)
+	first, taps := w.c.plan.N()-1-t, min(tapsOf(w.c.ahead), w.c.l-1)
 	for i := max(0, first+1-taps); i < n; i++ {
-		f(i, x[(first-i)*h+w.c0:][:w.width])
+		f(i, rows.X[(first-i)*rows.Step:][:w.width])
 	}
 }
 

@@ -26,12 +26,12 @@ func (c *ConvCache) Past() int { return min(c.Len, c.Window-1) }
 //
 //	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
 //
-// k must have c.Window rows, or as many as there are inputs now; with Ahead more, steps of one position are fast. A few positions are
+// k (l_k, d) must have c.Window rows, or as many as there are inputs now; with Ahead more, steps of one position are fast. A few positions are
 // summed directly, each in time linear in the inputs it sees; more are convolved together with what is in c.
 func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, c *ConvCache) *tensor.Tensor {
 	b, n, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	past := c.Past()
-	if k.Dim(0) < min(c.Window, past+n) || k.Dim(1) != d || past > 0 && (c.U.Dim(0) != b || c.U.Dim(2) != d) {
+	if k.Dim(0) < min(c.Window, past+n) || k.Dims() != 2 || k.Dim(1) != d || past > 0 && (c.U.Dim(0) != b || c.U.Dim(2) != d) {
 		shapePanic("CachedLongConv", u, k, skip, c.U)
 	}
 	if t.recording {

@@ -13,7 +13,7 @@ import (
 type convolution struct {
 	Gates
 	heads, from, l int
-	kern, skip, y  *tensor.Tensor // the heads' kernels (l or fewer, heads), their skips (heads) or nil
+	kern, skip, y  *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
 	ahead          *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	sys            *DiagSystem    // what carries a state, where there is one
 	state, next    *tensor.Tensor
@@ -43,7 +43,7 @@ const lanes = kernel.Lanes
 func (c *convolution) headsPerGroup() int { return max(1, lanes/(c.HeadDim*c.HeadDim)) }
 
 // taps is the length of the kernels as far as they reach.
-func (c *convolution) taps() int { return min(c.kern.Dim(0), c.l) }
+func (c *convolution) taps() int { return min(tapsOf(c.kern), c.l) }
 
 // carries tells that there is a state before the chunk or after it.
 func (c *convolution) carries() bool { return c.state != nil || c.next != nil }
@@ -129,7 +129,7 @@ func (c *convolution) makeGrads(t *Tape) {
 		_, c.adds.q = t.gradTo(c.Q)
 		_, c.adds.k = t.gradTo(c.K)
 		_, c.adds.v = t.gradTo(c.V)
-		if c.kern.Dim(0) <= c.l {
+		if tapsOf(c.kern) <= c.l {
 			_, c.adds.kern = t.gradTo(c.kern)
 		}
 	}

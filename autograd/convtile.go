@@ -22,7 +22,8 @@ type tile struct {
 	b         int // the sequence
 	c0, width int // the tile has channels [c0, c0+width)
 	inPlace   bool
-	heads     [lanes]int // the heads of its channels
+	head      int        // the first of 16 heads that its channels belong to
+	at        [lanes]int // the heads of its channels, from that one on
 	qk, v, y  [lanes]int // where q_i = k_i, v_j and y_j of its channels are in a row
 }
 
@@ -60,7 +61,10 @@ func (w *tile) place(c0, width int) {
 	for j := range width {
 		ch := c0 + j
 		head, i, k := ch/(p*p), ch%(p*p)/p, ch%p
-		w.heads[j], w.qk[j], w.v[j], w.y[j] = head, head*p+i, head*p+k, c.outChannel(head, k, c.heads)
+		if j == 0 {
+			w.head = head / lanes * lanes
+		}
+		w.at[j], w.qk[j], w.v[j], w.y[j] = head-w.head, head*p+i, head*p+k, c.outChannel(head, k, c.heads)
 	}
 }
 
@@ -158,24 +162,35 @@ func (w *tile) outputGrads(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// kernelRows are the kernels, (taps, heads), with the skip: K∗u + D u is one convolution by K + D δ.
+// taps are the kernels of the tile's heads in x, the kernels or their gradients, and their width: in tiles of kernels there are
+// always 16.
+func (w *tile) taps(x []float32) (rows kernel.Rows, width int) {
+	if rows = tapRows(x, w.c.kern, w.head); rows.Step == lanes {
+		return rows, lanes
+	}
+	return rows, w.width
+}
+
+// tapColumns are those of the tile's channels, from row t on.
+func (w *tile) tapColumns(x []float32, t int) kernel.Columns {
+	rows, _ := w.taps(x)
+	return kernel.Columns{X: rows.X[t*rows.Step:], Step: rows.Step, At: w.at[:w.width]}
+}
+
+// kernelRows are the kernels with the skip: K∗u + D u is one convolution by K + D δ.
 type kernelRows tile
 
 func (w *kernelRows) Rows() (kernel.Rows, bool) {
-	k := w.c.kern
-	if !w.inPlace || w.width < lanes {
-		return kernel.Rows{}, false
-	}
-	return kernel.Rows{X: k.Data()[w.c0:], Step: k.Dim(1)}, true
+	rows, width := (*tile)(w).taps(w.c.kern.Data())
+	return rows, w.inPlace && width == lanes
 }
 
 func (w *kernelRows) Fill(z []float32, t, n int) {
 	(*tile)(w).only(z)
-	h := w.c.kern.Dim(1)
-	kernel.Gather(signal(z), kernel.Columns{X: w.c.kern.Data()[t*h:], Step: h, At: w.heads[:w.width]}, n)
+	kernel.Gather(signal(z), (*tile)(w).tapColumns(w.c.kern.Data(), t), n)
 	if t == 0 && w.c.skip != nil {
-		for j, head := range w.heads[:w.width] {
-			z[j] += w.c.skip.Data()[head]
+		for j, head := range w.at[:w.width] {
+			z[j] += w.c.skip.Data()[w.head+head]
 		}
 	}
 }
@@ -184,29 +199,32 @@ func (w *kernelRows) Fill(z []float32, t, n int) {
 type kernelGradRows tile
 
 func (w *kernelGradRows) Rows() (kernel.Rows, kernel.Placing) {
-	k := w.c.kern
-	if !w.inPlace || w.width < lanes || k.Grad() == nil {
+	if !w.inPlace || w.c.kern.Grad() == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	return kernel.Rows{X: k.Grad()[w.c0:], Step: k.Dim(1)}, placing(w.c.adds.kern)
+	rows, width := (*tile)(w).taps(w.c.kern.Grad())
+	if width < lanes {
+		return kernel.Rows{}, kernel.ByPut
+	}
+	return rows, placing(w.c.adds.kern)
 }
 
 func (w *kernelGradRows) Put(dk, _ []float32, t, n int) {
 	if skip := w.c.skip; t == 0 && skip != nil && skip.NeedsGrad() {
-		for j, head := range w.heads[:w.width] {
-			skip.Grad()[head] += dk[j]
+		for j, head := range w.at[:w.width] {
+			skip.Grad()[w.head+head] += dk[j]
 		}
 	}
-	if w.c.kern.Grad() == nil {
+	x := w.c.kern.Grad()
+	if x == nil {
 		return
 	}
-	h := w.c.kern.Dim(1)
-	x := w.c.kern.Grad()[t*h:]
 	if w.inPlace {
-		mulRows(kernel.Rows{X: x[w.c0:], Step: h}, w.c.adds.kern, signal(dk), kernel.Ones(), n, w.width)
+		rows, width := (*tile)(w).taps(x)
+		mulRows(kernel.Rows{X: rows.X[t*rows.Step:], Step: rows.Step}, w.c.adds.kern, signal(dk), kernel.Ones(), n, width)
 		return
 	}
-	kernel.Scatter(kernel.Columns{X: x, Step: h, At: w.heads[:w.width]}, signal(dk), n)
+	kernel.Scatter((*tile)(w).tapColumns(x, t), signal(dk), n)
 }
 
 // inputRows are the inputs u = k·v.

@@ -8,11 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagKernel generates the convolution kernel of each of the h systems, K (l, h), h being the channels of a convolution:
+// DiagKernel generates the convolution kernels of the h systems, K in tiles (⌈h/16⌉, l, 16), h being the channels of a
+// convolution; KernelRows gives them as (l, h):
 //
-//	K[j, h] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
+//	K[h/16, j, h%16] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
 func (t *Tape) DiagKernel(s *DiagSystem, l int) *tensor.Tensor {
-	k := t.New(l, s.H)
+	k := t.newKernels(s.H, l)
 	parallel.For(s.H, kernelGroup, func(lo, hi int) {
 		w := modePool.Get().(*modeScratch)
 		defer modePool.Put(w)
@@ -22,7 +23,7 @@ func (t *Tape) DiagKernel(s *DiagSystem, l int) *tensor.Tensor {
 			w.setKernel(s, h, l)
 			w.v.Apply(w.rows[(h-lo)*ld:][:ld], w.c)
 		}
-		kernel.Transpose(hi-lo, l, k.Data()[lo:], s.H, w.rows, ld)
+		kernel.ToTile(k.Data()[lo*l:], w.rows, ld, l, hi-lo, k.Len() >= unreadFrom)
 	})
 	if t.recording && s.wantGrad {
 		op := take[diagKernelOp](t)
@@ -45,13 +46,13 @@ func (o *diagKernelOp) Backward(t *Tape) {
 	if dk == nil {
 		return
 	}
-	l := o.k.Dim(0)
+	l := tapsOf(o.k)
 	parallel.For(s.H, kernelGroup, func(lo, hi int) {
 		w := modePool.Get().(*modeScratch)
 		defer modePool.Put(w)
 		w.resize(s.width)
 		ld := w.resizeRows(l)
-		kernel.Transpose(l, hi-lo, w.rows, ld, dk[lo:], s.H)
+		kernel.FromTile(w.rows, dk[lo*l:], ld, l, hi-lo)
 		for h := lo; h < hi; h++ {
 			w.setKernel(s, h, l)
 			row := w.rows[(h-lo)*ld:][:ld]
@@ -64,6 +65,9 @@ func (o *diagKernelOp) Backward(t *Tape) {
 	})
 }
 
+// unreadFrom is the number of floats of kernels from which on the first of them are gone from the caches when they are read.
+const unreadFrom = 2 << 20
+
 // modeScratch is scratch for the modes of a channel.
 type modeScratch struct {
 	v        kernel.Vandermonde
@@ -71,8 +75,8 @@ type modeScratch struct {
 	rows     []float32 // channel by channel
 }
 
-// kernelGroup is the number of channels whose kernels are made at a time, to be written side by side.
-const kernelGroup = 16
+// kernelGroup is the number of channels whose kernels are made at a time: a tile.
+const kernelGroup = lanes
 
 var modePool = sync.Pool{New: func() any { return new(modeScratch) }}
 

@@ -10,10 +10,10 @@ import (
 // element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
-// directConv is y = q·(K∗u + D u), u = k·v, position by position, for head_dim 1 and kernels kern (m, d), m ≤ l. It keeps u and
-// K∗u + D u for backward.
+// directConv is y = q·(K∗u + D u), u = k·v, position by position, for head_dim 1. It keeps u and K∗u + D u for backward.
 func (t *Tape) directConv(g Gates, kern, skip *tensor.Tensor) *tensor.Tensor {
 	batch, l, d := g.V.Dim(0), g.V.Dim(1), g.V.Dim(2)
+	kern = t.KernelRows(kern, d)
 	op := take[directOp](t)
 	*op = directOp{Gates: g, kern: kern, skip: skip, y: t.like(g.V), u: g.V.Data(), m: min(l, kern.Dim(0))}
 	if g.K != nil {

@@ -17,14 +17,15 @@ import (
 // by the Woodbury identity, where S_xy = Σ x_i y_i/(s - λ_i) over all modes and their conjugates: products with a Cauchy matrix,
 // x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit to the last digit.
 
-// DPLRKernel generates the convolution kernels of the systems, K (l, h), l ≤ L: the answer to an impulse, for which w = b.
+// DPLRKernel generates the convolution kernels of the systems, K in tiles (⌈h/16⌉, l, 16), l ≤ L: the answer to an impulse, for
+// which w = b.
 //
-//	K[j, h] = 2 Re Σ_n C Ābarʲ Bbar
+//	K[h/16, j, h%16] = 2 Re Σ_n C Ābarʲ Bbar
 func (t *Tape) DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor {
 	if l > s.L {
 		shapePanic("DPLRKernel")
 	}
-	k := t.New(l, s.H)
+	k := t.newKernels(s.H, l)
 	if !t.recording || !s.wantGrad {
 		op := cauchyOp{sys: s, l: l, y: k}
 		op.forward(t)
@@ -74,11 +75,8 @@ func (o *cauchyOp) batch() int {
 	return o.x0.Dim(0)
 }
 
-// rows are those of sequence b in y or its gradient.
+// rows are those of sequence b that are added to, in y or its gradient.
 func (o *cauchyOp) rows(y []float32, b int) []float32 {
-	if o.x0 == nil {
-		return y
-	}
 	return y[(b*o.y.Dim(1)+o.from)*o.sys.H:][:o.l*o.sys.H]
 }
 
@@ -95,14 +93,12 @@ func (o *cauchyOp) forward(t *Tape) {
 			}
 		})
 		f.Inverse(x, spectrum, s.H, work)
+		if o.x0 == nil {
+			toTiles(o.y.Data(), x, o.l, s.H)
+			continue
+		}
 		y := o.rows(o.y.Data(), b)
-		parallel.For(o.l*s.H, grain, func(lo, hi int) {
-			if o.x0 == nil {
-				copy(y[lo:hi], x[lo:hi])
-			} else {
-				kernel.Add(y[lo:hi], x[lo:hi])
-			}
-		})
+		parallel.For(o.l*s.H, grain, func(lo, hi int) { kernel.Add(y[lo:hi], x[lo:hi]) })
 	}
 	t.done(spectrum)
 	t.done(work)
@@ -121,7 +117,11 @@ func (o *cauchyOp) Backward(t *Tape) {
 		dx0 = t.gradOf(o.x0)
 	}
 	for b := range o.batch() {
-		copy(x, o.rows(dy, b))
+		if o.x0 == nil {
+			fromTiles(x, dy, o.l, s.H)
+		} else {
+			copy(x, o.rows(dy, b))
+		}
 		f.Transpose(spectrum, x, s.H, work)
 		parallel.For(s.H, cauchyChannels, func(lo, hi int) {
 			w := borrowCauchy(s)

@@ -54,7 +54,7 @@ func (t *Tape) KeptDPLRKernel(s *DPLRSystem, l int) *tensor.Tensor {
 		return t.DPLRKernel(s, l)
 	}
 	k := s.given.Load()
-	if k == nil || k.Dim(0) < l {
+	if k == nil || tapsOf(k) < l {
 		k = NewTape().DPLRKernel(s, l).Clone() // for any number of goroutines, and longer than the tape
 		s.given.Store(k)
 	}

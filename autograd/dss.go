@@ -45,7 +45,7 @@ type cachedDSS struct {
 // DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs forwards.
 func (t *Tape) DSSSystem(p *DSSParams) *DiagSystem { return t.DiagSystem(t.dssParams(p, false)) }
 
-// DSSKernel generates the kernels K (L, h) of p. With the softmax modes with Re Λ > 0 are allowed: they read the other end of the
+// DSSKernel generates the kernels K of p, in tiles (⌈h/16⌉, L, 16). With the softmax modes with Re Λ > 0 are allowed: they read the other end of the
 // signal.
 func (t *Tape) DSSKernel(p *DSSParams, l int) *tensor.Tensor {
 	k := t.DiagKernel(t.DSSSystem(p), l)

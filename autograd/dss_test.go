@@ -22,7 +22,7 @@ func dssRows() []row {
 			}
 			return p
 		}
-		r.op = func(t *Tape, in ts) ts { return ts{t.DSSKernel(params(in), l)} }
+		r.op = func(t *Tape, in ts) ts { return ts{t.KernelRows(t.DSSKernel(params(in), l), in[2].Dim(0))} }
 		r.ref = func(in []array) []array {
 			k := newArray(l, h)
 			for c := range h {

@@ -9,7 +9,8 @@ import (
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + D[c]·u[t, c]
 //
-// with the kernels k (l_k, d), of which the first l count, and D (d) or nil for zero.
+// with the kernels k (l_k, d), or in tiles (⌈d/16⌉, l_k, 16) as DiagKernel gives them, of which the first l taps count, and D (d)
+// or nil for zero.
 func (t *Tape) LongConv(u, k, skip *tensor.Tensor) *tensor.Tensor {
 	return t.GatedLongConv(Gates{V: u}, k, skip)
 }
@@ -18,11 +19,11 @@ func (t *Tape) LongConv(u, k, skip *tensor.Tensor) *tensor.Tensor {
 func (t *Tape) GatedLongConv(g Gates, k, skip *tensor.Tensor) *tensor.Tensor {
 	l, d := g.V.Dim(1), g.V.Dim(2)
 	g.HeadDim = max(1, g.HeadDim)
-	if k.Dim(1) != d || k.Len() != k.Dim(0)*d || skip != nil && skip.Len() != d || g.HeadDim != 1 ||
+	if !areKernels(k, d) || skip != nil && skip.Len() != d || g.HeadDim != 1 ||
 		g.Q != nil && !g.Q.SameShape(g.V) || g.K != nil && !g.K.SameShape(g.V) {
 		shapePanic("LongConv", g.Q, g.K, g.V, k, skip)
 	}
-	if min(l, k.Dim(0)) <= directUpTo {
+	if min(l, tapsOf(k)) <= directUpTo {
 		return t.directConv(g, k, skip)
 	}
 	y := t.like(g.V)

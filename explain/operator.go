@@ -105,7 +105,7 @@ func h3Operator(t *autograd.Tape, m *mixer.H3, u *tensor.Tensor) *Operator {
 	hd := d / heads
 	shifted, _ := t.ShiftSSM(m.K.Forward(t, u), m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, nil)
 	q, k, v := floats(m.Q.Forward(t, u)), floats(shifted), floats(m.V.Forward(t, u))
-	kernel, skip := floats(t.DiagKernel(m.Diag.System(t), l)), floats(m.D.Tensor)
+	kernel, skip := floats(t.KernelRows(t.DiagKernel(m.Diag.System(t), l), heads)), floats(m.D.Tensor)
 	o := &Operator{Length: l, Heads: heads, HeadDim: hd, values: v, out: floats(m.Out.Weight.Tensor)}
 	o.column = func(h, j int) int { return h*hd + j }
 	if m.HeadOrder() == autograd.DimMajor {

@@ -109,7 +109,7 @@ func TestCatalogRow25HyenaContainsH3(t *testing.T) {
 	set(m.ShortB, make([]float32, 3*d))
 	set(m.Filter.D, read(h.D.Tensor))
 	tape := autograd.NewTape()
-	m.Filter.cached.Store(&cachedKernels{m.Filter.versions(), []*tensor.Tensor{tape.DiagKernel(h.Diag.System(tape), l)}})
+	m.Filter.cached.Store(&cachedKernels{m.Filter.versions(), []*tensor.Tensor{tape.KernelRows(tape.DiagKernel(h.Diag.System(tape), l), d)}})
 	u := sequences(1, 2, l)
 	near(t, "y", read(m.Forward(tape, u, nil)), read(h.Forward(tape, u, nil)), 2e-5)
 }

@@ -151,7 +151,7 @@ func TestCatalogRow16S4Kernels(t *testing.T) {
 		p := &autograd.DPLRParams{LogDt: kernelParam(c, "inv_dt", 1), InvAReal: kernelParam(c, "A_real", 1), AImag: kernelParam(c, "A_imag", -1),
 			B: kernelParam(c, "B", 1), P: kernelParam(c, "P", 1), Ct: kernelParam(c, "C", 1), L: l}
 		tape := recording()
-		k := tape.DPLRKernel(tape.DPLRSystem(p), l)
+		k := tape.KernelRows(tape.DPLRKernel(tape.DPLRSystem(p), l), h)
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), 1, l, h))), c.F64("out/K"), tol)
 		tape.BackwardFrom(k, read(transpose(c.F32("G"), s)))
 		for name, g := range map[string][]float32{"inv_dt": p.LogDt.Grad(), "A_real": p.InvAReal.Grad(), "B": p.B.Grad(), "P": p.P.Grad(), "C": p.Ct.Grad()} {
@@ -208,7 +208,7 @@ func TestCatalogRow17S4DKernels(t *testing.T) {
 				if cfg.Real {
 					p.B, p.C = tape.RealPairs(b), tape.RealPairs(ct)
 				}
-				k := tape.DiagKernel(tape.DiagSystem(p), l)
+				k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
 				golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), 1, l, h))), c.F64("out/K")[i*h*l:][:h*l], 1e-5)
 				tape.BackwardFrom(k, read(transpose(g[i*h*l:][:h*l], []int{1, h, l})))
 				dC = append(dC, ct.Grad()...)

@@ -9,6 +9,7 @@ import (
 // transpose generates the transposition of matrices in tiles of 8x8. With AVX-512 tiles of 16x16 take the same time.
 func transpose(ctx *build.Context) {
 	c := asm{ctx, avx2}
+	c.tiles()
 	c.Function("transposeAVX2")
 	c.Attributes(nosplit)
 	c.SignatureExpr("func(down, across int, y *float32, ldy int, x *float32, ldx int)")

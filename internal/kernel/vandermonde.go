@@ -11,7 +11,7 @@ import "math"
 // kernel is the sum of what comes from the next one and of real matrix products (see powermatrix.go); backward, derivatives
 // by it go the other way.
 //
-// The error is about 1e-6 of Σ_n |c z^l|. Where |z|^l is below 2^-30 for all modes of a group, what they give may be taken
+// The error is about 1e-6 of Σ_n |c z^l|. Where |z|^l is below 2^-26 for all modes of a group, what they give may be taken
 // for zero, so that modes that die out early cost less.
 //
 // It is scratch of one goroutine, to be used again and again.
@@ -36,8 +36,8 @@ type vandermondePart struct {
 
 const (
 	// negligible is the least |z|^l that counts.
-	negligible    = 0x1p-30
-	logNegligible = -30 * math.Ln2
+	negligible    = 0x1p-26
+	logNegligible = -26 * math.Ln2
 	// halvingsMost is how often the positions are halved at most.
 	halvingsMost = 4
 	// leastHalved is the least number of positions that halving leaves.
@@ -88,6 +88,21 @@ func (v *Vandermonde) top() int {
 	return top
 }
 
+// reaches gives for each level how many of its positions count, there or at a coarser one.
+func (v *Vandermonde) reaches() (n [halvingsMost + 1]int) {
+	for h := v.top(); h >= 0; h-- {
+		if h < halvingsMost {
+			n[h] = 2 * n[h+1]
+		}
+		for i := range v.parts {
+			if p := &v.parts[i]; p.halvings == h {
+				n[h] = max(n[h], p.reach())
+			}
+		}
+	}
+	return n
+}
+
 // level is room for the kernel at every 2^h-th position.
 func (v *Vandermonde) level(h int) []float32 {
 	v.levels[h] = room(v.levels[h], positions(v.l, h)+VandermondePad)
@@ -98,22 +113,22 @@ func (v *Vandermonde) level(h int) []float32 {
 // account, it takes less time.
 func (v *Vandermonde) Apply(k []float32, c Modes) {
 	top := v.top()
-	coarse := k
+	coarse, reach := k, 0 // the level before, and where the last of its modes has died out
 	for h := top; h >= 0; h-- {
 		x := k
 		if h > 0 {
 			x = v.level(h)
 		}
 		if h < top {
-			n := positions(v.l, h)
-			upsample(x[:n], coarse)
-			clear(x[n:])
+			reach = min(positions(v.l, h), max(0, 2*(reach-1)))
+			upsample(x[:reach], coarse)
+			clear(x[reach:])
 		}
 		some := h < top
 		for i := range v.parts {
 			if p := &v.parts[i]; p.halvings == h {
 				p.apply(x, c, some)
-				some = true
+				some, reach = true, max(reach, p.reach())
 			}
 		}
 		coarse = x
@@ -132,7 +147,7 @@ func (v *Vandermonde) Apply(k []float32, c Modes) {
 // where real parts are derivatives by the real part, imaginary parts by the imaginary part. VandermondePad more elements of
 // dk, zeros, make it faster.
 func (v *Vandermonde) Sums(s, ds Modes, dk []float32) {
-	x := dk
+	x, reach := dk, v.reaches()
 	for h, top := 0, v.top(); ; h++ {
 		for i := range v.parts {
 			if p := &v.parts[i]; p.halvings == h {
@@ -142,9 +157,9 @@ func (v *Vandermonde) Sums(s, ds Modes, dk []float32) {
 		if h == top {
 			break
 		}
-		n := positions(v.l, h)
+		n := min(positions(v.l, h), 2*reach[h+1])
 		next := v.level(h + 1)
-		m := positions(v.l, h+1)
+		m := positions(n, 1)
 		v.odd = room(v.odd, n/2+2*halfbandTaps)
 		downsample(next[:m], x[:n], v.odd)
 		clear(next[m:])

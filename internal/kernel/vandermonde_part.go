@@ -86,6 +86,9 @@ func (p *vandermondePart) set(z Modes) {
 	p.powerMatrix.set(p.stepped, p.lasts)
 }
 
+// reach is the number of positions that the modes of p contribute to.
+func (p *vandermondePart) reach() int { return p.rows * p.t }
+
 // slowModes sets, for modes z and at least one halving, stepped = z^m for m = 2^halvings, inverse = 1/z, 0 for 0, and start =
 // stepped^-before(halvings) = (z^-16)^(m-1), mode by mode; stepped may be z.
 func slowModes(stepped, inverse, start, z Modes, halvings int) {
