@@ -74,11 +74,13 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 	a.y = t.New(batch, l, d)
 	a.lse = t.arena.Floats(batch * o.Heads * l)
 	tiles := a.tiles()
+	panels := a.panels(t)
 	parallel.For(batch*o.Heads*tiles, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			a.forwardTile(i/tiles, i%tiles)
+			a.forwardTile(panels, i/tiles, i%tiles)
 		}
 	})
+	t.done(panels)
 	record := t.wants(qkv, a.pastK, a.pastV)
 	switch {
 	case inPlace:
@@ -145,18 +147,17 @@ func (a *attention) unpack() {
 }
 
 // scores fills p (rows, columns) with the softmax weights of a tile, given or making their log-sum-exp.
-func (a *attention) scores(p []float32, bh int, w *attentionTile, known bool) {
-	room, n := a.k.Dim(2), w.columns
+func (a *attention) scores(p []float32, keys *rowsOfHead, bh int, w *attentionTile, known bool) {
+	n := w.columns
 	q := a.q.Data()[(bh*a.l+w.i0)*a.hd:]
-	at := 0
-	for _, s := range w.spans {
-		k := a.k.Data()[(bh*room+s.lo)*a.hd:]
-		if a.l == 1 { // a token is decoded: what takes time is to read the keys
-			kernel.RowDots(s.len(), a.hd, k, a.hd, q, p[at:])
-		} else {
-			a.precision.GemmInline(kernel.NT, w.rows, s.len(), a.hd, q, a.hd, k, a.hd, p[at:], n, nil, false)
+	if a.l == 1 { // a token is decoded: what takes time is to read the keys
+		at := 0
+		for _, s := range w.spans {
+			kernel.RowDots(s.len(), a.hd, keys.x[s.lo*a.hd:], a.hd, q, p[at:])
+			at += s.len()
 		}
-		at += s.len()
+	} else {
+		keys.dots(p, q, a.hd, w)
 	}
 	a.addDistances(p, bh%a.opt.Heads, w)
 	for r := range w.rows {
@@ -172,7 +173,7 @@ func (a *attention) scores(p []float32, bh int, w *attentionTile, known bool) {
 	}
 }
 
-func (a *attention) forwardTile(bh, i int) {
+func (a *attention) forwardTile(panels []float32, bh, i int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], bh, i)
 	heads, d := a.opt.Heads, a.opt.Heads*a.hd
@@ -186,18 +187,10 @@ func (a *attention) forwardTile(bh, i int) {
 	buf := getFloats(w.rows * w.columns)
 	defer putFloats(buf)
 	p := *buf
-	a.scores(p, bh, &w, false)
+	keys, values := a.forwardHead(panels, bh)
+	a.scores(p, &keys, bh, &w, false)
 	a.dropWeights(p, bh, &w)
-	at := 0
-	for _, s := range w.spans {
-		v := a.v.Data()[(bh*a.v.Dim(2)+s.lo)*a.hd:]
-		if a.l == 1 && at == 0 {
-			kernel.RowSums(s.len(), a.hd, v, a.hd, p, y)
-		} else {
-			a.precision.GemmInline(kernel.NN, w.rows, a.hd, s.len(), p[at:], w.columns, v, a.hd, y, d, nil, at > 0)
-		}
-		at += s.len()
-	}
+	values.sums(y, d, p, &w)
 }
 
 // dropWeights applies dropout to a tile of weights (or of their gradients).
@@ -232,7 +225,7 @@ func (o *attentionOp) Backward(t *Tape) {
 	if dy == nil {
 		dy = t.grad(o.y)
 	}
-	dqkv := t.gradOf(o.qkv)
+	dqkv, add := t.gradTo(o.qkv)
 	dk, dv := t.grad(o.k), t.grad(o.v) // they may hold what later chunks sent back already
 	dq := t.arena.Borrow(o.q.Len())
 	defer t.done(dq)
@@ -240,17 +233,19 @@ func (o *attentionOp) Backward(t *Tape) {
 	tiles := o.tiles()
 	parallel.For(o.batch*heads, 1, func(lo, hi int) {
 		for bh := lo; bh < hi; bh++ {
+			keys, values, buf := o.backwardHead(bh)
 			for i := range tiles {
-				o.backwardTile(dq, dk[bh*s*hd:][:s*hd], dv[bh*s*hd:][:s*hd], dy, bh, i)
+				o.backwardTile(dq, dk[bh*s*hd:][:s*hd], dv[bh*s*hd:][:s*hd], dy, &keys, &values, bh, i)
 			}
+			putFloats(buf)
 		}
 	})
-	o.packGrad(dqkv, dq, dk, dv)
+	o.packGrad(dqkv, dq, dk, dv, add)
 	o.pastGrad(t.gradOf(o.pastK), dk)
 	o.pastGrad(t.gradOf(o.pastV), dv)
 }
 
-func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i int) {
+func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, keys, values *rowsOfHead, bh, i int) {
 	heads, d, hd := o.opt.Heads, o.opt.Heads*o.hd, o.hd
 	var spans spanBuffer
 	w := o.tile(spans[:], bh, i)
@@ -262,29 +257,24 @@ func (o *attentionOp) backwardTile(dq, dk, dv, dy []float32, bh, i int) {
 	buf := getFloats(2 * w.rows * n)
 	defer putFloats(buf)
 	p, ds := (*buf)[:w.rows*n], (*buf)[w.rows*n:]
-	k, v := o.k.Data()[bh*o.k.Dim(2)*hd:], o.v.Data()[bh*o.k.Dim(2)*hd:]
 	rows := (bh/heads*o.l+w.i0)*d + bh%heads*hd
 	out, g, q := o.y.Data()[rows:], dy[rows:], o.q.Data()[(bh*o.l+w.i0)*hd:]
 
-	o.scores(p, bh, &w, true)
-	at := 0
-	for _, s := range w.spans {
-		o.precision.GemmInline(kernel.NT, w.rows, s.len(), hd, g, d, v[s.lo*hd:], hd, ds[at:], n, nil, false)
-		at += s.len()
-	}
+	o.scores(p, keys, bh, &w, true)
+	values.dots(ds, g, d, &w)
 	o.dropWeights(ds, bh, &w)
 	for r := range w.rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
-		kernel.SoftmaxGrad(ds[r*n:][:n], p[r*n:][:n], delta, o.scale)
+		from, to := w.seen(r)
+		row := ds[r*n:][:n]
+		clear(row[:from])
+		kernel.SoftmaxGrad(row[from:to], p[r*n:][from:to], delta, o.scale)
+		clear(row[to:])
 	}
 	o.dropWeights(p, bh, &w)
-	at = 0
-	for _, s := range w.spans {
-		o.precision.GemmInline(kernel.NN, w.rows, hd, s.len(), ds[at:], n, k[s.lo*hd:], hd, dq[(bh*o.l+w.i0)*hd:], hd, nil, at > 0)
-		o.precision.GemmInline(kernel.TN, s.len(), hd, w.rows, ds[at:], n, q, hd, dk[s.lo*hd:], hd, nil, true)
-		o.precision.GemmInline(kernel.TN, s.len(), hd, w.rows, p[at:], n, g, d, dv[s.lo*hd:], hd, nil, true)
-		at += s.len()
-	}
+	keys.sums(dq[(bh*o.l+w.i0)*hd:], hd, ds, &w)
+	o.addToRows(dk, ds, q, hd, &w)
+	o.addToRows(dv, p, g, d, &w)
 }
 
 // pastGrad adds the past's part of the gradient dk of all keys (or values) to dpast, nil where none is wanted.
@@ -298,29 +288,37 @@ func (o *attentionOp) pastGrad(dpast, dk []float32) {
 	}
 }
 
-// packGrad rotates the gradients of queries and keys back and adds them, and those of the values, to dqkv.
-func (o *attentionOp) packGrad(dqkv, dq, dk, dv []float32) {
+// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds them.
+func (o *attentionOp) packGrad(dqkv, dq, dk, dv []float32, add bool) {
 	if dqkv == nil {
 		return
 	}
 	heads, d, hd, s := o.opt.Heads, o.opt.Heads*o.hd, o.hd, o.past+o.l
 	parallel.For(o.batch*o.l, rowGrain(3*d), func(lo, hi int) {
-		buf := getFloats(hd)
-		defer putFloats(buf)
-		g := *buf
+		var buf *[]float32
+		if add {
+			buf = getFloats(3 * d)
+			defer putFloats(buf)
+		}
 		for r := lo; r < hi; r++ {
 			b, i := r/o.l, r%o.l
 			row := dqkv[r*3*d:][:3*d]
+			g := row
+			if add {
+				g = *buf
+			}
 			turnQ, turnK := o.opt.Rotary.turns(o.start + o.past + i)
 			for h := range heads {
 				bh := b*heads + h
-				copy(g, dq[(bh*o.l+i)*hd:][:hd])
-				turnQ.transposed(g)
-				kernel.Add(row[h*hd:][:hd], g)
-				copy(g, dk[(bh*s+o.past+i)*hd:][:hd])
-				turnK.transposed(g)
-				kernel.Add(row[d+h*hd:][:hd], g)
-				kernel.Add(row[2*d+h*hd:][:hd], dv[(bh*s+o.past+i)*hd:])
+				q, k, v := g[h*hd:][:hd], g[d+h*hd:][:hd], g[2*d+h*hd:][:hd]
+				copy(q, dq[(bh*o.l+i)*hd:])
+				copy(k, dk[(bh*s+o.past+i)*hd:])
+				copy(v, dv[(bh*s+o.past+i)*hd:])
+				turnQ.transposed(q)
+				turnK.transposed(k)
+			}
+			if add {
+				kernel.Add(row, g)
 			}
 		}
 	})

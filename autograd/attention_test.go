@@ -70,6 +70,7 @@ func attnRows() []row {
 		{name: "plain", b: 2, l: 5, heads: 2, hd: 3},
 		{name: "rotary", b: 1, l: 5, heads: 2, hd: 4, rotary: 2},
 		{name: "two_tiles", b: 1, l: attentionRows + 3, heads: 1, hd: 2},
+		{name: "two_tiles_past", b: 1, l: attentionRows + 21, past: 3, heads: 2, hd: 2, alibi: true, dropout: 0.2},
 		{name: "xpos", b: 1, l: 5, past: 2, heads: 2, hd: 6, rotary: 4, xpos: 3},
 		{name: "past", b: 2, l: 3, past: 4, heads: 2, hd: 2, rotary: 2},
 		{name: "dropout", b: 1, l: 6, heads: 2, hd: 2, dropout: 0.3},

@@ -11,10 +11,11 @@ import (
 // Ignore is the target of a position that has no part in the loss.
 const Ignore int32 = -1
 
-// The fused loss keeps logitsBudget logits at a time, or those of logitsRows rows, with which products still run at full speed.
+// The fused loss keeps logitsBudget logits at a time, or those of logitsRows rows, with which products still run at nearly full speed.
 // Fewer than that in all and they are kept for backward. Else the gradients are made in forward, while the logits of a group of
 // rows are there, but for the factor that backward brings: that takes memory like the weights once more, and making the logits
-// twice would take a third of the time.
+// twice would take a third of the time. Where all logits take no more memory than that, they are kept after all: then each product
+// is a single one, which puts the weights into panels once and passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
 	logitsRows   = 256
@@ -41,12 +42,15 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 			}
 		}
 	}
+	record := t.wants(x, w)
 	group := lossRows(rows, v)
+	if record {
+		group, _ = recordedLoss(rows, d, v)
+	}
 	op := take[crossEntropyOp](t)
 	*op = crossEntropyOp{x: x, w: w, loss: t.New(1), logits: t.arena.Floats(group * v), lse: t.arena.Floats(rows), count: count,
 		targets: append(op.targets[:0], targets...)}
 	logits, lse := op.logits, op.lse
-	record := t.wants(x, w)
 	if record {
 		mustTrain("LinearCrossEntropy", w)
 		op.inForward = group < rows
@@ -82,14 +86,20 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 // lossRows is the number of rows whose logits are kept at a time.
 func lossRows(rows, v int) int { return min(rows, max(logitsRows, logitsBudget/v)) }
 
+// recordedLoss is lossRows while a tape records x (rows, d) and W (v, d), and the number of floats that are kept then.
+func recordedLoss(rows, d, v int) (group, floats int) {
+	group = lossRows(rows, v)
+	floats = group*v + (rows+v)*d
+	if rows*v <= floats {
+		group, floats = rows, rows*v
+	}
+	return group, floats + rows
+}
+
 // LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d) keeps while a tape records.
 func LossMemory(rows, d, v int) int {
-	group := lossRows(rows, v)
-	n := group*v + rows
-	if group < rows {
-		n += (rows + v) * d
-	}
-	return n
+	_, floats := recordedLoss(rows, d, v)
+	return floats
 }
 
 type crossEntropyOp struct {

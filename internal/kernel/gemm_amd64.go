@@ -152,7 +152,7 @@ type tile struct {
 func (t *tile) block(j, n, k, depth int) {
 	b := t.operandB(j, k)
 	if t.copyB {
-		b = t.buf.panels(t.op, b.at, t.ldb, n, depth)
+		b = panels(t.buf.b[:], t.op, b.at, t.ldb, n, depth)
 	}
 	bias, add := t.epilogue(j, k)
 	rows := roundUp(callWork/(n*depth), unitM) // of a call
@@ -193,18 +193,18 @@ func (p *product) epilogue(j, k int) (bias *float32, add bool) {
 	return bias, p.add || k > 0
 }
 
-// panels puts k rows of n floats of B, or n rows of k floats of Bᵀ, into panels.
-func (buf *buffers) panels(op Op, src []float32, ld, n, k int) operand {
+// panels puts k rows of n floats of B, or n rows of k floats of Bᵀ, into panels in dst.
+func panels(dst []float32, op Op, src []float32, ld, n, k int) operand {
 	width := cpu.panel()
 	panel := width*k + panelGap
 	if op == NT {
 		for j := 0; j < n; j += width {
-			transpose(buf.b[j/width*panel:], src[j*ld:], k, min(width, n-j), ld, width)
+			transpose(dst[j/width*panel:], src[j*ld:], k, min(width, n-j), ld, width)
 		}
 	} else {
-		copyAVX2(k, n, &src[0], ld, &buf.b[0], width, panel)
+		copyAVX2(k, n, &src[0], ld, &dst[0], width, panel)
 	}
-	return operand{buf.b[:], panel, width}
+	return operand{dst, panel, width}
 }
 
 // transpose sets dst[p·width + r] = src[r·ld + p] for p < k and r < rows.

@@ -52,23 +52,22 @@ func (p *product) pairsTile(i0, i1, j0, j1 int) {
 		n := min(pairsN, j1-j)
 		for k := 0; k < p.k; k += pairsK {
 			depth := min(pairsK, p.k-k)
-			buf.wordsOfB(p, j, n, k, depth)
+			wordsOfB(buf.b[:], buf.a[:], p, j, n, k, depth)
 			for i := i0; i < i1; i += pairsM {
 				m := min(pairsM, i1-i)
-				p.pairsBlock(buf, buf.wordsOfA(p, i, m, k, depth), i, m, j, n, k, depth)
+				p.pairsBlock(buf.b[:], p.panelOf(depth), buf.wordsOfA(p, i, m, k, depth), i, m, j, n, k, depth)
 			}
 		}
 	}
 }
 
-// pairsBlock adds depth terms from k on to C[i:i+m, j:j+n], from the words in buf.
-func (p *product) pairsBlock(buf *pairBuffers, a operand, i, m, j, n, k, depth int) {
+// pairsBlock adds depth terms from k on to C[i:i+m, j:j+n], from words of A and those of B, in panels that are panel words apart.
+func (p *product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, n, k, depth int) {
 	words := ceil(depth, 2)
-	panel := pairsPanel*words + panelGap
 	for at := 0; at < n; at += blockedN {
 		cols := min(blockedN, n-at)
 		bias, add := p.epilogue(j+at, k)
-		b := &buf.b[at/pairsPanel*panel]
+		b := &inPanels[at/pairsPanel*panel]
 		rows := roundUp(callWork/(cols*words), unitM) // of a call
 		for r := 0; r < m; r += rows {
 			gemmBF16(min(rows, m-r), cols, words, &a.at[r*a.s], a.s, a.t, b, pairsPanel, panel, &p.c[(i+r)*p.ldc+j+at], p.ldc, bias, add)
@@ -87,22 +86,22 @@ func (buf *pairBuffers) wordsOfA(p *product, i, m, k, depth int) operand {
 	return operand{buf.a[:], width, 1}
 }
 
-// wordsOfB rounds depth terms from k on of columns j to j+n of B, and puts them into panels.
-func (buf *pairBuffers) wordsOfB(p *product, j, n, k, depth int) {
-	words := ceil(depth, 2)
-	panel := pairsPanel*words + panelGap
+// wordsOfB rounds depth terms from k on of columns j to j+n of B, and puts them into panels. What it needs on the way is a
+// scratch for a panel.
+func wordsOfB(dst, scratch []float32, p *product, j, n, k, depth int) {
+	words, panel := ceil(depth, 2), p.panelOf(depth)
 	if p.op != NT {
 		rows := roundUp(roundWork/n, 2) // of a call, which reads them from beginning to end
 		for r := 0; r < depth; r += rows {
-			roundColumnsBF16(min(rows, depth-r), n, &p.b[(k+r)*p.ldb+j], p.ldb, &buf.b[r/2*pairsPanel], pairsPanel, panel)
+			roundColumnsBF16(min(rows, depth-r), n, &p.b[(k+r)*p.ldb+j], p.ldb, &dst[r/2*pairsPanel], pairsPanel, panel)
 		}
 		return
 	}
 	width := wordsWidth(depth)
 	for at := 0; at < n; at += pairsPanel {
 		cols := min(pairsPanel, n-at)
-		roundRowsBF16(cols, depth, &p.b[(j+at)*p.ldb+k], p.ldb, &buf.a[0], width)
-		transpose(buf.b[at/pairsPanel*panel:], buf.a[:], words, cols, width, pairsPanel)
+		roundRowsBF16(cols, depth, &p.b[(j+at)*p.ldb+k], p.ldb, &scratch[0], width)
+		transpose(dst[at/pairsPanel*panel:], scratch, words, cols, width, pairsPanel)
 	}
 }
 
