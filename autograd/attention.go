@@ -59,12 +59,22 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 		a.past, a.start, a.pastK, a.pastV = cache.Len-a.forget, cache.Start+a.forget, cache.K, cache.V
 	}
 	inPlace := cache != nil && !t.recording && (o.Window == 0 || l < o.Window)
-	if inPlace {
+	var passing KVCache // rounded keys and values of which not all are going to stay
+	switch {
+	case inPlace:
 		cache.reserve(batch, o.Heads, l, hd, o)
 		a.past, a.start, a.forget = cache.Len, cache.Start, 0
-		a.k, a.v = cache.K, cache.V
-	} else {
-		a.k, a.v = t.New(batch, o.Heads, a.past+l, hd), t.New(batch, o.Heads, a.past+l, hd)
+		a.k, a.v, a.rounded, a.room = cache.K, cache.V, cache.rounded, cache.room()
+	case cache != nil && cache.Precision != Float32:
+		if t.wants(qkv) {
+			panic("autograd.Attention: keys and values are " + cache.Precision.String() + ", want those of a model that trains, float32")
+		}
+		passing = cache.empty(batch, o.Heads, a.past+l, hd)
+		passing.move(cache, a.forget, a.past)
+		a.rounded, a.room = passing.rounded, passing.room()
+	default:
+		a.room = a.past + l
+		a.k, a.v = t.New(batch, o.Heads, a.room, hd), t.New(batch, o.Heads, a.room, hd)
 		a.copyPast()
 	}
 	a.unpack()
@@ -83,6 +93,9 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 	switch {
 	case inPlace:
 		cache.Len += l
+	case passing.rounded != nil:
+		passing.Len, passing.Start = a.past+l, a.start
+		*cache = passing.Clone(o.Remembered(passing.Len))
 	case cache != nil && t.recording:
 		*cache = KVCache{K: a.k, V: a.v, Len: a.past + l, Start: a.start}
 	case cache != nil:
@@ -101,7 +114,9 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 }
 
 type attention struct {
-	qkv, q, k, v, y *tensor.Tensor // q, k, v (b, heads, ·, head_dim), rotated
+	qkv, q, k, v, y *tensor.Tensor       // q, k, v (b, heads, ·, head_dim), rotated
+	rounded         []kernel.RoundedRows // keys and values of a cache of another precision, instead of k and v
+	room            int                  // positions that there is memory for in k and v, or in those
 	pastK, pastV    *tensor.Tensor
 	lse             []float32 // (b, heads, l)
 	opt             AttentionOptions
@@ -124,21 +139,29 @@ func (a *attention) copyPast() {
 // unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values behind the past.
 func (a *attention) unpack() {
 	heads, d := a.opt.Heads, a.opt.Heads*a.hd
-	room := a.k.Dim(2)
 	parallel.For(a.batch*a.l, rowGrain(3*d), func(lo, hi int) {
+		buf := getFloats(2 * a.hd)
+		defer putFloats(buf)
 		for r := lo; r < hi; r++ {
 			b, i := r/a.l, r%a.l
 			row := a.qkv.Data()[r*3*d:][:3*d]
 			turnQ, turnK := a.opt.Rotary.turns(a.start + a.past + i)
 			for h := range heads {
 				q := a.q.Data()[((b*heads+h)*a.l+i)*a.hd:][:a.hd]
-				k := a.k.Data()[((b*heads+h)*room+a.past+i)*a.hd:][:a.hd]
-				v := a.v.Data()[((b*heads+h)*room+a.past+i)*a.hd:][:a.hd]
+				at := (b*heads+h)*a.room + a.past + i
+				k, v := (*buf)[:a.hd], (*buf)[a.hd:]
+				if a.rounded == nil {
+					k, v = a.k.Data()[at*a.hd:][:a.hd], a.v.Data()[at*a.hd:][:a.hd]
+				}
 				copy(q, row[h*a.hd:])
 				copy(k, row[d+h*a.hd:])
 				copy(v, row[2*d+h*a.hd:])
 				turnQ.rotate(q)
 				turnK.rotate(k)
+				if a.rounded != nil {
+					a.rounded[0].Set(at, k)
+					a.rounded[1].Set(at, v)
+				}
 			}
 		}
 	})
@@ -146,15 +169,21 @@ func (a *attention) unpack() {
 
 // scores fills p (rows, columns) with the softmax weights of a tile, given or making their log-sum-exp.
 func (a *attention) scores(p []float32, bh int, w *attentionTile, known bool) {
-	room, n := a.k.Dim(2), w.columns
+	n := w.columns
 	q := a.q.Data()[(bh*a.l+w.i0)*a.hd:]
 	at := 0
 	for _, s := range w.spans {
-		k := a.k.Data()[(bh*room+s.lo)*a.hd:]
-		if a.l == 1 { // a token is decoded: what takes time is to read the keys
-			kernel.RowDots(s.len(), a.hd, k, a.hd, q, p[at:])
-		} else {
+		switch first := bh*a.room + s.lo; {
+		case a.l == 1 && a.rounded != nil: // a token is decoded: what takes time is to read the keys
+			a.rounded[0].Dots(first, s.len(), q, p[at:])
+		case a.l == 1:
+			kernel.RowDots(s.len(), a.hd, a.k.Data()[first*a.hd:], a.hd, q, p[at:])
+		default:
+			k, lent := a.rows(0, first, s.len())
 			a.precision.GemmInline(kernel.NT, w.rows, s.len(), a.hd, q, a.hd, k, a.hd, p[at:], n, nil, false)
+			if lent != nil {
+				putFloats(lent)
+			}
 		}
 		at += s.len()
 	}
@@ -190,14 +219,30 @@ func (a *attention) forwardTile(bh, i int) {
 	a.dropWeights(p, bh, &w)
 	at := 0
 	for _, s := range w.spans {
-		v := a.v.Data()[(bh*a.v.Dim(2)+s.lo)*a.hd:]
-		if a.l == 1 && at == 0 {
-			kernel.RowSums(s.len(), a.hd, v, a.hd, p, y)
-		} else {
+		switch first := bh*a.room + s.lo; {
+		case a.l == 1 && a.rounded != nil:
+			a.rounded[1].Sums(first, s.len(), p[at:], y, at > 0)
+		case a.l == 1 && at == 0:
+			kernel.RowSums(s.len(), a.hd, a.v.Data()[first*a.hd:], a.hd, p, y)
+		default:
+			v, lent := a.rows(1, first, s.len())
 			a.precision.GemmInline(kernel.NN, w.rows, a.hd, s.len(), p[at:], w.columns, v, a.hd, y, d, nil, at > 0)
+			if lent != nil {
+				putFloats(lent)
+			}
 		}
 		at += s.len()
 	}
+}
+
+// rows returns n keys (0) or values (1) from a row on, in float32, and the memory to give back after use, if any.
+func (a *attention) rows(which, first, n int) (x []float32, buf *[]float32) {
+	if a.rounded == nil {
+		return [2]*tensor.Tensor{a.k, a.v}[which].Data()[first*a.hd:], nil
+	}
+	buf = getFloats(n * a.hd)
+	a.rounded[which].Get(*buf, first, n)
+	return *buf, buf
 }
 
 // dropWeights applies dropout to a tile of weights (or of their gradients).
