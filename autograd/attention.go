@@ -59,12 +59,22 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 		a.past, a.start, a.pastK, a.pastV = cache.Len-a.forget, cache.Start+a.forget, cache.K, cache.V
 	}
 	inPlace := cache != nil && !t.recording && (o.Window == 0 || l < o.Window)
-	if inPlace {
+	var passing KVCache // rounded keys and values of which not all are going to stay
+	switch {
+	case inPlace:
 		cache.reserve(batch, o.Heads, l, hd, o)
 		a.past, a.start, a.forget = cache.Len, cache.Start, 0
-		a.k, a.v = cache.K, cache.V
-	} else {
-		a.k, a.v = t.New(batch, o.Heads, a.past+l, hd), t.New(batch, o.Heads, a.past+l, hd)
+		a.k, a.v, a.rounded, a.room = cache.K, cache.V, cache.rounded, cache.room()
+	case cache != nil && cache.Precision != Float32:
+		if t.wants(qkv) {
+			panic("autograd.Attention: keys and values are " + cache.Precision.String() + ", want those of a model that trains, float32")
+		}
+		passing = cache.empty(batch, o.Heads, a.past+l, hd)
+		passing.move(cache, a.forget, a.past)
+		a.rounded, a.room = passing.rounded, passing.room()
+	default:
+		a.room = a.past + l
+		a.k, a.v = t.New(batch, o.Heads, a.room, hd), t.New(batch, o.Heads, a.room, hd)
 		a.copyPast()
 	}
 	a.unpack()
@@ -85,6 +95,9 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 	switch {
 	case inPlace:
 		cache.Len += l
+	case passing.rounded != nil:
+		passing.Len, passing.Start = a.past+l, a.start
+		*cache = passing.Clone(o.Remembered(passing.Len))
 	case cache != nil && t.recording:
 		*cache = KVCache{K: a.k, V: a.v, Len: a.past + l, Start: a.start}
 	case cache != nil:
@@ -103,7 +116,9 @@ func (t *Tape) Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions)
 }
 
 type attention struct {
-	qkv, q, k, v, y *tensor.Tensor // q, k, v (b, heads, ·, head_dim), rotated
+	qkv, q, k, v, y *tensor.Tensor       // q, k, v (b, heads, ·, head_dim), rotated
+	rounded         []kernel.RoundedRows // keys and values of a cache of another precision, instead of k and v
+	room            int                  // positions that there is memory for in k and v, or in those
 	pastK, pastV    *tensor.Tensor
 	lse             []float32 // (b, heads, l)
 	opt             AttentionOptions
@@ -126,21 +141,29 @@ func (a *attention) copyPast() {
 // unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values behind the past.
 func (a *attention) unpack() {
 	heads, d := a.opt.Heads, a.opt.Heads*a.hd
-	room := a.k.Dim(2)
 	parallel.For(a.batch*a.l, rowGrain(3*d), func(lo, hi int) {
+		buf := getFloats(2 * a.hd)
+		defer putFloats(buf)
 		for r := lo; r < hi; r++ {
 			b, i := r/a.l, r%a.l
 			row := a.qkv.Data()[r*3*d:][:3*d]
 			turnQ, turnK := a.opt.Rotary.turns(a.start + a.past + i)
 			for h := range heads {
 				q := a.q.Data()[((b*heads+h)*a.l+i)*a.hd:][:a.hd]
-				k := a.k.Data()[((b*heads+h)*room+a.past+i)*a.hd:][:a.hd]
-				v := a.v.Data()[((b*heads+h)*room+a.past+i)*a.hd:][:a.hd]
+				at := (b*heads+h)*a.room + a.past + i
+				k, v := (*buf)[:a.hd], (*buf)[a.hd:]
+				if a.rounded == nil {
+					k, v = a.k.Data()[at*a.hd:][:a.hd], a.v.Data()[at*a.hd:][:a.hd]
+				}
 				copy(q, row[h*a.hd:])
 				copy(k, row[d+h*a.hd:])
 				copy(v, row[2*d+h*a.hd:])
 				turnQ.rotate(q)
 				turnK.rotate(k)
+				if a.rounded != nil {
+					a.rounded[0].Set(at, k)
+					a.rounded[1].Set(at, v)
+				}
 			}
 		}
 	})
@@ -149,16 +172,7 @@ func (a *attention) unpack() {
 // scores fills p (rows, columns) with the softmax weights of a tile, given or making their log-sum-exp.
 func (a *attention) scores(p []float32, keys *rowsOfHead, bh int, w *attentionTile, known bool) {
 	n := w.columns
-	q := a.q.Data()[(bh*a.l+w.i0)*a.hd:]
-	if a.l == 1 { // a token is decoded: what takes time is to read the keys
-		at := 0
-		for _, s := range w.spans {
-			kernel.RowDots(s.len(), a.hd, keys.x[s.lo*a.hd:], a.hd, q, p[at:])
-			at += s.len()
-		}
-	} else {
-		keys.dots(p, q, a.hd, w)
-	}
+	keys.dots(p, a.q.Data()[(bh*a.l+w.i0)*a.hd:], a.hd, w)
 	a.addDistances(p, bh%a.opt.Heads, w)
 	for r := range w.rows {
 		from, to := w.seen(r)

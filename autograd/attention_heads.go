@@ -5,11 +5,15 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// rowsOfHead are the keys of a head, or its values: x (positions, head_dim). Where several tiles of queries see them all from the
-// first one on, they are put into panels once for all tiles: across for products with rows of x, along for sums of them.
+// rowsOfHead are the keys of a head, or its values: x (positions, head_dim), or the rows of rounded from first on. Where several
+// tiles of queries see them all from the first one on, they are put into panels once for all tiles: across for products with rows
+// of x, along for sums of them.
 type rowsOfHead struct {
 	x             []float32
+	rounded       *kernel.RoundedRows
+	first         int
 	hd            int
+	decoding      bool // there is one query: what takes time is to read the rows
 	precision     Precision
 	across, along kernel.Panels
 	inPanels      bool
@@ -42,7 +46,16 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	}
 	at := 0
 	for _, s := range w.spans {
-		h.precision.GemmInline(kernel.NT, w.rows, s.len(), h.hd, q, ldq, h.x[s.lo*h.hd:], h.hd, p[at:], w.columns, nil, false)
+		switch {
+		case h.decoding && h.rounded != nil:
+			h.rounded.Dots(h.first+s.lo, s.len(), q, p[at:])
+		case h.decoding:
+			kernel.RowDots(s.len(), h.hd, h.x[s.lo*h.hd:], h.hd, q, p[at:])
+		default:
+			x, lent := h.floats(s.lo, s.len())
+			h.precision.GemmInline(kernel.NT, w.rows, s.len(), h.hd, q, ldq, x, h.hd, p[at:], w.columns, nil, false)
+			giveBack(lent)
+		}
 		at += s.len()
 	}
 }
@@ -57,12 +70,34 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	}
 	at := 0
 	for _, s := range w.spans {
-		if x := h.x[s.lo*h.hd:]; w.rows == 1 && at == 0 {
-			kernel.RowSums(s.len(), h.hd, x, h.hd, p, y)
-		} else {
+		switch {
+		case h.decoding && h.rounded != nil:
+			h.rounded.Sums(h.first+s.lo, s.len(), p[at:], y, at > 0)
+		case h.decoding && at == 0:
+			kernel.RowSums(s.len(), h.hd, h.x[s.lo*h.hd:], h.hd, p, y)
+		default:
+			x, lent := h.floats(s.lo, s.len())
 			h.precision.GemmInline(kernel.NN, w.rows, h.hd, s.len(), p[at:], w.columns, x, h.hd, y, ldy, nil, at > 0)
+			giveBack(lent)
 		}
 		at += s.len()
+	}
+}
+
+// floats returns n rows from the given one on in float32, and the memory to give back after use, if any.
+func (h *rowsOfHead) floats(from, n int) (x []float32, lent *[]float32) {
+	if h.rounded == nil {
+		return h.x[from*h.hd:], nil
+	}
+	lent = getFloats(n * h.hd)
+	h.rounded.Get(*lent, h.first+from, n)
+	return *lent, lent
+}
+
+// giveBack gives back what floats lent, if anything.
+func giveBack(lent *[]float32) {
+	if lent != nil {
+		putFloats(lent)
 	}
 }
 
@@ -90,29 +125,56 @@ func (a *attention) inPanels() bool {
 
 // heads are the keys and values of sequence and head bh.
 func (a *attention) heads(bh int) (keys, values rowsOfHead) {
-	size := a.k.Dim(2) * a.hd
-	keys = rowsOfHead{x: a.k.Data()[bh*size:][:size], hd: a.hd, precision: a.precision, inPanels: a.inPanels()}
+	keys = rowsOfHead{first: bh * a.room, hd: a.hd, decoding: a.l == 1, precision: a.precision, inPanels: a.inPanels()}
 	values = keys
-	values.x = a.v.Data()[bh*size:][:size]
+	if a.rounded != nil {
+		keys.rounded, values.rounded = &a.rounded[0], &a.rounded[1]
+	} else {
+		size := a.room * a.hd
+		keys.x, values.x = a.k.Data()[bh*size:][:size], a.v.Data()[bh*size:][:size]
+	}
 	return keys, values
 }
 
-// panelsLen are the numbers of floats that the panels of a head's keys or values take, of both kinds.
+// panelsLen are the numbers of floats that the panels of a head's keys or values take, of both kinds. Where products take the rows as
+// they lie, there is room for rounded ones in float32 instead.
 func (a *attention) panelsLen() (across, along int) {
 	if !a.inPanels() {
 		return 0, 0
 	}
-	n := a.past + a.l
-	return a.precision.PanelsLen(kernel.NT, n, a.hd), a.precision.PanelsLen(kernel.NN, a.hd, n)
+	n, least := a.past+a.l, 0
+	if a.rounded != nil {
+		least = n * a.hd
+	}
+	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
 }
 
 // acrossIn and alongIn say where the panels of one kind lie.
 func (h *rowsOfHead) acrossIn(buf []float32, n int) {
-	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.x, h.hd, buf)
+	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.asTheyLie(buf), h.hd, buf)
 }
 
 func (h *rowsOfHead) alongIn(buf []float32, n int) {
-	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.x, h.hd, buf)
+	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.asTheyLie(buf), h.hd, buf)
+}
+
+// asTheyLie are the rows for products that need no panels: rounded ones are where those would be.
+func (h *rowsOfHead) asTheyLie(buf []float32) []float32 {
+	if h.rounded != nil {
+		return buf
+	}
+	return h.x
+}
+
+// fill puts n rows into panels, or rounded ones where those would be.
+func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
+	if h.rounded == nil {
+		p.Fill()
+		return
+	}
+	x, lent := h.floats(0, n)
+	p.FillFrom(x)
+	giveBack(lent)
 }
 
 // panels puts all heads into the panels that forward needs, and returns them.
@@ -124,8 +186,8 @@ func (a *attention) panels(t *Tape) []float32 {
 		parallel.For(heads, 1, func(lo, hi int) {
 			for bh := lo; bh < hi; bh++ {
 				keys, values := a.forwardHead(buf, bh)
-				keys.across.Fill()
-				values.along.Fill()
+				keys.fill(&keys.across, a.past+a.l)
+				values.fill(&values.along, a.past+a.l)
 			}
 		})
 	}

@@ -130,10 +130,11 @@ func (m *Attention) LooksAhead() bool {
 	return m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead
 }
 
-// NewState returns an empty cache of keys and values.
+// NewState returns an empty cache of keys and values, in the precision of the weights.
 func (m *Attention) NewState(batch int) State {
 	return &attentionState{
-		batch: batch, heads: m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
+		KVCache: autograd.KVCache{Precision: autograd.CachePrecision(m.Wqkv.Weight.Tensor)},
+		batch:   batch, heads: m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
 		places: m.opt.Rotary.Dim > 0 || m.opt.Blocks != nil,
 	}
 }
@@ -153,11 +154,11 @@ type attentionState struct {
 
 // Size counts the positions that can still be seen, not the room kept for more.
 func (s *attentionState) Size() int {
-	n := 2 * s.batch * s.heads * min(s.Len, s.most) * s.headDim
+	n := 2 * s.batch * s.heads * min(s.Len, s.most) * s.RowBytes(s.headDim)
 	if s.first() > 0 {
-		n += s.batch
+		n += 4 * s.batch
 	}
-	return 4 * n
+	return n
 }
 
 // first is the number of positions before those that can still be seen, 0 where it does not matter.
@@ -173,7 +174,7 @@ func (s *attentionState) Growth() int {
 	if s.most < math.MaxInt {
 		return 0
 	}
-	return 2 * 4 * s.batch * s.heads * s.headDim
+	return 2 * s.batch * s.heads * s.RowBytes(s.headDim)
 }
 
 func (s *attentionState) Clone() State {
@@ -189,10 +190,10 @@ func (s *attentionState) Keep(n int) { s.KVCache.Keep(n) }
 
 // Tensors visits keys and values and, where earlier ones have been forgotten, how many, as one number a sequence.
 func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
-	c := s.KVCache.Clone(s.most)
-	if c.Len > 0 {
-		visit("k", c.K)
-		visit("v", c.V)
+	if s.Len > 0 && s.most > 0 {
+		k, v := s.KVCache.Tensors(s.most)
+		visit("k", k)
+		visit("v", v)
 	}
 	if first := s.first(); first > 0 {
 		start := tensor.New(s.batch)
@@ -220,16 +221,12 @@ func (s *attentionState) Restore(name string, shape []int, data []float32) error
 		shape[2] < 1 || shape[2] > s.most || len(data) != shape[0]*shape[1]*shape[2]*shape[3] {
 		return fmt.Errorf("state %q has shape %v and %d values, want (%d, %d, positions, %d)", name, shape, len(data), s.batch, s.heads, s.headDim)
 	}
-	if s.Len == 0 { // the first of the two
-		s.K, s.V, s.Len = tensor.New(shape...), tensor.New(shape...), shape[2]
+	which := 0
+	if name == "v" {
+		which = 1
 	}
-	if room := s.K.Dim(2); shape[2] != room {
-		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[2], room)
-	}
-	if name == "k" {
-		s.K.CopyFrom(data)
-	} else {
-		s.V.CopyFrom(data)
+	if !s.Fill(which, tensor.FromSlice(data, shape...)) {
+		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[2], s.Len)
 	}
 	return nil
 }

@@ -8,20 +8,64 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// rowForm is what rows of keys and values are made of: numbers of so many bytes, which are made float32 when they are read.
+type rowForm struct {
+	name, element string
+	shift         uint64 // of the size in bytes
+	what          string
+}
+
+var rowForms = []rowForm{
+	{"", "float32", 2, ""},
+	{"BF16", "uint16", 1, ", with bfloat16 w"},
+	{"Int8", "int8", 0, ", with integers w"},
+}
+
 // attend generates what one query does with the keys and the values of many positions, row by row as they lie in memory, which
 // reads them as fast as it can: the tiles of a matrix product would go through them in pieces of columns.
 func attend(ctx *build.Context, s isa) {
 	c := vector{asm: asm{ctx, s}}
-	c.rowDots()
-	c.rowSums()
+	for _, f := range rowForms {
+		c.rowDots(f)
+		c.rowSums(f)
+	}
+	for _, f := range rowForms[1:] {
+		c.widenRows(f)
+	}
+}
+
+// arrayBytes loads an argument that counts elements of rows and makes it count bytes.
+func (c vector) arrayBytes(name string, f rowForm) reg.GPVirtual {
+	r := c.arg(name)
+	if f.shift > 0 {
+		c.SHLQ(U8(f.shift), r)
+	}
+	return r
+}
+
+// at is element i of the row at base.
+func (f rowForm) at(base, i reg.Register) Mem { return Mem{Base: base, Index: i, Scale: 1 << f.shift} }
+
+// load reads a vector of elements as float32.
+func (f rowForm) load(c vector, m Mem, v reg.Register) {
+	switch f.name {
+	case "":
+		c.VMOVUPS(m, v)
+	case "BF16":
+		c.VPMOVZXWD(m, v)
+		c.VPSLLD(U8(16), v, v)
+	default:
+		c.VPMOVSXBD(m, v)
+		c.VCVTDQ2PS(v, v)
+	}
 }
 
 // rowDots takes four rows at a time.
-func (c vector) rowDots() {
-	c.function("rowDots", "func(n, k int, w *float32, ldw int, x, y *float32)",
-		"sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16. If n is",
+func (c vector) rowDots(f rowForm) {
+	c.function("rowDots"+f.name, "func(n, k int, w *"+f.element+", ldw int, x, y *float32)",
+		"sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16"+f.what+". If n is",
 		"no multiple of 4, the last rows are computed with some of those before them once more.")
-	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.bytes("ldw"), c.arg("x"), c.arg("y")
+	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arrayBytes("ldw", f), c.arg("x"), c.arg("y")
 	p, back := c.GP64(), c.GP64()
 	c.Label("group")
 	c.CMPQ(n, U8(4))
@@ -38,7 +82,7 @@ func (c vector) rowDots() {
 		c.zero(c.vec(i))
 		c.XORQ(p, p)
 		c.Label(terms)
-		c.VMOVUPS(float(w, p), c.vec(4))
+		f.load(c, f.at(w, p), c.vec(4))
 		c.VFMADD231PS(float(x, p), c.vec(4), c.vec(i))
 		c.ADDQ(U8(c.lanes), p)
 		c.CMPQ(p, k)
@@ -66,12 +110,12 @@ func (c vector) rowDots() {
 }
 
 // rowSums has a row of sums in registers.
-func (c vector) rowSums() {
+func (c vector) rowSums(f rowForm) {
 	const widest = 8 // vectors
-	c.function("rowSums", "func(n, k int, w *float32, ldw int, x, y *float32, add bool)",
-		"sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16,",
+	c.function("rowSums"+f.name, "func(n, k int, w *"+f.element+", ldw int, x, y *float32, add bool)",
+		"sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16"+f.what+",",
 		fmt.Sprintf("at most %d, and adds it to what y holds if add is true. The sums are to the last bit those of gemm%s.", widest*c.lanes, c.name))
-	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.bytes("ldw"), c.arg("x"), c.arg("y")
+	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arrayBytes("ldw", f), c.arg("x"), c.arg("y")
 	var widths []int
 	for v := 16 / c.lanes; v <= widest; v += 16 / c.lanes {
 		widths = append(widths, v)
@@ -89,7 +133,14 @@ func (c vector) rowSums() {
 		c.Label(label("loop", v))
 		c.VBROADCASTSS(Mem{Base: x}, c.vec(widest))
 		for i := range v {
-			c.VFMADD231PS(Mem{Base: w, Disp: 4 * c.lanes * i}, c.vec(widest), c.vec(i))
+			at := Mem{Base: w, Disp: c.lanes << f.shift * i}
+			if f.name == "" {
+				c.VFMADD231PS(at, c.vec(widest), c.vec(i))
+				continue
+			}
+			part := c.vec(widest + 1 + i%4)
+			f.load(c, at, part)
+			c.VFMADD231PS(part, c.vec(widest), c.vec(i))
 		}
 		c.ADDQ(U8(4), x)
 		c.ADDQ(ldw, w)
@@ -106,4 +157,39 @@ func (c vector) rowSums() {
 		}
 		c.end()
 	}
+}
+
+// widenRows makes float32 of whole rows.
+func (c vector) widenRows(f rowForm) {
+	signature, doc := "func(n, k int, w *"+f.element+", y *float32)", "sets y[i·k + p] = w[i·k + p]"
+	if f.name == "Int8" {
+		signature, doc = "func(n, k int, w *int8, scale, y *float32)", doc+"·scale[i]"
+	}
+	c.function("widen"+f.name, signature, doc+" for i < n, at least 1, and p < k, a positive multiple of 16"+f.what+".")
+	n, k, w, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arg("y")
+	scale := c.GP64()
+	if f.name == "Int8" {
+		c.Load(c.Param("scale"), scale)
+	}
+	p := c.GP64()
+	c.Label("row")
+	if f.name == "Int8" {
+		c.VBROADCASTSS(Mem{Base: scale}, c.vec(1))
+		c.ADDQ(U8(4), scale)
+	}
+	c.XORQ(p, p)
+	c.Label("terms")
+	f.load(c, f.at(w, p), c.vec(0))
+	if f.name == "Int8" {
+		c.VMULPS(c.vec(1), c.vec(0), c.vec(0))
+	}
+	c.VMOVUPS(c.vec(0), float(y, p))
+	c.ADDQ(U8(c.lanes), p)
+	c.CMPQ(p, k)
+	c.JLT(LabelRef("terms"))
+	c.LEAQ(Mem{Base: y, Index: k, Scale: 4}, y)
+	c.LEAQ(Mem{Base: w, Index: k, Scale: 1 << f.shift}, w)
+	c.DECQ(n)
+	c.JNZ(LabelRef("row"))
+	c.end()
 }

@@ -40,3 +40,79 @@ func directRowSums(n, k int, w []float32, ldw int, x, y []float32) bool {
 	}
 	return true
 }
+
+// directDots is Dots in assembly, before it multiplies by factors. m is at least 4, k a multiple of 16.
+func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
+	if cpu == generic {
+		return false
+	}
+	k := r.k
+	_, _ = x[:k], y[:m]
+	rows := roundUp(attendWork/k, 4)
+	for at := 0; at < m; {
+		n := min(rows, m-at)
+		if left := m - at - n; left > 0 && left < 4 { // the last call needs four rows
+			n -= 4
+		}
+		switch first := (i + at) * k; {
+		case r.bf16 != nil && cpu == avx2:
+			rowDotsBF16AVX2(n, k, &r.bf16[first:][:n*k][0], k, &x[0], &y[at])
+		case r.bf16 != nil:
+			rowDotsBF16AVX512(n, k, &r.bf16[first:][:n*k][0], k, &x[0], &y[at])
+		case cpu == avx2:
+			rowDotsInt8AVX2(n, k, &r.int8[first:][:n*k][0], k, &x[0], &y[at])
+		default:
+			rowDotsInt8AVX512(n, k, &r.int8[first:][:n*k][0], k, &x[0], &y[at])
+		}
+		at += n
+	}
+	return true
+}
+
+// directSums is Sums in assembly, where there is some for k, a multiple of 16, which it reports. In int8 x has been multiplied by
+// the factors. m is at least 1.
+func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
+	k := r.k
+	if cpu == generic || k > 128 || cpu == avx2 && k > 64 {
+		return false
+	}
+	_, _ = x[:m], y[:k]
+	for at := 0; at < m; at += blockedK {
+		n := min(blockedK, m-at)
+		switch first, more := (i+at)*k, add || at > 0; {
+		case r.bf16 != nil && cpu == avx2:
+			rowSumsBF16AVX2(n, k, &r.bf16[first:][:n*k][0], k, &x[at], &y[0], more)
+		case r.bf16 != nil:
+			rowSumsBF16AVX512(n, k, &r.bf16[first:][:n*k][0], k, &x[at], &y[0], more)
+		case cpu == avx2:
+			rowSumsInt8AVX2(n, k, &r.int8[first:][:n*k][0], k, &x[at], &y[0], more)
+		default:
+			rowSumsInt8AVX512(n, k, &r.int8[first:][:n*k][0], k, &x[at], &y[0], more)
+		}
+	}
+	return true
+}
+
+// directWiden is Get in assembly. k is a multiple of 16, m at least 1.
+func (r *RoundedRows) directWiden(i, m int, dst []float32) bool {
+	if cpu == generic {
+		return false
+	}
+	k := r.k
+	rows := max(1, attendWork/k)
+	for at := 0; at < m; at += rows {
+		n := min(rows, m-at)
+		y := &dst[at*k:][:n*k][0]
+		switch first := (i + at) * k; {
+		case r.bf16 != nil && cpu == avx2:
+			widenBF16AVX2(n, k, &r.bf16[first:][:n*k][0], y)
+		case r.bf16 != nil:
+			widenBF16AVX512(n, k, &r.bf16[first:][:n*k][0], y)
+		case cpu == avx2:
+			widenInt8AVX2(n, k, &r.int8[first:][:n*k][0], &r.scale[i+at], y)
+		default:
+			widenInt8AVX512(n, k, &r.int8[first:][:n*k][0], &r.scale[i+at], y)
+		}
+	}
+	return true
+}

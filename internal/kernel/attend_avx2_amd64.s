@@ -230,3 +230,601 @@ store8:
 	VMOVUPS Y7, 224(DI)
 	VZEROUPPER
 	RET
+
+// func rowDotsBF16AVX2(n int, k int, w *uint16, ldw int, x *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowDotsBF16AVX2(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ ldw+24(FP), BX
+	SHLQ $0x01, BX
+	MOVQ x+32(FP), SI
+	MOVQ y+40(FP), DI
+
+group:
+	CMPQ  AX, $0x04
+	JGE   whole
+	SUBQ  $0x04, AX
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  R8, DX
+	LEAQ  (DI)(AX*4), DI
+	MOVQ  $0x00000004, AX
+
+whole:
+	VXORPS Y0, Y0, Y0
+	XORQ   R8, R8
+
+terms0:
+	VPMOVZXWD   (DX)(R8*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y0
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms0
+	ADDQ        BX, DX
+	VXORPS      Y1, Y1, Y1
+	XORQ        R8, R8
+
+terms1:
+	VPMOVZXWD   (DX)(R8*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y1
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms1
+	ADDQ        BX, DX
+	VXORPS      Y2, Y2, Y2
+	XORQ        R8, R8
+
+terms2:
+	VPMOVZXWD   (DX)(R8*2), Y4
+	VPSLLD      $0x10, Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y2
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms2
+	ADDQ        BX, DX
+	VXORPS      Y3, Y3, Y3
+	XORQ        R8, R8
+
+terms3:
+	VPMOVZXWD    (DX)(R8*2), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VFMADD231PS  (SI)(R8*4), Y4, Y3
+	ADDQ         $0x08, R8
+	CMPQ         R8, CX
+	JLT          terms3
+	ADDQ         BX, DX
+	VHADDPS      Y1, Y0, Y0
+	VHADDPS      Y3, Y2, Y2
+	VHADDPS      Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVUPS      X0, (DI)
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, AX
+	JG           group
+	VZEROUPPER
+	RET
+
+// func rowSumsBF16AVX2(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowSumsBF16AVX2(SB), NOSPLIT, $0-49
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   ldw+24(FP), BX
+	SHLQ   $0x01, BX
+	MOVQ   x+32(FP), SI
+	MOVQ   y+40(FP), DI
+	CMPQ   CX, $0x20
+	JE     width4
+	CMPQ   CX, $0x30
+	JE     width6
+	CMPQ   CX, $0x40
+	JE     width8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop2:
+	VBROADCASTSS (SI), Y8
+	VPMOVZXWD    (DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop2
+	CMPB         add+48(FP), $0x00
+	JE           store2
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+
+store2:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+width4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop4:
+	VBROADCASTSS (SI), Y8
+	VPMOVZXWD    (DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVZXWD    32(DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVZXWD    48(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop4
+	CMPB         add+48(FP), $0x00
+	JE           store4
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+
+store4:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+width6:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop6:
+	VBROADCASTSS (SI), Y8
+	VPMOVZXWD    (DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVZXWD    32(DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVZXWD    48(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	VPMOVZXWD    64(DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VPMOVZXWD    80(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y5
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop6
+	CMPB         add+48(FP), $0x00
+	JE           store6
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+	VADDPS       128(DI), Y4, Y4
+	VADDPS       160(DI), Y5, Y5
+
+store6:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VZEROUPPER
+	RET
+
+width8:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop8:
+	VBROADCASTSS (SI), Y8
+	VPMOVZXWD    (DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVZXWD    16(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVZXWD    32(DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVZXWD    48(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	VPMOVZXWD    64(DX), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VPMOVZXWD    80(DX), Y10
+	VPSLLD       $0x10, Y10, Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VPMOVZXWD    96(DX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y6
+	VPMOVZXWD    112(DX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VFMADD231PS  Y12, Y8, Y7
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop8
+	CMPB         add+48(FP), $0x00
+	JE           store8
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+	VADDPS       128(DI), Y4, Y4
+	VADDPS       160(DI), Y5, Y5
+	VADDPS       192(DI), Y6, Y6
+	VADDPS       224(DI), Y7, Y7
+
+store8:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func rowDotsInt8AVX2(n int, k int, w *int8, ldw int, x *float32, y *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowDotsInt8AVX2(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ ldw+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ y+40(FP), DI
+
+group:
+	CMPQ  AX, $0x04
+	JGE   whole
+	SUBQ  $0x04, AX
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  R8, DX
+	LEAQ  (DI)(AX*4), DI
+	MOVQ  $0x00000004, AX
+
+whole:
+	VXORPS Y0, Y0, Y0
+	XORQ   R8, R8
+
+terms0:
+	VPMOVSXBD   (DX)(R8*1), Y4
+	VCVTDQ2PS   Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y0
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms0
+	ADDQ        BX, DX
+	VXORPS      Y1, Y1, Y1
+	XORQ        R8, R8
+
+terms1:
+	VPMOVSXBD   (DX)(R8*1), Y4
+	VCVTDQ2PS   Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y1
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms1
+	ADDQ        BX, DX
+	VXORPS      Y2, Y2, Y2
+	XORQ        R8, R8
+
+terms2:
+	VPMOVSXBD   (DX)(R8*1), Y4
+	VCVTDQ2PS   Y4, Y4
+	VFMADD231PS (SI)(R8*4), Y4, Y2
+	ADDQ        $0x08, R8
+	CMPQ        R8, CX
+	JLT         terms2
+	ADDQ        BX, DX
+	VXORPS      Y3, Y3, Y3
+	XORQ        R8, R8
+
+terms3:
+	VPMOVSXBD    (DX)(R8*1), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  (SI)(R8*4), Y4, Y3
+	ADDQ         $0x08, R8
+	CMPQ         R8, CX
+	JLT          terms3
+	ADDQ         BX, DX
+	VHADDPS      Y1, Y0, Y0
+	VHADDPS      Y3, Y2, Y2
+	VHADDPS      Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVUPS      X0, (DI)
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, AX
+	JG           group
+	VZEROUPPER
+	RET
+
+// func rowSumsInt8AVX2(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowSumsInt8AVX2(SB), NOSPLIT, $0-49
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   ldw+24(FP), BX
+	MOVQ   x+32(FP), SI
+	MOVQ   y+40(FP), DI
+	CMPQ   CX, $0x20
+	JE     width4
+	CMPQ   CX, $0x30
+	JE     width6
+	CMPQ   CX, $0x40
+	JE     width8
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+loop2:
+	VBROADCASTSS (SI), Y8
+	VPMOVSXBD    (DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVSXBD    8(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop2
+	CMPB         add+48(FP), $0x00
+	JE           store2
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+
+store2:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VZEROUPPER
+	RET
+
+width4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+loop4:
+	VBROADCASTSS (SI), Y8
+	VPMOVSXBD    (DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVSXBD    8(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVSXBD    16(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVSXBD    24(DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop4
+	CMPB         add+48(FP), $0x00
+	JE           store4
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+
+store4:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+width6:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+loop6:
+	VBROADCASTSS (SI), Y8
+	VPMOVSXBD    (DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVSXBD    8(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVSXBD    16(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVSXBD    24(DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	VPMOVSXBD    32(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VPMOVSXBD    40(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y5
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop6
+	CMPB         add+48(FP), $0x00
+	JE           store6
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+	VADDPS       128(DI), Y4, Y4
+	VADDPS       160(DI), Y5, Y5
+
+store6:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VZEROUPPER
+	RET
+
+width8:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+loop8:
+	VBROADCASTSS (SI), Y8
+	VPMOVSXBD    (DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVSXBD    8(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVSXBD    16(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVSXBD    24(DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	VPMOVSXBD    32(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VPMOVSXBD    40(DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VPMOVSXBD    48(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y6
+	VPMOVSXBD    56(DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y7
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop8
+	CMPB         add+48(FP), $0x00
+	JE           store8
+	VADDPS       (DI), Y0, Y0
+	VADDPS       32(DI), Y1, Y1
+	VADDPS       64(DI), Y2, Y2
+	VADDPS       96(DI), Y3, Y3
+	VADDPS       128(DI), Y4, Y4
+	VADDPS       160(DI), Y5, Y5
+	VADDPS       192(DI), Y6, Y6
+	VADDPS       224(DI), Y7, Y7
+
+store8:
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func widenBF16AVX2(n int, k int, w *uint16, y *float32)
+// Requires: AVX, AVX2
+TEXT ·widenBF16AVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ y+24(FP), BX
+
+row:
+	XORQ SI, SI
+
+terms:
+	VPMOVZXWD (DX)(SI*2), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (BX)(SI*4)
+	ADDQ      $0x08, SI
+	CMPQ      SI, CX
+	JLT       terms
+	LEAQ      (BX)(CX*4), BX
+	LEAQ      (DX)(CX*2), DX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+// func widenInt8AVX2(n int, k int, w *int8, scale *float32, y *float32)
+// Requires: AVX, AVX2
+TEXT ·widenInt8AVX2(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ y+32(FP), BX
+	MOVQ scale+24(FP), SI
+
+row:
+	VBROADCASTSS (SI), Y1
+	ADDQ         $0x04, SI
+	XORQ         DI, DI
+
+terms:
+	VPMOVSXBD (DX)(DI*1), Y0
+	VCVTDQ2PS Y0, Y0
+	VMULPS    Y1, Y0, Y0
+	VMOVUPS   Y0, (BX)(DI*4)
+	ADDQ      $0x08, DI
+	CMPQ      DI, CX
+	JLT       terms
+	LEAQ      (BX)(CX*4), BX
+	LEAQ      (DX)(CX*1), DX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET

@@ -370,3 +370,945 @@ store8:
 	VMOVUPS Z7, 448(DI)
 	VZEROUPPER
 	RET
+
+// func rowDotsBF16AVX512(n int, k int, w *uint16, ldw int, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·rowDotsBF16AVX512(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ ldw+24(FP), BX
+	SHLQ $0x01, BX
+	MOVQ x+32(FP), SI
+	MOVQ y+40(FP), DI
+
+group:
+	CMPQ  AX, $0x04
+	JGE   whole
+	SUBQ  $0x04, AX
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  R8, DX
+	LEAQ  (DI)(AX*4), DI
+	MOVQ  $0x00000004, AX
+
+whole:
+	VPXORD Z0, Z0, Z0
+	XORQ   R8, R8
+
+terms0:
+	VPMOVZXWD   (DX)(R8*2), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z0
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms0
+	ADDQ        BX, DX
+	VPXORD      Z1, Z1, Z1
+	XORQ        R8, R8
+
+terms1:
+	VPMOVZXWD   (DX)(R8*2), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z1
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms1
+	ADDQ        BX, DX
+	VPXORD      Z2, Z2, Z2
+	XORQ        R8, R8
+
+terms2:
+	VPMOVZXWD   (DX)(R8*2), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z2
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms2
+	ADDQ        BX, DX
+	VPXORD      Z3, Z3, Z3
+	XORQ        R8, R8
+
+terms3:
+	VPMOVZXWD     (DX)(R8*2), Z4
+	VPSLLD        $0x10, Z4, Z4
+	VFMADD231PS   (SI)(R8*4), Z4, Z3
+	ADDQ          $0x10, R8
+	CMPQ          R8, CX
+	JLT           terms3
+	ADDQ          BX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y5
+	VADDPS        Y5, Y0, Y0
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VADDPS        Y6, Y1, Y1
+	VEXTRACTF64X4 $0x01, Z2, Y7
+	VADDPS        Y7, Y2, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VADDPS        Y8, Y3, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (DI)
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, AX
+	JG            group
+	VZEROUPPER
+	RET
+
+// func rowSumsBF16AVX512(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
+// Requires: AVX, AVX512F
+TEXT ·rowSumsBF16AVX512(SB), NOSPLIT, $0-49
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   ldw+24(FP), BX
+	SHLQ   $0x01, BX
+	MOVQ   x+32(FP), SI
+	MOVQ   y+40(FP), DI
+	CMPQ   CX, $0x20
+	JE     width2
+	CMPQ   CX, $0x30
+	JE     width3
+	CMPQ   CX, $0x40
+	JE     width4
+	CMPQ   CX, $0x50
+	JE     width5
+	CMPQ   CX, $0x60
+	JE     width6
+	CMPQ   CX, $0x70
+	JE     width7
+	CMPQ   CX, $0x80
+	JE     width8
+	VPXORD Z0, Z0, Z0
+
+loop1:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop1
+	CMPB         add+48(FP), $0x00
+	JE           store1
+	VADDPS       (DI), Z0, Z0
+
+store1:
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+width2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop2
+	CMPB         add+48(FP), $0x00
+	JE           store2
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+
+store2:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VZEROUPPER
+	RET
+
+width3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop3:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop3
+	CMPB         add+48(FP), $0x00
+	JE           store3
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+
+store3:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VZEROUPPER
+	RET
+
+width4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop4:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVZXWD    96(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop4
+	CMPB         add+48(FP), $0x00
+	JE           store4
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+
+store4:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+width5:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop5:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVZXWD    96(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVZXWD    128(DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop5
+	CMPB         add+48(FP), $0x00
+	JE           store5
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+
+store5:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VZEROUPPER
+	RET
+
+width6:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop6:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVZXWD    96(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVZXWD    128(DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVZXWD    160(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop6
+	CMPB         add+48(FP), $0x00
+	JE           store6
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+
+store6:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VZEROUPPER
+	RET
+
+width7:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop7:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVZXWD    96(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVZXWD    128(DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVZXWD    160(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	VPMOVZXWD    192(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z6
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop7
+	CMPB         add+48(FP), $0x00
+	JE           store7
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+	VADDPS       384(DI), Z6, Z6
+
+store7:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VMOVUPS Z6, 384(DI)
+	VZEROUPPER
+	RET
+
+width8:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop8:
+	VBROADCASTSS (SI), Z8
+	VPMOVZXWD    (DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVZXWD    32(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVZXWD    64(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVZXWD    96(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVZXWD    128(DX), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVZXWD    160(DX), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	VPMOVZXWD    192(DX), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z6
+	VPMOVZXWD    224(DX), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VFMADD231PS  Z12, Z8, Z7
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop8
+	CMPB         add+48(FP), $0x00
+	JE           store8
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+	VADDPS       384(DI), Z6, Z6
+	VADDPS       448(DI), Z7, Z7
+
+store8:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VMOVUPS Z6, 384(DI)
+	VMOVUPS Z7, 448(DI)
+	VZEROUPPER
+	RET
+
+// func rowDotsInt8AVX512(n int, k int, w *int8, ldw int, x *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·rowDotsInt8AVX512(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ ldw+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ y+40(FP), DI
+
+group:
+	CMPQ  AX, $0x04
+	JGE   whole
+	SUBQ  $0x04, AX
+	MOVQ  BX, R8
+	IMULQ AX, R8
+	ADDQ  R8, DX
+	LEAQ  (DI)(AX*4), DI
+	MOVQ  $0x00000004, AX
+
+whole:
+	VPXORD Z0, Z0, Z0
+	XORQ   R8, R8
+
+terms0:
+	VPMOVSXBD   (DX)(R8*1), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z0
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms0
+	ADDQ        BX, DX
+	VPXORD      Z1, Z1, Z1
+	XORQ        R8, R8
+
+terms1:
+	VPMOVSXBD   (DX)(R8*1), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z1
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms1
+	ADDQ        BX, DX
+	VPXORD      Z2, Z2, Z2
+	XORQ        R8, R8
+
+terms2:
+	VPMOVSXBD   (DX)(R8*1), Z4
+	VCVTDQ2PS   Z4, Z4
+	VFMADD231PS (SI)(R8*4), Z4, Z2
+	ADDQ        $0x10, R8
+	CMPQ        R8, CX
+	JLT         terms2
+	ADDQ        BX, DX
+	VPXORD      Z3, Z3, Z3
+	XORQ        R8, R8
+
+terms3:
+	VPMOVSXBD     (DX)(R8*1), Z4
+	VCVTDQ2PS     Z4, Z4
+	VFMADD231PS   (SI)(R8*4), Z4, Z3
+	ADDQ          $0x10, R8
+	CMPQ          R8, CX
+	JLT           terms3
+	ADDQ          BX, DX
+	VEXTRACTF64X4 $0x01, Z0, Y5
+	VADDPS        Y5, Y0, Y0
+	VEXTRACTF64X4 $0x01, Z1, Y6
+	VADDPS        Y6, Y1, Y1
+	VEXTRACTF64X4 $0x01, Z2, Y7
+	VADDPS        Y7, Y2, Y2
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VADDPS        Y8, Y3, Y3
+	VHADDPS       Y1, Y0, Y0
+	VHADDPS       Y3, Y2, Y2
+	VHADDPS       Y2, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VMOVUPS       X0, (DI)
+	ADDQ          $0x10, DI
+	SUBQ          $0x04, AX
+	JG            group
+	VZEROUPPER
+	RET
+
+// func rowSumsInt8AVX512(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
+// Requires: AVX, AVX512F
+TEXT ·rowSumsInt8AVX512(SB), NOSPLIT, $0-49
+	MOVQ   n+0(FP), AX
+	MOVQ   k+8(FP), CX
+	MOVQ   w+16(FP), DX
+	MOVQ   ldw+24(FP), BX
+	MOVQ   x+32(FP), SI
+	MOVQ   y+40(FP), DI
+	CMPQ   CX, $0x20
+	JE     width2
+	CMPQ   CX, $0x30
+	JE     width3
+	CMPQ   CX, $0x40
+	JE     width4
+	CMPQ   CX, $0x50
+	JE     width5
+	CMPQ   CX, $0x60
+	JE     width6
+	CMPQ   CX, $0x70
+	JE     width7
+	CMPQ   CX, $0x80
+	JE     width8
+	VPXORD Z0, Z0, Z0
+
+loop1:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop1
+	CMPB         add+48(FP), $0x00
+	JE           store1
+	VADDPS       (DI), Z0, Z0
+
+store1:
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+width2:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+loop2:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop2
+	CMPB         add+48(FP), $0x00
+	JE           store2
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+
+store2:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VZEROUPPER
+	RET
+
+width3:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+
+loop3:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop3
+	CMPB         add+48(FP), $0x00
+	JE           store3
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+
+store3:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VZEROUPPER
+	RET
+
+width4:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+loop4:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVSXBD    48(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop4
+	CMPB         add+48(FP), $0x00
+	JE           store4
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+
+store4:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VZEROUPPER
+	RET
+
+width5:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+
+loop5:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVSXBD    48(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVSXBD    64(DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop5
+	CMPB         add+48(FP), $0x00
+	JE           store5
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+
+store5:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VZEROUPPER
+	RET
+
+width6:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+loop6:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVSXBD    48(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVSXBD    64(DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVSXBD    80(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop6
+	CMPB         add+48(FP), $0x00
+	JE           store6
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+
+store6:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VZEROUPPER
+	RET
+
+width7:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+
+loop7:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVSXBD    48(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVSXBD    64(DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVSXBD    80(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	VPMOVSXBD    96(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z6
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop7
+	CMPB         add+48(FP), $0x00
+	JE           store7
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+	VADDPS       384(DI), Z6, Z6
+
+store7:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VMOVUPS Z6, 384(DI)
+	VZEROUPPER
+	RET
+
+width8:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+loop8:
+	VBROADCASTSS (SI), Z8
+	VPMOVSXBD    (DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	VPMOVSXBD    16(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z1
+	VPMOVSXBD    32(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VPMOVSXBD    48(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z3
+	VPMOVSXBD    64(DX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VFMADD231PS  Z9, Z8, Z4
+	VPMOVSXBD    80(DX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VFMADD231PS  Z10, Z8, Z5
+	VPMOVSXBD    96(DX), Z11
+	VCVTDQ2PS    Z11, Z11
+	VFMADD231PS  Z11, Z8, Z6
+	VPMOVSXBD    112(DX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VFMADD231PS  Z12, Z8, Z7
+	ADDQ         $0x04, SI
+	ADDQ         BX, DX
+	DECQ         AX
+	JNZ          loop8
+	CMPB         add+48(FP), $0x00
+	JE           store8
+	VADDPS       (DI), Z0, Z0
+	VADDPS       64(DI), Z1, Z1
+	VADDPS       128(DI), Z2, Z2
+	VADDPS       192(DI), Z3, Z3
+	VADDPS       256(DI), Z4, Z4
+	VADDPS       320(DI), Z5, Z5
+	VADDPS       384(DI), Z6, Z6
+	VADDPS       448(DI), Z7, Z7
+
+store8:
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	VMOVUPS Z4, 256(DI)
+	VMOVUPS Z5, 320(DI)
+	VMOVUPS Z6, 384(DI)
+	VMOVUPS Z7, 448(DI)
+	VZEROUPPER
+	RET
+
+// func widenBF16AVX512(n int, k int, w *uint16, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·widenBF16AVX512(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ y+24(FP), BX
+
+row:
+	XORQ SI, SI
+
+terms:
+	VPMOVZXWD (DX)(SI*2), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (BX)(SI*4)
+	ADDQ      $0x10, SI
+	CMPQ      SI, CX
+	JLT       terms
+	LEAQ      (BX)(CX*4), BX
+	LEAQ      (DX)(CX*2), DX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+// func widenInt8AVX512(n int, k int, w *int8, scale *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·widenInt8AVX512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ k+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ y+32(FP), BX
+	MOVQ scale+24(FP), SI
+
+row:
+	VBROADCASTSS (SI), Z1
+	ADDQ         $0x04, SI
+	XORQ         DI, DI
+
+terms:
+	VPMOVSXBD (DX)(DI*1), Z0
+	VCVTDQ2PS Z0, Z0
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, (BX)(DI*4)
+	ADDQ      $0x10, DI
+	CMPQ      DI, CX
+	JLT       terms
+	LEAQ      (BX)(CX*4), BX
+	LEAQ      (DX)(CX*1), DX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET

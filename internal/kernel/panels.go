@@ -29,6 +29,17 @@ func (b *Panels) Fill() {
 	}
 }
 
+// FillFrom is Fill with the elements of B in x, as Panels takes them. Where products take B as it lies it is copied.
+func (b *Panels) FillFrom(x []float32) {
+	if b.at == nil {
+		copy(b.b.b, x)
+		return
+	}
+	p := b.b
+	p.b = x
+	p.toPanels(b.at)
+}
+
 // GemmInline is GemmInline with the first n columns and k terms of B. It gives the same bits.
 func (b *Panels) GemmInline(m, n, k int, a []float32, lda int, c []float32, ldc int, add bool) {
 	p := b.b

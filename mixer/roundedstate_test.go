@@ -1,0 +1,67 @@
+package mixer
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// TestRoundedState: the state of attention whose weights are packed holds keys and values in their precision, says how large that
+// is, and goes on with the same bits after it has been copied, or saved and restored.
+func TestRoundedState(t *testing.T) {
+	const batch, d, l = 2, 32, 40
+	for _, v := range []struct {
+		name string
+		new  func(Config) (Mixer, error)
+	}{{"attention", NewAttention}, {"window-attention", NewWindowAttention}, {"bigbird", NewBigBird}} {
+		for p, row := range map[autograd.Precision]int{autograd.BF16: 2 * d / 2, autograd.Int8: d/2 + 4} {
+			t.Run(v.name+"/"+p.String(), func(t *testing.T) {
+				mix, err := v.new(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 8})
+				if err != nil {
+					t.Fatal(err)
+				}
+				nn.InitAll(mix, "", 1)
+				before := mix.NewState(batch)
+				mix.Params("", func(_ string, q *nn.Param) {
+					if q.Role == nn.Weight {
+						autograd.Pack(p, q.Tensor)
+					}
+				})
+				rng, u := rand.New(rand.NewPCG(3, 1)), tensor.New(batch, l, d)
+				for i := range u.Data() {
+					u.Data()[i] = float32(rng.NormFloat64())
+				}
+				s := mix.NewState(batch)
+				mix.Forward(autograd.NewTape(), u, s)
+				mix.Forward(autograd.NewTape(), u, before)
+				kept := min(l, s.(*attentionState).most)
+				if got, want := s.Size(), 2*batch*2*kept*row; got < want || got > want+4*batch {
+					t.Errorf("%d bytes, want %d for %d positions", got, want, kept)
+				}
+				if s.Size() >= before.Size()*3/4 {
+					t.Errorf("%d bytes, where float32 takes %d", s.Size(), before.Size())
+				}
+				if got := s.(Growing).Growth(); got != 2*batch*2*row && v.name != "window-attention" {
+					t.Errorf("it grows by %d bytes a position, want %d", got, 2*batch*2*row)
+				}
+				restored := mix.NewState(batch)
+				s.Tensors(func(name string, x *tensor.Tensor) {
+					if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
+						t.Fatal(err)
+					}
+				})
+				copied := s.Clone()
+				want := read(mix.Forward(autograd.NewTape(), u, s))
+				for what, s := range map[string]State{"copied": copied, "restored": restored} {
+					if !slices.Equal(read(mix.Forward(autograd.NewTape(), u, s)), want) {
+						t.Errorf("%s it goes on with other bits", what)
+					}
+				}
+			})
+		}
+	}
+}
