@@ -109,6 +109,10 @@ func (o *directOp) Backward(t *Tape) {
 // skipGrad adds to the gradient of a skip D (d) that of D⊙x, Σ dy·x over the rows of x and dy.
 func (t *Tape) skipGrad(skip *tensor.Tensor, dy, x []float32) {
 	g, d := t.gradOf(skip), skip.Len()
+	if g != nil && d <= narrowRows { // as the first tap of a filter
+		kernel.FIRTapsGrad(g, dy, x, d, len(x)/d, 0, 1)
+		return
+	}
 	parallel.For(len(g), max(64, rowGrain(len(x)/d)), func(lo, hi int) {
 		for at := 0; at < len(x); at += d {
 			kernel.MulAdd(g[lo:hi], dy[at+lo:], x[at+lo:])

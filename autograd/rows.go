@@ -24,6 +24,9 @@ func overPositions(batch, l, g int, f func(b, lo, hi int)) {
 	})
 }
 
+// narrowRows is the length up to which rows are added many at a time.
+const narrowRows = 128
+
 // sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does not
 // depend on the number of cores.
 func sumRows(t *Tape, y, x []float32, n int) {
@@ -34,6 +37,10 @@ func sumRows(t *Tape, y, x []float32, n int) {
 	defer t.done(partial)
 	parallel.For(rows, g, func(lo, hi int) {
 		p := partial[lo/g*n:][:n]
+		if n <= narrowRows { // a call for each row would take longer than the row
+			kernel.SumRows(p, x[lo*n:hi*n])
+			return
+		}
 		for r := lo; r < hi; r++ {
 			kernel.Add(p, x[r*n:][:n])
 		}

@@ -119,6 +119,22 @@ func Add(y, x []float32) {
 	}
 }
 
+// SumRows adds the rows of x (r, d) to y (d): short rows, many in a call. Sums of at most 512 rows are added one after the other.
+func SumRows(y, x []float32) {
+	d := len(y)
+	for part := min(len(x), len(manyOnes)*d); len(x) > 0; part = min(len(x), len(manyOnes)*d) {
+		GemmInline(NN, 1, d, part/d, manyOnes[:], len(manyOnes), x, d, y, d, nil, true)
+		x = x[part:]
+	}
+}
+
+var manyOnes = func() (x [512]float32) {
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}()
+
 // Scale computes x *= a.
 func Scale(x []float32, a float32) {
 	if cpu != generic {

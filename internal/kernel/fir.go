@@ -5,6 +5,10 @@ package kernel
 
 // FIR computes, for the rows t in [lo, hi) of one sequence x (l, d), y[t] = skip·x[t] + Σ_{i<m, i≤t} taps[i]·x[t-i].
 func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
+	if lo == 0 && isShort(d, hi) {
+		directFilter{y, x, taps, d, m}.short(skip, 0, hi, 1, false)
+		return
+	}
 	for t := lo; t < hi; t++ {
 		MulInto(y[t*d:][:d], x[t*d:][:d], skip)
 	}
@@ -13,6 +17,10 @@ func FIR(y, x, taps, skip []float32, d, m, lo, hi int) {
 
 // FIRGrad adds the input's gradient for the rows t in [lo, hi): dx[t] += skip·dy[t] + Σ_{i<m, t+i<l} taps[i]·dy[t+i].
 func FIRGrad(dx, dy, taps, skip []float32, d, m, l, lo, hi int) {
+	if hi == l && isShort(d, hi-lo) {
+		directFilter{dx, dy, taps, d, m}.short(skip, hi-1, hi-lo, -1, true)
+		return
+	}
 	for t := lo; t < hi; t++ {
 		MulAdd(dx[t*d:][:d], dy[t*d:][:d], skip)
 	}
@@ -87,6 +95,10 @@ const tapRows = 64
 
 // FIRTapsGrad adds the gradient of the taps i in [lo, hi) from one sequence: dtaps[i] += Σ_{t≥i} dy[t]·x[t-i].
 func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
+	if isShort(d, l) && lo < hi {
+		shortTapsGrad(dtaps, dy, x, d, l, lo, hi)
+		return
+	}
 	height, width := cpu.firTile()
 	for t0 := lo; t0 < l; t0 += tapRows {
 		t1 := min(l, t0+tapRows)

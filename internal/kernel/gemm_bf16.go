@@ -12,7 +12,8 @@ import (
 //
 // At level avx512bf16 it is about twice as fast as Gemm. Two terms are added there at a time, and denormal numbers, of the
 // operands, products and sums of a block, count as zero. At other levels it gives the bits of Gemm with rounded operands, in
-// somewhat more time than Gemm takes. Row i of C depends on the rest as little as with Gemm.
+// somewhat more time than Gemm takes. Row i of C depends on the rest as little as with Gemm, but Aᵀ·B of more than 768 terms may
+// differ in rounding from A·B.
 func GemmBF16(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, bias []float32, add bool) {
 	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add, true}
 	p.compute(p.workers())

@@ -1,13 +1,16 @@
 package kernel
 
-// Of B in panels, a block of terms follows another: blockedK of them, or pairsK that are words, with all columns.
+// Of B in panels, a block of terms follows another, with all columns.
 
-// terms is the number of terms of a block.
+// terms is the number of terms of a block: those summed before they are added to C.
 func (p *product) terms() int {
-	if p.bf16 {
-		return pairsK
+	switch {
+	case !p.bf16:
+		return blockedK
+	case p.op == TN:
+		return pairsTN
 	}
-	return blockedK
+	return pairsK
 }
 
 // panelFloats is the size of B in panels, 0 where a product takes it as it lies.
@@ -38,9 +41,9 @@ func (p *product) toPanels(at []float32) {
 	if p.bf16 {
 		buf := pairPool.Get().(*pairBuffers)
 		defer pairPool.Put(buf)
-		for k := 0; k < p.k; k += pairsK {
-			depth := min(pairsK, p.k-k)
-			wordsOfB(at[k/pairsK*p.blockFloats(p.n, p.terms()):], buf.a[:], p, 0, p.n, k, depth)
+		for k := 0; k < p.k; k += p.terms() {
+			depth := min(p.terms(), p.k-k)
+			wordsOfB(at[k/p.terms()*p.blockFloats(p.n, p.terms()):], buf.a[:], p, 0, p.n, k, depth)
 		}
 		return
 	}

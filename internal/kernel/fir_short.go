@@ -1,0 +1,94 @@
+package kernel
+
+import "sync"
+
+// The tiles of a direct filter need rows and taps of which all take part. Near the beginning of a sequence, and at its end, there are
+// none, and rows are filtered one by one. A short sequence has little else: it is filtered in a copy with zeros around it, which take
+// part everywhere and change nothing.
+const (
+	shortRows = 96        // rows of a sequence up to which this pays
+	shortCols = 4 * Lanes // channels at a time
+	margin    = 24        // rows of zeros before and after: those of a tile and its taps
+)
+
+// shortBuffers are where a goroutine keeps the channels of a short sequence, with zeros before and after.
+type shortBuffers struct {
+	in, out [(margin + shortRows + margin) * shortCols]float32
+	taps    [(shortRows + margin) * shortCols]float32
+}
+
+var shortPool = sync.Pool{New: func() any { return new(shortBuffers) }}
+
+// isShort tells whether rows of d channels that begin a sequence are to be filtered in a copy.
+func isShort(d, rows int) bool {
+	return cpu != generic && d > 0 && d%Lanes == 0 && rows > 1 && rows <= shortRows
+}
+
+// short computes count rows of out, from t on in steps of 1 or -1, with which the sequence begins: skip·in, and if add is true what they
+// hold, and Σ_i taps[i]·in[t-i·step].
+func (f directFilter) short(skip []float32, t, count, step int, add bool) {
+	buf := shortPool.Get().(*shortBuffers)
+	defer shortPool.Put(buf)
+	height, width := cpu.firTile()
+	m := min(f.m, count)
+	first, at := min(t, t+(count-1)*step), margin // the first row in memory, and where row t comes to stand
+	if step < 0 {
+		at += count - 1
+	}
+	for c := 0; c < f.d; c += shortCols {
+		w := min(shortCols, f.d-c)
+		in, out := buf.in[margin*w:], buf.out[margin*w:]
+		clear(buf.in[:margin*w])
+		copyColumns(in, w, f.in[first*f.d+c:], f.d, w, count)
+		clear(in[count*w:][:margin*w])
+		copyColumns(buf.taps[:], w, f.taps[c:], f.d, w, m)
+		clear(buf.taps[m*w:][:width*w])
+		for v := 0; v < w; v += Lanes {
+			z, x, by := Rows{out[v:], w}, Rows{in[v:], w}, Rows{X: skip[c+v:]}
+			if add {
+				MulAddRows(z, Rows{f.out[first*f.d+c+v:], f.d}, x, by, count, Lanes)
+			} else {
+				MulRows(z, x, by, count, Lanes)
+			}
+		}
+		for r := 0; r < count; r += height {
+			// All rows of the tile have the taps that its last one has.
+			n := ceil(min(m, r+height), width)
+			row := (at + r*step) * w
+			vecFirTile(w, n, &buf.out[row], step*w, &buf.taps[0], &buf.in[row], step*w)
+		}
+		copyColumns(f.out[first*f.d+c:], f.d, out, w, w, count)
+	}
+}
+
+// shortTapsGrad is FIRTapsGrad for a short sequence.
+func shortTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
+	buf := shortPool.Get().(*shortBuffers)
+	defer shortPool.Put(buf)
+	height, width := cpu.firTile()
+	for c := 0; c < d; c += shortCols {
+		w := min(shortCols, d-c)
+		clear(buf.in[:margin*w])
+		copyColumns(buf.in[margin*w:], w, x[c:], d, w, l)
+		clear(buf.in[(margin+l)*w:][:width*w])
+		copyColumns(buf.out[:], w, dy[c:], d, w, l)
+		clear(buf.out[l*w:][:width*w])
+		copyColumns(buf.taps[:], w, dtaps[lo*d+c:], d, w, hi-lo)
+		for i := lo; i < hi; i += height {
+			// From position i on the first tap of the tile takes part.
+			vecFirTile(w, ceil(l-i, width), &buf.taps[(i-lo)*w], w, &buf.out[i*w], &buf.in[margin*w], -w)
+		}
+		copyColumns(dtaps[lo*d+c:], d, buf.taps[:], w, w, hi-lo)
+	}
+}
+
+// copyColumns copies n rows of w floats.
+func copyColumns(dst []float32, dstStep int, src []float32, srcStep, w, n int) {
+	if dstStep == w && srcStep == w {
+		copy(dst[:n*w], src)
+		return
+	}
+	for t := range n {
+		copy(dst[t*dstStep:][:w], src[t*srcStep:])
+	}
+}
