@@ -46,6 +46,8 @@ var files = []struct {
 	{"shiftstep_avx2", func(c *build.Context) { shiftStep(c, avx2) }},
 	{"packed_avx512", func(c *build.Context) { packed(c, avx512) }},
 	{"packed_avx2", func(c *build.Context) { packed(c, avx2) }},
+	{"quantize_avx512", func(c *build.Context) { quantize(c, avx512) }},
+	{"quantize_avx2", func(c *build.Context) { quantize(c, avx2) }},
 	{"pack_avx2", pack},
 	{"copy_avx2", copyPanels},
 	{"conv_avx512", func(c *build.Context) { conv(c, avx512) }},

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // TestAttendStaysInBounds: whatever lies before or after the operands is neither read nor written.
@@ -20,6 +21,20 @@ func TestAttendStaysInBounds(t *testing.T) {
 			w = guard(w)
 			RowDots(n, k, w, ldw, guard(x[:k]), guard(make([]float32, n)))
 			RowSums(n, k, w, ldw, guard(x[:n]), guard(make([]float32, k)))
+			for _, p := range roundedPrecisions {
+				r := &MakeRoundedRows(p, 1, n, k)[0]
+				words := guard(make([]float32, ceil(RoundedRowBytes(p, k)*n, 4)))
+				if p == BF16 {
+					r.bf16 = unsafe.Slice((*uint16)(unsafe.Pointer(&words[0])), 2*len(words))[2*len(words)-n*k:]
+				} else {
+					r.int8 = unsafe.Slice((*int8)(unsafe.Pointer(&words[0])), 4*len(words))[4*len(words)-n*k:]
+					r.scale = guard(r.scale)
+				}
+				r.Set(n-1, guard(make([]float32, k)))
+				r.Dots(0, n, guard(x[:k]), guard(make([]float32, n)))
+				r.Sums(0, n, guard(x[:n]), guard(make([]float32, k)), true)
+				r.Get(guard(make([]float32, n*k)), 0, n)
+			}
 			for _, free := range frees {
 				free()
 			}

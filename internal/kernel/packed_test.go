@@ -153,34 +153,6 @@ func TestPackRounds(t *testing.T) {
 	}
 }
 
-// TestQuantizeRowSpecials: zeros, numbers too small for an inverse, infinities and NaN.
-func TestQuantizeRowSpecials(t *testing.T) {
-	for _, c := range []struct {
-		x     []float32
-		scale float32
-		q     []int8
-	}{
-		{nil, 0, nil},
-		{[]float32{0, 0}, 0, []int8{0, 0}},
-		{[]float32{1e-44, -1e-38}, 0, []int8{0, 0}},
-		{[]float32{127, -126.5, 0.5, -1.5}, 1, []int8{127, -126, 0, -2}},
-		{[]float32{3, inf}, nan, []int8{0, 0}},
-		{[]float32{-inf}, nan, []int8{0}},
-		{[]float32{nan, 3e38}, nan, []int8{0, 0}},
-		{[]float32{-math.MaxFloat32, math.MaxFloat32}, math.MaxFloat32 / 127, []int8{-127, 127}},
-	} {
-		q := make([]int8, len(c.x))
-		scale, sum := quantizeRow(q, c.x)
-		wantSum := int32(0)
-		for _, v := range c.q {
-			wantSum += int32(v)
-		}
-		if scale != c.scale && !(isNaN(scale) && isNaN(c.scale)) || sum != wantSum || !slices.Equal(q, c.q) {
-			t.Errorf("%v: scale %v, sum %d, %v; want %v, %d, %v", c.x, scale, sum, q, c.scale, wantSum, c.q)
-		}
-	}
-}
-
 // TestPackedExtremes: the largest sums of their length, and a row of x with a NaN or an infinity, which spoils no other.
 func TestPackedExtremes(t *testing.T) {
 	const n, k = 50, 4096
