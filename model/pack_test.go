@@ -98,7 +98,8 @@ func TestPackedGolden(t *testing.T) {
 	})
 }
 
-// TestPackedMemory: a packed model takes the memory that its precision says, but for panels that are not full.
+// TestPackedMemory: a packed model takes the memory that its precision says, but for panels that are not full; bfloat16 in its short form
+// takes 12 bits for 16.
 func TestPackedMemory(t *testing.T) {
 	build := func() *Model {
 		c := hybrid(t, "h3,attention").Config
@@ -116,7 +117,7 @@ func TestPackedMemory(t *testing.T) {
 		if err := m.Pack(p); err != nil {
 			t.Fatal(err)
 		}
-		if got := float64(m.Bytes()) / plain; got < want || got > want+0.1 {
+		if got := float64(m.Bytes()) / plain; got < want && !(p == autograd.BF16 && got > want*12/16) || got > want+0.1 {
 			t.Errorf("%s takes %.3f of the memory, want %.2f and little more", p.String(), got, want)
 		}
 	}

@@ -28,6 +28,7 @@ func packed(ctx *build.Context, s isa) {
 	c.packedBF16()
 	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
 		c.packedInt8VNNI()
+		vector{c, &constants{at: map[uint32]int{}}}.short()
 	} else {
 		c.packedFloat32()
 		c.packedInt8()
@@ -53,10 +54,15 @@ func (p packedCode) weights(part int) Mem { return Mem{Base: p.w, Disp: 4 * p.la
 
 // load loads what the loop needs. ldx counts elements of 1<<shift bytes.
 func (p *packedCode) load(shift uint64) {
+	p.operands(shift)
+	p.Load(p.Param("steps"), p.steps)
+}
+
+// operands loads where x and the weights are.
+func (p *packedCode) operands(shift uint64) {
 	p.x, p.x4, p.ldx, p.ldx3, p.w, p.steps = p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64()
 	p.Load(p.Param("x"), p.x)
 	p.Load(p.Param("w"), p.w)
-	p.Load(p.Param("steps"), p.steps)
 	p.Load(p.Param("ldx"), p.ldx)
 	if shift > 0 {
 		p.SHLQ(U8(shift), p.ldx)
@@ -71,13 +77,18 @@ func (p *packedCode) load(shift uint64) {
 
 // loop runs body for each step, xBytes of x each.
 func (p *packedCode) loop(label string, xBytes int, body func()) {
+	p.loopOver(label, xBytes, packedStep, body)
+}
+
+// loopOver is loop where a step has so many bytes of weights.
+func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 	p.Label(label)
 	body()
 	p.ADDQ(U8(xBytes), p.x)
 	if p.rows > 4 {
 		p.ADDQ(U8(xBytes), p.x4)
 	}
-	p.ADDQ(I32(packedStep), p.w)
+	p.ADDQ(I32(wBytes), p.w)
 	p.DECQ(p.steps)
 	p.JNZ(LabelRef(label))
 }

@@ -16,7 +16,7 @@ const (
 
 // Element is what slices are made of: numbers, in which the garbage collector looks for no pointers.
 type Element interface {
-	~float32 | ~uint16 | ~int8
+	~float32 | ~uint32 | ~uint16 | ~int8
 }
 
 // Make returns a slice of n zeros.

@@ -19,6 +19,9 @@ type Packed struct {
 	bf16      []uint16
 	int8      []int8
 	scale     []float32 // Int8: W[j] is scale[j] times its integers; one for each row of a panel, 0 where there is none
+	short     []uint32  // instead of bf16 its short form,
+	heads     []uint32  // of its blocks,
+	starts    []int     // and where in it each run of blockedK terms of a panel begins
 }
 
 // MaxInt8Terms is the largest k for which sums of products of int8 fit into 32 bits whatever their values.
@@ -34,23 +37,29 @@ type Matrix struct {
 // the precision is Float32; at Int8, K must be at most MaxInt8Terms.
 func Pack(precision Precision, ms ...Matrix) []*Packed {
 	out := make([]*Packed, len(ms))
-	words := 0
 	for i, m := range ms {
 		if precision == Int8 && m.K > MaxInt8Terms {
 			panic(fmt.Sprintf("kernel.Pack: rows of %d numbers, want at most %d for int8", m.K, MaxInt8Terms))
 		}
 		out[i] = &Packed{n: m.N, k: m.K, precision: precision}
-		words += out[i].words()
+	}
+	plain := out
+	if precision == BF16 {
+		plain = shorten(out, ms)
+	}
+	words := 0
+	for _, p := range plain {
+		words += p.words()
 	}
 	switch precision {
 	case Float32:
 		all := hugepage.Make[float32](words)
-		for _, p := range out {
+		for _, p := range plain {
 			p.f32, all = all[:p.words():p.words()], all[p.words():]
 		}
 	case BF16:
 		all := hugepage.Make[uint16](2 * words)
-		for _, p := range out {
+		for _, p := range plain {
 			p.bf16, all = all[:2*p.words():2*p.words()], all[2*p.words():]
 		}
 	default:
@@ -61,7 +70,9 @@ func Pack(precision Precision, ms ...Matrix) []*Packed {
 		}
 	}
 	for i, p := range out {
-		p.fill(ms[i].W)
+		if p.short == nil {
+			p.fill(ms[i].W)
+		}
 	}
 	return out
 }
@@ -119,6 +130,10 @@ func (w *Packed) setRow(j int, row []float32, tmp []int8) {
 // Row sets dst (k) to row j of W, as float32.
 func (w *Packed) Row(dst []float32, j int) {
 	dst = dst[:w.k]
+	if w.short != nil {
+		w.shortRow(dst, j)
+		return
+	}
 	at, step := w.at(j)
 	switch w.precision {
 	case Float32:
@@ -141,7 +156,7 @@ func (w *Packed) Len() int { return w.n * w.k }
 
 // Bytes is the memory that a product reads.
 func (w *Packed) Bytes() int {
-	return 4*len(w.f32) + 2*len(w.bf16) + len(w.int8) + 4*len(w.scale)
+	return 4*len(w.f32) + 2*len(w.bf16) + len(w.int8) + 4*len(w.scale) + 4*(len(w.short)+len(w.heads))
 }
 
 // Precision is that of the weights.

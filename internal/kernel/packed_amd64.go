@@ -1,5 +1,8 @@
 package kernel
 
+// canShorten tells whether the short form can be multiplied as fast as memory gives it.
+func canShorten() bool { return cpu >= avx512 }
+
 // packedRows is the number of rows of x that a product of packed weights has in registers.
 func (l level) packedRows() int {
 	if l < avx512 {
@@ -7,6 +10,9 @@ func (l level) packedRows() int {
 	}
 	return 8
 }
+
+// A call of assembly takes a run of the short form.
+var _ [0]struct{} = [blockedK - shortChunk]struct{}{}
 
 // fewPacked is the number of rows of x up to which level avx2 multiplies them one at a time. With more it pays to unpack a panel
 // of bfloat16 first, and to have several rows of sums in registers.
@@ -16,7 +22,8 @@ const fewPacked = 8
 // whether it did. Sums and blocks of terms are those of Gemm.
 func (p *packedProduct) directFloat(j int) bool {
 	switch {
-	case cpu == generic, p.k%p.perWord() != 0, p.k == 0, cpu == avx2 && p.m > fewPacked, cpu > avx2 && p.precision == Float32:
+	case cpu == generic, p.k%p.perWord() != 0, p.k == 0, cpu == avx2 && p.m > fewPacked, cpu > avx2 && p.precision == Float32,
+		p.short != nil && !canShorten():
 		return false
 	}
 	rows := cpu.packedRows()
@@ -63,6 +70,12 @@ func (p *packedProduct) sums(i, m, j, k int, y *float32, ldy int, bias *float32,
 	at, step := p.at(j)
 	at += k / p.perWord() * step
 	x, steps := &p.x[i*p.ldx+k], min(blockedK, p.k-k)/p.perWord()
+	if p.short != nil {
+		panel := j / packedWidth
+		w, heads := &p.short[p.starts[panel*p.chunks()+k/blockedK]], &p.heads[panel*p.blocks()+k/shortTerms]
+		shortBF16AVX512(m, steps/shortSteps, x, p.ldx, w, heads, y, ldy, bias, add)
+		return
+	}
 	switch {
 	case p.precision == Float32:
 		packedFloat32AVX2(steps, x, &p.f32[at], y, bias, add)

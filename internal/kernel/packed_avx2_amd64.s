@@ -7,9 +7,9 @@
 TEXT ·packedBF16AVX2(SB), NOSPLIT, $0-65
 	MOVQ     x+16(FP), AX
 	MOVQ     w+32(FP), DX
-	MOVQ     steps+8(FP), BX
 	MOVQ     ldx+24(FP), CX
 	SHLQ     $0x02, CX
+	MOVQ     steps+8(FP), CX
 	VPCMPEQD Y8, Y8, Y8
 	VPSLLD   $0x10, Y8, Y8
 	VXORPS   Y0, Y0, Y0
@@ -54,7 +54,7 @@ bf16_1_loop:
 	VFMADD231PS  Y10, Y7, Y5
 	ADDQ         $0x08, AX
 	ADDQ         $+192, DX
-	DECQ         BX
+	DECQ         CX
 	JNZ          bf16_1_loop
 	MOVQ         bias+56(FP), AX
 	MOVQ         y+40(FP), CX
@@ -166,8 +166,8 @@ end:
 TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-88
 	MOVQ     x+16(FP), AX
 	MOVQ     w+32(FP), DX
-	MOVQ     steps+8(FP), BX
 	MOVQ     ldx+24(FP), CX
+	MOVQ     steps+8(FP), CX
 	VPCMPEQW Y15, Y15, Y15
 	VPSRLW   $0x0f, Y15, Y15
 	VXORPS   Y0, Y0, Y0
@@ -212,7 +212,7 @@ int8:
 	VPADDD       Y13, Y5, Y5
 	ADDQ         $0x04, AX
 	ADDQ         $+192, DX
-	DECQ         BX
+	DECQ         CX
 	JNZ          int8
 	MOVQ         ldy+48(FP), AX
 	SHLQ         $0x02, AX

@@ -16,3 +16,10 @@ func packedBF16AVX512(m int, steps int, x *float32, ldx int, w *uint16, y *float
 //
 //go:noescape
 func packedInt8VNNI(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
+
+// shortBF16AVX512 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus bias[j] unless
+// bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form, with the heads of its
+// blocks. The sums are to the last bit those of gemmAVX512.
+//
+//go:noescape
+func shortBF16AVX512(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)

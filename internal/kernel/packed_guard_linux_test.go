@@ -19,10 +19,15 @@ func TestPackedStaysInBounds(t *testing.T) {
 					frees = append(frees, free)
 					return y
 				}
-				switch p {
-				case Float32:
+				switch {
+				case w.short != nil:
+					words := guard(unsafe.Slice((*float32)(unsafe.Pointer(&w.short[0])), len(w.short)))
+					w.short = unsafe.Slice((*uint32)(unsafe.Pointer(&words[0])), len(w.short))
+					words = guard(unsafe.Slice((*float32)(unsafe.Pointer(&w.heads[0])), len(w.heads)))
+					w.heads = unsafe.Slice((*uint32)(unsafe.Pointer(&words[0])), len(w.heads))
+				case p == Float32:
 					w.f32 = guard(w.f32)
-				case BF16:
+				case p == BF16:
 					words := guard(unsafe.Slice((*float32)(unsafe.Pointer(&w.bf16[0])), len(w.bf16)/2))
 					w.bf16 = unsafe.Slice((*uint16)(unsafe.Pointer(&words[0])), len(w.bf16))
 				default:

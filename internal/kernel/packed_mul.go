@@ -60,7 +60,7 @@ func (p *packedProduct) compute(lo, hi int) {
 			p.panelInt8(j)
 		case p.directFloat(j):
 		case p.precision == BF16:
-			p.panelBF16(j)
+			p.panelUnpacked(j)
 		default:
 			at, step := p.at(j)
 			GemmInline(NN, p.m, min(packedWidth, p.n-j), p.k, p.x, p.ldx, p.f32[at:], step, p.y[j:], p.ldy, p.biasFrom(j), false)
@@ -82,14 +82,18 @@ const unpackedTerms = 768
 
 var unpackedPool = sync.Pool{New: func() any { return new([unpackedTerms * packedWidth]float32) }}
 
-// panelBF16 computes the columns of the panel that begins with column j from its weights in float32.
-func (p *packedProduct) panelBF16(j int) {
+// panelUnpacked computes the columns of the panel that begins with column j from its weights in float32.
+func (p *packedProduct) panelUnpacked(j int) {
 	buf := unpackedPool.Get().(*[unpackedTerms * packedWidth]float32)
 	defer unpackedPool.Put(buf)
 	at, step := p.at(j)
 	for k := 0; k < p.k; k += unpackedTerms {
 		depth := min(unpackedTerms, p.k-k)
-		unpackBF16(buf[:], p.bf16[at+k/2*step:], depth)
+		if p.short != nil {
+			p.unpackShort(buf[:], j/packedWidth, k, depth)
+		} else {
+			unpackBF16(buf[:], p.bf16[at+k/2*step:], depth)
+		}
 		bias := p.biasFrom(j)
 		if k > 0 {
 			bias = nil

@@ -5,6 +5,9 @@ package kernel
 // packedRows is the number of rows of x that a product of packed weights takes at a time.
 func (l level) packedRows() int { return 1 }
 
+// canShorten tells that there are no instructions for the short form.
+func canShorten() bool { return false }
+
 // directFloat would compute the columns of a panel in assembly, of which there is none for this architecture.
 func (p *packedProduct) directFloat(int) bool { return false }
 

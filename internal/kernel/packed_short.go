@@ -1,0 +1,239 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/hippo-ssm/hippo/internal/hugepage"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+)
+
+// The short form of a panel of bfloat16 loses nothing and is smaller: 12 bits for 16. Of the 256 exponents of a number, weights that
+// are normally distributed, as at the start of training and after it, need a few, hardly ever more than 16 neighbours in 768 (DFloat11,
+// arXiv:2504.11651, measured the same of published models, and takes a Huffman code for it).
+//
+// A panel is a sequence of blocks, of 8 words of each of its 48 rows. A block has a head, 32 bits that are subtracted from each of
+// its words and make of every exponent a code of 4 bits. The 4 bits between that and the sign are zero then. So of a group of 4 words
+// the last is not there: its bits lie in these places of the others, four of a number at a time from the lowest on, in the last of them
+// three of its code, and the sign. What belongs to a row never leaves its lane: shifts and masks alone bring a word back. A block
+// whose exponents are further apart has the head plainBlock, and its words as they are. Heads lie apart, so that vectors lie on whole
+// lines of the cache.
+//
+// In float32 the same would make 28 bits of 32, but shifts and masks take back what that saves.
+const (
+	shortSteps = 8       // words of a row in a block
+	shortRange = 16      // exponents that codes tell apart
+	plainBlock = 1 << 31 // no exponent reaches it
+	shortGroup = 4       // words of which one is in the others
+	shortChunk = 384     // terms that a call of assembly takes: blockedK, where there is some
+	shortTerms = 2 * shortSteps
+	shortOnes  = 1<<16 | 1 // the lowest bit of each number of a word
+)
+
+// shortWords are the words of a block, step by step.
+type shortWords [shortSteps * packedWidth]uint32
+
+// hiddenPart returns the bits of a word that word i of its group, before the last, takes in, and how far they are shifted for it. The
+// signs, besides the last of them, are shifted by one to the right.
+func hiddenPart(i int) (bits uint32, shift int) {
+	if i == shortGroup-2 {
+		return 7 * shortOnes << 8, 3
+	}
+	return 15 * shortOnes << (4 * i), 11 - 4*i
+}
+
+const shortSigns = shortOnes << 15
+
+// hide returns what word i of a group takes in of the last.
+func hide(last uint32, i int) uint32 {
+	bits, shift := hiddenPart(i)
+	hidden := last & bits << shift
+	if i == shortGroup-2 {
+		hidden |= last & shortSigns >> 1
+	}
+	return hidden
+}
+
+// reveal returns the bits of the last word of a group that word i has taken in.
+func reveal(word uint32, i int) uint32 {
+	bits, shift := hiddenPart(i)
+	found := word >> shift & bits
+	if i == shortGroup-2 {
+		found |= word << 1 & shortSigns
+	}
+	return found
+}
+
+// put writes the words of a block and returns how many that makes.
+func (words *shortWords) put(dst []uint32, head uint32) int {
+	if head == plainBlock {
+		return copy(dst, words[:])
+	}
+	at := 0
+	for i := range words {
+		if i/packedWidth%shortGroup < shortGroup-1 {
+			last := words[i+(shortGroup-1-i/packedWidth%shortGroup)*packedWidth] - head
+			dst[at] = words[i] - head | hide(last, i/packedWidth%shortGroup)
+			at++
+		}
+	}
+	return at
+}
+
+// get reads the words of the block that src begins with and returns how many these are.
+func (words *shortWords) get(src []uint32, head uint32) int {
+	if head == plainBlock {
+		return copy(words[:], src)
+	}
+	at := 0
+	const spare = 15 * shortOnes << 11
+	for i := range words {
+		if step := i / packedWidth % shortGroup; step < shortGroup-1 {
+			words[i] = src[at]&^spare + head
+			at++
+			continue
+		}
+		last := uint32(0)
+		for s := range shortGroup - 1 {
+			last |= reveal(src[at+i%packedWidth-(shortGroup-1-s)*packedWidth], s)
+		}
+		words[i] = last + head
+	}
+	return at
+}
+
+// blockSize is the number of words of a block with this head.
+func blockSize(head uint32) int {
+	if head == plainBlock {
+		return shortSteps * packedWidth
+	}
+	return (shortSteps - shortSteps/shortGroup) * packedWidth
+}
+
+// chunks is the number of runs of shortChunk terms in a panel; each has its entry in starts.
+func (w *Packed) chunks() int { return ceil(w.k, shortChunk) }
+
+// shorten gives matrices of bfloat16 the short form where the machine has instructions for it and it saves memory, side by side in
+// one piece, and returns those that are left.
+func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
+	total := 0
+	for i, w := range packed {
+		if canShorten() && w.n > 0 && w.k > 0 && w.k%shortTerms == 0 {
+			if size := w.shortLayout(from[i].W); size < w.words() {
+				total += size
+				continue
+			}
+			w.heads, w.starts = nil, nil
+		}
+		others = append(others, w)
+	}
+	all := hugepage.Make[uint32](total)
+	for i, w := range packed {
+		if w.heads != nil {
+			size := w.starts[len(w.starts)-1]
+			w.short, all = all[:size:size], all[size:]
+			w.fillShort(from[i].W)
+		}
+	}
+	return others
+}
+
+// blocks is the number of blocks in a panel.
+func (w *Packed) blocks() int { return w.k / shortTerms }
+
+// shortLayout sets the heads of all blocks and where chunks start, and returns the number of words in the short form.
+func (w *Packed) shortLayout(x []float32) int {
+	blocks, size := w.blocks(), 0
+	w.heads = make([]uint32, w.panels()*blocks)
+	parallel.For(w.panels(), 1, func(lo, hi int) {
+		for i := lo * blocks; i < hi*blocks; i++ {
+			j := i / blocks * packedWidth
+			w.heads[i] = w.head(x[j*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
+		}
+	})
+	w.starts = make([]int, 0, w.panels()*w.chunks()+1)
+	for i, head := range w.heads {
+		if i%blocks*shortTerms%shortChunk == 0 {
+			w.starts = append(w.starts, size)
+		}
+		size += blockSize(head)
+	}
+	w.starts = append(w.starts, size)
+	return size
+}
+
+// head returns the head of a block of n rows, which are k floats apart.
+func (w *Packed) head(rows []float32, n int) uint32 {
+	low, high := uint32(255), uint32(0)
+	for j := range n {
+		for _, v := range rows[j*w.k:][:shortTerms] {
+			e := bf16Bits(v) >> 23 & 255
+			low, high = min(low, e), max(high, e)
+		}
+	}
+	if high-low >= shortRange {
+		return plainBlock
+	}
+	return low * shortOnes << 7
+}
+
+// fillShort writes all blocks.
+func (w *Packed) fillShort(x []float32) {
+	blocks := w.blocks()
+	parallel.For(w.panels(), 1, func(lo, hi int) {
+		var words shortWords
+		dst := w.short[w.starts[lo*w.chunks()]:]
+		for i := lo * blocks; i < hi*blocks; i++ {
+			j := i / blocks * packedWidth
+			rows := min(packedWidth, w.n-j)
+			for r := range rows {
+				words.setRow(r, x[(j+r)*w.k+i%blocks*shortTerms:])
+			}
+			for s := range shortSteps { // of rows that there are not: any number that has a code
+				for r := rows; r < packedWidth; r++ {
+					words[s*packedWidth+r] = w.heads[i]
+				}
+			}
+			dst = dst[words.put(dst, w.heads[i]):]
+		}
+	})
+}
+
+// setRow sets the words of a row, packedWidth apart, to its terms.
+func (words *shortWords) setRow(r int, terms []float32) {
+	for s := range shortSteps {
+		words[s*packedWidth+r] = bf16Bits(terms[2*s])>>16 | bf16Bits(terms[2*s+1])&0xffff0000
+	}
+}
+
+// term is term i of row r of a block.
+func (words *shortWords) term(i, r int) float32 {
+	return math.Float32frombits(words[i/2*packedWidth+r] << (16 * (1 - i%2)) & 0xffff0000)
+}
+
+// shortRow sets dst (k) to row j.
+func (w *Packed) shortRow(dst []float32, j int) {
+	var words shortWords
+	src := w.short[w.starts[j/packedWidth*w.chunks()]:]
+	for _, head := range w.heads[j/packedWidth*w.blocks():][:w.blocks()] {
+		src = src[words.get(src, head):]
+		for i := range dst[:shortTerms] {
+			dst[i] = words.term(i, j%packedWidth)
+		}
+		dst = dst[shortTerms:]
+	}
+}
+
+// unpackShort sets dst[p·48 + j] to term k + p of column j of a panel. k is a multiple of shortChunk.
+func (w *Packed) unpackShort(dst []float32, panel, k, terms int) {
+	var words shortWords
+	src := w.short[w.starts[panel*w.chunks()+k/shortChunk]:]
+	for _, head := range w.heads[panel*w.blocks()+k/shortTerms:][:terms/shortTerms] {
+		src = src[words.get(src, head):]
+		for i := range shortTerms {
+			for j := range packedWidth {
+				dst[i*packedWidth+j] = words.term(i, j)
+			}
+		}
+		dst = dst[shortTerms*packedWidth:]
+	}
+}
