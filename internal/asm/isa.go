@@ -156,3 +156,26 @@ func stride(base, step, step3 reg.Register, i int) Mem {
 	}
 	return Mem{Base: base}
 }
+
+// function begins the function NAME with the suffix of the instruction set.
+func (c asm) function(name, signature string, doc ...string) {
+	c.Function(name + c.name)
+	c.Attributes(nosplit)
+	c.SignatureExpr(signature)
+	c.Pragma("noescape")
+	doc[0] = name + c.name + " " + doc[0]
+	c.Doc(doc...)
+}
+
+// end leaves the function.
+func (c asm) end() {
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// arg loads an integer or a pointer.
+func (c asm) arg(name string) reg.GPVirtual {
+	r := c.GP64()
+	c.Load(c.Param(name), r)
+	return r
+}

@@ -22,12 +22,7 @@ const (
 
 // begin begins a function of an n, at least 1, and of rows that lie ld apart. It returns the distance of rows, and three times that.
 func (c asm) begin(name, signature, ld string, doc ...string) (n, ld1, ld3 reg.GPVirtual) {
-	c.Function(name + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(signature)
-	c.Pragma("noescape")
-	doc[0] = name + c.name + " " + doc[0]
-	c.Doc(doc...)
+	c.function(name, signature, doc...)
 	n, ld1, ld3 = c.GP64(), c.bytes(ld), c.GP64()
 	c.Load(c.Param("n"), n)
 	c.LEAQ(Mem{Base: ld1, Index: ld1, Scale: 2}, ld3)
@@ -66,8 +61,7 @@ func (c asm) quad(x func(row int) Mem, to, t int) {
 
 func (c asm) toTile(name, how string, store func(v reg.Register, to Mem)) {
 	n, ld, ld3 := c.begin(name, "func(n int, y, x *float32, ldx int)", "ldx", "sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n"+how+".")
-	x, y := c.fours("x", ld), c.GP64()
-	c.Load(c.Param("y"), y)
+	x, y := c.fours("x", ld), c.arg("y")
 	c.Label("loop")
 	for i := range 16 {
 		c.PREFETCHT0(stride(x[i/4], ld, ld3, i%4).Offset(rowsAhead))
@@ -88,14 +82,12 @@ func (c asm) toTile(name, how string, store func(v reg.Register, to Mem)) {
 	c.ADDQ(U32(1024), y)
 	c.DECQ(n)
 	c.JNZ(LabelRef("loop"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 func (c asm) fromTile() {
 	n, ld, ld3 := c.begin("fromTile", "func(n int, y *float32, ldy int, x *float32)", "ldy", "sets y[i·ldy + j] = x[16·j + i] for i < 16, j < 8·n.")
-	y, x := c.fours("y", ld), c.GP64()
-	c.Load(c.Param("x"), x)
+	y, x := c.fours("y", ld), c.arg("x")
 	c.Label("loop")
 	for j := range 8 {
 		c.PREFETCHT0(Mem{Base: x, Disp: 64*j + tileAhead})
@@ -112,6 +104,5 @@ func (c asm) fromTile() {
 	c.ADDQ(U32(512), x)
 	c.DECQ(n)
 	c.JNZ(LabelRef("loop"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }

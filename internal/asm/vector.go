@@ -38,29 +38,6 @@ func vectors(ctx *build.Context, s isa) {
 	c.table()
 }
 
-// function begins the function NAME with the suffix of the instruction set.
-func (c vector) function(name, signature string, doc ...string) {
-	c.Function(name + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(signature)
-	c.Pragma("noescape")
-	doc[0] = name + c.name + " " + doc[0]
-	c.Doc(doc...)
-}
-
-// end leaves the function.
-func (c vector) end() {
-	c.VZEROUPPER()
-	c.RET()
-}
-
-// arg loads an integer or a pointer.
-func (c vector) arg(name string) reg.GPVirtual {
-	r := c.GP64()
-	c.Load(c.Param(name), r)
-	return r
-}
-
 // result is the place of the result on the stack.
 func (c vector) result() Mem {
 	p, err := c.ReturnIndex(0).Resolve()
