@@ -1,107 +1,121 @@
 package autograd
 
 import (
+	"fmt"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention over packed projections qkv (b, l, 3·d), rows ordered (three, heads, head_dim):
+// Attention is softmax attention over packed projections qkv (n, 3·d), rows ordered (three, heads, head_dim):
 //
 //	y = softmax(Q Kᵀ/√head_dim + mask) V
 //
-// with the positions in cache (nil for none) before those of the chunk. It is causal, unless it is to see ahead. The scores are
-// made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L matrix
-// is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values carry no gradient.
-func (t *Tape) Attention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
-	batch, d := qkv.Dim(0), qkv.Dim(2)/3
-	if o.Heads < 1 || 3*d != qkv.Dim(2) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Rotary.Dim%2 != 0 ||
-		!o.Valid(batch, cache != nil) || cache != nil && cache.Rounded != nil && t.wants(qkv) {
+// in each row by itself, with the positions in its cache (nil for none) before its own. It is causal, unless it is to see
+// ahead. The scores are made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention,
+// arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values
+// carry no gradient.
+func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
+	d := qkv.Dim(-1) / 3
+	checkRows("Attention", r, qkv)
+	checkCaches("Attention", r, caches)
+	cached, rounded := false, false
+	for _, c := range caches {
+		if c != nil {
+			cached, rounded = true, rounded || c.Rounded != nil
+		}
+	}
+	if o.Heads < 1 || 3*d != qkv.Dim(-1) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Rotary.Dim%2 != 0 ||
+		!o.Valid(cached) || rounded && t.wants(qkv) {
 		shapePanic("Attention", qkv)
 	}
 	var drop uint64
-	if t.step.Seed != nil && o.Dropout > 0 {
-		drop = t.step.Seed()
+	if r.Trains() && o.Dropout > 0 {
+		drop = t.drop()
 	}
-	return t.engine.Attention(qkv, cache, o, drop)
+	return t.engine.Attention(qkv, r, caches, o, drop)
 }
 
-// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (b, l, d) to all of
-// the keys and values kv (b, m, 2·d), a row of which holds a key and then a value, for each head of d/heads
-// components:
+// checkCaches panics unless there are as many caches as rows, or none.
+func checkCaches[T any](op string, r *engine.Rows, caches []*T) {
+	if len(caches) != 0 && len(caches) != r.Count() {
+		panic(fmt.Sprintf("autograd.%s: %d caches for %d rows", op, len(caches), r.Count()))
+	}
+}
+
+// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (n, d) of row i of rq to
+// all of the keys and values kv (m, 2·d) of row i of rkv. A position of kv holds a key and then a value, for each head of
+// d/heads components:
 //
-//	y = softmax(Q Kᵀ/√head_dim) V,   y (b, l, d)
-func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
-	batch, d := q.Dim(0), q.Dim(2)
-	if heads < 1 || d%heads != 0 || kv.Dims() != 3 || kv.Dim(0) != batch || kv.Dim(2) != 2*d || kv.Dim(1) < 1 {
+//	y = softmax(Q Kᵀ/√head_dim) V,   y (n, d)
+func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
+	d := q.Dim(-1)
+	checkRows("CrossAttention", rq, q)
+	checkRows("CrossAttention", rkv, kv)
+	if heads < 1 || d%heads != 0 || kv.Dim(-1) != 2*d || rq.Count() != rkv.Count() {
 		shapePanic("CrossAttention", q, kv)
 	}
-	return t.engine.CrossAttention(q, kv, heads)
+	return t.engine.CrossAttention(q, kv, heads, rq, rkv)
 }
 
-// Rotate turns the heads, side by side, of row i of x (…, l, d) by the rotation of position start + i, as Attention
-// turns queries and keys. Rotations keep lengths, so that xPos is refused.
-func (t *Tape) Rotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
-	checkRotation(x, heads, r)
-	return t.engine.Rotate(x, heads, r, start)
-}
-
-// RotateState turns every row of a state (…, d) by the rotation of one position, back where that is negative. It is
-// done in place when the tape does not record.
-func (t *Tape) RotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
-	checkRotation(state, 1, r)
-	return t.engine.RotateState(state, r, position)
-}
-
-func checkRotation(x *tensor.Tensor, heads int, r engine.Rotary) {
+// Rotate turns the heads, side by side, of each position of x (n, d) by the rotation of that position of its sequence, as
+// Attention turns queries and keys. Rotations keep lengths, so that xPos is refused.
+func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
-	if heads < 1 || d%heads != 0 || r.Dim%2 != 0 || r.Dim > d/heads || r.XPos != 0 {
+	checkRows("Rotate", r, x)
+	if heads < 1 || d%heads != 0 || rot.Dim%2 != 0 || rot.Dim > d/heads || rot.XPos != 0 {
 		shapePanic("Rotate", x)
 	}
+	return t.engine.Rotate(x, heads, rot, r)
 }
 
-// LinearAttention is causal attention with φ(q)·φ(k) in place of exp(q·k), with q, k (b, l, heads·e) and v (b, l, heads·m):
+// LinearAttention is causal attention with φ(q)·φ(k) in place of exp(q·k), with q, k (n, heads·e) and v (n, heads·m):
 //
 //	y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps)
 //
-// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). state is what came before the chunk,
-// none for nothing with none wanted after it; next is the state after it: state itself, updated in place, when the tape does
-// not record.
-func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, state engine.LinearState, o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
-	if o.Heads < 1 || !q.SameShape(k) || q.Rows() != v.Rows() || q.Dim(2)%o.Heads != 0 || v.Dim(2)%o.Heads != 0 {
+// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). The slots of a row hold the sum S
+// (heads, e, m) of φ(k) vᵀ and that of φ(k), Z (heads, e), over what came before it.
+func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+	checkRows("LinearAttention", r, q, k, v)
+	if o.Heads < 1 || !q.SameShape(k) || q.Dim(-1)%o.Heads != 0 || v.Dim(-1)%o.Heads != 0 || len(s) != len(z) {
 		shapePanic("LinearAttention", q, k, v)
 	}
-	if state.S != nil {
-		if n := q.Dim(0) * q.Dim(2); state.S.Len() != n*(v.Dim(2)/o.Heads) || state.Z.Len() != n {
-			shapePanic("LinearAttention", q, v, state.S, state.Z)
-		}
-	}
-	return t.engine.LinearAttention(q, k, v, state, o)
+	checkSlots("LinearAttention", r, s, q.Dim(-1)*(v.Dim(-1)/o.Heads))
+	checkSlots("LinearAttention", r, z, q.Dim(-1))
+	return t.engine.LinearAttention(q, k, v, o, r, s, z)
 }
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal: position i, one of the last l
-// of those that the keys k (b, p+l, s) and the values v (b, p+l, e) have, with its query q (b, l, s), sees positions j ≤ i:
+// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. Position i of a sequence,
+// with its query q[i] (s), sees the keys k[j] (s) and values v[j] (e) of positions j ≤ i, those in the row's caches (nil for
+// none) among them, behind which its own are put:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
-// with the bias (m) of a distance, y (b, l, e). The mean over what is seen stands for the paper's division by the length.
-func (t *Tape) SquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache, bias *tensor.Tensor) *tensor.Tensor {
-	b, l, k, v := q.Dim(0), q.Dim(1), keys.X, values.X
-	if k.Dim(0) != b || v.Dim(0) != b || values.Len != keys.Len || k.Dim(2) != q.Dim(2) || keys.Len < l {
+// q, k (n, s), v, y (n, e); bias (m) of a distance. The mean over what is seen stands for the paper's division by the length.
+func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows, keys, values []*engine.RowCache) *tensor.Tensor {
+	checkRows("SquaredReLUAttention", r, q, k, v)
+	checkCaches("SquaredReLUAttention", r, keys)
+	if !q.SameShape(k) || len(keys) != len(values) {
 		shapePanic("SquaredReLUAttention", q, k, v, bias)
 	}
-	return t.engine.SquaredReLUAttention(q, keys, values, bias)
+	return t.engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)
 }
 
-// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050), of the last l of the positions that
-// x (b, p+l, d) has, the first of which is position start of its sequence, x.Start:
+// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050), with i and j positions of a
+// sequence:
 //
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
-// with W (L, L) and bias (L), start + p + l ≤ L: y (b, l, d). What W has above its diagonal counts for nothing.
-func (t *Tape) SpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
+// with W (L, L) and bias (L); x, y (n, d). The positions in a row's cache (nil for none) come before its own, which are put
+// behind them. No row may end behind position L. What W has above its diagonal counts for nothing.
+func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	n := bias.Len()
-	if w.Len() != n*n || l > x.Len || x.Start < 0 || x.Start+x.Len > n {
-		shapePanic("SpatialMix", x.X, w, bias)
+	checkRows("SpatialMix", r, x)
+	checkCaches("SpatialMix", r, caches)
+	for i := range r.Count() {
+		if w.Len() != n*n || r.Start(i)+r.Len(i) > n {
+			shapePanic("SpatialMix", x, w, bias)
+		}
 	}
-	return t.engine.SpatialMix(x, w, bias, l)
+	return t.engine.SpatialMix(x, w, bias, r, caches)
 }

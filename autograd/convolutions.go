@@ -5,71 +5,85 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv filters each channel of a chunk x (b, l, d) by taps of its own, as Mamba does before its scan:
+// CausalConv filters each channel of x (n, d) by taps of its own, row by row, as Mamba does before its scan:
 //
 //	y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i])
 //
-// w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. state (b, k-1, d) holds the inputs
-// before the chunk, oldest first, nil for zeros with none wanted after it; next is the state after it: state itself, updated in
-// place, when the tape does not record.
-func (t *Tape) CausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
-	batch, d := x.Dim(0), x.Dim(2)
+// w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. A slot (k-1, d) holds the inputs
+// before a row, oldest first.
+func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	d := x.Dim(-1)
 	k := w.Len() / d
-	if k < 1 || w.Len() != k*d || bias != nil && bias.Len() != d || state != nil && state.Len() != batch*(k-1)*d {
-		shapePanic("CausalConv", x, w, bias, state)
+	checkRows("CausalConv", r, x)
+	if k < 1 || w.Len() != k*d || bias != nil && bias.Len() != d {
+		shapePanic("CausalConv", x, w, bias)
 	}
-	return t.engine.CausalConv(x, w, bias, state, a)
+	checkSlots("CausalConv", r, slots, (k-1)*d)
+	return t.engine.CausalConv(x, w, bias, a, r, slots)
 }
 
-// LongConv is the causal convolution of every channel of u (b, l, d) with a kernel of its own, and a skip:
+// LongConv is the causal convolution of every channel of every row of u (n, d) with a kernel of its own, and a skip:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + D[c]·u[t, c]
 //
-// with the kernels k (l_k, d), or as DiagKernel gives them, of which the first l taps count, and D (d)
-// or nil for zero.
-func (t *Tape) LongConv(u, k, skip *tensor.Tensor) *tensor.Tensor {
-	return t.GatedLongConv(engine.Gates{V: u}, k, skip)
+// with the kernels k (l_k, d), or as DiagKernel gives them. For a row of l positions the first l taps count. D is (d), or nil
+// for zero.
+func (t *Tape) LongConv(u, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	return t.GatedLongConv(engine.Gates{V: u}, k, skip, r)
 }
 
 // GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must be 1.
-func (t *Tape) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
-	d := g.V.Dim(2)
+func (t *Tape) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	d := g.V.Dim(-1)
 	g.HeadDim = max(1, g.HeadDim)
+	checkRows("LongConv", r, g.V)
 	if t.engine.KernelTaps(k, d) == 0 || skip != nil && skip.Len() != d || g.HeadDim != 1 ||
 		g.Q != nil && !g.Q.SameShape(g.V) || g.K != nil && !g.K.SameShape(g.V) {
 		shapePanic("LongConv", g.Q, g.K, g.V, k, skip)
 	}
-	return t.engine.GatedLongConv(g, k, skip)
+	return t.engine.GatedLongConv(g, k, skip, r)
 }
 
-// CachedLongConv is LongConv over a chunk u (b, n, d) behind the inputs in c, to which u is added: with the inputs u[-1], u[-2] and
-// so on before the chunk,
+// CachedLongConv is LongConv of rows u (n, d) behind the inputs in their caches, to which u is added: with the inputs u[-1],
+// u[-2] and so on before the row,
 //
 //	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
 //
-// k (l_k, d) must have c.Window rows, or as many as there are inputs now; with Ahead more, steps of one position are fast. A few positions are
-// summed directly, each in time linear in the inputs it sees; more are convolved together with what is in c.
-func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, c *engine.ConvCache) *tensor.Tensor {
-	b, n, d := u.Dim(0), u.Dim(1), u.Dim(2)
-	past := c.Past()
-	if k.Dim(0) < min(c.Window, past+n) || k.Dims() != 2 || k.Dim(1) != d || past > 0 && (c.U.Dim(0) != b || c.U.Dim(2) != d) {
-		shapePanic("CachedLongConv", u, k, skip, c.U)
+// k (l_k, d) must have as many taps as the cache's Window, or as there are inputs now; with Ahead more, steps of one position
+// are fast. A few positions are summed directly, each in time linear in the inputs it sees; more are convolved together with
+// what is in the cache. A row whose cache is nil has no inputs before it and keeps none.
+func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
+	d := u.Dim(-1)
+	checkRows("CachedLongConv", r, u)
+	if len(caches) != r.Count() || k.Dims() != 2 || k.Dim(1) != d {
+		shapePanic("CachedLongConv", u, k, skip)
 	}
-	return t.engine.CachedLongConv(u, k, skip, c)
+	for i, c := range caches {
+		need := r.Len(i)
+		if c != nil {
+			need = min(c.Window, c.Past()+need)
+		}
+		if k.Dim(0) < need {
+			shapePanic("CachedLongConv", u, k, skip)
+		}
+	}
+	return t.engine.CachedLongConv(u, k, skip, r, caches)
 }
 
 // BothWays is LongConv with a kernel that also looks ahead, in the time of one:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
-// with u (b, l, d), l ≤ LongestAtOnce, the kernels k and ahead as LongConv takes them, of which the first l and l-1 taps count, and
-// D (d) or nil for zero.
-func (t *Tape) BothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
-	l, d := u.Dim(1), u.Dim(2)
-	if l > engine.LongestAtOnce || t.engine.KernelTaps(k, d) == 0 || t.engine.KernelTaps(ahead, d) == 0 || skip != nil && skip.Len() != d {
+// with rows u (n, d) of at most LongestAtOnce positions, and the kernels k and ahead as LongConv takes them. For a row of l
+// positions the first l taps of k and l-1 of ahead count. D is (d), or nil for zero.
+func (t *Tape) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	d := u.Dim(-1)
+	checkRows("BothWays", r, u)
+	if r.Longest() > engine.LongestAtOnce || t.engine.KernelTaps(k, d) == 0 || t.engine.KernelTaps(ahead, d) == 0 ||
+		skip != nil && skip.Len() != d {
 		shapePanic("BothWays", u, k, ahead, skip)
 	}
-	return t.engine.BothWays(u, k, ahead, skip)
+	return t.engine.BothWays(u, k, ahead, skip, r)
 }
 
 // KernelRows gives h kernels k as rows (l, h), which they may be already.

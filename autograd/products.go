@@ -16,19 +16,16 @@ func (t *Tape) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Te
 	return t.engine.Linear(x, w, bias, a)
 }
 
-// Embedding gathers rows of w (v, d): ids (b·l values, row-major) → y (b, l, d). Ids must be inside [0, v).
-func (t *Tape) Embedding(w *tensor.Tensor, ids []int32, b, l int) *tensor.Tensor {
+// Embedding copies rows of w (v, d): y[i] = w[ids[i]], y (n, d). Ids must be inside [0, v).
+func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	v := w.Dim(0)
-	if len(ids) != b*l {
-		panic(fmt.Sprintf("autograd.Embedding: %d ids for batch %d, length %d", len(ids), b, l))
-	}
 	for _, id := range ids {
 		if id < 0 || int(id) >= v {
 			panic(fmt.Sprintf("autograd.Embedding: id %d outside a vocabulary of %d", id, v))
 		}
 	}
 	t.mustTrain("Embedding", w, w)
-	return t.engine.Embedding(w, ids, b, l)
+	return t.engine.Embedding(w, ids)
 }
 
 // AddLayerNorm computes the residual sum and its normalization in one operation, as every pre-norm block needs it:

@@ -1,28 +1,35 @@
 package autograd_test
 
-import "github.com/hippo-ssm/hippo/autograd"
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
-// shiftRow is ShiftSSM of d channels and n places over b sequences of l positions, with or without a state.
-func shiftRow(name string, b, l, d, n int, state bool) row {
-	r := row{name: "ShiftSSM/" + name, in: [][]int{{b, l, d}, {d, n}, {d, n}, {d}, {b, d, n}},
-		big: [][]int{{4, 256, 128}, {128, 32}, {128, 32}, {128}, {4, 128, 32}}}
-	if !state {
-		r.in, r.big = r.in[:4], r.big[:4]
+// shiftSequences is ShiftSSM of d channels and n places.
+func shiftSequences(name string, lens []int, keeps []bool, d, n int) sequences {
+	s := sequences{name: "ShiftSSM/" + name, lens: lens, keeps: keeps, along: []int{d},
+		params: [][]int{{d, n}, {d, n}, {d}}, states: [][]int{{d, n}}}
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+			return t.ShiftSSM(u[0], p[0], p[1], p[2], r, slots[0])
+		})
 	}
-	r.op = func(t *autograd.Tape, in ts) ts {
-		if !state {
-			y, _ := t.ShiftSSM(in[0], in[1], in[2], in[3], nil)
-			return ts{y}
-		}
-		y, next := t.ShiftSSM(in[0], in[1], in[2], in[3], in[4])
-		return ts{y, next}
-	}
-	return r
+	return s
 }
 
-func shiftRows() []row {
-	return []row{
-		shiftRow("plain", 2, 9, 3, 4, false), shiftRow("short", 1, 2, 3, 5, false),
-		shiftRow("state", 2, 9, 3, 4, true), shiftRow("state_short", 2, 2, 3, 5, true), shiftRow("state_one", 1, 1, 2, 4, true),
-	}
+func init() {
+	registerSequences(func() []sequences {
+		big := shiftSequences("large", []int{256, 256, 1, 200, 311}, []bool{true, false, true, true, true}, 128, 32)
+		all := []sequences{
+			shiftSequences("plain", []int{9, 9}, nil, 3, 4), shiftSequences("short", []int{2}, nil, 3, 5),
+			shiftSequences("state", []int{9, 9}, []bool{true, true}, 3, 4),
+			shiftSequences("state_one", []int{1}, []bool{true}, 2, 4),
+			shiftSequences("ages", []int{1, 9, 1, 3}, []bool{true, true, false, true}, 3, 4),
+		}
+		for i := range all {
+			all[i].big = &big
+		}
+		return all
+	})
 }

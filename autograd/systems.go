@@ -5,20 +5,20 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ShiftSSM runs the shift SSM of H3 (arXiv:2212.14052 §3.1) over a chunk x (b, l, d):
+// ShiftSSM runs the shift SSM of H3 (arXiv:2212.14052 §3.1) over the rows of x (n, d):
 //
 //	s[t] = shift(s[t-1]) + B x[t],   y[t] = C·s[t] + D x[t]
 //
-// with B, C of d·n elements (d, n), D (d). Over the chunk it is the causal filter h[i] = Σ_j B[j] C[i+j]. state (b, d, n)
-// is the state before the chunk, nil for zero with none wanted after it; next is the state after it: state itself,
-// updated in place, when the tape does not record.
-func (t *Tape) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, d := x.Dim(0), x.Dim(2)
+// with B, C (d, m), D (d). Over a row it is the causal filter h[i] = Σ_j B[j] C[i+j]. A slot (d, m) holds the state.
+func (t *Tape) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	d := x.Dim(-1)
 	n := bw.Len() / d
-	if bw.Len() != cw.Len() || dw.Len() != d || bw.Len() != n*d || state != nil && state.Len() != batch*n*d {
-		shapePanic("ShiftSSM", x, bw, cw, dw, state)
+	checkRows("ShiftSSM", r, x)
+	if bw.Len() != cw.Len() || dw.Len() != d || bw.Len() != n*d {
+		shapePanic("ShiftSSM", x, bw, cw, dw)
 	}
-	return t.engine.ShiftSSM(x, bw, cw, dw, state)
+	checkSlots("ShiftSSM", r, slots, n*d)
+	return t.engine.ShiftSSM(x, bw, cw, dw, r, slots)
 }
 
 // DiagSystem discretizes the systems of p. The result lives until Reset.
@@ -39,25 +39,26 @@ func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 	return t.engine.DiagKernel(s, l)
 }
 
-// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over a chunk: for every head, with i, j < head_dim,
+// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
-// where SSM is the head's diagonal system s and D (h) its skip. Long chunks are convolved, short ones stepped, which is the
-// same up to rounding. state (b, h·head_dim², n, 2) holds the complex state of each u_ij before the chunk, nil for zero
-// with none wanted after it; next is the state after it: state itself, updated in place, when the tape does not record.
+// where SSM is the head's diagonal system s and D (h) its skip. Long rows are convolved, short ones stepped, which is the
+// same up to rounding. A slot (h·head_dim², modes, 2) holds the complex state of each u_ij.
 //
-// A sequence longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
+// A row longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
 // grows with it (arXiv:2212.14052 §4.2).
-func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	v := g.V
-	batch, d := v.Dim(0), v.Dim(2)
+	d := v.Dim(-1)
 	g.HeadDim = max(1, g.HeadDim)
+	checkRows("DiagSSM", r, v)
 	if s.H*g.HeadDim != d || skip.Len() != s.H || (g.Q == nil) != (g.K == nil) || g.Q == nil && g.HeadDim != 1 ||
-		g.Q != nil && !(g.Q.SameShape(v) && g.K.SameShape(v)) || state != nil && state.Len() != batch*d*g.HeadDim*s.N*2 {
-		shapePanic("DiagSSM", g.Q, g.K, v, skip, state)
+		g.Q != nil && !(g.Q.SameShape(v) && g.K.SameShape(v)) {
+		shapePanic("DiagSSM", g.Q, g.K, v, skip)
 	}
-	return t.engine.DiagSSM(g, s, skip, state)
+	checkSlots("DiagSSM", r, slots, d*g.HeadDim*s.N*2)
+	return t.engine.DiagSSM(g, s, skip, r, slots)
 }
 
 // DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs forwards.
@@ -106,17 +107,18 @@ func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	return t.engine.DPLRKernel(s, l)
 }
 
-// DPLRSSM runs the systems of s over a chunk u (b, l, h): y = SSM(u) + D u with the skip D (h) or nil. state (b, h, n, 2) is
-// the state of every channel before the chunk, nil for zero with none wanted after it; next is the state after it: state
-// itself, updated in place, when the tape does not record.
+// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2) holds
+// the state of every channel.
 //
-// A chunk without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
-// convolved, with what is heard of the state added. Chunks longer than s.L go in pieces that pass the state on, as C~
+// A row without a slot is convolved with the kernel of S4. One with a slot is stepped or, while the tape records,
+// convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
 // describes a system for L steps.
-func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, d := u.Dim(0), u.Dim(2)
-	if d != s.H || skip != nil && skip.Len() != d || state != nil && state.Len() != 2*batch*d*s.N {
-		shapePanic("DPLRSSM", u, skip, state)
+func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	d := u.Dim(-1)
+	checkRows("DPLRSSM", r, u)
+	if d != s.H || skip != nil && skip.Len() != d {
+		shapePanic("DPLRSSM", u, skip)
 	}
-	return t.engine.DPLRSSM(u, s, skip, state)
+	checkSlots("DPLRSSM", r, slots, 2*d*s.N)
+	return t.engine.DPLRSSM(u, s, skip, r, slots)
 }

@@ -28,16 +28,17 @@ type row struct {
 
 type ts = []*tensor.Tensor
 
+// registered are the functions that give the rows of the table.
+var registered []func() []row
+
+// register adds rows to the table. Each file of rows calls it in init.
+func register(rows func() []row) { registered = append(registered, rows) }
+
 // table is every row.
 func table() []row {
 	var all []row
-	for _, rows := range [][]row{
-		pointwiseRows(), movesRows(), productsRows(), normsRows(), lossesRows(),
-		causalConvRows(), longConvRows(), cachedLongConvRows(), bothWaysRows(), kernelRowsRows(),
-		shiftRows(), diagRows(), dssRows(), dplrRows(), scanRows(), ssdRows(), recurrenceRows(),
-		attentionRows(), crossRows(), linearAttentionRows(), reluAttentionRows(), spatialRows(), sinkhornRows(), spattenRows(),
-	} {
-		all = append(all, rows...)
+	for _, rows := range registered {
+		all = append(all, rows()...)
 	}
 	return all
 }
@@ -282,4 +283,18 @@ func same(a, b [][]float32) bool {
 		}
 	}
 	return true
+}
+
+// ramp are f(0) to f(n-1).
+func ramp[T any](n int, f func(i int) T) []T {
+	x := make([]T, n)
+	for i := range x {
+		x[i] = f(i)
+	}
+	return x
+}
+
+// repeated are n of the values, over and over.
+func repeated[T any](n int, values []T) []T {
+	return ramp(n, func(i int) T { return values[i%len(values)] })
 }

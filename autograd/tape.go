@@ -8,7 +8,6 @@ package autograd
 
 import (
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/cpu"
@@ -26,6 +25,7 @@ type Tape struct {
 	scopes []string // scopes[i] is where ops[i] was recorded
 	watch  func(name string, x *tensor.Tensor)
 	leaves leaves
+	drops  uint64 // dropouts since Reset
 }
 
 // NewTape returns an empty tape that does not record, on the CPU's engine.
@@ -53,14 +53,6 @@ func (t *Tape) Record(on bool) { t.step.Recording = on }
 // Recording tells whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
-// Train switches dropout on (with rng as the source of its masks) or off (nil).
-func (t *Tape) Train(rng *rand.Rand) {
-	t.step.Seed = nil
-	if rng != nil {
-		t.step.Seed = rng.Uint64
-	}
-}
-
 // SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has Float32.
 func (t *Tape) SetPrecision(p engine.Precision) {
 	if p != engine.Float32 && p != engine.BF16 {
@@ -78,7 +70,14 @@ func (t *Tape) Reset() {
 		op.Outputs(t.dropGrad)
 	}
 	t.forget()
+	t.drops = 0
 	t.engine.Reset()
+}
+
+// drop is the number of a dropout: all that a mask depends on beside the seed of a row.
+func (t *Tape) drop() uint64 {
+	t.drops++
+	return t.drops
 }
 
 // New returns a tensor with unspecified contents that lives until Reset.

@@ -11,25 +11,26 @@ import (
 
 // Attentions compare every position with others.
 type Attentions interface {
-	// Attention: y = softmax(Q Kᵀ/√head_dim + mask) V over qkv (b, l, 3·d), rows (three, heads, head_dim), with the positions
-	// in cache (nil for none) before those of the chunk. drop is the seed of the dropout of weights.
-	Attention(qkv *tensor.Tensor, cache *KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
-	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V, q (b, l, d), kv (b, m, 2·d), rows (key, value).
-	CrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor
-	// Rotate: each head of row i of x (…, l, d) turned by the rotation of position start + i.
-	Rotate(x *tensor.Tensor, heads int, r Rotary, start int) *tensor.Tensor
-	// RotateState: every row of a state (…, d) turned by the rotation of one position, back where that is negative.
-	RotateState(state *tensor.Tensor, r Rotary, position int) *tensor.Tensor
-	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (b, l, heads·e), v (b, l, heads·m).
-	LinearAttention(q, k, v *tensor.Tensor, state LinearState, o LinearOptions) (y *tensor.Tensor, next LinearState)
-	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1).
-	SquaredReLUAttention(q *tensor.Tensor, keys, values RowCache, bias *tensor.Tensor) *tensor.Tensor
-	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i] at the last l positions of x.
-	SpatialMix(x RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor
+	// Attention: y = softmax(Q Kᵀ/√head_dim + mask) V over qkv (n, 3·d), rows (three, heads, head_dim), with the positions
+	// in each row's cache, nil for none, before its own, which are added to it. drop is the number of the dropout of weights.
+	Attention(qkv *tensor.Tensor, r *Rows, caches []*KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
+	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of rows rkv.
+	CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *Rows) *tensor.Tensor
+	// Rotate: each head of position t of x (n, d) turned by the rotation of that position of its sequence.
+	Rotate(x *tensor.Tensor, heads int, rot Rotary, r *Rows) *tensor.Tensor
+	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n, heads·m);
+	// slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
+	LinearAttention(q, k, v *tensor.Tensor, o LinearOptions, r *Rows, s, z Slots) *tensor.Tensor
+	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), with the keys and values in
+	// each row's caches, nil for none, before its own, which are added to them.
+	SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *Rows, keys, values []*RowCache) *tensor.Tensor
+	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, with the positions in each row's
+	// cache, nil for none, before its own, which are added to it.
+	SpatialMix(x, w, bias *tensor.Tensor, r *Rows, caches []*RowCache) *tensor.Tensor
 	// SinkhornAttention: attention of buckets to their own and to those that a sort net picks; see autograd.
-	SinkhornAttention(q, kv *tensor.Tensor, cache *SinkhornCache, p SinkhornParams, o SinkhornOptions) *tensor.Tensor
+	SinkhornAttention(q, kv *tensor.Tensor, p SinkhornParams, o SinkhornOptions, r *Rows, caches []*SinkhornCache) *tensor.Tensor
 	// SpAtten: attention that prunes tokens and heads along the sequence; see autograd.
-	SpAtten(qkv *tensor.Tensor, state SpAttenState, o SpAttenOptions) (y *tensor.Tensor, next SpAttenState)
+	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 
 // AttentionOptions say how Attention works.
@@ -41,11 +42,11 @@ type AttentionOptions struct {
 	Window  int     // how many positions a query sees, its own the last of them; 0 for all
 	Blocks  *Blocks // block-sparse attention, instead of a window; nil for none
 	Ahead   bool    // see what comes later, for encoders
-	Lengths []int   // with Ahead: of each sequence; what lies behind its end is not seen and becomes 0; nil where all are full
+	Lengths []int   // todo: goes away with the attention group
 }
 
-// Valid tells whether options go together, for so many sequences, with a cache or without.
-func (o *AttentionOptions) Valid(batch int, cached bool) bool {
+// Valid tells whether options go together, with a cache or without.
+func (o *AttentionOptions) Valid(cached bool) bool {
 	ahead := o.Ahead
 	if o.Blocks != nil {
 		if o.Window > 0 || o.Ahead {
@@ -53,10 +54,7 @@ func (o *AttentionOptions) Valid(batch int, cached bool) bool {
 		}
 		ahead = o.Blocks.Ahead
 	}
-	if ahead && (cached || o.ALiBi || o.Window > 0) {
-		return false
-	}
-	return o.Lengths == nil || o.Ahead && len(o.Lengths) == batch
+	return !ahead || !cached && !o.ALiBi && o.Window == 0
 }
 
 // Remembered is how many of n positions the queries that follow can still see.
@@ -105,10 +103,6 @@ type LinearOptions struct {
 	Phi   FeatureMap
 	Eps   float32 // added to the denominators
 }
-
-// LinearState is what linear attention carries: S (b, heads, e, m), the sum of φ(k) vᵀ, and Z (b, heads, e), that of φ(k). The
-// zero value is none.
-type LinearState struct{ S, Z *tensor.Tensor }
 
 // FeatureMap is a pointwise function φ ≥ 0 that LinearAttention compares queries and keys by.
 type FeatureMap int

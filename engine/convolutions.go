@@ -5,17 +5,17 @@ import "github.com/hippo-ssm/hippo/tensor"
 // Convolutions filter along the sequence. The kernels of h long convolutions are k (l, h), or in the layout in which the
 // engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
 type Convolutions interface {
-	// CausalConv: y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (b, l, d), w (d, 1, k), bias (d) or nil, state (b, k-1, d) the
-	// inputs before the chunk, oldest first, or nil.
-	CausalConv(x, w, bias, state *tensor.Tensor, a Activation) (y, next *tensor.Tensor)
+	// CausalConv: y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (n, d), w (d, 1, k), bias (d) or nil; slots (k-1, d) the
+	// inputs before a row, oldest first.
+	CausalConv(x, w, bias *tensor.Tensor, a Activation, r *Rows, slots Slots) *tensor.Tensor
 	// GatedLongConv: y = q ⊙ (k∗u + D u), u = g.K ⊙ g.V, D (d) or nil; g.Q and g.K may be nil.
-	GatedLongConv(g Gates, k, skip *tensor.Tensor) *tensor.Tensor
-	// CachedLongConv: y = k∗u + D u behind the inputs in c, to which u is added.
-	CachedLongConv(u, k, skip *tensor.Tensor, c *ConvCache) *tensor.Tensor
+	GatedLongConv(g Gates, k, skip *tensor.Tensor, r *Rows) *tensor.Tensor
+	// CachedLongConv: y = k∗u + D u behind the inputs in each row's cache, nil for none, to which u is added.
+	CachedLongConv(u, k, skip *tensor.Tensor, r *Rows, caches []*ConvCache) *tensor.Tensor
 	// Ahead is the number of taps beyond its inputs that CachedLongConv likes k to have when it decodes.
 	Ahead() int
 	// BothWays: y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
-	BothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor
+	BothWays(u, k, ahead, skip *tensor.Tensor, r *Rows) *tensor.Tensor
 	// KernelRows gives h kernels as rows (l, h).
 	KernelRows(k *tensor.Tensor, h int) *tensor.Tensor
 	// KernelTaps is the length of h kernels, 0 if k is not of that many.
@@ -35,7 +35,7 @@ const (
 	HeadMajor                  // (h d): the fused CUDA path and its reference, channel head·head_dim + d2
 )
 
-// Gates are the three inputs of H3's inner part, (b, l, d) each, channel head·HeadDim + i. With Q and K nil (and HeadDim 1)
+// Gates are the three inputs of H3's inner part, (n, d) each, channel head·HeadDim + i. With Q and K nil (and HeadDim 1)
 // the system runs on V alone, without gates.
 type Gates struct {
 	Q, K, V *tensor.Tensor

@@ -5,9 +5,10 @@
 // It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all engines
 // must agree to the bit, such as which blocks of keys a query sees, and the caches that states carry from chunk to chunk.
 //
-// Shapes: b batch, l length, d channels, n state, h heads, v vocabulary. Results are new tensors that live until Reset.
-// A state that an operation carries comes back as next: a new tensor while the tape records, else the given one, updated
-// in place. Shapes have been checked before an engine is called. See docs/decisions/0013-engines.md.
+// Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence take
+// Rows, which say where in (n, d) each sequence lies, and Slots, which have the state of each: one state that they bring
+// from before a row to after it, in place, or as a new tensor while the tape records. Results are new tensors that live
+// until Reset. Shapes have been checked before an engine is called. See docs/decisions/0013-engines.md.
 package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
@@ -43,7 +44,7 @@ type Step struct {
 	Recording bool          // keep what backward needs, and replace states rather than update them
 	Precision Precision     // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)      // takes an operation whose inputs want a gradient
-	Seed      func() uint64 // draws the seed of a dropout mask; nil where the tape does not train
+	Seed      func() uint64 // todo: goes away with the attention group
 	Leaves    Leaves        // what collects the gradients of leaves; nil where nothing does
 }
 

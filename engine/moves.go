@@ -4,26 +4,20 @@ import "github.com/hippo-ssm/hippo/tensor"
 
 // Moves only copy elements, or add up some.
 type Moves interface {
-	// Append: y = past, then x along the last axis but one: (…, p, d), (…, l, d) → (…, p+l, d).
-	Append(past, x *tensor.Tensor) *tensor.Tensor
+	// Append: row i of y is row i of past and then row i of x: (p.Total() + r.Total(), d).
+	Append(past, x *tensor.Tensor, p, r *Rows) *tensor.Tensor
 	// Join: y = xs side by side along the last axis.
 	Join(xs ...*tensor.Tensor) *tensor.Tensor
 	// Split: the last axis in parts of the given widths.
 	Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor
-	// Positions: y = the positions [at, at+n) of every sequence: x (b, l, d) → y (b, n, d).
-	Positions(x *tensor.Tensor, at, n int) *tensor.Tensor
-	// Rows: y = the rows [at, at+n) of x (…, d): y (n, d).
-	Rows(x *tensor.Tensor, at, n int) *tensor.Tensor
-	// Reverse: y[t] = x[l-1-lag-t], zero where there is none: x, y (…, l, d).
-	Reverse(x *tensor.Tensor, lag int) *tensor.Tensor
-	// MeanPositions: y[i] = the mean of the first lengths[i] positions of sequence i, of all for nil: y (b, 1, d).
-	MeanPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor
-	// PickPositions: y[i] = position at[i] of sequence i: y (b, 1, d).
-	PickPositions(x *tensor.Tensor, at []int) *tensor.Tensor
-	// FirstPositions: y = x where t < lengths[i], else 0, whatever x holds there.
-	FirstPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor
-	// AppendRows puts x (b, l, d) behind the rows in c, which is updated.
-	AppendRows(c *RowCache, x *tensor.Tensor)
+	// Cut: row i of y is the n[i] positions from at[i] on of row i of x: (Σ n, d).
+	Cut(x *tensor.Tensor, r *Rows, at, n []int) *tensor.Tensor
+	// Slice: y = the positions [at, at+n) of x, whichever rows they belong to: y (n, d).
+	Slice(x *tensor.Tensor, at, n int) *tensor.Tensor
+	// Reverse: y[t] = x[l-1-lag-t] in each row, of l positions, zero where there is none.
+	Reverse(x *tensor.Tensor, lag int, r *Rows) *tensor.Tensor
+	// MeanPositions: y[i] = the mean of the positions of row i: (rows, d).
+	MeanPositions(x *tensor.Tensor, r *Rows) *tensor.Tensor
 }
 
 // RowCache holds rows of the positions seen so far: X (b, room, d), of which Len are filled, after Start that have been

@@ -22,8 +22,8 @@ type Pointwise interface {
 	Sine(x, f *tensor.Tensor) *tensor.Tensor
 	// ScaleShift: y = x ⊙ γ + β, x (…, d), γ, β (d).
 	ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor
-	// Dropout: y[i] = x[i]/(1-p) where Keep(seed, i, p), else 0.
-	Dropout(x *tensor.Tensor, p float64, seed uint64) *tensor.Tensor
+	// Dropout: y[j] = x[j]/(1-p) where counter.Keep(r.Seed(i, op), j, p), else 0, for element j of row i.
+	Dropout(x *tensor.Tensor, p float64, r *Rows, op uint64) *tensor.Tensor
 	// DecayWindow: y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift), h (l, d), rate (d); no gradients of t and rate.
 	DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor
 	// RealPairs: y[i] = (x[i], 0), the complex numbers with the real parts x.

@@ -8,16 +8,16 @@ import (
 
 // Systems are state-space models whose coefficients do not depend on the input.
 type Systems interface {
-	// ShiftSSM: s[t] = shift(s[t-1]) + B x[t], y[t] = C·s[t] + D x[t]; x (b, l, d), B, C (d, n), D (d), state (b, d, n) or nil.
-	ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Tensor)
+	// ShiftSSM: s[t] = shift(s[t-1]) + B x[t], y[t] = C·s[t] + D x[t]; x (n, d), B, C (d, m), D (d), slots (d, m).
+	ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 
 	// DiagSystem discretizes the systems of p.
 	DiagSystem(p *DiagParams) *DiagSystem
 	// DiagKernel: K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout.
 	DiagKernel(s *DiagSystem, l int) *tensor.Tensor
-	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), state
-	// (b, h·head_dim², n, 2) or nil.
-	DiagSSM(g Gates, s *DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor)
+	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), slots
+	// (h·head_dim², modes, 2).
+	DiagSSM(g Gates, s *DiagSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 
 	// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0.
 	DSSSystem(p *DSSParams) *DiagSystem
@@ -29,8 +29,8 @@ type Systems interface {
 	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the systems it may
 	// give kernels that are longer, and kept.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
-	// DPLRSSM: y = SSM(u) + D u, u (b, l, h), D (h) or nil, state (b, h, n, 2) or nil.
-	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor)
+	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
+	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 }
 
 // Kept is what an engine keeps with parameters as long as they stay as they are. Any number of goroutines may use it.

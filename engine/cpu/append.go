@@ -6,7 +6,7 @@ import (
 )
 
 // Append puts x (…, l, d) after past (…, p, d), sequence by sequence: y (…, p+l, d). A past of nil is empty.
-func (eng *Engine) Append(past, x *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
 	p, l, d := past.Dim(-2), x.Dim(-2), x.Dim(-1)
 	shape := x.Shape()
 	shape[len(shape)-2] = p + l

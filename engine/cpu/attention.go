@@ -20,7 +20,7 @@ const attentionRows = 64
 // scores are made tile by tile, over long sequences block by block of the keys, and recomputed in backward from their
 // log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees
 // nothing is computed.
-func (eng *Engine) Attention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions, drop uint64) *tensor.Tensor {
+func (eng *Engine) oldAttention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions, drop uint64) *tensor.Tensor {
 	batch, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
 	hd := d / o.Heads
 	a := attention{qkv: qkv, opt: o, batch: batch, l: l, hd: hd, precision: eng.precision(), q: eng.New(batch, o.Heads, l, hd)}

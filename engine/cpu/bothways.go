@@ -12,7 +12,7 @@ import (
 //
 // with u (b, l, d), l ≤ engine.LongestAtOnce, the kernels k and ahead as LongConv takes them, of which the first l and l-1 taps count, and
 // D (d) or nil for zero.
-func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldBothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
 	l, d := u.Dim(1), u.Dim(2)
 	y := eng.like(u)
 	eng.convolve(convolution{

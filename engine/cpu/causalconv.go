@@ -14,7 +14,7 @@ import (
 // w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. state (b, k-1, d) holds the inputs
 // before the chunk, oldest first, nil for zeros with none wanted after it; next is the state after it: state itself, updated in
 // place, when the tape does not record.
-func (eng *Engine) CausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
+func (eng *Engine) oldCausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
 	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	k := w.Len() / d
 	o := causalConvOp{x: x, w: w, bias: bias, state: state, a: a, k: k, taps: eng.arena.Floats(k * d)}

@@ -12,7 +12,7 @@ import (
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = 2 Re Σ_n C[t]·h[t] + D·u[t]
 //
 // Gradients are those of the parts. The real part of A is ≤ 0.
-func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldSelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	o := complexScanOp{u: u, delta: delta, a: a, bc: bc, d: dw, state: state, groups: groups, chunks: (u.Dim(1) + scanChunk - 1) / scanChunk}
 	d := u.Dim(2)
 	size := a.Len() / d // floats of the states of a channel

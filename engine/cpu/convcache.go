@@ -13,11 +13,11 @@ import (
 //
 // k (l_k, d) must have c.Window rows, or as many as there are inputs now; with Ahead more, steps of one position are fast. A few positions are
 // summed directly, each in time linear in the inputs it sees; more are convolved together with what is in c.
-func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, c *engine.ConvCache) *tensor.Tensor {
+func (eng *Engine) oldCachedLongConv(u, k, skip *tensor.Tensor, c *engine.ConvCache) *tensor.Tensor {
 	b, n, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	past := c.Past()
 	if eng.Recording {
-		return eng.Positions(eng.longConv(eng.appendPast(u, c), k, skip), past, n)
+		return eng.oldPositions(eng.longConv(eng.appendPast(u, c), k, skip), past, n)
 	}
 	appendInputs(c, u)
 	if n == 1 && past >= aheadFrom && k.Dim(0) >= min(c.Window, past+ahead()) {
@@ -32,7 +32,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, c *engine.ConvCache
 	}
 	all := eng.New(b, past+n, d)
 	copyPositions(all, 0, c.U, c.Len-past-n, past+n)
-	return eng.Positions(eng.longConv(all, k, skip), past, n)
+	return eng.oldPositions(eng.longConv(all, k, skip), past, n)
 }
 
 // convolveLast computes y of the last n positions in c, directly; the first of them sees past inputs.

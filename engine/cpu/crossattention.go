@@ -15,7 +15,7 @@ import (
 //	y = softmax(Q Kᵀ/√head_dim) V,   y (b, l, d)
 //
 // The scores are made tile by tile and made again in backward, as in Attention.
-func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
+func (eng *Engine) oldCrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
 	batch, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
 	o := crossAttentionOp{q: q, kv: kv, y: eng.like(q), heads: heads, l: l, m: kv.Dim(1), d: d, hd: d / heads}
 	o.scale = float32(1 / math.Sqrt(float64(o.hd)))

@@ -22,7 +22,7 @@ const recurrentBelow = 24
 //
 // A sequence longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
 // grows with it (arXiv:2212.14052 §4.2).
-func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldDiagSSM(g engine.Gates, sys *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	s := diagOf(sys)
 	v := g.V
 	l := v.Dim(1)

@@ -12,7 +12,7 @@ import (
 // A chunk without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
 // convolved, with what is heard of the state added. Chunks longer than s.L go in pieces that pass the state on, as C~
 // describes a system for L steps.
-func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldDPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	s := dplrOf(sys)
 	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	y = eng.like(u)

@@ -19,7 +19,7 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	if p.LogNegRe {
 		return k
 	}
-	return eng.Add(k, eng.Reverse(eng.DiagKernel(eng.DiagSystem(eng.dssParams(p, true)), l), 0))
+	return eng.Add(k, eng.oldReverse(eng.DiagKernel(eng.DiagSystem(eng.dssParams(p, true)), l), 0))
 }
 
 // dssParams are the parameters of the diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:

@@ -7,7 +7,7 @@ import (
 )
 
 // Embedding gathers rows of w (v, d): ids (b·l values, row-major) → y (b, l, d). Ids must be inside [0, v).
-func (eng *Engine) Embedding(w *tensor.Tensor, ids []int32, b, l int) *tensor.Tensor {
+func (eng *Engine) oldEmbedding(w *tensor.Tensor, ids []int32, b, l int) *tensor.Tensor {
 	d := w.Dim(1)
 	y := eng.New(b, l, d)
 	packed, isPacked := w.Packed().(packedWeight)

@@ -25,7 +25,7 @@ var linearOnes = func() (x [linearChunk]float32) {
 // (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). state is what came before the chunk,
 // none for nothing with none wanted after it; next is the state after it: state itself, updated in place, when the tape does
 // not record.
-func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, state engine.LinearState, o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
+func (eng *Engine) oldLinearAttention(q, k, v *tensor.Tensor, state engine.LinearState, o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
 	a := linearAttention{LinearOptions: o, q: q, k: k, v: v, batch: q.Dim(0), l: q.Dim(1), precision: eng.precision()}
 	a.e, a.m = q.Dim(2)/o.Heads, v.Dim(2)/o.Heads
 	if state.S != nil {

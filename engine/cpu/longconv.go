@@ -8,11 +8,11 @@ import (
 
 // longConv is GatedLongConv without gates.
 func (eng *Engine) longConv(u, k, skip *tensor.Tensor) *tensor.Tensor {
-	return eng.GatedLongConv(engine.Gates{V: u}, k, skip)
+	return eng.oldGatedLongConv(engine.Gates{V: u}, k, skip)
 }
 
 // GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must be 1.
-func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldGatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
 	l := g.V.Dim(1)
 	g.HeadDim = max(1, g.HeadDim)
 	if min(l, tapsOf(k)) <= directUpTo {

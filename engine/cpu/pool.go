@@ -8,7 +8,7 @@ import (
 
 // MeanPositions is the mean over the first lengths[i] ≥ 1 positions of every sequence i, over all of them where lengths is nil:
 // x (b, l, d) → y (b, 1, d). What follows those positions has no part in it, whatever it holds.
-func (eng *Engine) MeanPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
+func (eng *Engine) oldMeanPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
 	b, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	y := eng.New(b, 1, d)
 	y.Zero()
@@ -59,7 +59,7 @@ func (o *meanPositionsOp) Backward(eng *Engine) {
 }
 
 // PickPositions picks position at[i] of every sequence i: x (b, l, d) → y (b, 1, d).
-func (eng *Engine) PickPositions(x *tensor.Tensor, at []int) *tensor.Tensor {
+func (eng *Engine) oldPickPositions(x *tensor.Tensor, at []int) *tensor.Tensor {
 	b, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	y := eng.New(b, 1, d)
 	for i, p := range at {
@@ -93,7 +93,7 @@ func (o *pickPositionsOp) Backward(eng *Engine) {
 
 // FirstPositions keeps the first lengths[i] positions of every sequence i and sets all others to zero: x, y (b, l, d). What y holds
 // does not depend on what x holds there, be it NaN.
-func (eng *Engine) FirstPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
+func (eng *Engine) oldFirstPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
 	if lengths == nil {
 		return x
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // Positions copies the positions [at, at+n) of every sequence: x (b, l, d) → y (b, n, d).
-func (eng *Engine) Positions(x *tensor.Tensor, at, n int) *tensor.Tensor {
+func (eng *Engine) oldPositions(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	return eng.pick(positionsOp{x: x, y: eng.New(x.Dim(0), n, x.Dim(2)), b: x.Dim(0), at: at, n: n})
 }
 
 // Rows copies the rows [at, at+n) of x (…, d), all axes but the last taken as one: y (n, d).
-func (eng *Engine) Rows(x *tensor.Tensor, at, n int) *tensor.Tensor {
+func (eng *Engine) oldRows(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	return eng.pick(positionsOp{x: x, y: eng.New(n, x.Dim(-1)), b: 1, at: at, n: n})
 }
 

@@ -15,7 +15,7 @@ import (
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
 // with the bias (m) of a distance, y (b, l, e). The mean over what is seen stands for the paper's division by the length.
-func (eng *Engine) SquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache, bias *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldSquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache, bias *tensor.Tensor) *tensor.Tensor {
 	b, l, k, v := q.Dim(0), q.Dim(1), keys.X, values.X
 	y := eng.New(b, l, v.Dim(2))
 	op := reluAttentionOp{q: q, k: k, v: v, bias: bias, y: y, past: keys.Len - l, precision: eng.precision()}

@@ -10,7 +10,7 @@ import (
 // zero where there is no such position. It is its own transpose.
 //
 // A convolution of Reverse(u, 0), reversed with lag 1, looks ahead: y[t] = Σ_j k[j]·u[t+1+j].
-func (eng *Engine) Reverse(x *tensor.Tensor, lag int) *tensor.Tensor {
+func (eng *Engine) oldReverse(x *tensor.Tensor, lag int) *tensor.Tensor {
 	y := eng.like(x)
 	o := reverseOp{x: x, y: y, lag: lag}
 	o.rows(func(yt, xt int, d int) {

@@ -12,7 +12,7 @@ import (
 //
 // with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (b, l, n) has all s[t]. s0 (b, n) is the
 // state before, nil for zeros; next is the one after, a copy of the last s[t], nil where s0 is.
-func (eng *Engine) Recurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
+func (eng *Engine) oldRecurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
 	b, n := u.Dim(0), u.Dim(2)
 	y = eng.like(u)
 	op := recurrenceOp{u: u, r: r, s0: s0, y: y, tanhs: tanhs}

@@ -8,12 +8,12 @@ import (
 )
 
 // Rotate turns the heads, side by side, of row i of x by the rotation of position start + i.
-func (eng *Engine) Rotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
+func (eng *Engine) oldRotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
 	return eng.rotate(rotateOp{x: x, y: eng.like(x), heads: heads, start: start, step: 1, rotary: r})
 }
 
 // RotateState turns every row of a state by the rotation of one position.
-func (eng *Engine) RotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
+func (eng *Engine) oldRotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
 	o := rotateOp{x: state, y: state, heads: 1, start: position, rotary: r}
 	if eng.Recording {
 		o.y = eng.like(state)

@@ -6,7 +6,7 @@ import (
 )
 
 // AppendRows puts x (b, l, d) behind the rows in c.
-func (eng *Engine) AppendRows(c *engine.RowCache, x *tensor.Tensor) {
+func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) {
 	b, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	switch {
 	case !eng.Recording:
@@ -18,7 +18,7 @@ func (eng *Engine) AppendRows(c *engine.RowCache, x *tensor.Tensor) {
 		if c.X.Dim(1) > c.Len {
 			*c = c.Clone()
 		}
-		c.X, c.Own = eng.Append(c.X, x), false
+		c.X, c.Own = eng.oldAppend(c.X, x), false
 	}
 	c.Len += l
 }

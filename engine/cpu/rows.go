@@ -3,6 +3,7 @@ package cpu
 import (
 	"sync"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
@@ -12,6 +13,30 @@ const grain = 1 << 14
 
 // rowGrain is grain in rows of d elements.
 func rowGrain(d int) int { return max(1, grain/max(1, d)) }
+
+// overRows calls f on all cores for pieces of the rows, each of up to g positions: [lo, hi) of row i.
+func overRows(r *engine.Rows, g int, f func(i, lo, hi int)) {
+	if l := r.Equal(); l > 0 {
+		overPositions(r.Count(), l, g, f)
+		return
+	}
+	pieces := 0
+	for i := range r.Count() {
+		pieces += (r.Len(i) + g - 1) / g
+	}
+	parallel.For(pieces, max(1, g*r.Count()/r.Total()), func(p0, p1 int) {
+		at := 0 // pieces before row i
+		for i := 0; i < r.Count() && at < p1; i++ {
+			l := r.Len(i)
+			n := (l + g - 1) / g
+			for p := max(p0, at); p < min(p1, at+n); p++ {
+				lo := (p - at) * g
+				f(i, lo, min(l, lo+g))
+			}
+			at += n
+		}
+	})
+}
 
 // overPositions calls f on all cores for pieces [lo, hi) of up to g positions of every sequence b.
 func overPositions(batch, l, g int, f func(b, lo, hi int)) {

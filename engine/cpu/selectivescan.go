@@ -24,7 +24,7 @@ const (
 // u, delta (b, l, d), A (d, n) with A ≤ 0, D (d). bc (b, l, 2·g·n) holds B and then C of g groups of channels, d/g each side by
 // side. state (b, d, n) is the state before the chunk, nil for zero with none wanted after it; next is the state after it:
 // state itself, updated in place, when the tape does not record.
-func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldSelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	o := scanOp{u: u, delta: delta, a: a, bc: bc, d: dw, state: state, groups: groups, chunks: (u.Dim(1) + scanChunk - 1) / scanChunk}
 	n := a.Dim(-1)
 	y = eng.like(u)

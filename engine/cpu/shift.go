@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -12,80 +13,94 @@ const (
 	firTaps = 16
 )
 
-// ShiftSSM runs the shift SSM of H3 (arXiv:2212.14052 §3.1) over a chunk x (b, l, d):
-//
-//	s[t] = shift(s[t-1]) + B x[t],   y[t] = C·s[t] + D x[t]
-//
-// with B, C of d·n elements (d, n), D (d). Over the chunk it is the causal filter h[i] = Σ_j B[j] C[i+j]. state (b, d, n)
-// is the state before the chunk, nil for zero with none wanted after it; next is the state after it: state itself,
-// updated in place, when the tape does not record.
-func (eng *Engine) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
-	n := bw.Len() / d
-	if l == 1 && state != nil && !eng.Recording {
-		return eng.shiftStep(x, bw, cw, dw, state, n), state
-	}
-	m := min(n, l)
-	taps := eng.arena.Floats(m * d)
-	parallel.For(d, 16, func(lo, hi int) { kernel.ShiftTaps(taps, bw.Data(), cw.Data(), d, n, m, lo, hi) })
-	y = eng.like(x)
-	overPositions(batch, l, max(firRows, rowGrain(d*m)), func(b, lo, hi int) {
-		kernel.FIR(y.Data()[b*l*d:], x.Data()[b*l*d:], taps, dw.Data(), d, m, lo, hi)
-	})
-	record := eng.wants(x, bw, cw, dw, state)
-	if state != nil {
-		next = state
-		if eng.Recording {
-			next = eng.like(state)
+// ShiftSSM filters a row by the taps h[i] = Σ_j B[j] C[i+j], as many as the longest row has positions, and then adds what
+// is heard of the state before it. A row of one position that goes on from a state makes a step of the recurrence, unless
+// the tape records.
+func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	op := take[shiftOp](eng)
+	record := eng.wantsRows(slots, x, bw, cw, dw)
+	n := bw.Len() / x.Dim(-1)
+	*op = shiftOp{x: x, b: bw, c: cw, d: dw, y: eng.like(x), rows: r, n: n, carried: eng.carry(op.carried, slots)}
+	op.makeTaps(eng)
+	d, work := x.Dim(-1), max(n, len(op.taps)/x.Dim(-1))
+	overRows(r, max(firRows, rowGrain(d*work)), func(i, lo, hi int) {
+		if !op.steps(eng, i) {
+			at := r.From(i) * d
+			kernel.FIR(op.y.Data()[at:], x.Data()[at:], op.taps, dw.Data(), d, min(len(op.taps)/d, r.Len(i)), lo, hi)
 		}
-		parallel.For(batch*d, rowGrain(n*min(n, l)), func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				b, c := i/d, i%d
-				kernel.ShiftCarry(next.Data()[i*n:][:n], y.Data()[b*l*d+c:], state.Data()[i*n:][:n], x.Data()[b*l*d+c:],
-					bw.Data()[c*n:][:n], cw.Data()[c*n:][:n], d, n, l)
+	})
+	if op.any() {
+		parallel.For(r.Count()*d, rowGrain(n*min(n, r.Longest())), func(lo, hi int) {
+			for i := lo / d; i*d < hi; i++ {
+				op.advance(eng, i, max(0, lo-i*d), min(d, hi-i*d))
 			}
 		})
 	}
 	if record {
-		op := take[shiftOp](eng)
-		*op = shiftOp{x: x, b: bw, c: cw, d: dw, state: state, y: y, next: next, taps: taps, n: n}
 		eng.push(op)
 	}
-	return y, next
-}
-
-// shiftStep is ShiftSSM for one position, by the recurrence itself.
-func (eng *Engine) shiftStep(x, bw, cw, dw, state *tensor.Tensor, n int) *tensor.Tensor {
-	y := eng.like(x)
-	batch, d := x.Dim(0), x.Dim(2)
-	parallel.For(batch*d, d, func(lo, hi int) {
-		for i := lo; i < hi; i += d {
-			kernel.ShiftStep(state.Data()[i*n:], bw.Data(), cw.Data(), x.Data()[i:i+d], dw.Data(), y.Data()[i:], n)
-		}
-	})
-	return y
+	return op.y
 }
 
 type shiftOp struct {
-	x, b, c, d, state, y, next *tensor.Tensor
-	taps                       []float32 // (min(n, l), d)
-	n                          int
+	x, b, c, d, y *tensor.Tensor
+	rows          *engine.Rows
+	carried
+	taps []float32 // (m, d) of the longest row that is filtered, m ≤ n; none where there is none
+	n    int
+}
+
+// steps tells whether row i is a step of the recurrence.
+func (o *shiftOp) steps(eng *Engine, i int) bool {
+	return !eng.Recording && o.rows.Len(i) == 1 && o.has(i)
+}
+
+// makeTaps makes the taps that the rows need.
+func (o *shiftOp) makeTaps(eng *Engine) {
+	longest, d := 0, o.x.Dim(-1)
+	for i := range o.rows.Count() {
+		if !o.steps(eng, i) {
+			longest = max(longest, o.rows.Len(i))
+		}
+	}
+	if m := min(o.n, longest); m > 0 {
+		o.taps = eng.arena.Floats(m * d)
+		parallel.For(d, 16, func(lo, hi int) {
+			kernel.ShiftTaps(o.taps, o.b.Data(), o.c.Data(), d, o.n, m, lo, hi)
+		})
+	}
+}
+
+// advance brings the states of the channels [lo, hi) from before row i to after it, and adds what y hears of them.
+func (o *shiftOp) advance(eng *Engine, i, lo, hi int) {
+	before, after := o.at(i)
+	if before == nil {
+		return
+	}
+	d, n, at := o.x.Dim(-1), o.n, o.rows.From(i)*o.x.Dim(-1)
+	x, y := o.x.Data()[at:], o.y.Data()[at:]
+	if o.steps(eng, i) {
+		kernel.ShiftStep(after[lo*n:], o.b.Data()[lo*n:], o.c.Data()[lo*n:], x[lo:hi], o.d.Data()[lo:], y[lo:], n)
+		return
+	}
+	for c := lo; c < hi; c++ {
+		kernel.ShiftCarry(after[c*n:][:n], y[c:], before[c*n:][:n], x[c:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n,
+			o.rows.Len(i))
+	}
 }
 
 func (o *shiftOp) Name() string { return "ShiftSSM" }
 
 func (o *shiftOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	if o.next != nil {
-		f(o.next)
-	}
+	o.outputs(f)
 }
 
 func (o *shiftOp) Backward(eng *Engine) {
-	batch, l, d, n := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.n
+	r, d, n := o.rows, o.x.Dim(-1), o.n
 	m := len(o.taps) / d
 	dy := o.y.Grad()
-	if dy == nil { // only the state was used
+	if dy == nil { // only states were used
 		dy = eng.grad(o.y)
 	}
 	dx := eng.gradOf(o.x)
@@ -96,22 +111,29 @@ func (o *shiftOp) Backward(eng *Engine) {
 	dtaps := eng.scratch(m * d)
 	defer eng.done(dtaps)
 	x := o.x.Data()
-	overPositions(batch, l, max(firRows, rowGrain(d*m)), func(b, lo, hi int) {
-		kernel.FIRGrad(dx[b*l*d:], dy[b*l*d:], o.taps, o.d.Data(), d, m, l, lo, hi)
+	overRows(r, max(firRows, rowGrain(d*m)), func(i, lo, hi int) {
+		at, l := r.From(i)*d, r.Len(i)
+		kernel.FIRGrad(dx[at:], dy[at:], o.taps, o.d.Data(), d, min(m, l), l, lo, hi)
 	})
-	parallel.For(m, max(firTaps, rowGrain(batch*l*d)), func(lo, hi int) {
-		for b := range batch {
-			kernel.FIRTapsGrad(dtaps, dy[b*l*d:], x[b*l*d:], d, l, lo, hi)
+	parallel.For(m, max(firTaps, rowGrain(r.Total()*d)), func(lo, hi int) {
+		for i := range r.Count() {
+			at, l := r.From(i)*d, r.Len(i)
+			kernel.FIRTapsGrad(dtaps, dy[at:], x[at:], d, l, lo, min(hi, l))
 		}
 	})
 	db, dc := eng.scratch(o.b.Len()), eng.scratch(o.c.Len())
 	defer eng.done(db)
 	defer eng.done(dc)
-	dstate := eng.gradOf(o.state)
+	states := make([][2][]float32, len(o.before))
+	for i := range states {
+		states[i][0], states[i][1] = o.grads(eng, i)
+	}
 	parallel.For(d, 16, func(lo, hi int) {
 		kernel.ShiftTapsGrad(db, dc, dtaps, o.b.Data(), o.c.Data(), d, n, m, lo, hi)
-		if o.state != nil {
-			o.carryGrad(dstate, dx, db, dc, dy, lo, hi)
+		for i, g := range states {
+			if o.has(i) {
+				o.carryGrad(i, g[0], g[1], dx, db, dc, dy, lo, hi)
+			}
 		}
 	})
 	if gb := eng.gradOf(o.b); gb != nil {
@@ -123,21 +145,20 @@ func (o *shiftOp) Backward(eng *Engine) {
 	eng.skipGrad(o.d, dy, x)
 }
 
-// carryGrad is the backward of the state's part, for the channels [lo, hi) of every sequence.
-func (o *shiftOp) carryGrad(dstate, dx, db, dc, dy []float32, lo, hi int) {
-	batch, l, d, n := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.n
-	for b := range batch {
-		for c := lo; c < hi; c++ {
-			i, at := b*d+c, b*l*d+c
-			var ds, dnext []float32
-			if dstate != nil {
-				ds = dstate[i*n:][:n]
-			}
-			if g := o.next.Grad(); g != nil {
-				dnext = g[i*n:][:n]
-			}
-			kernel.ShiftCarryGrad(ds, dx[at:], db[c*n:][:n], dc[c*n:][:n], dnext, dy[at:], o.state.Data()[i*n:][:n],
-				o.x.Data()[at:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n, l)
+// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before it, nil
+// where none is wanted, dnext that of the state after it, nil for zero.
+func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi int) {
+	d, n := o.x.Dim(-1), o.n
+	before, _ := o.at(i)
+	part := func(x []float32, c int) []float32 {
+		if x == nil {
+			return nil
 		}
+		return x[c*n:][:n]
+	}
+	for c := lo; c < hi; c++ {
+		at := o.rows.From(i)*d + c
+		kernel.ShiftCarryGrad(part(ds, c), dx[at:], db[c*n:][:n], dc[c*n:][:n], part(dnext, c), dy[at:], before[c*n:][:n],
+			o.x.Data()[at:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n, o.rows.Len(i))
 	}
 }

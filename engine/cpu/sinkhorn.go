@@ -20,12 +20,12 @@ import (
 // Causal buckets pick earlier ones, by summaries of what came before; those of the second half of the heads begin Bucket-1
 // positions later, so that what is far in one half is near in the other. Looking ahead there is no cache, and l is a multiple of
 // Bucket.
-func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
+func (eng *Engine) oldSinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
 	b, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
 	n := l
 	if cache != nil {
-		eng.AppendRows(cache.Q, q)
-		eng.AppendRows(cache.KV, kv)
+		eng.oldAppendRows(cache.Q, q)
+		eng.oldAppendRows(cache.KV, kv)
 		q, kv, n = cache.Q.X, cache.KV.X, cache.Q.Len
 	}
 	s := sinkhorn{SinkhornOptions: o, SinkhornParams: p, q: q, kv: kv, n: n, l: l, hd: d / o.Heads, precision: eng.precision()}

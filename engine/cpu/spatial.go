@@ -13,7 +13,7 @@ import (
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
 // with W (L, L) and bias (L), start + p + l ≤ L: y (b, l, d). What W has above its diagonal counts for nothing.
-func (eng *Engine) SpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
+func (eng *Engine) oldSpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
 	b, d, n := x.X.Dim(0), x.X.Dim(2), bias.Len()
 	y := eng.New(b, l, d)
 	op := spatialOp{x: x.X, w: w, bias: bias, y: y, start: x.Start, past: x.Len - l, n: n, precision: eng.precision()}

@@ -23,7 +23,7 @@ const positionUnit = 1 << 20
 //
 // state is what came before the chunk, none for nothing with none wanted after it; next is the state after it: state itself,
 // updated in place, when the tape does not record.
-func (eng *Engine) SpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
+func (eng *Engine) oldSpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
 	b, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
 	hd := d / o.Heads
 	s := spatten{SpAttenOptions: o, qkv: qkv, batch: b, l: l, hd: hd, precision: eng.precision(), before: state, past: state.K,

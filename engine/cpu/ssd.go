@@ -24,7 +24,7 @@ const (
 // xbc (b, l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (b, l, h),
 // A (h) with A ≤ 0, D (h). state (b, h, headDim, n) is the state before the chunk, nil for zero with none wanted after it;
 // next is the state after it: state itself, updated in place, when the tape does not record.
-func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldSSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	o := ssdOp{xbc: xbc, dt: dt, a: a, d: dw, state: state, groups: groups, batch: xbc.Dim(0), l: xbc.Dim(1), heads: a.Len(), p: headDim}
 	d := o.heads * headDim
 	o.n = (xbc.Dim(-1) - d) / (2 * groups)

@@ -9,7 +9,7 @@ import (
 //
 //	y[b, t] = past[b, t] for t < p,   x[b, t-p] for t ≥ p
 //	dpast[b, t] = dy[b, t],   dx[b, t] = dy[b, p+t]
-func (eng *Engine) Append(past, x *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
 	p, l := past.Dim(-2)*past.Dim(-1), x.Dim(-2)*x.Dim(-1) // elements of a sequence
 	shape := x.Shape()
 	shape[len(shape)-2] += past.Dim(-2)
@@ -34,14 +34,14 @@ func (eng *Engine) Append(past, x *tensor.Tensor) *tensor.Tensor {
 }
 
 // AppendRows makes the rows in c those that are there, then those of x: an Append.
-func (eng *Engine) AppendRows(c *engine.RowCache, x *tensor.Tensor) {
+func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) {
 	rows := x
 	if c.Len > 0 {
 		past := c.X
 		if past.Dim(1) > c.Len { // only room, or what the cache does not count
-			past = eng.Positions(past, 0, c.Len)
+			past = eng.oldPositions(past, 0, c.Len)
 		}
-		rows = eng.Append(past, x)
+		rows = eng.oldAppend(past, x)
 	}
 	c.X, c.Len, c.Own = rows, c.Len+x.Dim(1), false
 }

@@ -21,7 +21,7 @@ import (
 //	dP[i,j] = r[i,j]·dy[i]·v[j],   dv[j] += r[i,j]·P[i,j]·dy[i]
 //	dS[i,j] = P[i,j]·(dP[i,j] - Σ_k P[i,k]·dP[i,k])
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
-func (eng *Engine) Attention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions, drop uint64) *tensor.Tensor {
+func (eng *Engine) oldAttention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions, drop uint64) *tensor.Tensor {
 	b, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
 	o.Lengths = slices.Clone(o.Lengths) // the caller may change his
 	a := &attention{o: o, b: b, l: l, d: d, heads: o.Heads, hd: d / o.Heads, qkv: qkv}

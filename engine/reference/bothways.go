@@ -12,7 +12,7 @@ import "github.com/hippo-ssm/hippo/tensor"
 //	dk[j, c] += u[t-j, c]·dy[t, c],   du[t-j, c] += k[j, c]·dy[t, c]
 //	dD[c] += u[t, c]·dy[t, c],   du[t, c] += D[c]·dy[t, c]
 //	da[j, c] += u[t+1+j, c]·dy[t, c],   du[t+1+j, c] += a[j, c]·dy[t, c]
-func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldBothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
 	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	y := eng.like(u)
 	us, back, front, D, ys := eng.values(u), eng.values(k), eng.values(ahead), eng.start(skip, d), eng.values(y)

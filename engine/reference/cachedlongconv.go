@@ -16,11 +16,11 @@ import (
 //	dD[c] += u[t, c]·dy[t, c],   du[t, c] += D[c]·dy[t, c]
 //
 // The cache then has x. A gradient that later chunks bring to x goes on to the cache's inputs and u.
-func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, cache *engine.ConvCache) *tensor.Tensor {
+func (eng *Engine) oldCachedLongConv(u, k, skip *tensor.Tensor, cache *engine.ConvCache) *tensor.Tensor {
 	batch, n, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	past, x := cache.Past(), u
 	if past > 0 {
-		x = eng.Append(eng.Positions(cache.U, cache.Len-past, past), u)
+		x = eng.oldAppend(eng.oldPositions(cache.U, cache.Len-past, past), u)
 	}
 	cache.U, cache.Len, cache.Sums = x, past+n, nil
 	y := eng.like(u)

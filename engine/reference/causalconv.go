@@ -14,7 +14,7 @@ import (
 //
 //	dz = a'(z)·dy,   dx[t-i, c] += w[c, k-1-i]·dz[t, c],   dw[c, k-1-i] += x[t-i, c]·dz[t, c],   dbias[c] += dz[t, c]
 //	dx[l-(k-1)+j] += dnext[j]
-func (eng *Engine) CausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
+func (eng *Engine) oldCausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
 	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	k := w.Len() / d
 	past := k - 1

@@ -15,7 +15,7 @@ import (
 //
 //	g += 2 dy·conj(C),   dC += 2 dy·conj(h'),   dB += g·Δ·u,   dA += g·conj(Δ·exp(Δ·A)·h)
 //	du += Re Σ_n g·conj(Δ·B) + D·dy,   dΔ += Re Σ_n g·conj(A·exp(Δ·A)·h + u·B),   dD += u·dy,   g ← g·conj(exp(Δ·A))
-func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int,
+func (eng *Engine) oldSelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int,
 	state *tensor.Tensor) (y, next *tensor.Tensor) {
 	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
 	n := a.Len() / (2 * d)

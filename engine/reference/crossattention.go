@@ -15,7 +15,7 @@ import (
 //
 //	dP[i,j] = dy[i]·v[j],   dv[j] += P[i,j]·dy[i],   dS[i,j] = P[i,j]·(dP[i,j] - Σ_k P[i,k]·dP[i,k])
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
-func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
+func (eng *Engine) oldCrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
 	b, l, m, d := q.Dim(0), q.Dim(1), kv.Dim(1), q.Dim(2)
 	hd, scale := d/heads, 1/math.Sqrt(float64(d/heads))
 	y := eng.like(q)

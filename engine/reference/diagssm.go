@@ -18,7 +18,7 @@ import (
 //	dq_i += dy_j·z,   dz = dy_j·q_i,   dD += u·dz
 //	g += 2 dz·conj(C),   dC += 2 dz·conj(x'),   dB̄ += g·u,   dĀ += g·conj(x)
 //	du = D·dz + Re Σ_n g·conj(B̄),   g ← g·conj(Ā),   dk_i += du·v_j,   dv_j += du·k_i
-func (eng *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+func (eng *Engine) oldDiagSSM(g engine.Gates, s *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	batch, l, d, p, n := g.V.Dim(0), g.V.Dim(1), g.V.Dim(2), g.HeadDim, s.N
 	y = eng.like(g.V)
 	q, k, v, ys, D := eng.gate(g.Q, g.V), eng.gate(g.K, g.V), eng.values(g.V), eng.values(y), eng.values(skip)

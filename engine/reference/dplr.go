@@ -178,7 +178,7 @@ func (eng *Engine) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 }
 
 // DPLRSSM is y = SSM(u) + D u, each sequence and channel stepped by its dense system, however long it is.
-func (eng *Engine) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem,
+func (eng *Engine) oldDPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem,
 	skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
 	batch, l, n := u.Dim(0), u.Dim(1), 2*s.N
 	y = eng.like(u)

@@ -9,7 +9,7 @@ import (
 //
 //	y[i] = m[i]·x[i],   m[i] = 1/(1-p) where Keep(seed, i, p), else 0
 //	dx[i] = m[i]·dy[i]
-func (eng *Engine) Dropout(x *tensor.Tensor, p float64, seed uint64) *tensor.Tensor {
+func (eng *Engine) oldDropout(x *tensor.Tensor, p float64, seed uint64) *tensor.Tensor {
 	mask := func(i int) float64 {
 		if counter.Keep(seed, i, counter.KeepThreshold(p)) {
 			return 1 / (1 - p)

@@ -20,7 +20,7 @@ import (
 //	dN_t = dy_t/c_t,   dc_t = -dy_t·y_t/c_t,   dw[t, s] = dN_t·v_s + dc_t
 //	dφ(q_t) = S dN_t + dc_t·Z + Σ_s dw[t, s]·φ(k_s),   dφ(k_s) = dS' v_s + dZ' + Σ_t dw[t, s]·φ(q_t)
 //	dv_s = φ(k_s)ᵀdS' + Σ_t w[t, s]·dN_t,   dS = dS' + Σ_t φ(q_t)·dN_tᵀ,   dZ = dZ' + Σ_t dc_t·φ(q_t)
-func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, state engine.LinearState,
+func (eng *Engine) oldLinearAttention(q, k, v *tensor.Tensor, state engine.LinearState,
 	o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
 	batch, l, e, m := q.Dim(0), q.Dim(1), q.Dim(2)/o.Heads, v.Dim(2)/o.Heads
 	y = eng.like(v)

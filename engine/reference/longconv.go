@@ -16,7 +16,7 @@ import (
 //	dK[j, c] += u[t-j, c]·dz[t, c],   du[t-j, c] += K[j, c]·dz[t, c]
 //	dD[c] += u[t, c]·dz[t, c],   du[t, c] += D[c]·dz[t, c]
 //	dk = v⊙du,   dv = k⊙du
-func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
+func (eng *Engine) oldGatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
 	batch, l, d := g.V.Dim(0), g.V.Dim(1), g.V.Dim(2)
 	y := eng.like(g.V)
 	qs, ks, vs := eng.ones(g.Q, g.V.Len()), eng.ones(g.K, g.V.Len()), eng.values(g.V)

@@ -11,7 +11,7 @@ import (
 //
 //	y[b, 0, c] = Σ_{t<n} x[b, t, c]/n
 //	dx[b, t, c] = dy[b, 0, c]/n,   t < n
-func (eng *Engine) MeanPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
+func (eng *Engine) oldMeanPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
 	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
 	lengths = slices.Clone(lengths) // backward reads them later
 	y := eng.New(batch, 1, d)

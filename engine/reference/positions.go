@@ -10,7 +10,7 @@ import (
 //
 //	y[b, t] = x[b, at+t],   t < n
 //	dx[b, at+t] = dy[b, t]
-func (eng *Engine) Positions(x *tensor.Tensor, at, n int) *tensor.Tensor {
+func (eng *Engine) oldPositions(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	l, d := x.Dim(1), x.Dim(2)
 	return eng.move("Positions", eng.New(x.Dim(0), n, d), x, func(i int) int {
 		b, t, c := i/(n*d), i/d%n, i%d
@@ -22,7 +22,7 @@ func (eng *Engine) Positions(x *tensor.Tensor, at, n int) *tensor.Tensor {
 //
 //	y[r] = x[at+r],   r < n
 //	dx[at+r] = dy[r]
-func (eng *Engine) Rows(x *tensor.Tensor, at, n int) *tensor.Tensor {
+func (eng *Engine) oldRows(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	d := x.Dim(-1)
 	return eng.move("Rows", eng.New(n, d), x, func(i int) int { return at*d + i })
 }
@@ -31,7 +31,7 @@ func (eng *Engine) Rows(x *tensor.Tensor, at, n int) *tensor.Tensor {
 //
 //	y[b, 0] = x[b, at[b]]
 //	dx[b, at[b]] = dy[b, 0]
-func (eng *Engine) PickPositions(x *tensor.Tensor, at []int) *tensor.Tensor {
+func (eng *Engine) oldPickPositions(x *tensor.Tensor, at []int) *tensor.Tensor {
 	l, d := x.Dim(1), x.Dim(2)
 	at = slices.Clone(at) // backward reads them later
 	return eng.move("PickPositions", eng.New(x.Dim(0), 1, d), x, func(i int) int { return (i/d*l+at[i/d])*d + i%d })
@@ -41,7 +41,7 @@ func (eng *Engine) PickPositions(x *tensor.Tensor, at []int) *tensor.Tensor {
 //
 //	y[b, t] = x[b, t] where t < lengths[b], else 0
 //	dx[b, t] = dy[b, t] where t < lengths[b], else 0
-func (eng *Engine) FirstPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
+func (eng *Engine) oldFirstPositions(x *tensor.Tensor, lengths []int) *tensor.Tensor {
 	if lengths == nil {
 		return x
 	}

@@ -14,7 +14,7 @@ import (
 // Backward goes through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += dy,   g_i ← g_i·(1 - s'_i²) for i < tanhs,   du += g,   dR += g·sᵀ,   g ← Rᵀ·g
-func (eng *Engine) Recurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
+func (eng *Engine) oldRecurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
 	batch, l, n := u.Dim(0), u.Dim(1), u.Dim(2)
 	y = eng.like(u)
 	us, R, ys := eng.values(u), eng.values(r), eng.values(y)

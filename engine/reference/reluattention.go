@@ -16,7 +16,7 @@ import (
 //
 //	g = 2 x[i, j]·(dy_i·v_j)/(i+1),   dv_j += x[i, j]²·dy_i/(i+1)
 //	dq_i += g·k_j/√s,   dk_j += g·q_i/√s,   dbias[min(i-j, m-1)] += g
-func (eng *Engine) SquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache,
+func (eng *Engine) oldSquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache,
 	bias *tensor.Tensor) *tensor.Tensor {
 	batch, l, s, e, past := q.Dim(0), q.Dim(1), q.Dim(2), values.X.Dim(2), keys.Len-q.Dim(1)
 	y := eng.New(batch, l, e)

@@ -7,12 +7,12 @@ import (
 
 // Rotate turns each head of row t of x (…, l, d) by the rotation of position start + t (engine.Rotary). The gradient is
 // turned back.
-func (eng *Engine) Rotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
+func (eng *Engine) oldRotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
 	return eng.turn(x, eng.like(x), heads, r, start, 1)
 }
 
 // RotateState turns every row of a state (…, d) by the rotation of one position.
-func (eng *Engine) RotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
+func (eng *Engine) oldRotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
 	return eng.turn(state, eng.next(state, eng.start(state, state.Len())), 1, r, position, 0)
 }
 

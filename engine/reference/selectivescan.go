@@ -16,7 +16,7 @@ import (
 //
 //	g += dy·C,   dC += dy·h',   dB += g·Δ·u,   dA += g·Δ·exp(Δ·A)·h
 //	du += Σ_n g·Δ·B + D·dy,   dΔ += Σ_n g·(A·exp(Δ·A)·h + u·B),   dD += u·dy,   g ← g·exp(Δ·A)
-func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
+func (eng *Engine) oldSelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
 	state *tensor.Tensor) (y, next *tensor.Tensor) {
 	batch, l, d, n := u.Dim(0), u.Dim(1), u.Dim(2), a.Dim(-1)
 	y = eng.like(u)

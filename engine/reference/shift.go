@@ -1,6 +1,9 @@
 package reference
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
 // ShiftSSM is the shift SSM of H3 (arXiv:2212.14052 §3.1), channel by channel, with n places s[0..n):
 //
@@ -10,57 +13,56 @@ import "github.com/hippo-ssm/hippo/tensor"
 // Backward goes through the positions from the last, with g the gradient of the state after a position:
 //
 //	g[j] += C[j]·dy,   dC[j] += s'[j]·dy,   dB[j] += g[j]·x,   dx += Σ_j g[j]·B[j] + D·dy,   g[j-1] ← g[j]
-func (eng *Engine) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
+func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	d := x.Dim(-1)
 	n := bw.Len() / d
-	y = eng.like(x)
+	y := eng.like(x)
 	xs, ys, B, C, D := eng.values(x), eng.values(y), eng.values(bw), eng.values(cw), eng.values(dw)
-	after := eng.start(state, batch*d*n)
-	states := make([][]float64, batch*l*d) // after each position, for backward
-	for b := range batch {
-		for t := range l {
-			for c := range d {
-				s := after[(b*d+c)*n:][:n]
-				i := (b*l+t)*d + c
+	states := make([][]float64, len(xs)) // after each position, for backward
+	c := eng.carry(slots, r, d*n)
+	for row := range r.Count() {
+		after := c.after(row)
+		for t := range r.Len(row) {
+			for ch := range d {
+				s := after[ch*n:][:n]
+				i := (r.From(row)+t)*d + ch
 				for j := n - 1; j >= 0; j-- {
-					if s[j] = B[c*n+j] * xs[i]; j > 0 {
+					if s[j] = B[ch*n+j] * xs[i]; j > 0 {
 						s[j] += s[j-1]
 					}
 				}
-				ys[i] = D[c] * xs[i]
+				ys[i] = D[ch] * xs[i]
 				for j, v := range s {
-					ys[i] += C[c*n+j] * v
+					ys[i] += C[ch*n+j] * v
 				}
 				states[i] = append([]float64(nil), s...)
 			}
 		}
 	}
-	next = eng.next(state, after)
-	eng.record("ShiftSSM", list{y, next}, list{x, bw, cw, dw, state}, func() {
+	eng.recordRows("ShiftSSM", list{y}, list{x, bw, cw, dw}, c, func() {
 		dy, dx, dB, dC, dD := eng.gradOf(y), eng.gradOf(x), eng.gradOf(bw), eng.gradOf(cw), eng.gradOf(dw)
-		ds := eng.grad(state, batch*d*n)
-		dnext := eng.grad(next, batch*d*n)
-		for b := range batch {
-			for c := range d {
-				g := append([]float64(nil), dnext[(b*d+c)*n:][:n]...)
-				for t := l - 1; t >= 0; t-- {
-					i := (b*l+t)*d + c
-					dx[i] += D[c] * dy[i]
-					dD[c] += xs[i] * dy[i]
+		for row := range r.Count() {
+			ds, dnext := c.grads(row)
+			for ch := range d {
+				g := append([]float64(nil), dnext[ch*n:][:n]...)
+				for t := r.Len(row) - 1; t >= 0; t-- {
+					i := (r.From(row)+t)*d + ch
+					dx[i] += D[ch] * dy[i]
+					dD[ch] += xs[i] * dy[i]
 					for j := range g {
-						g[j] += C[c*n+j] * dy[i]
-						dC[c*n+j] += states[i][j] * dy[i]
-						dB[c*n+j] += g[j] * xs[i]
-						dx[i] += g[j] * B[c*n+j]
+						g[j] += C[ch*n+j] * dy[i]
+						dC[ch*n+j] += states[i][j] * dy[i]
+						dB[ch*n+j] += g[j] * xs[i]
+						dx[i] += g[j] * B[ch*n+j]
 					}
 					copy(g, g[1:])
 					g[n-1] = 0
 				}
 				for j, v := range g {
-					ds[(b*d+c)*n+j] += v
+					ds[ch*n+j] += v
 				}
 			}
 		}
 	})
-	return y, next
+	return y
 }

@@ -17,12 +17,12 @@ import (
 //
 //	dP_j = R_j·dy·v_j,   dS_j = P_j·(dP_j - Σ_k P_k·dP_k)
 //	dv_j += R_j·P_j·dy,   dq += s·R_j·dS_j·k_j,   dk_j += s·R_j·dS_j·q,   dR_j = s·dS_j·q·k_j + P_j·dy·v_j
-func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
+func (eng *Engine) oldSinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
 	b, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
 	n := l
 	if cache != nil {
-		eng.AppendRows(cache.Q, q)
-		eng.AppendRows(cache.KV, kv)
+		eng.oldAppendRows(cache.Q, q)
+		eng.oldAppendRows(cache.KV, kv)
 		q, kv, n = cache.Q.X, cache.KV.X, cache.Q.Len
 	}
 	y := eng.New(b, l, d)

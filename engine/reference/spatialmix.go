@@ -11,7 +11,7 @@ import (
 //
 //	y_i = Σ_{j≤i} W[i, j]·x_j + bias[i]
 //	dx_j = Σ_i W[i, j]·dy_i,   dW[i, j] = x_j·dy_i,   dbias[i] = Σ dy_i
-func (eng *Engine) SpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
+func (eng *Engine) oldSpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
 	batch, room, d, n := x.X.Dim(0), x.X.Dim(1), x.X.Dim(2), bias.Len()
 	y := eng.New(batch, l, d)
 	xs, W, B, ys := eng.values(x.X), eng.values(w), eng.values(bias), eng.values(y)

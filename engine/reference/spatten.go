@@ -18,7 +18,7 @@ import (
 // the Keep most important tokens are left, and one head less while there are more than KeepHeads. A pruned head gives 0. The choice has
 // no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are whole here. Backward is that of
 // Attention.
-func (eng *Engine) SpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
+func (eng *Engine) oldSpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
 	b, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
 	y = eng.New(b, l, d)
 	var sequences []*spatten

@@ -17,7 +17,7 @@ import (
 //
 //	g += dy·C,   dC += dy·h',   dB += g·dt·x,   dA += g·dt·exp(dt·A)·h
 //	dx += Σ_k g·dt·B + D·dy,   ddt += Σ_k g·(A·exp(dt·A)·h + x·B),   dD += x·dy,   g ← g·exp(dt·A)
-func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int,
+func (eng *Engine) oldSSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int,
 	state *tensor.Tensor) (y, next *tensor.Tensor) {
 	batch, l, width, heads := xbc.Dim(0), xbc.Dim(1), xbc.Dim(2), a.Len()
 	d := heads * headDim

@@ -1,0 +1,223 @@
+package autograd_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// sequences describes an operation over rows for the table. Its row of the table has as inputs first those along the
+// sequences, then the parameters, then the states of the sequences that have some.
+type sequences struct {
+	name   string
+	lens   []int   // of the rows
+	starts []int   // positions at which they begin; nil for 0
+	along  []int   // widths of the inputs along the sequences
+	params [][]int // shapes of the inputs that are not
+	states [][]int // shapes of the states of a sequence
+	keeps  []bool  // which rows have states; nil for none
+	trains bool    // with dropout
+
+	// op returns the results along the sequences and the states after them. states[i] are those of row i, nil for none.
+	op func(t *autograd.Tape, along, params ts, r *engine.Rows, states []ts) (y ts, next []ts)
+
+	big   *sequences // the large shapes, of the same op
+	scale []float64
+	of    func(input, i int, x float64) float64
+	tol   float64
+}
+
+func (s *sequences) total() int {
+	n := 0
+	for _, l := range s.lens {
+		n += l
+	}
+	return n
+}
+
+func (s *sequences) keep(i int) bool { return s.keeps != nil && s.keeps[i] }
+
+// shapes are those of the inputs of the row of the table.
+func (s *sequences) shapes() [][]int {
+	var all [][]int
+	for _, w := range s.along {
+		all = append(all, []int{s.total(), w})
+	}
+	all = append(all, s.params...)
+	for i := range s.lens {
+		if s.keep(i) {
+			all = append(all, s.states...)
+		}
+	}
+	return all
+}
+
+// engineRows are the rows, or only row i where i is not below 0.
+func (s *sequences) engineRows(i int) *engine.Rows {
+	r := &engine.Rows{}
+	var seeds []uint64
+	for j, l := range s.lens {
+		if i >= 0 && j != i {
+			continue
+		}
+		start := 0
+		if s.starts != nil {
+			start = s.starts[j]
+		}
+		r.Add(l, start)
+		seeds = append(seeds, uint64(100+j))
+	}
+	if s.trains {
+		r.Train(seeds)
+	}
+	return r
+}
+
+// run is op on all inputs of the row of the table.
+func (s *sequences) run(t *autograd.Tape, in ts) ts {
+	along, params, rest := in[:len(s.along)], in[len(s.along):][:len(s.params)], in[len(s.along)+len(s.params):]
+	states := make([]ts, len(s.lens))
+	for i := range s.lens {
+		if s.keep(i) {
+			states[i], rest = append(ts(nil), rest[:len(s.states)]...), rest[len(s.states):]
+		}
+	}
+	y, next := s.op(t, along, params, s.engineRows(-1), states)
+	for _, x := range next {
+		y = append(y, x...)
+	}
+	return y
+}
+
+// row is the operation's row of the table.
+func (s *sequences) row() row {
+	big := s.big
+	if big == nil {
+		big = s
+	}
+	small := s.shapes()
+	return row{name: s.name, in: small, big: big.shapes(), scale: s.scale, of: s.of, tol: s.tol,
+		op: func(t *autograd.Tape, in ts) ts {
+			if in[0].Rows() == small[0][0] {
+				return s.run(t, in)
+			}
+			return big.run(t, in)
+		}}
+}
+
+// allSequences are the operations over rows that registerSequences has been told of.
+var allSequences []sequences
+
+// registerSequences adds operations over rows to the table and to the tests of this file.
+func registerSequences(all func() []sequences) {
+	allSequences = append(allSequences, all()...)
+	register(func() []row {
+		var rows []row
+		for _, s := range all() {
+			rows = append(rows, s.row())
+		}
+		return rows
+	})
+}
+
+// withSlots turns an operation that takes Slots, a list for each state, into one that gives the states after it.
+func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor) (y ts, next []ts) {
+	slots := make([]engine.Slots, n)
+	for k := range slots {
+		for _, s := range states {
+			var slot *engine.Slot
+			if s != nil {
+				slot = &engine.Slot{X: s[k]}
+			}
+			slots[k] = append(slots[k], slot)
+		}
+	}
+	y = ts{op(slots)}
+	for i, s := range states {
+		var after ts
+		for k := range s {
+			after = append(after, slots[k][i].X)
+		}
+		next = append(next, after)
+	}
+	return y, next
+}
+
+// TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording or
+// not, at small shapes and at large ones.
+func TestRowsAlone(t *testing.T) {
+	for _, s := range allSequences {
+		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
+			if s == nil {
+				continue
+			}
+			for _, record := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/record=%v", s.name, size, record), func(t *testing.T) { s.alone(t, record) })
+			}
+		}
+	}
+}
+
+func (s *sequences) alone(t *testing.T, record bool) {
+	r := row{scale: s.scale, of: s.of}
+	in := r.random(s.shapes(), 9)
+	run := func(only int) (y [][]float32, next [][][]float32) {
+		tape, x := autograd.NewTape(), r.tensors(s.shapes(), in)
+		tape.Record(record)
+		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))
+		rest, along := x[len(s.along)+len(s.params):], append(ts(nil), x[:len(s.along)]...)
+		for i := range s.lens {
+			var own ts
+			if s.keep(i) {
+				own, rest = append(own, rest[:len(s.states)]...), rest[len(s.states):]
+			}
+			if only < 0 || i == only {
+				states = append(states, own)
+			}
+		}
+		if only >= 0 {
+			from := s.engineRows(-1).From(only)
+			for k, u := range along {
+				all := numbers(u)
+				along[k] = tensor.FromSlice(all[from*s.along[k]:][:s.lens[only]*s.along[k]], s.lens[only], s.along[k])
+				along[k].SetNeedsGrad(true)
+			}
+		}
+		out, after := s.op(tape, along, x[len(s.along):][:len(s.params)], rows, states)
+		for _, o := range out {
+			y = append(y, numbers(o))
+		}
+		for _, a := range after {
+			var one [][]float32
+			for _, o := range a {
+				one = append(one, numbers(o))
+			}
+			next = append(next, one)
+		}
+		return y, next
+	}
+	all, states := run(-1)
+	rows := s.engineRows(-1)
+	for i := range s.lens {
+		y, next := run(i)
+		for k := range y {
+			width := len(all[k]) / rows.Total()
+			if !same([][]float32{y[k]}, [][]float32{all[k][rows.From(i)*width:][:rows.Len(i)*width]}) {
+				t.Errorf("row %d: output %d is not what it is alone", i, k)
+			}
+		}
+		if s.keep(i) && !same(next[0], states[i]) {
+			t.Errorf("row %d: a state after it is not what it is alone", i)
+		}
+	}
+}
+
+// randomLengths are n lengths from 1 to most.
+func randomLengths(n, most int) []int {
+	rng := rand.New(rand.NewPCG(11, 12))
+	return ramp(n, func(int) int { return 1 + rng.IntN(most) })
+}

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/counter"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions from
+// From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of each other.
+//
+// One layout serves a batch to train on, pieces of prompts, many sessions that each write a token, examples of different
+// lengths, and documents packed side by side. Only operations along the sequence look at rows: everything else works on n
+// positions, wherever they come from.
+type Rows struct {
+	from   []int // of each row, and the end of the last
+	start  []int
+	seeds  []uint64
+	equal  bool // all rows have the same length
+	trains bool
+}
+
+// NewRows returns rows of the given lengths that begin at position 0.
+func NewRows(lengths ...int) *Rows {
+	r := &Rows{}
+	for _, l := range lengths {
+		r.Add(l, 0)
+	}
+	return r
+}
+
+// EqualRows returns b rows of l positions each that begin at position 0.
+func EqualRows(b, l int) *Rows {
+	r := &Rows{}
+	for range b {
+		r.Add(l, 0)
+	}
+	return r
+}
+
+// Clear takes all rows away, and keeps their memory for others.
+func (r *Rows) Clear() {
+	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
+}
+
+// Add puts a row of length positions behind the others, which begins at position start of its sequence.
+func (r *Rows) Add(length, start int) {
+	if length < 1 || start < 0 {
+		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on", length, start))
+	}
+	if len(r.from) == 0 {
+		r.from, r.equal = append(r.from, 0), true
+	}
+	r.equal = r.equal && (len(r.start) == 0 || length == r.Len(0))
+	r.from = append(r.from, r.Total()+length)
+	r.start = append(r.start, start)
+}
+
+// Train switches dropout on: row i drops what its own seed, that of an example in a step, says. It does not matter which
+// rows stand beside it.
+func (r *Rows) Train(seeds []uint64) {
+	if len(seeds) != r.Count() {
+		panic(fmt.Sprintf("engine.Rows.Train: %d seeds for %d rows", len(seeds), r.Count()))
+	}
+	r.seeds, r.trains = append(r.seeds[:0], seeds...), true
+}
+
+// Trains reports whether there is dropout.
+func (r *Rows) Trains() bool { return r.trains }
+
+// Seed is the seed of dropout number op for row i.
+func (r *Rows) Seed(i int, op uint64) uint64 { return counter.Mix64(r.seeds[i] + op*counter.Step) }
+
+// Count is the number of rows.
+func (r *Rows) Count() int { return len(r.start) }
+
+// Total is the number of positions of all rows.
+func (r *Rows) Total() int {
+	if len(r.from) == 0 {
+		return 0
+	}
+	return r.from[len(r.from)-1]
+}
+
+// Len is the number of positions of row i.
+func (r *Rows) Len(i int) int { return r.from[i+1] - r.from[i] }
+
+// From is where row i begins in the tensor, in positions.
+func (r *Rows) From(i int) int { return r.from[i] }
+
+// Start is the position of its sequence at which row i begins.
+func (r *Rows) Start(i int) int { return r.start[i] }
+
+// Equal is the length that all rows have, 0 where lengths differ.
+func (r *Rows) Equal() int {
+	if !r.equal {
+		return 0
+	}
+	return r.Len(0)
+}
+
+// Longest is the length of the longest row.
+func (r *Rows) Longest() int {
+	if r.equal {
+		return r.Len(0)
+	}
+	most := 0
+	for i := range r.start {
+		most = max(most, r.Len(i))
+	}
+	return most
+}
+
+// Slot keeps one tensor of the state of one sequence. An operation that carries it brings X from before its row to after
+// it: in place, or as a new tensor while the tape records.
+type Slot struct{ X *tensor.Tensor }
+
+// Slots are those of rows. A nil slot is that of a row that starts from zero and keeps nothing; nil Slots are nil for all.
+type Slots []*Slot
+
+// At is the state of row i, nil where it has none.
+func (s Slots) At(i int) *tensor.Tensor {
+	if i >= len(s) || s[i] == nil {
+		return nil
+	}
+	return s[i].X
+}
+
+// Any reports whether some row has a state.
+func (s Slots) Any() bool {
+	for _, x := range s {
+		if x != nil {
+			return true
+		}
+	}
+	return false
+}
