@@ -13,8 +13,8 @@ const PageRows = 128
 //
 // While a tape records, all rows are in X, through which gradients flow into the past: an operation replaces X by a
 // longer tensor of the tape. Otherwise the rows lie in pages. A page that is full is never written again, so clones
-// share it. Pages end at multiples of PageRows, counted from the first position of the sequence. What is summed page by
-// page therefore has the same bits however the sequence was cut into chunks.
+// share it. Pages end at multiples of PageRows, counted from the first position of the sequence, whatever chunks it came
+// in and whatever has been forgotten.
 type RowCache struct {
 	X     *tensor.Tensor // (Len, d); nil where the rows lie in pages
 	Len   int
