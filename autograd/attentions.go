@@ -100,8 +100,8 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 	if !q.SameShape(k) || len(keys) != len(values) {
 		shapePanic("SquaredReLUAttention", q, k, v, bias)
 	}
-	checkRowCaches("SquaredReLUAttention", k, keys)
-	checkRowCaches("SquaredReLUAttention", v, values)
+	checkRowCaches("SquaredReLUAttention", k, r, keys)
+	checkRowCaches("SquaredReLUAttention", v, r, values)
 	for i, c := range keys {
 		if values[i].Past() != c.Past() {
 			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values", i, c.Past(), values[i].Past()))
@@ -121,24 +121,28 @@ func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*e
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)
 	checkCaches("SpatialMix", r, caches)
-	checkRowCaches("SpatialMix", x, caches)
+	checkRowCaches("SpatialMix", x, r, caches)
 	for i := range r.Count() {
 		if w.Len() != n*n || r.Start(i)+r.Len(i) > n {
 			shapePanic("SpatialMix", x, w, bias)
-		}
-		if i < len(caches) && caches[i].Past() > r.Start(i) {
-			panic(fmt.Sprintf("autograd.SpatialMix: row %d begins at position %d with %d before it in its cache",
-				i, r.Start(i), caches[i].Past()))
 		}
 	}
 	return t.engine.SpatialMix(x, w, bias, r, caches)
 }
 
-// checkRowCaches panics unless what is in the caches is as wide as x.
-func checkRowCaches(op string, x *tensor.Tensor, caches []*engine.RowCache) {
+// checkRowCaches is checkRowCache for the caches of all rows.
+func checkRowCaches(op string, x *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) {
 	for i, c := range caches {
-		if d := c.Width(); d > 0 && d != x.Dim(-1) {
-			panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))
-		}
+		checkRowCache(op, x, r, i, c)
+	}
+}
+
+// checkRowCache panics unless what is in the cache of row i is as wide as x, and no more than came before the row.
+func checkRowCache(op string, x *tensor.Tensor, r *engine.Rows, i int, c *engine.RowCache) {
+	if c.Past() > r.Start(i) {
+		panic(fmt.Sprintf("autograd.%s: row %d begins at position %d behind %d others", op, i, r.Start(i), c.Past()))
+	}
+	if d := c.Width(); d > 0 && d != x.Dim(-1) {
+		panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))
 	}
 }

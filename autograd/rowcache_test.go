@@ -61,7 +61,7 @@ func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, c
 		y = append(y, numbers(c.op(tape, x, r, caches))...)
 		if records(i) { // as between steps of training
 			for _, cache := range caches {
-				*cache = cache.Clone()
+				cache.Detach()
 			}
 		}
 		tape.Reset()
@@ -91,7 +91,7 @@ func TestRowCachesInChunks(t *testing.T) {
 					clones := ramp(c.caches, func(i int) *engine.RowCache { c := caches[i].Clone(); return &c })
 					saved := newCaches()
 					for i := range saved {
-						saved[i].Fill(caches[i].Rows(), 0)
+						saved[i].Fill(caches[i].Rows())
 					}
 					rest := []int{1, ahead - 1}
 					next := c.run(caches, in, n, rest, never)

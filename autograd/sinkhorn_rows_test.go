@@ -25,7 +25,8 @@ type sinkhornVariant struct {
 
 func (v *sinkhornVariant) sequences() sequences {
 	d := v.heads * v.hd
-	s := sequences{name: "SinkhornAttention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{d, 2 * d},
+	s := sequences{name: "SinkhornAttention/" + v.name, lens: v.lens, keeps: v.keeps,
+		starts: behindPast(v.lens, v.keeps, v.past), along: []int{d, 2 * d},
 		params: [][]int{{v.heads, v.hd}, {v.heads, v.hd}, {v.heads, 2 * v.hd, max(v.linear, 1)}},
 		states: [][]int{{v.past, d}, {v.past, 2 * d}}}
 	o := engine.SinkhornOptions{Heads: v.heads, Bucket: v.bucket, Top: v.top, Temperature: 0.75, Ahead: v.ahead,

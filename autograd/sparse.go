@@ -24,18 +24,16 @@ func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, 
 	checkRows("SinkhornAttention", r, q, kv)
 	checkCaches("SinkhornAttention", r, caches)
 	for i := range r.Count() {
-		n, cached := r.Len(i), i < len(caches) && caches[i] != nil
+		past, cached := 0, i < len(caches) && caches[i] != nil
 		if cached {
 			c := caches[i]
-			checkRowCaches("SinkhornAttention", q, []*engine.RowCache{c.Q})
-			checkRowCaches("SinkhornAttention", kv, []*engine.RowCache{c.KV})
-			if c.Q.Len != c.KV.Len {
-				panic(fmt.Sprintf("autograd.SinkhornAttention: the cache of row %d has %d queries and %d keys",
-					i, c.Q.Len, c.KV.Len))
+			checkRowCache("SinkhornAttention", q, r, i, c.Q)
+			checkRowCache("SinkhornAttention", kv, r, i, c.KV)
+			if past = c.Q.Len; c.KV.Len != past {
+				panic(fmt.Sprintf("autograd.SinkhornAttention: row %d has %d queries and %d keys", i, past, c.KV.Len))
 			}
-			n += c.Q.Len
 		}
-		checkSinkhorn(q, kv, p, o, n, cached)
+		checkSinkhorn(q, kv, p, o, past+r.Len(i), cached)
 	}
 	return t.engine.SinkhornAttention(q, kv, p, o, r, caches)
 }
