@@ -85,14 +85,15 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 	return t.engine.LinearAttention(q, k, v, o, r, s, z)
 }
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of a
-// row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
+// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of
+// a row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
 // sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
-// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for the
-// paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those there.
+// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for
+// the paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those
+// there.
 func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	checkRows("SquaredReLUAttention", r, q, k, v)
@@ -104,7 +105,8 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 	checkRowCaches("SquaredReLUAttention", v, r, values)
 	for i, c := range keys {
 		if values[i].Past() != c.Past() {
-			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values", i, c.Past(), values[i].Past()))
+			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values before it",
+				i, c.Past(), values[i].Past()))
 		}
 	}
 	return t.engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)

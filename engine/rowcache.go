@@ -55,8 +55,8 @@ func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	}
 }
 
-// makeRoom makes the page for the next n rows this cache's own, beside x. The page has at rows. It grows by some rows at
-// a time, so that a short sequence takes little memory.
+// makeRoom makes the page for the next n rows this cache's own, in the storage of x. They go to place at of it. A page
+// grows by some rows at a time, so that a short sequence takes little memory.
 func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	const step = 16
 	i := (c.skip + c.Len) / PageRows
