@@ -27,5 +27,3 @@ func (eng *Engine) oldPositions(x *tensor.Tensor, at, n int) *tensor.Tensor {
 func (eng *Engine) oldReverse(x *tensor.Tensor, lag int) *tensor.Tensor {
 	return eng.Reverse(x, lag, oldRowsOf(x))
 }
-
-func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) { panic("todo") }
