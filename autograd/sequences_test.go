@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -21,6 +23,7 @@ type sequences struct {
 	states [][]int // shapes of the states of a sequence
 	keeps  []bool  // which rows have states; nil for none
 	trains bool    // with dropout
+	fixed  bool    // the operation takes rows of these lengths only
 
 	// op returns the results along the sequences and the states after them. states[i] are those of row i, nil for none.
 	op func(t *autograd.Tape, along, params ts, r *engine.Rows, states []ts) (y ts, next []ts)
@@ -77,15 +80,21 @@ func (s *sequences) engineRows(i int) *engine.Rows {
 	return r
 }
 
-// run is op on all inputs of the row of the table.
-func (s *sequences) run(t *autograd.Tape, in ts) ts {
+// parts are the inputs of the row of the table as op takes them.
+func (s *sequences) parts(in ts) (along, params ts, states []ts) {
 	along, params, rest := in[:len(s.along)], in[len(s.along):][:len(s.params)], in[len(s.along)+len(s.params):]
-	states := make([]ts, len(s.lens))
+	states = make([]ts, len(s.lens))
 	for i := range s.lens {
 		if s.keep(i) {
 			states[i], rest = append(ts(nil), rest[:len(s.states)]...), rest[len(s.states):]
 		}
 	}
+	return along, params, states
+}
+
+// run is op on all inputs of the row of the table.
+func (s *sequences) run(t *autograd.Tape, in ts) ts {
+	along, params, states := s.parts(in)
 	y, next := s.op(t, along, params, s.engineRows(-1), states)
 	for _, x := range next {
 		y = append(y, x...)
@@ -148,25 +157,28 @@ func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor)
 }
 
 // TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording or
-// not, at small shapes and at large ones.
+// not, in each precision, at small shapes and at large ones.
 func TestRowsAlone(t *testing.T) {
 	for _, s := range allSequences {
 		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
 			if s == nil {
 				continue
 			}
-			for _, record := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/record=%v", s.name, size, record), func(t *testing.T) { s.alone(t, record) })
+			for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
+				for _, record := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%s/%v/record=%v", s.name, size, p, record), func(t *testing.T) { s.alone(t, p, record) })
+				}
 			}
 		}
 	}
 }
 
-func (s *sequences) alone(t *testing.T, record bool) {
+func (s *sequences) alone(t rapid.TB, p engine.Precision, record bool) {
 	r := row{scale: s.scale, of: s.of}
 	in := r.random(s.shapes(), 9)
 	run := func(only int) (y [][]float32, next [][][]float32) {
 		tape, x := autograd.NewTape(), r.tensors(s.shapes(), in)
+		tape.SetPrecision(p)
 		tape.Record(record)
 		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))
 		rest, along := x[len(s.along)+len(s.params):], append(ts(nil), x[:len(s.along)]...)

@@ -1,0 +1,136 @@
+package autograd_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order, both
+// engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
+func TestAnyRows(t *testing.T) {
+	operations := map[string][]sequences{}
+	for _, s := range allSequences {
+		if !s.fixed && s.starts == nil {
+			name, _, _ := strings.Cut(s.name, "/")
+			operations[name] = append(operations[name], s)
+		}
+	}
+	length := rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 6), rapid.IntRange(1, 70))
+	for name, variants := range operations {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			s := variants[rapid.IntRange(0, len(variants)-1).Draw(t, "variant")]
+			s.lens = rapid.SliceOfN(length, 1, 5).Draw(t, "lengths")
+			s.big = nil
+			if len(s.states) > 0 {
+				s.keeps = rapid.SliceOfN(rapid.Bool(), len(s.lens), len(s.lens)).Draw(t, "states")
+			} else if len(s.keeps) > 0 {
+				s.keeps = repeated(len(s.lens), s.keeps)
+			}
+			r := s.row()
+			in := r.random(s.shapes(), rapid.Uint64().Draw(t, "seed"))
+			want, wantGrad := r.onReference(s.shapes(), in, cotangents)
+			out, grad := r.onCPU(s.shapes(), in, cotangents(want))
+			for i := range want {
+				near(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], r.tolerance())
+			}
+			for i := range in {
+				near(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], 5*r.tolerance())
+			}
+			precision := rapid.SampledFrom([]engine.Precision{engine.Float32, engine.BF16}).Draw(t, "precision")
+			s.alone(t, precision, rapid.Bool().Draw(t, "record"))
+		}))
+	}
+}
+
+// TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results, states
+// and gradients.
+func TestRowsSeeNoOthers(t *testing.T) {
+	heard := map[string]bool{} // operations in which NaN came out of the row that it was put into
+	for _, s := range allSequences {
+		name, _, _ := strings.Cut(s.name, "/")
+		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
+			if s == nil || len(s.lens) == 1 {
+				continue
+			}
+			t.Run(s.name+"/"+size, func(t *testing.T) {
+				heard[name] = s.poisoned(t, 0) || heard[name]
+				heard[name] = s.poisoned(t, len(s.lens)/2) || heard[name]
+			})
+		}
+		if !heard[name] && len(s.lens) > 1 {
+			t.Errorf("%s: NaN changes nothing", s.name)
+		}
+	}
+}
+
+// poisoned fails unless all rows but row bad have the same results, states and gradients when that row is NaN. It reports
+// whether row bad is not the same.
+func (s *sequences) poisoned(t *testing.T, bad int) bool {
+	t.Helper()
+	r, rows, shapes := s.row(), s.engineRows(-1), s.shapes()
+	// part are the elements of row i in x.
+	part := func(x []float32, i int) []float32 {
+		width := len(x) / rows.Total()
+		return x[rows.From(i)*width:][:rows.Len(i)*width]
+	}
+	// run gives all that each row has: results, the states after it, and gradients.
+	run := func(poison bool) (of [][][]float32) {
+		tape, x := autograd.NewTape(), r.tensors(shapes, r.random(shapes, 12))
+		tape.Record(true)
+		along, params, states := s.parts(x)
+		if poison {
+			for _, u := range along {
+				all := numbers(u)
+				fill(part(all, bad))
+				u.CopyFrom(all)
+			}
+			for _, u := range states[bad] {
+				u.Fill(float32(math.NaN()))
+			}
+		}
+		y, next := s.op(tape, along, params, rows, states)
+		of = make([][][]float32, len(s.lens))
+		for i := range of {
+			for _, o := range y {
+				of[i] = append(of[i], slices.Clone(part(numbers(o), i)))
+			}
+			for _, o := range next[i] {
+				of[i] = append(of[i], numbers(o))
+				tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+			}
+		}
+		for _, o := range y {
+			tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+		}
+		tape.BackwardSeeded()
+		for i := range of {
+			for _, g := range gradients(tape, along) {
+				of[i] = append(of[i], part(g, i))
+			}
+			of[i] = append(of[i], gradients(tape, states[i])...)
+		}
+		return of
+	}
+	want, got := run(false), run(true)
+	for i := range want {
+		if i != bad && !same(got[i], want[i]) {
+			t.Errorf("row %d is not what it is when row %d has no NaN", i, bad)
+		}
+	}
+	return !same(got[bad], want[bad])
+}
+
+// fill sets all elements to NaN.
+func fill(x []float32) {
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+}
