@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order, both
-// engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
+// TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order,
+// both engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
 func TestAnyRows(t *testing.T) {
 	operations := map[string][]sequences{}
 	for _, s := range allSequences {
@@ -50,8 +50,8 @@ func TestAnyRows(t *testing.T) {
 	}
 }
 
-// TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results, states
-// and gradients.
+// TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results,
+// states and gradients.
 func TestRowsSeeNoOthers(t *testing.T) {
 	heard := map[string]bool{} // operations in which NaN came out of the row that it was put into
 	for _, s := range allSequences {
@@ -71,8 +71,8 @@ func TestRowsSeeNoOthers(t *testing.T) {
 	}
 }
 
-// poisoned fails unless all rows but row bad have the same results, states and gradients when that row is NaN. It reports
-// whether row bad is not the same.
+// poisoned fails unless all rows but row bad have the same results, states and gradients when that row is NaN. It
+// reports whether row bad is not the same.
 func (s *sequences) poisoned(t *testing.T, bad int) bool {
 	t.Helper()
 	r, rows, shapes := s.row(), s.engineRows(-1), s.shapes()

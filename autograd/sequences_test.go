@@ -166,7 +166,8 @@ func TestRowsAlone(t *testing.T) {
 			}
 			for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
 				for _, record := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/%s/%v/record=%v", s.name, size, p, record), func(t *testing.T) { s.alone(t, p, record) })
+					what := fmt.Sprintf("%s/%s/%v/record=%v", s.name, size, p, record)
+					t.Run(what, func(t *testing.T) { s.alone(t, p, record) })
 				}
 			}
 		}

@@ -71,8 +71,8 @@ func normal(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each, of
-// what they are at float32, and are not the same.
+// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each,
+// of what they are at float32, and are not the same.
 func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.Tensor) *tensor.Tensor) {
 	run := func(p engine.Precision) (results [][]float32) {
 		rng := rand.New(rand.NewPCG(3, 4))

@@ -213,7 +213,8 @@ func (o *ssdOp) inside(k *block) {
 		}
 		o.head(k, h)
 		kernel.GemmInline(kernel.NN, q, o.p, q, k.m, q, k.x, o.p, k.rows(o.y.Data(), d, h*o.p), d, nil, false)
-		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w, o.border(o.borders, k.i, h), o.n, nil, false)
+		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w,
+			o.border(o.borders, k.i, h), o.n, nil, false)
 		o.decays[k.i*o.heads+h] = k.start[q-1]
 	}
 }
@@ -247,7 +248,8 @@ func (o *ssdOp) fromBorder(k *block) {
 	for h := range o.heads {
 		o.starts(k, h)
 		if !k.fromZero {
-			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w, o.border(o.borders, k.i, h), o.n, k.w, o.p, nil, false)
+			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w,
+				o.border(o.borders, k.i, h), o.n, k.w, o.p, nil, false)
 		}
 		for t := range q {
 			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]

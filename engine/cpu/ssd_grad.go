@@ -138,7 +138,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n, z, w.n, nil, false)
+	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n,
+		z, w.n, nil, false)
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])
