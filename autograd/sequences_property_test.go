@@ -53,21 +53,19 @@ func TestAnyRows(t *testing.T) {
 // TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results,
 // states and gradients.
 func TestRowsSeeNoOthers(t *testing.T) {
-	heard := map[string]bool{} // operations in which NaN came out of the row that it was put into
 	for _, s := range allSequences {
-		name, _, _ := strings.Cut(s.name, "/")
-		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
-			if s == nil || len(s.lens) == 1 {
-				continue
+		t.Run(s.name, func(t *testing.T) {
+			heard, tried := false, false
+			for _, s := range []*sequences{&s, s.big} {
+				if s != nil && len(s.lens) > 1 {
+					first, middle := s.poisoned(t, 0), s.poisoned(t, len(s.lens)/2)
+					heard, tried = heard || first || middle, true
+				}
 			}
-			t.Run(s.name+"/"+size, func(t *testing.T) {
-				heard[name] = s.poisoned(t, 0) || heard[name]
-				heard[name] = s.poisoned(t, len(s.lens)/2) || heard[name]
-			})
-		}
-		if !heard[name] && len(s.lens) > 1 {
-			t.Errorf("%s: NaN changes nothing", s.name)
-		}
+			if tried && !heard {
+				t.Error("NaN changes nothing in its own row either")
+			}
+		})
 	}
 }
 
