@@ -27,6 +27,11 @@ func TestAnyRows(t *testing.T) {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			s := variants[rapid.IntRange(0, len(variants)-1).Draw(t, "variant")]
 			s.lens = rapid.SliceOfN(length, 1, 5).Draw(t, "lengths")
+			for i, l := range s.lens {
+				if s.most > 0 {
+					s.lens[i] = 1 + (l-1)%s.most
+				}
+			}
 			s.big = nil
 			if len(s.states) > 0 {
 				s.keeps = rapid.SliceOfN(rapid.Bool(), len(s.lens), len(s.lens)).Draw(t, "states")

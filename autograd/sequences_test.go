@@ -23,7 +23,8 @@ type sequences struct {
 	states [][]int // shapes of the states of a sequence
 	keeps  []bool  // which rows have states; nil for none
 	trains bool    // with dropout
-	fixed  bool    // the operation takes rows of these lengths only
+	most   int     // positions of the longest row that the parameters admit, 0 for any number
+	fixed  bool    // the states are those before rows of these lengths only
 
 	// op returns the results along the sequences and the states after them. states[i] are those of row i, nil for none.
 	op func(t *autograd.Tape, along, params ts, r *engine.Rows, states []ts) (y ts, next []ts)
