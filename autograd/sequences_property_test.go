@@ -43,15 +43,19 @@ func TestAnyRows(t *testing.T) {
 			want, wantGrad := r.onReference(s.shapes(), in, cotangents)
 			out, grad := r.onCPU(s.shapes(), in, cotangents(want))
 			for i := range want {
-				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], r.tolerance())
+				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], loose*r.tolerance())
 			}
 			for i := range in {
-				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], 5*r.tolerance())
+				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], loose*r.tolerance())
 			}
 			s.alone(t, rapid.Bool().Draw(t, "record"))
 		}))
 	}
 }
+
+// loose is how many times the tolerance of the table is that of TestAnyRows. It looks for what goes wrong in some rows,
+// not for roundings, and some of many random inputs are close to a division by zero.
+const loose = 50
 
 // nearOrOne is near with errors relative to 1 at least: what random numbers of that size add up to may happen to be small.
 func nearOrOne(t rapid.TB, what string, got []float32, want []float64, tol float64) {
