@@ -1,9 +1,10 @@
 package autograd_test
 
 import (
+	"testing"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // cachedConv is CachedLongConv of rows behind past inputs each, none for a row that keeps nothing: inputs u, k, D, and the
@@ -73,10 +74,29 @@ func cachedChunks() row {
 	}
 }
 
-// TestRowWithoutCache: a row whose cache is nil is convolved as by LongConv, bit for bit.
 func init() {
 	registerSequences(cachedConvSequences)
 	register(func() []row { return []row{cachedChunks()} })
 }
 
-var _ *tensor.Tensor
+// TestRowWithoutCache: rows whose caches are nil are convolved as by LongConv, bit for bit, whatever stands beside them.
+func TestRowWithoutCache(t *testing.T) {
+	const d, taps = 20, 300
+	s := cachedConv("", 0, 150, []int{200, 1, 97, 96, 200, 1, 5}, []bool{true, false, false, true, false, true, false}, taps, d)
+	in := (&row{}).random(s.shapes(), 4)
+	for _, record := range []bool{false, true} {
+		tape, x := autograd.NewTape(), (&row{}).tensors(s.shapes(), in)
+		tape.Record(record)
+		rows := s.engineRows(-1)
+		got, want := numbers(s.run(tape, x)[0]), numbers(tape.LongConv(x[0], x[1], x[2], rows))
+		for i := range s.lens {
+			if s.keep(i) {
+				continue
+			}
+			lo, hi := rows.From(i)*d, (rows.From(i)+rows.Len(i))*d
+			if !same([][]float32{got[lo:hi]}, [][]float32{want[lo:hi]}) {
+				t.Errorf("record %v: row %d is not what LongConv gives", record, i)
+			}
+		}
+	}
+}
