@@ -61,7 +61,7 @@ func longConvSequences() []sequences {
 		build("one", true, false, false, []int{1}, 1, 1, repeated(256, []int{1}), 1, 512),
 		build("long_kernel", true, false, false, []int{6}, 9, 2, []int{200}, 290, 33),
 		build("ages", true, false, false, []int{9, 1, 5}, 9, 3, mixed, 300, 40),
-		build("ages_both", true, true, true, []int{7, 2, far, 7, far + 1, far}, far, 2, mixed, 300, 40),
+		build("ages_both", true, true, true, []int{2, far, 7, far + 1}, far, 1, mixed, 300, 40),
 		build("ages_short_kernel", false, false, true, []int{9, 1, 5}, 3, 3, mixed, 90, 40),
 		build("transformed", true, false, false, []int{far}, far, 2, repeated(5, []int{far}), far, 17),
 		build("transformed_short_kernel", false, false, false, []int{far}, far-1, 1, []int{500}, far, 17),
