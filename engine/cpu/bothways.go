@@ -14,10 +14,11 @@ import (
 // or nil for zero.
 func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
-	eng.groups(r, func(i int) int { return kernel.NewConvPlan(r.Len(i)).N() }, func(rows []int) {
+	taps := max(tapsOf(k), tapsOf(ahead)+1)
+	groups(eng, r, func(i int) transform { return transformOf(r.Len(i), taps) }, func(rows []int, of transform) {
 		c := eng.convolution(longConv, y, engine.Gates{V: u, HeadDim: 1}, k, skip)
 		c.over(r, rows)
-		c.ahead, c.taps = ahead, min(tapsOf(k), c.plan.N())
+		c.ahead, c.taps, c.tapsAhead = ahead, min(tapsOf(k), of.taps), min(tapsOf(ahead), of.taps-1)
 		eng.convolve(c, record)
 	})
 	return y
@@ -41,7 +42,6 @@ type aheadRows tile
 func (w *aheadRows) each(x []float32, t, n, taps int, f func(i int, row []float32)) {
 	rows := tapRows(x, w.c.ahead, w.head)
 	first := w.c.plan.N() - 1 - t
-	taps = min(tapsOf(w.c.ahead), taps)
 	for i := max(0, first+1-taps); i < n; i++ {
 		f(i, rows.X[(first-i)*rows.Step:][:w.width])
 	}
@@ -51,7 +51,7 @@ func (w *aheadRows) Rows() (kernel.Rows, bool) { return kernel.Rows{}, false }
 
 func (w *aheadRows) Fill(z []float32, t, n int) {
 	clear(z)
-	w.each(w.c.ahead.Data(), t, n, w.c.plan.N()-1, func(i int, row []float32) { copy(z[i*lanes:], row) })
+	w.each(w.c.ahead.Data(), t, n, w.c.tapsAhead, func(i int, row []float32) { copy(z[i*lanes:], row) })
 }
 
 // aheadGradRows takes the gradients of the kernels that look ahead, turned round in the same way.
@@ -60,5 +60,5 @@ type aheadGradRows tile
 func (w *aheadGradRows) Rows() (kernel.Rows, kernel.Placing) { return kernel.Rows{}, kernel.ByPut }
 
 func (w *aheadGradRows) Put(da, _ []float32, t, n int) {
-	(*aheadRows)(w).each(w.c.grads.ahead, t, n, w.c.longest()-1, func(i int, row []float32) { kernel.Add(row, da[i*lanes:]) })
+	(*aheadRows)(w).each(w.c.grads.ahead, t, n, w.c.tapsAhead, func(i int, row []float32) { kernel.Add(row, da[i*lanes:]) })
 }

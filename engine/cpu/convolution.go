@@ -17,16 +17,16 @@ type convolution struct {
 	engine.Gates
 	heads int
 	rows  []span
-	// taps is how much of the kernels counts, up to the points of the plan. It depends on the plan and the kernels, and never
-	// on which rows there are.
-	taps          int
-	kern, skip, y *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
-	ahead         *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
-	plan          *kernel.ConvPlan
-	pieces        bool      // the rows are pieces of longer ones
-	first         bool      // y is the output of this operation, and not of one before it
-	kept          []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
-	grads         convGrads
+	// taps is how much of the kernels counts, and tapsAhead of those that look ahead. They are the same wherever a row is, and
+	// whatever stands beside it.
+	taps, tapsAhead int
+	kern, skip, y   *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
+	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
+	plan            *kernel.ConvPlan
+	pieces          bool      // the rows are pieces of longer ones
+	first           bool      // y is the output of this operation, and not of one before it
+	kept            []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
+	grads           convGrads
 
 	// The states of the rows, nil where there are none, and what carries them: of DiagSSM, where all rows have one length.
 	sys           *diagSystem

@@ -36,13 +36,12 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 		eng.directDiag(y, g, s, skip, r, taps, func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
 	}
 	// Kernels of other lengths have other bits: see kernel.Vandermonde.
-	eng.groups(r, func(i int) int {
+	groups(eng, r, func(i int) int {
 		if steps(i) || direct(i) {
 			return 0
 		}
 		return r.Len(i)
-	}, func(rows []int) {
-		piece := r.Len(rows[0])
+	}, func(rows []int, piece int) {
 		if piece > engine.LongestAtOnce {
 			piece = engine.LongestAtOnce / 2
 		}

@@ -78,7 +78,7 @@ func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
 
 // over calls f on all cores for pieces of the rows, which depend on nothing but a row's own length.
 func (o *directOp) over(f func(i, lo, hi int)) {
-	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*min(o.kern.Dim(0), directUpTo))), f)
+	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*directUpTo)), f)
 }
 
 // times sets y to x times the elements of the gate from at on, to x where there is no gate.

@@ -27,16 +27,16 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 		return y
 	}
 	k := eng.DPLRKernel(sys, longest)
-	eng.groups(r, func(i int) int {
+	groups(eng, r, func(i int) transform {
 		switch l := r.Len(i); {
 		case steps(i):
-			return 0
+			return transform{}
 		case l > s.L:
-			return -l
+			return transform{l, s.L}
 		default:
-			return taps(l)
+			return transform{kernel.NewConvPlan(l).N(), taps(l)}
 		}
-	}, func(rows []int) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
+	}, func(rows []int, _ transform) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
 	return y
 }
 

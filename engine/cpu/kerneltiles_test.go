@@ -25,7 +25,7 @@ func TestKernelsInTiles(t *testing.T) {
 			y.Zero()
 			c := t.convolution(longConv, y, engine.Gates{Q: v, K: v, V: v, HeadDim: dim}, k, skip)
 			c.over(r, []int{0, 1})
-			c.taps = min(tapsOf(k), c.plan.N())
+			c.taps = min(tapsOf(k), c.longest())
 			t.convolve(c, true)
 			return y
 		}

@@ -12,12 +12,13 @@ func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 type rowGroup struct{ rows []int }
 
 // groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out rows
-// with key 0.
-func (eng *Engine) groups(r *engine.Rows, key func(i int) int, f func(rows []int)) {
+// whose key is zero.
+func groups[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
+	var none K
 	var g *rowGroup
 	for i := range r.Count() {
 		k := key(i)
-		if k == 0 || earlier(i, k, key) {
+		if k == none || earlier(i, k, key) {
 			continue
 		}
 		if g == nil {
@@ -29,12 +30,12 @@ func (eng *Engine) groups(r *engine.Rows, key func(i int) int, f func(rows []int
 				g.rows = append(g.rows, j)
 			}
 		}
-		f(g.rows)
+		f(g.rows, k)
 	}
 }
 
 // earlier reports whether a row before row i has the key k.
-func earlier(i, k int, key func(i int) int) bool {
+func earlier[K comparable](i int, k K, key func(i int) K) bool {
 	for j := range i {
 		if key(j) == k {
 			return true
