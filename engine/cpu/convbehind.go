@@ -17,10 +17,7 @@ func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, 
 	op.y, op.inputs, op.long = y, op.inputs[:0], op.long[:0]
 	op.joined.Clear()
 	for i := range op.Count() {
-		row := i
-		if !op.whole() {
-			row = op.which[i]
-		}
+		row := op.in(i)
 		c := caches[row]
 		if eng.Recording {
 			eng.appendPast(c, u, spanOf(r, row))
@@ -62,11 +59,8 @@ func (o *behindOp) Outputs(f func(*tensor.Tensor)) {
 func (o *behindOp) each(f func(y, z []float32), y, z []float32) {
 	d := o.y.Dim(-1)
 	for i := range o.Count() {
-		row, n := i, o.Len(i)*d
-		if !o.whole() {
-			row = o.which[i]
-		}
-		f(y[o.all.From(row)*d:][:n], z[(o.joined.From(i)+o.joined.Len(i)-o.Len(i))*d:][:n])
+		n := o.Len(i) * d
+		f(y[o.all.From(o.in(i))*d:][:n], z[(o.joined.From(i)+o.joined.Len(i)-o.Len(i))*d:][:n])
 	}
 }
 

@@ -91,9 +91,7 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	d, m := y.Dim(-1), k.Dim(0)
 	through := eng.throughOf(skip, d)
 	piece := func(i, lo, hi int) {
-		if !rows.whole() {
-			i = rows.which[i]
-		}
+		i = rows.in(i)
 		c, past := s.caches[i], s.past[i]
 		x := c.U.Data()[(c.Len-s.rows.Len(i)-past)*d:]
 		kernel.FIRAfter(y.Data()[(s.rows.From(i)+lo)*d:], x, k.Data(), through, d, m, past+lo, hi-lo)

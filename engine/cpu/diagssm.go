@@ -30,7 +30,7 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 		y.Zero() // heads add to it
 	}
 	steps := func(i int) bool { return !eng.Recording && r.Len(i) < recurrentBelow && slots.At(i) != nil }
-	stepDiag(y, g, s, skip.Data(), r, slots, steps)
+	eng.stepDiag(y, g, s, skip.Data(), r, slots, steps)
 	direct := func(i int) bool { return g.HeadDim == 1 && r.Len(i) <= directUpTo && slots.At(i) == nil }
 	for taps := directStep; taps <= directUpTo; taps += directStep {
 		eng.directDiag(y, g, s, skip, r, taps, func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
@@ -109,18 +109,20 @@ const headsPerStep = 32
 
 // stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, position by
 // position, updating their states.
-func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows, slots engine.Slots,
+func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows, slots engine.Slots,
 	steps func(i int) bool) {
-	positions, p := 0, g.HeadDim
+	list, positions, p := take[rowGroup](eng), 0, g.HeadDim
+	list.rows = list.rows[:0]
 	for i := range r.Count() {
 		if steps(i) {
-			positions += r.Len(i)
+			list.rows, positions = append(list.rows, i), positions+r.Len(i)
 		}
 	}
 	if positions == 0 {
 		return
 	}
 	s.single()
+	stepped := list.rows
 	groups := (s.H + headsPerStep - 1) / headsPerStep
 	parallel.For(groups, rowGrain(positions*headsPerStep*p*p*s.N), func(lo, hi int) {
 		buf := stepPool.Get().(*[]float32)
@@ -131,10 +133,7 @@ func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r
 			heads := min(headsPerStep, s.H-h0)
 			at, per := 2*s.N*h0, p*p
 			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
-			for i := range r.Count() {
-				if !steps(i) {
-					continue
-				}
+			for _, i := range stepped {
 				x := slots.At(i).Data()[2*s.N*h0*per:]
 				for t := range r.Len(i) {
 					row := (r.From(i) + t) * g.V.Dim(-1)
