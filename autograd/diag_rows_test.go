@@ -79,13 +79,16 @@ func diagSequences() []sequences {
 		{name: "head_dim_2", lens: []int{6, 6}, heads: 5, dim: 2, n: 2, gated: true},
 		{name: "head_dim_5_hd", lens: []int{4}, heads: 2, dim: 5, n: 1, gated: true, order: engine.HeadMajor},
 		{name: "state", lens: []int{6, 6}, keeps: both, heads: 3, dim: 1, n: 2, gated: true},
-		{name: "state_dim_2_hd", lens: []int{3, 3}, keeps: both, heads: 2, dim: 2, n: 2, gated: true, order: engine.HeadMajor},
-		{name: "state_one_ungated", lens: []int{1}, keeps: yes, heads: 2, dim: 1, n: 2, disc: engine.ZOH, large: shortKept},
-		{name: "ages", lens: []int{1, 6, 1, 3, 30}, keeps: []bool{true, false, false, true, true}, heads: 3, dim: 1, n: 2,
-			gated: true, large: mixed},
-		{name: "ages_ungated", lens: []int{6, 100, 2}, keeps: []bool{false, false, true}, heads: 2, dim: 1, n: 1, large: mixed},
-		{name: "ages_dim_2", lens: []int{1, 6, 3}, keeps: []bool{true, false, true}, heads: 2, dim: 2, n: 2, gated: true,
-			large: mixedHeads},
+		{name: "state_dim_2_hd", lens: []int{3, 3}, keeps: both, heads: 2, dim: 2, n: 2, gated: true,
+			order: engine.HeadMajor},
+		{name: "state_one_ungated", lens: []int{1}, keeps: yes, heads: 2, dim: 1, n: 2, disc: engine.ZOH,
+			large: shortKept},
+		{name: "ages", lens: []int{1, 6, 1, 3, 30}, keeps: []bool{true, false, false, true, true},
+			heads: 3, dim: 1, n: 2, gated: true, large: mixed},
+		{name: "ages_ungated", lens: []int{6, 100, 2}, keeps: []bool{false, false, true}, heads: 2, dim: 1, n: 1,
+			large: mixed},
+		{name: "ages_dim_2", lens: []int{1, 6, 3}, keeps: []bool{true, false, true}, heads: 2, dim: 2, n: 2,
+			gated: true, large: mixedHeads},
 	} {
 		s := v.sequences()
 		s.big = v.big()

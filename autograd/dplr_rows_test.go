@@ -94,8 +94,8 @@ func dplrSequences() []sequences {
 		{name: "state_diagonal", lens: []int{5}, keeps: yes, h: 2, n: 2, period: 6},
 		{name: "state_pieces", lens: []int{9, 9}, keeps: both, h: 2, n: 2, rank: 1, period: 4, bigPeriod: 64},
 		{name: "state_one", lens: []int{1}, keeps: yes, h: 2, n: 2, rank: 1, period: 5},
-		{name: "ages", lens: []int{6, 1, 9, 3, 6}, keeps: []bool{true, true, false, false, false}, h: 2, n: 2, rank: 1, period: 6,
-			bigLens: []int{200, 1, 130, 420, 200, 90, 3, 420}, bigPeriod: 250,
+		{name: "ages", lens: []int{6, 1, 9, 3, 6}, keeps: []bool{true, true, false, false, false},
+			h: 2, n: 2, rank: 1, period: 6, bigLens: []int{200, 1, 130, 420, 200, 90, 3, 420}, bigPeriod: 250,
 			bigKeeps: []bool{true, true, false, true, false, true, false, false}},
 	} {
 		s, big := v.sequences(), v.large().sequences()

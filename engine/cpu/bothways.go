@@ -10,8 +10,8 @@ import (
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
-// with u (n, d), rows of at most engine.LongestAtOnce positions, the kernels k and ahead as LongConv takes them, and D (d)
-// or nil for zero.
+// with u (n, d), rows of at most engine.LongestAtOnce positions, the kernels k and ahead as LongConv takes them, and D
+// (d) or nil for zero.
 func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
 	taps := max(tapsOf(k), tapsOf(ahead)+1)
@@ -37,8 +37,8 @@ func (w *tile) beginKernel(scratch kernel.Spectrum) {
 // aheadRows are the kernels that look ahead, turned round so that their first row is the last point of the transform.
 type aheadRows tile
 
-// each calls f for those of the n rows from t on that are one of the first taps: row i is in the tile's channels of x, of the
-// shape of the kernels.
+// each calls f for those of the n rows from t on that are one of the first taps: row i is in the tile's channels of x,
+// of the shape of the kernels.
 func (w *aheadRows) each(x []float32, t, n, taps int, f func(i int, row []float32)) {
 	rows := tapRows(x, w.c.ahead, w.head)
 	first := w.c.plan.N() - 1 - t
@@ -60,5 +60,7 @@ type aheadGradRows tile
 func (w *aheadGradRows) Rows() (kernel.Rows, kernel.Placing) { return kernel.Rows{}, kernel.ByPut }
 
 func (w *aheadGradRows) Put(da, _ []float32, t, n int) {
-	(*aheadRows)(w).each(w.c.grads.ahead, t, n, w.c.tapsAhead, func(i int, row []float32) { kernel.Add(row, da[i*lanes:]) })
+	(*aheadRows)(w).each(w.c.grads.ahead, t, n, w.c.tapsAhead, func(i int, row []float32) {
+		kernel.Add(row, da[i*lanes:])
+	})
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestBothWaysIsTwoConvolutions: it is the convolution that looks back and another of the sequence turned round, at every length and
-// around whole tiles, and so are its gradients, made or added to.
+// TestBothWaysIsTwoConvolutions: it is the convolution that looks back and another of the sequence turned round, at
+// every length and around whole tiles, and so are its gradients, made or added to.
 func TestBothWaysIsTwoConvolutions(t *testing.T) {
 	two := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor {
 		none := tensor.New(in[3].Len())
-		return t.Add(t.LongConv(in[0], in[1], in[3], r), t.Reverse(t.LongConv(t.Reverse(in[0], 0, r), in[2], none, r), 1, r))
+		ahead := t.Reverse(t.LongConv(t.Reverse(in[0], 0, r), in[2], none, r), 1, r)
+		return t.Add(t.LongConv(in[0], in[1], in[3], r), ahead)
 	}
 	one := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor { return t.BothWays(in[0], in[1], in[2], in[3], r) }
 	lengths := []int{63, 64, 65, 100, 1000, 1023, 1024, 1025, 2500}

@@ -6,9 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longConvBehind computes the rows of y for which use is true, each convolved whole: with what counts in its cache before it.
-// While the tape records the caches get new tensors, else they have the inputs u already.
-func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache, use func(i int) bool) {
+// longConvBehind computes the rows of y for which use is true, each convolved whole: with what counts in its cache
+// before it. While the tape records the caches get new tensors, else they have the inputs u already.
+func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
+	use func(i int) bool) {
 	op := take[behindOp](eng)
 	op.choose(r, use)
 	if op.Count() == 0 {
@@ -93,7 +94,8 @@ type joinPastOp struct {
 func (o *joinPastOp) Name() string                   { return "JoinPast" }
 func (o *joinPastOp) Outputs(f func(*tensor.Tensor)) { f(o.all) }
 
-// each calls f with the elements of each row in all and in input(i), which have the shapes of these; no input is left out.
+// each calls f with the elements of each row in all and in input(i), which have the shapes of these; no input is left
+// out.
 func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all, x []float32)) {
 	d := o.all.Dim(-1)
 	for i, at := range o.from.long {
@@ -105,7 +107,9 @@ func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all
 
 func (o *joinPastOp) Backward(eng *Engine) {
 	if g := o.all.Grad(); g != nil {
-		o.each(g, func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) { kernel.Add(dx, g) })
+		o.each(g, func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) {
+			kernel.Add(dx, g)
+		})
 	}
 }
 

@@ -16,8 +16,8 @@ func twoCaches(window int) []*engine.ConvCache {
 	return []*engine.ConvCache{{Window: window}, {Window: window}}
 }
 
-// TestConvCacheAnyChunking: chunks that are appended in place give what the whole sequence does, whatever the window, and what is
-// kept is the last inputs.
+// TestConvCacheAnyChunking: chunks that are appended in place give what the whole sequence does, whatever the window,
+// and what is kept is the last inputs.
 func TestConvCacheAnyChunking(t *testing.T) {
 	const b, d, l = 2, 3, 700
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -59,8 +59,8 @@ func TestConvCacheAnyChunking(t *testing.T) {
 	}
 }
 
-// TestConvCacheClone: a copy, and one that only its inputs are left of, go on with the same bits, wherever in a block they were taken;
-// another kernel is seen at once.
+// TestConvCacheClone: a copy, and one that only its inputs are left of, go on with the same bits, wherever in a block
+// they were taken; another kernel is seen at once.
 func TestConvCacheClone(t *testing.T) {
 	const d, l, more = 5, 300, 70
 	tape := NewTape()
@@ -68,7 +68,8 @@ func TestConvCacheClone(t *testing.T) {
 	u, k, other, skip := in[0], in[1], in[2], in[3]
 	goOn := func(c *engine.ConvCache, k *tensor.Tensor, from, to int) (y []float32) {
 		for i := from; i < to; i++ {
-			y = append(y, tape.CachedLongConv(tape.Slice(u, i, 1), k, skip, engine.NewRows(1), []*engine.ConvCache{c}).Data()...)
+			y = append(y, tape.CachedLongConv(tape.Slice(u, i, 1), k, skip, engine.NewRows(1),
+				[]*engine.ConvCache{c}).Data()...)
 		}
 		return y
 	}
@@ -92,8 +93,8 @@ func TestConvCacheClone(t *testing.T) {
 	}
 }
 
-// TestConvCachesOfAnyAge: sequences of different ages that step together, of which one is there only now and then, have the same
-// bits as each alone.
+// TestConvCachesOfAnyAge: sequences of different ages that step together, of which one is there only now and then, have
+// the same bits as each alone.
 func TestConvCachesOfAnyAge(t *testing.T) {
 	const d, l, steps = 16, 400, 120
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -112,7 +113,8 @@ func TestConvCachesOfAnyAge(t *testing.T) {
 	for i, x := range inputs {
 		c, y := prompted(i), []float32(nil)
 		for at := ages[i]; at < ages[i]+steps; at++ {
-			y = append(y, tape.CachedLongConv(tape.Slice(x, at, 1), k, skip, engine.NewRows(1), []*engine.ConvCache{c}).Data()...)
+			y = append(y, tape.CachedLongConv(tape.Slice(x, at, 1), k, skip, engine.NewRows(1),
+				[]*engine.ConvCache{c}).Data()...)
 		}
 		alone = append(alone, y)
 	}
@@ -130,7 +132,8 @@ func TestConvCachesOfAnyAge(t *testing.T) {
 				which, now, x = append(which, i), append(now, caches[i]), append(x, inputs[i].Data()[at:at+d]...)
 			}
 		}
-		y := tape.CachedLongConv(tensor.FromSlice(x, len(which), d), k, skip, engine.EqualRows(len(which), 1), now).Data()
+		y := tape.CachedLongConv(tensor.FromSlice(x, len(which), d), k, skip, engine.EqualRows(len(which), 1),
+			now).Data()
 		for j, i := range which {
 			if !slices.Equal(y[j*d:(j+1)*d], alone[i][done[i]*d:(done[i]+1)*d]) {
 				t.Fatalf("step %d of sequence %d: other bits than alone", done[i], i)

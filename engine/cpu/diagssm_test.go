@@ -18,8 +18,8 @@ func TestDiagPieces(t *testing.T) {
 		t.Run(fmt.Sprintf("l=%d,head_dim=%d", v.l, v.dim), func(t *testing.T) {
 			d := v.heads * v.dim
 			n := v.b * v.l
-			shapes := [][]int{{n, d}, {n, d}, {n, d}, {v.heads}, {v.heads, 2}, {v.heads, 2}, {v.heads, 2, 2}, {v.heads, 2, 2},
-				{v.heads}, {d * v.dim, 2, 2}, {d * v.dim, 2, 2}}
+			shapes := [][]int{{n, d}, {n, d}, {n, d}, {v.heads}, {v.heads, 2}, {v.heads, 2}, {v.heads, 2, 2},
+				{v.heads, 2, 2}, {v.heads}, {d * v.dim, 2, 2}, {d * v.dim, 2, 2}}
 			in := row{scale: []float64{1, 1, 1, 0.5, 0.3, 2, 1, 1, 1, 1, 1}}.inputs(shapes, 4)
 			r, all := engine.EqualRows(v.b, v.l), []int{0, 1}[:v.b]
 			dy := make([]float32, v.b*v.l*d)
@@ -68,20 +68,22 @@ func TestDiagPieces(t *testing.T) {
 	}
 }
 
-// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output, their gradients,
-// and a state for each piece.
+// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output,
+// their gradients, and a state for each piece.
 func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 	const d, n = 2, 1
 	bytes := func(l int) int {
 		v, skip := tensor.New(l, d), tensor.New(d)
-		p := &engine.DiagParams{LogDt: tensor.New(d), InvAReal: tensor.New(d, n), AImag: tensor.New(d, n), C: tensor.New(d, n, 2)}
+		p := &engine.DiagParams{LogDt: tensor.New(d), InvAReal: tensor.New(d, n), AImag: tensor.New(d, n),
+			C: tensor.New(d, n, 2)}
 		v.SetNeedsGrad(true)
 		p.LogDt.SetNeedsGrad(true)
 		tape := NewTape()
 		tape.Record(true)
 		y := tape.DiagSSM(engine.Gates{V: v}, tape.DiagSystem(p), skip, engine.NewRows(l), nil)
 		for _, op := range tape.ops {
-			if op, ok := op.(*convolutionOp); ok && (op.plan.N() > engine.LongestAtOnce/2 || tapsOf(op.kern) > engine.LongestAtOnce/2) {
+			op, ok := op.(*convolutionOp)
+			if ok && max(op.plan.N(), tapsOf(op.kern)) > engine.LongestAtOnce/2 {
 				t.Errorf("l=%d: a piece transforms %d points, with a kernel of %d", l, op.plan.N(), tapsOf(op.kern))
 			}
 		}

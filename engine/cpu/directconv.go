@@ -7,13 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// directUpTo is the length up to which a causal convolution is summed directly, tap by tap: its l/2 multiply-adds for each
-// element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
+// directUpTo is the length up to which a causal convolution is summed directly, tap by tap: its l/2 multiply-adds for
+// each element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
-// directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1. It
-// keeps u and K∗u + D u for backward.
-func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows, use func(i int) bool) {
+// directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1.
+// It keeps u and K∗u + D u for backward.
+func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows,
+	use func(i int) bool) {
 	op := take[directOp](eng)
 	op.choose(r, use)
 	if op.Count() == 0 {

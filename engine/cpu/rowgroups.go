@@ -15,8 +15,8 @@ func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 // rowGroup is memory for a group of rows.
 type rowGroup struct{ rows []int }
 
-// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out rows
-// whose key is zero.
+// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out
+// rows whose key is zero.
 func groups[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
 	var none K
 	var g *rowGroup
