@@ -1,0 +1,125 @@
+package cpu
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+)
+
+// span is a row of a tensor, or a piece of one: len positions from at on.
+type span struct{ at, len int }
+
+// spanOf is row i of r.
+func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
+
+// rowGroup is memory for a group of rows.
+type rowGroup struct{ rows []int }
+
+// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out
+// rows whose key is zero.
+func groups[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
+	var none K
+	var g *rowGroup
+	for i := range r.Count() {
+		k := key(i)
+		if k == none || earlier(i, k, key) {
+			continue
+		}
+		if g == nil {
+			g = take[rowGroup](eng)
+		}
+		g.rows = g.rows[:0]
+		for j := i; j < r.Count(); j++ {
+			if key(j) == k {
+				g.rows = append(g.rows, j)
+			}
+		}
+		f(g.rows, k)
+	}
+}
+
+// earlier reports whether a row before row i has the key k.
+func earlier[K comparable](i int, k K, key func(i int) K) bool {
+	for j := range i {
+		if key(j) == k {
+			return true
+		}
+	}
+	return false
+}
+
+// subset are some rows of a tensor, laid one behind the other.
+type subset struct {
+	*engine.Rows
+	all   *engine.Rows // those of the tensor
+	which []int        // what the rows are in all; empty where they are all of them
+	own   engine.Rows
+}
+
+// choose makes s the rows i of all for which use(i) is true.
+func (s *subset) choose(all *engine.Rows, use func(i int) bool) {
+	s.all, s.which = all, s.which[:0]
+	s.own.Clear()
+	for i := range all.Count() {
+		if use(i) {
+			s.which = append(s.which, i)
+			s.own.Add(all.Len(i), all.Start(i))
+		}
+	}
+	if s.Rows = &s.own; len(s.which) == all.Count() {
+		s.Rows, s.which = all, s.which[:0]
+	}
+}
+
+// whole reports whether the rows are all of them.
+func (s *subset) whole() bool { return s.Rows == s.all }
+
+// in is what row i is in all.
+func (s *subset) in(i int) int {
+	if s.whole() {
+		return i
+	}
+	return s.which[i]
+}
+
+// rowsOf are the elements of a tensor, or with own those of the subset's rows alone, d for each position.
+type rowsOf struct {
+	x   []float32
+	own bool
+}
+
+// gate sets y to x⊙g on all cores, or with add adds that to it; y is x where there is no g. A y of nil is not wanted.
+func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
+	if y.x == nil {
+		return
+	}
+	if s.whole() {
+		parallel.For(s.Total()*d, grain, func(lo, hi int) { gate(y.x[lo:hi], x.x[lo:hi], g.x, lo, add) })
+		return
+	}
+	overRows(s.Rows, rowGrain(d), func(i, lo, hi int) {
+		own, all := (s.From(i)+lo)*d, (s.all.From(s.in(i))+lo)*d
+		at := func(r rowsOf) int {
+			if r.own {
+				return own
+			}
+			return all
+		}
+		n := (hi - lo) * d
+		gate(y.x[at(y):][:n], x.x[at(x):][:n], g.x, at(g), add)
+	})
+}
+
+// gate is subset.gate for some elements, with those of g from at on.
+func gate(y, x, g []float32, at int, add bool) {
+	switch {
+	case g == nil && add:
+		kernel.Add(y, x)
+	case g == nil:
+		copy(y, x)
+	case add:
+		kernel.MulAdd(y, x, g[at:])
+	default:
+		kernel.MulInto(y, x, g[at:])
+	}
+}
