@@ -11,6 +11,7 @@ type attentionVariant struct {
 	lens      []int
 	keeps     []bool // rows that have a cache
 	past      int    // positions in it
+	first     int    // position of the first of these
 	heads, hd int
 	o         engine.AttentionOptions
 }
@@ -24,7 +25,7 @@ func attentionSequences(v attentionVariant) sequences {
 	for i := range v.lens {
 		start := 0
 		if s.keep(i) {
-			start = v.past
+			start = v.first + v.past
 			if v.o.Rotary.XPos == 0 { // keys grow without bound as ζ^(-position/xpos)
 				start += 7 * i
 			}

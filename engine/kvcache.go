@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/tensor"
@@ -51,6 +52,7 @@ func (c *KVCache) Reserve(start, l, heads, hd int) {
 		} else if page := c.pages[i]; page.Room < need || page != c.own {
 			c.pages[i] = c.newPage(max(page.Room, need))
 			c.pages[i].copyFrom(page, used)
+			runtime.KeepAlive(page) // its memory is lent
 		}
 		c.own = c.pages[i]
 	}
@@ -103,6 +105,7 @@ func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 		f(page, place, done, m)
 		done += m
 	}
+	runtime.KeepAlive(c) // the memory of pages is lent
 }
 
 // CopyTo copies the keys (0) or values (1) of n positions from the given one on, which are not rounded, to the front of x

@@ -47,15 +47,13 @@ func (c *KVCache) newPage(n int) *Page {
 func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	room := (n + pageStep - 1) / pageStep * pageStep
 	page := &Page{Room: room, heads: c.heads}
-	switch size := c.heads * room * c.hd; {
+	switch {
 	case c.Rounded != nil:
 		page.Rounded = c.Rounded.Empty(c.heads*room, c.hd)
 	case x != nil && x.Storage() != nil:
 		page.K, page.V = tensor.NewBeside(x, c.heads, room, c.hd), tensor.NewBeside(x, c.heads, room, c.hd)
 	default: // side by side, as a token reads them
-		both := tensor.Together(size, size)
-		page.K = tensor.FromSlice(both[0], c.heads, room, c.hd)
-		page.V = tensor.FromSlice(both[1], c.heads, room, c.hd)
+		page.K, page.V = tensor.Lend(page, c.heads, room, c.hd)
 	}
 	return page
 }

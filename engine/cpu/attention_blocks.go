@@ -36,7 +36,7 @@ func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
 }
 
-// fillPanels puts block b of the keys and values of all rows that have panels there, and returns these.
+// fillPanels puts block b of the keys and values of all rows that have any there into panels, and returns these.
 func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 	a.work.clear()
 	size := 0
@@ -50,6 +50,9 @@ func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 		}
 		row.panels, size = size, size+a.opt.Heads*each
 		a.work.add(a.opt.Heads * min(each, 1))
+	}
+	if size == 0 {
+		return nil
 	}
 	panels := eng.arena.Borrow(size)
 	a.work.each(1, func(index, h int) {

@@ -78,17 +78,7 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	column := 0
 	for _, s := range w.spans {
 		for lo := s.Lo; lo < s.Hi; {
-			n, x, rounded, at := h.run(lo, s.Hi)
-			switch {
-			case h.decoding && rounded != nil:
-				rounded.Dots(at, n, q, p[column:])
-			case h.decoding:
-				kernel.RowDots(n, h.hd, x, h.hd, q, p[column:])
-			default:
-				x, lent := h.widened(x, rounded, at, n)
-				h.precision.GemmInline(kernel.NT, w.rows, n, h.hd, q, ldq, x, h.hd, p[column:], w.columns, nil, false)
-				giveBack(lent)
-			}
+			n := h.dotsOfRun(p[column:], q, ldq, lo, s.Hi, w)
 			lo, column = lo+n, column+n
 		}
 	}
@@ -105,20 +95,42 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	column := 0
 	for _, s := range w.spans {
 		for lo := s.Lo; lo < s.Hi; {
-			n, x, rounded, at := h.run(lo, s.Hi)
-			switch {
-			case h.decoding && rounded != nil:
-				rounded.Sums(at, n, p[column:], y, column > 0)
-			case h.decoding:
-				kernel.RowSums(n, h.hd, x, h.hd, p[column:], y, column > 0)
-			default:
-				x, lent := h.widened(x, rounded, at, n)
-				h.precision.GemmInline(kernel.NN, w.rows, h.hd, n, p[column:], w.columns, x, h.hd, y, ldy, nil, column > 0)
-				giveBack(lent)
-			}
+			n := h.sumsOfRun(y, ldy, p[column:], lo, s.Hi, column > 0, w)
 			lo, column = lo+n, column+n
 		}
 	}
+}
+
+// dotsOfRun is dots of the n rows that run finds.
+func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile) (n int) {
+	n, x, rounded, at := h.run(lo, hi)
+	switch {
+	case h.decoding && rounded != nil:
+		rounded.Dots(at, n, q, p)
+	case h.decoding:
+		kernel.RowDots(n, h.hd, x, h.hd, q, p)
+	default:
+		x, lent := h.widened(x, rounded, at, n)
+		h.precision.GemmInline(kernel.NT, w.rows, n, h.hd, q, ldq, x, h.hd, p, w.columns, nil, false)
+		giveBack(lent)
+	}
+	return n
+}
+
+// sumsOfRun is sums of the n rows that run finds, or adds them.
+func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, add bool, w *attentionTile) (n int) {
+	n, x, rounded, at := h.run(lo, hi)
+	switch {
+	case h.decoding && rounded != nil:
+		rounded.Sums(at, n, p, y, add)
+	case h.decoding:
+		kernel.RowSums(n, h.hd, x, h.hd, p, y, add)
+	default:
+		x, lent := h.widened(x, rounded, at, n)
+		h.precision.GemmInline(kernel.NN, w.rows, h.hd, n, p, w.columns, x, h.hd, y, ldy, nil, add)
+		giveBack(lent)
+	}
+	return n
 }
 
 // widened returns what run has found in float32, and the memory to give back after use, if any.
