@@ -1,6 +1,9 @@
 package reference
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
 // Append puts each row x of l positions behind one of p past ones:
 //
