@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf16"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -203,14 +202,4 @@ func commandNamed(program, dir string, args ...string) *exec.Cmd {
 	cmd.Dir = dir
 	cmd.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
 	return cmd
-}
-
-// waitFor waits until ok holds, and fails the test when it does not within some seconds.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
