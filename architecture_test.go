@@ -75,6 +75,7 @@ var house = []layer{
 	{"task", "data tokenizer", ""},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
+	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"serve", "generate generate/sample model tokenizer", ""},
@@ -84,8 +85,8 @@ var house = []layer{
 	// The ways in.
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
-	{"cmd/evidence", "train", ""},
-	{"cmd/hippo", ". verify serve explain train task generate generate/sample release model checkpoint tokenizer data " +
+	{"cmd/evidence", "compare train", ""},
+	{"cmd/hippo", ". verify serve compare explain train task generate generate/sample release model checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses internal/bench",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }

@@ -138,12 +138,12 @@ func narrowed(shape model.Config, plan []string) (narrow model.Config, width, pa
 	if n <= most {
 		return shape, 1, 1, nil
 	}
-	fitting, got, err := fit(probe, min(most/2, narrowParams))
+	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
 	if err != nil {
 		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
 			"measure: %w", n, err)
 	}
-	return atWidth(shape, fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
+	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
 		nil
 }
 

@@ -90,6 +90,19 @@ func LockDir(dir string) (*Lock, error) {
 	}
 }
 
+// ClaimDir is LockDir of a folder that this process will write to: it also removes the temporary files that one which
+// was killed left there.
+func ClaimDir(dir string) (*Lock, error) {
+	lock, err := LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := Sweep(dir); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	return lock, nil
+}
+
 func sameFile(file *flock.Flock, path string) bool {
 	a, errA := file.Stat()
 	b, errB := os.Stat(path)

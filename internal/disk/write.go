@@ -78,8 +78,9 @@ func Replace(path string, fill func(f *os.File) error) error {
 	return nil
 }
 
-// moveLocked gives an open file the name path, and closes it. The file stays locked until then: without the lock a Sweep
-// of another process could remove it first. Windows renames no open file: there a Sweep at the wrong moment is an error.
+// moveLocked gives an open file the name path, and closes it. The file stays locked until then: without the lock a
+// Sweep of another process could remove it first. Windows renames no open file: there a Sweep at the wrong moment is an
+// error.
 func moveLocked(f *os.File, path string) error {
 	if removeOpen {
 		if err := os.Rename(f.Name(), path); err != nil {

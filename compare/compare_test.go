@@ -1,7 +1,8 @@
-package train
+package compare
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,25 +12,39 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
 )
 
-// contest prepares a comparison of small models, of one update each.
-func contest(t *testing.T, o func(*CompareOptions), layers ...string) *Comparison {
+// contest prepares a comparison of small models, of one update each, in a folder of its own.
+func contest(t *testing.T, change func(*Options), layers ...string) *Comparison {
 	t.Helper()
-	base := small(t)
-	base.Train.Accumulation = 1
+	base, err := train.Preset("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.Model.DModel, base.Model.NLayer, base.Model.DState, base.Model.NumHeads = 16, 2, 8, 2
+	base.Model.AttnIdx = []int{1}
+	base.Train.BatchSize, base.Train.SeqLen, base.Train.Accumulation = 2, 32, 1
+	base.Train.SaveEvery, base.Train.LogEvery = 2, 1
+	base.Optim.Warmup = 2
+	text := filepath.Join(t.TempDir(), "text.txt")
+	sentence := "the quick brown fox jumps over the lazy dog; "
+	if err := os.WriteFile(text, []byte(strings.Repeat(sentence, 60)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	base.Data, base.Cache = []string{text}, "none"
 	var models []Entrant
 	for _, entry := range layers {
 		c := base
 		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = entry, nil, 0
 		models = append(models, Entrant{entry, c})
 	}
-	opt := DefaultCompareOptions(base)
-	opt.Time = time.Nanosecond
-	if o != nil {
-		o(&opt)
+	opt := DefaultOptions(base)
+	opt.Time, opt.Out = time.Nanosecond, t.TempDir()
+	if change != nil {
+		change(&opt)
 	}
-	c, err := NewComparison(models, opt)
+	c, err := New(models, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,8 +53,8 @@ func contest(t *testing.T, o func(*CompareOptions), layers ...string) *Compariso
 
 // TestCompare: every model is trained once for each seed, has losses, and stands in the table by them.
 func TestCompare(t *testing.T) {
-	c := contest(t, func(o *CompareOptions) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
-	runs, err := c.Run(context.Background(), t.TempDir(), CompareEvents{})
+	c := contest(t, func(o *Options) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
+	runs, err := c.Run(context.Background(), Events{})
 	if err != nil || len(runs) != 6 {
 		t.Fatalf("%d runs, %v, want 6", len(runs), err)
 	}
@@ -47,15 +62,16 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := c.Rows(runs, &text)
-	if len(rows) != 3 || !slices.IsSortedFunc(rows, func(a, b CompareRow) int {
+	rows := c.Report(text, runs).Models
+	if len(rows) != 3 || !slices.IsSortedFunc(rows, func(a, b Row) int {
 		return int(math.Copysign(1, *a.ValidLoss-*b.ValidLoss))
 	}) {
 		t.Fatalf("%+v, want 3 rows by their loss", rows)
 	}
 	for _, r := range rows {
 		a, b := *r.Runs[0].ValidLoss, *r.Runs[1].ValidLoss
-		if r.Steps != 1 || r.Tokens != 64 || math.Abs(*r.ValidLoss-(a+b)/2) > 1e-12 || math.Abs(*r.Spread-math.Abs(a-b)/math.Sqrt2) > 1e-9 {
+		if r.Steps != 1 || r.Tokens != 64 || math.Abs(*r.ValidLoss-(a+b)/2) > 1e-12 ||
+			math.Abs(*r.Spread-math.Abs(a-b)/math.Sqrt2) > 1e-9 {
 			t.Errorf("%+v of losses %g and %g", r, a, b)
 		}
 		if a == b || r.Runs[0].Seed == r.Runs[1].Seed {
@@ -69,104 +85,64 @@ func TestCompare(t *testing.T) {
 
 // TestCompareGoesOn: what is done is not trained again, and what was interrupted goes on from its checkpoint.
 func TestCompareGoesOn(t *testing.T) {
-	c := contest(t, func(o *CompareOptions) { o.Time = time.Hour }, "h3*2", "attention*2")
-	out := t.TempDir()
+	c := contest(t, func(o *Options) { o.Time = time.Hour }, "h3*2", "attention*2")
 	c.Models[0].Config.Train.Time = time.Nanosecond // the first is done at once, the second far from it
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started := []string{}
-	ev := CompareEvents{Run: func(name string, _ uint64, _, _ int) Events {
+	ev := Events{Run: func(name string, _ uint64, _, _ int) train.Events {
 		started = append(started, name)
-		return Events{Step: func(p Progress) {
+		return train.Events{Step: func(p train.Progress) {
 			if name == "attention*2" && p.Step == 3 {
 				cancel()
 			}
 		}}
 	}}
-	runs, err := c.Run(ctx, out, ev)
-	if err != context.Canceled || len(runs) != 1 || len(started) != 2 {
+	runs, err := c.Run(ctx, ev)
+	if !errors.Is(err, context.Canceled) || len(runs) != 1 || len(started) != 2 {
 		t.Fatalf("%d runs, started %q, %v; want one done and the second interrupted", len(runs), started, err)
 	}
-	if _, err := os.Stat(filepath.Join(out, "attention_2", "seed-1", model.LastDir)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Options.Out, "attention_2", "seed-1", model.LastDir)); err != nil {
 		t.Fatal(err)
 	}
 	resumed := 0
 	ctx, cancel = context.WithCancel(context.Background())
 	defer cancel()
-	ev.Run = func(name string, _ uint64, _, _ int) Events {
-		return Events{Start: func(s Start) { resumed = s.Resumed; cancel() }}
+	ev.Run = func(name string, _ uint64, _, _ int) train.Events {
+		return train.Events{Start: func(s train.Start) { resumed = s.Resumed; cancel() }}
 	}
 	before := []string{}
-	ev.Finished = func(r CompareRun, done bool) {
+	ev.Finished = func(r Result, done bool) {
 		if done {
 			before = append(before, r.Model)
 		}
 	}
-	if _, err := c.Run(ctx, out, ev); err != context.Canceled || resumed != 3 || !slices.Equal(before, []string{"h3*2"}) {
+	_, err = c.Run(ctx, ev)
+	if !errors.Is(err, context.Canceled) || resumed != 3 || !slices.Equal(before, []string{"h3*2"}) {
 		t.Errorf("%v; resumed at step %d, done before: %q; want step 3 and h3*2", err, resumed, before)
 	}
 	c.Models[0].Config.Optim.LR *= 2
-	if _, err := c.Run(context.Background(), out, CompareEvents{}); err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
+	_, err = c.Run(context.Background(), Events{})
+	if err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
 		t.Errorf("other settings in the same folder: %v", err)
 	}
 }
 
 // TestCompareDiverges: a run that breaks down has no losses, says so, and is not made again.
 func TestCompareDiverges(t *testing.T) {
-	c := contest(t, func(o *CompareOptions) {
+	c := contest(t, func(o *Options) {
 		o.Time, o.Set = time.Hour, []string{"optim.lr=10", "optim.weight_decay=100", "optim.clip=0", "optim.warmup=0"}
 	}, "h3*2", "attention*2")
 	c.Models = c.Models[:1]
-	out := t.TempDir()
 	for range 2 {
-		runs, err := c.Run(context.Background(), out, CompareEvents{})
+		runs, err := c.Run(context.Background(), Events{})
 		if err != nil || len(runs) != 1 || runs[0].ValidLoss != nil || !strings.Contains(runs[0].Diverged, "became") {
 			t.Fatalf("%+v, %v, want a run that diverged", runs, err)
 		}
-		rows := c.Rows(runs, &CompareText{BytesPerToken: 1})
+		rows := c.Report(Text{BytesPerToken: 1}, runs).Models
 		if rows[0].Diverged != 1 || rows[0].ValidLoss != nil || rows[0].BitsPerByte != nil {
 			t.Errorf("%+v, want a row without a loss", rows[0])
 		}
-	}
-}
-
-// TestCompareSizes: models come near the size of the first, or the one asked for, with widths that their heads allow.
-func TestCompareSizes(t *testing.T) {
-	for e, sizes := range map[string][]int{
-		"tiny": {100_000, 888_704, 5_000_000}, "mamba2-tiny": {100_000, 5_000_000}, "gss-tiny": {200_000, 888_704}, "h3-125m": {5_000_000, 300_000_000},
-	} {
-		for _, want := range sizes {
-			c, err := Preset(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Model.VocabSize = 256
-			shape, n, err := fit(c.Model, want)
-			if err != nil || off(n, want) > farthest {
-				t.Errorf("%s: %d parameters, %v, want %d", e, n, err, want)
-				continue
-			}
-			if got, err := shape.CountParams(); err != nil || got != n {
-				t.Errorf("%s: %d parameters, %v, but %d are said", e, got, err, n)
-			}
-			for _, d := range []int{shape.DModel - 8, shape.DModel + 8} { // no neighbour is nearer
-				other := atWidth(c.Model, d)
-				if m, err := other.CountParams(); err == nil && off(m, want) < off(n, want) && off(n, want) > closeEnough {
-					t.Errorf("%s: width %d has %d parameters, width %d %d, want %d", e, shape.DModel, n, d, m, want)
-				}
-			}
-		}
-	}
-	c, err := Preset("attention-tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Model.VocabSize = 256
-	if shape, _, err := fit(c.Model, 888_704); err != nil || shape.DModel != 128 {
-		t.Errorf("a shape of nearly the size became %d wide, %v", shape.DModel, err)
-	}
-	if _, _, err := fit(c.Model, 1000); err == nil || !strings.Contains(err.Error(), "about 1000 parameters") {
-		t.Errorf("a size that cannot be: %v", err)
 	}
 }
 
@@ -195,7 +171,8 @@ func TestEntrants(t *testing.T) {
 		t.Errorf("*-tiny: %d models, %v, want one for each mixer", len(models), err)
 	}
 	for arg, want := range map[string]string{
-		"mmaba":                      "mmaba: no such model, want a preset, a mixer, a list of layers or a YAML file; did you mean mamba?",
+		"mmaba": "mmaba: no such model, want a preset, a mixer, a list of layers or a YAML file; " +
+			"did you mean mamba?",
 		"zz*":                        "zz*: no preset matches, want one of attention-tiny, ",
 		"h3,nope":                    `h3,nope: model.nope: found mixer "nope"`,
 		"bigbird(bidirectional=yes)": "bidirectional",
@@ -215,19 +192,34 @@ func TestCompareOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, change := range map[string]func(*CompareOptions){
-		"data: found -":                                func(o *CompareOptions) { o.Data = []string{"-"} },
-		`set: found "lr", want KEY=VALUE`:              func(o *CompareOptions) { o.Set = []string{"lr"} },
-		`set: found "model.d_model=3", want KEY`:       func(o *CompareOptions) { o.Set = []string{"model.d_model=3"} },
-		`set: found "train.time=3s", want --time`:      func(o *CompareOptions) { o.Set = []string{"train.time=3s"} },
-		"h3-tiny: optim.lr: found 11, want a number":   func(o *CompareOptions) { o.Set = []string{"optim.lr=11"} },
-		"tiny: optim.lrr: unknown option":              func(o *CompareOptions) { o.Set = []string{"optim.lrr=11"} },
-		"tiny: found no width with which it has about": func(o *CompareOptions) { o.Params = 7 },
+	for want, change := range map[string]func(*Options){
+		"data: found -":                                func(o *Options) { o.Data = []string{"-"} },
+		`set: found "lr", want KEY=VALUE`:              func(o *Options) { o.Set = []string{"lr"} },
+		`set: found "model.d_model=3", want KEY`:       func(o *Options) { o.Set = []string{"model.d_model=3"} },
+		`set: found "train.time=3s", want --time`:      func(o *Options) { o.Set = []string{"train.time=3s"} },
+		"h3-tiny: optim.lr: found 11, want a number":   func(o *Options) { o.Set = []string{"optim.lr=11"} },
+		"tiny: optim.lrr: unknown option":              func(o *Options) { o.Set = []string{"optim.lrr=11"} },
+		"tiny: found no width with which it has about": func(o *Options) { o.Params = 7 },
 	} {
-		o := DefaultCompareOptions(models[0].Config)
+		o := DefaultOptions(models[0].Config)
 		change(&o)
-		if _, err := NewComparison(models, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := New(models, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
+	}
+}
+
+// TestNothingIsKept: without a folder of its own a comparison leaves none.
+func TestNothingIsKept(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMP", os.Getenv("TMPDIR")) // Windows
+	c := contest(t, func(o *Options) { o.Out = "" }, "h3*2", "attention*2")
+	runs, err := c.Run(context.Background(), Events{})
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v, want 2", len(runs), err)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

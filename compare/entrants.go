@@ -1,4 +1,4 @@
-package train
+package compare
 
 import (
 	"fmt"
@@ -11,16 +11,18 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // Entrant is a model of a comparison: what it is called, and what it trains by.
 type Entrant struct {
 	Name   string
-	Config Config
+	Config train.Config
 }
 
-// Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for its tiny
-// preset), the path of a YAML file, or a list of layers such as h3*2,attention in the shape of tiny. One named twice enters once.
+// Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for
+// its tiny preset), the path of a YAML file, or a list of layers such as h3*2,attention in the shape of tiny. One named
+// twice enters once.
 func Entrants(args []string) ([]Entrant, error) {
 	var all []Entrant
 	var p config.Problems
@@ -31,7 +33,7 @@ func Entrants(args []string) ([]Entrant, error) {
 			continue
 		}
 		found, err := entrants(arg)
-		addAll(&p, arg, err)
+		p.AddTo(arg, err)
 		for _, e := range found {
 			if !slices.ContainsFunc(all, func(o Entrant) bool { return o.Name == e.Name }) {
 				all = append(all, e)
@@ -40,21 +42,13 @@ func Entrants(args []string) ([]Entrant, error) {
 	}
 	if len(trained) > 0 {
 		p.Addf("compare", "found trained models, want some to train: 'hippo eval %s' measures these side by side on "+
-			"the same text; the %s of a run's "+
-			"folder trains its shape again", strings.Join(trained, " "), ConfigFile)
+			"the same text; the %s of a run's folder trains its shape again",
+			strings.Join(trained, " "), train.ConfigFile)
 	} else if len(all) < 2 && len(p) == 0 {
-		p.Addf("compare", "found one model, want at least 2: presets, globs over them, mixers, lists of layers or YAML files")
+		p.Addf("compare",
+			"found one model, want at least 2: presets, globs over them, mixers, lists of layers or YAML files")
 	}
 	return all, p.Err()
-}
-
-// addAll adds the problems of an error, each with the name of what they are of.
-func addAll(p *config.Problems, name string, err error) {
-	var inner config.Problems
-	inner.Add(err)
-	for _, line := range inner {
-		*p = append(*p, name+": "+line)
-	}
 }
 
 // looksLikeLayers tells lists of layers from names with a slip.
@@ -69,7 +63,7 @@ func entrants(arg string) ([]Entrant, error) {
 	case len(names) > 0:
 		var all []Entrant
 		for _, name := range names {
-			c, err := Preset(name)
+			c, err := train.Preset(name)
 			if err != nil {
 				return nil, err
 			}
@@ -77,21 +71,22 @@ func entrants(arg string) ([]Entrant, error) {
 		}
 		return all, nil
 	case isFile(arg):
-		c, err := Load(config.Options{File: arg})
+		c, err := train.Load(config.Options{File: arg})
 		name := filepath.Base(arg)
 		return []Entrant{{strings.TrimSuffix(name, filepath.Ext(name)), c}}, err
 	case looksLikeLayers.MatchString(arg):
-		c, err := Preset("tiny")
+		c, err := train.Preset("tiny")
 		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = arg, nil, 0
 		if err == nil {
 			err = c.Validate()
 		}
 		return []Entrant{{arg, c}}, err
 	case strings.ContainsAny(arg, "*?["):
-		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(Presets(), ", "))
+		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(train.Presets(), ", "))
 	}
-	known := append(Presets(), model.MixerNames()...)
-	return nil, fmt.Errorf("no such model, want a preset, a mixer, a list of layers or a YAML file%s", config.DidYouMean(arg, known))
+	known := append(train.Presets(), model.MixerNames()...)
+	return nil, fmt.Errorf("no such model, want a preset, a mixer, a list of layers or a YAML file%s",
+		config.DidYouMean(arg, known))
 }
 
 // isModel reports whether an argument is the folder of a model or of a training run.
@@ -100,10 +95,10 @@ func isModel(arg string) bool {
 	return err == nil
 }
 
-// matchingPresets are the presets that a glob matches, those without a bracket or the like the one of that name.
+// matchingPresets are the presets that a glob matches. A name without a wildcard matches itself.
 func matchingPresets(glob string) []string {
 	var names []string
-	for _, name := range Presets() {
+	for _, name := range train.Presets() {
 		if ok, err := path.Match(glob, name); ok && err == nil {
 			names = append(names, name)
 		}
@@ -111,7 +106,8 @@ func matchingPresets(glob string) []string {
 	return names
 }
 
-// isFile reports whether an argument means a file: by its name, so that one that is missing is told as such, or by being one.
+// isFile reports whether an argument means a file: by its name, so that the error for a missing one says so, or because
+// there is one.
 func isFile(arg string) bool {
 	if ext := filepath.Ext(arg); ext == ".yaml" || ext == ".yml" {
 		return true
