@@ -1,9 +1,9 @@
-// Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products, the
-// long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length. A benchmark is a list of cases;
-// a case gives one Row, whose fields have the names that the peers print, so that rows can be joined by them.
+// Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
+// the long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length. A
+// benchmark is a list of cases. A case gives one Row, whose fields have the names that the peers print: by them rows
+// are joined. A peer is a command whose output it reads; the scripts beside this file start them.
 //
-// It may import train, generate, model, mixer, nn, optim, autograd, tensor, internal/kernel, internal/parallel and internal/config, and
-// looks inside no tensor. It prints nothing. A peer is a command whose output it reads.
+// It stands above training and generation, looks inside no tensor and prints nothing.
 package bench
 
 import (
@@ -42,22 +42,34 @@ var precisions = []engine.Precision{engine.Float32, engine.BF16}
 type suite func(args []string, shrink int) ([]Case, error)
 
 var suites = map[string]suite{
-	"gemm": withoutArgs(gemmCases), "conv": withoutArgs(convCases), "kernel": withoutArgs(kernelCases), "mixer": mixerCases,
-	"train": trainCases, "synth": synthCases, "decode": withoutArgs(decodeCases), "generation": withoutArgs(generationCases), "scale": withoutArgs(scaleCases),
-	"memory": withoutArgs(memoryCases), "sparse": withoutArgs(sparseCases), "chars": charsCases,
+	"gemm":       withoutArgs(gemmCases),
+	"conv":       withoutArgs(convCases),
+	"kernel":     withoutArgs(kernelCases),
+	"mixer":      mixerCases,
+	"sparse":     withoutArgs(sparseCases),
+	"train":      trainCases,
+	"synth":      synthCases,
+	"chars":      charsCases,
+	"decode":     withoutArgs(decodeCases),
+	"generation": withoutArgs(generationCases),
+	"scale":      withoutArgs(scaleCases),
+	"memory":     withoutArgs(memoryCases),
 }
 
 // Names lists the benchmarks.
 func Names() []string {
-	return []string{"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale", "memory"}
+	return []string{
+		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
+		"memory",
+	}
 }
 
-// Cases returns the cases of the benchmark of that name, of one precision (and those that have none) or, with "", of all. Sizes are divided by shrink:
-// 1, or more to try it quickly.
+// Cases returns the cases of the benchmark of that name. With a precision they are those of that precision and those
+// that have none; with "" they are all. Sizes are divided by shrink: 1, or more to try it quickly.
 func Cases(name string, args []string, precision string, shrink int) ([]Case, error) {
 	s, ok := suites[name]
 	if !ok {
-		return nil, fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(Names(), ", "))
+		return nil, unknown(name)
 	}
 	cases, err := s(args, max(1, shrink))
 	if err != nil {
@@ -80,6 +92,10 @@ func Cases(name string, args []string, precision string, shrink int) ([]Case, er
 		return nil, fmt.Errorf("%s: found the precision %q, want one of %s", name, precision, strings.Join(has, ", "))
 	}
 	return some, nil
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(Names(), ", "))
 }
 
 func withoutArgs(cases func(shrink int) []Case) suite {
@@ -177,6 +193,6 @@ func total(times []Timing) (wall, cpu float64) {
 // overOneCore is the field that tells how many times faster the threads are than one of them, by the clock.
 const overOneCore = "over_one_core"
 
-// wallOverCPU is the field that tells how far wall time and process time per thread are apart: 1 where the threads had their
-// cores for themselves and were all busy, more where neighbours or idle threads cost time.
+// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 where the threads had
+// their cores for themselves and were all busy, more where other processes or idle threads cost time.
 const wallOverCPU = "wall_over_cpu"

@@ -28,35 +28,40 @@ func TestConfigurations(t *testing.T) {
 			gemm m 1024 n 1024 k 256 op NN;
 			gemm m 1024 n 1024 k 256 op NT;
 			gemm m 1024 n 256 k 1024 op TN`},
-		{"conv", `conv b 1 d 256 l 1024; conv b 8 d 64 l 1024; conv b 1 d 16 l 1024; conv b 1 d 256 l 4096; conv b 8 d 64 l 4096; conv b 1 d 16 l 4096;
-			conv b 1 d 256 l 16384; conv b 8 d 64 l 16384; conv b 1 d 16 l 16384; conv b 1 d 256 l 65536; conv b 8 d 64 l 65536; conv b 1 d 16 l 65536`},
+		{"conv", `conv b 1 d 256 l 1024; conv b 8 d 64 l 1024; conv b 1 d 16 l 1024; conv b 1 d 256 l 4096;
+			conv b 8 d 64 l 4096; conv b 1 d 16 l 4096; conv b 1 d 256 l 16384; conv b 8 d 64 l 16384;
+			conv b 1 d 16 l 16384; conv b 1 d 256 l 65536; conv b 8 d 64 l 65536; conv b 1 d 16 l 65536`},
 		{"kernel", "kernel d 768 modes 32 l 1024; kernel d 768 modes 32 l 8192"},
-		{"mixer", `mixer mixer H3 d 256 l 256; mixer mixer attention d 256 l 256; mixer mixer H3 d 256 l 512; mixer mixer attention d 256 l 512;
-			mixer mixer H3 d 256 l 1024; mixer mixer attention d 256 l 1024; mixer mixer H3 d 256 l 2048; mixer mixer attention d 256 l 2048;
-			mixer mixer H3 d 256 l 4096; mixer mixer attention d 256 l 4096; mixer mixer H3 d 256 l 8192; mixer mixer attention d 256 l 8192;
+		{"mixer", `mixer mixer H3 d 256 l 256; mixer mixer attention d 256 l 256; mixer mixer H3 d 256 l 512;
+			mixer mixer attention d 256 l 512; mixer mixer H3 d 256 l 1024; mixer mixer attention d 256 l 1024;
+			mixer mixer H3 d 256 l 2048; mixer mixer attention d 256 l 2048; mixer mixer H3 d 256 l 4096;
+			mixer mixer attention d 256 l 4096; mixer mixer H3 d 256 l 8192; mixer mixer attention d 256 l 8192;
 			mixer mixer H3 d 256 l 16384; mixer mixer attention d 256 l 16384`},
-		{"train a b c", `train config a model H3; train config a model H3-hybrid; train config a model GPT; train config b model H3;
-			train config b model H3-hybrid; train config b model GPT; train config c model H3-hybrid`},
+		{"train a b c", `train config a model H3; train config a model H3-hybrid; train config a model GPT;
+			train config b model H3; train config b model H3-hybrid; train config b model GPT;
+			train config c model H3-hybrid`},
 		{"synth", "synth task ind model h3; synth task ind model attn"},
 		{"synth ar20", "synth task ar20 model h3; synth task ar20 model attn"},
-		{"decode", `decode model H3-hybrid batch 1 context 1024; decode model H3-hybrid batch 1 context 8000; decode model H3-hybrid batch 32 context 1024;
-			decode model GPT batch 1 context 1024; decode model GPT batch 1 context 8000;
-			decode model linear-attention batch 1 context 1024; decode model Mamba-130M batch 1 context 1024`},
-		{"generation", `generation context 128; generation context 512; generation context 1024; generation context 2048; generation context 4096;
-			generation context 8192; generation context 16384`},
+		{"decode", `decode model H3-hybrid batch 1 context 1024; decode model H3-hybrid batch 1 context 8000;
+			decode model H3-hybrid batch 32 context 1024; decode model GPT batch 1 context 1024;
+			decode model GPT batch 1 context 8000; decode model linear-attention batch 1 context 1024;
+			decode model Mamba-130M batch 1 context 1024`},
+		{"generation", `generation context 128; generation context 512; generation context 1024;
+			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
-		{"sparse", `sparse mixer window-attention d 256 l 1024; sparse mixer window-attention d 256 l 2048; sparse mixer window-attention d 256 l 4096;
-			sparse mixer window-attention d 256 l 8192; sparse mixer window-attention d 256 l 16384;
-			sparse mixer bigbird d 256 l 1024; sparse mixer bigbird d 256 l 2048; sparse mixer bigbird d 256 l 4096;
-			sparse mixer bigbird d 256 l 8192; sparse mixer bigbird d 256 l 16384;
-			sparse mixer sinkhorn d 256 l 1024; sparse mixer sinkhorn d 256 l 2048; sparse mixer sinkhorn d 256 l 4096;
-			sparse mixer sinkhorn d 256 l 8192; sparse mixer sinkhorn d 256 l 16384;
+		{"sparse", `sparse mixer window-attention d 256 l 1024; sparse mixer window-attention d 256 l 2048;
+			sparse mixer window-attention d 256 l 4096; sparse mixer window-attention d 256 l 8192;
+			sparse mixer window-attention d 256 l 16384; sparse mixer bigbird d 256 l 1024;
+			sparse mixer bigbird d 256 l 2048; sparse mixer bigbird d 256 l 4096; sparse mixer bigbird d 256 l 8192;
+			sparse mixer bigbird d 256 l 16384; sparse mixer sinkhorn d 256 l 1024; sparse mixer sinkhorn d 256 l 2048;
+			sparse mixer sinkhorn d 256 l 4096; sparse mixer sinkhorn d 256 l 8192; sparse mixer sinkhorn d 256 l 16384;
 			sparse mixer spatten d 256 l 1024; sparse mixer spatten d 256 l 2048; sparse mixer spatten d 256 l 4096;
 			sparse mixer spatten d 256 l 8192; sparse mixer spatten d 256 l 16384`},
-		{"scale", `scale mode train d 256 l 1024; scale mode train d 256 l 2048; scale mode train d 256 l 4096; scale mode train d 256 l 8192;
-			scale mode train d 256 l 16384; scale mode train d 256 l 32768; scale mode train d 256 l 65536;
-			scale mode train d 64 l 65536; scale mode train d 64 l 1048576; scale mode decode d 256 position 1024;
-			scale mode decode d 256 position 4096; scale mode decode d 256 position 16384; scale mode decode d 256 position 65536;
+		{"scale", `scale mode train d 256 l 1024; scale mode train d 256 l 2048; scale mode train d 256 l 4096;
+			scale mode train d 256 l 8192; scale mode train d 256 l 16384; scale mode train d 256 l 32768;
+			scale mode train d 256 l 65536; scale mode train d 64 l 65536; scale mode train d 64 l 1048576;
+			scale mode decode d 256 position 1024; scale mode decode d 256 position 4096;
+			scale mode decode d 256 position 16384; scale mode decode d 256 position 65536;
 			scale mode decode d 256 position 262144; scale mode decode d 256 position 1048576`},
 	} {
 		words := strings.Fields(c.name)
@@ -75,7 +80,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestFields runs every benchmark small. The names of measurements are those of the peers' programs, and numbers are positive.
+// TestFields runs every benchmark small. The names of measurements are those of the peers' programs, and numbers are
+// positive.
 func TestFields(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	for name, want := range map[string]string{
@@ -112,7 +118,8 @@ func TestFields(t *testing.T) {
 			var got []string
 			for _, f := range row {
 				got = append(got, f.Name)
-				if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "growth" { // which means nothing of so short sequences
+				// The growth of sequences as short as these means nothing.
+				if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "growth" {
 					t.Errorf("%v: %s is not positive", row, f.Name)
 				}
 			}
@@ -148,7 +155,8 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
-		"tran":    `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, decode, generation, scale, memory`,
+		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
+			`decode, generation, scale, memory`,
 		"train":   "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c`,
 		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,
@@ -162,8 +170,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestNamedMixers: every mixer that there is can be measured, forward, with backward and position by position, and so can the
-// operations of some alone.
+// TestNamedMixers: every mixer that there is can be measured, forward, with backward and position by position, and so
+// can the operations of some alone.
 func TestNamedMixers(t *testing.T) {
 	cases, err := Cases("mixer", []string{"all"}, "", 32)
 	if err != nil {
@@ -190,7 +198,8 @@ func TestNamedMixers(t *testing.T) {
 	}
 }
 
-// TestPrecision: updates and mixers are measured at every precision, or at the one asked for, which must be one there is.
+// TestPrecision: updates and mixers are measured at every precision, or at the one asked for, which must be one there
+// is.
 func TestPrecision(t *testing.T) {
 	for precision, want := range map[string]int{"": 6, "float32": 3, "bf16": 3} {
 		cases, err := Cases("train", []string{"a"}, precision, 32)
@@ -207,7 +216,8 @@ func TestPrecision(t *testing.T) {
 // someText is a file with the same line again and again.
 func someText(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "text.txt")
-	if err := os.WriteFile(path, []byte(strings.Repeat("To be, or not to be, that is the question.\n", 100)), 0o600); err != nil {
+	text := strings.Repeat("To be, or not to be, that is the question.\n", 100)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -220,7 +230,8 @@ func TestChars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Run(t.Context(), cases, Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "after 600 updates, want less than 1e-09") {
+	_, _, err = Run(t.Context(), cases, Options{Threads: 1})
+	if err == nil || !strings.Contains(err.Error(), "after 600 updates, want less than 1e-09") {
 		t.Errorf("error %v, want that the loss was not reached", err)
 	}
 	for _, args := range [][]string{nil, {text, "x"}, {text, "-1"}, {text, "1", "2"}} {
@@ -267,7 +278,8 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := measure(ctx, of(func() error { cancel(); return nil }), []int{1}, 0); !errors.Is(err, context.Canceled) {
+	_, err = measure(ctx, of(func() error { cancel(); return nil }), []int{1}, 0)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context is cancelled", err)
 	}
 }

@@ -9,15 +9,18 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// charsSteps is the length of the training that charsCases measure the beginning of, with an evaluation every charsEvery updates.
+// charsSteps is the length of the training that charsCases measure the beginning of, with an evaluation every
+// charsEvery updates.
 const charsSteps, charsEvery = 600, 50
 
-// charsCases measure how long a training takes as a whole: s_to_loss is the time until a tiny H3 hybrid that reads characters
-// predicts the last tenth of a text, all of it, with a loss below the one given, in nats a character. Evaluations on the way count:
-// on the first part of that text, and on all of it where that is below the loss. The loss that stands for nanoGPT's recipe for a CPU, on the characters of Shakespeare, is 1.886.
+// charsCases measure how long a training takes as a whole: s_to_loss is the time until a tiny H3 hybrid that reads
+// characters predicts the last tenth of a text, all of it, with a loss below the one given, in nats a character.
+// Evaluations on the way count: on the first part of that text, and on all of it where that is below the loss. The loss
+// that stands for nanoGPT's recipe for a CPU, on the characters of Shakespeare, is 1.886.
 func charsCases(args []string, shrink int) ([]Case, error) {
 	if len(args) == 0 || len(args) > 2 {
-		return nil, fmt.Errorf("found %d arguments, want a file of text and, unless it is 1.886, a loss to reach", len(args))
+		return nil, fmt.Errorf("found %d arguments, want a file of text and, unless it is 1.886, a loss to reach",
+			len(args))
 	}
 	loss := 1.886
 	if len(args) == 2 {
@@ -29,8 +32,10 @@ func charsCases(args []string, shrink int) ([]Case, error) {
 	var cases []Case
 	for _, precision := range precisions {
 		cases = append(cases, Case{
-			ID:      Row{{"bench", "chars"}, {"loss", loss}, {"precision", precision.String()}},
-			prepare: func(ctx context.Context) (trial, error) { return charsTrial(ctx, args[0], loss, shrink, precision) },
+			ID: Row{{"bench", "chars"}, {"loss", loss}, {"precision", precision.String()}},
+			prepare: func(ctx context.Context) (trial, error) {
+				return charsTrial(ctx, args[0], loss, shrink, precision)
+			},
 		})
 	}
 	return cases, nil
@@ -70,6 +75,7 @@ func charsTrial(ctx context.Context, file string, loss float64, shrink int, p en
 		}
 		return fmt.Errorf("found a validation loss of %.4g after %d updates, want less than %v", reached, steps, loss)
 	}}, fields: func(t []Timing) Row {
-		return Row{{"valid_loss", rounded(reached)}, {"steps", float64(steps)}, {"s_to_loss", rounded(t[0].CPU)}, {"s_to_loss_wall", rounded(t[0].Wall)}}
+		return Row{{"valid_loss", rounded(reached)}, {"steps", float64(steps)}, {"s_to_loss", rounded(t[0].CPU)},
+			{"s_to_loss_wall", rounded(t[0].Wall)}}
 	}}, nil
 }

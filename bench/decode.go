@@ -10,9 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// decodeCases measure H3-125M, a GPT of its size, one of linear attention, and Mamba-130M, one token at a time, at a place in the text, at each precision of the weights:
-// tokens_per_s of all sequences together; weight_gb_per_s, how fast the weights stream by; and, measured in turn with that,
-// dram_gb_per_s, how fast memory can be read, and dram_share, which part of it that is.
+// decodeCases measure H3-125M, a GPT of its size, one of linear attention, and Mamba-130M, one token at a time, at a
+// place in the text, at each precision of the weights: tokens_per_s of all sequences together; weight_gb_per_s, how
+// fast the weights stream by; and, measured in turn with that, dram_gb_per_s, how fast memory can be read, and
+// dram_share, which part of it that is.
 func decodeCases(shrink int) []Case {
 	full := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
 	gpt := full
@@ -27,7 +28,8 @@ func decodeCases(shrink int) []Case {
 	}{
 		{"H3-hybrid", full.build, 1, 1024}, {"H3-hybrid", full.build, 1, 8000}, {"H3-hybrid", full.build, 32, 1024},
 		{"GPT", gpt.build, 1, 1024}, {"GPT", gpt.build, 1, 8000},
-		{"linear-attention", linear.build, 1, 1024}, {"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }, 1, 1024},
+		{"linear-attention", linear.build, 1, 1024},
+		{"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }, 1, 1024},
 	} {
 		past := c.context / shrink
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
@@ -49,7 +51,8 @@ func decodeCases(shrink int) []Case {
 					memory := newMemory(shrink)
 					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {
 						speed, limit := float64(m.Bytes())/t[0].CPU/1e9, memory.gigabytes()/t[1].CPU
-						return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)}, {"weight_gb_per_s", rounded(speed)},
+						return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)},
+							{"weight_gb_per_s", rounded(speed)},
 							{"dram_gb_per_s", rounded(limit)}, {"dram_share", rounded(speed / limit)}}
 					}}, nil
 				},
@@ -75,8 +78,8 @@ func decoding(s *generate.Session) func() error {
 	return func() error { return s.Feed(context.Background(), ids) }
 }
 
-// fillPast puts a state at a position: random keys and values in attention layers, as if that many had been seen. Recurrent
-// states, whose work does not depend on what is in them, stay at their start.
+// fillPast puts a state at a position: random keys and values in attention layers, as if that many had been seen.
+// Recurrent states, whose work does not depend on what is in them, stay at their start.
 func fillPast(state *model.State, m *model.Model, batch, past int) error {
 	heads := m.Config.NumHeads
 	kv := []int{batch, heads, past, m.Config.DModel / heads}

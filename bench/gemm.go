@@ -8,22 +8,23 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// products are the matrix products that OpenBLAS is measured at: square ones, those of a layer of H3-125M on 4096 tokens
-// (forward, and backward to the weights), and those of a layer of width 256 on 1024.
+// products are the matrix products that OpenBLAS is measured at: square ones, those of a layer of H3-125M on 4096
+// tokens (forward, and backward to the weights), and those of a layer of width 256 on 1024.
 var products = []struct {
 	m, n, k int
 	op      kernel.Op
 }{
 	{1024, 1024, 1024, kernel.NN}, {1024, 1024, 1024, kernel.NT}, {1024, 1024, 1024, kernel.TN},
-	{4096, 768, 768, kernel.NN}, {4096, 768, 768, kernel.NT}, {4096, 3072, 768, kernel.NN}, {4096, 3072, 768, kernel.NT},
-	{768, 768, 4096, kernel.TN}, {1024, 1024, 256, kernel.NN}, {1024, 1024, 256, kernel.NT}, {1024, 256, 1024, kernel.TN},
+	{4096, 768, 768, kernel.NN}, {4096, 768, 768, kernel.NT},
+	{4096, 3072, 768, kernel.NN}, {4096, 3072, 768, kernel.NT}, {768, 768, 4096, kernel.TN},
+	{1024, 1024, 256, kernel.NN}, {1024, 1024, 256, kernel.NT}, {1024, 256, 1024, kernel.TN},
 }
 
 var opNames = map[kernel.Op]string{kernel.NN: "NN", kernel.NT: "NT", kernel.TN: "TN"}
 
-// gemmCases measure C = A·B of float32 matrices, which precision bf16 rounds on the way: gflops by CPU time as everywhere,
-// gflops_wall by the clock, and gflops_best, also by the clock, the best of nine repetitions: what the program that measures
-// OpenBLAS prints.
+// gemmCases measure C = A·B of float32 matrices, which precision bf16 rounds on the way: gflops by CPU time as
+// everywhere, gflops_wall by the clock, and gflops_best, also by the clock, the best of nine repetitions: what the
+// program that measures OpenBLAS prints.
 func gemmCases(shrink int) []Case {
 	var cases []Case
 	for i := range 2 * len(products) { // the precisions in turn, so that their ratio is one of the same minute
@@ -33,7 +34,8 @@ func gemmCases(shrink int) []Case {
 		}
 		m, n, k := p.m/shrink, p.n/shrink, p.k/shrink
 		cases = append(cases, Case{
-			ID: Row{{"bench", "gemm"}, {"m", float64(m)}, {"n", float64(n)}, {"k", float64(k)}, {"op", opNames[p.op]}, {"precision", precision.String()}},
+			ID: Row{{"bench", "gemm"}, {"m", float64(m)}, {"n", float64(n)}, {"k", float64(k)}, {"op", opNames[p.op]},
+				{"precision", precision.String()}},
 			prepare: func(context.Context) (trial, error) {
 				rng := rand.New(rand.NewPCG(1, 1))
 				a, b, c := uniform(rng, m*k), uniform(rng, k*n), uniform(rng, m*n)
@@ -50,7 +52,8 @@ func gemmCases(shrink int) []Case {
 				}
 				giga := 2 * float64(m) * float64(n) * float64(k) / 1e9
 				return trial{runs: []func() error{run}, fields: func(t []Timing) Row {
-					return Row{{"gflops", rounded(giga / t[0].CPU)}, {"gflops_wall", rounded(giga / t[0].Wall)}, {"gflops_best", rounded(giga / t[0].Best)}}
+					return Row{{"gflops", rounded(giga / t[0].CPU)}, {"gflops_wall", rounded(giga / t[0].Wall)},
+						{"gflops_best", rounded(giga / t[0].Best)}}
 				}}, nil
 			},
 		})

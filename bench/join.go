@@ -9,18 +9,19 @@ import (
 
 // keys are the fields that say what was measured, and that rows of hippo and of a peer are joined by.
 var keys = []string{
-	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position", "op", "m", "n", "k",
+	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position",
+	"op", "m", "n", "k",
 	"precision", "threads",
 }
 
-// direction is +1 for a measurement of which more is better (tokens_per_s, gflops), -1 where less is (fwd_ns, ms_per_step, s_to_loss) and
-// 0 for a field that is no measurement.
+// direction is +1 for a measurement of which more is better (tokens_per_s, gflops), -1 where less is (fwd_ns,
+// ms_per_step, s_to_loss) and 0 for a field that is no measurement.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
 	case slices.Contains(words, "gflops") || strings.HasSuffix(strings.Join(words, "_"), "_per_s"):
 		return 1
-	case words[0] == "s", slices.ContainsFunc(words, func(w string) bool { return w == "ns" || w == "us" || w == "ms" }):
+	case words[0] == "s", slices.Contains(words, "ns"), slices.Contains(words, "us"), slices.Contains(words, "ms"):
 		return -1
 	}
 	return 0
@@ -38,8 +39,8 @@ type Ratio struct {
 	Ours, Theirs, Ratio float64
 }
 
-// Join pairs the rows that measured the same: those that agree in every key which both have. Every row of hippo comes with
-// each row of the peer that fits, in the order of ours. It is an error when no two fit.
+// Join pairs the rows that measured the same: those that agree in every key which both have. Every row of hippo comes
+// with each row of the peer that fits, in the order of ours. It is an error when no two fit.
 func Join(ours, theirs []Row) ([]Pair, error) {
 	var pairs []Pair
 	for _, a := range ours {
@@ -65,7 +66,8 @@ func Join(ours, theirs []Row) ([]Pair, error) {
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; want rows that agree in %s", len(theirs), len(ours),
+		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; want rows "+
+			"that agree in %s", len(theirs), len(ours),
 			strings.Join(keys, ", "))
 	}
 	return pairs, nil
@@ -117,8 +119,8 @@ func identity(r Row) Row {
 	})
 }
 
-// medians merges rows that measured the same, in the order in which they came first. Of the others of their fields it keeps
-// what the last one has.
+// medians merges rows that measured the same, in the order in which they came first. Of the others of their fields it
+// keeps what the last one has.
 func medians(rows []Row) []Row {
 	var out []Row
 	at := map[string]int{}
@@ -132,7 +134,8 @@ func medians(rows []Row) []Row {
 		}
 		out[i] = slices.Clone(row)
 		for j, f := range out[i] {
-			if x, ok := f.Value.(float64); ok && (direction(f.Name) != 0 || f.Name == wallOverCPU || f.Name == overOneCore) {
+			measured := direction(f.Name) != 0 || f.Name == wallOverCPU || f.Name == overOneCore
+			if x, ok := f.Value.(float64); ok && measured {
 				name := id + " " + f.Name
 				values[name] = append(values[name], x)
 				out[i][j].Value = median(slices.Clone(values[name]))

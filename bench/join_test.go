@@ -51,12 +51,16 @@ func TestDirection(t *testing.T) {
 // TestJoin: rows are joined by every key that both have, and a ratio above 1 says that hippo is faster.
 func TestJoin(t *testing.T) {
 	ours := parse(t,
-		`{"peer":"hippo","bench":"train","config":"a","model":"H3","precision":"float32","params":100,"tokens_per_s":300,"tokens_per_s_wall":200,"threads":1}`,
-		`{"peer":"hippo","bench":"train","config":"a","model":"GPT","precision":"float32","params":100,"tokens_per_s":50,"threads":1}`,
-		`{"peer":"hippo","bench":"conv","b":1,"d":16,"l":1024,"precision":"float32","fwd_ns":2,"fwd_bwd_ns":null,"threads":1}`,
+		`{"peer":"hippo","bench":"train","config":"a","model":"H3","precision":"float32","params":100,
+			"tokens_per_s":300,"tokens_per_s_wall":200,"threads":1}`,
+		`{"peer":"hippo","bench":"train","config":"a","model":"GPT","precision":"float32","params":100,
+			"tokens_per_s":50,"threads":1}`,
+		`{"peer":"hippo","bench":"conv","b":1,"d":16,"l":1024,"precision":"float32",
+			"fwd_ns":2,"fwd_bwd_ns":null,"threads":1}`,
 	)
 	theirs := parse(t,
-		`{"peer":"pytorch","bench":"train","config":"a","model":"H3","how":"official","params":90,"tokens_per_s":100,"tokens_per_s_wall":100}`,
+		`{"peer":"pytorch","bench":"train","config":"a","model":"H3","how":"official","params":90,
+			"tokens_per_s":100,"tokens_per_s_wall":100}`,
 		`{"peer":"pytorch","bench":"train","config":"a","model":"H3","how":"tuned","params":90,"tokens_per_s":200}`,
 		`{"peer":"pytorch","bench":"train","config":"b","model":"H3","how":"tuned","tokens_per_s":200}`,
 		`{"peer":"fftw","bench":"conv","d":16,"l":1024,"fwd_ns":5,"fwd_bwd_ns":9}`,
@@ -68,9 +72,12 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,"peer":"hippo/pytorch","how":"official","ratio_tokens_per_s":3,"ratio_tokens_per_s_wall":2}`,
-		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,"peer":"hippo/pytorch","how":"tuned","ratio_tokens_per_s":1.5}`,
-		`{"bench":"conv","b":1,"d":16,"l":1024,"precision":"float32","threads":1,"peer":"hippo/fftw","ratio_fwd_ns":2.5}`,
+		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,` +
+			`"peer":"hippo/pytorch","how":"official","ratio_tokens_per_s":3,"ratio_tokens_per_s_wall":2}`,
+		`{"bench":"train","config":"a","model":"H3","precision":"float32","threads":1,` +
+			`"peer":"hippo/pytorch","how":"tuned","ratio_tokens_per_s":1.5}`,
+		`{"bench":"conv","b":1,"d":16,"l":1024,"precision":"float32","threads":1,` +
+			`"peer":"hippo/fftw","ratio_fwd_ns":2.5}`,
 	}
 	for i, p := range pairs {
 		if got := jsonOf(t, p.Row()); i >= len(want) || got != want[i] {
@@ -80,19 +87,26 @@ func TestJoin(t *testing.T) {
 	if len(pairs) != len(want) {
 		t.Errorf("%d pairs, want %d", len(pairs), len(want))
 	}
-	if _, err := Join(ours, theirs[2:3]); err == nil || !strings.HasPrefix(err.Error(), "peer: found 1 rows, of which none measures what one of hippo's 3 does") {
+	none := "peer: found 1 rows, of which none measures what one of hippo's 3 does"
+	if _, err := Join(ours, theirs[2:3]); err == nil || !strings.HasPrefix(err.Error(), none) {
 		t.Errorf("rows that do not fit: error %v", err)
 	}
 }
 
 func TestMedians(t *testing.T) {
 	rows := parse(t,
-		`{"bench":"conv","l":8,"params":3,"fwd_ns":5,"fwd_bwd_ns":null}`, `{"bench":"conv","l":16,"fwd_ns":1}`,
-		`{"bench":"conv","l":8,"params":4,"fwd_ns":9,"fwd_bwd_ns":null}`, `{"bench":"conv","l":16,"fwd_ns":1}`,
-		`{"bench":"conv","l":8,"params":5,"fwd_ns":2,"fwd_bwd_ns":7}`, `{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`,
+		`{"bench":"conv","l":8,"params":3,"fwd_ns":5,"fwd_bwd_ns":null}`,
+		`{"bench":"conv","l":16,"fwd_ns":1}`,
+		`{"bench":"conv","l":8,"params":4,"fwd_ns":9,"fwd_bwd_ns":null}`,
+		`{"bench":"conv","l":16,"fwd_ns":1}`,
+		`{"bench":"conv","l":8,"params":5,"fwd_ns":2,"fwd_bwd_ns":7}`,
+		`{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`,
 	)
-	want := parse(t, `{"bench":"conv","l":8,"params":5,"fwd_ns":5,"fwd_bwd_ns":7}`, `{"bench":"conv","l":16,"fwd_ns":1}`,
-		`{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`)
+	want := parse(t,
+		`{"bench":"conv","l":8,"params":5,"fwd_ns":5,"fwd_bwd_ns":7}`,
+		`{"bench":"conv","l":16,"fwd_ns":1}`,
+		`{"bench":"conv","l":16,"how":"fast","fwd_ns":0.5}`,
+	)
 	if got := medians(rows); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -171,7 +185,8 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ours) != 2 || measured != 6 || len(theirs) != 1 {
-		t.Fatalf("%d rows of hippo in %d measurements, %d of the peer; want 2 in 6, 1", len(ours), measured, len(theirs))
+		t.Fatalf("%d rows of hippo in %d measurements, %d of the peer; want 2 in 6, 1", len(ours), measured,
+			len(theirs))
 	}
 	pairs, err := Join(ours, theirs)
 	if err != nil || len(pairs) != 1 || pairs[0].Ratios[0].Theirs != 1e6 || pairs[0].Ratios[0].Ratio < 2 {
@@ -183,7 +198,8 @@ func TestPeer(t *testing.T) {
 		"exit 3":        "peer: exit 3: exit status 3",
 	} {
 		opt.Peer, opt.Rounds = command, 1
-		if _, _, err := Run(context.Background(), cases[:1], opt); err == nil || strings.ReplaceAll(err.Error(), `\r`, "") != want {
+		_, _, err := Run(context.Background(), cases[:1], opt)
+		if err == nil || strings.ReplaceAll(err.Error(), `\r`, "") != want {
 			t.Errorf("%s: error %v, want %s", command, err, want)
 		}
 	}

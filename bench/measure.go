@@ -9,8 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// Timing is what one call takes, in seconds: medians of process CPU time divided by the number of threads, and of wall time,
-// and the least wall time. The first is the one that most peers go by: neighbours on the same machine disturb it less.
+// Timing is what one call takes, in seconds: medians of process CPU time divided by the number of threads, and of wall
+// time, and the least wall time. The first is the one that most peers go by: neighbours on the same machine disturb it
+// less.
 type Timing struct{ CPU, Wall, Best float64 }
 
 const (
@@ -18,9 +19,9 @@ const (
 	bestOf       = 9      // so many of them, the first, Best is taken from
 )
 
-// measure times the functions of a trial in turn, on each of some numbers of cores, repetition by repetition, after one call of
-// each to warm up. There are as many repetitions as fit into the given seconds for each function, each of as many calls as take the
-// time shortest; what is long is called once. The results are by number of cores and function.
+// measure times the functions of a trial in turn, on each of some numbers of cores, repetition by repetition, after one
+// call of each to warm up. There are as many repetitions as fit into the given seconds for each function, each of as
+// many calls as take the time shortest; what is long is called once. The results are by number of cores and function.
 func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	calls := make([]int, len(t.runs)) // of a repetition
@@ -50,7 +51,8 @@ func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Ti
 			}
 			cpu[i], wall[i] = append(cpu[i], took.CPU/float64(threads)), append(wall[i], took.Wall)
 		}
-		if done := len(wall[0]); t.long || done >= most || done >= fewest && time.Since(start).Seconds() >= seconds*float64(n) {
+		done, late := len(wall[0]), time.Since(start).Seconds() >= seconds*float64(n)
+		if t.long || done >= most || done >= fewest && late {
 			break
 		}
 	}
@@ -70,7 +72,10 @@ func stopwatch(f func() error, n int) (Timing, error) {
 			return Timing{}, err
 		}
 	}
-	return Timing{CPU: (status.CPUTime() - cpu).Seconds() / float64(n), Wall: time.Since(wall).Seconds() / float64(n)}, nil
+	return Timing{
+		CPU:  (status.CPUTime() - cpu).Seconds() / float64(n),
+		Wall: time.Since(wall).Seconds() / float64(n),
+	}, nil
 }
 
 // median sorts x and returns its middle, the upper of two.

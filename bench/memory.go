@@ -46,7 +46,8 @@ func memoryCases(shrink int) []Case {
 		prepare: func(context.Context) (trial, error) {
 			m := newMemory(shrink)
 			return trial{runs: []func() error{m.read}, fields: func(t []Timing) Row {
-				return Row{{"gb_per_s", rounded(m.gigabytes() / t[0].CPU)}, {"gb_per_s_wall", rounded(m.gigabytes() / t[0].Wall)}}
+				return Row{{"gb_per_s", rounded(m.gigabytes() / t[0].CPU)},
+					{"gb_per_s_wall", rounded(m.gigabytes() / t[0].Wall)}}
 			}}, nil
 		},
 	}}

@@ -21,10 +21,10 @@ import (
 // dState is the state size of every SSM here: 32 complex modes.
 const dState = 64
 
-// mixerCases measure mixers alone, one sequence: µs a token, forward and forward with backward to the input and the parameters.
-// Without arguments they are H3 and attention by length, as the peer measures them (attention goes back up to 8192 positions only,
-// as with the peer). Arguments name others, or all: those are measured at two lengths, and one position at a time after so many;
-// of some also the operation alone.
+// mixerCases measure mixers alone, one sequence: µs a token, forward and forward with backward to the input and the
+// parameters. Without arguments they are H3 and attention by length, as the peer measures them (attention goes back up
+// to 8192 positions only, as with the peer). Arguments name others, or all: those are measured at two lengths, and one
+// position at a time after so many; of some also the operation alone.
 func mixerCases(args []string, shrink int) ([]Case, error) {
 	d := 256 / shrink
 	if len(args) > 0 {
@@ -39,7 +39,8 @@ func mixerCases(args []string, shrink int) ([]Case, error) {
 			forwardOnly := kind.Name == "attention" && l > 8192
 			l := l / shrink
 			cases = append(cases, Case{
-				ID: Row{{"bench", "mixer"}, {"mixer", labels[kind.Name]}, {"d", float64(d)}, {"l", float64(l)}, {"precision", p.String()}},
+				ID: Row{{"bench", "mixer"}, {"mixer", labels[kind.Name]}, {"d", float64(d)}, {"l", float64(l)},
+					{"precision", p.String()}},
 				prepare: func(context.Context) (trial, error) {
 					m, err := newMixer(kind, d, l)
 					if err != nil {
@@ -67,7 +68,8 @@ func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 		for _, l := range []int{1024, 16384} {
 			l := l / shrink
 			cases = append(cases, Case{
-				ID: Row{{"bench", "mixer"}, {"mixer", kind.Name}, {"d", float64(d)}, {"l", float64(l)}, {"precision", float32Only}},
+				ID: Row{{"bench", "mixer"}, {"mixer", kind.Name}, {"d", float64(d)}, {"l", float64(l)},
+					{"precision", float32Only}},
 				prepare: func(context.Context) (trial, error) {
 					m, err := newMixer(kind, d, l+stepsOn)
 					if err != nil {
@@ -78,7 +80,8 @@ func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 						runs = append(runs, forwardBackward(operation(d, l))...)
 					}
 					return trial{runs: runs, fields: func(t []Timing) Row {
-						row := append(forwardBackwardFields("us", 1e6/float64(l))(t), Field{"step_us", rounded(t[2].CPU * 1e6)},
+						row := append(forwardBackwardFields("us", 1e6/float64(l))(t),
+							Field{"step_us", rounded(t[2].CPU * 1e6)},
 							Field{"op_fwd_us", nil}, Field{"op_fwd_bwd_us", nil})
 						for i, t := range t[3:] {
 							row[3+i].Value = rounded(t.CPU * 1e6 / float64(l))
@@ -99,11 +102,14 @@ func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 
 // newMixer returns a mixer of width d with its defaults, but for the longest sequence where it has one, which is l.
 func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
-	c := mixer.Config{DModel: d, NLayer: 1, DState: dState, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 4}
+	c := mixer.Config{
+		DModel: d, NLayer: 1, DState: dState, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 4,
+	}
 	if kind.Options != nil {
 		for _, o := range config.Describe(kind.Options(c)) {
 			if o.Key == "l_max" {
-				c.Options = mixer.Options{o.Key: strconv.Itoa((l + 63) / 64 * 64)} // whole blocks for those that have such
+				wholeBlocks := (l + 63) / 64 * 64 // for mixers that have blocks
+				c.Options = mixer.Options{o.Key: strconv.Itoa(wholeBlocks)}
 			}
 		}
 	}
@@ -146,8 +152,8 @@ func stepping(m mixer.Mixer, d, l int) func() error {
 	}
 }
 
-// kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs, from their parameters: ms, forward and
-// forward with backward to the parameters. Discretization is part of it.
+// kernelCases measure the generation of the convolution kernels of 768 diagonal SSMs, from their parameters: ms,
+// forward and forward with backward to the parameters. Discretization is part of it.
 func kernelCases(shrink int) []Case {
 	d := 768 / shrink
 	const modes = dState / 2
@@ -155,7 +161,8 @@ func kernelCases(shrink int) []Case {
 	for _, l := range []int{1024, 8192} {
 		l := l / shrink
 		cases = append(cases, Case{
-			ID: Row{{"bench", "kernel"}, {"d", float64(d)}, {"modes", float64(modes)}, {"l", float64(l)}, {"precision", float32Only}},
+			ID: Row{{"bench", "kernel"}, {"d", float64(d)}, {"modes", float64(modes)}, {"l", float64(l)},
+				{"precision", float32Only}},
 			prepare: func(context.Context) (trial, error) {
 				p := diagParams(d, modes)
 				runs := forwardBackward(leavesOf(p), func(t *autograd.Tape) *tensor.Tensor {
@@ -172,7 +179,10 @@ func kernelCases(shrink int) []Case {
 // diagParams are h systems of n modes at their start (S4D-Lin): A = -1/2 + iπn, B = 1, dt between 0.001 and 0.1.
 func diagParams(h, n int) *engine.DiagParams {
 	rng := rand.New(rand.NewPCG(1, 3))
-	p := &engine.DiagParams{LogDt: tensor.New(h), InvAReal: tensor.New(h, n), AImag: tensor.New(h, n), B: tensor.New(h, n, 2), C: tensor.New(h, n, 2)}
+	p := &engine.DiagParams{
+		LogDt: tensor.New(h), InvAReal: tensor.New(h, n), AImag: tensor.New(h, n),
+		B: tensor.New(h, n, 2), C: tensor.New(h, n, 2),
+	}
 	fill := func(x *tensor.Tensor, f func(i int) float64) {
 		change(x, func(i int, _ float32) float32 { return float32(f(i)) })
 	}
@@ -188,8 +198,8 @@ func leavesOf(p *engine.DiagParams) []*tensor.Tensor {
 	return []*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
 
-// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves. As with the
-// peers, backward makes the gradients of the leaves anew each time.
+// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves. As
+// with the peers, backward makes the gradients of the leaves anew each time.
 func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
 	tape := autograd.NewTape()
 	for _, x := range leaves {
@@ -216,7 +226,8 @@ func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Ten
 	return []func() error{forward, both}
 }
 
-// forwardBackwardFields are fwd_UNIT and fwd_bwd_UNIT of the functions of forwardBackward, null for the second if it was not timed.
+// forwardBackwardFields are fwd_UNIT and fwd_bwd_UNIT of the functions of forwardBackward, null for the second if it
+// was not timed.
 func forwardBackwardFields(unit string, scale float64) func([]Timing) Row {
 	return func(t []Timing) Row {
 		row := Row{{"fwd_" + unit, rounded(t[0].CPU * scale)}, {"fwd_bwd_" + unit, nil}}

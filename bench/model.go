@@ -31,7 +31,8 @@ func (s shape) all() []int {
 // build returns the model with random weights.
 func (s shape) build() (*model.Model, error) {
 	c := model.DefaultConfig()
-	c.DModel, c.NLayer, c.VocabSize, c.NumHeads, c.AttnIdx, c.DState = s.d, s.layers, s.vocab, s.heads, s.attention, dState
+	c.DModel, c.NLayer, c.VocabSize, c.DState = s.d, s.layers, s.vocab, dState
+	c.NumHeads, c.AttnIdx = s.heads, s.attention
 	c.EmbedDropout, c.AttnDropout = s.embedDrop, s.attnDrop
 	if s.mixer != "" {
 		c.Mixer = s.mixer

@@ -6,8 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// operations are what some mixers of width d do besides linear layers, over one sequence of l positions: what is left to compare
-// where the products, which nobody does much faster, are most of a mixer. Each gives its inputs and parameters, and itself.
+// operations are what some mixers of width d do besides linear layers, over one sequence of l positions: what is left
+// to compare where the products, which nobody does much faster, are most of a mixer. Each gives its inputs and
+// parameters, and itself.
 var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor){
 	"mamba":            selectiveScan,
 	"linear-attention": linearAttention,
@@ -31,7 +32,8 @@ func selectiveScan(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.T
 func linearAttention(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	q, k, v := random(1, l, d), random(1, l, d), random(1, l, d)
 	return []*tensor.Tensor{q, k, v}, func(t *autograd.Tape) *tensor.Tensor {
-		y, _ := t.LinearAttention(q, k, v, engine.LinearState{}, engine.LinearOptions{Heads: 4, Phi: engine.ELU1, Eps: 1e-6})
+		y, _ := t.LinearAttention(q, k, v, engine.LinearState{},
+			engine.LinearOptions{Heads: 4, Phi: engine.ELU1, Eps: 1e-6})
 		return y
 	}
 }
@@ -50,7 +52,9 @@ func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.T
 func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	diag := diagParams(d, dState/2)
 	u, skip, low := random(1, l, d), random(d), random(1, d, dState/2, 2)
-	p := &engine.DPLRParams{LogDt: diag.LogDt, InvAReal: diag.InvAReal, AImag: diag.AImag, B: diag.B, P: low, Ct: diag.C, L: l}
+	p := &engine.DPLRParams{
+		LogDt: diag.LogDt, InvAReal: diag.InvAReal, AImag: diag.AImag, B: diag.B, P: low, Ct: diag.C, L: l,
+	}
 	return append(leavesOf(diag), u, skip, low), func(t *autograd.Tape) *tensor.Tensor {
 		y, _ := t.DPLRSSM(u, t.DPLRSystem(p), skip, nil)
 		return y

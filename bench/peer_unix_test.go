@@ -90,7 +90,7 @@ chmod +x "$3"`)
 			}
 		}
 		var stderr strings.Builder
-		rows, err := runPeer(t.Context(), unset+"sh ../../bench/peer.sh "+c.command, &stderr)
+		rows, err := runPeer(t.Context(), unset+"sh peer.sh "+c.command, &stderr)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%s: %d rows, want 1: %v\n%s", c.command, len(rows), err, stderr.String())
 		}

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/internal/bench"
 )
 
 // plotAxes are the fields that a benchmark is drawn over, where its rows have one.
@@ -30,19 +29,20 @@ var plotUnits = []struct{ suffix, unit string }{
 
 // plotWords are what the rest of those names stands for.
 var plotWords = map[string]string{
-	"h3": "H3 hybrid", "gpt": "GPT", "fwd": "forward", "fwd_bwd": "forward and backward", "dense_fwd": "dense attention",
-	"step":   "step by step",
-	"op_fwd": "operation, forward", "op_fwd_bwd": "operation, forward and backward", "": "",
+	"h3": "H3 hybrid", "gpt": "GPT", "fwd": "forward", "fwd_bwd": "forward and backward",
+	"dense_fwd": "dense attention",
+	"step":      "step by step",
+	"op_fwd":    "operation, forward", "op_fwd_bwd": "operation, forward and backward", "": "",
 }
 
 // plotParts are the fields that tell the lines of a picture apart.
 var plotParts = []string{"peer", "how", "mode", "model", "mixer", "op", "d", "n", "precision", "threads", "cpu"}
 
-// plotRows draws the measurements of a benchmark over the length or context: a line for each combination of what
-// differs between the rows, and for each measured field of the first unit found.
-func plotRows(path string, rows []bench.Row) error {
+// Plot draws the measurements of a benchmark over the length or context into a PNG file. It has a line for each
+// combination of what differs between the rows, and for each measured field of the first unit found.
+func Plot(path string, rows []Row) error {
 	chart := explain.Chart{LogX: true, LogY: true}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r bench.Row) bool {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		at, _, ok := plotAxis(r)
 		return !ok || at <= 0
 	})
@@ -81,17 +81,18 @@ func plotRows(path string, rows []bench.Row) error {
 		}
 	}
 	if len(chart.Lines) == 0 {
-		return fmt.Errorf("plot: found no measurements by length or context to draw, want a benchmark such as generation, scale or mixer")
+		return fmt.Errorf("plot: found no measurements by length or context to draw, want a benchmark such as " +
+			"generation, scale or mixer")
 	}
 	chart.X = strings.Join(labels, "; ")
 	if v, ok := rows[0].Get("bench"); ok {
-		chart.Title = plotTitles[bench.Text(v)]
+		chart.Title = plotTitles[Text(v)]
 	}
 	return chart.WritePNG(path)
 }
 
 // plotAxis is where a row stands on the horizontal axis, and what that shows.
-func plotAxis(r bench.Row) (x float64, label string, ok bool) {
+func plotAxis(r Row) (x float64, label string, ok bool) {
 	for _, a := range plotAxes {
 		if x, ok := r.Number(a.field); ok {
 			return x, a.label, true
@@ -116,12 +117,12 @@ func plotField(field string) (what, unit string) {
 }
 
 // plotDifferences are the parts in which rows differ, and the values of those in which all agree, for a reader.
-func plotDifferences(rows []bench.Row) (differ, common []string) {
+func plotDifferences(rows []Row) (differ, common []string) {
 	for _, part := range plotParts {
 		var values []string
 		for _, r := range rows {
-			if v, ok := r.Get(part); ok && v != nil && !slices.Contains(values, bench.Text(v)) {
-				values = append(values, bench.Text(v))
+			if v, ok := r.Get(part); ok && v != nil && !slices.Contains(values, Text(v)) {
+				values = append(values, Text(v))
 			}
 		}
 		switch {
@@ -136,7 +137,7 @@ func plotDifferences(rows []bench.Row) (differ, common []string) {
 
 // plotPart is the value of a part for a reader: numbers say what they count.
 func plotPart(part string, v any) string {
-	text := bench.Text(v)
+	text := Text(v)
 	switch part {
 	case "threads":
 		if text == "1" {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bufio"
@@ -7,17 +7,18 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/hippo-ssm/hippo/internal/bench"
 )
 
-// savedRows reads the rows of a benchmark from a file that hippo bench --json has written.
-func savedRows(path, name string) ([]bench.Row, error) {
+// ReadRows reads the rows of the benchmark of that name from a file that hippo bench --json has written.
+func ReadRows(path, name string) ([]Row, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, unknown(name)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var rows []bench.Row
+	var rows []Row
 	var others []string
 	number := 0
 	for scan := bufio.NewScanner(bytes.NewReader(text)); scan.Scan(); {
@@ -26,22 +27,23 @@ func savedRows(path, name string) ([]bench.Row, error) {
 		if len(line) == 0 {
 			continue
 		}
-		r, err := bench.ParseRow(line)
+		r, err := ParseRow(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w, as hippo bench --json prints them", path, number, err)
 		}
 		v, _ := r.Get("bench")
-		of := bench.Text(v)
+		of := Text(v)
 		switch peer, _ := r.Get("peer"); {
 		case of != name && !slices.Contains(others, of):
 			others = append(others, of)
-		case of == name && !strings.Contains(bench.Text(peer), "/"): // a ratio is no measurement
+		case of == name && !strings.Contains(Text(peer), "/"): // a ratio is no measurement
 			rows = append(rows, r)
 		}
 	}
 	switch {
 	case len(rows) == 0 && len(others) > 0:
-		return nil, fmt.Errorf("%s: found no rows of the benchmark %s, but of %s", path, name, strings.Join(others, ", "))
+		return nil, fmt.Errorf("%s: found no rows of the benchmark %s, but of %s", path, name,
+			strings.Join(others, ", "))
 	case len(rows) == 0:
 		return nil, fmt.Errorf("%s: found no rows of the benchmark %s", path, name)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// scaleCases measure how cost grows with length, of a model of one H3 layer of width 256 on bytes: mode "train" is forward and
-// backward of one sequence of length l, with the memory of its activations (of width 64 also for 1M tokens, 8 GB); mode "decode"
-// is one more token after position tokens have been read, whose state is what they left.
+// scaleCases measure how cost grows with length, of a model of one H3 layer of width 256 on bytes: mode "train" is
+// forward and backward of one sequence of length l, with the memory of its activations (of width 64 also for 1M tokens,
+// 8 GB); mode "decode" is one more token after position tokens have been read, whose state is what they left.
 func scaleCases(shrink int) []Case {
 	s := shape{d: max(1, 256/shrink), layers: 1, vocab: 256, heads: 1}
 	var cases []Case
@@ -22,7 +22,8 @@ func scaleCases(shrink int) []Case {
 		}
 		l /= shrink
 		cases = append(cases, Case{
-			ID: Row{{"bench", "scale"}, {"mode", "train"}, {"d", float64(s.d)}, {"l", float64(l)}, {"precision", float32Only}},
+			ID: Row{{"bench", "scale"}, {"mode", "train"}, {"d", float64(s.d)}, {"l", float64(l)},
+				{"precision", float32Only}},
 			prepare: func(context.Context) (trial, error) {
 				m, err := s.build()
 				if err != nil {
@@ -30,7 +31,8 @@ func scaleCases(shrink int) []Case {
 				}
 				st := newStepper(m, 1, l)
 				return trial{runs: []func() error{st.gradient}, fields: func(t []Timing) Row {
-					return Row{{"tokens_per_s", rounded(float64(l) / t[0].CPU)}, {"activation_mb", rounded(float64(st.tape.Bytes()) / 1e6)}}
+					return Row{{"tokens_per_s", rounded(float64(l) / t[0].CPU)},
+						{"activation_mb", rounded(float64(st.tape.Bytes()) / 1e6)}}
 				}}, nil
 			},
 		})
@@ -38,7 +40,8 @@ func scaleCases(shrink int) []Case {
 	for at := 1 << 10; at <= 1<<20; at *= 4 {
 		at := at / shrink
 		cases = append(cases, Case{
-			ID: Row{{"bench", "scale"}, {"mode", "decode"}, {"d", float64(s.d)}, {"position", float64(at)}, {"precision", float32Only}},
+			ID: Row{{"bench", "scale"}, {"mode", "decode"}, {"d", float64(s.d)}, {"position", float64(at)},
+				{"precision", float32Only}},
 			prepare: func(ctx context.Context) (trial, error) {
 				m, err := s.build()
 				if err != nil {

@@ -8,17 +8,20 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// sparseCases measure attention that skips work, forward, by length, in turn with dense attention of the same width: fwd_us and
-// dense_fwd_us a token, times_faster, and growth, the exponent with which the time of a sequence grew from half its length on: 2 for
-// what is quadratic, 1 for what is linear.
+// sparseCases measure attention that skips work, forward, by length, in turn with dense attention of the same width:
+// fwd_us and dense_fwd_us a token, times_faster, and growth, the exponent with which the time of a sequence grew from
+// half its length on: 2 for what is quadratic, 1 for what is linear.
 func sparseCases(shrink int) []Case {
 	d := 256 / shrink
 	var cases []Case
-	for _, kind := range []mixer.Info{mixer.WindowAttentionInfo, mixer.BigBirdInfo, mixer.SinkhornInfo, mixer.SpAttenInfo} {
+	for _, kind := range []mixer.Info{
+		mixer.WindowAttentionInfo, mixer.BigBirdInfo, mixer.SinkhornInfo, mixer.SpAttenInfo,
+	} {
 		for l := 1024; l <= 16384; l *= 2 {
 			l := l / shrink
 			cases = append(cases, Case{
-				ID: Row{{"bench", "sparse"}, {"mixer", kind.Name}, {"d", float64(d)}, {"l", float64(l)}, {"precision", float32Only}},
+				ID: Row{{"bench", "sparse"}, {"mixer", kind.Name}, {"d", float64(d)}, {"l", float64(l)},
+					{"precision", float32Only}},
 				prepare: func(context.Context) (trial, error) {
 					sparse, err := newMixer(kind, d, l)
 					if err != nil {
@@ -32,7 +35,8 @@ func sparseCases(shrink int) []Case {
 					runs := []func() error{forward(sparse, l), forward(sparse, l/2), forward(dense, l)}
 					return trial{runs: runs, fields: func(t []Timing) Row {
 						us := 1e6 / float64(l)
-						return Row{{"fwd_us", rounded(t[0].CPU * us)}, {"growth", rounded(math.Log2(t[0].CPU / t[1].CPU))},
+						return Row{{"fwd_us", rounded(t[0].CPU * us)},
+							{"growth", rounded(math.Log2(t[0].CPU / t[1].CPU))},
 							{"dense_fwd_us", rounded(t[2].CPU * us)}, {"times_faster", rounded(t[2].CPU / t[0].CPU)}}
 					}}, nil
 				},

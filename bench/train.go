@@ -16,13 +16,15 @@ var trainConfigs = map[string]struct {
 	b, l   int
 	models []string
 }{
-	"a": {shape{d: 256, layers: 6, vocab: 256, heads: 4, attention: []int{1, 4}}, 4, 1024, []string{"H3", "H3-hybrid", "GPT"}},
-	"b": {shape{d: 512, layers: 8, vocab: 256, heads: 8, attention: []int{1, 4}}, 2, 2048, []string{"H3", "H3-hybrid", "GPT"}},
+	"a": {shape{d: 256, layers: 6, vocab: 256, heads: 4, attention: []int{1, 4}}, 4, 1024,
+		[]string{"H3", "H3-hybrid", "GPT"}},
+	"b": {shape{d: 512, layers: 8, vocab: 256, heads: 8, attention: []int{1, 4}}, 2, 2048,
+		[]string{"H3", "H3-hybrid", "GPT"}},
 	"c": {shape{d: 768, layers: 12, vocab: 50257, heads: 12, attention: []int{6}}, 1, 1024, []string{"H3-hybrid"}},
 }
 
-// trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by CPU time
-// per thread, tokens_per_s_wall by the clock.
+// trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
+// CPU time per thread, tokens_per_s_wall by the clock.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
 	if len(args) == 0 {
@@ -58,7 +60,8 @@ func trainTrial(s shape, b, l int, p engine.Precision) (trial, error) {
 	tokens := float64(b * l)
 	return trial{runs: []func() error{st.step}, fields: func(t []Timing) Row {
 		return Row{
-			{"params", float64(m.NumParams())}, {"tokens_per_s", rounded(tokens / t[0].CPU)}, {"tokens_per_s_wall", rounded(tokens / t[0].Wall)},
+			{"params", float64(m.NumParams())}, {"tokens_per_s", rounded(tokens / t[0].CPU)},
+			{"tokens_per_s_wall", rounded(tokens / t[0].Wall)},
 			{"matmul_gflops", rounded(3 * s.productFlops() * tokens / t[0].CPU / 1e9)},
 		}
 	}}, nil
@@ -77,7 +80,8 @@ func synthCases(args []string, _ int) ([]Case, error) {
 	for _, name := range args {
 		task, ok := tasks[name]
 		if !ok {
-			return nil, fmt.Errorf("found the task %q, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(tasks)), ", "))
+			return nil, fmt.Errorf("found the task %q, want one of %s", name,
+				strings.Join(slices.Sorted(maps.Keys(tasks)), ", "))
 		}
 		for _, kind := range []string{"h3", "attn"} {
 			s := shape{d: 32, layers: 2, vocab: task.vocab, heads: 1, embedDrop: 0.1}

@@ -32,7 +32,7 @@ type Options struct {
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
 	CacheLimit    string   `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see train"`
 	Precision     string   `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products in training"`
-	Memory        string   `json:"memory" enum:"check,ignore" help:"check: refuse a model that does not fit into memory"`
+	Memory        string   `json:"memory" enum:"check,ignore" help:"check: refuse models that need too much memory"`
 }
 
 // DefaultOptions are the text, tokenizer and precision of a model, and two minutes by the clock.

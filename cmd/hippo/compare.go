@@ -31,8 +31,8 @@ func newCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare MODEL MODEL...",
 		Short: "Train models at equal size for equal time, and compare their losses",
-		Long: `Train models of an equal number of parameters for an equal time on the same text, one after the other, and print
-a table of how well they predict the validation text, beside what counting unigrams and bigrams comes to.
+		Long: `Train models of an equal number of parameters for an equal time on the same text, one after the other,
+and print a table of how well they predict the validation text, beside what counting unigrams and bigrams comes to.
 
 A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), a list of layers in the shape of the
 preset tiny ('h3*2,attention,h3*2'), or a YAML file of settings for train. Learning rate, batch and so on are those of

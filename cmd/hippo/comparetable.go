@@ -32,8 +32,8 @@ func (r comparison) cells() [][]string {
 	rows := [][]string{append(heading, "time")}
 	for _, m := range r.Models {
 		row := []string{
-			m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(float64(m.Tokens)), status.Count(m.TokensPerS),
-			number("%.3f", m.TrainLoss), r.loss(m), number("%.3f", m.BitsPerByte),
+			m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(float64(m.Tokens)),
+			status.Count(m.TokensPerS), number("%.3f", m.TrainLoss), r.loss(m), number("%.3f", m.BitsPerByte),
 		}
 		for _, c := range r.countings() {
 			row = append(row, difference(m.ValidLoss, c.loss))

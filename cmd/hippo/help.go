@@ -53,7 +53,8 @@ func knownCommand(root *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q, want one of %s%s", rest[i], cmd.CommandPath(), strings.Join(names, ", "),
+	return fmt.Errorf("unknown command %q for %q, want one of %s%s", rest[i], cmd.CommandPath(),
+		strings.Join(names, ", "),
 		config.DidYouMean(rest[i], names))
 }
 
@@ -150,8 +151,8 @@ func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 	}
 }
 
-// completeConfig completes the flags of a configuration: those with an enum tag by its values, and some that are known here
-// by name.
+// completeConfig completes the flags of a configuration: those with an enum tag by its values, and some that are known
+// here by name.
 func completeConfig(cmd *cobra.Command, cfg any) {
 	by := map[string]cobra.CompletionFunc{
 		"preset":      cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp),

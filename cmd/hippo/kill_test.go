@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. In the end
-// the weights and the curve are, bit for bit, those of a run that was left alone.
+// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. In the
+// end the weights and the curve are, bit for bit, those of a run that was left alone.
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

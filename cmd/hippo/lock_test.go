@@ -37,7 +37,9 @@ func TestTwoTrainersInOneFolder(t *testing.T) {
 	if !exists(filepath.Join(dir, "run", "last")) {
 		wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	}
-	first.waitFor("the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "last", "trainer.json")) })
+	first.waitFor("the first checkpoint", func() bool {
+		return exists(filepath.Join(dir, "run", "last", "trainer.json"))
+	})
 	wantInUse(t, dir, first, "train", "--resume", "run")
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

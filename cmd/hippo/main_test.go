@@ -22,14 +22,16 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the path.
+// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the
+// path.
 var commands = map[string]func(){"hippo": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
 // TestScript runs testdata/script/*.txtar: each is what a user types, with what must come of it.
 func TestScript(t *testing.T) {
-	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden")) // not HIPPO_GOLDEN: scripts name cases
+	// Not HIPPO_GOLDEN: scripts name cases.
+	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,8 @@ func TestScript(t *testing.T) {
 			return setUp(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace, "utf16": scriptUTF16,
+			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace,
+			"utf16": scriptUTF16,
 		},
 	})
 }

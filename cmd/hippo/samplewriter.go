@@ -39,7 +39,8 @@ type sampleWriter struct {
 
 func newSampleWriter(f *os.File, s *hippo.Session, prompt string, seed uint64) *sampleWriter {
 	return &sampleWriter{
-		out: bufio.NewWriter(f), terminal: isTerminal(f), session: s, prompt: prompt, seed: seed, open: map[int]*sampleJSON{},
+		out: bufio.NewWriter(f), terminal: isTerminal(f), session: s, prompt: prompt, seed: seed,
+		open: map[int]*sampleJSON{},
 	}
 }
 

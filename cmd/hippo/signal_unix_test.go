@@ -38,7 +38,8 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := "a run" // which a shell needs quoted
-	said := regexp.MustCompile(`(?m)^interrupted at step (\d+); to go on from there:\n  (hippo train --resume 'a run')$`)
+	said := regexp.MustCompile(
+		`(?m)^interrupted at step (\d+); to go on from there:\n  (hippo train --resume 'a run')$`)
 
 	r := background(t, dir, append(longRun, "--train.save_every", "1000000", "--out", out)...)
 	r.waitFor("the first step", hasMetrics(filepath.Join(dir, out)))
@@ -139,7 +140,8 @@ func TestInterruptOthers(t *testing.T) {
 	}
 }
 
-// TestInterruptCompare: Ctrl-C in a comparison ends with status 130 and says how much is done. The same command goes on.
+// TestInterruptCompare: Ctrl-C in a comparison ends with status 130 and says how much is done. The same command goes
+// on.
 func TestInterruptCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,7 +22,8 @@ type stepReader struct {
 }
 
 // newStepReader makes a reader for a network and says what it expects. scaled takes numbers as they are.
-func newStepReader(c *model.NetworkConfig, scaled bool, name string, note func(format string, args ...any)) *stepReader {
+func newStepReader(c *model.NetworkConfig, scaled bool, name string,
+	note func(format string, args ...any)) *stepReader {
 	r := &stepReader{channels: c.Channels, vocab: c.Vocab, name: name, note: note}
 	switch {
 	case c.Channels == 0:
@@ -30,7 +31,8 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string, note func(f
 	case scaled:
 		note("the network takes %d numbers a line, as the task scales them", c.Channels)
 	case c.Signal == nil || c.Signal.Inputs == nil:
-		note("this network does not know how its numbers are scaled: %d numbers a line go in as they are, which is right if they are "+
+		note("this network does not know how its numbers are scaled: %d numbers a line go in as they are, which is "+
+			"right if they are "+
 			"scaled as in training", c.Channels)
 	default:
 		r.inputs = c.Signal.Inputs
@@ -115,7 +117,8 @@ func (r *stepReader) number(n, i int, field string) (float32, error) {
 	c := &r.inputs[i]
 	if !r.unusual && !c.Usual(x) {
 		r.unusual = true
-		r.note("%s, line %d: found %g, far from what the network was trained on (%s): what it says of that means little", r.name, n, x, c)
+		r.note("%s, line %d: found %g, far from what the network was trained on (%s): what it says of that means "+
+			"little", r.name, n, x, c)
 	}
 	y := c.Scale(x)
 	if math.IsInf(float64(y), 0) {

@@ -19,7 +19,8 @@ func FuzzReadSteps(f *testing.F) {
 		if channels > 0 {
 			c = &model.NetworkConfig{Channels: min(channels, 5), Signal: &model.Signal{}}
 			for range c.Channels {
-				c.Signal.Inputs = append(c.Signal.Inputs, model.Channel{Name: "x", Low: 0, High: 255, Mean: 33, Deviation: 0.5})
+				c.Signal.Inputs = append(c.Signal.Inputs, model.Channel{Name: "x", Low: 0, High: 255, Mean: 33,
+					Deviation: 0.5})
 			}
 		}
 		notes, steps := 0, 0

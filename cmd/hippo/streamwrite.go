@@ -73,7 +73,8 @@ func (w *streamer) run(ctx context.Context, steps <-chan streamStep) error {
 		all = last
 	}
 	whole.B, whole.L = 1, w.s.Position()
-	fmt.Fprintf(w.out, "step by step and at once, outputs of %d positions are at most %.2g apart\n", w.s.Position(), apart(w.m, whole, all))
+	fmt.Fprintf(w.out, "step by step and at once, outputs of %d positions are at most %.2g apart\n",
+		w.s.Position(), apart(w.m, whole, all))
 	return w.out.Flush()
 }
 
@@ -115,7 +116,8 @@ func (w *streamer) printClass(position, class int, p float64) {
 	}
 	if w.opt.json {
 		text, _ := json.Marshal(name) // a string
-		fmt.Fprintf(w.out, "{\"position\":%d,\"class\":%d,\"name\":%s,\"probability\":%.6g}\n", position, class, text, p)
+		fmt.Fprintf(w.out, "{\"position\":%d,\"class\":%d,\"name\":%s,\"probability\":%.6g}\n",
+			position, class, text, p)
 		return
 	}
 	fmt.Fprintf(w.out, "%d\t%d\t%.4f", position, class, p)

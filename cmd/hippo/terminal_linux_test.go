@@ -72,7 +72,8 @@ func TestGenerateOnTerminal(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
 	args := []string{
-		"generate", "run", "red: \x1b[31m, bell: \a\ttab", "--temperature", "2", "--top_k", "0", "--seed", "1", "--stats",
+		"generate", "run", "red: \x1b[31m, bell: \a\ttab", "--temperature", "2", "--top_k", "0",
+		"--seed", "1", "--stats",
 	}
 	control := regexp.MustCompile(`[^\P{Cc}\n\t]`)
 	for _, more := range [][]string{nil, {"--samples", "2"}, {"--json"}} {

@@ -21,8 +21,8 @@ func newTokenizer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
-		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a tokenizer.json (any
-byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
+		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a
+tokenizer.json (any byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
@@ -45,10 +45,11 @@ func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 
 func newTokenizerEncode() *cobra.Command {
 	return &cobra.Command{
-		Use:               "encode SPEC [TEXT]",
-		Short:             "Print the token ids of a text",
-		Long:              `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
-		Example:           "  hippo tokenizer encode gpt2 \"Call me Ishmael.\"\n  hippo tokenizer encode runs/tiny < book.txt",
+		Use:   "encode SPEC [TEXT]",
+		Short: "Print the token ids of a text",
+		Long:  `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
+		Example: `  hippo tokenizer encode gpt2 "Call me Ishmael."
+  hippo tokenizer encode runs/tiny < book.txt`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,10 +72,12 @@ func newTokenizerEncode() *cobra.Command {
 
 func newTokenizerDecode() *cobra.Command {
 	return &cobra.Command{
-		Use:               "decode SPEC [ID...]",
-		Short:             "Print the text of token ids",
-		Long:              `Print the text of the token ids ID, or of those on standard input, which stand between spaces. It is printed as it is, byte for byte.`,
-		Example:           "  hippo tokenizer decode gpt2 14134 502\n  hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2",
+		Use:   "decode SPEC [ID...]",
+		Short: "Print the text of token ids",
+		Long: `Print the text of the token ids ID, or of those on standard input with spaces between them, byte for
+byte.`,
+		Example: `  hippo tokenizer decode gpt2 14134 502
+  hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,7 +100,8 @@ func newTokenizerDecode() *cobra.Command {
 	}
 }
 
-// write gives a function a buffered standard output, and does not wait for it after Ctrl-C: it may be reading a terminal.
+// write gives a function a buffered standard output, and does not wait for it after Ctrl-C: it may be reading a
+// terminal.
 func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
 		out := bufio.NewWriter(cmd.OutOrStdout())
