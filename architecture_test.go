@@ -43,6 +43,7 @@ var house = []layer{
 	{"internal/kernel", "internal/counter internal/parallel internal/hugepage", "golang.org/x/sys"},
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
+	{"internal/disktest", "", ""}, // no row below names it: it is for tests
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -52,7 +53,7 @@ var house = []layer{
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
-	{"internal/golden", "checkpoint", ""},            // no row below names it: it is for tests
+	{"internal/golden", "checkpoint", ""},            // likewise for tests
 	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
 
 	// The engine.

@@ -157,19 +157,3 @@ func wantError(t testing.TB, err error, words ...string) {
 		}
 	}
 }
-
-// wantFiles checks the names in a folder.
-func wantFiles(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if strings.Join(names, " ") != strings.Join(want, " ") {
-		t.Errorf("the folder has %q, want %q", names, want)
-	}
-}

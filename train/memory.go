@@ -27,6 +27,7 @@ type MemoryError struct {
 	Advice                     string
 }
 
+// Error says how much memory the run needs, what for, and what would make it fit.
 func (e *MemoryError) Error() string {
 	of := fmt.Sprintf("weights, gradients and moments %s", bytesText(e.Weights))
 	if e.Activations > 0 {

@@ -41,6 +41,7 @@ type LockedError struct {
 	Holder Holder // zero where it is not known
 }
 
+// Error names the folder, and its holder where that is known.
 func (e *LockedError) Error() string {
 	who := "another process"
 	if h := e.Holder; h.PID != 0 {

@@ -146,6 +146,7 @@ type SyncError struct {
 	Err  error
 }
 
+// Error names the file and the cause.
 func (e *SyncError) Error() string {
 	return fmt.Sprintf("%s is written, but its folder could not be synced: %v", e.Path, e.Err)
 }

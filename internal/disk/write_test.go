@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disktest"
 )
 
 // TestSweep removes what nobody writes any more and leaves what somebody does.
@@ -135,5 +137,5 @@ func TestSweepLeavesWriters(t *testing.T) {
 	writers.Wait()
 	close(done)
 	sweeper.Wait()
-	wantFiles(t, dir, "0", "1")
+	disktest.WantFiles(t, dir, "0", "1")
 }
