@@ -1,6 +1,6 @@
 // Package hippo runs and trains state-space sequence models: H3 ("Hungry Hungry Hippos", arXiv:2212.14052), its hybrids
 // with attention, and their relatives. It is the small interface for programs that want a model inside: Load a model,
-// open a Session, Generate text; or Train one. The packages below it have the rest.
+// open a Session, Generate text; or Train one. Everything else is in the packages below it.
 //
 // A model may be shared by any number of goroutines, each with a Session of its own.
 package hippo
@@ -28,7 +28,7 @@ type Model struct {
 	dir string
 }
 
-// LoadOption is a choice that Load is given.
+// LoadOption is an option of Load.
 type LoadOption func(*loadOptions) error
 
 type loadOptions struct{ precision *engine.Precision }
@@ -213,7 +213,7 @@ func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, 
 	return nil
 }
 
-// sideBySide is how many samples of so many tokens are drawn at a time.
+// sideBySide is how many samples of that many tokens are drawn at a time.
 func (s *Session) sideBySide(tokens int) int {
 	const most, memory = 64, 256 << 20
 	growth, _ := s.m.net.Growth()

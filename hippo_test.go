@@ -65,7 +65,7 @@ func load(t *testing.T) *hippo.Model {
 	return m
 }
 
-// greedy are options that leave nothing to chance.
+// greedy are options with which nothing is random.
 func greedy(tokens int) hippo.Options {
 	o := hippo.DefaultOptions()
 	o.Temperature, o.MaxTokens = 0, tokens

@@ -25,17 +25,17 @@ type Case struct {
 	prepare func(ctx context.Context) (trial, error)
 }
 
-// trial is a case made ready: functions to be timed in turn, and the fields that their times come to.
+// trial is a prepared case: functions to be timed in turn, and the fields to make of their times.
 type trial struct {
 	runs   []func() error
 	fields func(t []Timing) Row
 	long   bool // one call of each is enough
 }
 
-// float32Only is the precision of cases that have one only.
+// float32Only is the precision of cases without a choice of precision.
 const float32Only = "float32"
 
-// precisions are those that updates and mixers are measured at.
+// precisions are the precisions at which updates and mixers are measured.
 var precisions = []engine.Precision{engine.Float32, engine.BF16}
 
 // suite makes the cases of a benchmark from the arguments that follow its name. Sizes are divided by shrink.
@@ -190,7 +190,7 @@ func total(times []Timing) (wall, cpu float64) {
 	return wall, cpu
 }
 
-// overOneCore is the field that tells how many times faster the threads are than one of them, by the clock.
+// overOneCore is the field with the ratio of wall time on one core to wall time on all threads.
 const overOneCore = "over_one_core"
 
 // wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 where the threads had

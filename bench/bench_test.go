@@ -80,8 +80,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestFields runs every benchmark small. The names of measurements are those of the peers' programs, and numbers are
-// positive.
+// TestFields runs every benchmark at small sizes. The names of measurements are those of the peers' programs, and the
+// numbers are positive.
 func TestFields(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	for name, want := range map[string]string{
@@ -170,8 +170,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestNamedMixers: every mixer that there is can be measured, forward, with backward and position by position, and so
-// can the operations of some alone.
+// TestNamedMixers: every mixer can be measured, forward, with backward and step by step, and some also without their
+// linear layers.
 func TestNamedMixers(t *testing.T) {
 	cases, err := Cases("mixer", []string{"all"}, "", 32)
 	if err != nil {
@@ -198,8 +198,7 @@ func TestNamedMixers(t *testing.T) {
 	}
 }
 
-// TestPrecision: updates and mixers are measured at every precision, or at the one asked for, which must be one there
-// is.
+// TestPrecision: updates and mixers are measured at every precision, or at the one asked for. Another one is an error.
 func TestPrecision(t *testing.T) {
 	for precision, want := range map[string]int{"": 6, "float32": 3, "bf16": 3} {
 		cases, err := Cases("train", []string{"a"}, precision, 32)
@@ -213,7 +212,7 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// someText is a file with the same line again and again.
+// someText is a file with the same line many times.
 func someText(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "text.txt")
 	text := strings.Repeat("To be, or not to be, that is the question.\n", 100)
@@ -223,7 +222,7 @@ func someText(t *testing.T) string {
 	return path
 }
 
-// TestChars: a training that does not get where it should is an error, and so is what is no loss.
+// TestChars: it is an error if a training does not reach the loss, or if the loss asked for is not one.
 func TestChars(t *testing.T) {
 	text := someText(t)
 	cases, err := Cases("chars", []string{text, "1e-9"}, "float32", 32)

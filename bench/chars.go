@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// charsSteps is the length of the training that charsCases measure the beginning of, with an evaluation every
-// charsEvery updates.
+// charsSteps is the length of the training of which charsCases measure the beginning. It is evaluated every charsEvery
+// updates.
 const charsSteps, charsEvery = 600, 50
 
-// charsCases measure how long a training takes as a whole: s_to_loss is the time until a tiny H3 hybrid that reads
-// characters predicts the last tenth of a text, all of it, with a loss below the one given, in nats a character.
-// Evaluations on the way count: on the first part of that text, and on all of it where that is below the loss. The loss
-// that stands for nanoGPT's recipe for a CPU, on the characters of Shakespeare, is 1.886.
+// charsCases measure a training on the characters of a text: s_to_loss is the time until a tiny H3 hybrid predicts the
+// last tenth of the text with a loss below the one given, in nats per character. The time includes evaluations. They
+// are on the first part of that tenth, and on all of it where the loss is low enough. The default loss, 1.886, is that
+// of nanoGPT's recipe for a CPU on the characters of Shakespeare.
 func charsCases(args []string, shrink int) ([]Case, error) {
 	if len(args) == 0 || len(args) > 2 {
 		return nil, fmt.Errorf("found %d arguments, want a file of text and, unless it is 1.886, a loss to reach",

@@ -10,10 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// decodeCases measure H3-125M, a GPT of its size, one of linear attention, and Mamba-130M, one token at a time, at a
-// place in the text, at each precision of the weights: tokens_per_s of all sequences together; weight_gb_per_s, how
-// fast the weights stream by; and, measured in turn with that, dram_gb_per_s, how fast memory can be read, and
-// dram_share, which part of it that is.
+// decodeCases measure decoding token by token at a position of the text, for H3-125M, a GPT and linear attention of its
+// size, and Mamba-130M, at each precision of the weights. The fields are tokens_per_s of all sequences together;
+// weight_gb_per_s, the speed at which weights are read; dram_gb_per_s, the speed of memory, measured in turn; and
+// dram_share, their ratio.
 func decodeCases(shrink int) []Case {
 	full := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
 	gpt := full
@@ -62,7 +62,7 @@ func decodeCases(shrink int) []Case {
 	return cases
 }
 
-// mamba130 is a model of the published shape, of a width and vocabulary divided by shrink, with random weights.
+// mamba130 is Mamba-130M with random weights, its width and vocabulary divided by shrink.
 func mamba130(shrink int) (*model.Model, error) {
 	c, err := model.Preset("mamba-130m")
 	if err != nil {
@@ -78,8 +78,8 @@ func decoding(s *generate.Session) func() error {
 	return func() error { return s.Feed(context.Background(), ids) }
 }
 
-// fillPast puts a state at a position: random keys and values in attention layers, as if that many had been seen.
-// Recurrent states, whose work does not depend on what is in them, stay at their start.
+// fillPast puts a state at a position: it fills the caches of attention layers with random keys and values. Recurrent
+// states stay as they are: the work does not depend on their values.
 func fillPast(state *model.State, m *model.Model, batch, past int) error {
 	heads := m.Config.NumHeads
 	kv := []int{batch, heads, past, m.Config.DModel / heads}

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// keys are the fields that say what was measured, and that rows of hippo and of a peer are joined by.
+// keys are the fields that say what was measured. Rows of hippo and of a peer are joined by them.
 var keys = []string{
 	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position",
 	"op", "m", "n", "k",
 	"precision", "threads",
 }
 
-// direction is +1 for a measurement of which more is better (tokens_per_s, gflops), -1 where less is (fwd_ns,
-// ms_per_step, s_to_loss) and 0 for a field that is no measurement.
+// direction is +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better when
+// smaller (fwd_ns, ms_per_step, s_to_loss), and 0 for any other field.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
@@ -33,14 +33,14 @@ type Pair struct {
 	Ratios       []Ratio
 }
 
-// Ratio compares a measurement: Ratio is how many times faster hippo is, whichever way the measurement goes.
+// Ratio compares a measurement. Its field Ratio is how many times faster hippo is.
 type Ratio struct {
 	Field               string
 	Ours, Theirs, Ratio float64
 }
 
-// Join pairs the rows that measured the same: those that agree in every key which both have. Every row of hippo comes
-// with each row of the peer that fits, in the order of ours. It is an error when no two fit.
+// Join pairs rows that measured the same: rows that agree in every key that both have. Every row of hippo comes with
+// each matching row of the peer, in the order of ours. It is an error if no two rows match.
 func Join(ours, theirs []Row) ([]Pair, error) {
 	var pairs []Pair
 	for _, a := range ours {
@@ -86,7 +86,7 @@ func sameWork(a, b Row) bool {
 	return true
 }
 
-// Label is what tells a pair from others: the keys of hippo's row, and which peer it is and how it was run.
+// Label is what distinguishes a pair: the keys of hippo's row, the peer, and how the peer was run.
 func (p Pair) Label() Row {
 	label := identity(p.Ours)
 	label = slices.DeleteFunc(label, func(f Field) bool { return f.Name == "peer" })
@@ -98,7 +98,7 @@ func (p Pair) Label() Row {
 	return label
 }
 
-// Row is the pair as one row of ratios: those of tokens_per_s are in ratio_tokens_per_s.
+// Row is the pair as one row of ratios, in fields such as ratio_tokens_per_s.
 func (p Pair) Row() Row {
 	row := p.Label()
 	for i, f := range row {
@@ -112,15 +112,15 @@ func (p Pair) Row() Row {
 	return row
 }
 
-// identity is the part of a row that says what was measured, of whom, and how.
+// identity is the part of a row that says what was measured, of which program, and how.
 func identity(r Row) Row {
 	return slices.DeleteFunc(slices.Clone(r), func(f Field) bool {
 		return f.Name != "peer" && f.Name != "how" && !slices.Contains(keys, f.Name)
 	})
 }
 
-// medians merges rows that measured the same, in the order in which they came first. Of the others of their fields it
-// keeps what the last one has.
+// medians merges rows that measured the same into one with the medians of their measurements, in the order in which
+// they came first. Other fields are those of the last row.
 func medians(rows []Row) []Row {
 	var out []Row
 	at := map[string]int{}

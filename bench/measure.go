@@ -9,9 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// Timing is what one call takes, in seconds: medians of process CPU time divided by the number of threads, and of wall
-// time, and the least wall time. The first is the one that most peers go by: neighbours on the same machine disturb it
-// less.
+// Timing is what one call takes, in seconds: the median CPU time of the process divided by the number of threads, the
+// median wall time and the least wall time. Most peers go by the first: other processes disturb it less.
 type Timing struct{ CPU, Wall, Best float64 }
 
 const (
@@ -19,9 +18,9 @@ const (
 	bestOf       = 9      // so many of them, the first, Best is taken from
 )
 
-// measure times the functions of a trial in turn, on each of some numbers of cores, repetition by repetition, after one
-// call of each to warm up. There are as many repetitions as fit into the given seconds for each function, each of as
-// many calls as take the time shortest; what is long is called once. The results are by number of cores and function.
+// measure times the functions of a trial in turn, on each number of cores, after one call of each to warm up. It
+// repeats this for the given seconds per function. A repetition makes as many calls as take the time shortest, a long
+// trial one call in all. The results are by number of cores and function.
 func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	calls := make([]int, len(t.runs)) // of a repetition
@@ -64,7 +63,7 @@ func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Ti
 	return out, nil
 }
 
-// stopwatch times n calls of f and returns what one takes: the CPU time of all threads, and wall time.
+// stopwatch times n calls of f. It returns the CPU time of all threads and the wall time of one call.
 func stopwatch(f func() error, n int) (Timing, error) {
 	cpu, wall := status.CPUTime(), time.Now()
 	for range n {
@@ -78,7 +77,7 @@ func stopwatch(f func() error, n int) (Timing, error) {
 	}, nil
 }
 
-// median sorts x and returns its middle, the upper of two.
+// median sorts x and returns its middle element, the upper one of two.
 func median(x []float64) float64 {
 	slices.Sort(x)
 	return x[len(x)/2]

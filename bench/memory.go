@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// memory is more of it than caches hold, on huge pages where the system has them.
+// memory is a block larger than the caches, on huge pages where the system has them.
 type memory struct{ x []float32 }
 
 func newMemory(shrink int) *memory {
@@ -23,7 +23,7 @@ func newMemory(shrink int) *memory {
 // gigabytes is how much one call of read reads.
 func (m *memory) gigabytes() float64 { return 4 * float64(len(m.x)) / 1e9 }
 
-// read reads all of it from beginning to end, a piece for each core in turn, by a kernel that does little besides.
+// read reads the block from beginning to end, one part per core, by a kernel that does little else.
 func (m *memory) read() error {
 	const piece = 1 << 18 // floats
 	sum := parallel.Sum(len(m.x), piece, func(lo, hi int) float64 {
@@ -39,7 +39,7 @@ func (m *memory) read() error {
 	return nil
 }
 
-// memoryCases measure how fast memory can be read: what no decoding can outrun.
+// memoryCases measure how fast memory can be read, which bounds the speed of decoding.
 func memoryCases(shrink int) []Case {
 	return []Case{{
 		ID: Row{{"bench", "memory"}, {"mode", "read"}},

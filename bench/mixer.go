@@ -21,10 +21,10 @@ import (
 // dState is the state size of every SSM here: 32 complex modes.
 const dState = 64
 
-// mixerCases measure mixers alone, one sequence: µs a token, forward and forward with backward to the input and the
-// parameters. Without arguments they are H3 and attention by length, as the peer measures them (attention goes back up
-// to 8192 positions only, as with the peer). Arguments name others, or all: those are measured at two lengths, and one
-// position at a time after so many; of some also the operation alone.
+// mixerCases measure single mixers on one sequence: µs per token, forward and forward with backward to the input and
+// the parameters. Without arguments they are H3 and attention by length, as the peer measures them (attention has
+// backward up to 8192 positions only). With names of mixers, or all, each is measured at two lengths and in steps after
+// that many positions, and some also without their linear layers.
 func mixerCases(args []string, shrink int) ([]Case, error) {
 	d := 256 / shrink
 	if len(args) > 0 {
@@ -100,7 +100,7 @@ func namedMixerCases(names []string, d, shrink int) ([]Case, error) {
 	return cases, nil
 }
 
-// newMixer returns a mixer of width d with its defaults, but for the longest sequence where it has one, which is l.
+// newMixer returns a mixer of width d with its defaults. If it has a longest sequence, that is l.
 func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
 	c := mixer.Config{
 		DModel: d, NLayer: 1, DState: dState, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin", NumHeads: 4,
@@ -121,7 +121,7 @@ func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
 	return m, nil
 }
 
-// mixerRuns are a mixer forward, and with backward, on a sequence of l positions.
+// mixerRuns are a forward pass of a mixer, and one with backward, on a sequence of l positions.
 func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 	x := random(1, l, d)
 	leaves := []*tensor.Tensor{x}
@@ -132,10 +132,10 @@ func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 	})
 }
 
-// stepsOn is how many positions stepping goes on before it starts again, so that a mixer of a fixed length has room.
+// stepsOn is the number of steps after which stepping starts again, for mixers with a longest sequence.
 const stepsOn = 64
 
-// stepping returns a function that takes a mixer one position further, from position l on.
+// stepping returns a function that makes one step of a mixer, from position l on.
 func stepping(m mixer.Mixer, d, l int) func() error {
 	tape, start, x := autograd.NewTape(), m.NewState(1), random(1, 1, d)
 	m.Forward(tape, random(1, l, d), start)
@@ -198,8 +198,8 @@ func leavesOf(p *engine.DiagParams) []*tensor.Tensor {
 	return []*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
 
-// forwardBackward returns two functions to be timed: f alone, and f with backward from its result to the leaves. As
-// with the peers, backward makes the gradients of the leaves anew each time.
+// forwardBackward returns two functions to be timed: f alone, and f with backward to the leaves. As with the peers,
+// each backward pass makes the gradients of the leaves anew.
 func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
 	tape := autograd.NewTape()
 	for _, x := range leaves {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// shape is a language model of the H3 family: layers of H3, or of the mixer, but for those in attention.
+// shape is a language model with layers of H3, or of the mixer, and of attention at the indices of attention.
 type shape struct {
 	d, layers, vocab, heads int
 	attention               []int
@@ -19,7 +19,7 @@ type shape struct {
 	embedDrop, attnDrop     float64
 }
 
-// all is the layers of a GPT: attention everywhere. It has no table of positions, whose one addition costs nothing.
+// all is the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is negligible.
 func (s shape) all() []int {
 	out := make([]int, s.layers)
 	for i := range out {
@@ -50,7 +50,7 @@ func initialized(c model.Config) (*model.Model, error) {
 	return m, nil
 }
 
-// productFlops is the number of floating-point operations of the matrix products for a token, forward.
+// productFlops is the number of floating-point operations of the matrix products per token, forward.
 func (s shape) productFlops() float64 {
 	d := float64(s.d)
 	return float64(s.layers)*24*d*d + 2*d*float64(s.vocab)

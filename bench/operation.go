@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// operations are what some mixers of width d do besides linear layers, over one sequence of l positions: what is left
-// to compare where the products, which nobody does much faster, are most of a mixer. Each gives its inputs and
-// parameters, and itself.
+// operations are what some mixers of width d compute besides linear layers, on one sequence of l positions. Linear
+// layers are most of these mixers and about as fast everywhere; this compares the rest. Each function returns the
+// inputs and parameters of an operation, and the operation.
 var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor){
 	"mamba":            selectiveScan,
 	"linear-attention": linearAttention,
@@ -16,7 +16,7 @@ var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.T
 	"s4":               s4Systems,
 }
 
-// selectiveScan is that of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
+// selectiveScan is the scan of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
 func selectiveScan(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	const n = 16
 	e := 2 * d
@@ -38,7 +38,7 @@ func linearAttention(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor
 	}
 }
 
-// hyenaOperator is the short filter, the gates and one long convolution whose filter is given.
+// hyenaOperator is the short filter, the gates and one long convolution with a given filter.
 func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	x, w, b, k, skip := random(1, l, 3*d), random(3*d, 1, 3), random(3*d), random(l, d), random(d)
 	return []*tensor.Tensor{x, w, b, k, skip}, func(t *autograd.Tape) *tensor.Tensor {
@@ -48,7 +48,8 @@ func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.T
 	}
 }
 
-// s4Systems are d systems of 32 modes with a correction of rank 1: their kernels, and the convolution with them.
+// s4Systems are d systems of 32 modes with a correction of rank 1: the generation of their kernels, and the
+// convolution.
 func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	diag := diagParams(d, dState/2)
 	u, skip, low := random(1, l, d), random(d), random(1, d, dState/2, 2)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// runPeer runs a command line in the system's shell and reads the rows that it prints, one JSON object a line. Of
-// several rows on one piece of work, as of a run that reports how it goes, the last counts.
+// runPeer runs a command line in the system's shell and reads the rows that it prints, one JSON object a line. If
+// several rows have the same identity, as in a report of progress, the last one counts.
 func runPeer(ctx context.Context, command string, stderr io.Writer) ([]Row, error) {
 	shell := []string{"sh", "-c", command}
 	if runtime.GOOS == "windows" {

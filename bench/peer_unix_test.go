@@ -19,29 +19,27 @@ func TestPeerEndsWhole(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		_, err := runPeer(ctx, "sleep 300 & echo $! > "+file+"; wait", nil)
+		_, err := runPeer(ctx, "sleep 100000 & echo $! > "+file+"; wait", nil)
 		ended <- err
 	}()
-	wait := func(what string, ok func() bool) {
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("waited in vain for %s", what)
-			}
+	child := 0
+	for child == 0 {
+		if text, err := os.ReadFile(file); err == nil {
+			child, _ = strconv.Atoi(strings.TrimSpace(string(text))) // 0 while it is not written
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the peer has ended: %v", err)
+		case <-time.After(time.Millisecond):
 		}
 	}
-	child := 0
-	wait("the child", func() bool {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			child, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		}
-		return err == nil
-	})
 	cancel()
 	if err := <-ended; err != context.Canceled {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	wait("the child's end", func() bool { return gone(child) })
+	for !gone(child) { // the time that the test has bounds this
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // gone tells whether a process has ended, be it that nobody has asked for its status yet.

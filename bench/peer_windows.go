@@ -2,5 +2,5 @@ package bench
 
 import "os/exec"
 
-// endTogether would make the end of a command's context end all that the command has started. Here only the shell ends.
+// endTogether does nothing: on Windows the end of a command's context ends the shell only.
 func endTogether(*exec.Cmd) {}

@@ -8,11 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/explain"
 )
 
-// plotAxes are the fields that a benchmark is drawn over, where its rows have one.
+// plotAxes are the fields that can be the horizontal axis, the first that a row has.
 var plotAxes = []struct{ field, label string }{{"context", "tokens before"}, {"l", "length, tokens"},
 	{"position", "tokens before"}}
 
-// plotTitles say what the pictures of benchmarks show.
+// plotTitles are the titles of charts by benchmark.
 var plotTitles = map[string]string{
 	"generation": "Writing on after a context: H3-125M, a hybrid, beside a GPT of its size",
 	"mixer":      "Mixers by the length of a sequence",
@@ -22,12 +22,12 @@ var plotTitles = map[string]string{
 	"kernel":     "Generation of convolution kernels by their length",
 }
 
-// plotUnits are the ends of the names of measured fields, with what they say.
+// plotUnits are the units of measured fields by the end of the field's name.
 var plotUnits = []struct{ suffix, unit string }{
 	{"tokens_per_s", "tokens/s"}, {"us", "µs a token"}, {"ms", "ms"}, {"ns", "ns for each element"},
 }
 
-// plotWords are what the rest of those names stands for.
+// plotWords are the labels for the rest of a field's name.
 var plotWords = map[string]string{
 	"h3": "H3 hybrid", "gpt": "GPT", "fwd": "forward", "fwd_bwd": "forward and backward",
 	"dense_fwd": "dense attention",
@@ -35,7 +35,7 @@ var plotWords = map[string]string{
 	"op_fwd":    "operation, forward", "op_fwd_bwd": "operation, forward and backward", "": "",
 }
 
-// plotParts are the fields that tell the lines of a picture apart.
+// plotParts are the fields that distinguish the lines of a chart.
 var plotParts = []string{"peer", "how", "mode", "model", "mixer", "op", "d", "n", "precision", "threads", "cpu"}
 
 // Plot draws the measurements of a benchmark over the length or context into a PNG file. It has a line for each
@@ -91,7 +91,7 @@ func Plot(path string, rows []Row) error {
 	return chart.WritePNG(path)
 }
 
-// plotAxis is where a row stands on the horizontal axis, and what that shows.
+// plotAxis is the position of a row on the horizontal axis, and the axis's label.
 func plotAxis(r Row) (x float64, label string, ok bool) {
 	for _, a := range plotAxes {
 		if x, ok := r.Number(a.field); ok {
@@ -101,8 +101,8 @@ func plotAxis(r Row) (x float64, label string, ok bool) {
 	return 0, "", false
 }
 
-// plotField is what a measured field is about, and its unit, "" for other fields. Times by the clock are not drawn
-// beside those of the processor.
+// plotField is what a measured field is about, and its unit, "" for other fields. Fields of wall time have none: they
+// are not drawn.
 func plotField(field string) (what, unit string) {
 	for _, u := range plotUnits {
 		if rest, ok := strings.CutSuffix("_"+field, "_"+u.suffix); ok {
@@ -116,7 +116,7 @@ func plotField(field string) (what, unit string) {
 	return "", ""
 }
 
-// plotDifferences are the parts in which rows differ, and the values of those in which all agree, for a reader.
+// plotDifferences are the parts in which rows differ, and as text the values of those in which all rows agree.
 func plotDifferences(rows []Row) (differ, common []string) {
 	for _, part := range plotParts {
 		var values []string
@@ -135,7 +135,7 @@ func plotDifferences(rows []Row) (differ, common []string) {
 	return differ, common
 }
 
-// plotPart is the value of a part for a reader: numbers say what they count.
+// plotPart is the value of a part as text. Numbers say what they count.
 func plotPart(part string, v any) string {
 	text := Text(v)
 	switch part {

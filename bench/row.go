@@ -13,8 +13,8 @@ import (
 // Row is a line of results: fields in the order in which they are printed.
 type Row []Field
 
-// Field is a name with its value: a string, a float64, or nil for what was not measured. Rows of peers may hold other
-// values of JSON, which are passed on.
+// Field is a name with its value: a string, a float64, or nil for what was not measured. Rows of peers may have other
+// JSON values, which stay as they are.
 type Field struct {
 	Name  string
 	Value any

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// scaleCases measure how cost grows with length, of a model of one H3 layer of width 256 on bytes: mode "train" is
-// forward and backward of one sequence of length l, with the memory of its activations (of width 64 also for 1M tokens,
-// 8 GB); mode "decode" is one more token after position tokens have been read, whose state is what they left.
+// scaleCases measure how cost grows with length, for a model of one H3 layer of width 256 on bytes. Mode "train" is
+// forward and backward of one sequence of length l, with the memory of its activations (for 1M tokens at width 64, 8
+// GB). Mode "decode" is one more token after the model has read position tokens.
 func scaleCases(shrink int) []Case {
 	s := shape{d: max(1, 256/shrink), layers: 1, vocab: 256, heads: 1}
 	var cases []Case

@@ -4,5 +4,5 @@ package bench
 
 import "time"
 
-// shortest is how long a repetition takes at least, so that the ticks of the clocks, of a microsecond, weigh nothing.
+// shortest is the least time of a repetition. The clock's resolution of a microsecond is negligible beside it.
 const shortest = 5 * time.Millisecond

@@ -2,5 +2,5 @@ package bench
 
 import "time"
 
-// shortest is how long a repetition takes at least: the clock of processes ticks 64 times a second.
+// shortest is the least time of a repetition: the CPU clock of a process has a resolution of 1/64 s.
 const shortest = 200 * time.Millisecond

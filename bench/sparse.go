@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// sparseCases measure attention that skips work, forward, by length, in turn with dense attention of the same width:
-// fwd_us and dense_fwd_us a token, times_faster, and growth, the exponent with which the time of a sequence grew from
-// half its length on: 2 for what is quadratic, 1 for what is linear.
+// sparseCases measure the forward pass of attention that skips work, by length, in turn with dense attention of the
+// same width: fwd_us and dense_fwd_us per token, times_faster, and growth, the exponent of the time of a sequence from
+// half its length to its length (2 for quadratic time, 1 for linear).
 func sparseCases(shrink int) []Case {
 	d := 256 / shrink
 	var cases []Case

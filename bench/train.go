@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// trainConfigs are the training runs that are measured: a on bytes, b wider and longer, c the published H3-125M.
+// trainConfigs are the configurations of training: a on bytes, b wider and longer, c the published H3-125M.
 var trainConfigs = map[string]struct {
 	shape
 	b, l   int
@@ -67,8 +67,8 @@ func trainTrial(s shape, b, l int, p engine.Precision) (trial, error) {
 	}}, nil
 }
 
-// tasks are the synthetic tasks of H3 (arXiv:2212.14052, §3.1) by the name that the peer has for them: vocabulary, and
-// positions that a model reads.
+// tasks are the synthetic tasks of H3 (arXiv:2212.14052, §3.1) by the peer's names: the vocabulary, and the number of
+// positions.
 var tasks = map[string]struct{ vocab, l int }{"ind": {20, 31}, "ar10": {10, 22}, "ar20": {20, 42}}
 
 // synthCases measure updates on batches of the size of the synthetic tasks: ms_per_step. The tokens are random.

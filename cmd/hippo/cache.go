@@ -87,7 +87,7 @@ func newCacheList() *cobra.Command {
 	return cmd
 }
 
-// orUnknown is text, or a word for none.
+// orUnknown is the text, or "unknown" where it is empty.
 func orUnknown(text string) string {
 	if text == "" {
 		return "unknown"

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// gpt2Vocab is the size of GPT-2's vocabulary, that of the released H3 models.
+// gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
 const gpt2Vocab = 50257
 
 func newConvert() *cobra.Command {
@@ -82,7 +82,8 @@ GPT-2's, one with that of HyenaDNA its own.`,
 // modelFiles are the files of a model's folder.
 var modelFiles = []string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile}
 
-// mayWrite refuses a folder in which something would be lost: with force anything but the files of a model.
+// mayWrite returns an error if writing to a folder would lose something. With force, only the files of a model may be
+// replaced.
 func mayWrite(dir string, force bool) error {
 	if dir, err := filepath.Abs(dir); err != nil {
 		return err
@@ -120,7 +121,7 @@ type origin struct {
 // checkpointEndings are the endings of names of files that can be converted.
 var checkpointEndings = []string{"pt", "pth", "bin", "ckpt", "safetensors"}
 
-// notAFile says what to give in the place of a folder.
+// notAFile returns an error for a folder in place of a file, which says what to give instead.
 func notAFile(dir string) error {
 	var found []string
 	for _, ending := range checkpointEndings {
@@ -149,9 +150,9 @@ func readCheckpoint(path string, shape release.ShapeOptions) (*model.Model, orig
 	return m, from, err
 }
 
-// tokenizerOf finds the tokenizer of a converted model, nil if there is none, and ties the model to it. With guessed,
-// the model's vocabulary is what its padded embedding has, and gives way to the tokenizer's where that is padded to the
-// same.
+// tokenizerOf finds the tokenizer of a converted model, nil if there is none, and records it in the configuration.
+// guessed says that the size of the vocabulary was read off the padded embedding: the tokenizer's replaces it if
+// padding makes it the same.
 func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tokenizer, error) {
 	tok, err := findTokenizer(m, file, spec)
 	if tok == nil || err != nil {
@@ -160,8 +161,7 @@ func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tok
 	cfg := &m.Config
 	if got := tok.Fingerprint(); cfg.Tokenizer != "" && cfg.Tokenizer != got {
 		return nil, fmt.Errorf("tokenizer: found the %s tokenizer %s of %d tokens, want %s, which the configuration "+
-			"names",
-			tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
+			"names", tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
 	}
 	if tok.VocabSize() > cfg.PaddedVocab() {
 		return nil, fmt.Errorf("tokenizer: found the %s tokenizer of %d tokens, want one for the model's %d",
@@ -193,7 +193,7 @@ func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, erro
 	return nil, nil
 }
 
-// writeModel writes a model's folder, all or nothing. tok may be nil.
+// writeModel writes a model's folder, whole or not at all. tok may be nil.
 func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		if err := m.Save(tmp); err != nil || tok == nil {

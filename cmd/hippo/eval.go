@@ -39,8 +39,7 @@ type evalOptions struct {
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-// defaultSeqLen is the window of a model that is not of a training run: half the length that the releases were trained
-// on.
+// defaultSeqLen is the window for a model without a training run: half the length that the releases were trained on.
 const defaultSeqLen = 1024
 
 func newEval() *cobra.Command {

@@ -82,7 +82,7 @@ written as they are.`,
 	return cmd
 }
 
-// precisions are those that hippo.Precision takes.
+// precisions are the values that hippo.Precision takes.
 var precisions = []string{"float32", "bf16", "int8"}
 
 // promptOf is the second argument or, where there is none, all of standard input, byte for byte.
@@ -100,7 +100,7 @@ func promptOf(ctx context.Context, args []string) (string, error) {
 	return string(text), nil
 }
 
-// generation is what the command is asked for besides how to draw.
+// generation holds the options of hippo generate that do not concern sampling.
 type generation struct {
 	samples, chunk            int
 	precision                 string
@@ -130,7 +130,7 @@ func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt
 	return nil
 }
 
-// showReading shows how far a session has read, where somebody watches and it takes more than a moment. What it returns
+// showReading shows on a terminal how far a session has read, if it takes more than a moment. The function it returns
 // ends that.
 func showReading(s *hippo.Session) func() {
 	if !isTerminal(os.Stderr) {

@@ -86,7 +86,7 @@ func describeModel(t table, m *model.Model) {
 	t.row("state", "%s", size)
 }
 
-// paramsByPart counts the parameters of the parts of a model, which it names in the order in which they come.
+// paramsByPart counts the parameters of each part of a model. The names are in the order of the model.
 func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	count = map[string]int{}
 	for _, x := range m.Tensors() {
@@ -148,7 +148,7 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 	t.row("tokenizer", "%s, %d tokens, %s, fingerprint %s", tok.Kind(), tok.VocabSize(), end, tok.Fingerprint())
 }
 
-// describeRun tells of the training run that dir belongs to, if it does.
+// describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
 	run, out, err := runOf(dir)
 	if err != nil || out == "" {

@@ -81,7 +81,7 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 	}
 }
 
-// TestTasksAndComparisonsHaveTheirFolders: they are refused in a folder in use as training is.
+// TestTasksAndComparisonsHaveTheirFolders: in a folder in use they are refused, as training is.
 func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -105,8 +105,8 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 	wantInUse(t, dir, second, comparison...)
 }
 
-// TestTemporaryFilesAreSwept: what writers that were killed leave in a folder is gone after the next run there, also
-// after one that finds all done.
+// TestTemporaryFilesAreSwept: temporary files of killed processes are gone after the next run in the folder, even if
+// that run finds all its work done.
 func TestTemporaryFilesAreSwept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// errInterrupted ends the program with status 130 after what was interrupted has said its own words.
+// errInterrupted ends the program with status 130. Nothing more is printed.
 var errInterrupted = errors.New("interrupted")
 
 // run is main for a given command line. It returns the exit status: 0, 1 for an error, 130 after Ctrl-C, SIGTERM or

@@ -54,7 +54,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// environment is what keeps a program inside dir: its caches.
+// environment is the environment of programs under test: their caches are inside dir.
 func environment(dir string) []string {
 	env := []string{"HOME=" + dir, "HIPPO_CACHE=" + filepath.Join(dir, "cache")}
 	if cpu, ok := os.LookupEnv("HIPPO_CPU"); ok {

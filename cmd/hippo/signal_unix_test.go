@@ -78,12 +78,12 @@ func TestInterruptTwice(t *testing.T) {
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	// One update is a minute of work, of which a moment is waited for so that the first signal comes in its middle.
+	// One update is a minute of work. The pause lets the first signal come in its middle.
 	r := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048",
 		"--model.d_model", "64", "--train.accumulation", "5000", "--train.steps", "2")
 	r.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
-	// Signals that come at once count as one, so that more are sent until it ends, long before the update would.
+	// Two signals at the same moment count as one: more are sent until the program ends, long before the update would.
 	go func() {
 		for r.cmd.Process.Signal(os.Interrupt) == nil {
 			time.Sleep(10 * time.Millisecond)
@@ -169,8 +169,8 @@ func TestInterruptCompare(t *testing.T) {
 	r.wantEnd(130)
 }
 
-// TestHangup: a terminal that is closed, which sends SIGHUP more than once and reads no more, saves a checkpoint as
-// Ctrl-C does, in all that trains.
+// TestHangup: when a terminal closes, which sends SIGHUP more than once and reads no more output, every command that
+// trains saves a checkpoint, as after Ctrl-C.
 func TestHangup(t *testing.T) {
 	t.Parallel()
 	// A test run under nohup ignores SIGHUP, and so would what it starts. A signal that is caught is not inherited.
@@ -257,7 +257,7 @@ func TestNohup(t *testing.T) {
 	r.wantEnd(130)
 }
 
-// TestShortLivedMachine: a task's run that is killed again and again after some seconds gets on.
+// TestShortLivedMachine: a run of a task that is killed after some seconds, more than once, makes progress.
 func TestShortLivedMachine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// stepReader reads what goes into a network, a line for each position or any number of tokens.
+// stepReader reads the inputs of a network: a line of numbers for each position, or any number of tokens.
 type stepReader struct {
 	channels int             // 0 for tokens
 	vocab    int             // tokens are less
@@ -21,7 +21,7 @@ type stepReader struct {
 	unusual  bool // a number that training had not has been noted
 }
 
-// newStepReader makes a reader for a network and says what it expects. scaled takes numbers as they are.
+// newStepReader makes a reader for a network and says what it expects. With scaled, numbers are taken as they are.
 func newStepReader(c *model.NetworkConfig, scaled bool, name string,
 	note func(format string, args ...any)) *stepReader {
 	r := &stepReader{channels: c.Channels, vocab: c.Vocab, name: name, note: note}
@@ -45,7 +45,7 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string,
 	return r
 }
 
-// read sends lines of numbers, or tokens, until send returns false. Its errors begin with the place.
+// read sends lines of numbers, or tokens, until send returns false. Its errors begin with the name and line.
 func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
@@ -73,7 +73,7 @@ func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
 	return nil
 }
 
-// line sends what is on line n. more is false when send wants no more.
+// line sends the inputs on line n. more is false if send returned false.
 func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (more bool, err error) {
 	if r.channels == 0 {
 		for _, field := range fields {
@@ -102,7 +102,7 @@ func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (m
 	return send(streamStep{row: row}), nil
 }
 
-// number is what goes into channel i for a field of line n.
+// number is the input of channel i for a field of line n.
 func (r *stepReader) number(n, i int, field string) (float32, error) {
 	if field == "-" {
 		return 0, nil

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a program on a terminal, of which a user sees what it said.
+// terminal is a program whose output is a terminal.
 type terminal struct {
 	*process
 	read chan struct{} // closed when the program has ended and all it wrote has been read
@@ -52,7 +52,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 
 func (s *terminal) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }
 
-// oneStep returns a folder with a model of all bytes that has hardly been trained, in run.
+// oneStep returns a folder that has in run a model after one update, whose vocabulary is all bytes.
 func oneStep(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,8 +66,8 @@ func oneStep(t *testing.T) string {
 	return dir
 }
 
-// TestGenerateOnTerminal: control characters, of the prompt and of an untrained model, do not reach a terminal; a file
-// has them.
+// TestGenerateOnTerminal: control characters of a prompt and of an untrained model do not reach a terminal. A file gets
+// them.
 func TestGenerateOnTerminal(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)

@@ -32,7 +32,7 @@ tokenizer.json (any byte-level BPE in Hugging Face's format), or the folder of a
 	return cmd
 }
 
-// parseTokenizer makes the tokenizer that a user names: as tokenizer.Parse, or by the folder of a training run.
+// parseTokenizer returns the tokenizer that a user names: as tokenizer.Parse does, or of a training run by its folder.
 func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	tok, err := tokenizer.Parse(spec)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ byte.`,
 	}
 }
 
-// write gives a function a buffered standard output, and does not wait for it after Ctrl-C: it may be reading a
+// write calls text with a buffered standard output. After Ctrl-C it does not wait for text, which may be reading from a
 // terminal.
 func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
@@ -111,7 +111,7 @@ func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	return err
 }
 
-// encode writes the ids of the text that in has, with spaces between them.
+// encode writes the token ids of the text read from in, with spaces between them.
 func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	space := ""
 	return tokenizer.EncodeReader(tok, in, func(ids []int32) error {
@@ -125,7 +125,7 @@ func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	})
 }
 
-// decode writes the text of the ids that in has between white space.
+// decode writes the text of the token ids read from in, which white space separates.
 func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	words := bufio.NewScanner(in)
 	words.Split(bufio.ScanWords)

@@ -55,7 +55,7 @@ format.`,
 	return cmd
 }
 
-// check finds what cannot work before anything is read, and returns the path of the file to write.
+// check returns the problems that can be told before anything is read, and the path of the file to write.
 func (o *trainTokenizerOptions) check() (path string, err error) {
 	var p config.Problems
 	if o.VocabSize > 0 && o.Merges > 0 {
@@ -105,7 +105,7 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 	return err
 }
 
-// learn trains on the documents of a corpus, each ended by <|endoftext|>, so that nothing is merged over their borders.
+// learn trains on the documents of a corpus. Each ends with <|endoftext|>, so that no merge crosses a border.
 func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) (tokenizer.Tokenizer, error) {
 	r, w := io.Pipe()
 	go func() {

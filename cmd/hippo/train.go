@@ -73,7 +73,7 @@ A terminal that is closed saves a checkpoint, too.`,
 	return cmd
 }
 
-// resumed is the configuration of an earlier run with what file, environment and flags change.
+// resumed is the configuration of an earlier run with the changes of file, environment and flags.
 func resumed(dir string, opt config.Options) (train.Config, error) {
 	if err := wantModel(dir); err != nil {
 		return train.Config{}, err
@@ -133,7 +133,7 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 	return nil
 }
 
-// lastGood says what a run that broke down has left.
+// lastGood says where the last checkpoint of a run that broke down is.
 func lastGood(out string) string {
 	dir := filepath.Join(out, model.LastDir)
 	if _, err := os.Stat(dir); err != nil {
@@ -142,7 +142,7 @@ func lastGood(out string) string {
 	return "the last good checkpoint is kept in " + dir
 }
 
-// program is how the user called this program: what a command printed for copying has to begin with.
+// program is the name by which the user called this program. Printed commands begin with it.
 func program() string {
 	if strings.Contains(os.Args[0], string(os.PathSeparator)+"go-build") {
 		return "go run ./cmd/hippo"

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// runOf is the configuration and folder of the training run that dir is, or whose best or last checkpoint it is. The
-// folder is "" where there is none.
+// runOf is the configuration and folder of the training run in dir, which may also be the folder of the run's best or
+// last checkpoint. The folder is "" if there is no run.
 func runOf(dir string) (run train.Config, out string, err error) {
 	candidates := []string{dir}
 	abs, err := filepath.Abs(dir)

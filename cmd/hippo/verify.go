@@ -25,7 +25,7 @@ type verifyOptions struct {
 	JSON      bool    `json:"json" help:"print a JSON object"`
 }
 
-// errDiffers ends the program with status 1 after the table has said what differs.
+// errDiffers ends the program with status 1. The table printed before it shows what differs.
 var errDiffers = errors.New("the model is not computed as it is defined: see the lines marked DIFFERS")
 
 func newVerify() *cobra.Command {
