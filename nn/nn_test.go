@@ -79,8 +79,8 @@ func TestInitAll(t *testing.T) {
 	}
 }
 
-// TestCatalogRow20Layers: each layer computes its formula.
-func TestCatalogRow20Layers(t *testing.T) {
+// TestLayersAreTheirFormulas: each layer computes its formula.
+func TestLayersAreTheirFormulas(t *testing.T) {
 	tape := autograd.NewTape()
 	near := func(what string, got []float32, want ...float64) {
 		t.Helper()

@@ -15,9 +15,9 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestCatalogRow26HyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint in the form of the
+// TestGoldenHyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint in the form of the
 // published ones with its config.json; the same in chunks.
-func TestCatalogRow26HyenaDNA(t *testing.T) {
+func TestGoldenHyenaDNA(t *testing.T) {
 	const tol = 1e-4 // the golden file's own float32 tolerance
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, "weights.ckpt")

@@ -18,9 +18,9 @@ import (
 // mambaFiles are the two files of the official layout: that of torch.save and that of transformers, without the tied head.
 var mambaFiles = []string{"pytorch_model.bin", "model.safetensors"}
 
-// TestCatalogRow27MambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
+// TestGoldenMambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
 // the official Mamba and Mamba-2 language models, from each of their files.
-func TestCatalogRow27MambaLM(t *testing.T) {
+func TestGoldenMambaLM(t *testing.T) {
 	for _, prefix := range []string{"06_mamba_lm", "12_mamba2_lm"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
 			for _, file := range mambaFiles {

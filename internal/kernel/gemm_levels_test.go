@@ -86,8 +86,12 @@ func (p product) check(t *testing.T) {
 func TestGemmOfEveryLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	one := func(of []int) int { return of[rng.IntN(len(of))] }
+	rounds := 5
+	if testing.Short() {
+		rounds = 1
+	}
 	for _, op := range []Op{NN, NT, TN} {
-		for range 5 {
+		for range rounds {
 			for _, m := range someM {
 				integers(rng, op, m, one(someN), one(someK)).check(t)
 			}
