@@ -10,11 +10,8 @@ import (
 func transpose(ctx *build.Context) {
 	c := asm{ctx, avx2}
 	c.tiles()
-	c.Function("transposeAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(down, across int, y *float32, ldy int, x *float32, ldx int)")
-	c.Pragma("noescape")
-	c.Doc("transposeAVX2 sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.")
+	c.function("transpose", "func(down, across int, y *float32, ldy int, x *float32, ldx int)",
+		"sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.")
 	ldx, ldy := c.bytes("ldx"), c.bytes("ldy")
 	x, y, across := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("x"), x)

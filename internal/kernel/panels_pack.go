@@ -81,7 +81,7 @@ func (p *product) panelsBlock(b []float32, panel, k, depth int) {
 		bias, add := p.epilogue(j, k)
 		rows := roundUp(callWork/(n*depth), unitM) // of a call
 		for r := 0; r < p.m; r += rows {
-			cpu.gemm(min(rows, p.m-r), n, depth, &p.a[r*p.lda+k], p.lda, 1, &b[j/cpu.panel()*panel], cpu.panel(), panel,
+			vecGemm(min(rows, p.m-r), n, depth, &p.a[r*p.lda+k], p.lda, 1, &b[j/cpu.panel()*panel], cpu.panel(), panel,
 				&p.c[r*p.ldc+j], p.ldc, bias, add)
 		}
 	}

@@ -72,7 +72,7 @@ func (p *product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 		b := &inPanels[at/pairsPanel*panel]
 		rows := roundUp(callWork/(cols*words), unitM) // of a call
 		for r := 0; r < m; r += rows {
-			gemmBF16(min(rows, m-r), cols, words, &a.at[r*a.s], a.s, a.t, b, pairsPanel, panel,
+			vecGemmPairs(min(rows, m-r), cols, words, &a.at[r*a.s], a.s, a.t, b, pairsPanel, panel,
 				&p.c[(i+r)*p.ldc+j+at], p.ldc, bias, add)
 		}
 	}
@@ -81,11 +81,11 @@ func (p *product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 // wordsOfA rounds depth terms from k on of rows i to i+m of A.
 func (buf *pairBuffers) wordsOfA(p *product, i, m, k, depth int) operand {
 	if p.op == TN {
-		roundColumnsBF16(depth, m, &p.a[k*p.lda+i], p.lda, &buf.a[0], pairsM, 0)
+		vecRoundColumns(depth, m, &p.a[k*p.lda+i], p.lda, &buf.a[0], pairsM, 0)
 		return operand{buf.a[:], 1, pairsM}
 	}
 	width := wordsWidth(depth)
-	roundRowsBF16(m, depth, &p.a[i*p.lda+k], p.lda, &buf.a[0], width)
+	vecRoundRows(m, depth, &p.a[i*p.lda+k], p.lda, &buf.a[0], width)
 	return operand{buf.a[:], width, 1}
 }
 
@@ -96,14 +96,14 @@ func wordsOfB(dst, scratch []float32, p *product, j, n, k, depth int) {
 	if p.op != NT {
 		rows := roundUp(roundWork/n, 2) // of a call, which reads them from beginning to end
 		for r := 0; r < depth; r += rows {
-			roundColumnsBF16(min(rows, depth-r), n, &p.b[(k+r)*p.ldb+j], p.ldb, &dst[r/2*pairsPanel], pairsPanel, panel)
+			vecRoundColumns(min(rows, depth-r), n, &p.b[(k+r)*p.ldb+j], p.ldb, &dst[r/2*pairsPanel], pairsPanel, panel)
 		}
 		return
 	}
 	width := wordsWidth(depth)
 	for at := 0; at < n; at += pairsPanel {
 		cols := min(pairsPanel, n-at)
-		roundRowsBF16(cols, depth, &p.b[(j+at)*p.ldb+k], p.ldb, &scratch[0], width)
+		vecRoundRows(cols, depth, &p.b[(j+at)*p.ldb+k], p.ldb, &scratch[0], width)
 		transpose(dst[at/pairsPanel*panel:], scratch, words, cols, width, pairsPanel)
 	}
 }

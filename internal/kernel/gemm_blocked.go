@@ -162,11 +162,11 @@ func (t *tile) block(j, n, k, depth int) {
 		m := min(t.chunk, t.i1-i)
 		a := t.operandA(i, k)
 		if t.copyA {
-			copyAVX2(depth, m, &a.at[0], t.lda, &t.buf.a[0], chunkM, 0)
+			vecCopy(depth, m, &a.at[0], t.lda, &t.buf.a[0], chunkM, 0)
 			a = operand{t.buf.a[:], 1, chunkM}
 		}
 		for r := 0; r < m; r += rows {
-			cpu.gemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s,
+			vecGemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s,
 				&t.c[(i+r)*t.ldc+j], t.ldc, bias, add)
 		}
 	}
@@ -205,7 +205,7 @@ func panels(dst []float32, op Op, src []float32, ld, n, k int) operand {
 			transpose(dst[j/width*panel:], src[j*ld:], k, min(width, n-j), ld, width)
 		}
 	} else {
-		copyAVX2(k, n, &src[0], ld, &dst[0], width, panel)
+		vecCopy(k, n, &src[0], ld, &dst[0], width, panel)
 	}
 	return operand{dst, panel, width}
 }
@@ -214,11 +214,11 @@ func panels(dst []float32, op Op, src []float32, ld, n, k int) operand {
 func transpose(dst, src []float32, k, rows, ld, width int) {
 	r := 0
 	for ; r+8 <= rows; r += 8 {
-		packAVX2(k, &src[r*ld], ld, &dst[r], width)
+		vecPack(k, &src[r*ld], ld, &dst[r], width)
 	}
 	if r < rows && rows > 8 { // repeat some of the rows before
 		r = rows
-		packAVX2(k, &src[(r-8)*ld], ld, &dst[r-8], width)
+		vecPack(k, &src[(r-8)*ld], ld, &dst[r-8], width)
 	}
 	for ; r < rows; r++ {
 		for p, v := range src[r*ld:][:k] {
@@ -247,7 +247,7 @@ func (p *product) dotColumns(j0, j1 int) {
 	for j := j0; j < j1; j += cols {
 		for k := 0; k < p.k; k += blockedK {
 			bias, add := p.epilogue(j, k)
-			cpu.dots(p.m, min(cols, j1-j), min(blockedK, p.k-k), &p.a[k], p.lda, &p.b[j*p.ldb+k],
+			vecDots(p.m, min(cols, j1-j), min(blockedK, p.k-k), &p.a[k], p.lda, &p.b[j*p.ldb+k],
 				p.ldb, &p.c[j], p.ldc, bias, add)
 		}
 	}
@@ -267,22 +267,4 @@ func (l level) height() int {
 		return 6
 	}
 	return 8
-}
-
-func (l level) gemm(m, n, k int, a *float32, rs, cs int, b *float32, bs, ps int, c *float32,
-	ldc int, bias *float32, add bool) {
-	if l == avx2 {
-		gemmAVX2(m, n, k, a, rs, cs, b, bs, ps, c, ldc, bias, add)
-	} else {
-		gemmAVX512(m, n, k, a, rs, cs, b, bs, ps, c, ldc, bias, add)
-	}
-}
-
-func (l level) dots(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32,
-	ldc int, bias *float32, add bool) {
-	if l == avx2 {
-		dotsAVX2(m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-	} else {
-		dotsAVX512(m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-	}
 }

@@ -2,44 +2,34 @@ package kernel
 
 import "unsafe"
 
-// The functions below choose the code for each pass of the long convolution, by the level in use.
+// The functions below compute parts of each pass of the long convolution, in Go or in assembly.
 
 // difPart is dif for count points of each block. re and im begin at point q of the first block.
 func (p *pass) difPart(re, im []float32, q, count, blocks int) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		p.difPortable(re, im, q, count, blocks)
-	case avx2:
-		difAVX2(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
-	default:
-		difAVX512(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
+		return
 	}
+	vecDif(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
 }
 
 // ditPart is dit for the same points.
 func (p *pass) ditPart(re, im []float32, q, count, blocks int) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		p.ditPortable(re, im, q, count, blocks)
-	case avx2:
-		ditAVX2(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
-	default:
-		ditAVX512(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
+		return
 	}
+	vecDit(p.radix, &re[0], &im[0], p.step, count, blocks, &p.w[q*p.radix].re)
 }
 
 // firstPart is dif of the rows r by in, for count points of one block: see firstPortable.
 func (p *pass) firstPart(re, im []float32, r *realRows, q, count int, in []rotation) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		p.firstPortable(re, im, r, q, count, in)
-	case avx2:
-		firstAVX2(p.radix, &re[0], &im[0], p.step, &r.x[0], r.step, r.next, r.ahead, count, r.rows,
-			&in[0].re, &p.w[q*p.radix].re)
-	default:
-		firstAVX512(p.radix, &re[0], &im[0], p.step, &r.x[0], r.step, r.next, r.ahead, count, r.rows,
-			&in[0].re, &p.w[q*p.radix].re)
+		return
 	}
+	vecFirst(p.radix, &re[0], &im[0], p.step, &r.x[0], r.step, r.next, r.ahead, count, r.rows,
+		&in[0].re, &p.w[q*p.radix].re)
 }
 
 // lastPart is the reverse of firstPart: see lastPortable.
@@ -48,20 +38,15 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 		p.lastPortable(re, im, r, q, count, out)
 		return
 	}
-	f := lastAVX512
+	x, o, w := &r.x[0], &out[0].re, &p.w[q*p.radix].re
 	switch {
-	case cpu == avx2 && r.add:
-		f = lastAddAVX2
-	case cpu == avx2 && r.stream():
-		f = lastStreamAVX2
-	case cpu == avx2:
-		f = lastAVX2
 	case r.add:
-		f = lastAddAVX512
+		vecLastAdd(p.radix, &re[0], &im[0], p.step, x, r.step, r.next, r.ahead, count, r.rows, o, w)
 	case r.stream():
-		f = lastStreamAVX512
+		vecLastStream(p.radix, &re[0], &im[0], p.step, x, r.step, r.next, r.ahead, count, r.rows, o, w)
+	default:
+		vecLast(p.radix, &re[0], &im[0], p.step, x, r.step, r.next, r.ahead, count, r.rows, o, w)
 	}
-	f(p.radix, &re[0], &im[0], p.step, &r.x[0], r.step, r.next, r.ahead, count, r.rows, &out[0].re, &p.w[q*p.radix].re)
 }
 
 // middleGradPart is middleGrad for some blocks.
@@ -70,64 +55,47 @@ func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, fi
 		p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, first, blocks)
 		return
 	}
-	f := middleGradAVX512
-	switch {
-	case cpu == avx2 && first:
-		f = middleGradFirstAVX2
-	case cpu == avx2:
-		f = middleGradAVX2
-	case first:
-		f = middleGradFirstAVX512
+	if first {
+		vecMiddleGradFirst(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
+	} else {
+		vecMiddleGrad(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
 	}
-	f(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
 }
 
 // middlePart is middle for some blocks.
 func (p *pass) middlePart(re, im, kre, kim []float32, blocks int) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		p.middlePortable(re, im, kre, kim, blocks)
-	case avx2:
-		middleAVX2(p.radix, &re[0], &im[0], &kre[0], &kim[0], blocks)
-	default:
-		middleAVX512(p.radix, &re[0], &im[0], &kre[0], &kim[0], blocks)
+		return
 	}
+	vecMiddle(p.radix, &re[0], &im[0], &kre[0], &kim[0], blocks)
 }
 
 // mul computes z = x·k for slices of a length that is a positive multiple of Lanes.
 func mul(zre, zim, xre, xim, kre, kim []float32) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		mulPortable(zre, zim, xre, xim, kre, kim)
-	case avx2:
-		mulAVX2(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
-	default:
-		mulAVX512(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
+		return
 	}
+	vecComplexMul(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
 }
 
 // mulConj computes z = x·conj(k) for slices as in mul.
 func mulConj(zre, zim, xre, xim, kre, kim []float32) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		mulConjPortable(zre, zim, xre, xim, kre, kim)
-	case avx2:
-		mulConjAVX2(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
-	default:
-		mulConjAVX512(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
+		return
 	}
+	vecComplexMulConj(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
 }
 
 // mulConjAdd adds x·conj(k) to z.
 func mulConjAdd(zre, zim, xre, xim, kre, kim []float32) {
-	switch cpu {
-	case generic:
+	if cpu == generic {
 		mulConjAddPortable(zre, zim, xre, xim, kre, kim)
-	case avx2:
-		mulConjAddAVX2(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
-	default:
-		mulConjAddAVX512(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
+		return
 	}
+	vecComplexMulConjAdd(&zre[0], &zim[0], &xre[0], &xim[0], &kre[0], &kim[0], len(zre))
 }
 
 // streamFrom is the span of rows in bytes from which on they are written past the caches. So large a span would leave
@@ -137,12 +105,8 @@ const streamFrom = 8 << 20
 // streamed ends a pass that wrote rows past the caches: other cores see those rows before anything that this core
 // writes later.
 func streamed() {
-	switch cpu {
-	case generic:
-	case avx2:
-		fenceAVX2()
-	default:
-		fenceAVX512()
+	if cpu != generic {
+		vecFence()
 	}
 }
 
