@@ -50,15 +50,16 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 }
 
 // middleGradPart is middleGrad for some blocks.
-func (p *pass) middleGradPart(re, im, kre, kim, ure, uim, sre, sim []float32, first bool, blocks int) {
-	if cpu == generic {
-		p.middleGradPortable(re, im, kre, kim, ure, uim, sre, sim, first, blocks)
-		return
-	}
-	if first {
-		vecMiddleGradFirst(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
-	} else {
-		vecMiddleGrad(p.radix, &re[0], &im[0], &kre[0], &kim[0], &ure[0], &uim[0], &sre[0], &sim[0], blocks)
+func (p *pass) middleGradPart(dy, u, k, s parts, first bool, blocks int) {
+	switch {
+	case cpu == generic:
+		p.middleGradPortable(dy, u, k, s, first, blocks)
+	case first:
+		vecMiddleGradFirst(p.radix, &dy.re[0], &dy.im[0], &k.re[0], &k.im[0], &u.re[0], &u.im[0],
+			&s.re[0], &s.im[0], blocks)
+	default:
+		vecMiddleGrad(p.radix, &dy.re[0], &dy.im[0], &k.re[0], &k.im[0], &u.re[0], &u.im[0],
+			&s.re[0], &s.im[0], blocks)
 	}
 }
 

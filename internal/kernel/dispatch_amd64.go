@@ -571,22 +571,22 @@ func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start
 //go:noescape
 func vecNegExp(n int, x *float64)
 
-// vecBilinear is Bilinear.
+// vecBilinear is Discretization.Bilinear.
 //
 //go:noescape
 func vecBilinear(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 
-// vecZoh is ZOH.
+// vecZoh is Discretization.ZOH.
 //
 //go:noescape
 func vecZoh(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 
-// vecBilinearGrad is BilinearGrad.
+// vecBilinearGrad is Discretization.BilinearGrad.
 //
 //go:noescape
 func vecBilinearGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, dt float64)
 
-// vecZohGrad is ZOHGrad.
+// vecZohGrad is Discretization.ZOHGrad.
 //
 //go:noescape
 func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, abar *float64, bbar *float64, dt float64)
