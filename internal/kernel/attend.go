@@ -16,7 +16,7 @@ func RowSums(n, k int, w []float32, ldw int, x, y []float32) {
 	if n > 0 && k%16 == 0 && k > 0 && directRowSums(n, k, w, ldw, x, y) {
 		return
 	}
-	GemmInline(NN, 1, k, n, x, n, w, ldw, y, k, nil, false)
+	GemmInline(Product{Op: NN, M: 1, N: k, K: n, A: x, LDA: n, B: w, LDB: ldw, C: y, LDC: k})
 }
 
 const attendWork = 1 << 18 // floats in a call of assembly, some 40 µs

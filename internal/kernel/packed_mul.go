@@ -64,8 +64,10 @@ func (p *packedProduct) compute(lo, hi int) {
 			p.panelUnpacked(j)
 		default:
 			at, step := p.at(j)
-			GemmInline(NN, p.m, min(packedWidth, p.n-j), p.k, p.x, p.ldx, p.f32[at:], step,
-				p.y[j:], p.ldy, p.biasFrom(j), false)
+			GemmInline(Product{
+				Op: NN, M: p.m, N: min(packedWidth, p.n-j), K: p.k, A: p.x, LDA: p.ldx, B: p.f32[at:], LDB: step,
+				C: p.y[j:], LDC: p.ldy, Bias: p.biasFrom(j),
+			})
 		}
 	}
 }
@@ -100,8 +102,10 @@ func (p *packedProduct) panelUnpacked(j int) {
 		if k > 0 {
 			bias = nil
 		}
-		GemmInline(NN, p.m, min(packedWidth, p.n-j), depth, p.x[k:], p.ldx, buf[:],
-			packedWidth, p.y[j:], p.ldy, bias, k > 0)
+		GemmInline(Product{
+			Op: NN, M: p.m, N: min(packedWidth, p.n-j), K: depth, A: p.x[k:], LDA: p.ldx, B: buf[:], LDB: packedWidth,
+			C: p.y[j:], LDC: p.ldy, Bias: bias, Add: k > 0,
+		})
 	}
 }
 
