@@ -15,8 +15,8 @@ package kernel
 //	shift.go          the shift SSM as such a filter: its taps, and what its state adds
 //	shiftstep.go      the shift SSM one position at a time, without a filter
 //
-// The transform takes time in proportion to l·log l, for kernels as long as the sequence. It works on tiles: Lanes
-// channels side by side, see tiles.go.
+// The transform takes time in proportion to l·log l, for kernels as long as the sequence. It works on channels in
+// lanes: Lanes of them side by side.
 //
 //	conv.go           read it first. ConvPlan: the mathematics, the order of the three steps, and what is done between
 //	                  the transforms
@@ -25,7 +25,7 @@ package kernel
 //	conv_passes.go    each part of a pass in Go or in assembly
 //	fft_butterfly.go  the passes in Go
 //	conv_products.go  products of spectra in Go
-//	tiles.go          rows of channels into tiles and back, for kernels that a system generates
+//	lanes.go          channels into lanes and back, for kernels that a system generates
 //
 // realdft.go is not part of either. It turns kernels that are given by their values at frequencies, those of S4, into
 // taps, at any length, by products of matrices.

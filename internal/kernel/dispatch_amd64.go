@@ -233,21 +233,21 @@ func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, k
 //go:noescape
 func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-// vecToTile sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n.
+// vecToLanes sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n.
 //
 //go:noescape
-func vecToTile(n int, y *float32, x *float32, ldx int)
+func vecToLanes(n int, y *float32, x *float32, ldx int)
 
-// vecToTileStream sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n, past the caches, where y begins at a multiple
+// vecToLanesStream sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n, past the caches, where y begins at a multiple
 // of 64 bytes. A fence must follow.
 //
 //go:noescape
-func vecToTileStream(n int, y *float32, x *float32, ldx int)
+func vecToLanesStream(n int, y *float32, x *float32, ldx int)
 
-// vecFromTile sets y[i·ldy + j] = x[16·j + i] for i < 16, j < 8·n.
+// vecFromLanes sets y[i·ldy + j] = x[16·j + i] for i < 16, j < 8·n.
 //
 //go:noescape
-func vecFromTile(n int, y *float32, ldy int, x *float32)
+func vecFromLanes(n int, y *float32, ldy int, x *float32)
 
 // vecTranspose sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.
 //
@@ -597,22 +597,22 @@ func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, d
 //go:noescape
 func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 
-// vecScan computes ScanTile.Scan for width channels, as many as a vector has at most. The sum over the states is in
+// vecScan computes ScanLanes.Scan for width channels, as many as a vector has at most. The sum over the states is in
 // their order.
 //
 //go:noescape
-func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 
-// vecScanSteps computes ScanTile.Steps for width channels, as many as a vector has at most.
+// vecScanSteps computes ScanLanes.Steps for width channels, as many as a vector has at most.
 //
 //go:noescape
-func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
-// vecScanBack computes ScanTile.Back for width channels, as many as a vector has at most. Sums over the states are in
+// vecScanBack computes ScanLanes.Back for width channels, as many as a vector has at most. Sums over the states are in
 // their order.
 //
 //go:noescape
-func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 
 // vecScanStep computes ScanStep. The sum over the states has one strand for each lane; then halves are added onto one
 // another.

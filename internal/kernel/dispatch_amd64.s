@@ -283,17 +283,17 @@ TEXT ·vecComplexMulConjAdd(SB), NOSPLIT, $0-56
 avx2:
 	JMP  ·complexMulConjAddAVX2(SB)
 
-// func vecToTile(n int, y *float32, x *float32, ldx int)
-TEXT ·vecToTile(SB), NOSPLIT, $0-32
-	JMP  ·toTileAVX2(SB)
+// func vecToLanes(n int, y *float32, x *float32, ldx int)
+TEXT ·vecToLanes(SB), NOSPLIT, $0-32
+	JMP  ·toLanesAVX2(SB)
 
-// func vecToTileStream(n int, y *float32, x *float32, ldx int)
-TEXT ·vecToTileStream(SB), NOSPLIT, $0-32
-	JMP  ·toTileStreamAVX2(SB)
+// func vecToLanesStream(n int, y *float32, x *float32, ldx int)
+TEXT ·vecToLanesStream(SB), NOSPLIT, $0-32
+	JMP  ·toLanesStreamAVX2(SB)
 
-// func vecFromTile(n int, y *float32, ldy int, x *float32)
-TEXT ·vecFromTile(SB), NOSPLIT, $0-32
-	JMP  ·fromTileAVX2(SB)
+// func vecFromLanes(n int, y *float32, ldy int, x *float32)
+TEXT ·vecFromLanes(SB), NOSPLIT, $0-32
+	JMP  ·fromLanesAVX2(SB)
 
 // func vecTranspose(down int, across int, y *float32, ldy int, x *float32, ldx int)
 TEXT ·vecTranspose(SB), NOSPLIT, $0-48
@@ -840,7 +840,7 @@ TEXT ·vecDiagSteps(SB), NOSPLIT, $0-80
 avx2:
 	JMP  ·diagStepsAVX2(SB)
 
-// func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+// func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 TEXT ·vecScan(SB), NOSPLIT, $0-96
 	CMPQ ·cpu(SB), $const_avx512
 	JLT  avx2
@@ -849,7 +849,7 @@ TEXT ·vecScan(SB), NOSPLIT, $0-96
 avx2:
 	JMP  ·scanAVX2(SB)
 
-// func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+// func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
 	CMPQ ·cpu(SB), $const_avx512
 	JLT  avx2
@@ -858,7 +858,7 @@ TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
 avx2:
 	JMP  ·scanStepsAVX2(SB)
 
-// func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+// func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 TEXT ·vecScanBack(SB), NOSPLIT, $0-128
 	CMPQ ·cpu(SB), $const_avx512
 	JLT  avx2

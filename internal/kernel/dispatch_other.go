@@ -92,11 +92,11 @@ func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, k
 func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
 }
 
-func vecToTile(n int, y *float32, x *float32, ldx int) {}
+func vecToLanes(n int, y *float32, x *float32, ldx int) {}
 
-func vecToTileStream(n int, y *float32, x *float32, ldx int) {}
+func vecToLanesStream(n int, y *float32, x *float32, ldx int) {}
 
-func vecFromTile(n int, y *float32, ldy int, x *float32) {}
+func vecFromLanes(n int, y *float32, ldy int, x *float32) {}
 
 func vecTranspose(down int, across int, y *float32, ldy int, x *float32, ldx int) {}
 
@@ -241,13 +241,13 @@ func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, d
 func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32) {
 }
 
-func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32) {
+func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32) {
 }
 
-func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32) {
+func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32) {
 }
 
-func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32) {
+func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32) {
 }
 
 func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32) {

@@ -48,14 +48,14 @@ func GemmInline(p Product) {
 
 // workers is the number of workers for which the product has enough work.
 func (p *Product) workers() int {
-	if p.M*p.N*p.K > cpu.taskWork() {
+	if p.M*p.N*p.K > cpu.grainWork() {
 		return parallel.Workers()
 	}
 	return 1
 }
 
-// taskWork is the least number of multiply-adds of a task, about 10 to 50 µs.
-func (l level) taskWork() int {
+// grainWork is the least number of multiply-adds that is worth another core, about 10 to 50 µs.
+func (l level) grainWork() int {
 	if l == generic {
 		return 1 << 18
 	}

@@ -24,7 +24,7 @@ const (
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
 	dotWork  = 1 << 18 // floats of Bᵀ in a call for very few rows, some 40 µs
 	dotsMost = 8       // up to so few rows of A the product A·Bᵀ transposes B in registers
-	taskN    = 1536    // the most columns of C in a task
+	grainN   = 1536    // the most columns of C in a tile that a core computes
 	dotCols  = 16      // columns at a time in the product for very few rows
 )
 
@@ -71,16 +71,16 @@ func (p *Product) share(workers, extraRows, extraCols int, compute func(i0, i1, 
 	})
 }
 
-// grid returns the height and width of the tiles of C that are tasks. It tries 1 to 4 tiles per worker and takes the
-// fastest. More tiles are easier to share evenly. But each task fetches and packs its own parts of A and B, which takes
-// as long as extraCols more columns and extraRows more rows.
+// grid returns the height and width of the tiles of C that cores compute. It tries 1 to 4 tiles per worker and takes
+// the fastest. More tiles are easier to share evenly. But for each tile parts of A and B are fetched and packed, which
+// takes as long as extraCols more columns and extraRows more rows.
 func (p *Product) grid(workers, extraRows, extraCols int) (rows, cols int) {
 	const (
-		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a task
-		uneven   = 0.05    // the part of a task for which workers wait for one that began later
+		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a tile
+		uneven   = 0.05    // the part of a tile for which workers wait for one that began later
 	)
 	least := math.Inf(1)
-	for across := ceil(p.N, taskN); ; across *= 2 {
+	for across := ceil(p.N, grainN); ; across *= 2 {
 		c := roundUp(ceil(p.N, across), cpu.panel())
 		for each := 1; each <= 4; each++ {
 			r := roundUp(ceil(p.M, max(each*workers/across, 1)), cpu.height())
@@ -234,7 +234,7 @@ func (p *Product) dots(workers int) {
 		return
 	}
 	q := *p // p must not escape when there is one worker
-	cols := max(roundUp(p.N/(4*workers), dotCols), roundUp(cpu.taskWork()/p.K/2, dotCols))
+	cols := max(roundUp(p.N/(4*workers), dotCols), roundUp(cpu.grainWork()/p.K/2, dotCols))
 	parallel.For(p.N, cols, q.dotColumns)
 }
 

@@ -23,11 +23,11 @@ func (p *Product) portable(workers int) {
 }
 
 // portableShared computes C tile by tile on all cores. Tiles are one column block wide. Their height follows from the
-// size of a task, in multiples of the heights of both inner kernels (2 and 3). It is a function of its own so that
-// small products allocate nothing.
+// least work for a core, in multiples of the heights of both inner kernels (2 and 3). It is a function of its own so
+// that small products allocate nothing.
 func (p Product) portableShared() {
 	cols := min(p.N, blockN)
-	rows := (cpu.taskWork()/(cols*p.K) + 6) / 6 * 6
+	rows := (cpu.grainWork()/(cols*p.K) + 6) / 6 * 6
 	down, across := ceil(p.M, rows), ceil(p.N, cols)
 	parallel.For(down*across, 1, func(lo, hi int) {
 		for t := lo; t < hi; t++ {

@@ -28,7 +28,7 @@ func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []f
 		defer quantizedPool.Put(p.q)
 		p.q.set(m, w.k, x, ldx)
 	}
-	if m*w.n*w.k <= cpu.taskWork() || parallel.Workers() == 1 {
+	if m*w.n*w.k <= cpu.grainWork() || parallel.Workers() == 1 {
 		p.compute(0, w.panels())
 		return
 	}
@@ -49,8 +49,8 @@ type packedProduct struct {
 
 // shared computes y on all cores. It is a function of its own so that a product on one core makes no garbage.
 func (p packedProduct) shared() {
-	const tasks, most = 16, 16 // the most tasks of a product, and the most panels of a task
-	parallel.For(p.panels(), min(max(1, p.panels()/tasks), most), p.compute)
+	const chunks, most = 16, 16 // the fewest chunks of a large product, and the most panels of a chunk
+	parallel.For(p.panels(), min(max(1, p.panels()/chunks), most), p.compute)
 }
 
 // compute computes the columns of panels lo to hi.

@@ -3,13 +3,13 @@
 package kernel
 
 //go:noescape
-func toTileAVX2(n int, y *float32, x *float32, ldx int)
+func toLanesAVX2(n int, y *float32, x *float32, ldx int)
 
 //go:noescape
-func toTileStreamAVX2(n int, y *float32, x *float32, ldx int)
+func toLanesStreamAVX2(n int, y *float32, x *float32, ldx int)
 
 //go:noescape
-func fromTileAVX2(n int, y *float32, ldy int, x *float32)
+func fromLanesAVX2(n int, y *float32, ldy int, x *float32)
 
 //go:noescape
 func transposeAVX2(down int, across int, y *float32, ldy int, x *float32, ldx int)

@@ -168,13 +168,13 @@ func zohGradAVX2(n int, da *float64, db *float64, ddt *float64, dabar *float64, 
 func diagStepsAVX2(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 
 //go:noescape
-func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 
 //go:noescape
-func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
 //go:noescape
-func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 
 //go:noescape
 func scanStepAVX2(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
