@@ -9,7 +9,7 @@ import "sync"
 const (
 	pairsK     = 1024         // terms summed before they are added to C: the most that fit the buffers
 	pairsTN    = 2 * blockedK // the same for Aᵀ·B, where shorter columns of words are 1 to 3 % faster
-	pairsN     = grainN        // columns of C at a time, a multiple of blockedN
+	pairsN     = grainN       // columns of C at a time, a multiple of blockedN
 	pairsM     = 192          // rows of C at a time, a multiple of 16 and of unitM
 	pairsPanel = 48           // columns of a panel of B
 	roundWork  = 1 << 18      // floats rounded in a call of assembly, some 60 µs
