@@ -47,7 +47,7 @@ func gemmCases(shrink int) []Case {
 					ldb = k
 				}
 				run := func() error {
-					gemm(p.op, m, n, k, a, lda, b, ldb, c, n, nil, false)
+					gemm(kernel.Product{Op: p.op, M: m, N: n, K: k, A: a, LDA: lda, B: b, LDB: ldb, C: c, LDC: n})
 					return nil
 				}
 				giga := 2 * float64(m) * float64(n) * float64(k) / 1e9

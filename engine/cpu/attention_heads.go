@@ -53,7 +53,10 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 			kernel.RowDots(s.Len(), h.hd, h.x[s.Lo*h.hd:], h.hd, q, p[at:])
 		default:
 			x, lent := h.floats(s.Lo, s.Len())
-			h.precision.GemmInline(kernel.NT, w.rows, s.Len(), h.hd, q, ldq, x, h.hd, p[at:], w.columns, nil, false)
+			h.precision.GemmInline(kernel.Product{
+				Op: kernel.NT, M: w.rows, N: s.Len(), K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd,
+				C: p[at:], LDC: w.columns,
+			})
 			giveBack(lent)
 		}
 		at += s.Len()
@@ -77,7 +80,10 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 			kernel.RowSums(s.Len(), h.hd, h.x[s.Lo*h.hd:], h.hd, p, y)
 		default:
 			x, lent := h.floats(s.Lo, s.Len())
-			h.precision.GemmInline(kernel.NN, w.rows, h.hd, s.Len(), p[at:], w.columns, x, h.hd, y, ldy, nil, at > 0)
+			h.precision.GemmInline(kernel.Product{
+				Op: kernel.NN, M: w.rows, N: h.hd, K: s.Len(), A: p[at:], LDA: w.columns, B: x, LDB: h.hd,
+				C: y, LDC: ldy, Add: at > 0,
+			})
 			giveBack(lent)
 		}
 		at += s.Len()
@@ -110,10 +116,16 @@ func (a *attention) addToRows(dx, p, g []float32, ldg int, w *attentionTile) {
 			columns -= w.rows
 			for r := 0; r < w.rows; r += stepRows {
 				own := columns + r
-				a.precision.GemmInline(kernel.TN, min(stepRows, w.rows-r), hd, w.rows-r, p[r*n+own:], n, g[r*ldg:], ldg, dx[own*hd:], hd, nil, true)
+				a.precision.GemmInline(kernel.Product{
+					Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r, A: p[r*n+own:], LDA: n,
+					B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true,
+				})
 			}
 		}
-		a.precision.GemmInline(kernel.TN, columns, hd, w.rows, p[at:], n, g, ldg, dx[s.Lo*hd:], hd, nil, true)
+		a.precision.GemmInline(kernel.Product{
+			Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n, B: g, LDB: ldg,
+			C: dx[s.Lo*hd:], LDC: hd, Add: true,
+		})
 		at += s.Len()
 	}
 }

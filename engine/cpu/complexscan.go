@@ -80,12 +80,22 @@ func (o *complexScanOp) places(b, c, t int) (at, atB, atC int) {
 	return row*d + c, (row*2*o.groups + g) * size, (row*2*o.groups + o.groups + g) * size
 }
 
+// channel is the scan of channel c of sequence b over the chunk from position t on.
+func (o *complexScanOp) channel(b, c, t int) kernel.ComplexScan {
+	at, atB, atC := o.places(b, c, t)
+	size, bc := o.size(), o.bc.Data()
+	return kernel.ComplexScan{
+		Rows: min(scanChunk, o.u.Dim(1)-t), U: o.u.Data()[at:], Delta: o.delta.Data()[at:], Step: o.u.Dim(2),
+		B: bc[atB:], C: bc[atC:], Stride: o.bc.Dim(-1), A: o.a.Data()[c*size:][:size], Skip: o.d.Data()[c],
+	}
+}
+
 func (o *complexScanOp) border(b, c, chunk int) []float32 {
 	return o.borders[((b*o.u.Dim(2)+c)*o.chunks+chunk)*o.size():][:o.size()]
 }
 
 func (o *complexScanOp) forward(b, c, _ int) {
-	l, d, size := o.u.Dim(1), o.u.Dim(2), o.size()
+	d, size := o.u.Dim(2), o.size()
 	buf := getFloats(size)
 	defer putFloats(buf)
 	h := *buf
@@ -98,9 +108,9 @@ func (o *complexScanOp) forward(b, c, _ int) {
 			copy(o.border(b, c, chunk), h)
 		}
 		t := chunk * scanChunk
-		at, atB, atC := o.places(b, c, t)
-		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:], o.bc.Data()[atC:], o.bc.Dim(-1),
-			o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
+		at, _, _ := o.places(b, c, t)
+		s := o.channel(b, c, t)
+		s.Run(o.y.Data()[at:], h, nil)
 	}
 	if o.next != nil {
 		copy(o.next.Data()[(b*d+c)*size:][:size], h)
@@ -125,17 +135,16 @@ func (o *complexScanOp) Backward(eng *Engine) {
 		if o.next != nil && o.next.Grad() != nil {
 			copy(g, o.next.Grad()[(b*d+c)*size:])
 		}
-		a, skip, stride, bc := o.a.Data()[c*size:][:size], o.d.Data()[c], o.bc.Dim(-1), o.bc.Data()
 		dbc := dbc[slab*o.bc.Len():]
 		for chunk := o.chunks - 1; chunk >= 0; chunk-- {
 			t := chunk * scanChunk
-			rows := min(scanChunk, l-t)
 			at, atB, atC := o.places(b, c, t)
-			u, delta := o.u.Data()[at:], o.delta.Data()[at:]
+			s := o.channel(b, c, t)
 			copy(h, o.border(b, c, chunk))
-			kernel.ComplexScan(nil, u, delta, d, bc[atB:], bc[atC:], stride, a, h, skip, work, rows)
-			dd[b*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(b*d+c)*size:], g, dy[at:], u, delta, d,
-				bc[atB:], bc[atC:], stride, a, skip, work, rows)
+			s.Run(nil, h, work)
+			dd[b*d+c] += s.Back(kernel.ComplexScanGrads{
+				U: du[at:], Delta: ddelta[at:], B: dbc[atB:], C: dbc[atC:], A: da[(b*d+c)*size:],
+			}, dy[at:], g, work)
 		}
 		if dstate != nil {
 			kernel.Add(dstate[(b*d+c)*size:][:size], g)

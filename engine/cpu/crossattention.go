@@ -61,7 +61,9 @@ func (o *crossAttentionOp) values(x []float32, bh int) []float32 { return o.keys
 // scores fills p (rows, m) with the softmax weights of the queries from i0 on, given or making their log-sum-exp.
 func (o *crossAttentionOp) scores(p []float32, bh, i0, rows int, known bool) {
 	q, k := o.queries(o.q.Data(), bh, i0), o.keys(o.kv.Data(), bh)
-	kernel.GemmInline(kernel.NT, rows, o.m, o.hd, q, o.d, k, 2*o.d, p, o.m, nil, false)
+	kernel.GemmInline(kernel.Product{
+		Op: kernel.NT, M: rows, N: o.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d, C: p, LDC: o.m,
+	})
 	for r := range rows {
 		row := p[r*o.m:][:o.m]
 		if lse := &o.lse[bh*o.l+i0+r]; known {
@@ -75,7 +77,9 @@ func (o *crossAttentionOp) scores(p []float32, bh, i0, rows int, known bool) {
 func (o *crossAttentionOp) forward(p []float32, bh, i0, rows int) {
 	o.scores(p, bh, i0, rows, false)
 	y, v := o.queries(o.y.Data(), bh, i0), o.values(o.kv.Data(), bh)
-	kernel.GemmInline(kernel.NN, rows, o.hd, o.m, p, o.m, v, 2*o.d, y, o.d, nil, false)
+	kernel.GemmInline(kernel.Product{
+		Op: kernel.NN, M: rows, N: o.hd, K: o.m, A: p, LDA: o.m, B: v, LDB: 2 * o.d, C: y, LDC: o.d,
+	})
 }
 
 // Backward: with P the weights and δ_i = Σ_j dy_ij y_ij,
@@ -103,18 +107,29 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, bh, i0, rows int) {
 	kv, g, y := o.kv.Data(), o.queries(dy, bh, i0), o.queries(o.y.Data(), bh, i0)
 	o.scores(p, bh, i0, rows, true)
-	kernel.GemmInline(kernel.NT, rows, o.m, o.hd, g, o.d, o.values(kv, bh), 2*o.d, ds, o.m, nil, false)
+	kernel.GemmInline(kernel.Product{
+		Op: kernel.NT, M: rows, N: o.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, bh), LDB: 2 * o.d, C: ds, LDC: o.m,
+	})
 	for r := range rows {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
 		kernel.SoftmaxGrad(ds[r*o.m:][:o.m], p[r*o.m:][:o.m], delta, o.scale)
 	}
 	if dq != nil {
 		to := o.queries(dq, bh, i0)
-		kernel.GemmInline(kernel.NN, rows, o.hd, o.m, ds, o.m, o.keys(kv, bh), 2*o.d, to, o.d, nil, true)
+		kernel.GemmInline(kernel.Product{
+			Op: kernel.NN, M: rows, N: o.hd, K: o.m, A: ds, LDA: o.m, B: o.keys(kv, bh), LDB: 2 * o.d,
+			C: to, LDC: o.d, Add: true,
+		})
 	}
 	if dkv != nil {
 		q := o.queries(o.q.Data(), bh, i0)
-		kernel.GemmInline(kernel.TN, o.m, o.hd, rows, ds, o.m, q, o.d, o.keys(dkv, bh), 2*o.d, nil, true)
-		kernel.GemmInline(kernel.TN, o.m, o.hd, rows, p, o.m, g, o.d, o.values(dkv, bh), 2*o.d, nil, true)
+		kernel.GemmInline(kernel.Product{
+			Op: kernel.TN, M: o.m, N: o.hd, K: rows, A: ds, LDA: o.m, B: q, LDB: o.d,
+			C: o.keys(dkv, bh), LDC: 2 * o.d, Add: true,
+		})
+		kernel.GemmInline(kernel.Product{
+			Op: kernel.TN, M: o.m, N: o.hd, K: rows, A: p, LDA: o.m, B: g, LDB: o.d,
+			C: o.values(dkv, bh), LDC: 2 * o.d, Add: true,
+		})
 	}
 }

@@ -95,12 +95,15 @@ func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, s
 			heads := min(headsPerStep, s.H-h0)
 			at, per := 2*s.N*h0, p*p
 			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
+			r := kernel.DiagRecurrence{
+				Systems: heads, Per: per, N: s.N, A: s.a32[at:], B: s.b32[at:], C: s.c32[at:], Skip: skip[h0:],
+			}
 			for b := range batch {
 				x := state.Data()[2*s.N*(b*s.H+h0)*per:]
 				for t := range l {
 					row := (b*l + t) * g.V.Dim(2)
 					gateInputs(&g, u, row, h0, heads)
-					kernel.DiagSteps(heads, per, s.N, z, u, skip[h0:], x, s.a32[at:], s.b32[at:], s.c32[at:])
+					r.Step(z, u, x)
 					gateOutputs(&g, y.Data()[row:], z, row, h0, heads, s.H)
 				}
 			}

@@ -43,7 +43,10 @@ type reluAttentionOp struct {
 func (o *reluAttentionOp) scores(x []float32, b, at, m int) (cols int) {
 	l, s := o.q.Dim(1), o.q.Dim(2)
 	cols = o.past + at + m
-	o.precision.GemmInline(kernel.NT, m, cols, s, o.q.Data()[(b*l+at)*s:], s, o.k.Data()[b*o.k.Dim(1)*s:], s, x, cols, nil, false)
+	o.precision.GemmInline(kernel.Product{
+		Op: kernel.NT, M: m, N: cols, K: s, A: o.q.Data()[(b*l+at)*s:], LDA: s, B: o.k.Data()[b*o.k.Dim(1)*s:], LDB: s,
+		C: x, LDC: cols,
+	})
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
 	for r := range m {
 		row, i := x[r*cols:][:cols], o.past+at+r
@@ -71,7 +74,10 @@ func (o *reluAttentionOp) forward(b, at int) {
 	x := *buf
 	cols := o.scores(x, b, at, m)
 	o.weights(x, x, at, m, cols)
-	o.precision.GemmInline(kernel.NN, m, e, cols, x, cols, o.v.Data()[b*o.v.Dim(1)*e:], e, o.y.Data()[(b*l+at)*e:], e, nil, false)
+	o.precision.GemmInline(kernel.Product{
+		Op: kernel.NN, M: m, N: e, K: cols, A: x, LDA: cols, B: o.v.Data()[b*o.v.Dim(1)*e:], LDB: e,
+		C: o.y.Data()[(b*l+at)*e:], LDC: e,
+	})
 }
 
 func (o *reluAttentionOp) Name() string                   { return "SquaredReLUAttention" }
@@ -108,9 +114,13 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, b, at int) {
 	o.weights(a, x, at, m, cols)
 	dy := o.y.Grad()[(b*l+at)*e:]
 	if dv != nil {
-		o.precision.GemmInline(kernel.TN, cols, e, m, a, cols, dy, e, dv[b*all*e:], e, nil, true)
+		o.precision.GemmInline(kernel.Product{
+			Op: kernel.TN, M: cols, N: e, K: m, A: a, LDA: cols, B: dy, LDB: e, C: dv[b*all*e:], LDC: e, Add: true,
+		})
 	}
-	o.precision.GemmInline(kernel.NT, m, cols, e, dy, e, o.v.Data()[b*all*e:], e, dx, cols, nil, false)
+	o.precision.GemmInline(kernel.Product{
+		Op: kernel.NT, M: m, N: cols, K: e, A: dy, LDA: e, B: o.v.Data()[b*all*e:], LDB: e, C: dx, LDC: cols,
+	})
 	scale := float32(1 / math.Sqrt(float64(s)))
 	for r := range m {
 		i, row := o.past+at+r, dx[r*cols:][:cols]
@@ -122,9 +132,15 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, b, at int) {
 		kernel.Scale(row, scale)
 	}
 	if dq != nil {
-		o.precision.GemmInline(kernel.NN, m, s, cols, dx, cols, o.k.Data()[b*all*s:], s, dq[(b*l+at)*s:], s, nil, true)
+		o.precision.GemmInline(kernel.Product{
+			Op: kernel.NN, M: m, N: s, K: cols, A: dx, LDA: cols, B: o.k.Data()[b*all*s:], LDB: s,
+			C: dq[(b*l+at)*s:], LDC: s, Add: true,
+		})
 	}
 	if dk != nil {
-		o.precision.GemmInline(kernel.TN, cols, s, m, dx, cols, o.q.Data()[(b*l+at)*s:], s, dk[b*all*s:], s, nil, true)
+		o.precision.GemmInline(kernel.Product{
+			Op: kernel.TN, M: cols, N: s, K: m, A: dx, LDA: cols, B: o.q.Data()[(b*l+at)*s:], LDB: s,
+			C: dk[b*all*s:], LDC: s, Add: true,
+		})
 	}
 }

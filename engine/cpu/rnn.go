@@ -46,9 +46,15 @@ func (o *recurrenceOp) forward(eng *Engine) {
 	for i := range l {
 		switch {
 		case i > 0:
-			eng.precision().Gemm(kernel.NT, b, n, n, y[(i-1)*n:], l*n, o.r.Data(), n, y[i*n:], l*n, nil, true)
+			eng.precision().Gemm(kernel.Product{
+				Op: kernel.NT, M: b, N: n, K: n, A: y[(i-1)*n:], LDA: l * n, B: o.r.Data(), LDB: n,
+				C: y[i*n:], LDC: l * n, Add: true,
+			})
 		case o.s0 != nil:
-			eng.precision().Gemm(kernel.NT, b, n, n, o.s0.Data(), n, o.r.Data(), n, y, l*n, nil, true)
+			eng.precision().Gemm(kernel.Product{
+				Op: kernel.NT, M: b, N: n, K: n, A: o.s0.Data(), LDA: n, B: o.r.Data(), LDB: n,
+				C: y, LDC: l * n, Add: true,
+			})
 		}
 		for s := range b {
 			x := y[(s*l+i)*n:][:o.tanhs]
@@ -83,19 +89,29 @@ func (o *recurrenceOp) Backward(eng *Engine) {
 			tanhGrad(d[(s*l+i)*n:][:o.tanhs], y[(s*l+i)*n:])
 		}
 		if i > 0 {
-			eng.precision().Gemm(kernel.NN, b, n, n, d[i*n:], l*n, o.r.Data(), n, d[(i-1)*n:], l*n, nil, true)
+			eng.precision().Gemm(kernel.Product{
+				Op: kernel.NN, M: b, N: n, K: n, A: d[i*n:], LDA: l * n, B: o.r.Data(), LDB: n,
+				C: d[(i-1)*n:], LDC: l * n, Add: true,
+			})
 		} else if ds := eng.gradOf(o.s0); ds != nil {
-			eng.precision().Gemm(kernel.NN, b, n, n, d, l*n, o.r.Data(), n, ds, n, nil, true)
+			eng.precision().Gemm(kernel.Product{
+				Op: kernel.NN, M: b, N: n, K: n, A: d, LDA: l * n, B: o.r.Data(), LDB: n, C: ds, LDC: n, Add: true,
+			})
 		}
 	}
 	if dr := eng.gradOf(o.r); dr != nil {
 		for s := range b {
 			if l > 1 {
-				eng.precision().Gemm(kernel.TN, n, n, l-1, d[(s*l+1)*n:], n, y[s*l*n:], n, dr, n, nil, true)
+				eng.precision().Gemm(kernel.Product{
+					Op: kernel.TN, M: n, N: n, K: l - 1, A: d[(s*l+1)*n:], LDA: n, B: y[s*l*n:], LDB: n,
+					C: dr, LDC: n, Add: true,
+				})
 			}
 		}
 		if o.s0 != nil {
-			eng.precision().Gemm(kernel.TN, n, n, b, d, l*n, o.s0.Data(), n, dr, n, nil, true)
+			eng.precision().Gemm(kernel.Product{
+				Op: kernel.TN, M: n, N: n, K: b, A: d, LDA: l * n, B: o.s0.Data(), LDB: n, C: dr, LDC: n, Add: true,
+			})
 		}
 	}
 	if du := eng.gradOf(o.u); du != nil {

@@ -27,7 +27,10 @@ func (eng *Engine) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tenso
 	}
 	m := min(n, l)
 	taps := eng.arena.Floats(m * d)
-	parallel.For(d, 16, func(lo, hi int) { kernel.ShiftTaps(taps, bw.Data(), cw.Data(), d, n, m, lo, hi) })
+	parallel.For(d, 16, func(lo, hi int) {
+		f := kernel.ShiftFilter{B: bw.Data(), C: cw.Data(), D: d, N: n, M: m}
+		f.Taps(taps, lo, hi)
+	})
 	y = eng.like(x)
 	overPositions(batch, l, max(firRows, rowGrain(d*m)), func(b, lo, hi int) {
 		kernel.FIR(y.Data()[b*l*d:], x.Data()[b*l*d:], taps, dw.Data(), d, m, lo, hi)
@@ -41,8 +44,11 @@ func (eng *Engine) ShiftSSM(x, bw, cw, dw, state *tensor.Tensor) (y, next *tenso
 		parallel.For(batch*d, rowGrain(n*min(n, l)), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				b, c := i/d, i%d
-				kernel.ShiftCarry(next.Data()[i*n:][:n], y.Data()[b*l*d+c:], state.Data()[i*n:][:n], x.Data()[b*l*d+c:],
-					bw.Data()[c*n:][:n], cw.Data()[c*n:][:n], d, n, l)
+				k := kernel.ShiftCarry{
+					B: bw.Data()[c*n:][:n], C: cw.Data()[c*n:][:n],
+					S: state.Data()[i*n:][:n], X: x.Data()[b*l*d+c:], L: l, Step: d,
+				}
+				k.Run(next.Data()[i*n:][:n], y.Data()[b*l*d+c:])
 			}
 		})
 	}
@@ -109,7 +115,8 @@ func (o *shiftOp) Backward(eng *Engine) {
 	defer eng.done(dc)
 	dstate := eng.gradOf(o.state)
 	parallel.For(d, 16, func(lo, hi int) {
-		kernel.ShiftTapsGrad(db, dc, dtaps, o.b.Data(), o.c.Data(), d, n, m, lo, hi)
+		f := kernel.ShiftFilter{B: o.b.Data(), C: o.c.Data(), D: d, N: n, M: m}
+		f.Grad(db, dc, dtaps, lo, hi)
 		if o.state != nil {
 			o.carryGrad(dstate, dx, db, dc, dy, lo, hi)
 		}
@@ -136,8 +143,11 @@ func (o *shiftOp) carryGrad(dstate, dx, db, dc, dy []float32, lo, hi int) {
 			if g := o.next.Grad(); g != nil {
 				dnext = g[i*n:][:n]
 			}
-			kernel.ShiftCarryGrad(ds, dx[at:], db[c*n:][:n], dc[c*n:][:n], dnext, dy[at:], o.state.Data()[i*n:][:n],
-				o.x.Data()[at:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n, l)
+			k := kernel.ShiftCarry{
+				B: o.b.Data()[c*n:][:n], C: o.c.Data()[c*n:][:n],
+				S: o.state.Data()[i*n:][:n], X: o.x.Data()[at:], L: l, Step: d,
+			}
+			k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: ds, X: dx[at:]}, dnext, dy[at:])
 		}
 	}
 }

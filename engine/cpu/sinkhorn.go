@@ -216,7 +216,10 @@ func (g *sinkhornHead) each(f func(u int, w *queries)) {
 func (g *sinkhornHead) raw(s []float32, w *queries) {
 	at := 0
 	for _, r := range w.runs {
-		g.precision.GemmInline(kernel.NT, w.rows, r.n, g.hd, g.q[w.at*g.qStep:], g.qStep, r.k, r.step, s[at:], w.columns, nil, false)
+		g.precision.GemmInline(kernel.Product{
+			Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: g.q[w.at*g.qStep:], LDA: g.qStep, B: r.k, LDB: r.step,
+			C: s[at:], LDC: w.columns,
+		})
 		at += r.n
 	}
 }
@@ -267,7 +270,10 @@ func (g *sinkhornHead) forward() {
 		w.weigh(s)
 		y, at := g.rowsOf(g.y.Data(), w), 0
 		for _, r := range w.runs {
-			g.precision.GemmInline(kernel.NN, w.rows, g.hd, r.n, s[at:], w.columns, r.v, r.step, y, g.qStep, nil, at > 0)
+			g.precision.GemmInline(kernel.Product{
+				Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns, B: r.v, LDB: r.step,
+				C: y, LDC: g.qStep, Add: at > 0,
+			})
 			at += r.n
 		}
 	})

@@ -67,7 +67,10 @@ func (o *spatialOp) forward(b, at int) {
 			y[r*d+i] = bias
 		}
 	}
-	o.precision.GemmInline(kernel.NN, m, d, cols, *buf, cols, o.x.Data()[b*o.x.Dim(1)*d:], d, y, d, nil, true)
+	o.precision.GemmInline(kernel.Product{
+		Op: kernel.NN, M: m, N: d, K: cols, A: *buf, LDA: cols, B: o.x.Data()[b*o.x.Dim(1)*d:], LDB: d,
+		C: y, LDC: d, Add: true,
+	})
 }
 
 func (o *spatialOp) Name() string                   { return "SpatialMix" }
@@ -106,7 +109,10 @@ func (o *spatialOp) Backward(eng *Engine) {
 				m := min(spatialRows, l-at)
 				buf := getFloats(m * all)
 				cols := o.rows(*buf, at, m)
-				o.precision.GemmInline(kernel.TN, cols, d, m, *buf, cols, dy[(s*l+at)*d:], d, dx[s*all*d:], d, nil, true)
+				o.precision.GemmInline(kernel.Product{
+					Op: kernel.TN, M: cols, N: d, K: m, A: *buf, LDA: cols, B: dy[(s*l+at)*d:], LDB: d,
+					C: dx[s*all*d:], LDC: d, Add: true,
+				})
 				putFloats(buf)
 			}
 		}
@@ -121,7 +127,10 @@ func (o *spatialOp) rowGrads(dw, dy []float32, at, m int) {
 	defer putFloats(buf)
 	clear(*buf)
 	for s := range b {
-		o.precision.GemmInline(kernel.NT, m, cols, d, dy[(s*l+at)*d:], d, o.x.Data()[s*all*d:], d, *buf, cols, nil, true)
+		o.precision.GemmInline(kernel.Product{
+			Op: kernel.NT, M: m, N: cols, K: d, A: dy[(s*l+at)*d:], LDA: d, B: o.x.Data()[s*all*d:], LDB: d,
+			C: *buf, LDC: cols, Add: true,
+		})
 	}
 	for r := range m {
 		seen := o.past + at + r + 1

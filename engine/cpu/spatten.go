@@ -227,7 +227,9 @@ func (s *spatten) attend(b, i0, rows, n int) {
 			for r := range rows {
 				kernel.Add(importance[h*columns:][:columns], (*w)[r*columns:])
 			}
-			s.precision.GemmInline(kernel.NN, rows, s.hd, columns, *w, columns, v, s.hd, y, d, nil, false)
+			s.precision.GemmInline(kernel.Product{
+				Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *w, LDA: columns, B: v, LDB: s.hd, C: y, LDC: d,
+			})
 			putFloats(w)
 			for r := range rows {
 				for _, x := range y[r*d:][:s.hd] {
@@ -246,7 +248,9 @@ func (s *spatten) attend(b, i0, rows, n int) {
 func (s *spatten) weights(p []float32, bh, i0, rows, n int, k, low []float32, known bool) {
 	columns := n + rows
 	q := s.q.Data()[(bh*s.l+i0)*s.hd:]
-	s.precision.GemmInline(kernel.NT, rows, columns, s.hd, q, s.hd, k, s.hd, p, columns, nil, false)
+	s.precision.GemmInline(kernel.Product{
+		Op: kernel.NT, M: rows, N: columns, K: s.hd, A: q, LDA: s.hd, B: k, LDB: s.hd, C: p, LDC: columns,
+	})
 	for r := range rows {
 		row, sees := p[r*columns:][:columns], n+r+1
 		if low != nil {
@@ -269,7 +273,10 @@ func (s *spatten) refine(scores, q, low []float32) {
 		sum += kernel.Exp((x - most) * s.scale)
 	}
 	if 1/sum < s.Progressive {
-		s.precision.GemmInline(kernel.NT, 1, len(scores), s.hd, q, s.hd, low, s.hd, scores, len(scores), nil, true)
+		s.precision.GemmInline(kernel.Product{
+			Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd, B: low, LDB: s.hd,
+			C: scores, LDC: len(scores), Add: true,
+		})
 	}
 }
 

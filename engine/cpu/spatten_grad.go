@@ -95,14 +95,18 @@ func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, bh int, p spattenPie
 	gemm := o.precision.GemmInline
 
 	o.weights(w, bh, p.i0, p.rows, columns-p.rows, k, nil, true)
-	gemm(kernel.NT, p.rows, columns, hd, g, d, v, hd, ds, columns, nil, false)
+	gemm(kernel.Product{Op: kernel.NT, M: p.rows, N: columns, K: hd, A: g, LDA: d, B: v, LDB: hd, C: ds, LDC: columns})
 	for r := range p.rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
 		kernel.SoftmaxGrad(ds[r*columns:][:columns], w[r*columns:][:columns], delta, o.scale)
 	}
-	gemm(kernel.NN, p.rows, hd, columns, ds, columns, k, hd, dq[p.i0*hd:], hd, nil, false)
-	gemm(kernel.TN, columns, hd, p.rows, ds, columns, q, hd, gk, hd, nil, false)
-	gemm(kernel.TN, columns, hd, p.rows, w, columns, g, d, gv, hd, nil, false)
+	gemm(kernel.Product{
+		Op: kernel.NN, M: p.rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd, C: dq[p.i0*hd:], LDC: hd,
+	})
+	gemm(kernel.Product{
+		Op: kernel.TN, M: columns, N: hd, K: p.rows, A: ds, LDA: columns, B: q, LDB: hd, C: gk, LDC: hd,
+	})
+	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: p.rows, A: w, LDA: columns, B: g, LDB: d, C: gv, LDC: hd})
 	for row, to := range p.origins {
 		kernel.Add(dk[int(to)*hd:][:hd], gk[row*hd:])
 		kernel.Add(dv[int(to)*hd:][:hd], gv[row*hd:])

@@ -80,7 +80,7 @@ func TestRowSumsIsGemm(t *testing.T) {
 			y, want := make([]float32, k+1), make([]float32, k+1)
 			y[k], want[k] = 77, 77
 			RowSums(n, k, w, ldw, x, y)
-			Gemm(NN, 1, k, n, x, n, w, ldw, want, k, nil, false)
+			Gemm(Product{Op: NN, M: 1, N: k, K: n, A: x, LDA: n, B: w, LDB: ldw, C: want, LDC: k})
 			if !slices.Equal(y, want) {
 				t.Fatalf("%d rows of %d, %d apart: got %v, want %v", n, k, ldw, y, want)
 			}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestTiles: rows go to a tile and come back as they were, at every level, whether past the caches or not; behind the
-// last of them the tile has zeros, and nothing else is written.
-func TestTiles(t *testing.T) {
+// TestLanes: channels go to lanes and come back as they were, at every level, whether past the caches or not; the lanes
+// after the last of them have zeros, and nothing else is written.
+func TestLanes(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 7))
 		for _, n := range []int{0, 1, 7, 8, 15, 16, 17, 31, 32, 47, 100, 160, 9000} {
@@ -16,8 +16,8 @@ func TestTiles(t *testing.T) {
 				x := normals(rng, (width-1)*ld+n)
 				for offset := range 2 {
 					y := frame(make([]float32, n*Lanes), 16*offset)
-					ToTile(y.x(), x, ld, n, width, offset == 0)
-					y.check(t, "ToTile")
+					ToLanes(y.x(), x, ld, n, width, offset == 0)
+					y.check(t, "ToLanes")
 					for at, v := range y.x() {
 						i, j, want := at%Lanes, at/Lanes, float32(0)
 						if i < width {
@@ -28,8 +28,8 @@ func TestTiles(t *testing.T) {
 						}
 					}
 					back := frame(make([]float32, len(x)), 3*offset)
-					FromTile(back.x(), y.x(), ld, n, width)
-					back.check(t, "FromTile")
+					FromLanes(back.x(), y.x(), ld, n, width)
+					back.check(t, "FromLanes")
 					for at, v := range back.x() {
 						want := x[at]
 						if at%max(ld, 1) >= n {

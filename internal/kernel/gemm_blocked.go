@@ -24,17 +24,17 @@ const (
 	callWork = 1 << 21 // multiply-adds in a call of assembly, some 40 µs
 	dotWork  = 1 << 18 // floats of Bᵀ in a call for very few rows, some 40 µs
 	dotsMost = 8       // up to so few rows of A the product A·Bᵀ transposes B in registers
-	taskN    = 1536    // the most columns of C in a task
+	grainN   = 1536    // the most columns of C in a tile that a core computes
 	dotCols  = 16      // columns at a time in the product for very few rows
 )
 
 // blocked computes a product of k ≥ 1 terms with the given number of workers.
-func (p *product) blocked(workers int) {
+func (p *Product) blocked(workers int) {
 	switch {
-	case p.op == NT && p.m <= dotsMost && p.n >= dotCols:
+	case p.Op == NT && p.M <= dotsMost && p.N >= dotCols:
 		p.dots(workers)
 	case workers == 1:
-		p.blockedTile(0, p.m, 0, p.n)
+		p.blockedTile(0, p.M, 0, p.N)
 	default:
 		p.blockedShared(workers)
 	}
@@ -48,46 +48,46 @@ const (
 )
 
 // blockedShared shares the tiles of C among all cores.
-func (p product) blockedShared(workers int) {
+func (p Product) blockedShared(workers int) {
 	extraRows, extraCols := fetched, fetched
-	if p.op == NT || p.ldb*min(p.k, blockedK) >= inPlace {
+	if p.Op == NT || p.LDB*min(p.K, blockedK) >= inPlace {
 		extraRows = copied
 	}
-	if p.op == TN {
+	if p.Op == TN {
 		extraCols = copied
 	}
 	p.share(workers, extraRows, extraCols, p.blockedTile)
 }
 
 // share computes C tile by tile on all cores.
-func (p *product) share(workers, extraRows, extraCols int, compute func(i0, i1, j0, j1 int)) {
+func (p *Product) share(workers, extraRows, extraCols int, compute func(i0, i1, j0, j1 int)) {
 	rows, cols := p.grid(workers, extraRows, extraCols)
-	down, across := ceil(p.m, rows), ceil(p.n, cols)
+	down, across := ceil(p.M, rows), ceil(p.N, cols)
 	parallel.For(down*across, 1, func(lo, hi int) {
 		for t := lo; t < hi; t++ {
 			i, j := t%down*rows, t/down*cols
-			compute(i, min(p.m, i+rows), j, min(p.n, j+cols))
+			compute(i, min(p.M, i+rows), j, min(p.N, j+cols))
 		}
 	})
 }
 
-// grid returns the height and width of the tiles of C that are tasks. It tries 1 to 4 tiles per worker and takes the
-// fastest. More tiles are easier to share evenly. But each task fetches and packs its own parts of A and B, which takes
-// as long as extraCols more columns and extraRows more rows.
-func (p *product) grid(workers, extraRows, extraCols int) (rows, cols int) {
+// grid returns the height and width of the tiles of C that cores compute. It tries 1 to 4 tiles per worker and takes
+// the fastest. More tiles are easier to share evenly. But for each tile parts of A and B are fetched and packed, which
+// takes as long as extraCols more columns and extraRows more rows.
+func (p *Product) grid(workers, extraRows, extraCols int) (rows, cols int) {
 	const (
-		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a task
-		uneven   = 0.05    // the part of a task for which workers wait for one that began later
+		overhead = 1 << 16 // multiply-adds in the time that it takes to begin a tile
+		uneven   = 0.05    // the part of a tile for which workers wait for one that began later
 	)
 	least := math.Inf(1)
-	for across := ceil(p.n, taskN); ; across *= 2 {
-		c := roundUp(ceil(p.n, across), cpu.panel())
+	for across := ceil(p.N, grainN); ; across *= 2 {
+		c := roundUp(ceil(p.N, across), cpu.panel())
 		for each := 1; each <= 4; each++ {
-			r := roundUp(ceil(p.m, max(each*workers/across, 1)), cpu.height())
-			down, across := ceil(p.m, r), ceil(p.n, c)
+			r := roundUp(ceil(p.M, max(each*workers/across, 1)), cpu.height())
+			down, across := ceil(p.M, r), ceil(p.N, c)
 			tiles := float64(down * across)
-			mean := float64((p.m+down*extraRows)*(p.n+across*extraCols))/tiles*float64(p.k) + overhead
-			longest := float64((r+extraRows)*(c+extraCols))*float64(p.k) + overhead
+			mean := float64((p.M+down*extraRows)*(p.N+across*extraCols))/tiles*float64(p.K) + overhead
+			longest := float64((r+extraRows)*(c+extraCols))*float64(p.K) + overhead
 			if time := (math.Ceil(tiles/float64(workers))-1+uneven)*mean + longest; time < least {
 				least, rows, cols = time, r, c
 			}
@@ -114,11 +114,11 @@ type operand struct {
 }
 
 // blockedTile computes C[i0:i1, j0:j1].
-func (p *product) blockedTile(i0, i1, j0, j1 int) {
-	depth := min(p.k, blockedK)
-	t := tile{product: p, i0: i0, i1: i1, chunk: i1 - i0}
-	t.copyA = p.op == TN && p.lda*depth >= inPlace && j1-j0 > cpu.panel()
-	t.copyB = p.op == NT || p.ldb*depth >= inPlace && i1-i0 > fewRows
+func (p *Product) blockedTile(i0, i1, j0, j1 int) {
+	depth := min(p.K, blockedK)
+	t := tile{Product: p, i0: i0, i1: i1, chunk: i1 - i0}
+	t.copyA = p.Op == TN && p.LDA*depth >= inPlace && j1-j0 > cpu.panel()
+	t.copyB = p.Op == NT || p.LDB*depth >= inPlace && i1-i0 > fewRows
 	if t.copyA || t.copyB {
 		buf := bufferPool.Get().(*buffers)
 		defer bufferPool.Put(buf)
@@ -127,24 +127,24 @@ func (p *product) blockedTile(i0, i1, j0, j1 int) {
 	if t.copyA {
 		t.chunk = chunkM
 	}
-	if p.op == TN { // A and B have more rows than C has columns: use what is cached of both before the next terms
-		for k := 0; k < p.k; k += blockedK {
+	if p.Op == TN { // A and B have more rows than C has columns: use what is cached of both before the next terms
+		for k := 0; k < p.K; k += blockedK {
 			for j := j0; j < j1; j += blockedN {
-				t.block(j, min(blockedN, j1-j), k, min(blockedK, p.k-k))
+				t.block(j, min(blockedN, j1-j), k, min(blockedK, p.K-k))
 			}
 		}
 		return
 	}
 	for j := j0; j < j1; j += blockedN {
-		for k := 0; k < p.k; k += blockedK {
-			t.block(j, min(blockedN, j1-j), k, min(blockedK, p.k-k))
+		for k := 0; k < p.K; k += blockedK {
+			t.block(j, min(blockedN, j1-j), k, min(blockedK, p.K-k))
 		}
 	}
 }
 
 // tile is rows i0 to i1 of a product.
 type tile struct {
-	*product
+	*Product
 	i0, i1, chunk int // the rows are computed in chunks
 	copyA, copyB  bool
 	buf           *buffers // nil if neither is copied
@@ -154,7 +154,7 @@ type tile struct {
 func (t *tile) block(j, n, k, depth int) {
 	b := t.operandB(j, k)
 	if t.copyB {
-		b = panels(t.buf.b[:], t.op, b.at, t.ldb, n, depth)
+		b = panels(t.buf.b[:], t.Op, b.at, t.LDB, n, depth)
 	}
 	bias, add := t.epilogue(j, k)
 	rows := roundUp(callWork/(n*depth), unitM) // of a call
@@ -162,38 +162,38 @@ func (t *tile) block(j, n, k, depth int) {
 		m := min(t.chunk, t.i1-i)
 		a := t.operandA(i, k)
 		if t.copyA {
-			copyAVX2(depth, m, &a.at[0], t.lda, &t.buf.a[0], chunkM, 0)
+			vecCopy(depth, m, &a.at[0], t.LDA, &t.buf.a[0], chunkM, 0)
 			a = operand{t.buf.a[:], 1, chunkM}
 		}
 		for r := 0; r < m; r += rows {
-			cpu.gemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s,
-				&t.c[(i+r)*t.ldc+j], t.ldc, bias, add)
+			vecGemm(min(rows, m-r), n, depth, &a.at[r*a.s], a.s, a.t, &b.at[0], b.t, b.s,
+				&t.C[(i+r)*t.LDC+j], t.LDC, bias, add)
 		}
 	}
 }
 
 // operandA is A in place, from row i of C and term k on.
-func (p *product) operandA(i, k int) operand {
-	if p.op == TN {
-		return operand{p.a[k*p.lda+i:], 1, p.lda}
+func (p *Product) operandA(i, k int) operand {
+	if p.Op == TN {
+		return operand{p.A[k*p.LDA+i:], 1, p.LDA}
 	}
-	return operand{p.a[i*p.lda+k:], p.lda, 1}
+	return operand{p.A[i*p.LDA+k:], p.LDA, 1}
 }
 
 // operandB is B in place, from column j and term k on. Bᵀ cannot be used in place.
-func (p *product) operandB(j, k int) operand {
-	if p.op == NT {
-		return operand{at: p.b[j*p.ldb+k:]}
+func (p *Product) operandB(j, k int) operand {
+	if p.Op == NT {
+		return operand{at: p.B[j*p.LDB+k:]}
 	}
-	return operand{p.b[k*p.ldb+j:], cpu.panel(), p.ldb}
+	return operand{p.B[k*p.LDB+j:], cpu.panel(), p.LDB}
 }
 
 // epilogue returns what to do with the sums of the block of terms from k on, for the columns from j on.
-func (p *product) epilogue(j, k int) (bias *float32, add bool) {
-	if k == 0 && p.bias != nil {
-		bias = &p.bias[j]
+func (p *Product) epilogue(j, k int) (bias *float32, add bool) {
+	if k == 0 && p.Bias != nil {
+		bias = &p.Bias[j]
 	}
-	return bias, p.add || k > 0
+	return bias, p.Add || k > 0
 }
 
 // panels puts k rows of n floats of B, or n rows of k floats of Bᵀ, into panels in dst.
@@ -205,7 +205,7 @@ func panels(dst []float32, op Op, src []float32, ld, n, k int) operand {
 			transpose(dst[j/width*panel:], src[j*ld:], k, min(width, n-j), ld, width)
 		}
 	} else {
-		copyAVX2(k, n, &src[0], ld, &dst[0], width, panel)
+		vecCopy(k, n, &src[0], ld, &dst[0], width, panel)
 	}
 	return operand{dst, panel, width}
 }
@@ -214,11 +214,11 @@ func panels(dst []float32, op Op, src []float32, ld, n, k int) operand {
 func transpose(dst, src []float32, k, rows, ld, width int) {
 	r := 0
 	for ; r+8 <= rows; r += 8 {
-		packAVX2(k, &src[r*ld], ld, &dst[r], width)
+		vecPack(k, &src[r*ld], ld, &dst[r], width)
 	}
 	if r < rows && rows > 8 { // repeat some of the rows before
 		r = rows
-		packAVX2(k, &src[(r-8)*ld], ld, &dst[r-8], width)
+		vecPack(k, &src[(r-8)*ld], ld, &dst[r-8], width)
 	}
 	for ; r < rows; r++ {
 		for p, v := range src[r*ld:][:k] {
@@ -228,27 +228,27 @@ func transpose(dst, src []float32, k, rows, ld, width int) {
 }
 
 // dots computes A·Bᵀ for few rows of A, which takes as long as it takes to read B.
-func (p *product) dots(workers int) {
+func (p *Product) dots(workers int) {
 	if workers == 1 {
-		p.dotColumns(0, p.n)
+		p.dotColumns(0, p.N)
 		return
 	}
 	q := *p // p must not escape when there is one worker
-	cols := max(roundUp(p.n/(4*workers), dotCols), roundUp(cpu.taskWork()/p.k/2, dotCols))
-	parallel.For(p.n, cols, q.dotColumns)
+	cols := max(roundUp(p.N/(4*workers), dotCols), roundUp(cpu.grainWork()/p.K/2, dotCols))
+	parallel.For(p.N, cols, q.dotColumns)
 }
 
 // dotColumns computes columns j0 to j1 of A·Bᵀ. It reads B sequentially, as memory is fastest that way.
-func (p *product) dotColumns(j0, j1 int) {
+func (p *Product) dotColumns(j0, j1 int) {
 	cols := dotCols
-	if p.k <= blockedK {
-		cols = roundUp(dotWork/p.k, dotCols)
+	if p.K <= blockedK {
+		cols = roundUp(dotWork/p.K, dotCols)
 	}
 	for j := j0; j < j1; j += cols {
-		for k := 0; k < p.k; k += blockedK {
+		for k := 0; k < p.K; k += blockedK {
 			bias, add := p.epilogue(j, k)
-			cpu.dots(p.m, min(cols, j1-j), min(blockedK, p.k-k), &p.a[k], p.lda, &p.b[j*p.ldb+k],
-				p.ldb, &p.c[j], p.ldc, bias, add)
+			vecDots(p.M, min(cols, j1-j), min(blockedK, p.K-k), &p.A[k], p.LDA, &p.B[j*p.LDB+k],
+				p.LDB, &p.C[j], p.LDC, bias, add)
 		}
 	}
 }
@@ -267,22 +267,4 @@ func (l level) height() int {
 		return 6
 	}
 	return 8
-}
-
-func (l level) gemm(m, n, k int, a *float32, rs, cs int, b *float32, bs, ps int, c *float32,
-	ldc int, bias *float32, add bool) {
-	if l == avx2 {
-		gemmAVX2(m, n, k, a, rs, cs, b, bs, ps, c, ldc, bias, add)
-	} else {
-		gemmAVX512(m, n, k, a, rs, cs, b, bs, ps, c, ldc, bias, add)
-	}
-}
-
-func (l level) dots(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32,
-	ldc int, bias *float32, add bool) {
-	if l == avx2 {
-		dotsAVX2(m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-	} else {
-		dotsAVX512(m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-	}
 }

@@ -74,16 +74,14 @@ func (p *packedProduct) sums(i, m, j, k int, y *float32, ldy int, bias *float32,
 	if p.short != nil {
 		panel := j / packedWidth
 		w, heads := &p.short[p.starts[panel*p.chunks()+k/blockedK]], &p.heads[panel*p.blocks()+k/shortTerms]
-		shortBF16AVX512(m, steps/shortSteps, x, p.ldx, w, heads, y, ldy, bias, add)
+		vecShortBF16(m, steps/shortSteps, x, p.ldx, w, heads, y, ldy, bias, add)
 		return
 	}
 	switch {
 	case p.precision == Float32:
-		packedFloat32AVX2(steps, x, &p.f32[at], y, bias, add)
-	case cpu == avx2:
-		packedBF16AVX2(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
+		vecPackedFloat32(steps, x, &p.f32[at], y, bias, add)
 	default:
-		packedBF16AVX512(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
+		vecPackedBF16(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
 	}
 }
 
@@ -99,11 +97,11 @@ func (p *packedProduct) rowsInt8(i, m int, w []int8, y []float32, ldy int, scale
 		b = &bias[0]
 	}
 	if cpu == avx512bf16 {
-		packedInt8VNNI(m, steps, &q.x[i*q.ld], q.ld, &w[0], &y[0], ldy, &q.scale[i], &q.sum[i], &scale[0], b)
+		vecPackedInt8(m, steps, &q.x[i*q.ld], q.ld, &w[0], &y[0], ldy, &q.scale[i], &q.sum[i], &scale[0], b)
 		return
 	}
 	for r := range m {
-		packedInt8AVX2(1, steps, &q.x[(i+r)*q.ld], q.ld, &w[0], &y[r*ldy], ldy,
+		vecPackedInt8(1, steps, &q.x[(i+r)*q.ld], q.ld, &w[0], &y[r*ldy], ldy,
 			&q.scale[i+r], &q.sum[i+r], &scale[0], b)
 	}
 }

@@ -5,19 +5,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tiles generates the transpositions between rows and tiles of 16 of them.
-func (c asm) tiles() {
-	c.toTile("toTile", "", func(v reg.Register, to Mem) { c.VMOVUPS(v, to) })
-	c.toTile("toTileStream", ", past the caches, where y begins at a multiple of 64 bytes. A fence must follow",
+// lanesOfRows generates the transpositions between rows and lanes, 16 rows side by side.
+func (c asm) lanesOfRows() {
+	c.toLanes("toLanes", "", func(v reg.Register, to Mem) { c.VMOVUPS(v, to) })
+	c.toLanes("toLanesStream", ", past the caches, where y begins at a multiple of 64 bytes. A fence must follow",
 		func(v reg.Register, to Mem) { c.VMOVNTPS(v, to) })
-	c.fromTile()
+	c.fromLanes()
 }
 
-// tileAhead is how far ahead rows and tiles are asked for, in bytes: a line of each row, and what comes from memory
-// while so much is transposed.
+// How far ahead rows and lanes are fetched, in bytes: a line of each row, and what comes from memory while so much is
+// transposed.
 const (
-	rowsAhead = 256
-	tileAhead = 4096
+	rowsAhead  = 256
+	lanesAhead = 4096
 )
 
 // begin begins a function of an n, at least 1, and of rows that lie ld apart. It returns the distance of rows, and
@@ -60,7 +60,7 @@ func (c asm) quad(x func(row int) Mem, to, t int) {
 	}
 }
 
-func (c asm) toTile(name, how string, store func(v reg.Register, to Mem)) {
+func (c asm) toLanes(name, how string, store func(v reg.Register, to Mem)) {
 	n, ld, ld3 := c.begin(name, "func(n int, y, x *float32, ldx int)", "ldx",
 		"sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n"+how+".")
 	x, y := c.fours("x", ld), c.arg("y")
@@ -88,13 +88,13 @@ func (c asm) toTile(name, how string, store func(v reg.Register, to Mem)) {
 	c.end()
 }
 
-func (c asm) fromTile() {
-	n, ld, ld3 := c.begin("fromTile", "func(n int, y *float32, ldy int, x *float32)", "ldy",
+func (c asm) fromLanes() {
+	n, ld, ld3 := c.begin("fromLanes", "func(n int, y *float32, ldy int, x *float32)", "ldy",
 		"sets y[i·ldy + j] = x[16·j + i] for i < 16, j < 8·n.")
 	y, x := c.fours("y", ld), c.arg("x")
 	c.Label("loop")
 	for j := range 8 {
-		c.PREFETCHT0(Mem{Base: x, Disp: 64*j + tileAhead})
+		c.PREFETCHT0(Mem{Base: x, Disp: 64*j + lanesAhead})
 	}
 	for i := range 4 {
 		c.quad(func(row int) Mem { return Mem{Base: x, Disp: 64*row + 16*i} }, 4*(i%2), 8+4*(i%2))
