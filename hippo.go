@@ -1,6 +1,6 @@
 // Package hippo runs and trains state-space sequence models: H3 ("Hungry Hungry Hippos", arXiv:2212.14052), its hybrids
-// with attention, and their relatives. It is the small interface for programs that want a model inside: Load a model, open a
-// Session, Generate text; or Train one. The packages below it have the rest.
+// with attention, and their relatives. It is the small interface for programs that want a model inside: Load a model,
+// open a Session, Generate text; or Train one. Everything else is in the packages below it.
 //
 // A model may be shared by any number of goroutines, each with a Session of its own.
 package hippo
@@ -28,13 +28,13 @@ type Model struct {
 	dir string
 }
 
-// LoadOption is a choice that Load is given.
+// LoadOption is an option of Load.
 type LoadOption func(*loadOptions) error
 
 type loadOptions struct{ precision *engine.Precision }
 
-// Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates faster,
-// and can neither be trained nor saved. float32 changes no result.
+// Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates
+// faster, and can neither be trained nor saved. float32 changes no result.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {
 		p, err := engine.ParsePrecision(name)
@@ -43,8 +43,8 @@ func Precision(name string) LoadOption {
 	}
 }
 
-// Load reads a model from a folder: one that hippo convert or Model.Save made, or the folder of a training run, whose best
-// checkpoint it takes. A folder without a tokenizer.json that has the vocabulary of GPT-2 gets GPT-2's tokenizer.
+// Load reads a model from a folder: one that hippo convert or Model.Save made, or the folder of a training run, whose
+// best checkpoint it takes. A folder without a tokenizer.json that has the vocabulary of GPT-2 gets GPT-2's tokenizer.
 func Load(dir string, options ...LoadOption) (*Model, error) {
 	var o loadOptions
 	for _, option := range options {
@@ -91,9 +91,9 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	Stop              []string // texts before which a continuation ends; they are not part of it
 //	IgnoreEnd         bool     // go on after the end-of-text token
 //	Temperature       float64  // 0 always takes the most probable token, 1 follows the model, more is more varied
-//	TopK              int      // choose among so many of the most probable tokens; 0 for all
+//	TopK              int      // choose among this many of the most probable tokens; 0 for all
 //	TopP              float64  // choose among the most probable that together have this probability; 0 or 1 for all
-//	MinP              float64  // leave out what is less probable than this fraction of the most probable; 0 for nothing
+//	MinP              float64  // leave out tokens less probable than this part of the most probable; 0 for none
 //	RepetitionPenalty float64  // above 1 repeats less, below 1 more; 0 or 1 for no effect
 //	RepetitionWindow  int      // how many of the last tokens count as repeated; 0 for all
 //	Seed              uint64   // of the random numbers: the same seed, the same text
@@ -133,9 +133,9 @@ func (s *Session) Append(ctx context.Context, text string) error {
 	return err
 }
 
-// Generate reads prompt and continues the text, piece by piece: whole UTF-8 characters, never a part of a stop string. It
-// ends after an error, which is the last pair. When it has ended, or the loop over it, the session stands behind the text
-// generated so far, and Append or Generate go on from there.
+// Generate reads prompt and continues the text, piece by piece: whole UTF-8 characters, never a part of a stop string.
+// It ends after an error, which is the last pair. When it has ended, or the loop over it, the session stands behind the
+// text generated so far, and Append or Generate go on from there.
 func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := s.Append(ctx, prompt); err != nil {
@@ -213,7 +213,7 @@ func (s *Session) Samples(ctx context.Context, prompt string, n int, o Options, 
 	return nil
 }
 
-// sideBySide is how many samples of so many tokens are drawn at a time.
+// sideBySide is how many samples of that many tokens are drawn at a time.
 func (s *Session) sideBySide(tokens int) int {
 	const most, memory = 64, 256 << 20
 	growth, _ := s.m.net.Growth()
@@ -243,6 +243,7 @@ func (s *Session) samples(ctx context.Context, first, n int, o Options, emit fun
 	return nil
 }
 
-// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has, or what the
-// environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error says what there is.
+// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has,
+// or what the environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error
+// says what there is.
 func CPULevel() (string, error) { return autograd.CPULevel() }

@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 
 func trainWhale() error {
 	text := filepath.Join(temp, "whale.txt")
-	if err := os.WriteFile(text, []byte(strings.Repeat("the whale swims in the sea. the sailor waits. ", 100)), 0o666); err != nil {
+	sea := strings.Repeat("the whale swims in the sea. the sailor waits. ", 100)
+	if err := os.WriteFile(text, []byte(sea), 0o666); err != nil {
 		return err
 	}
 	cfg, err := hippo.Preset("tiny")
@@ -64,7 +65,7 @@ func load(t *testing.T) *hippo.Model {
 	return m
 }
 
-// greedy are options that leave nothing to chance.
+// greedy are options with which nothing is random.
 func greedy(tokens int) hippo.Options {
 	o := hippo.DefaultOptions()
 	o.Temperature, o.MaxTokens = 0, tokens
@@ -272,7 +273,8 @@ func TestLoadChecksTheTokenizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := hippo.Load(dir)
-	if err != nil || m.Dir() != dir || m.Tokenizer().Kind() != "chars" || m.Net().Config.VocabSize != m.Tokenizer().VocabSize() {
+	if err != nil || m.Dir() != dir || m.Tokenizer().Kind() != "chars" ||
+		m.Net().Config.VocabSize != m.Tokenizer().VocabSize() {
 		t.Fatalf("got %v, %v", m, err)
 	}
 	if err := tokenizer.Bytes().Save(dir); err != nil {
@@ -292,10 +294,11 @@ func TestLoadChecksTheTokenizer(t *testing.T) {
 	}
 }
 
-// TestPrecisions: with rounded weights a model still says what it has learned, predicts other text within 1 % of the perplexity,
-// and cannot be saved.
+// TestPrecisions: with rounded weights a model still says what it has learned, predicts other text within 1 % of the
+// perplexity, and cannot be saved.
 func TestPrecisions(t *testing.T) {
-	ids, err := load(t).Tokenizer().Encode(nil, []byte(strings.Repeat("the sailor swims in the whale. the sea waits in the sailor. ", 8)))
+	ids, err := load(t).Tokenizer().Encode(nil,
+		[]byte(strings.Repeat("the sailor swims in the whale. the sea waits in the sailor. ", 8)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,11 +325,13 @@ func TestPrecisions(t *testing.T) {
 		if got := write(t, m.NewSession(), "the whale", greedy(60)); got != wantText {
 			t.Errorf("%s: wrote %q, want %q", name, got, wantText)
 		}
-		if err := m.Save(filepath.Join(t.TempDir(), "copy")); err == nil || !strings.Contains(err.Error(), "packed for inference") {
+		err = m.Save(filepath.Join(t.TempDir(), "copy"))
+		if err == nil || !strings.Contains(err.Error(), "packed for inference") {
 			t.Errorf("%s: saved: %v", name, err)
 		}
 	}
-	if _, err := hippo.Load(whale, hippo.Precision("int4")); err == nil || err.Error() != `found the precision "int4", want one of float32, bf16, int8` {
+	_, err = hippo.Load(whale, hippo.Precision("int4"))
+	if err == nil || err.Error() != `found the precision "int4", want one of float32, bf16, int8` {
 		t.Errorf("int4: %v", err)
 	}
 }

@@ -20,8 +20,8 @@ var (
 	firstCell  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 )
 
-// TestArchitecturePageIsTrue: every function, type and file that docs/architecture.md names is there, in the file that it
-// links to, and its table has the packages of house in their order.
+// TestArchitecturePageIsTrue: every function, type and file that docs/architecture.md names is there, in the file that
+// it links to, and its table has the packages of house in their order.
 func TestArchitecturePageIsTrue(t *testing.T) {
 	const page = "docs/architecture.md"
 	text := readPage(t, page)
@@ -57,7 +57,8 @@ func TestArchitecturePageIsTrue(t *testing.T) {
 		got = append(got, cell[1])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s: the table has the packages\n%q, want those of house in architecture_test.go:\n%q", page, got, want)
+		t.Errorf("%s: the table has the packages\n%q, want those of house in architecture_test.go:\n%q",
+			page, got, want)
 	}
 }
 

@@ -84,7 +84,8 @@ func TestAppendStops(t *testing.T) {
 	})
 	err := s.Append(ctx, strings.Repeat("the whale ", 10))
 	if !errors.Is(err, context.Canceled) || fmt.Sprint(told) != "[10/100 20/100]" || s.Stats().PrefillTokens != 20 {
-		t.Errorf("got %v after %v, %d tokens counted; want %v after 20", err, told, s.Stats().PrefillTokens, context.Canceled)
+		t.Errorf("got %v after %v, %d tokens counted; want %v after 20", err, told, s.Stats().PrefillTokens,
+			context.Canceled)
 	}
 }
 
@@ -97,7 +98,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	doc := ""
 	for _, decl := range file.Decls {
-		if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.TYPE && d.Specs[0].(*ast.TypeSpec).Name.Name == "Options" {
+		d, ok := decl.(*ast.GenDecl)
+		if ok && d.Tok == token.TYPE && d.Specs[0].(*ast.TypeSpec).Name.Name == "Options" {
 			doc = d.Doc.Text()
 		}
 	}

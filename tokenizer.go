@@ -18,7 +18,8 @@ func tokenizerFor(dir string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 	tok, err := tokenizer.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if cfg.VocabSize != gpt2Vocab {
-			return nil, fmt.Errorf("%s: found no tokenizer.json, want that of the model's %d tokens", dir, cfg.VocabSize)
+			return nil, fmt.Errorf("%s: found no tokenizer.json, want that of the model's %d tokens", dir,
+				cfg.VocabSize)
 		}
 		tok, err = tokenizer.GPT2(), nil
 	}
@@ -30,7 +31,8 @@ func tokenizerFor(dir string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("%s: found the %s tokenizer %s of %d tokens, want %s, which the model was trained with",
 			dir, tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
 	case cfg.Tokenizer == "" && tok.VocabSize() > cfg.PaddedVocab():
-		return nil, fmt.Errorf("%s: found the %s tokenizer of %d tokens, want one for the model's %d", dir, tok.Kind(), tok.VocabSize(), cfg.VocabSize)
+		return nil, fmt.Errorf("%s: found the %s tokenizer of %d tokens, want one for the model's %d", dir, tok.Kind(),
+			tok.VocabSize(), cfg.VocabSize)
 	}
 	return tok, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disktest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -67,7 +69,7 @@ func TestWriteDirAtomic(t *testing.T) {
 			if got := readVersion(t, dir); got != version {
 				t.Errorf("%s: version %d, want %d", name, got, version)
 			}
-			wantFiles(t, filepath.Dir(dir), "a")
+			disktest.WantFiles(t, filepath.Dir(dir), "a")
 		}
 		full := errors.New("disk full")
 		err := s.write(dir, func(tmp string) error { return errors.Join(writeVersion(4)(tmp), full) })
@@ -78,7 +80,7 @@ func TestWriteDirAtomic(t *testing.T) {
 		if got := readVersion(t, dir); got != 3 {
 			t.Errorf("%s: version %d after a failed write, want 3", name, got)
 		}
-		wantFiles(t, filepath.Dir(dir), "a")
+		disktest.WantFiles(t, filepath.Dir(dir), "a")
 	}
 }
 
@@ -142,9 +144,9 @@ func TestWriteDirAtomicStops(t *testing.T) {
 						}
 					}
 					if want > 0 {
-						wantFiles(t, parent, "a")
+						disktest.WantFiles(t, parent, "a")
 					} else {
-						wantFiles(t, parent)
+						disktest.WantFiles(t, parent)
 					}
 					if err := WriteDirAtomic(dir, writeVersion(3)); err != nil || readVersion(t, dir) != 3 {
 						t.Errorf("writing after recovering: %v", err)
@@ -215,7 +217,7 @@ func TestRecoverDirStates(t *testing.T) {
 				}
 			}
 			slices.Sort(names)
-			wantFiles(t, parent, names...)
+			disktest.WantFiles(t, parent, names...)
 		})
 	}
 }
@@ -228,7 +230,7 @@ func TestDirAtomicErrors(t *testing.T) {
 	}
 	wantError(t, WriteDirAtomic(file, writeVersion(1)), file, "is a file, want a folder")
 	wantError(t, RecoverDir(file), file, "is a file, want a folder")
-	wantFiles(t, parent, "a")
+	disktest.WantFiles(t, parent, "a")
 	if err := RecoverDir(filepath.Join(parent, "missing", "b")); err != nil {
 		t.Errorf("recovering where nothing is: %v", err)
 	}
@@ -283,6 +285,6 @@ func TestWriteDirAtomicKilled(t *testing.T) {
 		if last == 0 {
 			t.Errorf("%s: nothing was written", mode)
 		}
-		wantFiles(t, parent, "a")
+		disktest.WantFiles(t, parent, "a")
 	}
 }

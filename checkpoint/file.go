@@ -16,6 +16,7 @@ const (
 	FormatSafetensors = "safetensors"
 	FormatTorchZip    = "pytorch-zip"    // torch.save since 1.6, and Lightning
 	FormatTorchLegacy = "pytorch-legacy" // torch.save before 1.6
+	FormatGGUF        = "gguf"           // llama.cpp
 )
 
 // File is an open file of tensors. Everything in it was checked when it was opened. Its methods, except Close, may be
@@ -27,6 +28,7 @@ type File struct {
 	names   []string
 	tensors map[string]*Tensor
 	meta    map[string]string
+	said    map[string]any // GGUF: the values
 	mapping *mapping
 }
 
@@ -39,9 +41,11 @@ func Open(path string) (*File, error) {
 			return f.readSafetensors()
 		case isTorch(d):
 			return f.readTorch()
+		case strings.HasPrefix(string(d[:min(len(d), 4)]), ggufMagic):
+			return f.readGGUF()
 		}
 		return fmt.Errorf(
-			"the file starts with % x, want safetensors, a zip archive of torch.save or a pickle of torch.save",
+			"the file starts with % x, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
 			d[:min(len(d), 10)])
 	})
 }
@@ -96,7 +100,7 @@ func (f *File) Path() string { return f.path }
 // Size is the number of bytes of the file.
 func (f *File) Size() int { return len(f.mapping.data) }
 
-// Format is one of FormatSafetensors, FormatTorchZip and FormatTorchLegacy.
+// Format is one of FormatSafetensors, FormatTorchZip, FormatTorchLegacy and FormatGGUF.
 func (f *File) Format() string { return f.format }
 
 // Root is the key of the state dict inside a PyTorch file, such as "state_dict"; empty when it is the whole file.

@@ -59,6 +59,9 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 		if _, err := t.check(); err != nil {
 			return nil, err
 		}
+		if t.DType.Quantized() {
+			return nil, fmt.Errorf("tensor %q has the type %s, which safetensors does not have", t.Name, t.DType)
+		}
 		field(b, t.Name, struct {
 			DType   DType  `json:"dtype"`
 			Shape   []int  `json:"shape"`

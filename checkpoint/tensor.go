@@ -28,7 +28,7 @@ const (
 	Bool DType = "BOOL" // one byte, 0 or 1
 )
 
-// Size is the number of bytes of one element, 0 for an unknown type.
+// Size is the number of bytes of one element, 0 for an unknown type and for one that quantizes blocks (see Block).
 func (d DType) Size() int {
 	switch d {
 	case F64, I64:
@@ -90,6 +90,9 @@ func (t *Tensor) Int64() ([]int64, error) {
 		return out, nil
 	}
 	n, err := t.check()
+	if err == nil && t.DType.Quantized() {
+		err = fmt.Errorf("tensor %q: found elements of type %s, want whole numbers", t.Name, t.DType)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +114,9 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 	switch t.DType {
 	case F64, F32, F16, BF16:
 	default:
+		if t.DType.Quantized() {
+			return readBlocks(t, out)
+		}
 		return decode(t, out)
 	}
 	if err := t.checkInto(len(out)); err != nil {
@@ -209,13 +215,13 @@ func (t *Tensor) checkInto(room int) error {
 
 // check returns the number of elements of t after checking that type, shape and length of the data agree.
 func (t *Tensor) check() (int, error) {
-	size := t.DType.Size()
+	block, size := t.DType.Block()
 	if size == 0 {
 		return 0, fmt.Errorf("tensor %q: unknown element type %q, want one of %s", t.Name, t.DType, knownTypes)
 	}
 	n, ok := product(t.Shape)
-	want, ok2 := mul(n, size)
-	if !ok || !ok2 {
+	want, ok2 := mul(n/block, size)
+	if !ok || !ok2 || n%block != 0 {
 		return 0, fmt.Errorf("tensor %q: shape %v is not possible", t.Name, t.Shape)
 	}
 	if len(t.Data) != want {

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"math"
 	"os"
+	"time"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
@@ -148,27 +148,35 @@ var errOther = errors.New("made from other data or by another tokenizer")
 // openTokenFile maps a token file that must be of want's content, tokenizer and end-of-text id. verified says that the
 // checksum was verified before and the file has not changed since.
 func openTokenFile(path string, want *header, verified bool) (*store, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err // names the file
-	}
-	s, err := mapTokens(f, want, verified)
-	if err != nil {
+	for tries := 1; ; tries++ {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err // names the file
+		}
+		s, err := mapTokens(f, want, verified)
+		if err == nil {
+			return s, nil
+		}
 		f.Close() // it was only read
-		return nil, fmt.Errorf("%s: %w", path, err)
+		if !errors.Is(err, errMoved) || tries == 1000 {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return s, nil
 }
 
-// use locks a token file for as long as it is open, so that it is not evicted. The file may have been removed just
-// before.
+// errMoved says that at this moment another process puts a token file in place or removes it.
+var errMoved = errors.New("another process is replacing it")
+
+// use locks a token file for as long as it is open, so that it is not evicted. The error is errMoved if the file that
+// is open is not the one that others find, or not yet.
 func use(f *os.File) error {
 	shared, err := disk.TryLock(f, true)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case err == nil && (!shared || !disk.IsAt(f, f.Name())):
-		return fs.ErrNotExist
+		return errMoved
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -380,5 +381,35 @@ func TestKilled(t *testing.T) {
 	}
 	if _, err := os.Stat(partials[0]); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary file is still there: %v", err)
+	}
+}
+
+// TestManyMakeOneTokenFile: of many that want the tokens of one text at the same moment each gets them, and one token
+// file is left.
+func TestManyMakeOneTokenFile(t *testing.T) {
+	text := write(t, filepath.Join(t.TempDir(), "a.txt"), []byte("call me ishmael"))
+	for range 30 {
+		dir := t.TempDir()
+		var all sync.WaitGroup
+		for range 8 {
+			c := open(t, noCache, text)
+			all.Go(func() {
+				tok, _, err := Tokenize(context.Background(), c, byteEncoder{}, TokenOptions{CacheDir: dir})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if tok.Len() != 15 {
+					t.Errorf("%d tokens, want 15", tok.Len())
+				}
+				if err := tok.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if files := tokFiles(t, dir); len(files) != 1 {
+			t.Errorf("found %q, want one file", files)
+		}
 	}
 }

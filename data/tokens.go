@@ -88,6 +88,7 @@ func (t *Tokens) Len() int { return t.hi - t.lo }
 // the text; Tokenize does so.
 type LostError struct{ Path string }
 
+// Error says which file is lost, and that the next start makes it anew.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("data: token cache %s: %v; it is made anew when the text is opened again", e.Path, disk.ErrFault)
 }

@@ -11,7 +11,11 @@ import (
 // TestIdleSessionHoldsItsState: the memory that a session computes in is the model's, so that a thousand sessions that
 // have read and written and now wait hold their states and little else.
 func TestIdleSessionHoldsItsState(t *testing.T) {
-	const sessions, most = 1000, 1.2
+	const most = 1.2
+	sessions := 1000
+	if testing.Short() {
+		sessions = 50
+	}
 	for _, layers := range []string{"h3*2", "h3,attention,h3", "mamba*2"} {
 		t.Run(layers, func(t *testing.T) {
 			c := model.DefaultConfig()

@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 )
 
-// TestCatalogRow16Bidirectional: the last position of a bidirectional layer sees the first, and the first the last. What it
+// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last. What it
 // computes is in the golden file of a layer of this kind.
-func TestCatalogRow16Bidirectional(t *testing.T) {
+func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{
 		{"s4", NewS4, Config{DState: 6, Options: Options{"bidirectional": "true", "l_max": "16"}}, true},

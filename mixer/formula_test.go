@@ -145,8 +145,8 @@ func checkFormula(t *testing.T, m Mixer, l int, formula func(u matrix) matrix) {
 	golden.Close(t, "y, the last positions one by one", steps, want, formulaTol)
 }
 
-// TestCatalogRow20GMLP: y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), of both forms, W lower triangular.
-func TestCatalogRow20GMLP(t *testing.T) {
+// TestGMLPFormula: y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), of both forms, W lower triangular.
+func TestGMLPFormula(t *testing.T) {
 	for _, split := range []string{"true", "false"} {
 		o := Options{"expand": "2", "split": split, "l_max": "90"}
 		m := variant{build: NewGMLP, cfg: Config{Options: o}}.mixer(t).(*GMLP)
@@ -174,8 +174,8 @@ func TestCatalogRow20GMLP(t *testing.T) {
 	}
 }
 
-// TestCatalogRow20GAU: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
-func TestCatalogRow20GAU(t *testing.T) {
+// TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
+func TestGAUFormula(t *testing.T) {
 	m := variant{build: NewGAU, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
 	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
 	bias := read(m.Bias.Tensor)

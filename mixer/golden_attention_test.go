@@ -12,9 +12,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCatalogRow23 runs the official causal linear attention: output and gradients in parallel, with the state it leaves, and
+// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state it leaves, and
 // step by step.
-func TestCatalogRow23(t *testing.T) {
+func TestGoldenLinearAttention(t *testing.T) {
 	const tol = 1e-5 // the golden file's own float32 tolerance
 	golden.Run(t, "07_linear_attention", func(t *testing.T, c golden.Case) {
 		s, m := c.Shape("in/q"), c.Shape("in/v")[3]
@@ -57,8 +57,8 @@ func timeStep[T any](x []T, b, l, n, i int) []T {
 	return out
 }
 
-// TestCatalogRow22ALiBi: the official slopes, and softmax attention with and without them, with gradients.
-func TestCatalogRow22ALiBi(t *testing.T) {
+// TestGoldenALiBi: the official slopes, and softmax attention with and without them, with gradients.
+func TestGoldenALiBi(t *testing.T) {
 	golden.Run(t, "07_alibi_slopes", func(t *testing.T, c golden.Case) {
 		for _, name := range c.Names() {
 			heads := c.Shape(name)[0]
@@ -84,9 +84,9 @@ func TestCatalogRow22ALiBi(t *testing.T) {
 	})
 }
 
-// TestCatalogRow22Length: at twice the length ALiBi gives nearly what it gives when it sees the second half alone, far more so than
+// TestALiBiAtTwiceTheLength: at twice the length ALiBi gives nearly what it gives when it sees the second half alone, far more so than
 // attention without positions. What it has learned at one length holds at another.
-func TestCatalogRow22Length(t *testing.T) {
+func TestALiBiAtTwiceTheLength(t *testing.T) {
 	const l, tail = 2048, 8
 	u := sequences(5, 1, 2*l)
 	change := func(alibi string) float64 {
@@ -141,9 +141,9 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestCatalogRow24BigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention under it.
+// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention under it.
 // The random choice of the official code is a table, given.
-func TestCatalogRow24BigBird(t *testing.T) {
+func TestGoldenBigBird(t *testing.T) {
 	golden.Run(t, "07_bigbird", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			Seq, Block, Heads int
@@ -203,9 +203,9 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestCatalogRow24Sinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys of
+// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys of
 // picked buckets for their values; its numbers without that slip are in the file too.
-func TestCatalogRow24Sinkhorn(t *testing.T) {
+func TestGoldenSinkhorn(t *testing.T) {
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
 		var cfg struct {
@@ -248,9 +248,9 @@ func TestCatalogRow24Sinkhorn(t *testing.T) {
 	})
 }
 
-// TestCatalogRow24SpAtten: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change little,
+// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change little,
 // and nothing while the tape records.
-func TestCatalogRow24SpAtten(t *testing.T) {
+func TestSpAttenPrunes(t *testing.T) {
 	const l = 48
 	plain := variant{build: NewAttention, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)
 	pruned := func(keep, progressive string) Mixer {

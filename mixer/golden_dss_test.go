@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCatalogRow18DSSKernels: all kernels of the release with their gradients, also with modes that read the signal from its
+// TestGoldenDSSKernels: all kernels of the release with their gradients, also with modes that read the signal from its
 // end.
-func TestCatalogRow18DSSKernels(t *testing.T) {
+func TestGoldenDSSKernels(t *testing.T) {
 	golden.Run(t, "03_dss", func(t *testing.T, c golden.Case) {
 		var cfg struct{ Version string }
 		c.Config(&cfg)
@@ -59,8 +59,8 @@ func every(x []float32, step, at int) (out []float32) {
 	return out
 }
 
-// TestCatalogRow21GSSLayer: the gated layer of the S4 repository.
-func TestCatalogRow21GSSLayer(t *testing.T) { golden.Run(t, "11_s4_layer_gss", checkGSSLayer) }
+// TestGoldenGSSLayer: the gated layer of the S4 repository.
+func TestGoldenGSSLayer(t *testing.T) { golden.Run(t, "11_s4_layer_gss", checkGSSLayer) }
 
 // checkGSSLayer checks y and the gradients of the gated layer.
 func checkGSSLayer(t *testing.T, c golden.Case) {
@@ -78,11 +78,11 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 	checkLayer(t, c, m, same, 1e-4, 1e-4)
 }
 
-// TestCatalogRow21GSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the same
+// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the same
 // operations:
 //
 //	y = x + W_o( W_g ssm(norm(gelu(W_v z))) ⊙ gelu(W_u z) ),  z = norm(x)
-func TestCatalogRow21GSSKernel(t *testing.T) {
+func TestGoldenGSSKernel(t *testing.T) {
 	golden.Run(t, "06_gss", func(t *testing.T, c golden.Case) {
 		leaves := map[string]*tensor.Tensor{}
 		param := func(name string) *tensor.Tensor {

@@ -43,9 +43,9 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	return m.(*Hyena)
 }
 
-// TestCatalogRow25Hyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it starts
+// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it starts
 // with; and the same in steps.
-func TestCatalogRow25Hyena(t *testing.T) {
+func TestGoldenHyena(t *testing.T) {
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
 		m := goldenHyena(t, c)
@@ -79,9 +79,9 @@ func TestCatalogRow25Hyena(t *testing.T) {
 	})
 }
 
-// TestCatalogRow25HyenaContainsH3: of order 2 with the kernels of two SSMs for filters, Hyena is H3: (h_1 * (v ⊙ x_1)) ⊙ x_0 is
+// TestHyenaContainsH3: of order 2 with the kernels of two SSMs for filters, Hyena is H3: (h_1 * (v ⊙ x_1)) ⊙ x_0 is
 // SSM_diag(SSM_shift(K) ⊗ V) ⊙ Q with x_0 = Q, v = V, and for x_1 = SSM_shift(K) the short filter of the shift's taps.
-func TestCatalogRow25HyenaContainsH3(t *testing.T) {
+func TestHyenaContainsH3(t *testing.T) {
 	const d, taps, l = dModel, 4, 60
 	h := variant{build: NewH3, cfg: Config{DState: taps, HeadDim: 1}}.mixer(t).(*H3)
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "60", "short_filter_order", "4")}.mixer(t).(*Hyena)

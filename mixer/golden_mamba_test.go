@@ -99,8 +99,8 @@ func checkBlockState(t *testing.T, c golden.Case, st State, prefix string, batch
 	})
 }
 
-// TestCatalogRow27MambaBlock: the official Mamba block with gradients, states and decoding.
-func TestCatalogRow27MambaBlock(t *testing.T) {
+// TestGoldenMambaBlock: the official Mamba block with gradients, states and decoding.
+func TestGoldenMambaBlock(t *testing.T) {
 	golden.Run(t, "06_mamba_block", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel int `json:"d_model"`
@@ -119,9 +119,9 @@ func TestCatalogRow27MambaBlock(t *testing.T) {
 	})
 }
 
-// TestCatalogRow27SelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not change,
+// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not change,
 // which is a group for each channel.
-func TestCatalogRow27SelectiveScan(t *testing.T) {
+func TestGoldenSelectiveScan(t *testing.T) {
 	golden.Run(t, "06_mamba_scan", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/u") // (b, d, l)
 		b, d, l := s[0], s[1], s[2]
@@ -218,8 +218,8 @@ func parted(c golden.Case, name string, parts int) []float64 {
 	return c.F64(name)
 }
 
-// TestCatalogRow27Mamba2Block: the official Mamba-2 blocks, with groups, either order of norm and gate, and without a norm.
-func TestCatalogRow27Mamba2Block(t *testing.T) {
+// TestGoldenMamba2Block: the official Mamba-2 blocks, with groups, either order of norm and gate, and without a norm.
+func TestGoldenMamba2Block(t *testing.T) {
 	golden.Run(t, "12_mamba2_block", func(t *testing.T, c golden.Case) {
 		cfg := struct {
 			DModel         int  `json:"d_model"`
@@ -242,9 +242,9 @@ func TestCatalogRow27Mamba2Block(t *testing.T) {
 	})
 }
 
-// TestCatalogRow27SSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so here
+// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so here
 // A is -1, dt the decay and x its X/dt; a head is a group.
-func TestCatalogRow27SSD(t *testing.T) {
+func TestGoldenSSD(t *testing.T) {
 	golden.Run(t, "06_mamba2_ssd", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/X") // (b, l, h, p)
 		b, l, h, p := s[0], s[1], s[2], s[3]

@@ -75,8 +75,8 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 	})
 }
 
-// TestCatalogRow16S4Layer: the whole official layers around S4 and S4D, and GSS.
-func TestCatalogRow16S4Layer(t *testing.T) {
+// TestGoldenS4Layer: the whole official layers around S4 and S4D, and GSS.
+func TestGoldenS4Layer(t *testing.T) {
 	golden.Run(t, "11_s4_layer", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel        int     `json:"d_model"`
@@ -139,8 +139,8 @@ func checkKernelGrad(t *testing.T, c golden.Case, name string, got []float32, si
 	golden.Close(t, "gradient of "+name, got, want, tol)
 }
 
-// TestCatalogRow16S4Kernels: the kernels of S4 by the Cauchy algorithm with all gradients, and its recurrence.
-func TestCatalogRow16S4Kernels(t *testing.T) {
+// TestGoldenS4Kernels: the kernels of S4 by the Cauchy algorithm with all gradients, and its recurrence.
+func TestGoldenS4Kernels(t *testing.T) {
 	golden.Run(t, "03_s4_dplr", func(t *testing.T, c golden.Case) {
 		s := c.Shape("out/K") // (channels, h, l)
 		h, l := s[1], s[2]
@@ -183,8 +183,8 @@ func TestCatalogRow16S4Kernels(t *testing.T) {
 	})
 }
 
-// TestCatalogRow17S4DKernels: every start, both samplings, several rows of C, and real modes.
-func TestCatalogRow17S4DKernels(t *testing.T) {
+// TestGoldenS4DKernels: every start, both samplings, several rows of C, and real modes.
+func TestGoldenS4DKernels(t *testing.T) {
 	for _, prefix := range []string{"03_s4d_inv", "03_s4d_legs", "03_s4d_lin", "03_s4d_real"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
 			var cfg struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCatalogRow14LMU: the one recurrence computes the equations of the paper, stepped here as they stand; and its memory
+// TestLMUEquations: the one recurrence computes the equations of the paper, stepped here as they stand; and its memory
 // without feedback is HiPPO-LegT over a window of theta, in another basis.
-func TestCatalogRow14LMU(t *testing.T) {
+func TestLMUEquations(t *testing.T) {
 	const b, l, d, h, q, theta = 2, 30, dModel, 4, 3, 9
 	m := variant{"lmu", NewLMU, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}}, true}.mixer(t).(*LMU)
 	u := sequences(3, b, l)
@@ -67,8 +67,8 @@ func TestCatalogRow14LMU(t *testing.T) {
 	golden.Close(t, "memory as LegT", ssm.FromLMU(x), y, 1e-10)
 }
 
-// TestCatalogRow14RNN: the equations of the paper, stepped as they stand.
-func TestCatalogRow14RNN(t *testing.T) {
+// TestRNNEquations: the equations of the paper, stepped as they stand.
+func TestRNNEquations(t *testing.T) {
 	m := variant{"rnn", NewRNN, Config{Options: Options{"hidden": "5"}}, true}.mixer(t).(*RNN)
 	u := sequences(3, 1, 20)
 	w, h := read(m.H.Tensor), make([]float64, 5)

@@ -12,9 +12,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCatalogRow27SequentialIsParallel: the scan of the mixers, whole and in chunks, is the recurrence of the textbook package, and
+// TestScanIsTheRecurrence: the scan of the mixers, whole and in chunks, is the recurrence of the textbook package, and
 // so are its prefixes joined in pairs; likewise Mamba-2's blocks and its dual form, attention.
-func TestCatalogRow27SequentialIsParallel(t *testing.T) {
+func TestScanIsTheRecurrence(t *testing.T) {
 	const l, n, tol = 150, 3, 2e-6
 	rng := rand.New(rand.NewPCG(27, 27))
 	draw := func(k int) (x []float32, wide []float64) {

@@ -122,7 +122,7 @@ func TestLayerOptions(t *testing.T) {
 		"h3(d_state=x)":               `d_state: found "x"`,
 		"h3(d_state=7)":               "d_state: found 7, want an even number",
 		"attention(num_heads=3)":      "num_heads: found 3",
-		"attention(dropout=1)":        `dropout: found "1", wanted a number from 0 to 0.999`,
+		"attention(dropout=1)":        `dropout: found "1", want a number from 0 to 0.999`,
 		"atention":                    `found mixer "atention", want one of`,
 		"h3,":                         `found mixer ""`,
 		"h3(d_state=8":                "want NAME(OPTION=VALUE,...)",

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestCatalogRow20FeedForwardKinds: a model of each kind has gradients in all its parameters, those of the gate too.
-func TestCatalogRow20FeedForwardKinds(t *testing.T) {
+// TestFeedForwardKindsHaveGradients: a model of each kind has gradients in all its parameters, those of the gate too.
+func TestFeedForwardKindsHaveGradients(t *testing.T) {
 	for kind, parts := range map[string]int{"gelu": 4, "glu": 6, "swiglu": 6, "geglu": 6} {
 		t.Run(kind, func(t *testing.T) {
 			cfg := hybrid(t, "h3,attention").Config

@@ -14,8 +14,9 @@ type FeedForward interface {
 	Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor
 }
 
-// Gated is a feed-forward part with a gate, fc2(fc1(x) ⊙ a(gate(x))): GLU with a sigmoid (arXiv:1612.08083), SwiGLU with SiLU,
-// GEGLU with GELU (arXiv:2002.05202). With two thirds of the inner width it has as many parameters as an MLP.
+// Gated is a feed-forward part with a gate, fc2(fc1(x) ⊙ a(gate(x))): GLU with a sigmoid (arXiv:1612.08083), SwiGLU
+// with SiLU, GEGLU with GELU (arXiv:2002.05202). With two thirds of the inner width it has as many parameters as an
+// MLP.
 type Gated struct {
 	FC1, Gate, FC2 *Linear
 	Activation     engine.Activation
@@ -23,7 +24,12 @@ type Gated struct {
 
 // NewGated returns a gated part of inner width dInner whose last layer starts with deviation outStd.
 func NewGated(d, dInner int, a engine.Activation, outStd float64) *Gated {
-	return &Gated{FC1: NewLinear(d, dInner, InitStd), Gate: NewLinear(d, dInner, InitStd), FC2: NewLinear(dInner, d, outStd), Activation: a}
+	return &Gated{
+		FC1:        NewLinear(d, dInner, InitStd),
+		Gate:       NewLinear(d, dInner, InitStd),
+		FC2:        NewLinear(dInner, d, outStd),
+		Activation: a,
+	}
 }
 
 // Forward maps (…, d) to (…, d).

@@ -27,8 +27,10 @@ func TestParams(t *testing.T) {
 		{NewLinear(3, 5, 0.1), "x.weight (5, 3) weight, x.bias (5) bias"},
 		{NewEmbedding(7, 4), "x.weight (7, 4) table"},
 		{NewLayerNorm(6, 1e-5), "x.weight (6) norm, x.bias (6) norm"},
-		{NewMLP(3, 8, 0.1), "x.fc1.weight (8, 3) weight, x.fc1.bias (8) bias, x.fc2.weight (3, 8) weight, x.fc2.bias (3) bias"},
-		{NewGated(2, 4, engine.SiLU, 0.1), "x.fc1.weight (4, 2) weight, x.fc1.bias (4) bias, x.gate.weight (4, 2) weight, x.gate.bias (4) bias, " +
+		{NewMLP(3, 8, 0.1), "x.fc1.weight (8, 3) weight, x.fc1.bias (8) bias, " +
+			"x.fc2.weight (3, 8) weight, x.fc2.bias (3) bias"},
+		{NewGated(2, 4, engine.SiLU, 0.1), "x.fc1.weight (4, 2) weight, x.fc1.bias (4) bias, " +
+			"x.gate.weight (4, 2) weight, x.gate.bias (4) bias, " +
 			"x.fc2.weight (2, 4) weight, x.fc2.bias (2) bias"},
 	} {
 		var got []string
@@ -63,7 +65,8 @@ func TestInitAll(t *testing.T) {
 	}
 	norm := NewLayerNorm(4, 1e-5)
 	InitAll(norm, "", 1)
-	if w, b := values(norm.Weight.Tensor), values(norm.Bias.Tensor); slices.Min(w) != 1 || slices.Max(w) != 1 || slices.Max(b) != 0 {
+	if w, b := values(norm.Weight.Tensor), values(norm.Bias.Tensor); slices.Min(w) != 1 || slices.Max(w) != 1 ||
+		slices.Max(b) != 0 {
 		t.Errorf("the norm starts at %v, %v", w, b)
 	}
 	again := func(prefix string, seed uint64) []float32 {
@@ -74,13 +77,14 @@ func TestInitAll(t *testing.T) {
 		}
 		return values(l.Weight.Tensor)
 	}
-	if !slices.Equal(again("a.", 1), first) || slices.Equal(again("b.", 1), first) || slices.Equal(again("a.", 2), first) {
+	if !slices.Equal(again("a.", 1), first) || slices.Equal(again("b.", 1), first) ||
+		slices.Equal(again("a.", 2), first) {
 		t.Error("the start is not a function of name and seed")
 	}
 }
 
-// TestCatalogRow20Layers: each layer computes its formula.
-func TestCatalogRow20Layers(t *testing.T) {
+// TestLayersAreTheirFormulas: each layer computes its formula.
+func TestLayersAreTheirFormulas(t *testing.T) {
 	tape := autograd.NewTape()
 	near := func(what string, got []float32, want ...float64) {
 		t.Helper()
@@ -123,7 +127,8 @@ func TestCatalogRow20Layers(t *testing.T) {
 	near("MLP", values(m.Forward(tape, x)), gelu(2), 1-2*gelu(2))
 
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	for kind, f := range map[string]func(float64) float64{"glu": sigmoid, "swiglu": func(x float64) float64 { return x * sigmoid(x) }, "geglu": gelu} {
+	silu := func(x float64) float64 { return x * sigmoid(x) }
+	for kind, f := range map[string]func(float64) float64{"glu": sigmoid, "swiglu": silu, "geglu": gelu} {
 		ff, err := NewFeedForward(kind, 2, 1, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package nn holds the parts that every network is made of: parameters with their names and roles, Linear, Embedding,
-// LayerNorm, RMSNorm and the MLP. It may import engine, autograd, tensor and ssm, and reads no tensor's elements. Names of
-// parameters are those of the official H3 release.
+// LayerNorm, RMSNorm and the MLP. It may import engine, autograd, tensor and ssm, and reads no tensor's elements. Names
+// of parameters are those of the official H3 release.
 package nn
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Role says what a parameter is for, which is what weight decay and learning rates are decided by.
+// Role says what a parameter is for. Its weight decay and learning rate depend on that.
 type Role int
 
 // The roles.
 const (
 	Weight    Role = iota // matrices of Linear layers
-	Mixing                // other weights that decay like those: filters, matrices over positions
+	Mixing                // other weights, with the same decay: filters, matrices over positions
 	Table                 // embedding tables
 	Bias                  // biases of Linear layers
 	Norm                  // weights and biases of norms
@@ -68,8 +68,8 @@ func InitAll(m Module, prefix string, seed uint64) {
 	})
 }
 
-// Values makes memory for the values of all parameters of m, side by side as a token's path passes over them. The function
-// that it returns gives the part of the first parameter, then that of the second and so on.
+// Values allocates the values of all parameters of m in one piece of memory, in the order in which a forward pass reads
+// them. The function that it returns gives the values of the first parameter, then those of the second and so on.
 func Values(m Module) func() []float32 {
 	var lengths []int
 	m.Params("", func(_ string, p *Param) { lengths = append(lengths, p.Len()) })

@@ -1,8 +1,8 @@
-// Package optim updates parameters: AdamW fused over all of them, clipping by global norm, and learning-rate schedules. It
-// may import tensor, internal/kernel and internal/parallel.
+// Package optim updates parameters: AdamW fused over all of them, clipping by global norm, and learning-rate schedules.
+// It may import tensor, internal/kernel and internal/parallel.
 //
-// Gradients are those of a step, not of the parameters: they are passed to whatever needs them, one slice for each
-// parameter in the optimizer's order. They may be sums over a count of targets, of which the optimizer makes means.
+// Gradients belong to a step, not to the parameters: they are passed as arguments, one slice for each parameter in the
+// optimizer's order. They may be sums over a number of targets, which the optimizer divides by that number.
 package optim
 
 import (
@@ -35,7 +35,8 @@ type AdamW struct {
 	first    []int // the first segment of each parameter, and the number of all
 }
 
-// segment is a piece of one parameter: the unit of work. Norms are summed piece by piece, so they do not depend on the cores.
+// segment is a piece of one parameter, the unit of work. Norms are summed segment by segment, so that they do not
+// depend on the number of cores.
 type segment struct{ param, lo, hi int }
 
 const segmentSize = 1 << 14
@@ -76,8 +77,8 @@ func (o *AdamW) Norm(grads [][]float32) float64 {
 }
 
 // Step updates every parameter with its learning rate times factor and zeroes the gradients, which are sums over
-// count targets: 1 for such as are means. It returns the norm of their mean before clipping. When that is not finite
-// it changes nothing.
+// count targets; count is 1 if they are means. It returns the norm of the mean gradient before clipping. If that is not
+// finite, nothing changes.
 func (o *AdamW) Step(grads [][]float32, count, factor float64) (norm float64) {
 	norm = o.Norm(grads) / count
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
@@ -144,8 +145,8 @@ func (o *AdamW) Steps() int { return o.step }
 // SetSteps sets the number of updates made, when a run is resumed.
 func (o *AdamW) SetSteps(n int) { o.step = n }
 
-// Moments visits the moments of every parameter under the names NAME.exp_avg and NAME.exp_avg_sq, for saving. The slices
-// are the optimizer's own.
+// Moments visits the moments of every parameter under the names NAME.exp_avg and NAME.exp_avg_sq, for saving. The
+// slices are the optimizer's own.
 func (o *AdamW) Moments(visit func(name string, shape []int, x []float32)) {
 	for i, p := range o.params {
 		visit(p.Name+".exp_avg", p.Shape(), o.m[i])

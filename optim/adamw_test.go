@@ -16,11 +16,12 @@ import (
 // shapes are those of the test's parameters; the second is longer than a segment.
 var shapes = [][]int{{3, 5}, {segmentSize + 100}, {1}}
 
-// groups are parameters with normal values: one that decays, one that does not and learns at its own rate, one frozen by a
-// learning rate of zero.
+// groups are parameters with normally distributed values: one that decays, one that does not and learns at its own
+// rate, one frozen by a learning rate of zero.
 func groups(seed uint64) []Param {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	settings := []Param{{Name: "w", LR: 1e-2, Decay: 0.1}, {Name: "log_dt", LR: 3e-3}, {Name: "still", LR: 0, Decay: 0.1}}
+	settings := []Param{{Name: "w", LR: 1e-2, Decay: 0.1}, {Name: "log_dt", LR: 3e-3},
+		{Name: "still", LR: 0, Decay: 0.1}}
 	for i := range settings {
 		settings[i].Tensor = tensor.New(shapes[i]...)
 		settings[i].CopyFrom(normals(rng, settings[i].Len()))
@@ -130,7 +131,7 @@ func TestAdamW(t *testing.T) {
 	}
 }
 
-// TestResume: moments and the number of steps are all there is to an optimizer: restored, it goes on with the same bits.
+// TestResume: an optimizer with restored moments and number of steps continues with the same bits.
 func TestResume(t *testing.T) {
 	run := func(params []Param, o *AdamW, from, to int) {
 		for n := from; n < to; n++ {
@@ -199,7 +200,7 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// TestNoClip: a clip of zero is none.
+// TestNoClip: zero means no clipping.
 func TestNoClip(t *testing.T) {
 	moved := func(clip float64) float32 {
 		p := []Param{{Name: "x", Tensor: tensor.New(1), LR: 1}}

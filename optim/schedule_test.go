@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSchedules at known points: the first step, the end of the warmup, the middle and the end of the decay, and after it.
+// TestSchedules at known points: the first step, the end of the warmup, the middle and the end of the decay, and after
+// it.
 func TestSchedules(t *testing.T) {
 	for _, c := range []struct {
 		s    Schedule
@@ -16,7 +17,8 @@ func TestSchedules(t *testing.T) {
 		{Schedule{"linear", 10, 110, 0}, map[int]float64{0: 0.1, 9: 1, 10: 1, 35: 0.75, 60: 0.5, 110: 0, 500: 0}},
 		{Schedule{"linear", 0, 100, 0.5}, map[int]float64{0: 1, 50: 0.75, 100: 0.5}},
 		{Schedule{"constant", 4, 100, 0.1}, map[int]float64{0: 0.25, 3: 1, 4: 1, 99: 1, 1000: 1}},
-		{Schedule{"cosine", 100, 50, 0.1}, map[int]float64{0: 0.01, 49: 0.5, 99: 1, 100: 1}}, // a warmup longer than the run
+		// A warmup longer than the run.
+		{Schedule{"cosine", 100, 50, 0.1}, map[int]float64{0: 0.01, 49: 0.5, 99: 1, 100: 1}},
 		{Schedule{"cosine", 0, 0, 0.1}, map[int]float64{0: 1, 1: 1}},
 	} {
 		if err := c.s.Validate(); err != nil {

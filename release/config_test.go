@@ -19,11 +19,14 @@ func good() model.Config {
 
 // TestParseConfig reads hippo's flat form and the nested one of the official constructor.
 func TestParseConfig(t *testing.T) {
-	official := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257, "ssm_cfg": {"mode": "diag", "measure": "diag-inv",
+	official := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257,
+		"ssm_cfg": {"mode": "diag", "measure": "diag-inv",
 		"d_state": 32, "head_dim": 8, "dt_min": 0.01, "dt_max": 0.2}, "attn_layer_idx": [6],
-		"attn_cfg": {"num_heads": 12, "rotary_emb_dim": 32, "dropout": 0.2}, "pad_vocab_size_multiple": 8, "unknown": [1]}`
-	flat := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257, "measure": "diag-inv", "d_state": 32, "head_dim": 8,
-		"dt_min": 0.01, "dt_max": 0.2, "attn_layer_idx": [6], "num_heads": 12, "rotary_emb_dim": 32, "attn_dropout": 0.2}`
+		"attn_cfg": {"num_heads": 12, "rotary_emb_dim": 32, "dropout": 0.2}, "pad_vocab_size_multiple": 8,
+		"unknown": [1]}`
+	flat := `{"d_model": 768, "n_layer": 12, "d_inner": 3072, "vocab_size": 50257, "measure": "diag-inv", "d_state": 32,
+		"head_dim": 8, "dt_min": 0.01, "dt_max": 0.2, "attn_layer_idx": [6], "num_heads": 12, "rotary_emb_dim": 32,
+		"attn_dropout": 0.2}`
 	a, err := ParseConfig([]byte(official))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +42,8 @@ func TestParseConfig(t *testing.T) {
 	if !reflect.DeepEqual(a, want) || !reflect.DeepEqual(b, want) {
 		t.Errorf("official form %+v\nflat form     %+v\nwant          %+v", a, b, want)
 	}
-	for _, bad := range []string{"", "[]", `{"d_model": "wide"}`, `{"d_model": 1.5}`, `{"ssm_cfg": {"mode": "nplr"}}`, `{"ssm_cfg": 3}`, `{"d_model": 4`} {
+	for _, bad := range []string{"", "[]", `{"d_model": "wide"}`, `{"d_model": 1.5}`, `{"ssm_cfg": {"mode": "nplr"}}`,
+		`{"ssm_cfg": 3}`, `{"d_model": 4`} {
 		if _, err := ParseConfig([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", bad)
 		}
@@ -72,7 +76,8 @@ func TestReadConfig(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, model.ConfigFile), c.JSON(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, model.ConfigFile)) || !strings.Contains(err.Error(), "num_heads") {
+	if _, err := ReadConfig(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, model.ConfigFile)) ||
+		!strings.Contains(err.Error(), "num_heads") {
 		t.Errorf("a bad number of heads: error %v", err)
 	}
 }
@@ -80,9 +85,12 @@ func TestReadConfig(t *testing.T) {
 func FuzzParseConfig(f *testing.F) {
 	c := good()
 	f.Add(c.JSON())
-	f.Add([]byte(`{"layers": "h3*3,attention", "ssm_cfg": {"d_state": 4}, "attn_cfg": {"num_heads": 2}, "vocab_size": 3, "d_model": 8}`))
-	f.Add([]byte(`{"rms_norm": true, "ssm_cfg": {"layer": "Mamba2", "d_state": 4}, "vocab_size": 3, "d_model": 8, "n_layer": 2}`))
-	f.Add([]byte(`{"model_type": "mamba", "state_size": 4, "time_step_rank": "auto", "vocab_size": 3, "hidden_size": 8, "num_hidden_layers": 1}`))
+	f.Add([]byte(`{"layers": "h3*3,attention", "ssm_cfg": {"d_state": 4}, "attn_cfg": {"num_heads": 2}, "vocab_size": 3,
+		"d_model": 8}`))
+	f.Add([]byte(`{"rms_norm": true, "ssm_cfg": {"layer": "Mamba2", "d_state": 4}, "vocab_size": 3, "d_model": 8,
+		"n_layer": 2}`))
+	f.Add([]byte(`{"model_type": "mamba", "state_size": 4, "time_step_rank": "auto", "vocab_size": 3, "hidden_size": 8,
+		"num_hidden_layers": 1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ParseConfig(data)
 		if err != nil || c.Validate() != nil {

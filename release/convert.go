@@ -15,9 +15,9 @@ type ShapeOptions struct {
 	Heads  int    // heads of attention, in place of what the configuration says; 0 for no change
 }
 
-// FromCheckpoint makes the model whose weights f holds. It returns the path of the configuration it took, "" when it
-// read the shape off the tensors. The errors are those of ParseConfig, InferConfig and Load, which lists every missing,
-// unexpected, misshapen and non-finite tensor.
+// FromCheckpoint makes the model whose weights f holds. It returns the path of the configuration it used, "" when it
+// used the shapes of the tensors instead. The errors are those of ParseConfig, InferConfig and Load, which lists every
+// missing, unexpected, misshapen and non-finite tensor.
 func FromCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath string, err error) {
 	if m, configPath, err = newModel(f, o); err == nil {
 		err = Load(m, f)
@@ -25,7 +25,7 @@ func FromCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configP
 	return m, configPath, err
 }
 
-// DescribeCheckpoint is FromCheckpoint without values: it compares the shapes.
+// DescribeCheckpoint is FromCheckpoint without reading weights: it compares their shapes only.
 func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath string, err error) {
 	if m, configPath, err = newModel(f, o); err == nil {
 		err = checkShapes(m, f)

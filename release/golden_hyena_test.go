@@ -15,9 +15,9 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestCatalogRow26HyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint in the form of the
-// published ones with its config.json; the same in chunks.
-func TestCatalogRow26HyenaDNA(t *testing.T) {
+// TestGoldenHyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint
+// in the form of the published ones with its config.json; the same in chunks.
+func TestGoldenHyenaDNA(t *testing.T) {
 	const tol = 1e-4 // the golden file's own float32 tolerance
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, "weights.ckpt")
@@ -55,18 +55,21 @@ func TestCatalogRow26HyenaDNA(t *testing.T) {
 					want = append(want, hidden[(i*s[1]+lo)*d:(i*s[1]+hi)*d]...)
 				}
 				plain.Reset()
-				golden.Close(t, "hidden in chunks", read(m.Forward(plain, columns(ids, s[0], lo, hi), s[0], hi-lo, state)), want, tol)
+				got := read(m.Forward(plain, columns(ids, s[0], lo, hi), s[0], hi-lo, state))
+				golden.Close(t, "hidden in chunks", got, want, tol)
 			}
 		}
 	})
 }
 
-// TestHyenaConfig: what a HyenaDNA configuration says of its layer is the mixer's options, and what is not supported an error.
+// TestHyenaConfig: the layer of a HyenaDNA configuration sets the mixer's options, and a setting that is not supported
+// is an error.
 func TestHyenaConfig(t *testing.T) {
 	parse := func(layer string) (model.Config, error) {
 		return ParseConfig([]byte(`{"d_model": 128, "n_layer": 2, "vocab_size": 12, "layer": ` + layer + `}`))
 	}
-	c, err := parse(`{"_name_": "hyena", "emb_dim": 5, "filter_order": 64, "l_max": 1026, "modulate": true, "w": 10, "lr": 6e-4, "wd": 0.0, "lr_pos_emb": 0.0}`)
+	c, err := parse(`{"_name_": "hyena", "emb_dim": 5, "filter_order": 64, "l_max": 1026, "modulate": true, "w": 10,
+		"lr": 6e-4, "wd": 0.0, "lr_pos_emb": 0.0}`)
 	preset, presetErr := model.Preset("hyenadna-tiny-1k")
 	if err != nil || presetErr != nil || c.Validate() != nil {
 		t.Fatal(err, presetErr, c.Validate())
@@ -78,10 +81,12 @@ func TestHyenaConfig(t *testing.T) {
 	if shift := fmt.Sprintf("shift=%g,", hyenaDNAShift); !strings.Contains(preset.Mixer, shift) {
 		t.Errorf("the preset's mixer is %s, want one with %s", preset.Mixer, shift)
 	}
-	if want := "hyena(emb_dim=5,filter_order=64,l_max=1026,modulate=true,shift=0.05,train_pos_emb=false,w=10)"; c.Mixer != want {
+	want := "hyena(emb_dim=5,filter_order=64,l_max=1026,modulate=true,shift=0.05,train_pos_emb=false,w=10)"
+	if c.Mixer != want {
 		t.Errorf("mixer %s, want %s", c.Mixer, want)
 	}
-	if c, err = parse(`{"l_max": 8}`); err != nil || c.Mixer != "hyena(emb_dim=3,l_max=8,shift=0.05,train_pos_emb=true,w=1)" {
+	if c, err = parse(`{"l_max": 8}`); err != nil ||
+		c.Mixer != "hyena(emb_dim=3,l_max=8,shift=0.05,train_pos_emb=true,w=1)" {
 		t.Errorf("with the official defaults: %s, %v", c.Mixer, err)
 	}
 	for layer, want := range map[string]string{
@@ -95,12 +100,14 @@ func TestHyenaConfig(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", layer, err, want)
 		}
 	}
-	if c, err = parse(`{"l_max": 1.5}`); err != nil || c.Validate() == nil || !strings.Contains(c.Validate().Error(), "l_max") {
+	if c, err = parse(`{"l_max": 1.5}`); err != nil || c.Validate() == nil ||
+		!strings.Contains(c.Validate().Error(), "l_max") {
 		t.Errorf("l_max 1.5: %v, %v", err, c.Validate())
 	}
 }
 
-// TestHyenaLoadErrors: frequencies that are not shared, a head of other classes, and a checkpoint without its configuration.
+// TestHyenaLoadErrors: frequencies that are not shared, a head of other classes, and a checkpoint without its
+// configuration.
 func TestHyenaLoadErrors(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, "weights.ckpt")
@@ -125,7 +132,7 @@ func TestHyenaLoadErrors(t *testing.T) {
 	})
 }
 
-// TestHyenaRoundTrip: a saved model has the official names and shapes, but for those that are there twice, and loads as it was.
+// TestHyenaRoundTrip: a saved model has the official names and shapes, each once, and is the same when it is loaded.
 func TestHyenaRoundTrip(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		m, dir := goldenModel(t, c, "weights.ckpt"), t.TempDir()
@@ -136,7 +143,8 @@ func TestHyenaRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.EqualFunc(back.Tensors(), m.Tensors(), func(a, b checkpoint.Tensor) bool { return a.Name == b.Name && string(a.Data) == string(b.Data) }) {
+		same := func(a, b checkpoint.Tensor) bool { return a.Name == b.Name && string(a.Data) == string(b.Data) }
+		if !slices.EqualFunc(back.Tensors(), m.Tensors(), same) {
 			t.Error("it is another model")
 		}
 		var official map[string]any

@@ -15,12 +15,13 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// mambaFiles are the two files of the official layout: that of torch.save and that of transformers, without the tied head.
+// mambaFiles are the two files of the official layout: that of torch.save and that of transformers, without the tied
+// head.
 var mambaFiles = []string{"pytorch_model.bin", "model.safetensors"}
 
-// TestCatalogRow27MambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
+// TestGoldenMambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
 // the official Mamba and Mamba-2 language models, from each of their files.
-func TestCatalogRow27MambaLM(t *testing.T) {
+func TestGoldenMambaLM(t *testing.T) {
 	for _, prefix := range []string{"06_mamba_lm", "12_mamba2_lm"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
 			for _, file := range mambaFiles {
@@ -63,8 +64,8 @@ func checkMambaLM(t *testing.T, c golden.Case, m *model.Model, file string) {
 	}
 }
 
-// TestMambaTransformers: the configuration and the names of the transformers library make the same model, and so does the
-// shape read off the tensors.
+// TestMambaTransformers: the configuration and the names of the transformers library make the same model, and so do the
+// shapes of the tensors.
 func TestMambaTransformers(t *testing.T) {
 	golden.Run(t, "06_mamba_lm", func(t *testing.T, c golden.Case) {
 		want := goldenModel(t, c, mambaFiles[0])
@@ -77,9 +78,12 @@ func TestMambaTransformers(t *testing.T) {
 		tensors[theirs] = checkpoint.NewTensor(theirs, table.Shape, read(want.Embedding.Weight.Tensor))
 		f := file(t, tensors)
 		text, err := json.Marshal(map[string]any{
-			"model_type": "mamba", "hidden_size": cfg.DModel, "num_hidden_layers": cfg.NLayer, "vocab_size": cfg.PaddedVocab(),
-			"state_size": 16, "conv_kernel": 4, "expand": 2, "intermediate_size": 2 * cfg.DModel, "time_step_rank": (cfg.DModel + 15) / 16,
-			"use_bias": false, "use_conv_bias": true, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": true, "architectures": []string{"MambaForCausalLM"},
+			"model_type": "mamba", "hidden_size": cfg.DModel, "num_hidden_layers": cfg.NLayer,
+			"vocab_size": cfg.PaddedVocab(),
+			"state_size": 16, "conv_kernel": 4, "expand": 2, "intermediate_size": 2 * cfg.DModel,
+			"time_step_rank": (cfg.DModel + 15) / 16,
+			"use_bias":       false, "use_conv_bias": true, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": true,
+			"architectures": []string{"MambaForCausalLM"},
 		})
 		if err != nil {
 			t.Fatal(err)

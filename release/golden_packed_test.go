@@ -9,10 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/golden"
 )
 
-// Tolerances of logits with rounded weights in the mean square, of that of the logits, which do not depend on how
-// many logits there are, as the worst does; and of the worst, of the largest logit. bf16 rounds the factors of a product by 2^-9/√3 = 0.11 % each, so that
-// some 13 products one after the other make 0.6 %; random weights enlarge that up to twice. int8 rounds
-// each factor by up to 1/254 of the largest of its row, and in three layers that makes 3 to 5 %.
+// Tolerances of logits with rounded weights: of the root mean square of the errors, relative to that of the logits, and
+// of the largest error, relative to the largest logit. The second grows with the number of logits. bf16 rounds the
+// factors of a product by 2^-9/√3 = 0.11 % each, so that some 13 products one after the other make 0.6 %; random
+// weights enlarge that up to twice. int8 rounds each factor by up to 1/254 of the largest of its row, and in three
+// layers that makes 3 to 5 %.
 const (
 	bf16LogitRMS, bf16LogitWorst = 0.015, 0.03
 	int8LogitRMS, int8LogitWorst = 0.06, 0.13

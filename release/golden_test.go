@@ -71,8 +71,8 @@ func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	return g
 }
 
-// TestGoldenH3LM: logits, loss, every gradient, the state after the text, any chunking, and greedy text, of the official
-// hybrid language model.
+// TestGoldenH3LM: logits, loss, every gradient, the state after the text, any chunking, and greedy text, of the
+// official hybrid language model.
 func TestGoldenH3LM(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		m := goldenModel(t, c, "model.pt")
@@ -97,8 +97,9 @@ func TestGoldenH3LM(t *testing.T) {
 			prompt := ids32(c.I64("in/prompt"))
 			for _, chunk := range []int{1, 3, 8, 100} {
 				golden := fmt.Sprintf("greedy ids, prompt in chunks of %d", chunk)
-				checkIDs(t, golden, greedy(m, prompt, len(c.I64("out/greedy_ids")), chunk, m.Config.PaddedVocab()), c.I64("out/greedy_ids"))
-				checkIDs(t, golden+", masked", greedy(m, prompt, len(c.I64("out/greedy_ids")), chunk, m.Config.VocabSize), c.I64("out/greedy_ids_masked"))
+				want, masked := c.I64("out/greedy_ids"), c.I64("out/greedy_ids_masked")
+				checkIDs(t, golden, greedy(m, prompt, len(want), chunk, m.Config.PaddedVocab()), want)
+				checkIDs(t, golden+", masked", greedy(m, prompt, len(want), chunk, m.Config.VocabSize), masked)
 			}
 		}
 	})
@@ -122,7 +123,8 @@ func checkChunks(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 					wantPart = append(wantPart, want[(i*l+lo)*v:(i*l+hi)*v]...)
 				}
 				got := read(m.Logits(tape, m.Forward(tape, part, b, hi-lo, state)))
-				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart, logitTol)
+				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart,
+					logitTol)
 			}
 			checkFinalState(t, c, m, state, b)
 		}

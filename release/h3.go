@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// h3 is the family of H3 (arXiv:2212.14052) and of hippo's own models with MLPs, which have its names. What its tensors
-// do not tell is the number of attention heads.
+// h3 is the family of H3 (arXiv:2212.14052) and of hippo's own models with MLPs, which have its names. Its tensors do
+// not show the number of attention heads.
 var h3 = family{
 	types:     []string{"h3"},
 	hasConfig: func([]byte) bool { return true },
@@ -84,7 +84,7 @@ func h3Config(data []byte) (model.Config, error) {
 //     and ".mlp.layer." is ".mlp.".
 //   - Older names: "s4seq.encoder." is "backbone.", "embedding." is "backbone.embeddings.word_embeddings." and
 //     "backbone.norm." is "backbone.ln_0.".
-//   - The older order of norms, recognised by ln_0: a layer was mixer, add, norm1, MLP, add, norm2 after a norm ln_0 in
+//   - The older order of norms, recognized by ln_0: a layer was mixer, add, norm1, MLP, add, norm2 after a norm ln_0 in
 //     front of all. The official order counts the same norms from the other side: ln_0 is norm1 of layer 0, norm1 of a
 //     layer is norm2 of the same layer, norm2 of a layer is norm1 of the next one, and of the last layer it is ln_f.
 //
@@ -172,13 +172,14 @@ func h3ReorderNorms(names map[string]string, kind string) error {
 // h3Heads are the attention heads of the released models by d_model.
 var h3Heads = map[int]int{768: 12, 1024: 16, 2048: 16, 2560: 20}
 
-// h3Infer reads the configuration off the tensors.
+// h3Infer finds the configuration from the tensors.
 func h3Infer(t tensors, heads int) (model.Config, error) {
 	c := model.DefaultConfig()
 	table := t.embedding(h3Table)
 	if len(table) != 2 {
 		names := t.file.Names()
-		return c, fmt.Errorf("found %d tensors (%s) and no %s of two axes, want weights of an H3, Mamba or HyenaDNA model",
+		return c, fmt.Errorf("found %d tensors (%s) and no %s of two axes, "+
+			"want weights of an H3, Mamba or HyenaDNA model",
 			len(names), some(names), h3Table)
 	}
 	c.VocabSize, c.DModel = table[0], table[1]

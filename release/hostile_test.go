@@ -44,7 +44,7 @@ func headerOf(t testing.TB, path string) []byte {
 	return data[8:][:binary.LittleEndian.Uint64(data)]
 }
 
-// openAll opens a folder in every way there is, and returns the errors.
+// openAll opens a folder by every function that does, and returns the errors.
 func openAll(t testing.TB, dir string) (errs []error) {
 	t.Helper()
 	add := func(err error) { errs = append(errs, err) }
@@ -110,8 +110,8 @@ func writeFolder(t testing.TB, dir string, config, network, header []byte) (size
 	return size
 }
 
-// TestHostileSizes: sizes in configurations that the weights do not have are errors of every way to open a folder, and
-// cost no memory.
+// TestHostileSizes: a configuration with sizes that the weights do not have is an error of every function that opens a
+// folder, and costs no memory.
 func TestHostileSizes(t *testing.T) {
 	for _, layers := range []string{"h3*2", "attention,s4", "mamba", "lmu,block-recurrent", "hyena(l_max=32)"} {
 		dir, config, network, header := hostileFolder(t, layers)
@@ -179,11 +179,12 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestEmptyTensors: a tensor of shape [2^40, 0] takes no room in a file, and tells no size.
+// TestEmptyTensors: a tensor of shape [2^40, 0] takes no room in a file, and says nothing of the model's size.
 func TestEmptyTensors(t *testing.T) {
 	for _, name := range []string{"backbone.layers.0.mlp.fc1.weight",
 		"backbone.embeddings.position_embeddings.weight"} {
-		header := fmt.Sprintf(`{"backbone.embeddings.word_embeddings.weight":{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]},`+
+		header := fmt.Sprintf(`{"backbone.embeddings.word_embeddings.weight":`+
+			`{"dtype":"F32","shape":[16,8],"data_offsets":[0,512]},`+
 			`"%s":{"dtype":"F32","shape":[1099511627776,0],"data_offsets":[512,512]}}`, name)
 		path := filepath.Join(t.TempDir(), model.WeightsFile)
 		if err := os.WriteFile(path, weightsOf([]byte(header)), 0o666); err != nil {
@@ -201,7 +202,7 @@ func TestEmptyTensors(t *testing.T) {
 	}
 }
 
-// TestMessagesAreShort: names of megabytes and hundreds of thousands of names are told in a page.
+// TestMessagesAreShort: errors about names of megabytes, or hundreds of thousands of names, fit on a page.
 func TestMessagesAreShort(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	tensorOf := func(name string) string { return `"` + name + `":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}` }

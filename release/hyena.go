@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hyena is the family of HyenaDNA (arXiv:2306.15794), whose releases have the names of H3's. Its tensors do not tell
-// the window of its filters, so that a config.json is wanted. Its -hf releases are not read.
+// hyena is the family of HyenaDNA (arXiv:2306.15794). Its tensors have the names of H3's. They do not show the window
+// of its filters, so a config.json is required. Its -hf releases are not supported.
 var hyena = family{
 	unread:    map[string]string{"hyenadna": hyenaHF},
 	hasConfig: isHyenaConfig,
@@ -28,7 +28,7 @@ var hyena = family{
 	},
 }
 
-// hyenaHF says what the -hf releases are: other names of fields and tensors around the same model.
+// hyenaHF is the error for the -hf releases, which have the same model under other names of fields and tensors.
 const hyenaHF = "the layout of HyenaDNA's -hf releases, which is not read; want that of the first one: weights.ckpt " +
 	"and a config.json with a layer"
 
@@ -48,10 +48,10 @@ func hyenaNames(names []string) (map[string]string, error) {
 	return h3Names(names)
 }
 
-// sharedFreq are the names of the frequencies of a filter, all of which are the first.
+// sharedFreq matches the names of a filter's frequencies. A file has one copy for each layer of the filter.
 var sharedFreq = regexp.MustCompile(`\.implicit_filter\.\d+\.freq$`)
 
-// hyenaExtra lets the frequencies of a filter be there once for each of its layers.
+// hyenaExtra accepts further copies of a filter's frequencies if they are equal to the first.
 func hyenaExtra(t tensors, key string) error {
 	if !sharedFreq.MatchString(key) {
 		return errExtra
@@ -91,15 +91,15 @@ func parseHyenaConfig(data []byte) (model.Config, error) {
 // its weights are published with (standalone_hyenadna.py). In the code that trained them it is 0.
 const hyenaDNAShift = 0.05
 
-// hyenaOptions are the options of the mixer that the layer of a HyenaDNA configuration may set, by the names that both
-// share.
+// hyenaOptions are the options of the mixer that the layer of a HyenaDNA configuration may set. They have the same
+// names in both.
 var hyenaOptions = []string{"emb_dim", "fast_decay_pct", "filter_order", "l_max", "modulate", "num_inner_mlps", "order",
 	"short_filter_order", "shift", "slow_decay_pct", "target", "w"}
 
-// hyenaDefaults are what the official constructor takes for those left out, where the mixer's own defaults are others.
+// hyenaDefaults are the official constructor's defaults where they differ from the mixer's.
 var hyenaDefaults = map[string]string{"emb_dim": "3", "w": "1", "shift": fmt.Sprint(hyenaDNAShift)}
 
-// hyenaOnly are arguments of the official constructor that are supported with one value only.
+// hyenaOnly are the arguments of the official constructor of which only one value is supported.
 var hyenaOnly = map[string]string{
 	"_name_": `"hyena"`, "num_heads": "1", "inner_factor": "1", "num_blocks": "1", "outer_mixing": "false",
 	"post_order_ffn": "false", "activation": `"id"`, "normalized": "false", "bias": "true", "bidirectional": "false",

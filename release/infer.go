@@ -11,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// InferConfig reads the shape of a model off the tensors of its checkpoint, where they tell it. heads is the number of
-// attention heads, 0 to take that of the release of this width; it is needed only where there is attention.
+// InferConfig finds the configuration of a model from the shapes of its tensors, for families where they determine it.
+// heads is the number of attention heads, 0 for that of the published model of the same width. Only models with
+// attention need it.
 func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	if err := model.CheckTensors(f); err != nil {
 		return model.Config{}, err
@@ -31,7 +32,7 @@ func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	return c, nil
 }
 
-// embedding is the shape of the embedding's weights, or of the head's, which stands for them.
+// embedding is the shape of the embedding's weights, or of the head's, which are the same weights.
 func (t tensors) embedding(table string) []int {
 	if shape := t.shape(table); shape != nil {
 		return shape
@@ -60,7 +61,7 @@ func (t tensors) layers(visit func(layer int, part string, shape []int)) (int, e
 	return n, nil
 }
 
-// some names the first few of many.
+// some lists the first few of many names.
 func some(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:3], ", ") + ", …"

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// headName is what the families call the head. Its weights are those of the embedding.
+// headName is the name of the head's weights in every family. They are the embedding's.
 const headName = "lm_head.weight"
 
 // tensors are those of a file by their official names.
@@ -59,7 +59,7 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 	}
 	extra := func(name, key string) error {
 		switch {
-		case name == headName: // it stands for the table, or is the same again
+		case name == headName: // takes the place of the table, or equals it
 			if hasTable && !t.same(key, table) {
 				return fmt.Errorf("differs from %s, want the same (tied) weights", table)
 			}
@@ -76,7 +76,7 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 	return model.Weights{File: f, Keys: t.keys, Extra: extra}, nil
 }
 
-// errExtra is what is wrong with a tensor that nothing is known of.
+// errExtra is the error for a tensor that no family has.
 var errExtra = errors.New("unexpected")
 
 // Load fills a model's parameters from a file in any layout that its family was published in. It changes nothing unless
@@ -110,7 +110,7 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	err = checkpoint.ReadDir(dir, func() (err error) {
 		m, err = openModel(dir, Load)
 		return err
-	}, model.ConfigFile, model.WeightsFile) // the tokenizer has a fingerprint in the configuration
+	}, model.ConfigFile, model.WeightsFile) // the configuration has the tokenizer's fingerprint
 	return m, dir, err
 }
 
@@ -125,7 +125,7 @@ func Describe(dir string) (*model.Model, string, error) {
 	return m, dir, err
 }
 
-// openModel makes the model that the weights of a folder may fit, and has use compare or read them.
+// openModel makes the model of a folder, and calls use to compare or read the weights.
 func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*model.Model, error) {
 	cfg, err := ReadConfig(dir)
 	if err != nil {

@@ -97,7 +97,8 @@ func TestResolveErrors(t *testing.T) {
 		file:                          "found a file",
 		dir:                           "found no config.json",
 	} {
-		if _, _, err := LoadDir(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+		if _, _, err := LoadDir(path); err == nil || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", path, err, want)
 		}
 	}
@@ -146,14 +147,19 @@ func TestLoadErrors(t *testing.T) {
 	m, other := small(t, every()), small(t, every())
 	other.Init(99)
 	tensors := tensorsOf(other)
-	missing, misshapen, infinite := "backbone.ln_f.bias", "backbone.layers.0.norm1.weight", "backbone.layers.1.mlp.fc1.weight"
+	const (
+		missing   = "backbone.ln_f.bias"
+		misshapen = "backbone.layers.0.norm1.weight"
+		infinite  = "backbone.layers.1.mlp.fc1.weight"
+	)
 	delete(tensors, missing)
 	tensors[misshapen] = checkpoint.NewTensor(misshapen, []int{2, 3}, make([]float32, 6))
 	bad := read(other.Blocks[1].MLP.(*nn.MLP).FC1.Weight.Tensor)
 	bad[7] = float32(math.NaN())
 	tensors[infinite] = checkpoint.NewTensor(infinite, other.Blocks[1].MLP.(*nn.MLP).FC1.Weight.Shape(), bad)
 	tensors["backbone.surprise"] = checkpoint.NewTensor("backbone.surprise", []int{1}, []float32{1})
-	tensors[headName] = checkpoint.NewTensor(headName, other.Embedding.Weight.Shape(), make([]float32, other.Embedding.Weight.Len()))
+	table := other.Embedding.Weight
+	tensors[headName] = checkpoint.NewTensor(headName, table.Shape(), make([]float32, table.Len()))
 
 	before := contents(m)
 	f := file(t, tensors)
@@ -178,7 +184,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestLoadHead: the head is the embedding again, and may stand for it; rotary frequencies are computed, whatever a file has.
+// TestLoadHead: the head's weights equal the embedding's, and may take their place; rotary frequencies in a file are
+// ignored, as they are computed.
 func TestLoadHead(t *testing.T) {
 	other := small(t, every())
 	other.Init(99)

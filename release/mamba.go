@@ -13,7 +13,8 @@ import (
 )
 
 // mamba is the family of Mamba and Mamba-2 (arXiv:2312.00752, arXiv:2405.21060) and of hippo's own models without MLPs,
-// which have its names. Tensors of Mamba-2 do not tell its groups: it is taken to have one, and to norm after the gate.
+// which have its names. The tensors of Mamba-2 do not show its number of groups nor where it has its norm: one group
+// and a norm after the gate are assumed.
 var mamba = family{
 	types:     []string{"mamba", "mamba2"},
 	hasConfig: isMambaConfig,
@@ -79,7 +80,7 @@ func withoutInfinity(data []byte) []byte {
 	return bytes.ReplaceAll(data, []byte("Infinity"), []byte("null"))
 }
 
-// isMambaConfig tells the forms of Mamba from the others.
+// isMambaConfig reports whether a configuration has one of the forms of Mamba.
 func isMambaConfig(data []byte) bool {
 	var c struct {
 		RMSNorm   any `json:"rms_norm"`
@@ -89,8 +90,8 @@ func isMambaConfig(data []byte) bool {
 		(c.RMSNorm != nil || c.ModelType == "mamba" || c.ModelType == "mamba2")
 }
 
-// officialOptions are the fields of ssm_cfg by the option of the mixer that each is; "" for what changes only how the
-// release computes, or how it starts.
+// officialOptions give for each field of ssm_cfg the option of the mixer that it sets; "" for fields that change only
+// how the release computes, or how its training starts.
 var officialOptions = map[string]string{
 	"d_state": "d_state", "d_conv": "d_conv", "expand": "expand", "dt_rank": "dt_rank", "headdim": "headdim",
 	"ngroups": "ngroups", "norm_before_gate": "norm_before_gate", "rmsnorm": "rmsnorm", "bias": "bias",
@@ -99,14 +100,15 @@ var officialOptions = map[string]string{
 	"dt_init": "", "dt_scale": "", "dt_init_floor": "", "A_init_range": "",
 }
 
-// transformersOptions are the fields of transformers' configuration by option. Others change nothing here.
+// transformersOptions do the same for the fields of transformers' configuration. Its other fields are ignored.
 var transformersOptions = map[string]string{
 	"state_size": "d_state", "conv_kernel": "d_conv", "expand": "expand", "time_step_rank": "dt_rank",
 	"head_dim": "headdim", "n_groups": "ngroups", "norm_before_gate": "norm_before_gate", "use_bias": "bias",
 	"use_conv_bias": "conv_bias", "time_step_min": "dt_min", "time_step_max": "dt_max",
 }
 
-// parseMambaConfig reads a config.json of Mamba or Mamba-2. What hippo cannot do is an error that names the field.
+// parseMambaConfig reads a config.json of Mamba or Mamba-2. A setting that hippo does not support is an error that
+// names the field.
 func parseMambaConfig(data []byte) (model.Config, error) {
 	c := model.DefaultConfig()
 	var o mambaConfig
@@ -157,8 +159,8 @@ func parseMambaConfig(data []byte) (model.Config, error) {
 	return c, err
 }
 
-// withHeadDim writes out the head size of Mamba-2 where the official default of 64 is not what the mixer would take for
-// a model of this width, and leaves it out where it is.
+// withHeadDim sets the head size of Mamba-2 to the official default of 64 unless the mixer takes that for a model of
+// this width anyway.
 func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{key: json.RawMessage("64"), "expand": json.RawMessage("2")}
 	maps.Copy(out, fields)
@@ -193,15 +195,15 @@ func fromTransformers(c *model.Config, data []byte, o *mambaConfig) error {
 		}
 	} else {
 		delete(known, "time_step_rank")
-		known["rms_norm"] = "rmsnorm" // that of the mixer: the stream's is always one
+		known["rms_norm"] = "rmsnorm" // this one is of the mixer: the norm of the residual stream always is an RMSNorm
 		fields = withHeadDim(fields, "head_dim", c.DModel)
 	}
 	c.Mixer, err = mambaEntry(o.ModelType, fields, known)
 	return err
 }
 
-// mambaEntry is the entry of a list of layers for a mixer with the options that fields set, those that it has anyway
-// left out.
+// mambaEntry is the entry of a list of layers for a mixer with the options that fields set, without those that equal
+// its defaults.
 func mambaEntry(kind string, fields map[string]json.RawMessage, options map[string]string) (string, error) {
 	defaults := map[string]string{}
 	for _, m := range model.Mixers() {
@@ -239,7 +241,7 @@ func mambaEntry(kind string, fields map[string]json.RawMessage, options map[stri
 	return kind + "(" + strings.Join(pairs, ",") + ")", nil
 }
 
-// mambaInfer reads the configuration off the tensors.
+// mambaInfer finds the configuration from the tensors.
 func mambaInfer(t tensors, _ int) (model.Config, error) {
 	c := model.DefaultConfig()
 	c.Norm, c.MLP, c.EmbedDropout, c.AttnDropout = model.NormRMS, model.MLPNone, 0, 0

@@ -14,18 +14,23 @@ import (
 func TestMambaConfigs(t *testing.T) {
 	for preset, texts := range map[string][]string{
 		"mamba-130m": {
-			`{"d_model": 768, "n_layer": 24, "vocab_size": 50277, "ssm_cfg": {}, "rms_norm": true, "residual_in_fp32": true,
+			`{"d_model": 768, "n_layer": 24, "vocab_size": 50277, "ssm_cfg": {}, "rms_norm": true,
+				"residual_in_fp32": true,
 				"fused_add_norm": true, "pad_vocab_size_multiple": 8}`,
-			`{"architectures": ["MambaForCausalLM"], "conv_kernel": 4, "expand": 2, "hidden_act": "silu", "hidden_size": 768,
-				"intermediate_size": 1536, "layer_norm_epsilon": 1e-05, "model_type": "mamba", "num_hidden_layers": 24, "rescale_prenorm_residual": false,
-				"residual_in_fp32": true, "state_size": 16, "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": "auto",
+			`{"architectures": ["MambaForCausalLM"], "conv_kernel": 4, "expand": 2, "hidden_act": "silu",
+				"hidden_size": 768, "intermediate_size": 1536, "layer_norm_epsilon": 1e-05, "model_type": "mamba",
+				"num_hidden_layers": 24, "rescale_prenorm_residual": false, "residual_in_fp32": true, "state_size": 16,
+				"time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": "auto",
 				"use_bias": false, "use_conv_bias": true, "vocab_size": 50280}`,
 		},
 		"mamba2-130m": {
-			`{"d_model": 768, "d_intermediate": 0, "n_layer": 24, "vocab_size": 50277, "ssm_cfg": {"layer": "Mamba2"}, "attn_layer_idx": [],
-				"attn_cfg": {}, "rms_norm": true, "residual_in_fp32": true, "fused_add_norm": true, "pad_vocab_size_multiple": 16, "tie_embeddings": true}`,
-			`{"model_type": "mamba2", "hidden_size": 768, "num_hidden_layers": 24, "vocab_size": 50288, "state_size": 128, "head_dim": 64, "n_groups": 1,
-				"chunk_size": 256, "rms_norm": true, "norm_before_gate": false, "tie_word_embeddings": true, "time_step_rank": 48, "time_step_limit": [0.0, Infinity]}`,
+			`{"d_model": 768, "d_intermediate": 0, "n_layer": 24, "vocab_size": 50277, "ssm_cfg": {"layer": "Mamba2"},
+				"attn_layer_idx": [], "attn_cfg": {}, "rms_norm": true, "residual_in_fp32": true,
+				"fused_add_norm": true, "pad_vocab_size_multiple": 16, "tie_embeddings": true}`,
+			`{"model_type": "mamba2", "hidden_size": 768, "num_hidden_layers": 24, "vocab_size": 50288,
+				"state_size": 128, "head_dim": 64, "n_groups": 1, "chunk_size": 256, "rms_norm": true,
+				"norm_before_gate": false, "tie_word_embeddings": true, "time_step_rank": 48,
+				"time_step_limit": [0.0, Infinity]}`,
 		},
 	} {
 		want, err := model.Preset(preset)
@@ -49,14 +54,16 @@ func TestMambaConfigs(t *testing.T) {
 			}
 		}
 	}
-	got, err := ParseConfig([]byte(`{"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 9, "head_dim": 16, "n_groups": 2,
+	got, err := ParseConfig([]byte(`{"model_type": "mamba2", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 9,
+		"head_dim": 16, "n_groups": 2,
 		"norm_before_gate": true, "use_conv_bias": false, "rms_norm": true, "layer_norm_epsilon": 1e-6}`))
-	if want := "mamba2(headdim=16,ngroups=2,norm_before_gate=true,conv_bias=false)"; err != nil || got.Mixer != want || got.LayerNormEpsilon != 1e-6 {
+	want := "mamba2(headdim=16,ngroups=2,norm_before_gate=true,conv_bias=false)"
+	if err != nil || got.Mixer != want || got.LayerNormEpsilon != 1e-6 {
 		t.Errorf("got %+v, %v, want the mixer %s", got, err, want)
 	}
 }
 
-// TestMambaHeadDim: a narrow model has the official heads too.
+// TestMambaHeadDim: a narrow model has heads of the official size, too.
 func TestMambaHeadDim(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"d_model": 64, "rms_norm": true, "ssm_cfg": {"layer": "Mamba2"}}`:                 "mamba2(headdim=64)",
@@ -71,7 +78,7 @@ func TestMambaHeadDim(t *testing.T) {
 	}
 }
 
-// TestMambaConfigErrors: what hippo cannot do is refused by the name of its field.
+// TestMambaConfigErrors: the error for a setting that is not supported names its field.
 func TestMambaConfigErrors(t *testing.T) {
 	for field, text := range map[string]string{
 		"d_intermediate":  `{"rms_norm": true, "d_intermediate": 64}`,
@@ -89,7 +96,8 @@ func TestMambaConfigErrors(t *testing.T) {
 	}
 }
 
-// TestInferMamba2: the shape of a Mamba-2 model is read off its tensors, and what is no such model is an error.
+// TestInferMamba2: the configuration of a Mamba-2 model is found from its tensors; tensors of no such model are an
+// error.
 func TestInferMamba2(t *testing.T) {
 	c, err := model.Preset("mamba2-130m")
 	if err != nil {
@@ -107,10 +115,12 @@ func TestInferMamba2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := model.New(got); err != nil || same.NumParams() != m.NumParams() || Load(same, file(t, tensors)) != nil {
+	if same, err := model.New(got); err != nil || same.NumParams() != m.NumParams() ||
+		Load(same, file(t, tensors)) != nil {
 		t.Errorf("got %+v, want %+v", got, c)
 	}
-	for _, name := range []string{"backbone.embedding.weight", "backbone.layers.0.mixer.conv1d.weight", "backbone.layers.0.mixer.A_log"} {
+	for _, name := range []string{"backbone.embedding.weight", "backbone.layers.0.mixer.conv1d.weight",
+		"backbone.layers.0.mixer.A_log"} {
 		broken := tensorsOf(m)
 		broken[name] = checkpoint.NewTensor(name, []int{1, 1, 1, 1}, []float32{1})
 		if _, err := InferConfig(file(t, broken), 0); err == nil || !strings.Contains(err.Error(), name) {
@@ -121,14 +131,17 @@ func TestInferMamba2(t *testing.T) {
 
 // TestMambaNames: the names of the release and of the transformers library are those of the release.
 func TestMambaNames(t *testing.T) {
-	official := []string{"backbone.embedding.weight", "backbone.layers.0.norm.weight", "backbone.norm_f.weight", "lm_head.weight"}
+	official := []string{"backbone.embedding.weight", "backbone.layers.0.norm.weight", "backbone.norm_f.weight",
+		"lm_head.weight"}
 	transformers := []string{"backbone.embeddings.weight", "backbone.layers.0.norm.weight", "backbone.norm_f.weight"}
 	for _, c := range []struct {
 		names []string
 		want  map[string]string
 	}{
-		{official, map[string]string{official[0]: official[0], official[1]: official[1], official[2]: official[2], official[3]: official[3]}},
-		{transformers, map[string]string{official[0]: transformers[0], official[1]: official[1], official[2]: official[2]}},
+		{official, map[string]string{official[0]: official[0], official[1]: official[1], official[2]: official[2],
+			official[3]: official[3]}},
+		{transformers, map[string]string{official[0]: transformers[0], official[1]: official[1],
+			official[2]: official[2]}},
 	} {
 		got, err := mambaNames(c.names)
 		if err != nil || !maps.Equal(got, c.want) {

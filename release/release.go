@@ -1,6 +1,7 @@
 // Package release reads models as they were published: H3, Mamba and Mamba-2, HyenaDNA. A family is a file: the names
-// of its tensors, the forms of its configuration, what its tensors do not tell, and what of it is not read. Models made
-// by hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration of their own.
+// of its tensors, the forms of its configuration, what its tensors do not show, and which of its layouts are not
+// supported. Models made by hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration
+// of their own.
 //
 // It stands above package model, which knows only the names that its own parameters have, and package checkpoint, which
 // knows formats and no names. It may import both and internal/brief and internal/disk, and looks inside no tensor.
@@ -15,30 +16,30 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// family is what must be known of a published family to read it.
+// family says how the models of a published family are read.
 type family struct {
 	// types are its values of model_type, by which the transformers library tells families apart.
 	types []string
-	// unread says of values of model_type that are not read what they stand for.
+	// unread explains the values of model_type that are not supported.
 	unread map[string]string
-	// hasConfig tells a config.json of the family from those of the families after it.
+	// hasConfig reports whether a config.json is of this family rather than of one after it in families.
 	hasConfig func(data []byte) bool
 	config    func(data []byte) (model.Config, error)
 
-	// hasNames tells the names of its tensors from those of the families after it.
+	// hasNames reports the same of the names of tensors.
 	hasNames func(names []string) bool
 	// names maps official names of tensors to those in a file.
 	names func(names []string) (map[string]string, error)
 	// table is the official name of the embedding's weights.
 	table string
-	// extra decides on a tensor that is no parameter, by its name in the file. nil takes none but those that models of
-	// any family may have.
+	// extra returns an error for a tensor that is neither a parameter nor among those that every family may have, by
+	// its name in the file, or nil to ignore it. Without this function each is an error.
 	extra func(t tensors, key string) error
-	// infer reads the configuration off the tensors. heads are those of attention, 0 for unknown.
+	// infer finds the configuration from the tensors. heads is the number of attention heads, 0 if unknown.
 	infer func(t tensors, heads int) (model.Config, error)
 }
 
-// families are all that are read. The last takes what no other does, models of hippo's own among them.
+// families are the supported ones. The last takes whatever no other does, among it the models that hippo made.
 var families = []family{mamba, hyena, h3}
 
 func familyOfConfig(data []byte) family {
@@ -49,14 +50,14 @@ func familyOfNames(names []string) family {
 	return families[slices.IndexFunc(families, func(f family) bool { return f.hasNames(names) })]
 }
 
-// checkType reports a configuration of a family that is not read. H3's own configurations and those of HyenaDNA's first
-// release have no model_type.
+// checkType returns an error for a configuration of a family that is not supported. H3's own configurations and those
+// of HyenaDNA's first release have no model_type.
 func checkType(data []byte) error {
 	var c struct {
 		Type any `json:"model_type"`
 	}
 	if json.Unmarshal(data, &c) != nil || c.Type == nil {
-		return nil // what else is wrong others say
+		return nil // the parser of the family reports other errors
 	}
 	name, _ := c.Type.(string)
 	var types []string

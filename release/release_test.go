@@ -11,10 +11,12 @@ import (
 // an activation that the mixer does not have.
 func TestFamiliesThatAreNotRead(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"model_type": "llama", "hidden_size": 64}`:                        `model_type: found "llama", want one of mamba, mamba2, h3, or none`,
-		`{"model_type": 7}`:                                                 `model_type: found "7", want one of mamba`,
-		`{"model_type": "falcon_mamba", "rms_norm": true, "x": Infinity}`:   `model_type: found "falcon_mamba"`,
-		`{"model_type": "hyenadna", "d_model": 128, "n_layer": 2}`:          `model_type: found "hyenadna", the layout of HyenaDNA's -hf releases, which is not read`,
+		`{"model_type": "llama", "hidden_size": 64}`: `model_type: found "llama", ` +
+			`want one of mamba, mamba2, h3, or none`,
+		`{"model_type": 7}`: `model_type: found "7", want one of mamba`,
+		`{"model_type": "falcon_mamba", "rms_norm": true, "x": Infinity}`: `model_type: found "falcon_mamba"`,
+		`{"model_type": "hyenadna", "d_model": 128, "n_layer": 2}`: `model_type: found "hyenadna", ` +
+			`the layout of HyenaDNA's -hf releases, which is not read`,
 		`{"model_type": "mamba", "hidden_size": 64, "hidden_act": "gelu"}`:  `hidden_act: found "gelu", want silu`,
 		`{"model_type": "mamba2", "hidden_size": 64, "hidden_act": "relu"}`: `hidden_act: found "relu", want silu`,
 		`{"model_type": "` + strings.Repeat("x", 1<<20) + `"}`:              `model_type: found "xxx`,
@@ -31,8 +33,9 @@ func TestFamiliesThatAreNotRead(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"hyena.backbone.embeddings.word_embeddings.weight": "found tensors hyena.backbone.…, the layout of HyenaDNA's -hf releases",
-		"model.embed_tokens.weight":                        "found 1 tensors (model.embed_tokens.weight) and no backbone.embeddings",
+		"hyena.backbone.embeddings.word_embeddings.weight": "found tensors hyena.backbone.…, " +
+			"the layout of HyenaDNA's -hf releases",
+		"model.embed_tokens.weight": "found 1 tensors (model.embed_tokens.weight) and no backbone.embeddings",
 	} {
 		f := file(t, map[string]checkpoint.Tensor{name: checkpoint.NewTensor(name, []int{2, 3}, make([]float32, 6))})
 		if _, err := InferConfig(f, 0); err == nil || !strings.Contains(err.Error(), want) {

@@ -18,7 +18,7 @@ var bases = map[string]struct {
 }
 
 // The Gram matrix ∫ phi_i phi_j is I: every function projects onto itself only.
-func TestCatalogRow05Orthonormal(t *testing.T) {
+func TestBasesAreOrthonormal(t *testing.T) {
 	const n = 16
 	for name, b := range bases {
 		for i := range n {
@@ -46,7 +46,7 @@ func squareError(phi Basis, c []float64, f func(float64) float64) (sum float64) 
 }
 
 // Any other coefficients have a larger error, by exactly their squared distance.
-func TestCatalogRow05ProjectionIsOptimal(t *testing.T) {
+func TestProjectionIsOptimal(t *testing.T) {
 	f := func(x float64) float64 { return math.Exp(x) * math.Sin(5*x) }
 	rapid.Check(t, func(t *rapid.T) {
 		phi := Basis(rapid.SampledFrom([]func(int, float64) []float64{Legendre, Fourier}).Draw(t, "basis"))
@@ -62,7 +62,7 @@ func TestCatalogRow05ProjectionIsOptimal(t *testing.T) {
 
 // The error falls with n: for a smooth function exponentially with Legendre polynomials; with a Fourier series
 // exponentially only if the function is periodic, otherwise as 1/√n, since the periodic function jumps.
-func TestCatalogRow05ErrorFalls(t *testing.T) {
+func TestProjectionErrorFalls(t *testing.T) {
 	ramp := func(x float64) float64 { return math.Exp(x) }
 	periodic := func(x float64) float64 { return math.Exp(math.Sin(2 * math.Pi * x)) }
 	rms := func(phi Basis, n int, f func(float64) float64) float64 {
@@ -100,7 +100,7 @@ func TestCatalogRow05ErrorFalls(t *testing.T) {
 
 // Outside its interval a Fourier series repeats, while Legendre polynomials continue a polynomial exactly and diverge
 // from anything else.
-func TestCatalogRow05Extrapolation(t *testing.T) {
+func TestExtrapolation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	c := normals(rng, 9)
 	inside, later, earlier := []float64{0.1, 0.35, 0.8}, []float64{1.1, 1.35, 1.8}, []float64{-1.9, -1.65, -1.2}

@@ -13,7 +13,7 @@ import (
 )
 
 // y_i = C Aⁱ⁺¹ x0 + (k*u)_i + D u_i, for any initial state, any method and any way to cut the signal in two.
-func TestCatalogRow08RecurrenceIsConvolution(t *testing.T) {
+func TestRecurrenceIsConvolution(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		sys := drawContinuous(t, rng)
@@ -35,7 +35,7 @@ func TestCatalogRow08RecurrenceIsConvolution(t *testing.T) {
 }
 
 // Changing the input at time k changes no bit of the outputs before k.
-func TestCatalogRow01Causal(t *testing.T) {
+func TestConvolutionIsCausal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		u := normals(rng, rapid.IntRange(1, 30).Draw(t, "l"))
@@ -54,7 +54,7 @@ func TestCatalogRow01Causal(t *testing.T) {
 
 // Another dt samples the same continuous kernel at another rate. With zero-order hold a step of r·dt is r steps of dt
 // with the input held, so its kernel is the kernel of dt summed in groups of r.
-func TestCatalogRow09RescaledStepIsSameKernel(t *testing.T) {
+func TestRescaledStepIsSameKernel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sys := drawContinuous(t, drawRNG(t))
 		dt := rapid.Float64Range(0.01, 0.3).Draw(t, "dt")
@@ -75,7 +75,7 @@ func TestCatalogRow09RescaledStepIsSameKernel(t *testing.T) {
 
 // Every method's kernel, divided by dt, is the impulse response at the middle of the step up to O(dt²). The Euler rules
 // err by O(dt).
-func TestCatalogRow07KernelTendsToImpulseResponse(t *testing.T) {
+func TestKernelTendsToImpulseResponse(t *testing.T) {
 	a, b := LegS(4)
 	sys := &Continuous{A: a, B: b, C: []float64{1, -1, 0.5, 2}}
 	worst := func(dt float64, m Method) float64 {
@@ -96,7 +96,7 @@ func TestCatalogRow07KernelTendsToImpulseResponse(t *testing.T) {
 }
 
 // Steps of different lengths reach the same state as short equal steps, if the input is held alike.
-func TestCatalogRow09VariableStep(t *testing.T) {
+func TestVariableSteps(t *testing.T) {
 	a, b := LegS(5)
 	sys := &Continuous{A: a, B: b, C: b}
 	const dt = 1.0 / 64
@@ -116,7 +116,7 @@ func TestCatalogRow09VariableStep(t *testing.T) {
 }
 
 // A step costs the same after a million steps as after a thousand, in time and in memory.
-func TestCatalogRow12ConstantCost(t *testing.T) {
+func TestStepsCostTheSame(t *testing.T) {
 	s := &Diagonal{A: []complex128{-0.1 + 2i, -0.3 + 5i}, B: []complex128{1, 1},
 		C: []complex128{1, 1i}, Dt: 0.01, Pairs: true}
 	shift := &Shift{B: []float64{1, 0, 0, 0}, C: []float64{1, 2, 3, 4}}

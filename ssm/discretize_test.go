@@ -22,7 +22,7 @@ func springAfter(x []float64, u, t float64) []float64 {
 }
 
 // The error at a fixed time falls as dtᵖ: p is 1 for both Euler rules and 2 for the bilinear one.
-func TestCatalogRow07ErrorOrders(t *testing.T) {
+func TestDiscretizationErrorOrders(t *testing.T) {
 	want := map[Method]float64{Euler: 1, BackwardEuler: 1, Bilinear: 2}
 	for method, order := range want {
 		t.Run(method.String(), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestCatalogRow07ErrorOrders(t *testing.T) {
 }
 
 // Zero-order hold is exact, to rounding, at any step for an input held over each.
-func TestCatalogRow07ZOHIsExactForHeldInput(t *testing.T) {
+func TestZOHIsExactForHeldInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		dt := rapid.Float64Range(1e-3, 5).Draw(t, "dt")

@@ -26,7 +26,7 @@ func drawDPLR(t *rapid.T) *DPLR {
 }
 
 // The three ways of S4 agree: the dense matrix, the recurrence by the Woodbury identity and the Cauchy kernel.
-func TestCatalogRow16DenseIsDPLRIsCauchy(t *testing.T) {
+func TestDenseIsDPLRIsCauchy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawDPLR(t)
 		dense, err := s.Continuous().Discretize(s.Dt, Bilinear)
@@ -53,7 +53,7 @@ func TestCatalogRow16DenseIsDPLRIsCauchy(t *testing.T) {
 }
 
 // The gradient of the Cauchy kernel against central differences in every parameter.
-func TestCatalogRow16CauchyGradient(t *testing.T) {
+func TestCauchyGradient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawDPLR(t)
 		for i := range s.Lambda {
@@ -103,7 +103,7 @@ func TestDPLROfRankZeroIsDiagonal(t *testing.T) {
 
 // HiPPO-LegS through NPLR has the same output as its dense matrix, at a size where naive diagonalization has no correct
 // digit.
-func TestCatalogRow16LegSThroughNPLR(t *testing.T) {
+func TestLegSThroughNPLR(t *testing.T) {
 	const n, l, dt = 64, 200, 0.01
 	s, v, err := NPLR("legs", n)
 	check(t, err)

@@ -24,7 +24,7 @@ func kernelAt(a *mat.Dense, b []float64, s float64) []float64 {
 // The state of LagT s after an impulse is the Laguerre functions at s. The state of LegS without its 1/t is the
 // Legendre polynomials at exp(-s) times exp(-s): time is warped so that the far past gets ever coarser. Both are exact
 // for any n.
-func TestCatalogRow13KernelsAreBases(t *testing.T) {
+func TestKernelsAreBases(t *testing.T) {
 	for _, n := range []int{1, 4, 12} {
 		lagA, lagB := LagT(n, 1)
 		legA, legB := LegS(n)
@@ -44,7 +44,7 @@ func TestCatalogRow13KernelsAreBases(t *testing.T) {
 }
 
 // In GeneralizedLagT the state after an impulse is the generalized Laguerre functions, normalized in their measure.
-func TestCatalogRow13GeneralizedLaguerre(t *testing.T) {
+func TestGeneralizedLaguerre(t *testing.T) {
 	const n, beta = 7, 0.2
 	for _, alpha := range []float64{-0.5, 0, 0.3} {
 		a, b := GeneralizedLagT(n, alpha, beta)
@@ -64,7 +64,7 @@ func TestCatalogRow13GeneralizedLaguerre(t *testing.T) {
 
 // The state of HiPPO is the projection of the past, and the past can be reconstructed from it: the more coefficients,
 // the better. For a window of 1 the signal has length 3, so that its beginning has to be forgotten.
-func TestCatalogRow13ReconstructionImproves(t *testing.T) {
+func TestReconstructionImproves(t *testing.T) {
 	const l, dt = 3000, 1e-3
 	f := make([]float64, l)
 	for k := range f {
@@ -124,7 +124,7 @@ func TestCatalogRow13ReconstructionImproves(t *testing.T) {
 
 // With zero-order hold LegS is exact: its coefficients are the projection of the signal so far, held over each step and
 // with a first step of 0, stretched to [0, 1].
-func TestCatalogRow13LegSIsProjection(t *testing.T) {
+func TestLegSIsProjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		n, l := rapid.IntRange(1, 10).Draw(t, "n"), rapid.IntRange(1, 30).Draw(t, "l")
@@ -142,7 +142,7 @@ func TestCatalogRow13LegSIsProjection(t *testing.T) {
 }
 
 // Stretching time, the first step of 0 included, does not change LegS's coefficients: there is no step size to choose.
-func TestCatalogRow13LegSIsEquivariant(t *testing.T) {
+func TestLegSIsEquivariant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		n, r := rapid.IntRange(1, 10).Draw(t, "n"), rapid.IntRange(2, 6).Draw(t, "r")
@@ -164,7 +164,7 @@ func TestCatalogRow13LegSIsEquivariant(t *testing.T) {
 }
 
 // The Legendre Memory Unit is LegT in another basis: T A T⁻¹ with T_ii = (-1)^i √(2i+1), for matrices and memories.
-func TestCatalogRow14LMUIsLegT(t *testing.T) {
+func TestLMUIsLegT(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 16} {
 		a, b := LegT(n)
 		lmuA, lmuB := LMU(n)
@@ -197,7 +197,7 @@ func TestCatalogRow14LMUIsLegT(t *testing.T) {
 // The diagonal model LegSD tends to LegS as n grows. Compared are the step responses after a time t, the integrals of
 // the kernels up to t, in the first rows of the state. (The kernel itself keeps oscillating around its limit, ever
 // faster.) S4D, arXiv:2206.11893, theorem 3.
-func TestCatalogRow19DiagonalTendsToHiPPO(t *testing.T) {
+func TestDiagonalTendsToHiPPO(t *testing.T) {
 	const rows = 4
 	var held [][]float64 // ∫ from exp(-t) to 1 of the Legendre polynomials
 	times := []float64{0.1, 0.3, 0.7, 1, 1.5, 2, 3}

@@ -49,7 +49,7 @@ func TestLegSHoldsConstant(t *testing.T) {
 
 // S4D's formulas approximate HiPPO spectra. lin has exactly the frequencies of FouT. inv has the frequencies of LegS
 // within n/3, which is little compared to the fastest, n/π (n-1), and not n²/2. All modes decay.
-func TestCatalogRow17S4DInits(t *testing.T) {
+func TestS4DInits(t *testing.T) {
 	const n = 64
 	fout, _, err := NPLR("fout", n)
 	check(t, err)

@@ -60,7 +60,7 @@ func (s *linearCase) filter() *Kalman {
 // All states at once are the least squares solution of: prior, every move and every observation, each weighted by the
 // inverse of its covariance. The smoother finds the same means, and its covariances are the blocks of the inverse of
 // the normal matrix. The last estimates of filter and smoother are equal.
-func TestCatalogRow10PosteriorIsLeastSquares(t *testing.T) {
+func TestPosteriorIsLeastSquares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawLinear(t)
 		n, l := len(s.prior.Mean), len(s.y)
@@ -107,7 +107,7 @@ func TestCatalogRow10PosteriorIsLeastSquares(t *testing.T) {
 }
 
 // On a linear system the extended and the unscented filter are the Kalman filter.
-func TestCatalogRow10LinearIsSpecialCase(t *testing.T) {
+func TestLinearFiltersAreSpecialCases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawLinear(t)
 		move := func(x, u []float64) []float64 {
@@ -163,7 +163,7 @@ func TestUnscentedIdentity(t *testing.T) {
 
 // A pendulum swings so far that sin θ differs from θ, and sin θ is observed with noise. Both filters must estimate the
 // angle better than the arcsine of the observation, and their errors must be of the size that they claim.
-func TestCatalogRow10Pendulum(t *testing.T) {
+func TestFiltersFollowPendulum(t *testing.T) {
 	const dt, g, steps = 0.05, 9.81, 400
 	move := func(x, _ []float64) []float64 {
 		return []float64{x[0] + dt*x[1], x[1] - dt*g*math.Sin(x[0])}

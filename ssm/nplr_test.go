@@ -10,7 +10,7 @@ import (
 )
 
 // With its low-rank part added A is normal, A Aᵀ = Aᵀ A, and the columns of V with their conjugates are orthonormal.
-func TestCatalogRow15NPLR(t *testing.T) {
+func TestNormalPlusLowRank(t *testing.T) {
 	for _, measure := range []string{"legs", "legsd", "legt", "lagt", "tlagt", "glagt", "fout",
 		"fourier2", "fourier_decay", "foud"} {
 		for _, n := range []int{2, 8, 64} {
@@ -61,7 +61,7 @@ func TestCatalogRow15NPLR(t *testing.T) {
 }
 
 // The normal part of LegS is -½ I plus a skew-symmetric matrix: not diagonal plus symmetric, as one tutorial says.
-func TestCatalogRow15NormalPartIsSkew(t *testing.T) {
+func TestNormalPartIsSkew(t *testing.T) {
 	const n = 16
 	a, _, err := HiPPO("legs", n)
 	check(t, err)
@@ -81,7 +81,7 @@ func TestCatalogRow15NormalPartIsSkew(t *testing.T) {
 
 // The eigenvectors of LegS itself, scaled to length 1, have a condition number that grows exponentially with n, which
 // is why S4 diagonalizes the normal part, whose eigenvectors have condition 1. S4, lemma 3.2.
-func TestCatalogRow15NaiveDiagonalization(t *testing.T) {
+func TestNaiveDiagonalizationFails(t *testing.T) {
 	condition := func(n int) float64 {
 		a, _ := LegS(n)
 		v := mat.NewDense(n, n, nil)

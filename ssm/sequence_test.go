@@ -12,7 +12,7 @@ import (
 
 // The softmax kernel is a softmax over time, for Λ on either side of the imaginary axis, and for Re Λ < 0 it is the exp
 // kernel with other weights: the same family of kernels. DSS, proposition 1.
-func TestCatalogRow18DSS(t *testing.T) {
+func TestDSSKernels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		n, l := rapid.IntRange(1, 5).Draw(t, "n"), rapid.IntRange(1, 40).Draw(t, "l")
@@ -48,7 +48,7 @@ func TestCatalogRow18DSS(t *testing.T) {
 
 // The exp kernel is a diagonal model with zero-order hold, B = 1 and C = W; without its scale, the kernel of W (exp(Λ
 // Dt) - 1)/Λ. GSS is the case of a step of 1.
-func TestCatalogRow21GSSKernelIsDiagonal(t *testing.T) {
+func TestGSSKernelIsDiagonal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDiagonal(t)
 		d.Pairs = false
@@ -77,7 +77,7 @@ func zeroRows(l, n int) [][]float64 {
 }
 
 // Parallel = recurrent, also cut in two, and no output depends on the future.
-func TestCatalogRow23LinearAttention(t *testing.T) {
+func TestLinearAttentionForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		l, e, m := rapid.IntRange(1, 20).Draw(t, "l"), rapid.IntRange(1, 4).Draw(t, "e"),
@@ -116,7 +116,7 @@ func drawSelective(t *rapid.T, rng *rand.Rand, l int) *Selective {
 }
 
 // Sequential = in chunks = by a parallel prefix = as a matrix.
-func TestCatalogRow27SelectiveScan(t *testing.T) {
+func TestSelectiveScanForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		l := rapid.IntRange(1, 40).Draw(t, "l")
@@ -139,7 +139,7 @@ func TestCatalogRow27SelectiveScan(t *testing.T) {
 }
 
 // With B, C and dt the same at every step a selective model is a diagonal one whose Bbar is dt B.
-func TestCatalogRow27ConstantSelectionIsDiagonal(t *testing.T) {
+func TestConstantSelectionIsDiagonal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDiagonal(t)
 		const l = 20
@@ -158,7 +158,7 @@ func TestCatalogRow27ConstantSelectionIsDiagonal(t *testing.T) {
 
 // The recurrence, the attention form and any size of block agree, and a head of SSD with one channel is a selective
 // model.
-func TestCatalogRow27SSD(t *testing.T) {
+func TestSSDForms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		l, n, p := rapid.IntRange(1, 30).Draw(t, "l"), rapid.IntRange(1, 4).Draw(t, "n"),

@@ -14,7 +14,7 @@ import (
 )
 
 // The sum, the Toeplitz matrix, the same with signal and kernel exchanged, and the FFT give one convolution.
-func TestCatalogRow01Convolution(t *testing.T) {
+func TestConvolutionsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		u := normals(rng, rapid.IntRange(1, 40).Draw(t, "l"))
@@ -48,7 +48,7 @@ func TestCatalogRow01Convolution(t *testing.T) {
 
 // The sum of two dice: 7 comes in 6 of 36 throws, with loaded dice it is the sum over all pairs, and the sum of many
 // dice is normal.
-func TestCatalogRow02Dice(t *testing.T) {
+func TestSumsOfDiceAreConvolutions(t *testing.T) {
 	fair := slices.Repeat([]float64{1.0 / 6}, 6) // index i is i+1 pips; the index of a sum of d dice is the sum less d
 	two := ConvolvePower(fair, 2)
 	for i, p := range two {
@@ -96,7 +96,7 @@ func TestCatalogRow02Dice(t *testing.T) {
 func abs(i int) int { return max(i, -i) }
 
 // Delta is the identity and a shifted delta a delay, to the bit.
-func TestCatalogRow03Delta(t *testing.T) {
+func TestDeltaIsIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		l := rapid.IntRange(1, 30).Draw(t, "l")
@@ -109,7 +109,7 @@ func TestCatalogRow03Delta(t *testing.T) {
 }
 
 // FFT is DFT for lengths from 1 to 4096, by three frequencies of each, and its inverse undoes it.
-func TestCatalogRow04FFTIsDFT(t *testing.T) {
+func TestFFTIsDFT(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for n := 1; n <= 4096; n++ {
 		if n > 200 && n%37 != 0 && n&(n-1) != 0 { // of the long ones every 37th and the powers of two
@@ -138,7 +138,7 @@ func TestCatalogRow04FFTIsDFT(t *testing.T) {
 }
 
 // The convolution theorem: padded the product of transforms is the linear convolution, unpadded the circular one.
-func TestCatalogRow04ConvolutionTheorem(t *testing.T) {
+func TestConvolutionTheorem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		n := rapid.IntRange(1, 40).Draw(t, "n")
@@ -159,7 +159,7 @@ func TestCatalogRow04ConvolutionTheorem(t *testing.T) {
 	})
 }
 
-func TestCatalogRow04RealTransform(t *testing.T) {
+func TestRealTransform(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "n")
 		x := normals(drawRNG(t), n)
@@ -175,7 +175,7 @@ func TestCatalogRow04RealTransform(t *testing.T) {
 // Sixteen times the length takes about 21 times as long, not 256; and the real transform about half as long as the
 // complex one. Times on a busy machine are only ever too long: the least of several is compared, and a few attempts are
 // allowed.
-func TestCatalogRow04TransformTime(t *testing.T) {
+func TestTransformTimeIsNearlyLinear(t *testing.T) {
 	x := make([]float64, 1<<14)
 	for i := range x {
 		x[i] = math.Sin(float64(i * i))
@@ -201,7 +201,7 @@ func timeOf(f func()) time.Duration {
 
 // A sine of whole periods is two lines. Cut to an interval, each line becomes the transform of a box around it; a box
 // is sin(πfw)/(πf).
-func TestCatalogRow06Transforms(t *testing.T) {
+func TestTransformsOfSineAndBox(t *testing.T) {
 	const n, periods = 48, 5
 	u := make([]float64, n)
 	for k := range u {

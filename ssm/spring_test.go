@@ -16,7 +16,7 @@ func drawSpring(t *rapid.T) Spring {
 }
 
 // Without a push the spring follows the closed form, whether it oscillates or creeps: zero-order hold is exact.
-func TestCatalogRow11FreeMotion(t *testing.T) {
+func TestSpringFreeMotion(t *testing.T) {
 	follows := func(t rapid.TB, s Spring, x0 []float64, dt float64) {
 		d, err := s.System().Discretize(dt, ZOH)
 		check(t, err)
@@ -33,7 +33,7 @@ func TestCatalogRow11FreeMotion(t *testing.T) {
 }
 
 // Without friction the energy stays; with friction it falls at every step.
-func TestCatalogRow11Friction(t *testing.T) {
+func TestSpringFriction(t *testing.T) {
 	energy := func(s Spring, x []float64) float64 { return s.Stiffness*x[0]*x[0]/2 + s.Mass*x[1]*x[1]/2 }
 	for _, friction := range []float64{0, 0.2, 2, 20} {
 		s := Spring{Mass: 1.5, Friction: friction, Stiffness: 3}
@@ -52,7 +52,7 @@ func TestCatalogRow11Friction(t *testing.T) {
 
 // An impulse of 1 is an initial speed of 1/m: the impulse response is that free motion, and the discrete kernels are
 // its samples.
-func TestCatalogRow11Impulse(t *testing.T) {
+func TestSpringImpulse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpring(t)
 		at := rapid.Float64Range(0, 5).Draw(t, "t")
@@ -70,7 +70,7 @@ func TestCatalogRow11Impulse(t *testing.T) {
 }
 
 // Pushed at its own frequency the spring has the largest amplitude, which equals its response.
-func TestCatalogRow11Resonance(t *testing.T) {
+func TestSpringResonance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpring(t)
 		omega := rapid.Float64Range(0, 10).Draw(t, "ω")
@@ -112,7 +112,7 @@ func settled(t testing.TB, s Spring, omega, dt float64) float64 {
 // Sampled every dt, a frequency above half the sampling rate looks like another one. Between half the rate and the rate
 // it is mirrored, above the rate it starts again from 0. Both excite the spring at its resonance, though a push that
 // fast would hardly move it.
-func TestCatalogRow11Aliasing(t *testing.T) {
+func TestSpringAliasing(t *testing.T) {
 	s := Spring{Mass: 1, Friction: 0.2, Stiffness: 40}
 	const dt = 0.05
 	const rate = 1 / dt

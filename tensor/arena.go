@@ -133,8 +133,8 @@ func (a *Arena) putBack(buf []float32) {
 	a.free[len(buf)] = append(a.free[len(buf)], buf)
 }
 
-// Reset takes back everything that was lent. If the arena then holds more than twice what was ever lent at a time, as
-// after steps of many lengths, it drops its smallest buffers, which the longest steps do not use.
+// Reset takes back everything that was lent. If the arena then holds more than twice the most that was ever lent at
+// a time, as after steps of many lengths, it drops its smallest buffers, which the longest steps do not use.
 func (a *Arena) Reset() {
 	a.ReleaseSince(0)
 	a.next = 0

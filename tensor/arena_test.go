@@ -116,7 +116,7 @@ func TestArenaTensors(t *testing.T) {
 	}
 }
 
-// TestArenaOfVaryingLengths: steps of ever other lengths hold little more than the longest needs.
+// TestArenaOfVaryingLengths: after steps of many lengths an arena holds little more than the longest needs.
 func TestArenaOfVaryingLengths(t *testing.T) {
 	const buffers, longest = 20, 16000
 	rng := rand.New(rand.NewPCG(3, 1))

@@ -2,15 +2,16 @@ package tensor
 
 import "fmt"
 
-// Storage holds the elements of a tensor for an engine, if that is not ordinary memory in float32: numbers of another
-// precision or on another device. Only the engine that made it looks inside; the host copies in and out.
+// Storage holds the elements of a tensor in a form of an engine's own, in place of float32 in ordinary memory: in
+// another precision or on another device. Only the engine that made it looks inside; the host copies in and out.
 type Storage interface {
 	// Len is the number of elements, Bytes their memory.
 	Len() int
 	Bytes() int
 	// Like returns storage of the same kind for n zeros.
 	Like(n int) Storage
-	// Copy copies n elements from number at of from, of the same kind, to number to. The two ranges may overlap.
+	// Copy copies n elements of from, which is of the same kind, starting at element at, to the elements from to on.
+	// The two ranges may overlap.
 	Copy(to int, from Storage, at, n int)
 	// Read copies the elements out, rounded to float32; Write copies as many in.
 	Read(dst []float32)

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/golden"
 )
 
-// TestCatalogRow26DNA: the official ids of a sequence that ends with [SEP].
-func TestCatalogRow26DNA(t *testing.T) {
+// TestGoldenDNA: the official ids of a sequence that ends with [SEP].
+func TestGoldenDNA(t *testing.T) {
 	golden.Run(t, "12_hyenadna", func(t *testing.T, c golden.Case) {
 		var cfg struct{ DNA string }
 		c.Config(&cfg)

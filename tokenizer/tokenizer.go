@@ -78,6 +78,7 @@ type EncodeError struct {
 	What   string // for example: character 'ß' (U+00DF) is not in the alphabet of 65 characters
 }
 
+// Error says where the text has no token, and why.
 func (e *EncodeError) Error() string {
 	return fmt.Sprintf("tokenizer: byte offset %d: %s", e.Offset, e.What)
 }

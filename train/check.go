@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -20,17 +20,35 @@ import (
 func (c *Config) Check() error {
 	var p config.Problems
 	p.Add(c.Validate())
-	c.checkInputs(&p)
+	p.Add(c.CheckInputs())
 	return p.Err()
 }
 
-// checkInputs is Check without Validate.
-func (c *Config) checkInputs(p *config.Problems) {
-	checkTexts(p, c.Data, c.Valid)
-	if vocab := checkTokenizer(p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
+// CheckInputs is Check without Validate.
+func (c *Config) CheckInputs() error {
+	var p config.Problems
+	checkTexts(&p, c.Data, c.Valid)
+	if vocab := checkTokenizer(&p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 		p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
 	}
 	p.Add(c.checkOut())
+	return p.Err()
+}
+
+// Fits returns an error if a run needs more memory than there is (a *MemoryError), or its sequences are longer than the
+// model takes. vocab is the size of the tokenizer's vocabulary.
+func (c *Config) Fits(vocab int) error {
+	if err := c.checkMemory(vocab); err != nil {
+		return err
+	}
+	m, err := model.New(c.shape(vocab))
+	if err != nil {
+		return err
+	}
+	if err := fits(m, c.Train.SeqLen, c.Train.CarryState); err != nil {
+		return fmt.Errorf("train.seq_len: %w", err)
+	}
+	return nil
 }
 
 func tooFewTokens(size int, tokenizer string, vocab int) error {
@@ -57,26 +75,6 @@ func checkTokenizer(p *config.Problems, spec string) int {
 		return 0
 	}
 	return tok.VocabSize()
-}
-
-// Check returns every problem of the comparison of these models at once that can be told before any text is read.
-func (o *CompareOptions) Check(models []Entrant) error {
-	var p config.Problems
-	if slices.Contains(append(slices.Clone(o.Data), o.Valid...), "-") {
-		p.Addf("data", "found -, want files: every run reads the text again, which standard input can give only once")
-	}
-	checkTexts(&p, o.Data, o.Valid)
-	checkTokenizer(&p, o.Tokenizer)
-	settings, err := o.settings()
-	p.Add(err)
-	if err != nil {
-		settings = nil
-	}
-	for _, e := range models {
-		_, err := o.configure(e.Config, settings, 0)
-		addAll(&p, e.Name, err)
-	}
-	return p.Err()
 }
 
 // Check returns every problem of a task's run that can be told before its data are made or read: those of Validate, and
@@ -135,6 +133,6 @@ func LoadNew(opt config.Options) (Config, error) {
 	c, err := Load(opt)
 	var p config.Problems
 	p.Add(err)
-	c.checkInputs(&p)
+	p.Add(c.CheckInputs())
 	return c, p.Err()
 }

@@ -11,15 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// claim takes the folder of a run for this process, and removes the temporary files that one which was killed left
-// there.
+// claim takes the folder of a run for this process.
 func claim(dir string) (*disk.Lock, error) {
-	lock, err := disk.LockDir(dir)
+	lock, err := disk.ClaimDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("out: %w", err)
-	}
-	if err := disk.Sweep(dir); err != nil {
-		return nil, errors.Join(err, lock.Release())
 	}
 	return lock, nil
 }
@@ -91,12 +87,17 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 	}
 }
 
-// anywhere makes the paths of the texts independent of the current folder, so that a run can be resumed from any.
-func (c *Config) anywhere() (err error) {
+// Anywhere makes the paths of the texts independent of the current folder, so that a run can be resumed from any.
+func (c *Config) Anywhere() (err error) {
 	if c.Data, err = absolute(c.Data); err == nil {
 		c.Valid, err = absolute(c.Valid)
 	}
 	return err
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func absolute(specs []string) ([]string, error) {

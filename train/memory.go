@@ -27,6 +27,7 @@ type MemoryError struct {
 	Advice                     string
 }
 
+// Error says how much memory the run needs, what for, and what would make it fit.
 func (e *MemoryError) Error() string {
 	of := fmt.Sprintf("weights, gradients and moments %s", bytesText(e.Weights))
 	if e.Activations > 0 {
@@ -138,12 +139,12 @@ func narrowed(shape model.Config, plan []string) (narrow model.Config, width, pa
 	if n <= most {
 		return shape, 1, 1, nil
 	}
-	fitting, got, err := fit(probe, min(most/2, narrowParams))
+	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
 	if err != nil {
 		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
 			"measure: %w", n, err)
 	}
-	return atWidth(shape, fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
+	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
 		nil
 }
 

@@ -40,7 +40,7 @@ func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
 		return Result{}, err
 	}
 	defer d.Close()
-	if err := cfg.anywhere(); err != nil {
+	if err := cfg.Anywhere(); err != nil {
 		return Result{}, err
 	}
 	tr, err := NewTrainer(cfg, d)

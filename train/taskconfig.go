@@ -114,13 +114,13 @@ func recipeSettings(t *task.Task, recipe task.Recipe, given map[string]string) (
 			settings[key] = value
 		}
 	}
-	addAll(&p, "recipe "+s.Recipe.Name+" of "+name, config.Pairs(&s.Config, settings))
+	p.AddTo("recipe "+s.Recipe.Name+" of "+name, config.Pairs(&s.Config, settings))
 	for key, value := range given {
 		options[key] = value
 	}
 	switch {
 	case s.Options != nil:
-		addAll(&p, "task "+name, config.Pairs(s.Options, options))
+		p.AddTo("task "+name, config.Pairs(s.Options, options))
 	case len(given) > 0:
 		p.Addf("task "+name, "found options, but it has none")
 	}

@@ -27,6 +27,7 @@ type DivergedError struct {
 	BestStep    int
 }
 
+// Error says how far the loss is off, and which settings may help.
 func (e *DivergedError) Error() string {
 	best := "there is no checkpoint worth keeping"
 	if e.Best < e.Guess {

@@ -1,6 +1,6 @@
-// Package verify compares what a model computes on the CPU's engine with what it computes by definition, in float64, on the
-// reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every layer,
-// logits, loss, gradients and states.
+// Package verify compares what a model computes on the CPU's engine with what it computes by definition, in float64, on
+// the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
+// layer, logits, loss, gradients and states.
 //
 // It may import model, nn, autograd, engine/reference, engine and tensor.
 package verify
@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The largest differences that rounding to float32 explains, relative to the largest element of what is compared. Sums of some
-// thousand products lose about 1e-6, and layers multiply that; a wrong formula is off by 1e-2 and more.
+// The largest differences that rounding to float32 explains, relative to the largest element of what is compared. Sums
+// of some thousand products lose about 1e-6, and layers multiply that; a wrong formula is off by 1e-2 and more.
 const (
 	OutputTol   = 3e-4 // outputs of layers, logits, states
 	LossTol     = 1e-5
@@ -48,8 +48,8 @@ type Check struct {
 	Kind      string  `json:"kind"`           // engines, chunks, steps
 	Length    int     `json:"length"`         // of the sequence
 	What      string  `json:"what"`           // output, logits, loss, gradient, state
-	Where     string  `json:"where,omitzero"` // the layer or parameter with the largest difference
-	Error     float64 `json:"error"`          // the largest difference, relative to the largest element; NaN and infinities count as 1e300
+	Where     string  `json:"where,omitzero"` // the layer or parameter with the largest difference, which is Error
+	Error     float64 `json:"error"`          // relative to the largest element; 1e300 for NaN and infinity
 	Tolerance float64 `json:"tolerance"`
 	OK        bool    `json:"ok"`
 }
@@ -81,8 +81,8 @@ func (p *parts) add(name string, x []float32) {
 	p.values[name] = append(p.values[name], x...)
 }
 
-// Model compares. It returns an error if it could not, not if something differs. m must have its weights, not be packed, and not
-// be used by others meanwhile.
+// Model compares both engines and all forms on m. Differences are in the report; an error means that the comparison
+// failed. m must have its weights, must not be packed, and must not be used by others meanwhile.
 func Model(ctx context.Context, m *model.Model, o Options) (Report, error) {
 	if o.Scale == 0 {
 		o.Scale = 1
@@ -256,11 +256,12 @@ func (v *verifier) check(kind, what string, got, want parts, tol float64) {
 	v.report.Checks = append(v.report.Checks, c)
 }
 
-// farthest is the difference of what cannot be compared: NaN, infinities, other numbers of elements.
+// farthest stands for the difference of values that cannot be compared: NaN, infinities, unequal numbers of elements.
 const farthest = 1e300
 
-// Some gradients and states are zero by definition or nearly so, such as that of a bias before a softmax: they are what
-// rounding leaves of numbers that cancel, and are measured against leastScale, or this share of the model's largest gradient.
+// Some gradients and states are zero by definition or nearly so, such as the gradient of a bias before a softmax. What
+// is computed is the rounding error of numbers that cancel. So differences are relative to at least leastScale, and
+// those of gradients to at least gradientShare of the model's largest gradient.
 const (
 	leastScale    = 1e-6
 	gradientShare = 1e-4
@@ -276,7 +277,8 @@ func (p *parts) largest() (most float64) {
 	return most
 }
 
-// difference is the largest between elements, relative to the largest of want, or to least if that is larger.
+// difference is the largest difference between elements, relative to the largest element of want, or to least if that
+// is larger.
 func difference(got, want []float32, least float64) float64 {
 	if len(got) != len(want) {
 		return farthest

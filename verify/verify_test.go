@@ -45,7 +45,8 @@ func small(t *testing.T, mixer string) *model.Model {
 	return m
 }
 
-// TestDifferencesAreReported: with hardly any tolerance rounding is a difference, and NaN always is; the report says where.
+// TestDifferencesAreReported: with a tolerance near zero rounding counts as a difference, and NaN always does; the
+// report says where.
 func TestDifferencesAreReported(t *testing.T) {
 	m := small(t, "h3")
 	report, err := Model(context.Background(), m, Options{Lengths: []int{9}, Scale: 1e-6})
@@ -61,7 +62,8 @@ func TestDifferencesAreReported(t *testing.T) {
 		}
 	})
 	report, err = Model(context.Background(), m, Options{Lengths: []int{9}, Forward: true})
-	if err != nil || report.OK || report.Checks[0].Error != farthest || !strings.Contains(report.Checks[0].Where, "layers.1") {
+	if err != nil || report.OK || report.Checks[0].Error != farthest ||
+		!strings.Contains(report.Checks[0].Where, "layers.1") {
 		t.Errorf("%v, %+v, want NaN in layer 1", err, report)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/compare"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -81,7 +82,7 @@ func readRun(path string) (result, error) {
 		return result{}, err
 	}
 	var compared struct {
-		Run                    *train.CompareRun
+		Run                    *compare.Result
 		Params                 int
 		Machine, Version, Date string
 	}

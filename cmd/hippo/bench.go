@@ -11,18 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/internal/bench"
+	"github.com/hippo-ssm/hippo/bench"
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 // benchOptions are the flags of hippo bench.
 type benchOptions struct {
 	Threads   int     `json:"threads" min:"1" help:"cores to use (GOMAXPROCS)"`
-	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement, in each round; there are three repetitions at least"`
-	Rounds    int     `json:"rounds" min:"0" help:"how often to measure, of which medians are taken; 0 for 3 with a peer, 1 without"`
-	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round, to be set beside it"`
-	Precision string  `json:"precision" enum:",float32,bf16,int8" help:"measure only the rows of this precision; empty: all there are"`
-	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print how many times faster those are"`
+	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
+	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
+	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
+	Precision string  `json:"precision" enum:",float32,bf16,int8" help:"measure only this precision; empty: all"`
+	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
 	From      string  `json:"from" help:"measure nothing: take the rows from this file, which --json has printed"`
@@ -34,29 +34,32 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench WHAT [ARG...]",
 		Short: "Measure speed, beside that of a peer",
-		Long: `Measure how fast hippo is on this machine, with fixed configurations that its peers are measured with, too:
+		Long: `Measure how fast hippo is on this machine, with fixed configurations that its peers are measured with:
 
   gemm              matrix products: gflops
-  conv              the long convolution with a given kernel, ns for each element of one channel
+  conv              the long convolution with a given kernel: ns for each element of one channel
   kernel            generation of the convolution kernels of diagonal SSMs: ms
-  mixer [NAME...]   H3 and attention by length: µs a token; with names (or all), these at two lengths and position by position,
-                    of some also the operation alone, without what linear layers do
+  mixer [NAME...]   H3 and attention by length: µs a token; with names (or all), these at two lengths and position by
+                    position, and of some the operation alone, without linear layers
   sparse            sparse kinds of attention forward, by length, beside dense attention: µs a token
-  train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of H3-125M: tokens/s
+  train a|b|c...    updates (forward, backward, clipping, AdamW) of byte models of d_model 256 and 512, and of
+                    H3-125M: tokens/s
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
-  chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS (1.886): seconds
-  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16 and int8: tokens/s
+  chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS
+                    (1.886): seconds
+  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16
+                    and int8: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
 
-Times are medians of the CPU time of the process divided by --threads, which a busy neighbour disturbs less than wall time;
-fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core for themselves and
-work to do. --scaling measures on one core in turn with --threads; over_one_core is how many times faster those are by the clock. fwd
-is forward, fwd_bwd forward with backward to inputs and parameters.
+Times are medians of the CPU time of the process divided by --threads, which a busy neighbour disturbs less than wall
+time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
+for themselves and work to do. --scaling measures on one core in turn with --threads; over_one_core is how many times
+faster those are by the clock. fwd is forward, fwd_bwd forward with backward to inputs and parameters.
 
-With --peer, hippo and a command that prints rows with the same fields are measured in turn. Rows that agree in what they
-measured are printed with their ratio: how many times faster hippo is.`,
+With --peer, hippo and a command that prints rows with the same fields are measured in turn. Rows that agree in what
+they measured are printed with their ratio: how many times faster hippo is.`,
 		Example: `  hippo bench gemm
   hippo bench train a --threads 2 --scaling --json
   hippo bench decode --precision int8
@@ -109,7 +112,8 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 	p := newProgress("bench, rows:")
 	done := 0
 	ours, theirs, err := bench.Run(cmd.Context(), cases, bench.Options{
-		Threads: opt.Threads, Scaling: opt.Scaling, Seconds: opt.Seconds, Rounds: rounds, Peer: opt.Peer, PeerErr: os.Stderr,
+		Threads: opt.Threads, Scaling: opt.Scaling, Seconds: opt.Seconds, Rounds: rounds,
+		Peer: opt.Peer, PeerErr: os.Stderr,
 		Measured: func(r bench.Row) {
 			done++
 			p.update(done, rounds*len(cases))
@@ -131,13 +135,10 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 
 // showSaved shows rows that were measured before.
 func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
-	if !slices.Contains(bench.Names(), name) {
-		return fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(bench.Names(), ", "))
-	}
 	if opt.Peer != "" {
 		return fmt.Errorf("found --from together with --peer, want one of them")
 	}
-	rows, err := savedRows(opt.From, name)
+	rows, err := bench.ReadRows(opt.From, name)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
 // showBench draws and prints rows.
 func showBench(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair, opt benchOptions) error {
 	if opt.Plot != "" {
-		if err := plotRows(opt.Plot, append(slices.Clone(ours), theirs...)); err != nil {
+		if err := bench.Plot(opt.Plot, append(slices.Clone(ours), theirs...)); err != nil {
 			return err
 		}
 	}
@@ -200,7 +201,8 @@ func printPairs(out io.Writer, pairs []bench.Pair) error {
 	for i, p := range pairs {
 		rows[i] = p.Label()
 		for _, r := range p.Ratios {
-			rows[i] = append(rows[i], bench.Field{Name: r.Field, Value: r.Ours}, bench.Field{Name: "peer's", Value: r.Theirs},
+			rows[i] = append(rows[i], bench.Field{Name: r.Field, Value: r.Ours},
+				bench.Field{Name: "peer's", Value: r.Theirs},
 				bench.Field{Name: "ratio", Value: r.Ratio})
 		}
 	}

@@ -18,9 +18,9 @@ func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "List and remove tokenized data",
-		Long: `List and remove what is kept of tokenized texts. It is made again when it is needed: nothing is lost but time. The folder is
-that of --cache, the variable HIPPO_CACHE or the user's cache folder. It keeps itself within a limit (cache_limit of hippo train,
-HIPPO_CACHE_LIMIT): what was used longest ago goes first.`,
+		Long: `List and remove what is kept of tokenized texts. It is made again when it is needed: nothing is lost but
+time. The folder is that of --cache, the variable HIPPO_CACHE or the user's cache folder. It keeps itself within a limit
+(cache_limit of hippo train, HIPPO_CACHE_LIMIT): what was used longest ago goes first.`,
 		Example: `  hippo cache list
   hippo cache clean --older 7d
   hippo cache clean --all`,
@@ -38,7 +38,8 @@ HIPPO_CACHE_LIMIT): what was used longest ago goes first.`,
 
 // cacheFlag adds the flag of the folder.
 func cacheFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("cache", os.Getenv("HIPPO_CACHE"), "folder of tokenized data; empty: the user's cache folder")
+	return cmd.Flags().String("cache", os.Getenv("HIPPO_CACHE"),
+		"folder of tokenized data; empty: the user's cache folder")
 }
 
 func newCacheList() *cobra.Command {
@@ -67,14 +68,16 @@ func newCacheList() *cobra.Command {
 				continue
 			}
 			bytes += e.Bytes
-			lines = append(lines, []string{e.Path, orUnknown(e.Source), orUnknown(e.Tokenizer), strconv.FormatInt(e.Tokens, 10),
+			lines = append(lines, []string{e.Path, orUnknown(e.Source), orUnknown(e.Tokenizer),
+				strconv.FormatInt(e.Tokens, 10),
 				status.Bytes(uint64(e.Bytes)), e.Used.Format("2006-01-02 15:04")})
 		}
 		if asJSON {
 			return nil
 		}
 		if len(list) > 0 {
-			if err := printGrid(out, []string{"path", "source", "tokenizer", "tokens", "size", "last used"}, lines, false); err != nil {
+			heading := []string{"path", "source", "tokenizer", "tokens", "size", "last used"}
+			if err := printGrid(out, heading, lines, false); err != nil {
 				return err
 			}
 		}
@@ -84,7 +87,7 @@ func newCacheList() *cobra.Command {
 	return cmd
 }
 
-// orUnknown is text, or a word for none.
+// orUnknown is the text, or "unknown" where it is empty.
 func orUnknown(text string) string {
 	if text == "" {
 		return "unknown"
@@ -98,8 +101,8 @@ func newCacheClean() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove tokenized data that has not been used for long",
-		Long: `Remove tokenized data that has not been used for --older, or --all of it, and what killed processes left. What a process uses
-now stays.`,
+		Long: `Remove tokenized data that has not been used for --older, or --all of it, and what killed processes left.
+What a process uses now stays.`,
 		Example: `  hippo cache clean --older 7d
   hippo cache clean --all`,
 		Args: wantArgs(0, 0),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/compare"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -20,7 +21,7 @@ import (
 
 // compareOptions are the flags of hippo compare.
 type compareOptions struct {
-	train.CompareOptions
+	compare.Options
 	Threads  int  `json:"threads" min:"0" help:"cores to use; 0 for all"`
 	JSON     bool `json:"json" help:"print a JSON object"`
 	Markdown bool `json:"markdown" help:"print a table in Markdown"`
@@ -30,17 +31,18 @@ func newCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare MODEL MODEL...",
 		Short: "Train models at equal size for equal time, and compare their losses",
-		Long: `Train models of an equal number of parameters for an equal time on the same text, one after the other, and print a table of
-how well they predict the validation text, beside what counting unigrams and bigrams comes to.
+		Long: `Train models of an equal number of parameters for an equal time on the same text, one after the other,
+and print a table of how well they predict the validation text, beside what counting unigrams and bigrams comes to.
 
-A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), a list of layers in the shape of the preset
-tiny ('h3*2,attention,h3*2'), or a YAML file of settings for train. Learning rate, batch and so on are those of the preset or
-file unless --set says otherwise; text, tokenizer and precision are those of the first model. The width of each model is
-changed so that its parameters come nearest to those of the first, or to --params; one that is within 5 % is left as it is.
+A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), a list of layers in the shape of the
+preset tiny ('h3*2,attention,h3*2'), or a YAML file of settings for train. Learning rate, batch and so on are those of
+the preset or file unless --set says otherwise; text, tokenizer and precision are those of the first model. The width of
+each model is changed so that its parameters come nearest to those of the first, or to --params; one that is within 5 %
+is left as it is.
 
---clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that what else the
-machine does changes little. Evaluations are not counted. With --out, Ctrl-C keeps what is done: the same command goes on
-from there. Without it nothing is kept but the table.`,
+--clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
+of the machine changes little. Evaluations are not counted. With --out, Ctrl-C keeps what is done: the same command goes
+on from there. Without it nothing is kept but the table.`,
 		Example: `  hippo compare tiny attention
   hippo compare '*-tiny' --time 2m --markdown
   hippo compare 'h3*2,attention,h3*2' mamba --time 10m --clock cpu --seeds 3 --out runs/compare
@@ -60,16 +62,16 @@ from there. Without it nothing is kept but the table.`,
 		panic(err) // the preset is part of the program
 	}
 	first.Cache, first.CacheLimit = os.Getenv("HIPPO_CACHE"), os.Getenv("HIPPO_CACHE_LIMIT")
-	defaults := compareOptions{CompareOptions: train.DefaultCompareOptions(first)}
+	defaults := compareOptions{Options: compare.DefaultOptions(first)}
 	config.Register(cmd.Flags(), &defaults)
 	completeConfig(cmd, defaults)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var p config.Problems
-		models, err := train.Entrants(args)
+		models, err := compare.Entrants(args)
 		p.Add(err)
 		opt := defaults
 		if len(models) > 0 {
-			opt.CompareOptions = train.DefaultCompareOptions(models[0].Config)
+			opt.Options = compare.DefaultOptions(models[0].Config)
 		}
 		if opt.Cache == "" {
 			opt.Cache = defaults.Cache
@@ -92,31 +94,24 @@ from there. Without it nothing is kept but the table.`,
 		if opt.Threads > 0 {
 			runtime.GOMAXPROCS(opt.Threads)
 		}
-		return compare(cmd, models, opt)
+		return runComparison(cmd, models, opt)
 	}
 	return cmd
 }
 
-func compare(cmd *cobra.Command, models []train.Entrant, opt compareOptions) error {
-	c, err := train.NewComparison(models, opt.CompareOptions)
+func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOptions) error {
+	c, err := compare.New(models, opt.Options)
 	if err != nil {
 		return err
 	}
 	ctx, stop := whileRead(cmd.Context())
 	defer stop()
-	text, err := unlessDone(ctx, func() (train.CompareText, error) { return c.Text(ctx) })
+	text, err := unlessDone(ctx, func() (compare.Text, error) { return c.Text(ctx) })
 	if err != nil {
 		return err
 	}
-	out := opt.Out
-	if out == "" {
-		if out, err = os.MkdirTemp("", "hippo-compare-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(out)
-	}
 	p := status.New(os.Stderr, 10*time.Second)
-	runs, err := c.Run(ctx, out, watchComparison(p, c))
+	runs, err := c.Run(ctx, watchComparison(p, c))
 	p.Close()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		rest := "nothing is kept without --out"
@@ -129,15 +124,12 @@ func compare(cmd *cobra.Command, models []train.Entrant, opt compareOptions) err
 	if err != nil {
 		return err
 	}
-	r := compareReport{
-		Text: text, Seconds: opt.Time.Seconds(), Clock: opt.Clock, Params: c.Options.Params, Seeds: opt.Seeds, Threads: runtime.GOMAXPROCS(0),
-		Models: c.Rows(runs, &text),
-	}
+	r := comparison{c.Report(text, runs)}
 	switch {
 	case opt.JSON:
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetEscapeHTML(false)
-		return e.Encode(r)
+		return e.Encode(r.Report)
 	case opt.Markdown:
 		return r.printMarkdown(cmd.OutOrStdout())
 	}
@@ -145,15 +137,16 @@ func compare(cmd *cobra.Command, models []train.Entrant, opt compareOptions) err
 }
 
 // watchComparison prints how each run goes, and its end.
-func watchComparison(p *status.Printer, c *train.Comparison) train.CompareEvents {
-	return train.CompareEvents{
+func watchComparison(p *status.Printer, c *compare.Comparison) compare.Events {
+	return compare.Events{
 		Run: func(name string, seed uint64, number, runs int) train.Events {
-			i := slices.IndexFunc(c.Models, func(e train.Entrant) bool { return e.Name == name })
-			p.Printf("run %d of %d: %s, %s parameters, seed %d\n", number, runs, name, status.Count(float64(c.Params[i])), seed)
+			i := slices.IndexFunc(c.Models, func(e compare.Entrant) bool { return e.Name == name })
+			p.Printf("run %d of %d: %s, %s parameters, seed %d\n", number, runs, name,
+				status.Count(float64(c.Params[i])), seed)
 			w := watch(p)
 			return train.Events{Step: w.Step, Note: w.Note}
 		},
-		Finished: func(r train.CompareRun, before bool) {
+		Finished: func(r compare.Result, before bool) {
 			switch {
 			case r.Diverged != "":
 				p.Printf("%s: diverged at %s\n", r.Model, r.Diverged)

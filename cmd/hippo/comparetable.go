@@ -5,20 +5,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/compare"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/train"
 )
 
-// compareReport is what hippo compare prints.
-type compareReport struct {
-	Text    train.CompareText  `json:"text"`
-	Seconds float64            `json:"time_s"`
-	Clock   string             `json:"clock"`
-	Params  int                `json:"params"`
-	Seeds   int                `json:"seeds"`
-	Threads int                `json:"threads"`
-	Models  []train.CompareRow `json:"models"`
-}
+// comparison is a report of a comparison as a table.
+type comparison struct{ *compare.Report }
 
 // counting is a baseline: what its losses are called, and what they are.
 type counting struct {
@@ -26,28 +18,33 @@ type counting struct {
 	loss float64
 }
 
-func (r *compareReport) countings() []counting {
+func (r comparison) countings() []counting {
 	b := r.Text.Baseline
 	return []counting{{"bigram", b.Bigram}, {"unigram", b.Unigram}}
 }
 
 // cells is the table: a heading, the models, and the baselines.
-func (r *compareReport) cells() [][]string {
+func (r comparison) cells() [][]string {
 	heading := []string{"model", "parameters", "steps", "tokens", "tokens/s", "train loss", "valid loss", "bits/byte"}
 	for _, c := range r.countings() {
 		heading = append(heading, "to "+c.name)
 	}
 	rows := [][]string{append(heading, "time")}
 	for _, m := range r.Models {
-		row := []string{m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(float64(m.Tokens)), status.Count(m.TokensPerS),
-			number("%.3f", m.TrainLoss), r.loss(m), number("%.3f", m.BitsPerByte)}
+		row := []string{
+			m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(float64(m.Tokens)),
+			status.Count(m.TokensPerS), number("%.3f", m.TrainLoss), r.loss(m), number("%.3f", m.BitsPerByte),
+		}
 		for _, c := range r.countings() {
 			row = append(row, difference(m.ValidLoss, c.loss))
 		}
 		rows = append(rows, append(row, status.Duration(seconds(m.Seconds))))
 	}
 	for _, c := range r.countings() {
-		row := []string{"(" + c.name + " counts)", "", "", "", "", "", fmt.Sprintf("%.3f", c.loss), number("%.3f", r.Text.BitsPerByte(c.loss))}
+		row := []string{
+			"(" + c.name + " counts)", "", "", "", "", "", number("%.3f", &c.loss),
+			number("%.3f", r.Text.BitsPerByte(&c.loss)),
+		}
 		for _, other := range r.countings() {
 			row = append(row, difference(&c.loss, other.loss))
 		}
@@ -57,7 +54,7 @@ func (r *compareReport) cells() [][]string {
 }
 
 // loss is the validation loss of a model with its spread, or that it diverged.
-func (r *compareReport) loss(m train.CompareRow) string {
+func (r comparison) loss(m compare.Row) string {
 	text := number("%.3f", m.ValidLoss)
 	if m.Spread != nil {
 		text += fmt.Sprintf(" ± %.3f", *m.Spread)
@@ -86,17 +83,18 @@ func difference(v *float64, from float64) string {
 }
 
 // caption says what all models have in common.
-func (r *compareReport) caption() string {
+func (r comparison) caption() string {
 	clock := "wall time"
 	if r.Clock == "cpu" {
 		clock = "CPU time"
 	}
-	return fmt.Sprintf("%s (%s tokenizer, %s tokens for training, %s for validation); %v of %s for training, threads: %d, seeds: %d. Losses are nats per "+
-		"token; the differences are to the losses of counting.", r.Text.Name, r.Text.Tokenizer, status.Count(float64(r.Text.TrainTokens)),
+	return fmt.Sprintf("%s (%s tokenizer, %s tokens for training, %s for validation); %v of %s for training, "+
+		"threads: %d, seeds: %d. Losses are nats per token; the differences are to the losses of counting.",
+		r.Text.Name, r.Text.Tokenizer, status.Count(float64(r.Text.TrainTokens)),
 		status.Count(float64(r.Text.ValidTokens)), seconds(r.Seconds), clock, r.Threads, r.Seeds)
 }
 
-func (r *compareReport) print(out io.Writer) error {
+func (r comparison) print(out io.Writer) error {
 	rows := r.cells()
 	if err := printGrid(out, rows[0], rows[1:], false); err != nil {
 		return err
@@ -105,7 +103,7 @@ func (r *compareReport) print(out io.Writer) error {
 	return err
 }
 
-func (r *compareReport) printMarkdown(out io.Writer) error {
+func (r comparison) printMarkdown(out io.Writer) error {
 	line := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 	var b strings.Builder
 	for i, row := range r.cells() {

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// gpt2Vocab is the size of GPT-2's vocabulary, that of the released H3 models.
+// gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
 const gpt2Vocab = 50257
 
 func newConvert() *cobra.Command {
@@ -29,9 +29,10 @@ func newConvert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE DIR",
 		Short: "Make a model's folder from a published checkpoint",
-		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt of torch.save in
-the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the older ones.
-Nothing in FILE is executed. Every tensor is checked: what is missing, unexpected, misshapen or not finite is listed.
+		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt
+of torch.save in the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the
+older ones. Nothing in FILE is executed. Every tensor is checked: what is missing, unexpected, misshapen or not finite
+is listed.
 
 The shape of the model comes from --config, else from a config.json beside FILE, else from the tensors themselves. The
 tokenizer comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the vocabulary of GPT-2 gets
@@ -44,7 +45,9 @@ GPT-2's, one with that of HyenaDNA its own.`,
 			completeFiles(checkpointEndings...), completeFolders),
 	}
 	cmd.Flags().StringVar(&shape.Config, "config", "", "config.json with the shape of the model")
-	cmd.Flags().IntVar(&shape.Heads, "heads", 0, "heads of attention, which the tensors do not tell; 0 takes what the configuration or the release of this width has")
+	cmd.Flags().IntVar(&shape.Heads, "heads", 0,
+		"heads of attention, which the tensors do not tell; 0 takes what the configuration or the release of this "+
+			"width has")
 	cmd.Flags().StringVar(&spec, "tokenizer", "", "bytes, dna, gpt2, or the path of a tokenizer.json")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the model in DIR")
 	completeFlag(cmd, "tokenizer", completeTokenizer)
@@ -79,7 +82,8 @@ GPT-2's, one with that of HyenaDNA its own.`,
 // modelFiles are the files of a model's folder.
 var modelFiles = []string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile}
 
-// mayWrite refuses a folder in which something would be lost: with force anything but the files of a model.
+// mayWrite returns an error if writing to a folder would lose something. With force, only the files of a model may be
+// replaced.
 func mayWrite(dir string, force bool) error {
 	if dir, err := filepath.Abs(dir); err != nil {
 		return err
@@ -97,9 +101,11 @@ func mayWrite(dir string, force bool) error {
 		isOurs := slices.Contains(modelFiles, e.Name())
 		switch {
 		case isOurs && !force:
-			return fmt.Errorf("%s: found %s in it, want an empty or new folder (--force replaces a model)", dir, e.Name())
+			return fmt.Errorf("%s: found %s in it, want an empty or new folder (--force replaces a model)", dir,
+				e.Name())
 		case !isOurs:
-			return fmt.Errorf("%s: found %s in it, which is no file of a model; want an empty or new folder", dir, e.Name())
+			return fmt.Errorf("%s: found %s in it, which is no file of a model; want an empty or new folder", dir,
+				e.Name())
 		}
 	}
 	return nil
@@ -115,7 +121,7 @@ type origin struct {
 // checkpointEndings are the endings of names of files that can be converted.
 var checkpointEndings = []string{"pt", "pth", "bin", "ckpt", "safetensors"}
 
-// notAFile says what to give in the place of a folder.
+// notAFile returns an error for a folder in place of a file, which says what to give instead.
 func notAFile(dir string) error {
 	var found []string
 	for _, ending := range checkpointEndings {
@@ -144,8 +150,9 @@ func readCheckpoint(path string, shape release.ShapeOptions) (*model.Model, orig
 	return m, from, err
 }
 
-// tokenizerOf finds the tokenizer of a converted model, nil if there is none, and ties the model to it. With guessed, the
-// model's vocabulary is what its padded embedding has, and gives way to the tokenizer's where that is padded to the same.
+// tokenizerOf finds the tokenizer of a converted model, nil if there is none, and records it in the configuration.
+// guessed says that the size of the vocabulary was read off the padded embedding: the tokenizer's replaces it if
+// padding makes it the same.
 func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tokenizer, error) {
 	tok, err := findTokenizer(m, file, spec)
 	if tok == nil || err != nil {
@@ -153,11 +160,12 @@ func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tok
 	}
 	cfg := &m.Config
 	if got := tok.Fingerprint(); cfg.Tokenizer != "" && cfg.Tokenizer != got {
-		return nil, fmt.Errorf("tokenizer: found the %s tokenizer %s of %d tokens, want %s, which the configuration names",
-			tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
+		return nil, fmt.Errorf("tokenizer: found the %s tokenizer %s of %d tokens, want %s, which the configuration "+
+			"names", tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
 	}
 	if tok.VocabSize() > cfg.PaddedVocab() {
-		return nil, fmt.Errorf("tokenizer: found the %s tokenizer of %d tokens, want one for the model's %d", tok.Kind(), tok.VocabSize(), cfg.VocabSize)
+		return nil, fmt.Errorf("tokenizer: found the %s tokenizer of %d tokens, want one for the model's %d",
+			tok.Kind(), tok.VocabSize(), cfg.VocabSize)
 	}
 	exact := *cfg
 	exact.VocabSize = tok.VocabSize()
@@ -185,7 +193,7 @@ func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, erro
 	return nil, nil
 }
 
-// writeModel writes a model's folder, all or nothing. tok may be nil.
+// writeModel writes a model's folder, whole or not at all. tok may be nil.
 func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		if err := m.Save(tmp); err != nil || tok == nil {

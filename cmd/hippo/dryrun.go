@@ -24,6 +24,7 @@ func printEstimate(cmd *cobra.Command, cfg train.Config) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "model        d_model %d, %d layers: %s\n%s", cfg.Model.DModel, len(plan), strings.Join(plan, " "), e)
+	fmt.Fprintf(out, "model        d_model %d, %d layers: %s\n%s",
+		cfg.Model.DModel, len(plan), strings.Join(plan, " "), e)
 	return nil
 }

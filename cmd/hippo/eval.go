@@ -19,40 +19,48 @@ import (
 
 // evalOptions are the flags of hippo eval.
 type evalOptions struct {
-	Data          []string `json:"data" help:"text to measure on: files, folders, globs, or - for standard input. Empty: the validation part of the training run in DIR, or else the built-in Moby Dick"`
-	ValidFraction float64  `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this part at the end of the text only; 0 for all of it"`
-	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's cache folder; none: keep it in memory"`
-	CacheLimit    string   `json:"cache_limit" help:"most that the cache may hold, such as 20GB; empty: half of what is free on its disk or taken by it"`
-	Stream        bool     `json:"stream" help:"carry the state through the whole text instead of starting anew in every window"`
-	Keep          int      `json:"keep" min:"0" help:"with --stream, how many positions back attention layers see beyond the chunk; 0 for all, at a cost that grows with the text"`
-	SeqLen        int      `json:"seq_len" min:"0" help:"tokens of a window or, with --stream, of a chunk; 0 takes the training run's, or else 1024"`
-	BatchSize     int      `json:"batch_size" min:"1" help:"windows at a time"`
-	Baseline      bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
-	TrainData     []string `json:"train_data" help:"training text of the baseline. Empty: the training part of the run in DIR, or what valid_fraction leaves"`
-	Precision     string   `json:"precision" enum:"float32,bf16,int8" help:"weights as float32, bf16 or int8: faster with fewer bits, less exact"`
-	JSON          bool     `json:"json" help:"print a JSON object"`
+	Data []string `json:"data" help:"text to measure on: files, folders, globs, or -; empty: see above"`
+
+	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last part only; 0: all"`
+
+	TextField  string `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
+	CacheLimit string `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see hippo train"`
+
+	Stream    bool `json:"stream" help:"carry the state through the whole text, in place of separate windows"`
+	Keep      int  `json:"keep" min:"0" help:"with --stream, positions attention sees before the chunk; 0: all"`
+	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as in training, or 1024"`
+	BatchSize int  `json:"batch_size" min:"1" help:"windows at a time"`
+
+	Baseline  bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
+	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
+
+	Precision string `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
+	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-// defaultSeqLen is the window of a model that is not of a training run: half the length that the releases were trained on.
+// defaultSeqLen is the window for a model without a training run: half the length that the releases were trained on.
 const defaultSeqLen = 1024
 
 func newEval() *cobra.Command {
-	opt := evalOptions{TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"), CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8, Precision: "float32"}
+	opt := evalOptions{
+		TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"), CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"),
+		BatchSize: 8, Precision: "float32",
+	}
 	cmd := &cobra.Command{
 		Use:   "eval DIR...",
 		Short: "Measure how well a model predicts a text",
-		Long: `Measure how well the model in DIR predicts a text: the mean loss in nats per token, its exponential (perplexity) and bits
-per byte of text, which models with different tokenizers can be compared by. The text is read in windows that each start
-from an empty state, or with --stream from its start to its end with the state carried along.
+		Long: `Measure how well the model in DIR predicts a text: the mean loss in nats per token, its exponential
+(perplexity) and bits per byte of text, which models with different tokenizers can be compared by. The text is read in
+windows that each start from an empty state, or with --stream from its start to its end with the state carried along.
 
 The folder of a training run is measured on the run's own validation part unless --data says otherwise; any other model
-on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram and
-a bigram model (interpolated, smoothed) of the same tokens. They are counted in --train_data; else, with --valid_fraction,
-in the part of the text that is not measured; else in the training part of the run.
+on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram
+and a bigram model (interpolated, smoothed) of the same tokens. They are counted in --train_data; else, with
+--valid_fraction, in the part of the text that is not measured; else in the training part of the run.
 
-Several models are measured on the same text, that of the first, and printed as a table, the best first. Where their tokenizers
-differ, bits per byte compares them.`,
+Several models are measured on the same text, that of the first, and printed as a table, the best first. Where their
+tokenizers differ, bits per byte compares them.`,
 		Example: `  hippo eval runs/tiny --baseline
   hippo eval runs/tiny --data notes.txt --stream --json
   hippo eval runs/tiny runs/tiny-2 models/h3-125m

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// evaluateAll measures several models on the text that the first would be measured on, one after the other.
+// evaluateAll measures several models, one after the other, on the text that the first model would be measured on.
 func evaluateAll(ctx context.Context, dirs []string, opt evalOptions) (reports []*evalReport, err error) {
 	var p config.Problems
 	for _, dir := range dirs {
@@ -60,8 +60,8 @@ func evaluateAll(ctx context.Context, dirs []string, opt evalOptions) (reports [
 	return reports, nil
 }
 
-// openEval reads a model, and the text that it is measured on: that of the first model where there is one, in tokens of
-// its own.
+// openEval reads a model and the text to measure it on. With a first model this is the first model's text, in the
+// tokens of the model's own tokenizer.
 func openEval(ctx context.Context, dir string, opt evalOptions, first *evalTexts,
 	tok tokenizer.Tokenizer) (*hippo.Model, *evalTexts, error) {
 	run, out, err := runOf(dir)
@@ -97,7 +97,7 @@ func openEval(ctx context.Context, dir string, opt evalOptions, first *evalTexts
 	return m, texts, err
 }
 
-// in is the same text in the tokens of another tokenizer than tok, which e is in.
+// in returns the text of e in the tokens of other. The tokenizer of e is tok.
 func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (texts *evalTexts, err error) {
 	o := e.opt
 	o.Baseline, o.TrainData = false, nil
@@ -160,7 +160,7 @@ func decodeTo(w io.Writer, tok tokenizer.Tokenizer, tokens *data.Tokens) error {
 	return nil
 }
 
-// printEvals prints several reports, the best first, with what counting comes to.
+// printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
 func printEvals(out io.Writer, reports []*evalReport) error {
 	fmt.Fprintf(out, "text: %s\n\n", reports[0].Text)
 	head := []string{"model", "parameters", "tokenizer", "window", "tokens", "bytes", "loss", "perplexity", "bits/byte",

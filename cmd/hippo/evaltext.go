@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// evalTexts decides on which text a model is measured, and in which one the baseline counts.
+// evalTexts are the text that a model is measured on, and the text that the baseline is counted in.
 type evalTexts struct {
 	opt   evalOptions
 	run   train.Config // of the training run, where isRun
@@ -26,7 +26,7 @@ type evalTexts struct {
 	closers      []io.Closer
 }
 
-// check finds what cannot work in the options before anything is read.
+// check returns the problems of the options that can be told before anything is read.
 func (e *evalTexts) check() error {
 	var p config.Problems
 	o := &e.opt
@@ -43,12 +43,13 @@ func (e *evalTexts) check() error {
 	case len(o.TrainData) > 0 && o.ValidFraction > 0:
 		p.Addf("train_data", "found it together with valid_fraction, want one of them")
 	case o.Baseline && !e.isRun && len(o.TrainData) == 0 && o.ValidFraction == 0:
-		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, or a valid_fraction of data such as 0.1 to count in the rest")
+		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, or a "+
+			"valid_fraction of data such as 0.1 to count in the rest")
 	}
 	return p.Err()
 }
 
-// open reads the texts through tok.
+// open reads the texts as tokens of tok.
 func (e *evalTexts) open(ctx context.Context, tok tokenizer.Tokenizer) (err error) {
 	defer func() {
 		if err != nil {
@@ -83,7 +84,7 @@ func (e *evalTexts) open(ctx context.Context, tok tokenizer.Tokenizer) (err erro
 	return e.openTrain(ctx, tok)
 }
 
-// openTrain reads the text of the baseline where that is another one.
+// openTrain reads the text of the baseline if it is not part of the measured text.
 func (e *evalTexts) openTrain(ctx context.Context, tok tokenizer.Tokenizer) error {
 	if !e.opt.Baseline {
 		return nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,8 +12,8 @@ import (
 
 func init() { commands["limited"] = limited }
 
-// limited runs hippo on what, to it, is a full disk: "limited BYTES ARG..." lets no file become larger. The system answers
-// the write that crosses the limit with an error once the signal SIGXFSZ is ignored.
+// limited runs hippo on what, to it, is a full disk: "limited BYTES ARG..." lets no file become larger. The system
+// answers the write that crosses the limit with an error once the signal SIGXFSZ is ignored.
 func limited() {
 	size, err := strconv.ParseUint(os.Args[1], 10, 64)
 	if err != nil {
@@ -49,9 +48,13 @@ func TestFullDisk(t *testing.T) {
 	}
 	for size, file := range map[string]string{"20000": "model.safetensors", "60000": "optimizer.safetensors"} {
 		out, err := try("limited", size, "train", "--resume", "run", "--train.steps", "6")
-		if err == nil || !strings.Contains(out, "hippo: checkpoint: writing ") || !strings.Contains(out, "file too large") ||
-			!strings.Contains(out, "is as it was before") || !strings.Contains(out, file) {
-			t.Fatalf("got %v, want an error that names %s and says that the checkpoint is as it was:\n%s", err, file, out)
+		if err == nil {
+			t.Fatalf("%s fits into %s bytes:\n%s", file, size, out)
+		}
+		for _, want := range []string{"hippo: checkpoint: writing ", "file too large", "is as it was before", file} {
+			if !strings.Contains(out, want) {
+				t.Fatalf("found no %q:\n%s", want, out)
+			}
 		}
 	}
 	after, err := os.ReadFile(filepath.Join(last, "model.safetensors"))
@@ -66,39 +69,29 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%q on a disk with room: %v\n%s", args, err, out)
 		}
 	}
-	if out, err := try("limited", "20000", "convert", "run/best/model.safetensors", "new"); err == nil || exists(filepath.Join(dir, "new")) {
+	out, err := try("limited", "20000", "convert", "run/best/model.safetensors", "new")
+	if err == nil || exists(filepath.Join(dir, "new")) {
 		t.Errorf("convert: got %v, want an error and no folder:\n%s", err, out)
 	}
 }
 
-// TestReadersDoNotDisturb: a model can be used from the folder of a run that is training, while it writes checkpoint after
-// checkpoint. (On systems that cannot exchange two folders in one step there are moments without one.)
+// TestReadersDoNotDisturb: a model can be used from the folder of a run that is training, while it writes checkpoint
+// after checkpoint. (On systems that cannot exchange two folders in one step there are moments without one.)
 func TestReadersDoNotDisturb(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	training := command(dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "40", "--train.save_every", "1", "--train.eval_every", "1")
-	var log bytes.Buffer
-	training.Stdout, training.Stderr = &log, &log
-	if err := training.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- training.Wait() }()
-	waitFor(t, "the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "best")) })
-	for n := 0; ; n++ {
-		select {
-		case err := <-ended:
-			if err != nil || n == 0 {
-				t.Fatalf("training ended with %v while a model was used %d times\n%s", err, n, &log)
-			}
-			return
-		default:
-		}
+	training := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "1000000",
+		"--train.save_every", "1", "--train.eval_every", "1")
+	training.waitFor("the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "best")) })
+	for range 30 {
 		if out, err := command(dir, "info", "run").CombinedOutput(); err != nil {
 			t.Fatalf("info of a run that is training: %v\n%s", err, out)
 		}
+	}
+	if training.hasEnded() {
+		t.Errorf("the training has ended: %v\n%s", training.cmd.ProcessState, &training.said)
 	}
 }

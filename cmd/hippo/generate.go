@@ -22,10 +22,11 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate DIR [PROMPT]",
 		Short: "Continue a text",
-		Long: `Continue a text with the model in DIR, a model's folder or a training run's. The prompt is read in chunks, then the text
-is written token by token from the recurrent state, whose size does not grow with the text (but for attention layers).
-Without PROMPT, the prompt is read from standard input. --precision bf16 and int8 keep the weights in half and a quarter of the
-memory, of which each token reads all, and are that much faster; the text may differ.
+		Long: `Continue a text with the model in DIR, a model's folder or a training run's. The prompt is read in
+chunks, then the text is written token by token from the recurrent state, whose size does not grow with the text (but
+for attention layers). Without PROMPT, the prompt is read from standard input. --precision bf16 and int8 keep the
+weights in half and a quarter of the memory, of which each token reads all, and are that much faster; the text may
+differ.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
@@ -81,7 +82,7 @@ written as they are.`,
 	return cmd
 }
 
-// precisions are those that hippo.Precision takes.
+// precisions are the values that hippo.Precision takes.
 var precisions = []string{"float32", "bf16", "int8"}
 
 // promptOf is the second argument or, where there is none, all of standard input, byte for byte.
@@ -99,7 +100,7 @@ func promptOf(ctx context.Context, args []string) (string, error) {
 	return string(text), nil
 }
 
-// generation is what the command is asked for besides how to draw.
+// generation holds the options of hippo generate that do not concern sampling.
 type generation struct {
 	samples, chunk            int
 	precision                 string
@@ -129,7 +130,7 @@ func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt
 	return nil
 }
 
-// showReading shows how far a session has read, where somebody watches and it takes more than a moment. What it returns
+// showReading shows on a terminal how far a session has read, if it takes more than a moment. The function it returns
 // ends that.
 func showReading(s *hippo.Session) func() {
 	if !isTerminal(os.Stderr) {

@@ -24,8 +24,8 @@ func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("spellings", func(c *cobra.Command) string { return config.SpellingHelp(c.Flags()) })
 }
 
-// acceptSpellings lets the flags of every command be given as config.AcceptSpellings says. No command is added after
-// it.
+// acceptSpellings lets the flags of every command be spelled as config.AcceptSpellings says. All commands must have
+// been added before.
 func acceptSpellings(cmd *cobra.Command) {
 	config.AcceptSpellings(cmd.Flags())
 	for _, sub := range cmd.Commands() {
@@ -33,8 +33,8 @@ func acceptSpellings(cmd *cobra.Command) {
 	}
 }
 
-// knownCommand returns an error where args name a command that is not there, also before --help, which cobra would
-// take for a question about the command above it.
+// knownCommand returns an error if args name a command that does not exist. With --help behind such a name, cobra would
+// print the help of the command above it.
 func knownCommand(root *cobra.Command, args []string) error {
 	cmd, rest := root, args
 	if found, left, err := root.Find(args); err == nil {
@@ -53,11 +53,11 @@ func knownCommand(root *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q, want one of %s%s", rest[i], cmd.CommandPath(), strings.Join(names, ", "),
-		config.DidYouMean(rest[i], names))
+	return fmt.Errorf("unknown command %q for %q, want one of %s%s", rest[i], cmd.CommandPath(),
+		strings.Join(names, ", "), config.DidYouMean(rest[i], names))
 }
 
-// newHelp is hippo help, which says so where there is no such command.
+// newHelp is the command help. Unlike cobra's it fails for a command that does not exist.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
@@ -142,16 +142,14 @@ func completeTokenizer(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return []string{"bytes", "chars", "dna", "gpt2"}, cobra.ShellCompDirectiveDefault
 }
 
-// completeFlag sets how a flag's value is completed. That there is such a flag, with no completion yet, is the
-// programmer's business.
+// completeFlag sets how the values of a flag are completed. It panics if the flag does not exist or has a completion.
 func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(name, by); err != nil {
 		panic(err)
 	}
 }
 
-// completeConfig completes the flags of a configuration: those with an enum tag by its values, and some that are known here
-// by name.
+// completeConfig completes the flags of a configuration: flags with an enum tag by its values, and some others by name.
 func completeConfig(cmd *cobra.Command, cfg any) {
 	by := map[string]cobra.CompletionFunc{
 		"preset":      cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp),

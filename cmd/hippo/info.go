@@ -23,10 +23,12 @@ func newInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info PATH",
 		Short: "Describe a model",
-		Long: `Describe what is at PATH: the model in a model's folder or a training run's, with its layers, parameters, the
-size of its state and its tokenizer; the network, task and score of a task's run; or the tensors of a checkpoint
+		Long: `Describe what is at PATH: the model in a model's folder or a training run's, with its layers, parameters,
+the size of its state and its tokenizer; the network, task and score of a task's run; or the tensors of a checkpoint
 (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not loaded.`,
-		Example:           "  hippo info runs/tiny\n  hippo info H3-125M/model.pt\n  hippo info runs/task/recall/h3-seed1",
+		Example: `  hippo info runs/tiny
+  hippo info H3-125M/model.pt
+  hippo info runs/task/recall/h3-seed1`,
 		Args:              modelArgs(1, 1),
 		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +69,8 @@ func describeModel(t table, m *model.Model) {
 	if m.Blocks[0].MLP == nil { // as in Mamba, whose sizes are options of the mixer
 		t.row("shape", "d_model %d, vocab_size %d, mixer %s", c.DModel, c.VocabSize, cmp.Or(c.Layers, c.Mixer))
 	} else {
-		t.row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d", c.DModel, c.Inner(), c.DState, c.HeadDim,
+		t.row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d",
+			c.DModel, c.Inner(), c.DState, c.HeadDim,
 			c.NumHeads, c.VocabSize)
 	}
 	names, count := paramsByPart(m)
@@ -83,7 +86,7 @@ func describeModel(t table, m *model.Model) {
 	t.row("state", "%s", size)
 }
 
-// paramsByPart counts the parameters of the parts of a model, which it names in the order in which they come.
+// paramsByPart counts the parameters of each part of a model. The names are in the order of the model.
 func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	count = map[string]int{}
 	for _, x := range m.Tensors() {
@@ -145,7 +148,7 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 	t.row("tokenizer", "%s, %d tokens, %s, fingerprint %s", tok.Kind(), tok.VocabSize(), end, tok.Fingerprint())
 }
 
-// describeRun tells of the training run that dir belongs to, if it does.
+// describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
 	run, out, err := runOf(dir)
 	if err != nil || out == "" {
@@ -159,7 +162,8 @@ func describeRun(t table, dir string) error {
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.row("trained on", "%s; %s of %d tokens are asked for", text, length, run.Train.BatchSize*run.Train.SeqLen*run.Train.Accumulation)
+	t.row("trained on", "%s; %s of %d tokens are asked for", text, length,
+		run.Train.BatchSize*run.Train.SeqLen*run.Train.Accumulation)
 	if card := filepath.Join(out, train.CardFile); exists(card) {
 		t.row("run card", "%s", card)
 	}

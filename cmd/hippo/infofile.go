@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// infoOfFile describes a checkpoint: its tensors, and the model that convert would make of them.
+// infoOfFile describes a checkpoint: its tensors, and the model that hippo convert would make of it.
 func infoOfFile(cmd *cobra.Command, path string) error {
 	f, err := checkpoint.Open(path)
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint: the weights in
-// the end are, bit for bit, those of a run that was left alone, and so is the curve.
+// TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. In the
+// end the weights and the curve are, bit for bit, those of a run that was left alone.
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := setUp(dir); err != nil {
 		t.Fatal(err)
 	}
-	settings := []string{"train", "--config", "tiny.yaml", "--train.steps", "30", "--train.save_every", "1", "--train.eval_every", "7",
-		"--model.resid_dropout", "0.1"}
+	settings := []string{"train", "--config", "tiny.yaml", "--train.steps", "30", "--train.save_every", "1",
+		"--train.eval_every", "7", "--model.resid_dropout", "0.1"}
 	start := time.Now()
 	if out, err := command(dir, append(settings, "--out", "whole")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -34,44 +34,32 @@ func TestKilledRunGoesOn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	args := append(settings, "--out", "killed")
 	for killed := 0; ; {
-		cmd := command(dir, args...)
-		var log bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &log, &log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		run := background(t, dir, args...)
 		if killed == 0 {
-			waitFor(t, "the first checkpoint", func() bool { return exists(filepath.Join(dir, "killed", "last")) })
+			run.waitFor("the first checkpoint", func() bool { return exists(filepath.Join(dir, "killed", "last")) })
 		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		pause := time.Duration(rng.Int64N(int64(whole) / (kills - 1)))
-		if killed == kills {
-			pause = time.Minute
+		if killed < kills {
+			select {
+			case <-run.ended:
+			case <-time.After(time.Duration(rng.Int64N(int64(whole) / (kills - 1)))):
+				if err := run.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Fatal(err)
+				}
+				<-run.ended
+				killed++
+				args = []string{"train", "--resume", "killed"}
+				continue
+			}
 		}
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Fatalf("after %d kills: %v\n%s", killed, err, &log)
-			}
-		case <-time.After(pause):
-			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-				t.Fatal(err)
-			}
-			<-ended
-			if killed++; killed > kills {
-				t.Fatalf("the run did not end in %v", pause)
-			}
-			args = []string{"train", "--resume", "killed"}
-			continue
-		}
+		run.wantEnd(0)
 		t.Logf("%d kills; a whole run takes %v", killed, whole)
 		break
 	}
 	for _, name := range []string{"model.safetensors", "optimizer.safetensors"} {
 		sameFile(t, filepath.Join(dir, "killed", "last", name), filepath.Join(dir, "whole", "last", name))
 	}
-	sameFile(t, filepath.Join(dir, "killed", "best", "model.safetensors"), filepath.Join(dir, "whole", "best", "model.safetensors"))
+	sameFile(t, filepath.Join(dir, "killed", "best", "model.safetensors"),
+		filepath.Join(dir, "whole", "best", "model.safetensors"))
 	if got, want := losses(t, filepath.Join(dir, "killed")), losses(t, filepath.Join(dir, "whole")); got != want {
 		t.Errorf("curve of the killed run:\n%s\nwant\n%s", got, want)
 	}

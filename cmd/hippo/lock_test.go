@@ -4,32 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// background starts a hippo that runs until the test ends.
-func background(t *testing.T, dir string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := command(dir, args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill() // fails, as it should, where the test has ended it
-		cmd.Wait()
-	})
-	return cmd
-}
-
 // wantInUse checks that a command fails since its folder is in use, and names the process that uses it.
-func wantInUse(t *testing.T, dir string, by *exec.Cmd, args ...string) {
+func wantInUse(t *testing.T, dir string, by *process, args ...string) {
 	t.Helper()
 	out, err := command(dir, args...).CombinedOutput()
-	want := fmt.Sprintf(" is in use by process %d on ", by.Process.Pid)
-	command := strings.Join(by.Args[1:], " ")
+	want := fmt.Sprintf(" is in use by process %d on ", by.cmd.Process.Pid)
+	command := strings.Join(by.cmd.Args[1:], " ")
 	if err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), command) {
 		t.Errorf("%q: %v, found no %q with the command:\n%s", args, err, want, out)
 	}
@@ -48,16 +33,18 @@ func TestTwoTrainersInOneFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := background(t, dir, append(longRun, "--out", "run")...)
-	waitFor(t, "the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
+	first.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	if !exists(filepath.Join(dir, "run", "last")) {
 		wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	}
-	waitFor(t, "the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "last", "trainer.json")) })
+	first.waitFor("the first checkpoint", func() bool {
+		return exists(filepath.Join(dir, "run", "last", "trainer.json"))
+	})
 	wantInUse(t, dir, first, "train", "--resume", "run")
-	if err := first.Process.Kill(); err != nil {
+	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	first.Wait()
+	<-first.ended
 	var log bytes.Buffer
 	second := command(dir, "train", "--resume", "run", "--train.steps", "1")
 	second.Stdout, second.Stderr = &log, &log
@@ -75,13 +62,14 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	const n = 4
+	var trainers []*process
 	for range n {
-		background(t, dir, longRun...)
+		trainers = append(trainers, background(t, dir, longRun...))
 	}
 	waitFor(t, "folders of all", func() bool {
 		found, err := filepath.Glob(filepath.Join(dir, "runs", "tiny*", "metrics.jsonl"))
 		return err == nil && len(found) == n
-	})
+	}, trainers...)
 	for i := 1; i <= n; i++ {
 		name := "tiny"
 		if i > 1 {
@@ -93,7 +81,7 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 	}
 }
 
-// TestTasksAndComparisonsHaveTheirFolders: they are refused in a folder in use as training is.
+// TestTasksAndComparisonsHaveTheirFolders: in a folder in use they are refused, as training is.
 func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -103,7 +91,7 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 	task := []string{"task", "run", "induction(train=2000)", "--epochs", "100000", "--eval_limit", "10", "--out",
 		"runs/induction/h3-seed1"}
 	first := background(t, dir, task...)
-	waitFor(t, "the task", func() bool {
+	first.waitFor("the task", func() bool {
 		return exists(filepath.Join(dir, "runs/induction/h3-seed1", "metrics.jsonl"))
 	})
 	wantInUse(t, dir, first, task...)
@@ -111,14 +99,14 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 	comparison := []string{"compare", "tiny.yaml", "h3,attention", "--params", "12000", "--time", "1h", "--out",
 		"compared"}
 	second := background(t, dir, comparison...)
-	waitFor(t, "the comparison", func() bool {
+	second.waitFor("the comparison", func() bool {
 		return exists(filepath.Join(dir, "compared", "tiny", "seed-1", "metrics.jsonl"))
 	})
 	wantInUse(t, dir, second, comparison...)
 }
 
-// TestTemporaryFilesAreSwept: what writers that were killed leave in a folder is gone after the next run there, also
-// after one that finds all done.
+// TestTemporaryFilesAreSwept: temporary files of killed processes are gone after the next run in the folder, even if
+// that run finds all its work done.
 func TestTemporaryFilesAreSwept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

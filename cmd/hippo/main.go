@@ -1,5 +1,5 @@
-// Command hippo trains, evaluates, generates from and converts state-space sequence models. Each file holds one command: flags
-// in, one package call, text out.
+// Command hippo trains, evaluates, generates from and converts state-space sequence models. Each file holds one
+// command: flags in, one package call, text out.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// errInterrupted ends the program with status 130 after what was interrupted has said its own words.
+// errInterrupted ends the program with status 130. Nothing more is printed.
 var errInterrupted = errors.New("interrupted")
 
 // run is main for a given command line. It returns the exit status: 0, 1 for an error, 130 after Ctrl-C, SIGTERM or
@@ -72,7 +72,8 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	cobra.EnableCommandSorting = false // the order of a first visit
 	training := newTrain()
 	completeConfig(training, train.Config{})
-	root.AddCommand(training, newGenerate(), newEval(), newCompare(), newConvert(), newInfo(), newTokenizer(), newBench(),
+	root.AddCommand(training, newGenerate(), newEval(), newCompare(), newConvert(), newInfo(), newTokenizer(),
+		newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

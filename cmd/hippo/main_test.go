@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf16"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,14 +22,16 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the path.
+// commands are the programs that scripts and tests run: this test binary under other names, which TestMain puts on the
+// path.
 var commands = map[string]func(){"hippo": main}
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
 // TestScript runs testdata/script/*.txtar: each is what a user types, with what must come of it.
 func TestScript(t *testing.T) {
-	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden")) // not HIPPO_GOLDEN: scripts name cases
+	// Not HIPPO_GOLDEN: scripts name cases.
+	goldens, err := filepath.Abs(filepath.Join("..", "..", "testdata", "golden"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +48,13 @@ func TestScript(t *testing.T) {
 			return setUp(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace, "utf16": scriptUTF16,
+			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace,
+			"utf16": scriptUTF16,
 		},
 	})
 }
 
-// environment is what keeps a program inside dir: its caches.
+// environment is the environment of programs under test: their caches are inside dir.
 func environment(dir string) []string {
 	env := []string{"HOME=" + dir, "HIPPO_CACHE=" + filepath.Join(dir, "cache")}
 	if cpu, ok := os.LookupEnv("HIPPO_CPU"); ok {
@@ -203,14 +205,4 @@ func commandNamed(program, dir string, args ...string) *exec.Cmd {
 	cmd.Dir = dir
 	cmd.Env = append(environment(dir), "PATH="+os.Getenv("PATH"))
 	return cmd
-}
-
-// waitFor waits until ok holds, and fails the test when it does not within some seconds.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

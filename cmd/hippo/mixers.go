@@ -19,9 +19,9 @@ func newMixers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mixers [NAME]",
 		Short: "List the sequence mixers that a model can have, or the options of one",
-		Long: `List the sequence mixers that --model.layers can name: the time that they take for l positions, the numbers that their
-state holds for each sequence, what they can do, and the paper. With a name, list the options of that mixer, which are set
-in parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
+		Long: `List the sequence mixers that --model.layers can name: the time that they take for l positions, the
+numbers that their state holds for each sequence, what they can do, and the paper. With a name, list the options of that
+mixer, which are set in parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
 		Example: `  hippo mixers
   hippo mixers h3`,
 		Args:              wantArgs(0, 1),
@@ -34,7 +34,8 @@ in parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
 			i := slices.IndexFunc(infos, func(m mixerInfo) bool { return m.Name == args[0] })
 			if i < 0 {
 				names := model.MixerNames()
-				return fmt.Errorf("found the mixer %q, want one of %s%s", args[0], strings.Join(names, ", "), config.DidYouMean(args[0], names))
+				return fmt.Errorf("found the mixer %q, want one of %s%s", args[0], strings.Join(names, ", "),
+					config.DidYouMean(args[0], names))
 			}
 			infos = infos[i : i+1]
 		}
@@ -107,7 +108,8 @@ func printMixers(out io.Writer, infos []mixerInfo) error {
 }
 
 func printMixer(out io.Writer, m mixerInfo) error {
-	fmt.Fprintf(out, "%s: %s\ntime   %s\nstate  %s\ncan    %s\n", m.Name, m.Paper, m.Time, m.State, strings.Join(m.Can, ", "))
+	fmt.Fprintf(out, "%s: %s\ntime   %s\nstate  %s\ncan    %s\n", m.Name, m.Paper, m.Time, m.State,
+		strings.Join(m.Can, ", "))
 	if len(m.Options) == 0 {
 		_, err := fmt.Fprintln(out, "It has no options.")
 		return err

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps Ctrl-C on the terminal from reaching a process that this one tells to stop itself.
+// ownGroup keeps Ctrl-C on the terminal from reaching a child process, which this process stops itself.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

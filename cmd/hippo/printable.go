@@ -12,8 +12,8 @@ import (
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// printable is text as a terminal may have it: control characters, which it would obey, and bytes that are no text are
-// written as Go writes them, \x1b. Newlines and tabs stay.
+// printable is text that is safe on a terminal: control characters and invalid UTF-8 are written as Go escapes such as
+// \x1b. Newlines and tabs stay.
 func printable(text string) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(text); i += size {

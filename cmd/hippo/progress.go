@@ -8,10 +8,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// quietFor is how long a piece of work may take before a log hears of it.
+// quietFor is how long work may take before progress is written to a log.
 const quietFor = 10 * time.Second
 
-// progress shows on standard error how far a piece of work is: on a terminal from the start, elsewhere when it takes long.
+// progress shows on standard error how far a piece of work is: on a terminal from the start, elsewhere when it takes
+// long.
 type progress struct {
 	what    string
 	printer *status.Printer
@@ -46,7 +47,8 @@ func (p *progress) update(done, total int) {
 
 func (p *progress) close() { p.printer.Close() }
 
-// unlessDone runs work that cannot be interrupted, and no longer waits for it when ctx is done: the program is about to end.
+// unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work: the
+// program is about to end.
 func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

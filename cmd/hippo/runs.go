@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// runsDir is where runs are kept whose user names no folder.
+// runsDir is where runs are kept if the user names no folder.
 const runsDir = "runs"
 
 // modelArgs accepts from least to most arguments, the first of which is the folder of a model.
@@ -31,7 +31,7 @@ func modelArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// wantModel returns an error if there is no folder of a model's or run's name: it lists the runs that there are.
+// wantModel returns an error if no model or run is in the folder of that name. The error lists the runs that exist.
 func wantModel(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what else may be wrong with it its reader says

@@ -21,8 +21,8 @@ type sampleJSON struct {
 	Stats  generate.Stats `json:"stats"`
 }
 
-// sampleWriter writes samples in their order: the only one as it comes, of several each as soon as it and those before
-// it are whole. So it holds no more samples than are drawn side by side.
+// sampleWriter writes samples in their order. A single sample is written as it comes, several samples each when it and
+// those before it are complete: it holds no more samples than are drawn side by side.
 type sampleWriter struct {
 	out      *bufio.Writer
 	terminal bool // that out goes to
@@ -39,7 +39,8 @@ type sampleWriter struct {
 
 func newSampleWriter(f *os.File, s *hippo.Session, prompt string, seed uint64) *sampleWriter {
 	return &sampleWriter{
-		out: bufio.NewWriter(f), terminal: isTerminal(f), session: s, prompt: prompt, seed: seed, open: map[int]*sampleJSON{},
+		out: bufio.NewWriter(f), terminal: isTerminal(f), session: s, prompt: prompt, seed: seed,
+		open: map[int]*sampleJSON{},
 	}
 }
 
@@ -65,7 +66,7 @@ func (w *sampleWriter) write(p generate.Piece) error {
 	return w.out.Flush()
 }
 
-// stream writes the only sample as it comes.
+// stream writes the next piece of a single sample.
 func (w *sampleWriter) stream(p generate.Piece) error {
 	if !w.begun {
 		w.begun = true
@@ -78,7 +79,7 @@ func (w *sampleWriter) stream(p generate.Piece) error {
 	return w.out.Flush()
 }
 
-// whole writes a sample that has ended.
+// whole writes a complete sample.
 func (w *sampleWriter) whole(a *sampleJSON) error {
 	if !w.json {
 		w.text(fmt.Sprintf("--- sample %d ---\n%s%s\n", a.Sample+1, w.echoed(), a.Text))
@@ -93,7 +94,7 @@ func (w *sampleWriter) whole(a *sampleJSON) error {
 	return nil
 }
 
-// echoed is the prompt, where it is to be written.
+// echoed is the prompt if it is to be written before the text.
 func (w *sampleWriter) echoed() string {
 	if w.echo {
 		return w.prompt

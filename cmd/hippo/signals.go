@@ -41,8 +41,8 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// whileRead returns a context that ends with ctx, or when nobody reads any more what the program prints: by itself that
-// would end the program on the spot, and with it work that could be saved.
+// whileRead returns a context that ends with ctx, or when the reader of standard output has gone. Without it the signal
+// SIGPIPE would end the program at once, and work that could be saved would be lost.
 func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGPIPE)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// stepReader reads what goes into a network, a line for each position or any number of tokens.
+// stepReader reads the inputs of a network: a line of numbers for each position, or any number of tokens.
 type stepReader struct {
 	channels int             // 0 for tokens
 	vocab    int             // tokens are less
@@ -21,8 +21,9 @@ type stepReader struct {
 	unusual  bool // a number that training had not has been noted
 }
 
-// newStepReader makes a reader for a network and says what it expects. scaled takes numbers as they are.
-func newStepReader(c *model.NetworkConfig, scaled bool, name string, note func(format string, args ...any)) *stepReader {
+// newStepReader makes a reader for a network and says what it expects. With scaled, numbers are taken as they are.
+func newStepReader(c *model.NetworkConfig, scaled bool, name string,
+	note func(format string, args ...any)) *stepReader {
 	r := &stepReader{channels: c.Channels, vocab: c.Vocab, name: name, note: note}
 	switch {
 	case c.Channels == 0:
@@ -30,7 +31,8 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string, note func(f
 	case scaled:
 		note("the network takes %d numbers a line, as the task scales them", c.Channels)
 	case c.Signal == nil || c.Signal.Inputs == nil:
-		note("this network does not know how its numbers are scaled: %d numbers a line go in as they are, which is right if they are "+
+		note("this network does not know how its numbers are scaled: %d numbers a line go in as they are, which is "+
+			"right if they are "+
 			"scaled as in training", c.Channels)
 	default:
 		r.inputs = c.Signal.Inputs
@@ -43,7 +45,7 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string, note func(f
 	return r
 }
 
-// read sends lines of numbers, or tokens, until send returns false. Its errors begin with the place.
+// read sends lines of numbers, or tokens, until send returns false. Its errors begin with the name and line.
 func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
@@ -71,7 +73,7 @@ func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
 	return nil
 }
 
-// line sends what is on line n. more is false when send wants no more.
+// line sends the inputs on line n. more is false if send returned false.
 func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (more bool, err error) {
 	if r.channels == 0 {
 		for _, field := range fields {
@@ -100,7 +102,7 @@ func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (m
 	return send(streamStep{row: row}), nil
 }
 
-// number is what goes into channel i for a field of line n.
+// number is the input of channel i for a field of line n.
 func (r *stepReader) number(n, i int, field string) (float32, error) {
 	if field == "-" {
 		return 0, nil
@@ -115,7 +117,8 @@ func (r *stepReader) number(n, i int, field string) (float32, error) {
 	c := &r.inputs[i]
 	if !r.unusual && !c.Usual(x) {
 		r.unusual = true
-		r.note("%s, line %d: found %g, far from what the network was trained on (%s): what it says of that means little", r.name, n, x, c)
+		r.note("%s, line %d: found %g, far from what the network was trained on (%s): what it says of that means "+
+			"little", r.name, n, x, c)
 	}
 	y := c.Scale(x)
 	if math.IsInf(float64(y), 0) {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// FuzzReadSteps: whatever goes into hippo task stream, what is sent is rows of finite numbers or tokens of the
-// vocabulary, and an error begins with the place.
+// FuzzReadSteps: whatever the input of hippo task stream is, rows of finite numbers or tokens of the vocabulary are
+// sent, and an error begins with the name and line.
 func FuzzReadSteps(f *testing.F) {
 	f.Add("1 2\n3;-\n", 2, false)
 	f.Add("255\n-1e30\n", 1, true)
@@ -19,7 +19,8 @@ func FuzzReadSteps(f *testing.F) {
 		if channels > 0 {
 			c = &model.NetworkConfig{Channels: min(channels, 5), Signal: &model.Signal{}}
 			for range c.Channels {
-				c.Signal.Inputs = append(c.Signal.Inputs, model.Channel{Name: "x", Low: 0, High: 255, Mean: 33, Deviation: 0.5})
+				c.Signal.Inputs = append(c.Signal.Inputs, model.Channel{Name: "x", Low: 0, High: 255, Mean: 33,
+					Deviation: 0.5})
 			}
 		}
 		notes, steps := 0, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// streamer steps through what comes and prints what comes out.
+// streamer runs a network step by step and prints its outputs.
 type streamer struct {
 	m   *model.Network
 	s   *model.Stream
@@ -73,11 +73,12 @@ func (w *streamer) run(ctx context.Context, steps <-chan streamStep) error {
 		all = last
 	}
 	whole.B, whole.L = 1, w.s.Position()
-	fmt.Fprintf(w.out, "step by step and at once, outputs of %d positions are at most %.2g apart\n", w.s.Position(), apart(w.m, whole, all))
+	fmt.Fprintf(w.out, "step by step and at once, outputs of %d positions are at most %.2g apart\n",
+		w.s.Position(), apart(w.m, whole, all))
 	return w.out.Flush()
 }
 
-// apart is the greatest distance of got from the network's outputs for in.
+// apart is the largest difference between got and the network's outputs for in.
 func apart(m *model.Network, in model.Input, got []float32) float64 {
 	most := 0.0
 	for i, want := range m.Predict(in) {
@@ -86,7 +87,7 @@ func apart(m *model.Network, in model.Input, got []float32) float64 {
 	return most
 }
 
-// print prints the outputs at the position that the stream is at.
+// print prints the outputs at the current position.
 func (w *streamer) print(y []float32) {
 	position := w.s.Position()
 	if w.opt.classes {
@@ -107,7 +108,7 @@ func (w *streamer) print(y []float32) {
 	fmt.Fprintln(w.out)
 }
 
-// printClass prints the likeliest class, with its name if that is more than its number.
+// printClass prints the most probable class, with its name if it has one.
 func (w *streamer) printClass(position, class int, p float64) {
 	name := fmt.Sprint(class)
 	if s := w.m.Config.Signal; s != nil && s.Classes != nil {
@@ -115,7 +116,8 @@ func (w *streamer) printClass(position, class int, p float64) {
 	}
 	if w.opt.json {
 		text, _ := json.Marshal(name) // a string
-		fmt.Fprintf(w.out, "{\"position\":%d,\"class\":%d,\"name\":%s,\"probability\":%.6g}\n", position, class, text, p)
+		fmt.Fprintf(w.out, "{\"position\":%d,\"class\":%d,\"name\":%s,\"probability\":%.6g}\n",
+			position, class, text, p)
 		return
 	}
 	fmt.Fprintf(w.out, "%d\t%d\t%.4f", position, class, p)
@@ -137,7 +139,7 @@ func (w *streamer) unscaled(y []float32) []float32 {
 	return values
 }
 
-// likeliest is the class of the highest score and its probability under the softmax.
+// likeliest is the class with the highest score, and its probability under the softmax.
 func likeliest(scores []float32) (class int, p float64) {
 	for i, x := range scores {
 		if x > scores[class] {

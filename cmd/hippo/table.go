@@ -20,7 +20,7 @@ func (t table) row(name, format string, args ...any) {
 
 func (t table) flush() error { return t.w.Flush() }
 
-// printGrid prints lines under a head, in columns or as a Markdown table.
+// printGrid prints lines under a heading, in columns or as a Markdown table.
 func printGrid(out io.Writer, head []string, lines [][]string, markdown bool) error {
 	if markdown {
 		fmt.Fprintf(out, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))

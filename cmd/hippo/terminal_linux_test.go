@@ -2,23 +2,21 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// terminal is what a user sees who has started a program.
+// terminal is a program whose output is a terminal.
 type terminal struct {
-	mu    sync.Mutex
-	shown strings.Builder
-	ended chan struct{}
+	*process
+	read chan struct{} // closed when the program has ended and all it wrote has been read
 }
 
 // onTerminal starts a program with its output on a terminal.
@@ -41,35 +39,20 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = user, user
-	err = cmd.Start()
-	user.Close()
-	if err != nil {
+	s := &terminal{process: start(t, cmd), read: make(chan struct{})}
+	if err := user.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
-	s := &terminal{ended: make(chan struct{})}
 	go func() {
-		defer close(s.ended)
-		for buf := make([]byte, 1<<12); ; {
-			n, err := master.Read(buf)
-			s.mu.Lock()
-			s.shown.Write(buf[:n])
-			s.mu.Unlock()
-			if err != nil { // the program has ended, and all it wrote has been read
-				return
-			}
-		}
+		defer close(s.read)
+		io.Copy(&s.said, master) // ends with an error when the program has closed its side
 	}()
 	return s
 }
 
-func (s *terminal) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.ReplaceAll(s.shown.String(), "\r\n", "\n")
-}
+func (s *terminal) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }
 
-// oneStep returns a folder with a model of all bytes that has hardly been trained, in run.
+// oneStep returns a folder that has in run a model after one update, whose vocabulary is all bytes.
 func oneStep(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,22 +66,21 @@ func oneStep(t *testing.T) string {
 	return dir
 }
 
-// TestGenerateOnTerminal: control characters, of the prompt and of an untrained model, do not reach a terminal; a file
-// has them.
+// TestGenerateOnTerminal: control characters of a prompt and of an untrained model do not reach a terminal. A file gets
+// them.
 func TestGenerateOnTerminal(t *testing.T) {
 	t.Parallel()
 	dir := oneStep(t)
 	args := []string{
-		"generate", "run", "red: \x1b[31m, bell: \a\ttab", "--temperature", "2", "--top_k", "0", "--seed", "1", "--stats",
+		"generate", "run", "red: \x1b[31m, bell: \a\ttab", "--temperature", "2", "--top_k", "0",
+		"--seed", "1", "--stats",
 	}
 	control := regexp.MustCompile(`[^\P{Cc}\n\t]`)
 	for _, more := range [][]string{nil, {"--samples", "2"}, {"--json"}} {
 		cmd := command(dir, append(args, more...)...)
 		s := onTerminal(t, cmd)
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		<-s.ended
+		s.wantEnd(0)
+		<-s.read
 		if found := control.FindString(s.text()); found != "" {
 			t.Errorf("with %v the terminal gets %q: %q", more, found, s.text())
 		}
@@ -133,13 +115,11 @@ func TestInterruptReading(t *testing.T) {
 	cmd.Stdin = prompt
 	s := onTerminal(t, cmd)
 	line := regexp.MustCompile(`reading .*[0-9.]+K/21\.0M`)
-	waitFor(t, "a line that says how far it is", func() bool { return line.MatchString(s.text()) })
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait() // its status is looked at
-	<-s.ended
-	if got := cmd.ProcessState.ExitCode(); got != 130 || strings.Contains(s.text(), "hippo: ") {
-		t.Errorf("exit status %d, want 130: %q", got, s.text())
+	s.waitFor("a line that says how far it is", func() bool { return line.MatchString(s.text()) })
+	s.signal(os.Interrupt)
+	s.wantEnd(130)
+	<-s.read
+	if strings.Contains(s.text(), "hippo: ") {
+		t.Errorf("it called that an error: %q", s.text())
 	}
 }

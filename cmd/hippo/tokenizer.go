@@ -21,8 +21,8 @@ func newTokenizer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
-		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a tokenizer.json (any
-byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
+		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a
+tokenizer.json (any byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
@@ -32,7 +32,7 @@ byte-level BPE in Hugging Face's format), or the folder of a model or training r
 	return cmd
 }
 
-// parseTokenizer makes the tokenizer that a user names: as tokenizer.Parse, or by the folder of a training run.
+// parseTokenizer returns the tokenizer that a user names: as tokenizer.Parse does, or of a training run by its folder.
 func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	tok, err := tokenizer.Parse(spec)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,10 +45,11 @@ func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 
 func newTokenizerEncode() *cobra.Command {
 	return &cobra.Command{
-		Use:               "encode SPEC [TEXT]",
-		Short:             "Print the token ids of a text",
-		Long:              `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
-		Example:           "  hippo tokenizer encode gpt2 \"Call me Ishmael.\"\n  hippo tokenizer encode runs/tiny < book.txt",
+		Use:   "encode SPEC [TEXT]",
+		Short: "Print the token ids of a text",
+		Long:  `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
+		Example: `  hippo tokenizer encode gpt2 "Call me Ishmael."
+  hippo tokenizer encode runs/tiny < book.txt`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,10 +72,12 @@ func newTokenizerEncode() *cobra.Command {
 
 func newTokenizerDecode() *cobra.Command {
 	return &cobra.Command{
-		Use:               "decode SPEC [ID...]",
-		Short:             "Print the text of token ids",
-		Long:              `Print the text of the token ids ID, or of those on standard input, which stand between spaces. It is printed as it is, byte for byte.`,
-		Example:           "  hippo tokenizer decode gpt2 14134 502\n  hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2",
+		Use:   "decode SPEC [ID...]",
+		Short: "Print the text of token ids",
+		Long: `Print the text of the token ids ID, or of those on standard input with spaces between them, byte for
+byte.`,
+		Example: `  hippo tokenizer decode gpt2 14134 502
+  hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,7 +100,8 @@ func newTokenizerDecode() *cobra.Command {
 	}
 }
 
-// write gives a function a buffered standard output, and does not wait for it after Ctrl-C: it may be reading a terminal.
+// write calls text with a buffered standard output. After Ctrl-C it does not wait for text, which may be reading from a
+// terminal.
 func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	_, err := unlessDone(cmd.Context(), func() (struct{}, error) {
 		out := bufio.NewWriter(cmd.OutOrStdout())
@@ -107,7 +111,7 @@ func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	return err
 }
 
-// encode writes the ids of the text that in has, with spaces between them.
+// encode writes the token ids of the text read from in, with spaces between them.
 func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	space := ""
 	return tokenizer.EncodeReader(tok, in, func(ids []int32) error {
@@ -121,7 +125,7 @@ func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	})
 }
 
-// decode writes the text of the ids that in has between white space.
+// decode writes the text of the token ids read from in, which white space separates.
 func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	words := bufio.NewScanner(in)
 	words.Split(bufio.ScanWords)

@@ -19,9 +19,9 @@ import (
 
 // trainTokenizerOptions are the flags of hippo tokenizer train.
 type trainTokenizerOptions struct {
-	Data         []string `json:"data" help:"text to learn from: files, folders, globs, or - for standard input. Empty: the built-in Moby Dick"`
+	Data         []string `json:"data" help:"text to learn from: files, folders, globs or -; empty: Moby Dick"`
 	TextField    string   `json:"text_field" help:"field of a JSONL line that holds the text"`
-	VocabSize    int      `json:"vocab_size" min:"0" help:"tokens to make: <|endoftext|>, the 256 bytes, and merges; 0 and no merges makes 4096"`
+	VocabSize    int      `json:"vocab_size" min:"0" help:"<|endoftext|>, 256 bytes and merges; 0 without merges: 4096"`
 	Merges       int      `json:"merges" min:"0" help:"merges to learn, in place of vocab_size"`
 	MinFrequency int      `json:"min_frequency" min:"1" help:"how often a pair of tokens must occur to be merged"`
 	Out          string   `json:"out" help:"the tokenizer.json to write, or the folder for it"`
@@ -36,8 +36,9 @@ func newTokenizerTrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --out FILE_OR_DIR",
 		Short: "Learn a byte-level BPE tokenizer from text",
-		Long: `Learn a byte-level BPE tokenizer from text: starting from the 256 bytes, the pair of adjacent tokens that occurs most often
-within words becomes a token, again and again. The result is a tokenizer.json in Hugging Face's format.`,
+		Long: `Learn a byte-level BPE tokenizer from text: starting from the 256 bytes, the pair of adjacent tokens that
+occurs most often within words becomes a token, again and again. The result is a tokenizer.json in Hugging Face's
+format.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer train --data 'corpus/**/*.jsonl.zst' --vocab_size 32000 --out corpus.json
   hippo train --data book.txt --tokenizer my`,
@@ -54,7 +55,7 @@ within words becomes a token, again and again. The result is a tokenizer.json in
 	return cmd
 }
 
-// check finds what cannot work before anything is read, and returns the path of the file to write.
+// check returns the problems that can be told before anything is read, and the path of the file to write.
 func (o *trainTokenizerOptions) check() (path string, err error) {
 	var p config.Problems
 	if o.VocabSize > 0 && o.Merges > 0 {
@@ -98,12 +99,13 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 	if err := tokenizer.WriteFile(path, tok); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tokens learned from %s (%s) in %s\n", path, tok.VocabSize(), corpus.Name(),
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tokens learned from %s (%s) in %s\n", path, tok.VocabSize(),
+		corpus.Name(),
 		status.Bytes(uint64(corpus.Bytes())), status.Duration(time.Since(began)))
 	return err
 }
 
-// learn trains on the documents of a corpus, each ended by <|endoftext|>, so that nothing is merged over their borders.
+// learn trains on the documents of a corpus. Each ends with <|endoftext|>, so that no merge crosses a border.
 func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) (tokenizer.Tokenizer, error) {
 	r, w := io.Pipe()
 	go func() {

@@ -26,10 +26,10 @@ func newTrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
-		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick that is
-built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than the one
-before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once. A terminal that is
-closed saves a checkpoint, too.`,
+		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
+that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
+the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
+A terminal that is closed saves a checkpoint, too.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
@@ -38,7 +38,8 @@ closed saves a checkpoint, too.`,
   hippo train --resume runs/book --train.steps 4000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("found the argument %q, want flags only: text is given by --data %s", args[0], config.Quote(args[0]))
+				return fmt.Errorf("found the argument %q, want flags only: text is given by --data %s", args[0],
+					config.Quote(args[0]))
 			}
 			return nil
 		},
@@ -52,7 +53,8 @@ closed saves a checkpoint, too.`,
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(), Ignore: otherVariables, Flags: cmd.Flags()}
+		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(), Ignore: otherVariables,
+			Flags: cmd.Flags()}
 		var cfg train.Config
 		var err error
 		if resume == "" {
@@ -71,7 +73,7 @@ closed saves a checkpoint, too.`,
 	return cmd
 }
 
-// resumed is the configuration of an earlier run with what file, environment and flags change.
+// resumed is the configuration of an earlier run with the changes of file, environment and flags.
 func resumed(dir string, opt config.Options) (train.Config, error) {
 	if err := wantModel(dir); err != nil {
 		return train.Config{}, err
@@ -131,7 +133,7 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 	return nil
 }
 
-// lastGood says what a run that broke down has left.
+// lastGood says where the last checkpoint of a run that broke down is.
 func lastGood(out string) string {
 	dir := filepath.Join(out, model.LastDir)
 	if _, err := os.Stat(dir); err != nil {
@@ -140,7 +142,7 @@ func lastGood(out string) string {
 	return "the last good checkpoint is kept in " + dir
 }
 
-// program is how the user called this program: what a command printed for copying has to begin with.
+// program is the name by which the user called this program. Printed commands begin with it.
 func program() string {
 	if strings.Contains(os.Args[0], string(os.PathSeparator)+"go-build") {
 		return "go run ./cmd/hippo"
@@ -178,8 +180,9 @@ func watch(p *status.Printer) train.Events {
 		},
 		Step: func(g train.Progress) {
 			p.Update(status.Training{
-				Step: int64(g.Step), Steps: int64(g.Steps), Loss: g.Loss, ValLoss: g.ValidLoss, TokensPerSec: g.TokensPerSec,
-				GradNorm: g.GradNorm, LR: g.LR, ETA: g.ETA, Mem: g.MemBytes,
+				Step: int64(g.Step), Steps: int64(g.Steps), Loss: g.Loss, ValLoss: g.ValidLoss,
+				TokensPerSec: g.TokensPerSec,
+				GradNorm:     g.GradNorm, LR: g.LR, ETA: g.ETA, Mem: g.MemBytes,
 			}.Line())
 		},
 		Eval: func(g train.Progress) {

@@ -8,11 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// runOf is the configuration and folder of the training run that dir is, or whose best or last checkpoint it is. The folder
-// is "" where there is none.
+// runOf is the configuration and folder of the training run in dir, which may also be the folder of the run's best or
+// last checkpoint. The folder is "" if there is no run.
 func runOf(dir string) (run train.Config, out string, err error) {
 	candidates := []string{dir}
-	if abs, err := filepath.Abs(dir); err == nil && (filepath.Base(abs) == model.BestDir || filepath.Base(abs) == model.LastDir) {
+	abs, err := filepath.Abs(dir)
+	if base := filepath.Base(abs); err == nil && (base == model.BestDir || base == model.LastDir) {
 		candidates = append(candidates, filepath.Dir(abs))
 	}
 	for _, out := range candidates {

@@ -21,11 +21,11 @@ type verifyOptions struct {
 	Lengths   []int   `json:"lengths" min:"1" help:"lengths of sequences, in tokens; empty: 1, 7, 40 and 130"`
 	Forward   bool    `json:"forward" help:"no gradients: a third of the time"`
 	Tolerance float64 `json:"tolerance" min:"0" help:"multiplies the differences that are allowed"`
-	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, instead of one in DIR"`
+	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 }
 
-// errDiffers ends the program with status 1 after the table has said what differs.
+// errDiffers ends the program with status 1. The table printed before it shows what differs.
 var errDiffers = errors.New("the model is not computed as it is defined: see the lines marked DIFFERS")
 
 func newVerify() *cobra.Command {
@@ -33,13 +33,13 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that a model is computed as it is defined",
-		Long: `Check that the model in DIR is computed as it is defined. On sequences of some lengths the fast engine is compared with the
-reference engine, which computes every operation by its definition in float64: outputs of every layer, logits, loss,
-gradients of every parameter, states. Then the sequence is read in chunks and step by step, as generation does, and must give
-the same. Each line has the largest difference, relative to the largest element, and where it is.
+		Long: `Check that the model in DIR is computed as it is defined. On sequences of some lengths the fast engine is
+compared with the reference engine, which computes every operation by its definition in float64: outputs of every layer,
+logits, loss, gradients of every parameter, states. Then the sequence is read in chunks and step by step, as generation
+does, and must give the same. Each line has the largest difference, relative to the largest element, and where it is.
 
-The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a model
-of 125M parameters takes minutes. Send the output of --json along with a bug report.`,
+The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
+model of 125M parameters takes minutes. Send the output of --json along with a bug report.`,
 		Example: `  hippo verify runs/tiny
   hippo verify models/h3-125m --lengths 12 --forward
   hippo verify --preset mamba-tiny --json`,
@@ -128,8 +128,10 @@ func printVerify(out io.Writer, r verify.Report) error {
 			verdict = "DIFFERS"
 		}
 		lines = append(lines, []string{
-			c.Kind, fmt.Sprint(c.Length), c.What, fmt.Sprintf("%.1e", c.Error), fmt.Sprintf("%.1e", c.Tolerance), verdict, c.Where,
+			c.Kind, fmt.Sprint(c.Length), c.What, fmt.Sprintf("%.1e", c.Error), fmt.Sprintf("%.1e", c.Tolerance),
+			verdict, c.Where,
 		})
 	}
-	return printGrid(out, []string{"compared", "length", "what", "difference", "allowed", "", "largest in"}, lines, false)
+	heading := []string{"compared", "length", "what", "difference", "allowed", "", "largest in"}
+	return printGrid(out, heading, lines, false)
 }

@@ -31,7 +31,7 @@ func printVersion(out io.Writer) error {
 	return err
 }
 
-// version is that of the module or, in a work tree, the commit that the program was built from.
+// version is the version of the module or, in a work tree, the commit that the program was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

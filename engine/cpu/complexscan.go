@@ -65,12 +65,22 @@ func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
 	return p*d + c, (p*2*o.groups + g) * size, (p*2*o.groups + o.groups + g) * size
 }
 
+// channel is the scan of channel c of a row over the chunk from position t on.
+func (o *complexScanOp) channel(row, c, t int) kernel.ComplexScan {
+	at, atB, atC := o.places(row, c, t)
+	size, bc := o.size(), o.bc.Data()
+	return kernel.ComplexScan{
+		Rows: min(scanChunk, o.rows.Len(row)-t), U: o.u.Data()[at:], Delta: o.delta.Data()[at:], Step: o.u.Dim(-1),
+		B: bc[atB:], C: bc[atC:], Stride: o.bc.Dim(-1), A: o.a.Data()[c*size:][:size], Skip: o.d.Data()[c],
+	}
+}
+
 func (o *complexScanOp) border(row, c, chunk int) []float32 {
 	return o.borders[((o.first[row]+chunk)*o.u.Dim(-1)+c)*o.size():][:o.size()]
 }
 
 func (o *complexScanOp) forward(row, c, _ int) {
-	l, d, size := o.rows.Len(row), o.u.Dim(-1), o.size()
+	size := o.size()
 	buf := getFloats(size)
 	defer putFloats(buf)
 	h := *buf
@@ -84,9 +94,9 @@ func (o *complexScanOp) forward(row, c, _ int) {
 			copy(o.border(row, c, chunk), h)
 		}
 		t := chunk * scanChunk
-		at, atB, atC := o.places(row, c, t)
-		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:],
-			o.bc.Data()[atC:], o.bc.Dim(-1), o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
+		at, _, _ := o.places(row, c, t)
+		s := o.channel(row, c, t)
+		s.Run(o.y.Data()[at:], h, nil)
 	}
 	if after != nil {
 		copy(after[c*size:][:size], h)
@@ -112,17 +122,16 @@ func (o *complexScanOp) Backward(eng *Engine) {
 		if states.after != nil {
 			copy(g, states.after[c*size:])
 		}
-		a, skip, stride, bc := o.a.Data()[c*size:][:size], o.d.Data()[c], o.bc.Dim(-1), o.bc.Data()
 		dbc := dbc[slab*o.bc.Len():]
 		for chunk := o.of(row) - 1; chunk >= 0; chunk-- {
 			t := chunk * scanChunk
-			n := min(scanChunk, l-t)
 			at, atB, atC := o.places(row, c, t)
-			u, delta := o.u.Data()[at:], o.delta.Data()[at:]
+			s := o.channel(row, c, t)
 			copy(h, o.border(row, c, chunk))
-			kernel.ComplexScan(nil, u, delta, d, bc[atB:], bc[atC:], stride, a, h, skip, work, n)
-			dd[row*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(row*d+c)*size:], g,
-				dy[at:], u, delta, d, bc[atB:], bc[atC:], stride, a, skip, work, n)
+			s.Run(nil, h, work)
+			dd[row*d+c] += s.Back(kernel.ComplexScanGrads{
+				U: du[at:], Delta: ddelta[at:], B: dbc[atB:], C: dbc[atC:], A: da[(row*d+c)*size:],
+			}, dy[at:], g, work)
 		}
 		if states.before != nil {
 			kernel.Add(states.before[c*size:][:size], g)

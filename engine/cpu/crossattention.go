@@ -24,8 +24,7 @@ func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engi
 		buf := getFloats(t.n * t.m)
 		defer putFloats(buf)
 		op.scores(*buf, &t, false)
-		kernel.GemmInline(kernel.NN, t.n, op.hd, t.m, *buf, t.m, op.values(kv.Data(), &t), 2*d, op.queries(op.y.Data(), &t), d,
-			nil, false)
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: op.hd, K: t.m, A: *buf, LDA: t.m, B: op.values(kv.Data(), &t), LDB: 2*d, C: op.queries(op.y.Data(), &t), LDC: d})
 	})
 	if eng.wants(q, kv) {
 		eng.push(op)
@@ -72,7 +71,7 @@ func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return 
 // scores fills p (n, m) with the softmax weights of a tile, given or making their log-sum-exp.
 func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
-	kernel.GemmInline(kernel.NT, t.n, t.m, o.hd, q, o.d, k, 2*o.d, p, t.m, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2*o.d, C: p, LDC: t.m})
 	lse := o.lse[o.rq.From(t.row)*o.heads+t.head*o.rq.Len(t.row)+t.i0:]
 	for r := range t.n {
 		if row := p[r*t.m:][:t.m]; known {
@@ -111,17 +110,17 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
 	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
 	o.scores(p, t, true)
-	kernel.GemmInline(kernel.NT, t.n, t.m, o.hd, g, o.d, o.values(kv, t), 2*o.d, ds, t.m, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, t), LDB: 2*o.d, C: ds, LDC: t.m})
 	for r := range t.n {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
 		kernel.SoftmaxGrad(ds[r*t.m:][:t.m], p[r*t.m:][:t.m], delta, o.scale)
 	}
 	if dq != nil {
-		kernel.GemmInline(kernel.NN, t.n, o.hd, t.m, ds, t.m, o.keys(kv, t), 2*o.d, o.queries(dq, t), o.d, nil, true)
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m, B: o.keys(kv, t), LDB: 2*o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
 	}
 	if dkv != nil {
 		q := o.queries(o.q.Data(), t)
-		kernel.GemmInline(kernel.TN, t.m, o.hd, t.n, ds, t.m, q, o.d, o.keys(dkv, t), 2*o.d, nil, true)
-		kernel.GemmInline(kernel.TN, t.m, o.hd, t.n, p, t.m, g, o.d, o.values(dkv, t), 2*o.d, nil, true)
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d, C: o.keys(dkv, t), LDC: 2*o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d, C: o.values(dkv, t), LDC: 2*o.d, Add: true})
 	}
 }

@@ -137,10 +137,16 @@ func (o *crossEntropyOp) logitGrads(r0, r1 int, scale float32) {
 func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, addX, addW bool) {
 	d, v := o.x.Dim(-1), o.w.Dim(0)
 	if dx != nil {
-		eng.precision().Gemm(kernel.NN, r1-r0, d, v, o.logits, v, o.w.Data(), d, dx[r0*d:], d, nil, addX)
+		eng.precision().Gemm(kernel.Product{
+			Op: kernel.NN, M: r1 - r0, N: d, K: v, A: o.logits, LDA: v, B: o.w.Data(), LDB: d,
+			C: dx[r0*d:], LDC: d, Add: addX,
+		})
 	}
 	if dw != nil {
-		eng.precision().Gemm(kernel.TN, v, d, r1-r0, o.logits, v, o.x.Data()[r0*d:], d, dw, d, nil, addW)
+		eng.precision().Gemm(kernel.Product{
+			Op: kernel.TN, M: v, N: d, K: r1 - r0, A: o.logits, LDA: v, B: o.x.Data()[r0*d:], LDB: d,
+			C: dw, LDC: d, Add: addW,
+		})
 	}
 }
 

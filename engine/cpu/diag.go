@@ -109,11 +109,12 @@ func (s *diagSystem) discretizeChannel(p *engine.DiagParams, h int) {
 	}
 	unpair(c, p.C.Data()[2*at:], n)
 	s.dt[h] = math.Exp(float64(p.LogDt.Data()[h]))
+	disc := kernel.Discretization{A: a, B: b, Dt: s.dt[h], Abar: abar, Bbar: bbar}
 	switch p.Disc {
 	case engine.Bilinear:
-		kernel.Bilinear(abar, bbar, a, b, s.dt[h])
+		disc.Bilinear()
 	case engine.ZOH:
-		kernel.ZOH(abar, bbar, a, b, s.dt[h])
+		disc.ZOH()
 	default:
 		panic(fmt.Sprintf("autograd.DiagSystem: discretization %d", p.Disc))
 	}
@@ -211,10 +212,12 @@ func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 	a, b, abar, bbar, dabar, dbbar := s.of(s.a, h), s.of(s.b, h), s.of(s.abar, h), s.of(s.bbar, h), s.of(s.dA, h), s.of(s.dB, h)
 	w.resize(s.width)
 	da, db, ddt := w.s, w.ds, w.c[:half]
+	disc := kernel.Discretization{A: a, B: b, Dt: s.dt[h], Abar: abar, Bbar: bbar}
+	grad := kernel.DiscretizationGrad{A: da, B: db, Dt: ddt, Abar: dabar, Bbar: dbbar}
 	if o.p.Disc == engine.Bilinear {
-		kernel.BilinearGrad(da, db, ddt, dabar, dbbar, a, b, s.dt[h])
+		disc.BilinearGrad(&grad)
 	} else {
-		kernel.ZOHGrad(da, db, ddt, dabar, dbbar, a, b, abar, bbar, s.dt[h])
+		disc.ZOHGrad(&grad)
 	}
 	part := func(i, size int) []float32 { // what belongs to the channel
 		if g[i] == nil {

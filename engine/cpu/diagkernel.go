@@ -25,7 +25,7 @@ func (eng *Engine) DiagKernel(sys *engine.DiagSystem, l int) *tensor.Tensor {
 			w.setKernel(s, h, l)
 			w.v.Apply(w.rows[(h-lo)*ld:][:ld], w.c)
 		}
-		kernel.ToTile(k.Data()[lo*l:], w.rows, ld, l, hi-lo, k.Len() >= unreadFrom)
+		kernel.ToLanes(k.Data()[lo*l:], w.rows, ld, l, hi-lo, k.Len() >= unreadFrom)
 	})
 	if eng.Recording && s.wantGrad {
 		op := take[diagKernelOp](eng)
@@ -54,7 +54,7 @@ func (o *diagKernelOp) Backward(eng *Engine) {
 		defer modePool.Put(w)
 		w.resize(s.width)
 		ld := w.resizeRows(l)
-		kernel.FromTile(w.rows, dk[lo*l:], ld, l, hi-lo)
+		kernel.FromLanes(w.rows, dk[lo*l:], ld, l, hi-lo)
 		for h := lo; h < hi; h++ {
 			w.setKernel(s, h, l)
 			row := w.rows[(h-lo)*ld:][:ld]

@@ -136,12 +136,15 @@ func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, ski
 			heads := min(headsPerStep, s.H-h0)
 			at, per := 2*s.N*h0, p*p
 			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
+			modes := kernel.DiagRecurrence{
+				Systems: heads, Per: per, N: s.N, A: s.a32[at:], B: s.b32[at:], C: s.c32[at:], Skip: skip[h0:],
+			}
 			for _, i := range stepped {
 				x := slots.At(i).Data()[2*s.N*h0*per:]
 				for t := range r.Len(i) {
 					row := (r.From(i) + t) * g.V.Dim(-1)
 					gateInputs(&g, u, row, h0, heads)
-					kernel.DiagSteps(heads, per, s.N, z, u, skip[h0:], x, s.a32[at:], s.b32[at:], s.c32[at:])
+					modes.Step(z, u, x)
 					gateOutputs(&g, y.Data()[row:], z, row, h0, heads, s.H)
 				}
 			}

@@ -201,7 +201,10 @@ func (s *dplrSystem) step(y, u *tensor.Tensor, skip []float32, rows []span, stat
 		for bh := lo; bh < hi; bh++ {
 			b, h := bh/s.H, bh%s.H
 			x := states[b].Data()[h*n:][:n]
-			a, bb, c := st.a[h*n:][:n], st.b[h*n:][:n], st.c[h*n:][:n]
+			var through [1]float32
+			modes := kernel.DiagRecurrence{
+				Systems: 1, Per: 1, N: s.N, A: st.a[h*n:][:n], B: st.b[h*n:][:n], C: st.c[h*n:][:n], Skip: through[:],
+			}
 			for t := range rows[b].len {
 				row := (rows[b].at+t)*s.H + h
 				in := u.Data()[row]
@@ -209,8 +212,8 @@ func (s *dplrSystem) step(y, u *tensor.Tensor, skip []float32, rows []span, stat
 				for r := range s.Rank {
 					gamma[r] = kernel.Dot(x, st.f[r][h*n:][:n]) + st.fb[r][h]*in
 				}
-				var z, through [1]float32
-				kernel.DiagSteps(1, 1, s.N, z[:], u.Data()[row:row+1], through[:], x, a, bb, c)
+				var z [1]float32
+				modes.Step(z[:], u.Data()[row:row+1], x)
 				out := z[0]
 				for r := range s.Rank {
 					kernel.Axpy(-gamma[r], st.e[r][h*n:][:n], x)

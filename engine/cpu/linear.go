@@ -57,10 +57,14 @@ func (o *linearOp) Backward(eng *Engine) {
 	k, n, m := o.w.Dim(1), o.w.Dim(0), o.x.Rows()
 	activateGrad(o.a, dy, o.pre.Data())
 	if dx, add := eng.gradTo(o.x); dx != nil {
-		eng.precision().Gemm(kernel.NN, m, k, n, dy, n, o.w.Data(), k, dx, k, nil, add)
+		eng.precision().Gemm(kernel.Product{
+			Op: kernel.NN, M: m, N: k, K: n, A: dy, LDA: n, B: o.w.Data(), LDB: k, C: dx, LDC: k, Add: add,
+		})
 	}
 	if dw := eng.gradOf(o.w); dw != nil {
-		eng.precision().Gemm(kernel.TN, n, k, m, dy, n, o.x.Data(), k, dw, k, nil, true)
+		eng.precision().Gemm(kernel.Product{
+			Op: kernel.TN, M: n, N: k, K: m, A: dy, LDA: n, B: o.x.Data(), LDB: k, C: dw, LDC: k, Add: true,
+		})
 	}
 	if db := eng.gradOf(o.bias); db != nil {
 		sumRows(eng, db, dy, n)

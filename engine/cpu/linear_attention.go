@@ -108,7 +108,9 @@ func split5(x []float32, n0, n1, n2, n3, n4 int) (a, b, c, d, e []float32) {
 func (h *linearHead) load(t0, n int) {
 	h.features(h.fk, h.k, t0, n)
 	h.features(h.fq, h.q, t0, n)
-	h.precision.GemmInline(kernel.NT, n, n, h.e, h.fq, h.e, h.fk, h.e, h.w, n, nil, false)
+	h.precision.GemmInline(kernel.Product{
+		Op: kernel.NT, M: n, N: n, K: h.e, A: h.fq, LDA: h.e, B: h.fk, LDB: h.e, C: h.w, LDC: n,
+	})
 	for i := range n {
 		clear(h.w[i*n+i+1 : (i+1)*n])
 	}
@@ -122,7 +124,10 @@ func (h *linearHead) features(f []float32, x *tensor.Tensor, t0, n int) {
 
 // carry adds the chunk whose features are loaded to the state.
 func (h *linearHead) carry(t0, n int) {
-	h.precision.GemmInline(kernel.TN, h.e, h.m, n, h.fk, h.e, h.v.Data()[h.vAt+t0*h.vStep:], h.vStep, h.s, h.m, nil, true)
+	h.precision.GemmInline(kernel.Product{
+		Op: kernel.TN, M: h.e, N: h.m, K: n, A: h.fk, LDA: h.e, B: h.v.Data()[h.vAt+t0*h.vStep:], LDB: h.vStep,
+		C: h.s, LDC: h.m, Add: true,
+	})
 	for i := range n {
 		kernel.Add(h.z, h.fk[i*h.e:][:h.e])
 	}
@@ -170,8 +175,12 @@ func (h *linearHead) forward(t0, n int) {
 	h.load(t0, n)
 	at := h.vAt + t0*h.vStep
 	y, e, m := h.y.Data()[at:], h.e, h.m
-	h.precision.GemmInline(kernel.NN, n, m, n, h.w, n, h.v.Data()[at:], h.vStep, y, h.vStep, nil, false)
-	h.precision.GemmInline(kernel.NN, n, m, e, h.fq, e, h.s, m, y, h.vStep, nil, true)
+	h.precision.GemmInline(kernel.Product{
+		Op: kernel.NN, M: n, N: m, K: n, A: h.w, LDA: n, B: h.v.Data()[at:], LDB: h.vStep, C: y, LDC: h.vStep,
+	})
+	h.precision.GemmInline(kernel.Product{
+		Op: kernel.NN, M: n, N: m, K: e, A: h.fq, LDA: e, B: h.s, LDB: m, C: y, LDC: h.vStep, Add: true,
+	})
 	for r := range n {
 		norm := kernel.Dot(h.w[r*n:][:r+1], linearOnes[:]) + kernel.Dot(h.fq[r*e:][:e], h.z) + h.Eps
 		kernel.Scale(y[r*h.vStep:][:m], 1/norm)

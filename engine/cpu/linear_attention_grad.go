@@ -107,7 +107,7 @@ func (w *linearChunkGrad) backward(g *linearGrads, t0, n int) {
 	at := w.vAt + t0*w.vStep
 	y, dy, v := w.y.Data()[at:], g.dy[at:], w.v.Data()[at:]
 	gemm := w.precision.GemmInline
-	gemm(kernel.NT, n, n, m, dy, w.vStep, v, w.vStep, w.dw, n, nil, false)
+	gemm(kernel.Product{Op: kernel.NT, M: n, N: n, K: m, A: dy, LDA: w.vStep, B: v, LDB: w.vStep, C: w.dw, LDC: n})
 	for r := range n {
 		row, norm := dy[r*w.vStep:][:m], 1/w.norms[t0+r]
 		dn, dd := w.dn[r*m:][:m], -kernel.Dot(row, y[r*w.vStep:])*norm
@@ -120,22 +120,28 @@ func (w *linearChunkGrad) backward(g *linearGrads, t0, n int) {
 		w.dd[r] = dd
 	}
 	if g.dv != nil {
-		gemm(kernel.TN, n, m, n, w.w, n, w.dn, m, g.dv[at:], w.vStep, nil, true)
-		gemm(kernel.NN, n, m, e, w.fk, e, w.ds, m, g.dv[at:], w.vStep, nil, true)
+		gemm(kernel.Product{
+			Op: kernel.TN, M: n, N: m, K: n, A: w.w, LDA: n, B: w.dn, LDB: m, C: g.dv[at:], LDC: w.vStep, Add: true,
+		})
+		gemm(kernel.Product{
+			Op: kernel.NN, M: n, N: m, K: e, A: w.fk, LDA: e, B: w.ds, LDB: m, C: g.dv[at:], LDC: w.vStep, Add: true,
+		})
 	}
-	gemm(kernel.TN, n, e, n, w.dw, n, w.fq, e, w.df, e, nil, false)
-	gemm(kernel.NT, n, e, m, v, w.vStep, w.ds, m, w.df, e, nil, true)
+	gemm(kernel.Product{Op: kernel.TN, M: n, N: e, K: n, A: w.dw, LDA: n, B: w.fq, LDB: e, C: w.df, LDC: e})
+	gemm(kernel.Product{
+		Op: kernel.NT, M: n, N: e, K: m, A: v, LDA: w.vStep, B: w.ds, LDB: m, C: w.df, LDC: e, Add: true,
+	})
 	for r := range n {
 		kernel.Add(w.df[r*e:][:e], w.dz)
 	}
 	w.addGrad(g.dk, w.k, t0, n)
-	gemm(kernel.NN, n, e, n, w.dw, n, w.fk, e, w.df, e, nil, false)
-	gemm(kernel.NT, n, e, m, w.dn, m, w.s, m, w.df, e, nil, true)
+	gemm(kernel.Product{Op: kernel.NN, M: n, N: e, K: n, A: w.dw, LDA: n, B: w.fk, LDB: e, C: w.df, LDC: e})
+	gemm(kernel.Product{Op: kernel.NT, M: n, N: e, K: m, A: w.dn, LDA: m, B: w.s, LDB: m, C: w.df, LDC: e, Add: true})
 	for r, d := range w.dd[:n] {
 		kernel.Axpy(d, w.z, w.df[r*e:][:e])
 		kernel.Axpy(d, w.fq[r*e:][:e], w.dz)
 	}
-	gemm(kernel.TN, e, m, n, w.fq, e, w.dn, m, w.ds, m, nil, true)
+	gemm(kernel.Product{Op: kernel.TN, M: e, N: m, K: n, A: w.fq, LDA: e, B: w.dn, LDB: m, C: w.ds, LDC: m, Add: true})
 	w.addGrad(g.dq, w.q, t0, n)
 }
 

@@ -32,7 +32,9 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 		packed.Mul(m, x, k, y, n, bias)
 		return
 	}
-	eng.precision().Gemm(kernel.NT, m, n, k, x, k, w.Data(), k, y, n, bias, false)
+	eng.precision().Gemm(kernel.Product{
+		Op: kernel.NT, M: m, N: n, K: k, A: x, LDA: k, B: w.Data(), LDB: k, C: y, LDC: n, Bias: bias,
+	})
 }
 
 // packedWeight is a packed matrix that says how to keep keys and values beside it.

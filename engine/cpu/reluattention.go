@@ -43,7 +43,7 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	for p := 0; p < columns; {
 		k, n := o.k.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.NT, hi-lo, n, s, o.q.Data()[o.at(i, lo, s):], s, k, s, x[p:], columns, nil, false)
+		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi-lo, N: n, K: s, A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
 		p += n
 	}
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
@@ -76,7 +76,7 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		v, n := o.v.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.NN, hi-lo, e, n, x[p:], columns, v, e, y, e, nil, p > 0)
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi-lo, N: e, K: n, A: x[p:], LDA: columns, B: v, LDB: e, C: y, LDC: e, Add: p > 0})
 		p += n
 	}
 }
@@ -119,9 +119,9 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	dy, q := o.y.Grad()[o.at(i, lo, e):], o.q.Data()[o.at(i, lo, s):]
 	gemm := o.precision.GemmInline
 	if dv != nil {
-		gemm(kernel.TN, columns, e, m, a, columns, dy, e, dv, e, nil, true)
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: e, K: m, A: a, LDA: columns, B: dy, LDB: e, C: dv, LDC: e, Add: true})
 	}
-	gemm(kernel.NT, m, columns, e, dy, e, v, e, dx, columns, nil, false)
+	gemm(kernel.Product{Op: kernel.NT, M: m, N: columns, K: e, A: dy, LDA: e, B: v, LDB: e, C: dx, LDC: columns})
 	scale := float32(1 / math.Sqrt(float64(s)))
 	for t := range m {
 		at, row := past+lo+t, dx[t*columns:][:columns]
@@ -133,9 +133,9 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 		kernel.Scale(row, scale)
 	}
 	if dq != nil {
-		gemm(kernel.NN, m, s, columns, dx, columns, k, s, dq[o.at(i, lo, s):], s, nil, true)
+		gemm(kernel.Product{Op: kernel.NN, M: m, N: s, K: columns, A: dx, LDA: columns, B: k, LDB: s, C: dq[o.at(i, lo, s):], LDC: s, Add: true})
 	}
 	if dk != nil {
-		gemm(kernel.TN, columns, s, m, dx, columns, q, s, dk, s, nil, true)
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: s, K: m, A: dx, LDA: columns, B: q, LDB: s, C: dk, LDC: s, Add: true})
 	}
 }

@@ -81,7 +81,7 @@ func (o *scanOp) step() {
 type slab struct {
 	row, group, index int // index counts within the group
 	c0, c1            int
-	tiles             []kernel.ScanTile
+	tiles             []kernel.ScanLanes
 	first             int // tiles of all slabs before, of one row
 }
 
@@ -103,7 +103,7 @@ func (o *scanOp) eachSlab(f func(s *slab)) {
 	parallel.For(len(o.whole)*o.groups*perGroup, 1, func(lo, hi int) {
 		buf := getFloats(perSlab * n * kernel.ScanStride)
 		defer putFloats(buf)
-		var tiles [scanSlab / kernel.Lanes]kernel.ScanTile
+		var tiles [scanSlab / kernel.Lanes]kernel.ScanLanes
 		for i := range perSlab {
 			tiles[i].X = (*buf)[i*n*kernel.ScanStride:][:n*kernel.ScanStride]
 		}

@@ -66,8 +66,23 @@ func (o *shiftOp) makeTaps(eng *Engine) {
 	if m := min(o.n, longest); m > 0 {
 		o.taps = eng.arena.Floats(m * d)
 		parallel.For(d, 16, func(lo, hi int) {
-			kernel.ShiftTaps(o.taps, o.b.Data(), o.c.Data(), d, o.n, m, lo, hi)
+			f := o.filter(m)
+			f.Taps(o.taps, lo, hi)
 		})
+	}
+}
+
+// filter is the first m taps of the channels' impulse responses.
+func (o *shiftOp) filter(m int) kernel.ShiftFilter {
+	return kernel.ShiftFilter{B: o.b.Data(), C: o.c.Data(), D: o.x.Dim(-1), N: o.n, M: m}
+}
+
+// channel is channel c of row i, which goes on from the state before.
+func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
+	d, n := o.x.Dim(-1), o.n
+	return kernel.ShiftCarry{
+		B: o.b.Data()[c*n:][:n], C: o.c.Data()[c*n:][:n], S: before[c*n:][:n], X: o.x.Data()[o.rows.From(i)*d+c:],
+		L: o.rows.Len(i), Step: d,
 	}
 }
 
@@ -77,15 +92,15 @@ func (o *shiftOp) advance(eng *Engine, i, lo, hi int) {
 	if before == nil {
 		return
 	}
-	d, n, at := o.x.Dim(-1), o.n, o.rows.From(i)*o.x.Dim(-1)
+	n, at := o.n, o.rows.From(i)*o.x.Dim(-1)
 	x, y := o.x.Data()[at:], o.y.Data()[at:]
 	if o.steps(eng, i) {
 		kernel.ShiftStep(after[lo*n:], o.b.Data()[lo*n:], o.c.Data()[lo*n:], x[lo:hi], o.d.Data()[lo:], y[lo:], n)
 		return
 	}
 	for c := lo; c < hi; c++ {
-		kernel.ShiftCarry(after[c*n:][:n], y[c:], before[c*n:][:n], x[c:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n,
-			o.rows.Len(i))
+		k := o.channel(i, c, before)
+		k.Run(after[c*n:][:n], y[c:])
 	}
 }
 
@@ -97,7 +112,7 @@ func (o *shiftOp) Outputs(f func(*tensor.Tensor)) {
 }
 
 func (o *shiftOp) Backward(eng *Engine) {
-	r, d, n := o.rows, o.x.Dim(-1), o.n
+	r, d := o.rows, o.x.Dim(-1)
 	m := len(o.taps) / d
 	dy := o.y.Grad()
 	if dy == nil { // only states were used
@@ -129,7 +144,8 @@ func (o *shiftOp) Backward(eng *Engine) {
 		states[i][0], states[i][1] = o.grads(eng, i)
 	}
 	parallel.For(d, 16, func(lo, hi int) {
-		kernel.ShiftTapsGrad(db, dc, dtaps, o.b.Data(), o.c.Data(), d, n, m, lo, hi)
+		f := o.filter(m)
+		f.Grad(db, dc, dtaps, lo, hi)
 		for i, g := range states {
 			if o.has(i) {
 				o.carryGrad(i, g[0], g[1], dx, db, dc, dy, lo, hi)
@@ -158,7 +174,7 @@ func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi i
 	}
 	for c := lo; c < hi; c++ {
 		at := o.rows.From(i)*d + c
-		kernel.ShiftCarryGrad(part(ds, c), dx[at:], db[c*n:][:n], dc[c*n:][:n], part(dnext, c), dy[at:], before[c*n:][:n],
-			o.x.Data()[at:], o.b.Data()[c*n:][:n], o.c.Data()[c*n:][:n], d, n, o.rows.Len(i))
+		k := o.channel(i, c, before)
+		k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: part(ds, c), X: dx[at:]}, part(dnext, c), dy[at:])
 	}
 }

@@ -105,7 +105,7 @@ func (g *sinkhornHead) sort() {
 	}
 	if g.Sort != nil {
 		w := g.net(g.Sort.Data())
-		gemm(kernel.NN, rows, s.columns, s.e, s.a[g.from*s.e:], s.e, w, s.columns, s.x, s.columns, nil, false)
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.columns, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: w, LDB: s.columns, C: s.x, LDC: s.columns})
 		leak := g.leak()
 		for i, v := range s.x {
 			if v < 0 {
@@ -113,7 +113,7 @@ func (g *sinkhornHead) sort() {
 			}
 		}
 	} else {
-		gemm(kernel.NT, rows, g.count, s.e, s.a[g.from*s.e:], s.e, s.b, s.e, s.x, g.count, nil, false)
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: g.count, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: s.b, LDB: s.e, C: s.x, LDC: g.count})
 		kernel.Scale(s.x, g.scale)
 	}
 	g.choose()
@@ -254,8 +254,8 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	}
 	if g.Sort == nil {
 		kernel.Scale(dx, g.scale)
-		gemm(kernel.NN, rows, s.e, g.count, dx, g.count, s.b, s.e, da[from:], s.e, nil, false)
-		gemm(kernel.TN, g.count, s.e, rows, dx, g.count, s.a[from:], s.e, db, s.e, nil, false)
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.e, K: g.count, A: dx, LDA: g.count, B: s.b, LDB: s.e, C: da[from:], LDC: s.e})
+		gemm(kernel.Product{Op: kernel.TN, M: g.count, N: s.e, K: rows, A: dx, LDA: g.count, B: s.a[from:], LDB: s.e, C: db, LDC: s.e})
 	} else {
 		leak := g.leak()
 		for i, v := range s.x {
@@ -264,9 +264,9 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 			}
 		}
 		w := g.net(g.Sort.Data())
-		gemm(kernel.NT, rows, s.e, s.columns, dx, s.columns, w, s.columns, da[from:], s.e, nil, false)
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: s.e, K: s.columns, A: dx, LDA: s.columns, B: w, LDB: s.columns, C: da[from:], LDC: s.e})
 		if dw != nil {
-			gemm(kernel.TN, s.e, s.columns, rows, s.a[from:], s.e, dx, s.columns, dw, s.columns, nil, true)
+			gemm(kernel.Product{Op: kernel.TN, M: s.e, N: s.columns, K: rows, A: s.a[from:], LDA: s.e, B: dx, LDB: s.columns, C: dw, LDC: s.columns, Add: true})
 		}
 	}
 	g.summaryGrad(da, db)

@@ -107,14 +107,14 @@ func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int
 	gemm := o.precision.GemmInline
 
 	o.weights(p, w, h, piece.i0, rows, k, nil, true)
-	gemm(kernel.NT, rows, columns, hd, g, d, v, hd, ds, columns, nil, false)
+	gemm(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: hd, A: g, LDA: d, B: v, LDB: hd, C: ds, LDC: columns})
 	for r := range rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
 		kernel.SoftmaxGrad(ds[r*columns:][:columns], p[r*columns:][:columns], delta, o.scale)
 	}
-	gemm(kernel.NN, rows, hd, columns, ds, columns, k, hd, dq[piece.i0*hd:], hd, nil, false)
-	gemm(kernel.TN, columns, hd, rows, ds, columns, q, hd, gk, hd, nil, false)
-	gemm(kernel.TN, columns, hd, rows, p, columns, g, d, gv, hd, nil, false)
+	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd, C: dq[piece.i0*hd:], LDC: hd})
+	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: ds, LDA: columns, B: q, LDB: hd, C: gk, LDC: hd})
+	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: p, LDA: columns, B: g, LDB: d, C: gv, LDC: hd})
 	for row, to := range piece.origins {
 		kernel.Add(dk[int(to)*hd:][:hd], gk[row*hd:])
 		kernel.Add(dv[int(to)*hd:][:hd], gv[row*hd:])

@@ -57,8 +57,7 @@ func (w *ssdGrads) toStates(k *block) {
 			copy(row, k.rows(w.dy, d, t*d+h*w.p))
 			kernel.Scale(row, k.start[t])
 		}
-		kernel.GemmInline(kernel.TN, w.p, w.n, k.q, k.w, w.p, k.rows(w.xbc.Data(), width, w.atC(w.group(h))), width,
-			w.border(w.ends, k.i, h), w.n, nil, false)
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p, B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
 	}
 }
 
@@ -108,8 +107,8 @@ func (w *ssdGrads) block(k *block) {
 			w.borderIn(k, h, dx, db, z, steps, dstart)
 			w.inputs(k, h, dx, steps, dstart)
 		}
-		kernel.GemmInline(kernel.NN, q, w.n, q, dscores, q, b, width, dc, width, nil, true)
-		kernel.GemmInline(kernel.TN, q, w.n, q, dscores, q, c, width, db, width, nil, true)
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: b, LDB: width, C: dc, LDC: width, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: c, LDB: width, C: db, LDC: width, Add: true})
 	}
 }
 
@@ -119,8 +118,8 @@ func (w *ssdGrads) block(k *block) {
 func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32) {
 	q, d := k.q, w.heads*w.p
 	dy := k.rows(w.dy, d, h*w.p)
-	kernel.GemmInline(kernel.TN, q, w.p, q, k.m, q, dy, d, dx, w.p, nil, false)
-	kernel.GemmInline(kernel.NT, q, q, w.p, dy, d, k.x, w.p, dm, q, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.p, K: q, A: k.m, LDA: q, B: dy, LDB: d, C: dx, LDC: w.p})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: q, K: w.p, A: dy, LDA: d, B: k.x, LDB: w.p, C: dm, LDC: q})
 	kernel.MulAdd(dscores, dm, k.decay[:q*q])
 	kernel.Mul(dm, k.m[:q*q])
 	clear(sums)
@@ -138,8 +137,7 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n,
-		z, w.n, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: k.q, N: w.n, K: w.p, A: k.rows(w.dy, d, h*w.p), LDA: d, B: w.border(w.borders, k.i, h), LDB: w.n, C: z, LDC: w.n})
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])
@@ -152,11 +150,11 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
 	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
-	kernel.GemmInline(kernel.NN, q, w.n, w.p, k.toBorder(w.p), w.p, ds, w.n, z, w.n, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n, C: z, LDC: w.n})
 	for s := range q {
 		kernel.Add(db[s*width:][:w.n], z[s*w.n:][:w.n])
 	}
-	kernel.GemmInline(kernel.NT, q, w.p, w.n, b, width, ds, w.n, k.w, w.p, nil, false)
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: w.p, K: w.n, A: b, LDA: width, B: ds, LDB: w.n, C: k.w, LDC: w.p})
 	sum := 0.0 // of the gradients of the exponents before s
 	for s, v := range last {
 		row := k.w[s*w.p:][:w.p]

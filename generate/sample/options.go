@@ -38,9 +38,9 @@ type Options struct {
 // Validate returns one error that names every option out of range, nil if there is none.
 func (o Options) Validate() error {
 	var problems []string
-	check := func(ok bool, name string, found any, wanted string) {
+	check := func(ok bool, name string, found any, want string) {
 		if !ok {
-			problems = append(problems, fmt.Sprintf("%s: found %v, wanted %s", name, found, wanted))
+			problems = append(problems, fmt.Sprintf("%s: found %v, want %s", name, found, want))
 		}
 	}
 	// No comparison holds for NaN, so that it fails each check.

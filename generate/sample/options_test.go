@@ -18,18 +18,18 @@ func TestValidateNamesAllProblems(t *testing.T) {
 	_, err := New(Options{Temperature: math.Inf(1), TopK: -1, TopP: 1.5, MinP: nan,
 		RepetitionPenalty: -0.5, RepetitionWindow: -2})
 	want :=
-		"sampling options: temperature: found +Inf, wanted a number from 0 up; top_k: found -1, " +
-			"wanted an integer from 0 up; top_p: found 1.5, wanted a number from 0 to 1; min_p: found NaN, wanted a " +
+		"sampling options: temperature: found +Inf, want a number from 0 up; top_k: found -1, " +
+			"want an integer from 0 up; top_p: found 1.5, want a number from 0 to 1; min_p: found NaN, want a " +
 			"number from 0 to 1; " +
-			"repetition_penalty: found -0.5, wanted a number from 0 up; repetition_window: found -2, " +
-			"wanted an integer from 0 up"
+			"repetition_penalty: found -0.5, want a number from 0 up; repetition_window: found -2, " +
+			"want an integer from 0 up"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	for _, bad := range []Options{{Temperature: nan}, {TopP: nan}, {RepetitionPenalty: nan}, {Temperature: -1},
 		{MinP: -0.1}, {RepetitionPenalty: math.Inf(1)}} {
 		if err := bad.Validate(); err == nil || strings.Contains(err.Error(), ";") {
-			t.Errorf("%+v: found %v, wanted one problem", bad, err)
+			t.Errorf("%+v: found %v, want one problem", bad, err)
 		}
 	}
 }

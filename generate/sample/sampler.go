@@ -51,7 +51,7 @@ func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 		}
 	}
 	if best < 0 {
-		return 0, errors.New("logits: found none above -Inf, wanted a token to choose")
+		return 0, errors.New("logits: found none above -Inf, want a token to choose")
 	}
 	if s.opt.Temperature == 0 {
 		return int32(best), nil
@@ -104,7 +104,7 @@ func largestLogit(logits []float32) (int, error) {
 }
 
 func badLogit(token int, x float32) error {
-	return fmt.Errorf("logits: found %v for token %d, wanted a finite number or -Inf", x, token)
+	return fmt.Errorf("logits: found %v for token %d, want a finite number or -Inf", x, token)
 }
 
 // penalize returns a copy of the logits with the repetition penalty applied, once to each token in the window.
@@ -120,7 +120,7 @@ func (s *Sampler) penalize(logits []float32, history []int32) ([]float32, error)
 	s.penalized = append(s.penalized[:0], logits...)
 	for _, token := range history {
 		if token < 0 || int(token) >= len(logits) {
-			return nil, fmt.Errorf("history: found token %d, wanted one from 0 to %d", token, len(logits)-1)
+			return nil, fmt.Errorf("history: found token %d, want one from 0 to %d", token, len(logits)-1)
 		}
 		if s.seen[token] == s.call {
 			continue
@@ -272,7 +272,7 @@ func (s *Sampler) State() []byte {
 // Restore continues the random numbers from the point of State.
 func (s *Sampler) Restore(state []byte) error {
 	if err := s.pcg.UnmarshalBinary(state); err != nil {
-		return fmt.Errorf("state of random numbers: found %d bytes, wanted those that State returned: %w",
+		return fmt.Errorf("state of random numbers: found %d bytes, want those that State returned: %w",
 			len(state), err)
 	}
 	return nil

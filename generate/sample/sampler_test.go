@@ -142,7 +142,7 @@ func TestNextLikeNaive(t *testing.T) {
 			}
 		}
 		if n != len(p) {
-			t.Fatalf("%d tokens in the choice, wanted %d", n, len(p))
+			t.Fatalf("%d tokens in the choice, want %d", n, len(p))
 		}
 		// Inverse of the distribution function: got is where the sum of probabilities passes u.
 		below := 0.0
@@ -174,7 +174,7 @@ func TestSelectLargest(t *testing.T) {
 		sortLargestFirst(c[:k])
 		sortLargestFirst(c[k:])
 		if !slices.Equal(c, want) {
-			t.Fatalf("selected %v, wanted %v", c[:k], want[:k])
+			t.Fatalf("selected %v, want %v", c[:k], want[:k])
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestFrequencies(t *testing.T) {
 			for i := range got {
 				p := want[int32(i)]
 				if math.Abs(got[i]-p) > 5*math.Sqrt(p*(1-p)/n) {
-					t.Errorf("token %d: drawn with frequency %.4f, wanted %.4f", i, got[i], p)
+					t.Errorf("token %d: drawn with frequency %.4f, want %.4f", i, got[i], p)
 				}
 			}
 		})
@@ -242,7 +242,7 @@ func TestNeighboringSeedsAreUnrelated(t *testing.T) {
 	for i := range count {
 		for j, n := range count[i] {
 			if math.Abs(n-seeds*p) > 5*math.Sqrt(seeds*p*(1-p)) {
-				t.Errorf("%d after %d: %v times, wanted about %v", j, i, n, seeds*p)
+				t.Errorf("%d after %d: %v times, want about %v", j, i, n, seeds*p)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func TestGreedyTakesTheFirstOfEquals(t *testing.T) {
 		{[]float32{-math.MaxFloat32}, 0},
 	} {
 		if got, err := s.Next(c.logits, nil); got != c.want || err != nil {
-			t.Errorf("%v: got %d, %v, wanted %d", c.logits, got, err, c.want)
+			t.Errorf("%v: got %d, %v, want %d", c.logits, got, err, c.want)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestRepetitionPenalty(t *testing.T) {
 		{Options{RepetitionPenalty: 1e9, RepetitionWindow: 9}, []int32{0, 2, 1, 3}, 0},
 	} {
 		if got, err := newSampler(t, c.opt).Next(logits, c.history); got != c.want || err != nil {
-			t.Errorf("%+v after %v: got %d, %v, wanted %d", c.opt, c.history, got, err, c.want)
+			t.Errorf("%+v after %v: got %d, %v, want %d", c.opt, c.history, got, err, c.want)
 		}
 	}
 }
@@ -317,15 +317,15 @@ func TestNextErrors(t *testing.T) {
 		logits  []float32
 		history []int32
 	}{
-		"logits: found NaN for token 1, wanted a finite number or -Inf":  {[]float32{0, nan}, nil},
-		"logits: found +Inf for token 0, wanted a finite number or -Inf": {[]float32{inf, 0}, nil},
-		"logits: found none above -Inf, wanted a token to choose":        {[]float32{-inf, -inf}, nil},
-		"history: found token 2, wanted one from 0 to 1":                 {[]float32{0, 0}, []int32{0, 2}},
-		"history: found token -1, wanted one from 0 to 1":                {[]float32{0, 0}, []int32{-1}},
+		"logits: found NaN for token 1, want a finite number or -Inf":  {[]float32{0, nan}, nil},
+		"logits: found +Inf for token 0, want a finite number or -Inf": {[]float32{inf, 0}, nil},
+		"logits: found none above -Inf, want a token to choose":        {[]float32{-inf, -inf}, nil},
+		"history: found token 2, want one from 0 to 1":                 {[]float32{0, 0}, []int32{0, 2}},
+		"history: found token -1, want one from 0 to 1":                {[]float32{0, 0}, []int32{-1}},
 	} {
 		for _, opt := range []Options{{RepetitionPenalty: 1.1}, {RepetitionPenalty: 1.1, Temperature: 1, TopK: 1}} {
 			if _, err := newSampler(t, opt).Next(c.logits, c.history); err == nil || err.Error() != want {
-				t.Errorf("got %v, wanted %s", err, want)
+				t.Errorf("got %v, want %s", err, want)
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func TestStateContinuesTheSequence(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := draw(other); !slices.Equal(got, want) {
-		t.Errorf("restored: %v, wanted %v", got, want)
+		t.Errorf("restored: %v, want %v", got, want)
 	}
 	for _, bad := range [][]byte{nil, state[:len(state)-1], bytes.Repeat([]byte{1}, len(state))} {
 		if err := other.Restore(bad); err == nil {

@@ -28,7 +28,7 @@ type automaton struct {
 // everything on.
 func NewStopMatcher(stops ...string) (*StopMatcher, error) {
 	if slices.Contains(stops, "") {
-		return nil, errors.New("stop strings: found an empty one, wanted text")
+		return nil, errors.New("stop strings: found an empty one, want text")
 	}
 	m := &StopMatcher{}
 	for _, s := range stops {

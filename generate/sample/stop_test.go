@@ -37,7 +37,7 @@ func push(t interface{ Fatalf(string, ...any) }, stops, pieces []string) (out, f
 		if before, found := naiveStop(text, stops); found == "" {
 			held := strings.TrimPrefix(before, out)
 			if !strings.HasPrefix(before, out) || held != longestStart(before, stops) {
-				t.Fatalf("after %q: passed on %q, held %q, wanted to hold %q", text, out,
+				t.Fatalf("after %q: passed on %q, held %q, want to hold %q", text, out,
 					held, longestStart(before, stops))
 			}
 		}
@@ -78,7 +78,7 @@ func TestStopMatcher(t *testing.T) {
 	} {
 		out, found := push(t, c.stops, c.pieces)
 		if out != c.out || found != c.found {
-			t.Errorf("%q in %q: got %q and %q, wanted %q and %q", c.stops, c.pieces, out, found, c.out, c.found)
+			t.Errorf("%q in %q: got %q and %q, want %q and %q", c.stops, c.pieces, out, found, c.out, c.found)
 		}
 	}
 	if _, err := NewStopMatcher("a", ""); err == nil {
@@ -95,7 +95,7 @@ func TestStopMatcherLikeIndex(t *testing.T) {
 		out, found := push(t, stops, pieces)
 		wantOut, wantFound := naiveStop(strings.Join(pieces, ""), stops)
 		if out != wantOut || found != wantFound {
-			t.Fatalf("got %q and %q, wanted %q and %q", out, found, wantOut, wantFound)
+			t.Fatalf("got %q and %q, want %q and %q", out, found, wantOut, wantFound)
 		}
 	})
 }
@@ -125,7 +125,7 @@ func FuzzStopMatcher(f *testing.F) {
 		out, found := push(t, []string{a, b}, pieces)
 		wantOut, wantFound := naiveStop(text, []string{a, b})
 		if out != wantOut || found != wantFound {
-			t.Errorf("got %q and %q, wanted %q and %q", out, found, wantOut, wantFound)
+			t.Errorf("got %q and %q, want %q and %q", out, found, wantOut, wantFound)
 		}
 	})
 }

@@ -116,9 +116,8 @@ func (c vector) rowSums(f rowForm) {
 	const widest = 8 // vectors
 	c.function("rowSums"+f.name, "func(n, k int, w *"+f.element+", ldw int, x, y *float32, add bool)",
 		"sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16"+f.what+",",
-		fmt.Sprintf(
-			"at most %d, and adds it to what y holds if add is true. The sums are to the last bit those of gemm%s.",
-			widest*c.lanes, c.name))
+		fmt.Sprintf("at most %d vectors, and adds it to what y holds if add is true. The sums are to the last bit those "+
+			"of vecGemm.", widest))
 	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arrayBytes("ldw", f), c.arg("x"), c.arg("y")
 	var widths []int
 	for v := 16 / c.lanes; v <= widest; v += 16 / c.lanes {

@@ -44,16 +44,10 @@ func roundings(ctx *build.Context) {
 
 // roundRows generates the rounding of a matrix whose rows run along the terms of a product.
 func (c asm) roundRows() {
-	c.Function("roundRowsBF16")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(m, k int, src *float32, ld int, dst *float32, width int)")
-	c.Pragma("noescape")
-	c.Doc(
-		"roundRowsBF16 rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], "+
-			"becomes the pair",
-		"of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a "+
-			"multiple of 16.",
-	)
+	c.function("roundRows", "func(m, k int, src *float32, ld int, dst *float32, width int)",
+		"rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes the pair "+
+			"of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a "+
+			"multiple of 16.")
 	ld, width := c.bytes("ld"), c.bytes("width")
 	m, src, dst := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("m"), m)
@@ -110,18 +104,11 @@ func (c asm) roundRows() {
 // roundColumns generates the rounding of a matrix whose columns run along the terms of a product: pairs lie in two
 // rows.
 func (c asm) roundColumns() {
-	c.Function("roundColumnsBF16")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(k, n int, src *float32, ld int, dst *float32, width, panel int)")
-	c.Pragma("noescape")
-	c.Doc(
-		"roundColumnsBF16 rounds k rows of n floats, both at least 1, to bfloat16, and puts them into panels of "+
-			"width columns, a",
-		"multiple of 16, panel words apart: dst[j/width·panel + p·width + j%width] becomes the pair of src[2p·ld + "+
-			"j] and",
-		"src[(2p+1)·ld + j], or 0 where that is past the last row, for p < k/2 rounded up, j < n rounded up to a "+
-			"multiple of 16.",
-	)
+	c.function("roundColumns", "func(k, n int, src *float32, ld int, dst *float32, width, panel int)",
+		"rounds k rows of n floats, both at least 1, to bfloat16, and puts them into panels of width columns, a "+
+			"multiple of 16, panel words apart: dst[j/width·panel + p·width + j%width] becomes the pair of "+
+			"src[2p·ld + j] and src[(2p+1)·ld + j], or 0 where that is past the last row, for p < k/2 rounded up, "+
+			"j < n rounded up to a multiple of 16.")
 	ld, width, panel := c.bytes("ld"), c.bytes("width"), c.bytes("panel")
 	k, src, dst := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("k"), k)

@@ -57,11 +57,8 @@ func (c vector) couples(first, n int) (v [][2]reg.Register) {
 func (c vector) cauchySums(m int) {
 	name := fmt.Sprintf("cauchySums%d", m)
 	c.function(name, "func(s, t *float64, n, ld int, norm, damp, coef *float64, modes, stride int)",
-		fmt.Sprintf(
-			"computes %d rows of CauchySums at n points, a multiple of %d: rows in s that lie ld numbers apart. The",
-			m, c.lanes/2),
-		"coefficients of a mode lie stride numbers after those of the one before.",
-	)
+		fmt.Sprintf("computes %d rows of CauchySums at n points, a multiple of the lanes of cauchyShape: rows in s that "+
+			"lie ld numbers apart. The coefficients of a mode lie stride numbers after those of the one before.", m))
 	acc := c.couples(0, m)
 	T, u, one, tmp := c.vec(2*m), c.vec(2*m+1), c.vec(2*m+2), c.vec(2*m+3)
 	s, t, n := c.arg("s"), c.arg("t"), c.arg("n")
@@ -107,11 +104,8 @@ func (c vector) cauchySums(m int) {
 func (c vector) cauchyGrad(m int) {
 	name := fmt.Sprintf("cauchyGrad%d", m)
 	c.function(name, "func(grad, t *float64, n, ld int, norm, damp, coef, dNorm, dDamp, dCoef *float64)",
-		fmt.Sprintf(
-			"adds what %d rows of CauchySumsGrad give for one mode over n points, a multiple of %d. Rows of grad lie "+
-				"ld", m, c.lanes/2),
-		"numbers apart.",
-	)
+		fmt.Sprintf("adds what %d rows of CauchySumsGrad give for one mode over n points, a multiple of the lanes of "+
+			"cauchyShape. Rows of grad lie ld numbers apart.", m))
 	tmp, u := c.vec(0), c.vec(1) // among those that every instruction takes, for addFolded
 	all := c.couples(2, m+1)
 	acc, dn, dd := all[:m], all[m][0], all[m][1]

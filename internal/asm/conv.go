@@ -21,67 +21,52 @@ func conv(ctx *build.Context, s isa) {
 		name, args string
 		radices    []int
 		emit       func(*passCode)
-		doc        []string
+		doc        string
 	}{
 		{"dif", "radix int, re, im *float32, step, count, blocks int, w *float32",
-			[]int{8, 5, 4, 3}, (*passCode).dif, []string{
-				"transforms, for each of blocks blocks of radix·step floats, the points q + j·step/16, j < radix, " +
-					"and rotates them by",
+			[]int{8, 5, 4, 3}, (*passCode).dif,
+			"transforms, for each of blocks blocks of radix·step floats, the points q + j·step/16, j < radix, " +
+				"and rotates them by " +
 				"w[q·radix+j], for q < count. All numbers are at least 1. Points 0 stay as they are: " +
-					"w[q·radix] is taken for 1.",
-			}},
+				"w[q·radix] is taken for 1."},
 		{"dit", "radix int, re, im *float32, step, count, blocks int, w *float32",
-			[]int{8, 5, 4, 3}, (*passCode).dit, []string{
-				"does what dif does in reverse order: rotations, then transforms, which take 8 points " +
-					"in the order they leave them in.",
-			}},
+			[]int{8, 5, 4, 3}, (*passCode).dit,
+			"does what dif does in reverse order: rotations, then transforms, which take 8 points " +
+				"in the order they leave them in."},
 		{"first",
 			"radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, in, w *float32",
-			[]int{8, 4}, (*passCode).first, []string{
-				"is dif for one block, of the real rows x[j·xstep+q·xnext] times in[j], j < rows ≤ radix; " +
-					"other points are zero. Points 0 are",
-				"rotated. It asks for the lines of x[j·xstep+q·xnext+ahead].",
-			}},
+			[]int{8, 4}, (*passCode).first,
+			"is dif for one block, of the real rows x[j·xstep+q·xnext] times in[j], j < rows ≤ radix; " +
+				"other points are zero. Points 0 are " +
+				"rotated. It asks for the lines of x[j·xstep+q·xnext+ahead]."},
 		{"last",
 			"radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32",
-			[]int{8, 4}, (*passCode).last, []string{
-				"is dit for one block, with points 0 rotated, up to x[j·xstep+q·xnext] = Im(z)·re(out[j]) + " +
-					"Re(z)·im(out[j]) of the",
+			[]int{8, 4}, (*passCode).last,
+			"is dit for one block, with points 0 rotated, up to x[j·xstep+q·xnext] = Im(z)·re(out[j]) + " +
+				"Re(z)·im(out[j]) of the " +
 				"results z for j < rows ≤ radix. It leaves re and im as they are, and asks for the lines of " +
-					"x[j·xstep+q·xnext+ahead].",
-			}},
+				"x[j·xstep+q·xnext+ahead]."},
 		{"lastAdd",
 			"radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32",
-			[]int{8, 4}, (*passCode).lastAdd, []string{
-				"is last, but that it adds to x.",
-			}},
+			[]int{8, 4}, (*passCode).lastAdd,
+			"is last, but that it adds to x."},
 		{"lastStream",
 			"radix int, re, im *float32, step int, x *float32, xstep, xnext, ahead, count, rows int, out, w *float32",
-			[]int{8, 4}, (*passCode).lastStream, []string{
-				"is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. " +
-					"A fence must follow.",
-			}},
-		{"middle", "radix int, re, im, kre, kim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middle, []string{
-			"transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.",
-		}},
+			[]int{8, 4}, (*passCode).lastStream,
+			"is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. " +
+				"A fence must follow."},
+		{"middle", "radix int, re, im, kre, kim *float32, count int", []int{8, 5, 4, 3}, (*passCode).middle,
+			"transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix."},
 		{"middleGrad", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3},
-			(*passCode).middleGrad, []string{
-				"transforms count groups of radix points, adds their product with conj(u) to s, multiplies them by " +
-					"conj(k) and",
-				"transforms back, but for a factor radix.",
-			}},
+			(*passCode).middleGrad,
+			"transforms count groups of radix points, adds their product with conj(u) to s, multiplies them by " +
+				"conj(k) and " +
+				"transforms back, but for a factor radix."},
 		{"middleGradFirst", "radix int, re, im, kre, kim, ure, uim, sre, sim *float32, count int", []int{8, 5, 4, 3},
-			(*passCode).middleGradFirst, []string{
-				"is middleGrad, but that it sets s to the product. s may be u.",
-			}},
+			(*passCode).middleGradFirst,
+			"is middleGrad, but that it sets s to the product. s may be u."},
 	} {
-		name := f.name + s.name
-		c.Function(name)
-		c.Attributes(nosplit)
-		c.SignatureExpr("func(" + f.args + ")")
-		c.Pragma("noescape")
-		f.doc[0] = name + " " + f.doc[0]
-		c.Doc(f.doc...)
+		c.function(f.name, "func("+f.args+")", f.doc)
 		radix := c.GP64()
 		c.Load(c.Param("radix"), radix)
 		for _, r := range f.radices[:len(f.radices)-1] {

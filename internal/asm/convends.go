@@ -253,10 +253,7 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 
 // fence generates the memory fence between lastStream and the readers of its output.
 func (c asm) fence() {
-	c.Function("fence" + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr("func()")
-	c.Doc("fence" + c.name + " lets no later write be seen before what has been written past the caches.")
+	c.function("fence", "func()", "lets no later write be seen before what has been written past the caches.")
 	c.SFENCE()
 	c.RET()
 }
@@ -268,16 +265,12 @@ func (c asm) products() {
 		conj, add bool
 		doc       string
 	}{
-		{"mul", false, false, "computes z = x·k"},
-		{"mulConj", true, false, "computes z = x·conj(k)"},
-		{"mulConjAdd", true, true, "adds x·conj(k) to z"},
+		{"complexMul", false, false, "computes z = x·k"},
+		{"complexMulConj", true, false, "computes z = x·conj(k)"},
+		{"complexMulConjAdd", true, true, "adds x·conj(k) to z"},
 	} {
-		name := f.name + c.name
-		c.Function(name)
-		c.Attributes(nosplit)
-		c.SignatureExpr("func(zre, zim, xre, xim, kre, kim *float32, n int)")
-		c.Pragma("noescape")
-		c.Doc(name + " " + f.doc + " for n complex numbers, a positive multiple of 16. z may be x or k.")
+		c.function(f.name, "func(zre, zim, xre, xim, kre, kim *float32, n int)",
+			f.doc+" for n complex numbers, a positive multiple of 16. z may be x or k.")
 		at := map[string]Mem{}
 		i, n := c.GP64(), c.bytes("n")
 		c.XORQ(i, i)

@@ -9,17 +9,10 @@ import (
 // may come from memory, and what it writes stays in the cache.
 func copyPanels(ctx *build.Context) {
 	c := asm{ctx, avx2}
-	c.Function("copyAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(k, n int, src *float32, ld int, dst *float32, width, panel int)")
-	c.Pragma("noescape")
-	c.Doc(
-		"copyAVX2 copies k rows of n floats, both at least 1, into panels of width columns, a multiple of 16, panel "+
-			"floats apart:",
-		"dst[j/width·panel + p·width + j%width] = src[p·ld + j] for p < k, j < n. Up to 7 floats after the last one "+
-			"of a row are",
-		"set to zero.",
-	)
+	c.function("copy", "func(k, n int, src *float32, ld int, dst *float32, width, panel int)",
+		"copies k rows of n floats, both at least 1, into panels of width columns, a multiple of 16, panel floats "+
+			"apart: dst[j/width·panel + p·width + j%width] = src[p·ld + j] for p < k, j < n. Up to 7 floats after the "+
+			"last one of a row are set to zero.")
 	ld, width, panel := c.bytes("ld"), c.bytes("width"), c.bytes("panel")
 	k, n, src, dst := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	from, to, left, inPanel, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()

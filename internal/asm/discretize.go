@@ -241,7 +241,7 @@ func (c vector) negExp() {
 }
 
 func (c vector) bilinear() {
-	c.function("bilinear", "func(n int, abar, bbar, a, b *float64, dt float64)", "is Bilinear.")
+	c.function("bilinear", "func(n int, abar, bbar, a, b *float64, dt float64)", "is Discretization.Bilinear.")
 	dt := c.step()
 	half := c.mul(c.constant(0.5), dt)
 	c.modes(func(at func(string) cplx) {
@@ -258,7 +258,7 @@ func (c vector) bilinear() {
 }
 
 func (c vector) zoh() {
-	c.function("zoh", "func(n int, abar, bbar, a, b *float64, dt float64)", "is ZOH.")
+	c.function("zoh", "func(n int, abar, bbar, a, b *float64, dt float64)", "is Discretization.ZOH.")
 	dt := c.step()
 	c.modes(func(at func(string) cplx) {
 		size := c.exp64(c.mul(dt, at("a").re))
@@ -269,7 +269,7 @@ func (c vector) zoh() {
 }
 
 func (c vector) bilinearGrad() {
-	c.function("bilinearGrad", "func(n int, da, db, ddt, dabar, dbbar, a, b *float64, dt float64)", "is BilinearGrad.")
+	c.function("bilinearGrad", "func(n int, da, db, ddt, dabar, dbbar, a, b *float64, dt float64)", "is Discretization.BilinearGrad.")
 	dt := c.step()
 	half := c.mul(c.constant(0.5), dt)
 	c.modes(func(at func(string) cplx) {
@@ -290,7 +290,7 @@ func (c vector) bilinearGrad() {
 
 func (c vector) zohGrad() {
 	c.function("zohGrad", "func(n int, da, db, ddt, dabar, dbbar, a, b, abar, bbar *float64, dt float64)",
-		"is ZOHGrad.")
+		"is Discretization.ZOHGrad.")
 	dt := c.step()
 	c.modes(func(at func(string) cplx) {
 		inv := c.inverse(c.load64(at("a")))

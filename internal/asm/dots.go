@@ -16,23 +16,14 @@ const group = 16
 // Meanwhile the next 16 rows are fetched, or this would wait for memory.
 func dots(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
-	c.Function("dots" + s.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(
-		"func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, bias *float32, add bool)")
-	c.Pragma("noescape")
-	c.Doc(
-		fmt.Sprintf(
-			"dots%s sets c[i·ldc + j] = Σ_p a[i·lda + p]·b[j·ldb + p] for i < m, j < n, p < k, all at least 1, plus "+
-				"bias[j] unless", s.name),
-		fmt.Sprintf(
-			"bias is nil, and adds it to what c holds if add is true. The sums are to the last bit those of gemm%s.",
-			s.name),
+	c.function("dots",
+		"func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, bias *float32, add bool)",
+		"sets c[i·ldc + j] = Σ_p a[i·lda + p]·b[j·ldb + p] for i < m, j < n, p < k, all at least 1, plus bias[j] "+
+			"unless bias is nil, and adds it to what c holds if add is true. The sums are to the last bit those of "+
+			"vecGemm.",
 		"",
 		"Columns are computed 16 at a time: when n is no multiple of 16, the columns before them, 16 with the last "+
-			"ones, must",
-		"exist in b, c and bias. They are read, and keep their values.",
-	)
+			"ones, must exist in b, c and bias. They are read, and keep their values.")
 	d := dotsCode{asm: c, lda: c.bytes("lda"), lda3: c.GP64(), ldb: c.bytes("ldb"),
 		ldb3: c.GP64(), a: c.GP64(), k: c.GP64(),
 		c: c.GP64(), t: c.GP64(), b: [4]reg.GPVirtual{c.GP64(), c.GP64(), c.GP64(), c.GP64()}, skip: c.AllocLocal(8)}

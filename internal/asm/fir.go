@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -21,8 +19,9 @@ func (s isa) firTile() (rows, taps int) {
 func (c vector) fir() {
 	rows, taps := c.firTile()
 	c.function("firTile", "func(d, n int, out *float32, outStep int, taps, data *float32, dataStep int)",
-		fmt.Sprintf("adds Σ_i taps[i·d + c]·data[(r-i)·dataStep + c], over i < %d·n in ascending order, to", taps),
-		fmt.Sprintf("out[r·outStep + c] for r < %d, c < d. The number n is at least 1; steps may be negative.", rows))
+		"adds Σ_i taps[i·d + c]·data[(r-i)·dataStep + c], over i < width·n in ascending order, to out[r·outStep + c] for "+
+			"r < height, c < d, of the height and width of level.firTile. The number n is at least 1; steps may be "+
+			"negative.")
 	out, outStep, coef, data, dataStep := c.arg("out"), c.bytes("outStep"), c.arg("taps"),
 		c.arg("data"), c.bytes("dataStep")
 	d := c.arg("d")

@@ -12,30 +12,21 @@ import (
 // every element is summed in the order of k whatever the tile it falls into.
 func gemm(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
-	c.Function("gemm" + s.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(
-		"func(m, n, k int, a *float32, rs, cs int, b *float32, bs, ps int, c *float32, ldc int, bias *float32, add " +
-			"bool)")
-	c.Pragma("noescape")
-	doc := []string{
-		fmt.Sprintf(
-			"gemm%s sets C[i,j] = Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, all at least 1, plus bias[j] unless "+
-				"bias is", s.name),
-		"nil, and adds it to what C holds if add is true. Each sum runs over p in ascending order, from zero, fused.",
+	name, doc := "gemm", []string{
+		"sets C[i,j] = Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, all at least 1, plus bias[j] unless bias is nil, and " +
+			"adds it to what C holds if add is true. Each sum runs over p in ascending order, from zero, fused.",
 		"",
-		fmt.Sprintf(
-			"A[i,p] is a[i·rs + p·cs]. B is in panels of %d columns, ps floats apart: B[p,j] is b[(j/%[1]d)·ps + "+
-				"p·bs + j%%%[1]d].", s.width()),
-		"C[i,j] is c[i·ldc + j].",
+		"A[i,p] is a[i·rs + p·cs]. B is in panels of w columns, as wide as a tile (see level.panel), ps floats apart: " +
+			"B[p,j] is b[(j/w)·ps + p·bs + j%w]. C[i,j] is c[i·ldc + j].",
 	}
 	if s.pairs {
-		doc = append(doc, "",
-			"A and B hold words, pairs of bfloat16: A[i,p]·B[p,j] stands for the sum of two products, and is added "+
-				"to the sum with the",
-			"rounding of VDPBF16PS, for which denormal numbers are 0.")
+		name, doc = "gemmPairs", []string{
+			"is vecGemm, but that A and B hold words, pairs of bfloat16: A[i,p]·B[p,j] stands for the sum of two " +
+				"products, and is added to the sum with the rounding of VDPBF16PS, for which denormal numbers are 0.",
+		}
 	}
-	c.Doc(doc...)
+	c.function(name, "func(m, n, k int, a *float32, rs, cs int, b *float32, bs, ps int, c *float32, ldc int, "+
+		"bias *float32, add bool)", doc...)
 	g := gemmCode{asm: c, rs: c.bytes("rs"), cs: c.bytes("cs"), bs: c.bytes("bs"), ldc: c.bytes("ldc"), rs3: c.GP64(),
 		bPanel: c.GP64(), cTile: c.GP64(), bias: c.GP64(), n: c.GP64(), aRow: c.GP64(), cRow: c.AllocLocal(8)}
 	c.LEAQ(Mem{Base: g.rs, Index: g.rs, Scale: 2}, g.rs3)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -9,7 +12,7 @@ import (
 
 // isa is an instruction set with the shape of its tile of a matrix product: as many accumulators as its registers hold.
 type isa struct {
-	name  string // as a suffix of function names
+	name  string // as a suffix of function names; in small letters it is the level of package kernel
 	lanes int    // floats in a vector
 	rows  int    // height of a tile
 	vecs  int    // width of a tile in vectors
@@ -21,7 +24,7 @@ var (
 	avx512 = isa{name: "AVX512", lanes: 16, rows: 8, vecs: 3}
 	// 12 accumulators, 2 vectors of B, an element of A, a mask of 16
 	avx2  = isa{name: "AVX2", lanes: 8, rows: 6, vecs: 2}
-	pairs = isa{name: "BF16", lanes: 16, rows: 8, vecs: 3, pairs: true} // as AVX-512, and a pair of A
+	pairs = isa{name: "AVX512BF16", lanes: 16, rows: 8, vecs: 3, pairs: true} // as AVX-512, and a pair of A
 )
 
 // width is the width of a tile in floats.
@@ -159,15 +162,37 @@ func stride(base, step, step3 reg.Register, i int) Mem {
 	return Mem{Base: base}
 }
 
-// function begins the function NAME with the suffix of the instruction set.
+// function begins the code of a kernel for the instruction set, in Go function nameISA. The kernel's contract is doc, a
+// sentence without its subject, then paragraphs divided by empty strings. It is the same for every instruction set, and
+// stands at the function vecName, which chooses between them: see dispatch.go.
 func (c asm) function(name, signature string, doc ...string) {
 	c.Function(name + c.name)
 	c.Attributes(nosplit)
 	c.SignatureExpr(signature)
 	c.Pragma("noescape")
-	doc[0] = name + c.name + " " + doc[0]
-	c.Doc(doc...)
+	c.Doc(wrap(chooser(name) + " " + strings.Join(doc, " "))...)
 }
+
+// wrap breaks a comment into lines. Two spaces, from an empty string between two others, begin a paragraph.
+func wrap(text string) (lines []string) {
+	for i, paragraph := range strings.Split(text, "  ") {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		line := ""
+		for _, word := range strings.Fields(paragraph) {
+			if line != "" && utf8.RuneCountInString(line+" "+word) > docColumns {
+				lines, line = append(lines, line), ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// docColumns is the length of a line of a comment after its slashes.
+const docColumns = 116
 
 // end leaves the function.
 func (c asm) end() {

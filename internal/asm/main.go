@@ -1,4 +1,5 @@
-// Command asm generates the assembly of package kernel by avo, and the Go declarations of its functions:
+// Command asm generates the assembly of package kernel by avo, the Go declarations of its functions, and the choice
+// between the levels of processor features for which a kernel has code:
 //
 //	go run . ../kernel
 //
@@ -62,6 +63,7 @@ var files = []struct {
 
 // generate writes every file into dir.
 func generate(dir string) error {
+	var all kernels
 	for _, f := range files {
 		c := build.NewContext()
 		f.emit(c)
@@ -72,10 +74,8 @@ func generate(dir string) error {
 		if err := pass.Compile.Execute(code); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		if f.name == "vector_avx2" {
-			if err := writeDispatch(dir, code); err != nil {
-				return err
-			}
+		if err := all.add(code); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		cfg := printer.Config{Name: "internal/asm", Pkg: "kernel"}
 		for suffix, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
@@ -88,5 +88,5 @@ func generate(dir string) error {
 			}
 		}
 	}
-	return nil
+	return all.write(dir)
 }

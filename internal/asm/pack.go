@@ -9,11 +9,8 @@ import (
 // which is all that the processor can, so there is no wider form of it.
 func pack(ctx *build.Context) {
 	c := asm{ctx, avx2}
-	c.Function("packAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(k int, src *float32, ld int, dst *float32, width int)")
-	c.Pragma("noescape")
-	c.Doc("packAVX2 transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.")
+	c.function("pack", "func(k int, src *float32, ld int, dst *float32, width int)",
+		"transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.")
 
 	ld, width := c.bytes("ld"), c.bytes("width")
 	ld3, width3 := c.GP64(), c.GP64()

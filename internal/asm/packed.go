@@ -28,7 +28,7 @@ func packed(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.packedBF16()
 	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
-		c.packedInt8VNNI()
+		asm{c.Context, pairs}.packedInt8VNNI()
 		vector{c, &constants{at: map[uint32]int{}}}.short()
 	} else {
 		c.packedFloat32()
@@ -111,26 +111,15 @@ func (c asm) forRows(body func(rows int)) {
 }
 
 // rowsDoc says how many rows of x a function takes.
-func (c asm) rowsDoc() string {
-	if c.lanes == 16 {
-		return "i < m, at most 8"
-	}
-	return "i = 0, the only row (m is 1)"
-}
+const rowsDoc = "i < m, which is at most 8, and 1 in the code for AVX2"
 
 // packedBF16: the halves of a word become two vectors of float32 by a shift and a mask.
 func (c asm) packedBF16() {
-	c.Function("packedBF16" + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)")
-	c.Pragma("noescape")
-	c.Doc(
-		fmt.Sprintf("packedBF16%s sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%%2] for %s,",
-			c.name, c.rowsDoc()),
-		"j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if "+
-			"add is true.",
-		fmt.Sprintf("The sums are to the last bit those of gemm%s.", c.name),
-	)
+	c.function("packedBF16",
+		"func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)",
+		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%2] for "+rowsDoc+", j < 48 and p < 2·steps, with "+
+			"bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if add is true. The sums are to "+
+			"the last bit those of vecGemm.")
 	if c.lanes == 16 {
 		c.forRows(func(rows int) { c.packedBF16Rows(rows) })
 		return
@@ -186,16 +175,9 @@ func (c asm) packedBF16Rows(rows int) {
 
 // packedFloat32 multiplies a row of x as packedBF16 does.
 func (c asm) packedFloat32() {
-	c.Function("packedFloat32" + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(steps int, x, w, y, bias *float32, add bool)")
-	c.Pragma("noescape")
-	c.Doc(
-		fmt.Sprintf(
-			"packedFloat32%s sets y[j] = Σ_p x[p]·w[48p + j] for j < 48 and p < steps, plus bias[j] unless bias is "+
-				"nil,", c.name),
-		"and adds it to what y holds if add is true. The sums are to the last bit those of gemm"+c.name+".",
-	)
+	c.function("packedFloat32", "func(steps int, x, w, y, bias *float32, add bool)",
+		"sets y[j] = Σ_p x[p]·w[48p + j] for j < 48 and p < steps, plus bias[j] unless bias is nil, and adds it to "+
+			"what y holds if add is true. The sums are to the last bit those of vecGemm at level avx2.")
 	p := packedCode{asm: c, rows: 1, x: c.GP64(), w: c.GP64(), steps: c.GP64()}
 	p.Load(p.Param("x"), p.x)
 	p.Load(p.Param("w"), p.w)
@@ -256,20 +238,14 @@ func (p *packedCode) eachSum(y, ldy reg.GPVirtual, f func(at Mem, sum reg.Regist
 }
 
 // int8Function begins a product in int8.
-func (c asm) int8Function(name string) {
-	c.Function(name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(
-		"func(m, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale, " +
-			"bias *float32)")
-	c.Pragma("noescape")
-	c.Doc(
-		fmt.Sprintf("%s sets y[i·ldy + j] = (xScale[i]·wScale[j])·Σ_p x[i·ldx + p]·w[p/4·192 + 4j + p%%4] for", name),
-		c.rowsDoc()+", j < 48 and p < 4·steps, plus bias[j] unless bias is nil. The sum is an integer, exact; it,",
-		"the product of the scales and each of the two operations that follow are rounded to float32. ldx counts "+
-			"bytes, xSum[i]",
-		"is Σ_p x[i·ldx + p]. No weight may be -128.",
-	)
+func (c asm) int8Function() {
+	c.function("packedInt8",
+		"func(m, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale, "+
+			"bias *float32)",
+		"sets y[i·ldy + j] = (xScale[i]·wScale[j])·Σ_p x[i·ldx + p]·w[p/4·192 + 4j + p%4] for "+rowsDoc+
+			", j < 48 and p < 4·steps, plus bias[j] unless bias is nil. The sum is an integer, exact; it, the product "+
+			"of the scales and each of the two operations that follow are rounded to float32. ldx counts bytes, "+
+			"xSum[i] is Σ_p x[i·ldx + p]. No weight may be -128.")
 }
 
 // int8End scales the sums, adds the bias and stores them. tmp and scale are spare registers.
@@ -304,7 +280,7 @@ func (p *packedCode) int8End(label string, tmp, scale reg.Register) {
 // packedInt8VNNI multiplies unsigned bytes by signed ones: the weights plus 128 by x. The sums begin at what that adds,
 // with the other sign.
 func (c asm) packedInt8VNNI() {
-	c.int8Function("packedInt8VNNI")
+	c.int8Function()
 	c.forRows(func(rows int) {
 		p := packedCode{asm: c, rows: rows}
 		p.load(0)
@@ -336,7 +312,7 @@ func (c asm) packedInt8VNNI() {
 
 // packedInt8 multiplies the magnitudes of x by weights that take its signs: a pair of such products fits into 16 bits.
 func (c asm) packedInt8() {
-	c.int8Function("packedInt8" + c.name)
+	c.int8Function()
 	p := packedCode{asm: c, rows: 1}
 	p.load(0)
 	x, size, w, ones := p.vec(6), p.vec(7), p.vec(8), p.vec(15)

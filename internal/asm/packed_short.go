@@ -18,18 +18,11 @@ const (
 
 // short generates products of weights in the short form.
 func (c vector) short() {
-	c.Function("shortBF16" + c.name)
-	c.Attributes(nosplit)
-	c.SignatureExpr(
-		"func(m, blocks int, x *float32, ldx int, w, heads *uint32, y *float32, ldy int, bias *float32, add bool)")
-	c.Pragma("noescape")
-	c.Doc(
-		"shortBF16"+c.name+" sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < "+
-			"16·blocks, plus bias[j] unless",
-		"bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form, with "+
-			"the heads of its",
-		"blocks. The sums are to the last bit those of gemm"+c.name+".",
-	)
+	c.function("shortBF16",
+		"func(m, blocks int, x *float32, ldx int, w, heads *uint32, y *float32, ldy int, bias *float32, add bool)",
+		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus bias[j] "+
+			"unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short "+
+			"form, with the heads of its blocks. The sums are to the last bit those of vecGemm.")
 	c.forRows(func(rows int) { c.shortRows(rows) })
 	c.table()
 }

@@ -13,16 +13,13 @@ func rows(ctx *build.Context) {
 		name, args, doc string
 		add             bool
 	}{
-		{"mulRowsAVX2", "z *float32, zs int, x *float32, xs int, y *float32, ys, n int",
+		{"mulRows", "z *float32, zs int, x *float32, xs int, y *float32, ys, n int",
 			"sets z[t·zs+v] = x[t·xs+v]·y[t·ys+v]", false},
-		{"mulAddRowsAVX2", "z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys, n int",
+		{"mulAddRows", "z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys, n int",
 			"sets z[t·zs+v] = a[t·as+v] + x[t·xs+v]·y[t·ys+v], fused,", true},
 	} {
-		c.Function(f.name)
-		c.Attributes(nosplit)
-		c.SignatureExpr("func(" + f.args + ")")
-		c.Pragma("noescape")
-		c.Doc(f.name + " " + f.doc + " for t < n, at least 1, and v < 16. z may be any of the others.")
+		c.function(f.name, "func("+f.args+")",
+			f.doc+" for t < n, at least 1, and v < 16. z may be any of the others.")
 		operands := []string{"z", "x", "y"}
 		if f.add {
 			operands = append(operands, "a")
@@ -50,11 +47,7 @@ func rows(ctx *build.Context) {
 }
 
 func (c asm) prefetchRows() {
-	c.Function("prefetchRowsAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(x *float32, xs, n int)")
-	c.Pragma("noescape")
-	c.Doc("prefetchRowsAVX2 asks for the lines of x[t·xs] for t < n, n ≥ 1.")
+	c.function("prefetchRows", "func(x *float32, xs, n int)", "asks for the lines of x[t·xs] for t < n, n ≥ 1.")
 	r := c.rows("x")
 	c.Label("loop")
 	c.PREFETCHT1(Mem{Base: r.at[0]})
@@ -64,11 +57,8 @@ func (c asm) prefetchRows() {
 
 // gather reads float by float: the instruction for it takes as long, and is slow on some machines.
 func (c asm) gather() {
-	c.Function("gatherAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(z *float32, zs int, x *float32, xs int, at *int, n int)")
-	c.Pragma("noescape")
-	c.Doc("gatherAVX2 sets z[t·zs+v] = x[t·xs+at[v]] for t < n, at least 1, and v < 16.")
+	c.function("gather", "func(z *float32, zs int, x *float32, xs int, at *int, n int)",
+		"sets z[t·zs+v] = x[t·xs+at[v]] for t < n, at least 1, and v < 16.")
 	r, at, offset := c.columns("z", "x")
 	c.Label("loop")
 	for v := range 16 {
@@ -90,11 +80,8 @@ func (c asm) gather() {
 }
 
 func (c asm) scatter() {
-	c.Function("scatterAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(z *float32, zs int, at *int, x *float32, xs, n int)")
-	c.Pragma("noescape")
-	c.Doc("scatterAVX2 adds x[t·xs+v] to z[t·zs+at[v]] for t < n, at least 1, and v < 16, one after the other.")
+	c.function("scatter", "func(z *float32, zs int, at *int, x *float32, xs, n int)",
+		"adds x[t·xs+v] to z[t·zs+at[v]] for t < n, at least 1, and v < 16, one after the other.")
 	r, at, offset := c.columns("z", "x")
 	c.Label("loop")
 	for v := range 16 {

@@ -5,10 +5,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in bytes of the vectors of one state in a tile and in the work of package kernel, whatever the instruction
+// Offsets in bytes of the vectors of one state in ScanLanes and in the work of package kernel, whatever the instruction
 // set.
 const (
-	tileA, tileH, tileHGrad, tileAGrad     = 0, 64, 128, 192
+	scanA, scanH, scanHGrad, scanAGrad     = 0, 64, 128, 192
 	workH, workDecay, workBGrad, workCGrad = 0, 64, 128, 192
 	scanStride                             = 256
 )
@@ -26,16 +26,16 @@ func (c vector) scan() {
 func (c vector) scanForward(name string, outputs bool) {
 	if outputs {
 		c.function(name,
-			"func(rows, n, width int, y, u, delta *float32, step int, b, c *float32, stride int, d, tile *float32)",
-			"computes ScanTile.Scan for width channels, as many as a vector has at most. The sum over the states",
+			"func(rows, n, width int, y, u, delta *float32, step int, b, c *float32, stride int, d, lanes *float32)",
+			"computes ScanLanes.Scan for width channels, as many as a vector has at most. The sum over the states",
 			"is in their order.")
 	} else {
 		c.function(name,
-			"func(rows, n, width int, work, u, delta *float32, step int, b *float32, stride int, tile *float32)",
-			"computes ScanTile.Steps for width channels, as many as a vector has at most.")
+			"func(rows, n, width int, work, u, delta *float32, step int, b *float32, stride int, lanes *float32)",
+			"computes ScanLanes.Steps for width channels, as many as a vector has at most.")
 	}
 	rows, n, step, stride := c.arg("rows"), c.arg("n"), c.bytes("step"), c.bytes("stride")
-	u, delta, b, tile := c.arg("u"), c.arg("delta"), c.arg("b"), c.arg("tile")
+	u, delta, b, lanes := c.arg("u"), c.arg("delta"), c.arg("b"), c.arg("lanes")
 	mask := c.mask(c.arg("width"))
 	dt, in, low, sum, skip := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4)
 	x, t := c.vec(5), c.vec(6)
@@ -59,25 +59,25 @@ func (c vector) scanForward(name string, outputs bool) {
 	}
 	c.VMULPS(dt, in, in)
 	c.XORQ(i, i)
-	c.MOVQ(tile, at)
+	c.MOVQ(lanes, at)
 	c.Label("state")
-	c.VMULPS(Mem{Base: at, Disp: tileA}, dt, x)
+	c.VMULPS(Mem{Base: at, Disp: scanA}, dt, x)
 	c.exp(x, low, nil, scratch)
 	c.VBROADCASTSS(float(b, i), t)
 	c.VMULPS(in, t, t)
 	if outputs {
-		c.VFMADD231PS(Mem{Base: at, Disp: tileH}, x, t)
+		c.VFMADD231PS(Mem{Base: at, Disp: scanH}, x, t)
 		c.VBROADCASTSS(float(cc, i), x)
 		c.VFMADD231PS(t, x, sum)
 	} else {
 		h := scratch[0]
-		c.VMOVUPS(Mem{Base: at, Disp: tileH}, h)
+		c.VMOVUPS(Mem{Base: at, Disp: scanH}, h)
 		c.VMOVUPS(h, Mem{Base: out, Disp: workH})
 		c.VMOVUPS(x, Mem{Base: out, Disp: workDecay})
 		c.VFMADD231PS(h, x, t)
 		c.ADDQ(I32(scanStride), out)
 	}
-	c.VMOVUPS(t, Mem{Base: at, Disp: tileH})
+	c.VMOVUPS(t, Mem{Base: at, Disp: scanH})
 	c.ADDQ(I32(scanStride), at)
 	c.INCQ(i)
 	c.CMPQ(i, n)
@@ -98,15 +98,15 @@ func (c vector) scanForward(name string, outputs bool) {
 func (c vector) scanBack() {
 	c.function("scanBack",
 		"func(rows, n, width int, du, ddelta, dy, u, delta *float32, step int, b, c *float32, stride int, "+
-			"d, dd, tile, work *float32)",
-		"computes ScanTile.Back for width channels, as many as a vector has at most. Sums over the states are in "+
+			"d, dd, lanes, work *float32)",
+		"computes ScanLanes.Back for width channels, as many as a vector has at most. Sums over the states are in "+
 			"their order.")
 	dt, in, dIn, dDt, dy := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4)
 	h, decay, g, bb, t := c.vec(5), c.vec(6), c.vec(7), c.vec(8), c.vec(9)
 	skip, dSkip, u := c.vec(10), c.vec(11), c.vec(12)
 	rows, n, step, stride := c.arg("rows"), c.arg("n"), c.bytes("step"), c.bytes("stride")
 	mask := c.mask(c.arg("width"))
-	b, cc, tile, work := c.arg("b"), c.arg("c"), c.arg("tile"), c.arg("work")
+	b, cc, lanes, work := c.arg("b"), c.arg("c"), c.arg("lanes"), c.arg("work")
 	row, at, i, p := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	array := func(name string) Mem {
 		c.MOVQ(c.param(name), p)
@@ -136,13 +136,13 @@ func (c vector) scanBack() {
 	c.zero(dIn)
 	c.zero(dDt)
 	c.XORQ(i, i)
-	c.MOVQ(tile, at)
+	c.MOVQ(lanes, at)
 	c.Label("state")
 	c.VMOVUPS(Mem{Base: work, Disp: workH}, h)
 	c.VMOVUPS(Mem{Base: work, Disp: workDecay}, decay)
 	c.VBROADCASTSS(float(b, i), bb)
 	c.VBROADCASTSS(float(cc, i), t)
-	c.VMOVUPS(Mem{Base: at, Disp: tileHGrad}, g)
+	c.VMOVUPS(Mem{Base: at, Disp: scanHGrad}, g)
 	c.VFMADD231PS(t, dy, g)
 	c.VMULPS(in, bb, t)
 	c.VFMADD231PS(decay, h, t) // the state after the step
@@ -153,11 +153,11 @@ func (c vector) scanBack() {
 	c.VMOVUPS(t, Mem{Base: work, Disp: workBGrad})
 	c.VFMADD231PS(g, bb, dIn)
 	c.VMULPS(decay, g, g)
-	c.VMOVUPS(g, Mem{Base: at, Disp: tileHGrad})
+	c.VMOVUPS(g, Mem{Base: at, Disp: scanHGrad})
 	c.VMULPS(h, g, g) // the gradient of the decay, times the decay
-	c.VFMADD231PS(Mem{Base: at, Disp: tileA}, g, dDt)
-	c.VFMADD213PS(Mem{Base: at, Disp: tileAGrad}, dt, g)
-	c.VMOVUPS(g, Mem{Base: at, Disp: tileAGrad})
+	c.VFMADD231PS(Mem{Base: at, Disp: scanA}, g, dDt)
+	c.VFMADD213PS(Mem{Base: at, Disp: scanAGrad}, dt, g)
+	c.VMOVUPS(g, Mem{Base: at, Disp: scanAGrad})
 	c.ADDQ(I32(scanStride), at)
 	c.ADDQ(I32(scanStride), work)
 	c.INCQ(i)

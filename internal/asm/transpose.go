@@ -9,12 +9,9 @@ import (
 // transpose generates the transposition of matrices in tiles of 8x8. With AVX-512 tiles of 16x16 take the same time.
 func transpose(ctx *build.Context) {
 	c := asm{ctx, avx2}
-	c.tiles()
-	c.Function("transposeAVX2")
-	c.Attributes(nosplit)
-	c.SignatureExpr("func(down, across int, y *float32, ldy int, x *float32, ldx int)")
-	c.Pragma("noescape")
-	c.Doc("transposeAVX2 sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.")
+	c.lanesOfRows()
+	c.function("transpose", "func(down, across int, y *float32, ldy int, x *float32, ldx int)",
+		"sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.")
 	ldx, ldy := c.bytes("ldx"), c.bytes("ldy")
 	x, y, across := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("x"), x)

@@ -84,7 +84,7 @@ func TestLoadEachLayerIsStrongerThanTheOneBefore(t *testing.T) {
 			want := defaults()
 			want.Model.DModel = c.want
 			if !reflect.DeepEqual(cfg, want) {
-				t.Errorf("got %v, wanted %v", Diff(cfg, want), c.want)
+				t.Errorf("got %v, want %v", Diff(cfg, want), c.want)
 			}
 		})
 	}
@@ -190,38 +190,38 @@ d_model: 3
 			"--train.every=1ms", "--model.use_bias"),
 	})
 	want := []string{
-		`hippo.yaml:1:9: preset: found "tny", wanted one of tiny, small, h3-125m; did you mean tiny?`,
+		`hippo.yaml:1:9: preset: found "tny", want one of tiny, small, h3-125m; did you mean tiny?`,
 		`hippo.yaml:2:1: modle: unknown key; did you mean model?`,
 		`hippo.yaml:4:3: model.d_modl: unknown key; did you mean model.d_model?`,
-		`hippo.yaml:5:12: model.n_layer: found "300", wanted an integer that fits 8 bits`,
-		`hippo.yaml:6:16: model.attn_layers: element 2: found "-1", wanted an integer from 0 up`,
-		`hippo.yaml:7:11: model.dropout: found nothing, wanted a number from 0 to 1`,
-		`hippo.yaml:8:13: model.use_bias: found a mapping, wanted true or false`,
-		`hippo.yaml:10:10: train.optim: found "5", wanted keys and values`,
-		`hippo.yaml:11:11: train.tokens: found "-1", wanted an integer from 0 up`,
-		`hippo.yaml:12:10: train.every: found "90", wanted a duration such as 90s or 1h30m from 1s up`,
-		`hippo.yaml:14:3: train.note: found a second value, wanted one; the first is at 13:3`,
+		`hippo.yaml:5:12: model.n_layer: found "300", want an integer that fits 8 bits`,
+		`hippo.yaml:6:16: model.attn_layers: element 2: found "-1", want an integer from 0 up`,
+		`hippo.yaml:7:11: model.dropout: found nothing, want a number from 0 to 1`,
+		`hippo.yaml:8:13: model.use_bias: found a mapping, want true or false`,
+		`hippo.yaml:10:10: train.optim: found "5", want keys and values`,
+		`hippo.yaml:11:11: train.tokens: found "-1", want an integer from 0 up`,
+		`hippo.yaml:12:10: train.every: found "90", want a duration such as 90s or 1h30m from 1s up`,
+		`hippo.yaml:14:3: train.note: found a second value, want one; the first is at 13:3`,
 		`hippo.yaml:15:1: d_model: unknown key; did you mean model.d_model?`,
-		`hippo.yaml:16:1: found the key "5", wanted a plain name`,
+		`hippo.yaml:16:1: found the key "5", want a plain name`,
 		`HIPPO_D_MODEL: unknown variable; did you mean HIPPO_MODEL_D_MODEL?`,
 		`HIPPO_MODEL_DMODEL: unknown variable; did you mean HIPPO_MODEL_D_MODEL?`,
-		`HIPPO_MODEL_DROPOUT: found "2", wanted a number from 0 to 1`,
-		`HIPPO_TRAIN_TOKENS: found "20000000000000000000", wanted an integer from 0 up that fits 64 bits`,
-		`HIPPO_MODEL_ATTN_LAYERS: element 1: found "1.5", wanted an integer from 0 up`,
-		`--model.d_model: found "0", wanted an integer from 1 to 65536`,
-		`--train.optim.lr: found "NaN", wanted a number`,
-		`--train.every: found "1ms", wanted a duration such as 90s or 1h30m from 1s up`,
-		`--train.files: found "\"a", wanted a closing " before the next comma or the end`,
+		`HIPPO_MODEL_DROPOUT: found "2", want a number from 0 to 1`,
+		`HIPPO_TRAIN_TOKENS: found "20000000000000000000", want an integer from 0 up that fits 64 bits`,
+		`HIPPO_MODEL_ATTN_LAYERS: element 1: found "1.5", want an integer from 0 up`,
+		`--model.d_model: found "0", want an integer from 1 to 65536`,
+		`--train.optim.lr: found "NaN", want a number`,
+		`--train.every: found "1ms", want a duration such as 90s or 1h30m from 1s up`,
+		`--train.files: found "\"a", want a closing " before the next comma or the end`,
 	}
 	var got Problems
 	if !errors.As(err, &got) {
-		t.Fatalf("found the error %v, wanted a Problems", err)
+		t.Fatalf("found the error %v, want a Problems", err)
 	}
 	for i := range got {
 		got[i] = strings.ReplaceAll(got[i], file, "hippo.yaml")
 	}
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
-		t.Errorf("got\n%s\nwanted\n%s", g, w)
+		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 	wantCfg := defaults()
 	wantCfg.Train.Note = "kept" // what is well formed has been applied
@@ -245,17 +245,17 @@ func TestLoadBadFiles(t *testing.T) {
 		"large":   {Options{File: large}, "large.yaml: found 65537 bytes, want a file of at most 65536"},
 		"data":    {Options{File: "x", FileData: make([]byte, maxFileSize+1)}, "x: found 65537 bytes"},
 		"syntax":  {Options{File: "x", FileData: []byte("a: [1\n")}, "x:1:4: sequence end token ']' not found"},
-		"list":    {Options{File: "x", FileData: []byte("- a\n")}, "x:1:1: found a sequence, wanted keys and values"},
-		"scalar":  {Options{FileData: []byte("hello")}, `configuration:1:1: found "hello", wanted keys and values`},
+		"list":    {Options{File: "x", FileData: []byte("- a\n")}, "x:1:1: found a sequence, want keys and values"},
+		"scalar":  {Options{FileData: []byte("hello")}, `configuration:1:1: found "hello", want keys and values`},
 		"two": {Options{File: "x", FileData: []byte("preset: tiny\n---\npreset: small\n")},
-			"x:3:7: found a second YAML document, wanted one"},
+			"x:3:7: found a second YAML document, want one"},
 		"binary": {Options{File: "x", FileData: []byte("a: \xff")}, "x: found bytes that are not UTF-8"},
 		"anchor": {Options{File: "x", FileData: []byte("preset: &a tiny")},
-			"x:1:9: preset: found a YAML anchor, alias or tag, wanted one of"},
+			"x:1:9: preset: found a YAML anchor, alias or tag, want one of"},
 		"merge": {Options{File: "x", FileData: []byte("<<: {a: b}")}, "x:1:1: found the key"},
-		"null":  {Options{File: "x", FileData: []byte("preset: ~")}, "x:1:9: preset: found nothing, wanted one of"},
+		"null":  {Options{File: "x", FileData: []byte("preset: ~")}, "x:1:9: preset: found nothing, want one of"},
 		"element": {Options{File: "x", FileData: []byte("train: {files: [a, [b]]}")},
-			"x:1:20: train.files: element 2: found a sequence, wanted text"},
+			"x:1:20: train.files: element 2: found a sequence, want text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := defaults()
@@ -311,7 +311,7 @@ func TestStructsThatCannotBeConfiguredPanic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if msg, _ := recover().(string); !strings.HasPrefix(msg, "config: ") {
-					t.Errorf("panic %q, wanted one that starts with config:", msg)
+					t.Errorf("panic %q, want one that starts with config:", msg)
 				}
 			}()
 			newSchema(cfg)
@@ -338,16 +338,16 @@ func TestProblems(t *testing.T) {
 	if p.Err() != nil {
 		t.Errorf("no problems: %v", p.Err())
 	}
-	p.Addf("model.d_model", "found %d, wanted a multiple of %d", 10, 4)
-	if got, want := p.Err().Error(), "model.d_model: found 10, wanted a multiple of 4"; got != want {
-		t.Errorf("got %q, wanted %q", got, want)
+	p.Addf("model.d_model", "found %d, want a multiple of %d", 10, 4)
+	if got, want := p.Err().Error(), "model.d_model: found 10, want a multiple of 4"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Add(nil)
 	p.Add(errors.New("other"))
 	p.Add(errors.Join(Problems{"x: one", "y: two"}.Err()))
-	want := "4 problems:\n  model.d_model: found 10, wanted a multiple of 4\n  other\n  x: one\n  y: two"
+	want := "4 problems:\n  model.d_model: found 10, want a multiple of 4\n  other\n  x: one\n  y: two"
 	if got := p.Err().Error(); got != want {
-		t.Errorf("got %q, wanted %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestDidYouMean(t *testing.T) {
 			want = "; did you mean --" + want + "?"
 		}
 		if got := didYouMean("--", name, known); got != want {
-			t.Errorf("%s: got %q, wanted %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func Register(fs *pflag.FlagSet, cfg any) {
 		title[g.key] = strings.TrimSuffix(g.key+": "+g.help, ": ")
 	}
 	for _, f := range s.fields {
-		value := &flagValue{text: f.text(), kind: f.flagType(), wanted: f.wanted(),
+		value := &flagValue{text: f.text(), kind: f.flagType(), want: f.want(),
 			list: kindOf(f.value.Type()) == list}
 		flag := fs.VarPF(value, f.key, "", f.usage())
 		if f.element() == boolean {
@@ -35,7 +35,7 @@ func Register(fs *pflag.FlagSet, cfg any) {
 
 // flagValue is a flag's text, unread. It implements [pflag.Value].
 type flagValue struct {
-	text, kind, wanted string
+	text, kind, want string
 
 	list  bool
 	given bool // the text is from the command line, no longer the default

@@ -18,7 +18,7 @@ func splitList(text string) ([]string, error) {
 		if strings.HasPrefix(text, `"`) {
 			n, ok := quotedLength(text)
 			if !ok {
-				return nil, errors.New(`wanted a closing " before the next comma or the end`)
+				return nil, errors.New(`want a closing " before the next comma or the end`)
 			}
 			item, text = strings.ReplaceAll(text[1:n-1], `""`, `"`), text[n:]
 		} else {

@@ -96,7 +96,7 @@ func (f *field) yamlScalar(text string) (string, error) {
 	case f.element() != str || plain.MatchString(text) && !notPlain.MatchString(text):
 		return text, nil
 	case !utf8.ValidString(text):
-		return "", fmt.Errorf("found %q, wanted UTF-8", text)
+		return "", fmt.Errorf("found %q, want UTF-8", text)
 	}
 	return strconv.Quote(text), nil // every escape of Go means the same in a double-quoted YAML scalar (YAML 1.2, §5.7)
 }

@@ -24,7 +24,7 @@ func TestPairs(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`d_state: found "0", wanted an integer from 1 up`, `decay: found "x", wanted a number`,
+		`d_state: found "0", want an integer from 1 up`, `decay: found "x", want a number`,
 		`windw: unknown option, want one of d_state, window, decay; did you mean window?`,
 	} {
 		if !strings.Contains(err.Error(), want) {

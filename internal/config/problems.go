@@ -29,6 +29,15 @@ func (p *Problems) Add(err error) {
 	}
 }
 
+// AddTo adds the lines of err as Add does, each with the name of what it is about before it: "name: line".
+func (p *Problems) AddTo(name string, err error) {
+	var more Problems
+	more.Add(err)
+	for _, line := range more {
+		*p = append(*p, name+": "+line)
+	}
+}
+
 // Err returns p as an error, nil if there is no problem.
 func (p Problems) Err() error {
 	if len(p) == 0 {

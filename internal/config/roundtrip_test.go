@@ -122,7 +122,7 @@ func TestQuote(t *testing.T) {
 	}
 	got := shellWords(strings.Join(quoted, " "))
 	if !slices.Equal(got, words) {
-		t.Errorf("got %q, wanted %q", got, words)
+		t.Errorf("got %q, want %q", got, words)
 	}
 	if sh, err := exec.LookPath("sh"); err == nil {
 		out, err := exec.Command(sh, "-c", `printf '%s\0' `+strings.Join(quoted, " ")).Output()
@@ -130,7 +130,7 @@ func TestQuote(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); !slices.Equal(got, words) {
-			t.Errorf("sh: got %q, wanted %q", got, words)
+			t.Errorf("sh: got %q, want %q", got, words)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestListRoundTrip(t *testing.T) {
 		text := joinList(want)
 		got, err := splitList(text)
 		if err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%q: got %q, %v, wanted %q", text, got, err, want)
+			t.Fatalf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	})
 }
@@ -158,10 +158,10 @@ func TestMarshalText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("got\n%s\nwanted\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	cfg.Train.Note = "\xff"
-	if _, err := Marshal(cfg); err == nil || !strings.Contains(err.Error(), `train.note: found "\xff", wanted UTF-8`) {
+	if _, err := Marshal(cfg); err == nil || !strings.Contains(err.Error(), `train.note: found "\xff", want UTF-8`) {
 		t.Errorf("not UTF-8: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestDiff(t *testing.T) {
 	got := strings.Join(Diff(a, &b), "\n")
 	if want := "model.attn_layers: [1] -> [8,16]\ntrain.optim.lr: 0.0006 -> 0.0001\ntrain.note: \"\" -> x"; got !=
 		want {
-		t.Errorf("got\n%s\nwanted\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestUsages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := Usages(fs, 100); got != string(want) {
-		t.Errorf("got\n%s\nwanted\n%s", got, want)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if !fs.SortFlags {
 		t.Error("SortFlags changed")

@@ -36,7 +36,7 @@ type field struct {
 func newSchema(cfg any) *schema {
 	v := reflect.Indirect(reflect.ValueOf(cfg))
 	if v.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("config: found %T, wanted a struct or a pointer to one", cfg))
+		panic(fmt.Sprintf("config: found %T, want a struct or a pointer to one", cfg))
 	}
 	s := &schema{byKey: map[string]*field{}, isHead: map[string]bool{}}
 	s.add("", v)

@@ -87,9 +87,9 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 		return unknownFlag(unknown, flagNames(fs))
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
-		return fmt.Errorf("--%s: found %q, wanted %s", flag.Name, invalid.GetValue(), wantedOf(flag))
+		return fmt.Errorf("--%s: found %q, want %s", flag.Name, invalid.GetValue(), wantOf(flag))
 	case errors.As(err, &bare) && bare.GetSpecifiedShortnames() == "":
-		return fmt.Errorf("--%s: found no value, wanted %s", bare.GetFlag().Name, wantedOf(bare.GetFlag()))
+		return fmt.Errorf("--%s: found no value, want %s", bare.GetFlag().Name, wantOf(bare.GetFlag()))
 	}
 	return err
 }
@@ -109,10 +109,10 @@ func unknownFlag(err *pflag.NotExistError, names []string) error {
 	return fmt.Errorf("--%s: unknown flag%s", name, didYouMean("--", name, names))
 }
 
-// wantedOf describes the allowed values of a flag.
-func wantedOf(flag *pflag.Flag) string {
+// wantOf describes the allowed values of a flag.
+func wantOf(flag *pflag.Flag) string {
 	if v, ok := flag.Value.(*flagValue); ok {
-		return v.wanted
+		return v.want
 	}
 	return nouns[map[string]kind{"int": signed, "bool": boolean, "float64": float, "duration": duration,
 		"string": str}[flag.Value.Type()]]

@@ -95,11 +95,11 @@ func TestFlagError(t *testing.T) {
 		"-x":               "-x: unknown flag",
 		"-samples=3":       "-samples: unknown flag; did you mean --samples, with two hyphens?",
 		"-rate":            "-rate: unknown flag; did you mean --train.rate, with two hyphens?",
-		"--train.steps":    "--train.steps: found no value, wanted an integer",
-		"--rate":           "--train.rate: found no value, wanted a number up to 1",
-		"--samples=many":   `--samples: found "many", wanted an integer`,
-		"--dry_run=later":  `--dry-run: found "later", wanted true or false`,
-		"--samples":        "--samples: found no value, wanted an integer",
+		"--train.steps":    "--train.steps: found no value, want an integer",
+		"--rate":           "--train.rate: found no value, want a number up to 1",
+		"--samples=many":   `--samples: found "many", want an integer`,
+		"--dry_run=later":  `--dry-run: found "later", want true or false`,
+		"--samples":        "--samples: found no value, want an integer",
 		"--verbose.steps=": "--verbose.steps: unknown flag",
 	} {
 		fs, _ := spelled()
@@ -109,7 +109,7 @@ func TestFlagError(t *testing.T) {
 			continue
 		}
 		if got := FlagError(fs, err).Error(); got != want {
-			t.Errorf("%s: got %q, wanted %q", arg, got, want)
+			t.Errorf("%s: got %q, want %q", arg, got, want)
 		}
 	}
 }
@@ -119,12 +119,12 @@ func TestSpellingHelp(t *testing.T) {
 	want := "Names take - for _, and the last part is enough where no other name ends so: " +
 		"--batch_size for --train.batch_size."
 	if got := SpellingHelp(fs); got != want {
-		t.Errorf("got %q, wanted %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	plain := pflag.NewFlagSet("", pflag.ContinueOnError)
 	plain.Bool("json", false, "")
 	if got := SpellingHelp(plain); got != "" {
-		t.Errorf("got %q of flags that have one spelling only, wanted nothing", got)
+		t.Errorf("got %q of flags that have one spelling only, want nothing", got)
 	}
 	plain.Bool("top_k", false, "")
 	if got := SpellingHelp(plain); got != "Names take - for _, and _ for -." {

@@ -37,7 +37,7 @@ func (f *field) setList(items []string) error {
 
 // setOne sets v, which is the field's value or an element of it.
 func (f *field) setOne(v reflect.Value, text string) error {
-	notOK := fmt.Errorf("found %s, wanted %s", shorten(text), f.wanted())
+	notOK := fmt.Errorf("found %s, want %s", shorten(text), f.want())
 	switch f.element() {
 	case boolean:
 		b, err := strconv.ParseBool(text)
@@ -110,8 +110,8 @@ var nouns = map[kind]string{
 	duration: "a duration such as 90s or 1h30m", str: "text",
 }
 
-// wanted describes the texts that the field accepts, in words: "an integer from 1 to 9".
-func (f *field) wanted() string {
+// want describes the texts that the field accepts, in words: "an integer from 1 to 9".
+func (f *field) want() string {
 	noun := nouns[f.element()]
 	if f.enum != nil {
 		noun = "one of " + strings.Join(f.enum, ", ")

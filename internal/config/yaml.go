@@ -17,7 +17,7 @@ import (
 const maxFileSize = 64 << 10
 
 func tooLarge(name string, size int64) string {
-	return fmt.Sprintf("%s: found %d bytes, wanted a YAML file of at most %d", name, size, maxFileSize)
+	return fmt.Sprintf("%s: found %d bytes, want a YAML file of at most %d", name, size, maxFileSize)
 }
 
 // loadYAML applies a YAML document. name is the file's name in messages.
@@ -27,7 +27,7 @@ func (l *loader) loadYAML(name string, data []byte) {
 		return
 	}
 	if !utf8.Valid(data) {
-		l.problems.Addf(name, "found bytes that are not UTF-8, wanted a YAML file")
+		l.problems.Addf(name, "found bytes that are not UTF-8, want a YAML file")
 		return
 	}
 	// Duplicate keys are found below, by their full path, rather than by the parser, which would stop at the first.
@@ -41,7 +41,7 @@ func (l *loader) loadYAML(name string, data []byte) {
 		switch {
 		case doc.Body == nil: // empty, or only comments
 		case i > 0:
-			y.problem(doc.Body, "", "found a second YAML document, wanted one")
+			y.problem(doc.Body, "", "found a second YAML document, want one")
 		default:
 			y.mapping("", doc.Body)
 		}
@@ -95,13 +95,13 @@ func (y *yamlLayer) source(n ast.Node, key string) string {
 func (y *yamlLayer) mapping(prefix string, n ast.Node) {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
-		y.problem(n, prefix, "found %s, wanted keys and values", describe(n))
+		y.problem(n, prefix, "found %s, want keys and values", describe(n))
 		return
 	}
 	for _, pair := range m.Values {
 		name, ok := pair.Key.(*ast.StringNode)
 		if !ok {
-			y.problem(pair.Key, prefix, "found the key %s, wanted a plain name", shorten(pair.Key.String()))
+			y.problem(pair.Key, prefix, "found the key %s, want a plain name", shorten(pair.Key.String()))
 			continue
 		}
 		key := name.Value
@@ -126,7 +126,7 @@ func (y *yamlLayer) pair(key string, name, value ast.Node) {
 		return
 	}
 	if first, ok := y.first[key]; ok {
-		y.problem(name, key, "found a second value, wanted one; the first is at %s", strings.TrimPrefix(first, ":"))
+		y.problem(name, key, "found a second value, want one; the first is at %s", strings.TrimPrefix(first, ":"))
 		return
 	}
 	y.first[key] = y.where(name)
@@ -138,7 +138,7 @@ func (y *yamlLayer) pair(key string, name, value ast.Node) {
 		y.set(f, y.source(value, key), text)
 		return
 	}
-	y.problem(value, key, "found %s, wanted %s", describe(value), f.wanted())
+	y.problem(value, key, "found %s, want %s", describe(value), f.want())
 }
 
 func (y *yamlLayer) sequence(f *field, seq *ast.SequenceNode) {
@@ -146,7 +146,7 @@ func (y *yamlLayer) sequence(f *field, seq *ast.SequenceNode) {
 	for i, v := range seq.Values {
 		text, ok := scalar(v)
 		if !ok {
-			y.problem(v, f.key, "element %d: found %s, wanted %s", i+1, describe(v), f.wanted())
+			y.problem(v, f.key, "element %d: found %s, want %s", i+1, describe(v), f.want())
 			return
 		}
 		items[i] = text

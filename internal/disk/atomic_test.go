@@ -10,28 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disktest"
 )
 
 func writes(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
-	}
-}
-
-// wantFiles checks the names in a folder.
-func wantFiles(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if strings.Join(names, " ") != strings.Join(want, " ") {
-		t.Errorf("the folder has %q, want %q", names, want)
 	}
 }
 
@@ -51,7 +37,7 @@ func TestWriteFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantContent(t, path, text)
-		wantFiles(t, dir, "file")
+		disktest.WantFiles(t, dir, "file")
 	}
 }
 
@@ -89,7 +75,7 @@ func TestWriteFileDiskFull(t *testing.T) {
 			}
 		}
 		wantContent(t, path, "old")
-		wantFiles(t, dir, "file")
+		disktest.WantFiles(t, dir, "file")
 	}
 	if err := writeFile(path, writes(text), func(f *os.File) io.Writer { return &diskFull{f, 3 << 20} }); err != nil {
 		t.Errorf("with room enough: %v", err)
@@ -112,7 +98,7 @@ func TestWriteFileErrors(t *testing.T) {
 		WriteFile(path, func(w io.Writer) error { panic("mistake") })
 	}()
 	wantContent(t, path, "old")
-	wantFiles(t, dir, "file")
+	disktest.WantFiles(t, dir, "file")
 
 	err = WriteFile(filepath.Join(dir, "missing", "file"), writes("x"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -124,5 +110,5 @@ func TestWriteFileErrors(t *testing.T) {
 	if err := WriteFile(filepath.Join(dir, "folder"), writes("x")); err == nil {
 		t.Error("replaced a folder by a file")
 	}
-	wantFiles(t, dir, "file", "folder")
+	disktest.WantFiles(t, dir, "file", "folder")
 }

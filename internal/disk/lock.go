@@ -41,6 +41,7 @@ type LockedError struct {
 	Holder Holder // zero where it is not known
 }
 
+// Error names the folder, and its holder where that is known.
 func (e *LockedError) Error() string {
 	who := "another process"
 	if h := e.Holder; h.PID != 0 {
@@ -88,6 +89,19 @@ func LockDir(dir string) (*Lock, error) {
 			return nil, err
 		}
 	}
+}
+
+// ClaimDir is LockDir of a folder that this process will write to: it also removes the temporary files that one which
+// was killed left there.
+func ClaimDir(dir string) (*Lock, error) {
+	lock, err := LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := Sweep(dir); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	return lock, nil
 }
 
 func sameFile(file *flock.Flock, path string) bool {

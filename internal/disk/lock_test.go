@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disktest"
 )
 
 // TestLockDir: a folder has one holder, named in the errors of others, and is free again after Release.
@@ -34,7 +36,7 @@ func TestLockDir(t *testing.T) {
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, dir, "file")
+	disktest.WantFiles(t, dir, "file")
 	again, err := LockDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func TestLockDirLeavesNothing(t *testing.T) {
 		if err := l.Release(); err != nil {
 			t.Fatal(err)
 		}
-		wantFiles(t, root)
+		disktest.WantFiles(t, root)
 	}
 }
 
@@ -77,7 +79,7 @@ func TestLockDirStale(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	wantFiles(t, dir)
+	disktest.WantFiles(t, dir)
 }
 
 // TestLockDirRace: of many that take and let go of a folder at once, never two have it.

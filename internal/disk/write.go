@@ -68,10 +68,7 @@ func Replace(path string, fill func(f *os.File) error) error {
 	if err := tmp.Sync(); err != nil {
 		return err
 	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
+	if err := moveLocked(tmp, path); err != nil {
 		return err
 	}
 	renamed = true
@@ -79,6 +76,22 @@ func Replace(path string, fill func(f *os.File) error) error {
 		return &SyncError{path, err}
 	}
 	return nil
+}
+
+// moveLocked gives an open file the name path, and closes it. The file stays locked until then: without the lock a
+// Sweep of another process could remove it first. Windows renames no open file: there a Sweep at the wrong moment is an
+// error.
+func moveLocked(f *os.File, path string) error {
+	if removeOpen {
+		if err := os.Rename(f.Name(), path); err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // Temp makes a temporary file base.tmp-X in the folder dir ("" for the system's), which its writer must remove. It
@@ -133,6 +146,7 @@ type SyncError struct {
 	Err  error
 }
 
+// Error names the file and the cause.
 func (e *SyncError) Error() string {
 	return fmt.Sprintf("%s is written, but its folder could not be synced: %v", e.Path, e.Err)
 }
@@ -170,7 +184,7 @@ func sweep(dir, base string) error {
 // unlockable is how long a file is kept if there are no locks to tell whether it is in use.
 const unlockable = 24 * time.Hour
 
-// RemoveUnused removes a file unless somebody holds a lock on it.
+// RemoveUnused removes a file unless somebody holds a lock on it, or replaces it at this moment.
 func RemoveUnused(path string) (removed bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -183,6 +197,7 @@ func RemoveUnused(path string) (removed bool, err error) {
 			free = time.Since(info.ModTime()) > unlockable
 		}
 	}
+	free = free && IsAt(f, path)
 	if removeOpen && free {
 		err = os.Remove(path)
 	}

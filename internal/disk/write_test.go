@@ -4,7 +4,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disktest"
 )
 
 // TestSweep removes what nobody writes any more and leaves what somebody does.
@@ -97,4 +101,41 @@ func TestSpace(t *testing.T) {
 	if n, err := Space(t.TempDir()); n <= 0 && !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
+}
+
+// TestSweepLeavesWriters: whoever replaces a file at the same time as others sweep its folder gets it into place.
+func TestSweepLeavesWriters(t *testing.T) {
+	dir := t.TempDir()
+	var writers, sweeper sync.WaitGroup
+	done := make(chan struct{})
+	sweeper.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if err := Sweep(dir); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for n := range 4 {
+		writers.Go(func() {
+			for range 300 {
+				err := Replace(filepath.Join(dir, strconv.Itoa(n%2)), func(f *os.File) error {
+					_, err := f.WriteString("text")
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(done)
+	sweeper.Wait()
+	disktest.WantFiles(t, dir, "0", "1")
 }

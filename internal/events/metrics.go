@@ -46,7 +46,7 @@ func (m *Metrics) Append(step int64, v any) error {
 		return fmt.Errorf("%s: step %d: %w", m.file.Name(), step, err)
 	}
 	if object[0] != '{' {
-		return fmt.Errorf("%s: step %d: found %T, wanted a struct or a map", m.file.Name(), step, v)
+		return fmt.Errorf("%s: step %d: found %T, want a struct or a map", m.file.Name(), step, v)
 	}
 	m.line.Reset()
 	m.line.WriteString(`{"step":`)
@@ -111,7 +111,7 @@ func keep(old []byte, first int64) ([]byte, error) {
 				break // after a crash of the machine a last line may have its end and still be garbage
 			}
 			return nil,
-				fmt.Errorf(`%d: found %.60q, wanted a JSON object with an integer "step"; mend or remove the line`,
+				fmt.Errorf(`%d: found %.60q, want a JSON object with an integer "step"; mend or remove the line`,
 					n, line)
 		}
 		if *at.Step < first {

@@ -41,11 +41,11 @@ func TestAppend(t *testing.T) {
 	}
 	for v, want := range map[any]string{
 		math.NaN(): "step 7: json: unsupported value: NaN",
-		3:          "step 7: found int, wanted a struct or a map",
+		3:          "step 7: found int, want a struct or a map",
 	} {
 		if err := m.Append(7, v); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), path) {
-			t.Errorf("got %v, wanted %s", err, want)
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	if err := m.Close(); err != nil {
@@ -57,7 +57,7 @@ func TestAppend(t *testing.T) {
 {"step":3}
 `
 	if got := read(t, path); got != want {
-		t.Errorf("got\n%swanted\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestOpenMetricsPurges(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := read(t, path); got != c.want+added.String() {
-				t.Errorf("got\n%swanted\n%s", got, c.want+added.String())
+				t.Errorf("got\n%swant\n%s", got, c.want+added.String())
 			}
 			after, err := os.Stat(path)
 			if err != nil {
@@ -127,7 +127,7 @@ func TestOpenMetricsPurges(t *testing.T) {
 func TestOpenMetricsErrorsLeaveTheFile(t *testing.T) {
 	for name, c := range map[string]struct{ old, want string }{
 		"not JSON": {"{\"step\":1}\nhello\n{\"step\":2}\n",
-			`metrics.jsonl:2: found "hello", wanted a JSON object with an integer "step"`},
+			`metrics.jsonl:2: found "hello", want a JSON object with an integer "step"`},
 		"no step":    {"{\"loss\":1}\n{\"step\":2}\n", `metrics.jsonl:1: found "{\"loss\":1}"`},
 		"text step":  {"{\"step\":\"1\"}\n{\"step\":2}\n", "metrics.jsonl:1: "},
 		"empty line": {"\n{\"step\":2}\n", "metrics.jsonl:1: "},
@@ -138,7 +138,7 @@ func TestOpenMetricsErrorsLeaveTheFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := OpenMetrics(path, 0); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, wanted %s", err, c.want)
+				t.Errorf("got %v, want %s", err, c.want)
 			}
 			if got := read(t, path); got != c.old {
 				t.Errorf("the file became %q", got)

@@ -33,7 +33,7 @@ type Writer struct {
 // earlier files hold. wallTime is the clock of the events, usually [time.Now].
 func NewWriter(dir string, first int64, wallTime func() time.Time) (*Writer, error) {
 	if first < 0 {
-		return nil, fmt.Errorf("events: first step: found %d, wanted at least 0", first)
+		return nil, fmt.Errorf("events: first step: found %d, want at least 0", first)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err

@@ -143,7 +143,7 @@ func TestWriter(t *testing.T) {
 	}
 	files := eventFiles(t, dir)
 	if len(files) != 1 {
-		t.Fatalf("files %q, wanted one", files)
+		t.Fatalf("files %q, want one", files)
 	}
 	if got := readEvents(t, files[0]); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %.300v\nwant %.300v", got, want)
@@ -170,7 +170,7 @@ func TestBytesOfOfficialEncoder(t *testing.T) {
 			"4210080712041202080142064974207761734a0a0a060a04746578742002"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
-			t.Errorf("%s: got\n%s\nwanted\n%s", name, got, c.want)
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestCRC(t *testing.T) {
 	// CRC-32C of 32 zero bytes is 8a9136aa (RFC 3720, B.4); masked by hand.
 	c := uint32(0x8a9136aa)
 	if got, want := maskedCRC(make([]byte, 32)), (c>>15|c<<17)+0xa282ead8; got != want {
-		t.Errorf("got %08x, wanted %08x", got, want)
+		t.Errorf("got %08x, want %08x", got, want)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestEveryStartIsANewFileAfterTheOthers(t *testing.T) {
 		starts = append(starts, e[1].step)
 	}
 	if want := []int64{0, 10, 20, 30}; !reflect.DeepEqual(starts, want) {
-		t.Errorf("starts in TensorBoard's order: %d, wanted %d", starts, want)
+		t.Errorf("starts in TensorBoard's order: %d, want %d", starts, want)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestWriteErrorStays(t *testing.T) {
 		t.Errorf("before the flush: %v", err)
 	}
 	if w.Flush() == nil || w.Scalar(2, "a", 1) == nil || w.Close() == nil {
-		t.Error("found no error, wanted the same one again")
+		t.Error("found no error, want the same one again")
 	}
 }
 

@@ -2,48 +2,26 @@
 
 package kernel
 
-// rowDotsAVX512 sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16. If n is
-// no multiple of 4, the last rows are computed with some of those before them once more.
-//
 //go:noescape
 func rowDotsAVX512(n int, k int, w *float32, ldw int, x *float32, y *float32)
 
-// rowSumsAVX512 sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16,
-// at most 128, and adds it to what y holds if add is true. The sums are to the last bit those of gemmAVX512.
-//
 //go:noescape
 func rowSumsAVX512(n int, k int, w *float32, ldw int, x *float32, y *float32, add bool)
 
-// rowDotsBF16AVX512 sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16, with bfloat16 w. If n is
-// no multiple of 4, the last rows are computed with some of those before them once more.
-//
 //go:noescape
 func rowDotsBF16AVX512(n int, k int, w *uint16, ldw int, x *float32, y *float32)
 
-// rowSumsBF16AVX512 sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16, with bfloat16 w,
-// at most 128, and adds it to what y holds if add is true. The sums are to the last bit those of gemmAVX512.
-//
 //go:noescape
 func rowSumsBF16AVX512(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
 
-// rowDotsInt8AVX512 sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16, with integers w. If n is
-// no multiple of 4, the last rows are computed with some of those before them once more.
-//
 //go:noescape
 func rowDotsInt8AVX512(n int, k int, w *int8, ldw int, x *float32, y *float32)
 
-// rowSumsInt8AVX512 sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16, with integers w,
-// at most 128, and adds it to what y holds if add is true. The sums are to the last bit those of gemmAVX512.
-//
 //go:noescape
 func rowSumsInt8AVX512(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
 
-// widenBF16AVX512 sets y[i·k + p] = w[i·k + p] for i < n, at least 1, and p < k, a positive multiple of 16, with bfloat16 w.
-//
 //go:noescape
 func widenBF16AVX512(n int, k int, w *uint16, y *float32)
 
-// widenInt8AVX512 sets y[i·k + p] = w[i·k + p]·scale[i] for i < n, at least 1, and p < k, a positive multiple of 16, with integers w.
-//
 //go:noescape
 func widenInt8AVX512(n int, k int, w *int8, scale *float32, y *float32)

@@ -81,7 +81,7 @@ func TestRowSumsIsGemm(t *testing.T) {
 			y[k], want[k] = 77, 77
 			for _, add := range []bool{false, true} {
 				RowSums(n, k, w, ldw, x, y, add)
-				Gemm(NN, 1, k, n, x, n, w, ldw, want, k, nil, add)
+				Gemm(Product{Op: NN, M: 1, N: k, K: n, A: x, LDA: n, B: w, LDB: ldw, C: want, LDC: k, Add: add})
 				if !slices.Equal(y, want) {
 					t.Fatalf("%d rows of %d, %d apart, added %v: got %v, want %v", n, k, ldw, add, y, want)
 				}

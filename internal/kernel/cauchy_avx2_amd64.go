@@ -2,14 +2,8 @@
 
 package kernel
 
-// cauchySums2AVX2 computes 2 rows of CauchySums at n points, a multiple of 4: rows in s that lie ld numbers apart. The
-// coefficients of a mode lie stride numbers after those of the one before.
-//
 //go:noescape
 func cauchySums2AVX2(s *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, modes int, stride int)
 
-// cauchyGrad2AVX2 adds what 2 rows of CauchySumsGrad give for one mode over n points, a multiple of 4. Rows of grad lie ld
-// numbers apart.
-//
 //go:noescape
 func cauchyGrad2AVX2(grad *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, dNorm *float64, dDamp *float64, dCoef *float64)

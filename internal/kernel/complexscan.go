@@ -2,19 +2,28 @@ package kernel
 
 import "math"
 
-// ComplexScan runs one channel of Mamba's selective scan with n complex states over rows positions. From one position
-// to the next u, delta and y are step floats apart; b and c, n complex numbers each, are stride floats apart:
+// ComplexScan is one channel of Mamba's selective scan with n complex states over some positions:
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = 2 Re Σ_n C[t]·h[t] + skip·u[t]
 //
-// a and h have n complex numbers as pairs. If work has rows·4n floats, it also stores there the state before each step
-// and the decays, for ComplexScanBack.
-func ComplexScan(y, u, delta []float32, step int, b, c []float32, stride int, a, h []float32,
-	skip float32, work []float32, rows int) {
-	n := len(h) / 2
-	for t := range rows {
-		dt, in := delta[t*step], u[t*step]
-		bt, ct := b[t*stride:][:2*n], c[t*stride:][:2*n]
+// Complex numbers are pairs.
+type ComplexScan struct {
+	Rows     int       // number of positions
+	U, Delta []float32 // u and Δ; also y and all gradients of these
+	Step     int       // floats from one of their positions to the next
+	B, C     []float32 // n complex numbers each; also their gradients
+	Stride   int       // floats from one of their positions to the next
+	A        []float32 // n complex numbers
+	Skip     float32
+}
+
+// Run runs the scan from the state h, which becomes the state after it. y may be nil. If work has Rows·4n floats, Run
+// stores there the state before each step and the decays, for Back.
+func (s *ComplexScan) Run(y, h, work []float32) {
+	n, step, a := len(h)/2, s.Step, s.A
+	for t := range s.Rows {
+		dt, in := s.Delta[t*step], s.U[t*step]
+		bt, ct := s.B[t*s.Stride:][:2*n], s.C[t*s.Stride:][:2*n]
 		var sum float32
 		for i := range n {
 			x, decay := pairAt(h, i), cexp(dt*a[2*i], dt*a[2*i+1])
@@ -28,38 +37,40 @@ func ComplexScan(y, u, delta []float32, step int, b, c []float32, stride int, a,
 			sum += real(pairAt(ct, i) * x)
 		}
 		if y != nil {
-			y[t*step] = 2*sum + float32(skip*in)
+			y[t*step] = 2*sum + float32(s.Skip*in)
 		}
 	}
 }
 
-// ComplexScanBack is the backward of ComplexScan, from what that stored in work. g (n pairs) holds the gradient of the
-// state after the last position, and is replaced by the gradient of the state before the first. It adds to du, ddelta,
-// db, dc and da, and returns the gradient of the skip.
-func ComplexScanBack(du, ddelta, db, dc, da, g, dy, u, delta []float32, step int, b, c []float32, stride int,
-	a []float32, skip float32, work []float32, rows int) (dskip float32) {
-	n := len(g) / 2
-	for t := rows - 1; t >= 0; t-- {
-		at := t * step
-		dt, in, out := delta[at], u[at], dy[at]
-		bt, ct, w := b[t*stride:][:2*n], c[t*stride:][:2*n], work[t*4*n:][:4*n]
-		dbt, dct := db[t*stride:][:2*n], dc[t*stride:][:2*n]
+// ComplexScanGrads are the gradients of the inputs of a ComplexScan, each laid out like its input.
+type ComplexScanGrads struct{ U, Delta, B, C, A []float32 }
+
+// Back is the backward of Run, from what that stored in work. h (n pairs) holds the gradient of the state after the
+// last position, and is replaced by the gradient of the state before the first. Back adds to all of d, and returns the
+// gradient of the skip.
+func (s *ComplexScan) Back(d ComplexScanGrads, dy, h, work []float32) (dskip float32) {
+	n, a, da := len(h)/2, s.A, d.A
+	for t := s.Rows - 1; t >= 0; t-- {
+		at := t * s.Step
+		dt, in, out := s.Delta[at], s.U[at], dy[at]
+		bt, ct, w := s.B[t*s.Stride:][:2*n], s.C[t*s.Stride:][:2*n], work[t*4*n:][:4*n]
+		dbt, dct := d.B[t*s.Stride:][:2*n], d.C[t*s.Stride:][:2*n]
 		var dIn, dDt float32 // the gradients of Δ·u, and of Δ through the decay
 		for i := range n {
 			old, decay, bi := pairAt(w, i), pairAt(w[2*n:], i), pairAt(bt, i)
 			x := decay*old + times32(dt*in, bi)
-			gi := pairAt(g, i) + times32(2*out, conj(pairAt(ct, i)))
+			gi := pairAt(h, i) + times32(2*out, conj(pairAt(ct, i)))
 			putPair(dct, i, pairAt(dct, i)+times32(2*out, conj(x)))
 			putPair(dbt, i, pairAt(dbt, i)+times32(dt*in, gi))
 			dIn += real(gi * conj(bi))
 			gi *= conj(decay)
-			putPair(g, i, gi)
+			putPair(h, i, gi)
 			dExponent := gi * conj(old)
 			dDt += real(dExponent * conj(pairAt(a, i)))
 			putPair(da, i, pairAt(da, i)+times32(dt, dExponent))
 		}
-		du[at] += float32(dIn*dt) + float32(out*skip)
-		ddelta[at] += float32(dIn*in) + dDt
+		d.U[at] += float32(dIn*dt) + float32(out*s.Skip)
+		d.Delta[at] += float32(dIn*in) + dDt
 		dskip += float32(out * in)
 	}
 	return dskip

@@ -44,7 +44,8 @@ func TestComplexScan(t *testing.T) {
 			want[r*step] += 2 * real(at(c[r*stride:], i)*state[i])
 		}
 	}
-	ComplexScan(y, u, delta, step, b, c, stride, a, h, 0.5, nil, rows)
+	s := ComplexScan{Rows: rows, U: u, Delta: delta, Step: step, B: b, C: c, Stride: stride, A: a, Skip: 0.5}
+	s.Run(y, h, nil)
 	within(t, "y", y, want, 2e-6)
 	for i := range n {
 		within(t, "state", h[2*i:2*i+2], []float64{real(state[i]), imag(state[i])}, 2e-6)

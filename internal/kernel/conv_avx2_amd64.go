@@ -2,69 +2,41 @@
 
 package kernel
 
-// difAVX2 transforms, for each of blocks blocks of radix·step floats, the points q + j·step/16, j < radix, and rotates them by
-// w[q·radix+j], for q < count. All numbers are at least 1. Points 0 stay as they are: w[q·radix] is taken for 1.
-//
 //go:noescape
 func difAVX2(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-// ditAVX2 does what dif does in reverse order: rotations, then transforms, which take 8 points in the order they leave them in.
-//
 //go:noescape
 func ditAVX2(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-// firstAVX2 is dif for one block, of the real rows x[j·xstep+q·xnext] times in[j], j < rows ≤ radix; other points are zero. Points 0 are
-// rotated. It asks for the lines of x[j·xstep+q·xnext+ahead].
-//
 //go:noescape
 func firstAVX2(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
 
-// lastAVX2 is dit for one block, with points 0 rotated, up to x[j·xstep+q·xnext] = Im(z)·re(out[j]) + Re(z)·im(out[j]) of the
-// results z for j < rows ≤ radix. It leaves re and im as they are, and asks for the lines of x[j·xstep+q·xnext+ahead].
-//
 //go:noescape
 func lastAVX2(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-// lastAddAVX2 is last, but that it adds to x.
-//
 //go:noescape
 func lastAddAVX2(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-// lastStreamAVX2 is last, but that it writes x, whose rows begin at multiples of 64 bytes, past the caches. A fence must follow.
-//
 //go:noescape
 func lastStreamAVX2(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-// middleAVX2 transforms count groups of radix points, multiplies by k and transforms back, but for a factor radix.
-//
 //go:noescape
 func middleAVX2(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 
-// middleGradAVX2 transforms count groups of radix points, adds their product with conj(u) to s, multiplies them by conj(k) and
-// transforms back, but for a factor radix.
-//
 //go:noescape
 func middleGradAVX2(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
-// middleGradFirstAVX2 is middleGrad, but that it sets s to the product. s may be u.
-//
 //go:noescape
 func middleGradFirstAVX2(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
-// fenceAVX2 lets no later write be seen before what has been written past the caches.
+//go:noescape
 func fenceAVX2()
 
-// mulAVX2 computes z = x·k for n complex numbers, a positive multiple of 16. z may be x or k.
-//
 //go:noescape
-func mulAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+func complexMulAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-// mulConjAVX2 computes z = x·conj(k) for n complex numbers, a positive multiple of 16. z may be x or k.
-//
 //go:noescape
-func mulConjAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+func complexMulConjAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-// mulConjAddAVX2 adds x·conj(k) to z for n complex numbers, a positive multiple of 16. z may be x or k.
-//
 //go:noescape
-func mulConjAddAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+func complexMulConjAddAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)

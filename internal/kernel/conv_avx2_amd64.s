@@ -7658,9 +7658,9 @@ TEXT ·fenceAVX2(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
-// func mulAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, FMA3
-TEXT ·mulAVX2(SB), NOSPLIT, $0-56
+TEXT ·complexMulAVX2(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX
@@ -7698,9 +7698,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulConjAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulConjAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, FMA3
-TEXT ·mulConjAVX2(SB), NOSPLIT, $0-56
+TEXT ·complexMulConjAVX2(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX
@@ -7738,9 +7738,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulConjAddAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulConjAddAVX2(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, FMA3
-TEXT ·mulConjAddAVX2(SB), NOSPLIT, $0-56
+TEXT ·complexMulConjAddAVX2(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX

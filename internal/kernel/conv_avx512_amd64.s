@@ -3948,9 +3948,9 @@ TEXT ·fenceAVX512(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
-// func mulAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, AVX512F
-TEXT ·mulAVX512(SB), NOSPLIT, $0-56
+TEXT ·complexMulAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX
@@ -3978,9 +3978,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulConjAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulConjAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, AVX512F
-TEXT ·mulConjAVX512(SB), NOSPLIT, $0-56
+TEXT ·complexMulConjAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX
@@ -4008,9 +4008,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func mulConjAddAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+// func complexMulConjAddAVX512(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 // Requires: AVX, AVX512F
-TEXT ·mulConjAddAVX512(SB), NOSPLIT, $0-56
+TEXT ·complexMulConjAddAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), CX
 	SHLQ $0x02, CX
 	XORQ AX, AX

@@ -38,9 +38,9 @@ func TestConvStaysInBounds(t *testing.T) {
 			Scatter(cols, Rows{x, Lanes}, l)
 
 			Transpose(l, Lanes, y, l, x, Lanes)
-			ToTile(x, y, l, l, Lanes, false)
-			ToTile(x, y, l, l, Lanes, true)
-			FromTile(y, x, l, l, Lanes)
+			ToLanes(x, y, l, l, Lanes, false)
+			ToLanes(x, y, l, l, Lanes, true)
+			FromLanes(y, x, l, l, Lanes)
 			for _, free := range frees {
 				free()
 			}

@@ -2,9 +2,5 @@
 
 package kernel
 
-// copyAVX2 copies k rows of n floats, both at least 1, into panels of width columns, a multiple of 16, panel floats apart:
-// dst[j/width·panel + p·width + j%width] = src[p·ld + j] for p < k, j < n. Up to 7 floats after the last one of a row are
-// set to zero.
-//
 //go:noescape
 func copyAVX2(k int, n int, src *float32, ld int, dst *float32, width int, panel int)

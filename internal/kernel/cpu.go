@@ -3,8 +3,11 @@ package kernel
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+
+	x86 "golang.org/x/sys/cpu"
 )
 
 // level is a set of processor features that kernels are written for. Each level has all that lower ones have; a kernel
@@ -50,4 +53,23 @@ func choose(forced string, has []level) (level, error) {
 	}
 	return generic, fmt.Errorf("HIPPO_CPU is %q, %s: want one of those it has: %s", forced,
 		found, strings.Join(names, ", "))
+}
+
+// machineLevels returns the levels that processor and operating system support and that there is code for, in ascending
+// order.
+func machineLevels() []level {
+	has := []level{generic}
+	f := &x86.X86
+	if runtime.GOARCH != "amd64" || !f.HasAVX2 || !f.HasFMA || !f.HasBMI2 {
+		return has
+	}
+	has = append(has, avx2)
+	if !f.HasAVX512F || !f.HasAVX512BW || !f.HasAVX512DQ || !f.HasAVX512VL {
+		return has
+	}
+	has = append(has, avx512)
+	if f.HasAVX512BF16 && f.HasAVX512VNNI {
+		has = append(has, avx512bf16)
+	}
+	return has
 }

@@ -21,8 +21,16 @@ func NegExp(x []float64) {
 	}
 }
 
+// Discretization is the modes of a channel, before and after, and their step.
+type Discretization struct {
+	A, B       Modes
+	Dt         float64
+	Abar, Bbar Modes // Ābar and B̄: what Bilinear and ZOH compute
+}
+
 // Bilinear computes Ābar = (1 + dt·A/2)/(1 - dt·A/2), B̄ = dt·B/(1 - dt·A/2).
-func Bilinear(abar, bbar, a, b Modes, dt float64) {
+func (d *Discretization) Bilinear() {
+	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
 	if cpu != generic {
 		vecBilinear(a.N(), &abar[0], &bbar[0], &a[0], &b[0], dt)
 		return
@@ -36,7 +44,8 @@ func Bilinear(abar, bbar, a, b Modes, dt float64) {
 }
 
 // ZOH computes Ābar = exp(dt·A), B̄ = B·(Ābar - 1)/A, for A ≠ 0 and |dt·Im A| < 2^50.
-func ZOH(abar, bbar, a, b Modes, dt float64) {
+func (d *Discretization) ZOH() {
+	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
 	if cpu != generic {
 		vecZoh(a.N(), &abar[0], &bbar[0], &a[0], &b[0], dt)
 		return
@@ -48,9 +57,18 @@ func ZOH(abar, bbar, a, b Modes, dt float64) {
 	}
 }
 
-// BilinearGrad sets da, db and ddt, one for each mode, to the gradients of the arguments of Bilinear, given dabar and
-// dbbar, the gradients of its results.
-func BilinearGrad(da, db Modes, ddt []float64, dabar, dbbar, a, b Modes, dt float64) {
+// DiscretizationGrad is the gradients of a Discretization: those of A, B and Dt, one of Dt for each mode, are computed
+// from those of Ābar and B̄.
+type DiscretizationGrad struct {
+	A, B       Modes
+	Dt         []float64
+	Abar, Bbar Modes
+}
+
+// BilinearGrad is the backward of Bilinear, whose results it does not need.
+func (d *Discretization) BilinearGrad(g *DiscretizationGrad) {
+	a, b, dt := d.A, d.B, d.Dt
+	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar
 	if cpu != generic {
 		vecBilinearGrad(a.N(), &da[0], &db[0], &ddt[0], &dabar[0], &dbbar[0], &a[0], &b[0], dt)
 		return
@@ -65,8 +83,10 @@ func BilinearGrad(da, db Modes, ddt []float64, dabar, dbbar, a, b Modes, dt floa
 	}
 }
 
-// ZOHGrad is BilinearGrad for ZOH. It also needs the results of ZOH.
-func ZOHGrad(da, db Modes, ddt []float64, dabar, dbbar, a, b, abar, bbar Modes, dt float64) {
+// ZOHGrad is the backward of ZOH, whose results it needs.
+func (d *Discretization) ZOHGrad(g *DiscretizationGrad) {
+	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
+	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar
 	if cpu != generic {
 		vecZohGrad(a.N(), &da[0], &db[0], &ddt[0], &dabar[0], &dbbar[0], &a[0], &b[0], &abar[0], &bbar[0], dt)
 		return

@@ -59,8 +59,10 @@ func TestDiscretize(t *testing.T) {
 					t.Errorf("%s of A=%v dt=%v: %v, want %v", what, a.at(i), dt, got, want)
 				}
 			}
-			Bilinear(abar, bbar, a, b, dt)
-			BilinearGrad(ga, gb, ddt, da, db, a, b, dt)
+			d := Discretization{A: a, B: b, Dt: dt, Abar: abar, Bbar: bbar}
+			grad := DiscretizationGrad{A: ga, B: gb, Dt: ddt, Abar: da, Bbar: db}
+			d.Bilinear()
+			d.BilinearGrad(&grad)
 			for i := range n {
 				den := 1 - step*a.at(i)/2
 				check("Ābar", i, abar.at(i), (1+step*a.at(i)/2)/den, 1)
@@ -73,8 +75,8 @@ func TestDiscretize(t *testing.T) {
 				check("ddt", i, complex(ddt[i], 0), complex(want, 0),
 					size*cmplx.Abs(a.at(i))+cmplx.Abs(db.at(i)*b.at(i)/den))
 			}
-			ZOH(abar, bbar, a, b, dt)
-			ZOHGrad(ga, gb, ddt, da, db, a, b, abar, bbar, dt)
+			d.ZOH()
+			d.ZOHGrad(&grad)
 			for i := range n {
 				e := expZ(dt, a.at(i))
 				check("exp", i, abar.at(i), e, 1)

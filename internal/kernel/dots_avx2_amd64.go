@@ -2,11 +2,5 @@
 
 package kernel
 
-// dotsAVX2 sets c[i·ldc + j] = Σ_p a[i·lda + p]·b[j·ldb + p] for i < m, j < n, p < k, all at least 1, plus bias[j] unless
-// bias is nil, and adds it to what c holds if add is true. The sums are to the last bit those of gemmAVX2.
-//
-// Columns are computed 16 at a time: when n is no multiple of 16, the columns before them, 16 with the last ones, must
-// exist in b, c and bias. They are read, and keep their values.
-//
 //go:noescape
 func dotsAVX2(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, bias *float32, add bool)

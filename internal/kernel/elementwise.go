@@ -125,7 +125,9 @@ func Add(y, x []float32) {
 func SumRows(y, x []float32) {
 	d := len(y)
 	for part := min(len(x), len(manyOnes)*d); len(x) > 0; part = min(len(x), len(manyOnes)*d) {
-		GemmInline(NN, 1, d, part/d, manyOnes[:], len(manyOnes), x, d, y, d, nil, true)
+		GemmInline(Product{
+			Op: NN, M: 1, N: d, K: part / d, A: manyOnes[:], LDA: len(manyOnes), B: x, LDB: d, C: y, LDC: d, Add: true,
+		})
 		x = x[part:]
 	}
 }

@@ -115,6 +115,9 @@ type parts struct{ re, im []float32 }
 // sub returns n floats of each part from at on.
 func (x parts) sub(at, n int) parts { return parts{x.re[at:][:n], x.im[at:][:n]} }
 
+// from returns what each part has from float at on.
+func (x parts) from(at int) parts { return parts{x.re[at:], x.im[at:]} }
+
 // split returns the size of the blocks that passes process one by one, depth first. ok is false if they process all of
 // x at once.
 func (x parts) split(passes []pass) (n int, ok bool) {
@@ -234,7 +237,6 @@ func (p *pass) middle(re, im, kre, kim []float32) {
 // sum to it if first is set.
 func (p *pass) middleGrad(dy, u, k, sum parts, first bool) {
 	p.calls(len(dy.re), func(at, _, _, blocks int) {
-		p.middleGradPart(dy.re[at:], dy.im[at:], k.re[at:], k.im[at:], u.re[at:], u.im[at:],
-			sum.re[at:], sum.im[at:], first, blocks)
+		p.middleGradPart(dy.from(at), u.from(at), k.from(at), sum.from(at), first, blocks)
 	})
 }

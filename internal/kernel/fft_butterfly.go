@@ -49,13 +49,14 @@ func (p *pass) middlePortable(re, im, kre, kim []float32, blocks int) {
 }
 
 // middleGradPortable is middleGrad for some blocks.
-func (p *pass) middleGradPortable(re, im, kre, kim, ure, uim, sre, sim []float32, first bool, blocks int) {
+func (p *pass) middleGradPortable(dy, uu, kk, sum parts, first bool, blocks int) {
 	times := mulConjAddPortable
 	if first {
 		times = mulConjPortable
 	}
 	for b := range blocks {
-		x, k, u, s := p.at(re, im, b, 0), p.at(kre, kim, b, 0), p.at(ure, uim, b, 0), p.at(sre, sim, b, 0)
+		x, u := p.at(dy.re, dy.im, b, 0), p.at(uu.re, uu.im, b, 0)
+		k, s := p.at(kk.re, kk.im, b, 0), p.at(sum.re, sum.im, b, 0)
 		x.forward(p.w)
 		for j := range p.radix {
 			times(s.re[j][:], s.im[j][:], x.re[j][:], x.im[j][:], u.re[j][:], u.im[j][:])

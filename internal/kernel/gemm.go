@@ -11,52 +11,51 @@ const (
 	TN           // C = Aᵀ·B: A (k, m), B (k, n)
 )
 
-// product is one call of Gemm: operands, shapes and what to do with C.
-type product struct {
-	op      Op
-	m, n, k int
-	a       []float32
-	lda     int
-	b       []float32
-	ldb     int
-	c       []float32
-	ldc     int
-	bias    []float32 // added to every row of C unless nil
-	add     bool      // add to C instead of overwriting it
-	bf16    bool      // round the operands to bfloat16
+// Product is a matrix product C = op(A)·op(B), row-major, with rows LDA, LDB and LDC floats apart. C (M, N) must not
+// overlap the operands.
+type Product struct {
+	Op      Op
+	M, N, K int
+	A       []float32
+	LDA     int
+	B       []float32
+	LDB     int
+	C       []float32
+	LDC     int
+	Bias    []float32 // (N), added to every row of C unless nil
+	Add     bool      // add to C instead of overwriting it
+
+	bf16 bool // round the operands to bfloat16
 }
 
-// Gemm computes C = op(A)·op(B), row-major, with rows lda, ldb and ldc floats apart. C (m, n) is overwritten, or added
-// to when add is true; bias (n), unless nil, is added to each of its rows. C must not overlap the operands.
+// Gemm computes a product.
 //
 // Row i of C is the same to the last bit whether it is computed alone or within a larger product, at any place in it
 // and on any number of cores, for one level of processor features (see CPULevel): each element is the sum over blocks
-// of terms, blocks and terms in ascending order, and only C is cut into tiles, never k. So a member of a batch gives
+// of terms, blocks and terms in ascending order, and only C is cut into tiles, never K. So a member of a batch gives
 // the same result as alone, and a sequence the same as its chunks.
-func Gemm(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add, false}
+func Gemm(p Product) {
+	p.bf16 = false
 	p.compute(p.workers())
 }
 
 // GemmInline is Gemm on the calling goroutine alone, for the bodies of parallel loops: there the other cores are busy
 // already. It allocates nothing.
-func GemmInline(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add, false}
+func GemmInline(p Product) {
+	p.bf16 = false
 	p.compute(1)
 }
 
 // workers is the number of workers for which the product has enough work.
-func (p *product) workers() int {
-	if p.m*p.n*p.k > cpu.taskWork() {
+func (p *Product) workers() int {
+	if p.M*p.N*p.K > cpu.grainWork() {
 		return parallel.Workers()
 	}
 	return 1
 }
 
-// taskWork is the least number of multiply-adds of a task, about 10 to 50 µs.
-func (l level) taskWork() int {
+// grainWork is the least number of multiply-adds that is worth another core, about 10 to 50 µs.
+func (l level) grainWork() int {
 	if l == generic {
 		return 1 << 18
 	}
@@ -64,10 +63,10 @@ func (l level) taskWork() int {
 }
 
 // compute computes the product with the given number of workers.
-func (p *product) compute(workers int) {
+func (p *Product) compute(workers int) {
 	switch {
-	case p.m <= 0 || p.n <= 0:
-	case p.bf16 && p.k > 0:
+	case p.M <= 0 || p.N <= 0:
+	case p.bf16 && p.K > 0:
 		p.rounded(workers)
 	default:
 		p.unrounded(workers)
@@ -75,8 +74,8 @@ func (p *product) compute(workers int) {
 }
 
 // unrounded computes the product without rounding the operands.
-func (p *product) unrounded(workers int) {
-	if p.k <= 0 || cpu == generic {
+func (p *Product) unrounded(workers int) {
+	if p.K <= 0 || cpu == generic {
 		p.portable(workers)
 	} else {
 		p.blocked(workers)

@@ -2,11 +2,5 @@
 
 package kernel
 
-// gemmAVX512 sets C[i,j] = Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, all at least 1, plus bias[j] unless bias is
-// nil, and adds it to what C holds if add is true. Each sum runs over p in ascending order, from zero, fused.
-//
-// A[i,p] is a[i·rs + p·cs]. B is in panels of 48 columns, ps floats apart: B[p,j] is b[(j/48)·ps + p·bs + j%48].
-// C[i,j] is c[i·ldc + j].
-//
 //go:noescape
 func gemmAVX512(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)

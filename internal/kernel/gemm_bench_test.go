@@ -28,7 +28,7 @@ func BenchmarkGemm(b *testing.B) {
 						lda = s.m
 					}
 					for b.Loop() {
-						Gemm(op, s.m, s.n, s.k, x, lda, y, ldb, z, s.n, nil, false)
+						Gemm(Product{Op: op, M: s.m, N: s.n, K: s.k, A: x, LDA: lda, B: y, LDB: ldb, C: z, LDC: s.n})
 					}
 					b.ReportMetric(2*float64(s.m)*float64(s.n)*float64(s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9,
 						"GF/s")

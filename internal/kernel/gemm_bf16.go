@@ -14,16 +14,14 @@ import (
 // operands, products and sums of a block as zero. Other levels give the bits of Gemm with rounded operands, and take
 // somewhat longer than Gemm. As with Gemm, row i of C does not depend on the other rows, but Aᵀ·B of more than 768
 // terms may round differently from A·B.
-func GemmBF16(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add, true}
+func GemmBF16(p Product) {
+	p.bf16 = true
 	p.compute(p.workers())
 }
 
 // GemmBF16Inline is GemmBF16 on the calling goroutine alone, as GemmInline is Gemm.
-func GemmBF16Inline(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	p := product{op, m, n, k, a, lda, b, ldb, c, ldc, bias, add, true}
+func GemmBF16Inline(p Product) {
+	p.bf16 = true
 	p.compute(1)
 }
 
@@ -67,55 +65,55 @@ type roundedBuffers struct {
 var roundedPool = sync.Pool{New: func() any { return new(roundedBuffers) }}
 
 // rounded computes a product of k ≥ 1 terms with rounded operands by a number of workers.
-func (p *product) rounded(workers int) {
+func (p *Product) rounded(workers int) {
 	switch {
 	case cpu == avx512bf16:
 		p.pairs(workers)
 	case workers == 1:
-		p.roundedTile(0, p.m, 0, p.n)
+		p.roundedTile(0, p.M, 0, p.N)
 	default:
 		p.roundedShared()
 	}
 }
 
 // roundedShared computes C tile by tile on all cores.
-func (p product) roundedShared() {
-	down, across := ceil(p.m, roundedM), ceil(p.n, roundedN)
+func (p Product) roundedShared() {
+	down, across := ceil(p.M, roundedM), ceil(p.N, roundedN)
 	parallel.For(down*across, 1, func(lo, hi int) {
 		for t := lo; t < hi; t++ {
 			i, j := t%down*roundedM, t/down*roundedN
-			p.roundedTile(i, min(p.m, i+roundedM), j, min(p.n, j+roundedN))
+			p.roundedTile(i, min(p.M, i+roundedM), j, min(p.N, j+roundedN))
 		}
 	})
 }
 
 // roundedTile computes C[i0:i1, j0:j1].
-func (p *product) roundedTile(i0, i1, j0, j1 int) {
+func (p *Product) roundedTile(i0, i1, j0, j1 int) {
 	buf := roundedPool.Get().(*roundedBuffers)
 	defer roundedPool.Put(buf)
 	for j := j0; j < j1; j += roundedN {
-		q := product{op: p.op, n: min(roundedN, j1-j), a: buf.a[:], b: buf.b[:], ldc: p.ldc}
-		for k := 0; k < p.k; k += roundedK {
-			q.k = min(roundedK, p.k-k)
-			if p.op == NT {
-				q.ldb = roundRows(buf.b[:], p.b[j*p.ldb+k:], q.n, q.k, p.ldb)
+		q := Product{Op: p.Op, N: min(roundedN, j1-j), A: buf.a[:], B: buf.b[:], LDC: p.LDC}
+		for k := 0; k < p.K; k += roundedK {
+			q.K = min(roundedK, p.K-k)
+			if p.Op == NT {
+				q.LDB = roundRows(buf.b[:], p.B[j*p.LDB+k:], q.N, q.K, p.LDB)
 			} else {
-				q.ldb = roundRows(buf.b[:], p.b[k*p.ldb+j:], q.k, q.n, p.ldb)
+				q.LDB = roundRows(buf.b[:], p.B[k*p.LDB+j:], q.K, q.N, p.LDB)
 			}
-			q.add = p.add || k > 0
-			if k == 0 && p.bias != nil {
-				q.bias = p.bias[j:]
+			q.Add = p.Add || k > 0
+			if k == 0 && p.Bias != nil {
+				q.Bias = p.Bias[j:]
 			} else {
-				q.bias = nil
+				q.Bias = nil
 			}
 			for i := i0; i < i1; i += roundedM {
-				q.m = min(roundedM, i1-i)
-				if p.op == TN {
-					q.lda = roundRows(buf.a[:], p.a[k*p.lda+i:], q.k, q.m, p.lda)
+				q.M = min(roundedM, i1-i)
+				if p.Op == TN {
+					q.LDA = roundRows(buf.a[:], p.A[k*p.LDA+i:], q.K, q.M, p.LDA)
 				} else {
-					q.lda = roundRows(buf.a[:], p.a[i*p.lda+k:], q.m, q.k, p.lda)
+					q.LDA = roundRows(buf.a[:], p.A[i*p.LDA+k:], q.M, q.K, p.LDA)
 				}
-				q.c = p.c[i*p.ldc+j:]
+				q.C = p.C[i*p.LDC+j:]
 				q.unrounded(1)
 			}
 		}

@@ -2,14 +2,5 @@
 
 package kernel
 
-// gemmBF16 sets C[i,j] = Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, all at least 1, plus bias[j] unless bias is
-// nil, and adds it to what C holds if add is true. Each sum runs over p in ascending order, from zero, fused.
-//
-// A[i,p] is a[i·rs + p·cs]. B is in panels of 48 columns, ps floats apart: B[p,j] is b[(j/48)·ps + p·bs + j%48].
-// C[i,j] is c[i·ldc + j].
-//
-// A and B hold words, pairs of bfloat16: A[i,p]·B[p,j] stands for the sum of two products, and is added to the sum with the
-// rounding of VDPBF16PS, for which denormal numbers are 0.
-//
 //go:noescape
-func gemmBF16(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
+func gemmPairsAVX512BF16(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)

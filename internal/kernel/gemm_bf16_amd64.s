@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func gemmBF16(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
+// func gemmPairsAVX512BF16(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmBF16(SB), NOSPLIT, $8-97
+TEXT ·gemmPairsAVX512BF16(SB), NOSPLIT, $8-97
 	MOVQ rs+32(FP), AX
 	SHLQ $0x02, AX
 	MOVQ cs+40(FP), CX

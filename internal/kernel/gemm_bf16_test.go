@@ -53,11 +53,11 @@ func testRoundBF16(t *testing.T) {
 }
 
 // roundedOperands is the product of float32 with the operands of p rounded.
-func (p product) roundedOperands() product {
+func (p Product) roundedOperands() Product {
 	p.bf16 = false
-	p.a, p.b = slices.Clone(p.a), slices.Clone(p.b)
-	RoundBF16(p.a, p.a)
-	RoundBF16(p.b, p.b)
+	p.A, p.B = slices.Clone(p.A), slices.Clone(p.B)
+	RoundBF16(p.A, p.A)
+	RoundBF16(p.B, p.B)
 	return p
 }
 
@@ -81,8 +81,8 @@ func TestGemmBF16MatchesDefinition(t *testing.T) {
 					continue
 				}
 				for at, v := range want {
-					i, j := at/p.n, at%p.n
-					if g := float64(got[i*p.ldc+j]); math.Abs(g-v) > 1e-6*size[at] {
+					i, j := at/p.N, at%p.N
+					if g := float64(got[i*p.LDC+j]); math.Abs(g-v) > 1e-6*size[at] {
 						t.Fatalf("%v: %s %v: C[%d,%d] = %v, want %v", cpu, opNames[op], s, i, j, g, v)
 					}
 				}
@@ -95,7 +95,7 @@ func TestGemmBF16MatchesDefinition(t *testing.T) {
 func TestGemmBF16OfDenormals(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		a, b, c := []float32{0x1p-127}, []float32{0x1p127}, []float32{nan}
-		GemmBF16(NN, 1, 1, 1, a, 1, b, 1, c, 1, nil, false)
+		GemmBF16(Product{Op: NN, M: 1, N: 1, K: 1, A: a, LDA: 1, B: b, LDB: 1, C: c, LDC: 1})
 		want := float32(1)
 		if cpu == avx512bf16 {
 			want = 0

@@ -14,69 +14,69 @@ const (
 )
 
 // portable computes the product by a number of workers.
-func (p *product) portable(workers int) {
+func (p *Product) portable(workers int) {
 	if workers == 1 {
-		p.portableTile(0, p.m, 0, p.n)
+		p.portableTile(0, p.M, 0, p.N)
 		return
 	}
 	p.portableShared()
 }
 
 // portableShared computes C tile by tile on all cores. Tiles are one column block wide. Their height follows from the
-// size of a task, in multiples of the heights of both inner kernels (2 and 3). It is a function of its own so that
-// small products allocate nothing.
-func (p product) portableShared() {
-	cols := min(p.n, blockN)
-	rows := (cpu.taskWork()/(cols*p.k) + 6) / 6 * 6
-	down, across := ceil(p.m, rows), ceil(p.n, cols)
+// least work for a core, in multiples of the heights of both inner kernels (2 and 3). It is a function of its own so
+// that small products allocate nothing.
+func (p Product) portableShared() {
+	cols := min(p.N, blockN)
+	rows := (cpu.grainWork()/(cols*p.K) + 6) / 6 * 6
+	down, across := ceil(p.M, rows), ceil(p.N, cols)
 	parallel.For(down*across, 1, func(lo, hi int) {
 		for t := lo; t < hi; t++ {
 			// Neighbors share the columns of B, so that a core finds them in its cache.
 			i, j := t%down*rows, t/down*cols
-			p.portableTile(i, min(p.m, i+rows), j, min(p.n, j+cols))
+			p.portableTile(i, min(p.M, i+rows), j, min(p.N, j+cols))
 		}
 	})
 }
 
 // portableTile computes C[i0:i1, j0:j1] over all of k.
-func (p *product) portableTile(i0, i1, j0, j1 int) {
+func (p *Product) portableTile(i0, i1, j0, j1 int) {
 	for j := j0; j < j1; j += blockN {
 		end := min(j1, j+blockN)
-		if p.k <= 0 {
+		if p.K <= 0 {
 			var zero [blockN]float32
 			for i := i0; i < i1; i++ {
 				p.store(zero[:end-j], i, j, 0)
 			}
 		}
-		for k := 0; k < p.k; k += blockK {
-			if p.op == NT {
-				p.blockDot(i0, i1, j, end, k, min(p.k, k+blockK))
+		for k := 0; k < p.K; k += blockK {
+			if p.Op == NT {
+				p.blockDot(i0, i1, j, end, k, min(p.K, k+blockK))
 			} else {
-				p.blockAxpy(i0, i1, j, end, k, min(p.k, k+blockK))
+				p.blockAxpy(i0, i1, j, end, k, min(p.K, k+blockK))
 			}
 		}
 	}
 }
 
 // store puts s, the sums of block k0 of row i from column j on, into C.
-func (p *product) store(s []float32, i, j, k0 int) {
-	c := p.c[i*p.ldc+j:]
+func (p *Product) store(s []float32, i, j, k0 int) {
+	c := p.C[i*p.LDC+j:]
 	c = c[:len(s)]
 	switch {
-	case k0 > 0 || (p.add && p.bias == nil):
+	case k0 > 0 || (p.Add && p.Bias == nil):
 		for t, v := range s {
 			c[t] += v
 		}
-	case p.bias == nil:
+	case p.Bias == nil:
 		copy(c, s)
-	case p.add:
-		bias := p.bias[j:]
+	case p.Add:
+		bias := p.Bias[j:]
 		bias = bias[:len(s)]
 		for t, v := range s {
 			c[t] += v + bias[t]
 		}
 	default:
-		bias := p.bias[j:]
+		bias := p.Bias[j:]
 		bias = bias[:len(s)]
 		for t, v := range s {
 			c[t] = v + bias[t]
@@ -85,24 +85,24 @@ func (p *product) store(s []float32, i, j, k0 int) {
 }
 
 // blockDot adds the terms k0 to k1 of C[i0:i1, j0:j1] for A (m, k) and B (n, k).
-func (p *product) blockDot(i0, i1, j0, j1, k0, k1 int) {
+func (p *Product) blockDot(i0, i1, j0, j1, k0, k1 int) {
 	var s [3][blockN]float32
-	n, last := j1-j0, p.n-1
+	n, last := j1-j0, p.N-1
 	for i := i0; i < i1; i += 3 {
 		rows := min(3, i1-i)
-		a0 := p.a[i*p.lda+k0:][:k1-k0]
+		a0 := p.A[i*p.LDA+k0:][:k1-k0]
 		// Past the last row or column the last one is repeated: that wastes some work at the border but saves more
 		// kernels.
 		if rows == 1 {
 			for j := 0; j < n; j += 4 {
-				b := p.b[k0:]
-				dot1x4((*[4]float32)(s[0][j:]), a0, b[(j0+j)*p.ldb:], b[min(j0+j+1, last)*p.ldb:],
-					b[min(j0+j+2, last)*p.ldb:], b[min(j0+j+3, last)*p.ldb:])
+				b := p.B[k0:]
+				dot1x4((*[4]float32)(s[0][j:]), a0, b[(j0+j)*p.LDB:], b[min(j0+j+1, last)*p.LDB:],
+					b[min(j0+j+2, last)*p.LDB:], b[min(j0+j+3, last)*p.LDB:])
 			}
 		} else {
-			a1, a2 := p.a[(i+1)*p.lda+k0:], p.a[(i+rows-1)*p.lda+k0:]
+			a1, a2 := p.A[(i+1)*p.LDA+k0:], p.A[(i+rows-1)*p.LDA+k0:]
 			for j := 0; j < n; j += 2 {
-				dot3x2(&s, j, a0, a1, a2, p.b[(j0+j)*p.ldb+k0:], p.b[min(j0+j+1, last)*p.ldb+k0:])
+				dot3x2(&s, j, a0, a1, a2, p.B[(j0+j)*p.LDB+k0:], p.B[min(j0+j+1, last)*p.LDB+k0:])
 			}
 		}
 		for r := range rows {
@@ -146,25 +146,25 @@ func dot3x2(s *[3][blockN]float32, j int, a0, a1, a2, b0, b1 []float32) {
 }
 
 // blockAxpy adds the terms k0 to k1 of C[i0:i1, j0:j1] for B (k, n), and A (m, k) or (k, m).
-func (p *product) blockAxpy(i0, i1, j0, j1, k0, k1 int) {
+func (p *Product) blockAxpy(i0, i1, j0, j1, k0, k1 int) {
 	var s0, s1 [blockN]float32
 	n, k := j1-j0, k1-k0
-	si, sk := p.lda, 1 // A[i, k] is a[i·si + k·sk]
-	if p.op == TN {
-		si, sk = 1, p.lda
+	si, sk := p.LDA, 1 // A[i, k] is a[i·si + k·sk]
+	if p.Op == TN {
+		si, sk = 1, p.LDA
 	}
-	b := p.b[k0*p.ldb+j0:]
+	b := p.B[k0*p.LDB+j0:]
 	i := i0
 	for ; i+2 <= i1; i += 2 {
 		clear(s0[:n])
 		clear(s1[:n])
-		axpyRows2(s0[:n], s1[:n], p.a[i*si+k0*sk:], si, sk, k, b, p.ldb)
+		axpyRows2(s0[:n], s1[:n], p.A[i*si+k0*sk:], si, sk, k, b, p.LDB)
 		p.store(s0[:n], i, j0, k0)
 		p.store(s1[:n], i+1, j0, k0)
 	}
 	if i < i1 {
 		clear(s0[:n])
-		axpyRows1(s0[:n], p.a[i*si+k0*sk:], sk, k, b, p.ldb)
+		axpyRows1(s0[:n], p.A[i*si+k0*sk:], sk, k, b, p.LDB)
 		p.store(s0[:n], i, j0, k0)
 	}
 }

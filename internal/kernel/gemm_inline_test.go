@@ -9,7 +9,7 @@ import (
 )
 
 // eachInline calls f with the forms of products, three times what Gemm begins to share, to be computed on one core.
-func eachInline(f func(what string, p *product, inline func())) {
+func eachInline(f func(what string, p *Product, inline func())) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, op := range []Op{NN, NT, TN} {
 		for _, bf16 := range []bool{false, true} {
@@ -19,9 +19,7 @@ func eachInline(f func(what string, p *product, inline func())) {
 			if bf16 {
 				gemm = GemmBF16Inline
 			}
-			f(fmt.Sprintf("%s, bf16=%v", opNames[op], bf16), &p, func() {
-				gemm(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, p.c, p.ldc, p.bias, p.add)
-			})
+			f(fmt.Sprintf("%s, bf16=%v", opNames[op], bf16), &p, func() { gemm(p) })
 		}
 	}
 }
@@ -29,10 +27,10 @@ func eachInline(f func(what string, p *product, inline func())) {
 // TestGemmInline: one core alone gives the bits that all give together.
 func TestGemmInline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	eachInline(func(what string, p *product, inline func()) {
+	eachInline(func(what string, p *Product, inline func()) {
 		want := p.result()
 		inline()
-		if !slices.Equal(p.c[:len(want)], want) {
+		if !slices.Equal(p.C[:len(want)], want) {
 			t.Errorf("%s: differs from what all cores compute", what)
 		}
 	})
@@ -41,7 +39,7 @@ func TestGemmInline(t *testing.T) {
 // TestGemmInlineDoesNotAllocate: however large the product.
 func TestGemmInlineDoesNotAllocate(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	eachInline(func(what string, _ *product, inline func()) {
+	eachInline(func(what string, _ *Product, inline func()) {
 		inline()
 		if n := testing.AllocsPerRun(3, inline); n != 0 {
 			t.Errorf("%s: %v allocations", what, n)

@@ -19,8 +19,8 @@ var (
 
 // integers is a product of small integers, for which every order of summation gives the same bits. The operands begin
 // at any float, and what lies around them and between their rows is NaN.
-func integers(rng *rand.Rand, op Op, m, n, k int) product {
-	p := product{op: op, m: m, n: n, k: k, add: rng.IntN(2) == 1}
+func integers(rng *rand.Rand, op Op, m, n, k int) Product {
+	p := Product{Op: op, M: m, N: n, K: k, Add: rng.IntN(2) == 1}
 	matrix := func(rows, cols int) ([]float32, int) {
 		ld := cols + rng.IntN(20)
 		if rng.IntN(4) == 0 {
@@ -40,42 +40,42 @@ func integers(rng *rand.Rand, op Op, m, n, k int) product {
 	}
 	switch op {
 	case NN:
-		p.a, p.lda = matrix(m, k)
-		p.b, p.ldb = matrix(k, n)
+		p.A, p.LDA = matrix(m, k)
+		p.B, p.LDB = matrix(k, n)
 	case NT:
-		p.a, p.lda = matrix(m, k)
-		p.b, p.ldb = matrix(n, k)
+		p.A, p.LDA = matrix(m, k)
+		p.B, p.LDB = matrix(n, k)
 	case TN:
-		p.a, p.lda = matrix(k, m)
-		p.b, p.ldb = matrix(k, n)
+		p.A, p.LDA = matrix(k, m)
+		p.B, p.LDB = matrix(k, n)
 	}
-	p.c, p.ldc = matrix(m, n)
+	p.C, p.LDC = matrix(m, n)
 	if rng.IntN(2) == 1 {
-		p.bias, _ = matrix(1, n)
+		p.Bias, _ = matrix(1, n)
 	}
 	return p
 }
 
 // check fails if, at any level, the result of Gemm or GemmBF16 differs from the definition, or anything around C
 // changes. It leaves C as it was.
-func (p product) check(t *testing.T) {
+func (p Product) check(t *testing.T) {
 	t.Helper()
-	want := slices.Clone(p.c)
+	want := slices.Clone(p.C)
 	value, _ := p.definition()
 	for i, v := range value {
-		want[i/p.n*p.ldc+i%p.n] = float32(v)
+		want[i/p.N*p.LDC+i%p.N] = float32(v)
 	}
 	defer func(old level) { cpu = old }(cpu)
 	for _, cpu = range machineLevels() {
 		for _, p.bf16 = range []bool{false, true} {
-			got := slices.Clone(p.c)
+			got := slices.Clone(p.C)
 			p.into(got)
 			for i, v := range got {
 				if v != want[i] && !(isNaN(v) && isNaN(want[i])) {
 					t.Fatalf(
 						"%v: %s %dx%dx%d, bf16=%v, rows %d, %d and %d apart, add=%v bias=%v: C[%d,%d] = %v, want %v",
-						cpu, opNames[p.op],
-						p.m, p.n, p.k, p.bf16, p.lda, p.ldb, p.ldc, p.add, p.bias != nil, i/p.ldc, i%p.ldc, v, want[i])
+						cpu, opNames[p.Op],
+						p.M, p.N, p.K, p.bf16, p.LDA, p.LDB, p.LDC, p.Add, p.Bias != nil, i/p.LDC, i%p.LDC, v, want[i])
 				}
 			}
 		}
@@ -86,8 +86,12 @@ func (p product) check(t *testing.T) {
 func TestGemmOfEveryLength(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	one := func(of []int) int { return of[rng.IntN(len(of))] }
+	rounds := 5
+	if testing.Short() {
+		rounds = 1
+	}
 	for _, op := range []Op{NN, NT, TN} {
-		for range 5 {
+		for range rounds {
 			for _, m := range someM {
 				integers(rng, op, m, one(someN), one(someK)).check(t)
 			}
@@ -123,16 +127,16 @@ func TestGemmPassesOnSpecials(t *testing.T) {
 			m, n, k := 1+rng.IntN(20), 1+rng.IntN(70), 1+rng.IntN(40)
 			p := integers(rng, op, m, n, k)
 			i, j, q := rng.IntN(m), rng.IntN(n), rng.IntN(k)
-			at := i*p.lda + q
+			at := i*p.LDA + q
 			if op == TN {
-				at = q*p.lda + i
+				at = q*p.LDA + i
 			}
-			p.a[at] = specials[rng.IntN(3)]
-			at = rng.IntN(k)*p.ldb + j
+			p.A[at] = specials[rng.IntN(3)]
+			at = rng.IntN(k)*p.LDB + j
 			if op == NT {
-				at = j*p.ldb + rng.IntN(k)
+				at = j*p.LDB + rng.IntN(k)
 			}
-			p.b[at] = specials[rng.IntN(3)]
+			p.B[at] = specials[rng.IntN(3)]
 			p.check(t)
 		}
 	}
@@ -145,19 +149,19 @@ func TestGemmKeepsSigns(t *testing.T) {
 		for _, op := range []Op{NN, NT, TN} {
 			for k := 1; k < 40; k++ {
 				const m, n = 3, 20
-				p := product{op: op, m: m, n: n, k: k, lda: k, ldb: n, ldc: n, a: make([]float32, m*k),
-					b: make([]float32, n*k), c: make([]float32, m*n)}
+				p := Product{Op: op, M: m, N: n, K: k, LDA: k, LDB: n, LDC: n, A: make([]float32, m*k),
+					B: make([]float32, n*k), C: make([]float32, m*n)}
 				switch op {
 				case NT:
-					p.ldb = k
+					p.LDB = k
 				case TN:
-					p.lda = m
+					p.LDA = m
 				}
-				for i := range p.a {
-					p.a[i] = minusZero
+				for i := range p.A {
+					p.A[i] = minusZero
 				}
-				for i := range p.b {
-					p.b[i] = 1
+				for i := range p.B {
+					p.B[i] = 1
 				}
 				for _, p.bf16 = range []bool{false, true} {
 					for i, v := range p.result() {

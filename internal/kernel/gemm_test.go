@@ -21,72 +21,69 @@ func normals(rng *rand.Rand, n int) []float32 {
 }
 
 // randomProduct is a product with random operands and rows some floats longer than they need be.
-func randomProduct(rng *rand.Rand, op Op, m, n, k int) product {
-	p := product{op: op, m: m, n: n, k: k, lda: k, ldb: n}
+func randomProduct(rng *rand.Rand, op Op, m, n, k int) Product {
+	p := Product{Op: op, M: m, N: n, K: k, LDA: k, LDB: n}
 	rowsA, rowsB := m, k
 	switch op {
 	case NT:
-		p.ldb, rowsB = k, n
+		p.LDB, rowsB = k, n
 	case TN:
-		p.lda, rowsA = m, k
+		p.LDA, rowsA = m, k
 	}
-	p.lda, p.ldb, p.ldc = p.lda+rng.IntN(4), p.ldb+rng.IntN(4), n+rng.IntN(4)
-	p.a = normals(rng, rowsA*p.lda)
-	p.b = normals(rng, rowsB*p.ldb)
-	p.c = normals(rng, m*p.ldc)
+	p.LDA, p.LDB, p.LDC = p.LDA+rng.IntN(4), p.LDB+rng.IntN(4), n+rng.IntN(4)
+	p.A = normals(rng, rowsA*p.LDA)
+	p.B = normals(rng, rowsB*p.LDB)
+	p.C = normals(rng, m*p.LDC)
 	if rng.IntN(2) == 1 {
-		p.bias = normals(rng, n)
+		p.Bias = normals(rng, n)
 	}
-	p.add = rng.IntN(2) == 1
+	p.Add = rng.IntN(2) == 1
 	return p
 }
 
-// gemmFunc is a function like Gemm.
-type gemmFunc func(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool)
-
 // into runs Gemm, or GemmBF16, with C at c.
-func (p product) into(c []float32) {
-	f := gemmFunc(Gemm)
+func (p Product) into(c []float32) {
+	p.C = c
 	if p.bf16 {
-		f = GemmBF16
+		GemmBF16(p)
+	} else {
+		Gemm(p)
 	}
-	f(p.op, p.m, p.n, p.k, p.a, p.lda, p.b, p.ldb, c, p.ldc, p.bias, p.add)
 }
 
 // result runs the product on a copy of C cut to the last float it may touch, and returns the copy.
-func (p product) result() []float32 {
-	c := slices.Clone(p.c[:(p.m-1)*p.ldc+p.n])
+func (p Product) result() []float32 {
+	c := slices.Clone(p.C[:(p.M-1)*p.LDC+p.N])
 	p.into(c)
 	return c
 }
 
 // definition returns C in float64 and the sum of the magnitudes of the terms of each of its elements, without the gaps
 // between rows.
-func (p product) definition() (value, size []float64) {
-	value, size = make([]float64, p.m*p.n), make([]float64, p.m*p.n)
-	aI, aP, bP, bJ := p.lda, 1, p.ldb, 1 // A[i,p] is a[i·aI + p·aP], B[p,j] is b[p·bP + j·bJ]
-	switch p.op {
+func (p Product) definition() (value, size []float64) {
+	value, size = make([]float64, p.M*p.N), make([]float64, p.M*p.N)
+	aI, aP, bP, bJ := p.LDA, 1, p.LDB, 1 // A[i,p] is a[i·aI + p·aP], B[p,j] is b[p·bP + j·bJ]
+	switch p.Op {
 	case NT:
-		bP, bJ = 1, p.ldb
+		bP, bJ = 1, p.LDB
 	case TN:
-		aI, aP = 1, p.lda
+		aI, aP = 1, p.LDA
 	}
-	for i := range p.m {
-		value, size := value[i*p.n:][:p.n], size[i*p.n:][:p.n]
+	for i := range p.M {
+		value, size := value[i*p.N:][:p.N], size[i*p.N:][:p.N]
 		add := func(j int, x float64) { value[j], size[j] = value[j]+x, size[j]+math.Abs(x) }
-		for t := range p.k {
-			x := float64(p.a[i*aI+t*aP])
-			for j := range p.n {
-				add(j, x*float64(p.b[t*bP+j*bJ]))
+		for t := range p.K {
+			x := float64(p.A[i*aI+t*aP])
+			for j := range p.N {
+				add(j, x*float64(p.B[t*bP+j*bJ]))
 			}
 		}
-		for j := range p.n {
-			if p.bias != nil {
-				add(j, float64(p.bias[j]))
+		for j := range p.N {
+			if p.Bias != nil {
+				add(j, float64(p.Bias[j]))
 			}
-			if p.add {
-				add(j, float64(p.c[i*p.ldc+j]))
+			if p.Add {
+				add(j, float64(p.C[i*p.LDC+j]))
 			}
 		}
 	}
@@ -106,9 +103,9 @@ func TestGemmMatchesDefinition(t *testing.T) {
 						// Each term and each of at most 384 + blocks additions rounds once; 1e-6 is a twentieth of that
 						// worst case.
 						for at, got := range p.result() {
-							i, j := at/p.ldc, at%p.ldc
+							i, j := at/p.LDC, at%p.LDC
 							if j >= n {
-								if got != p.c[at] {
+								if got != p.C[at] {
 									t.Fatalf("%v: %s %dx%dx%d: wrote past the end of row %d", cpu,
 										opNames[op], m, n, k, i)
 								}
@@ -116,7 +113,7 @@ func TestGemmMatchesDefinition(t *testing.T) {
 							}
 							if math.Abs(float64(got)-want[i*n+j]) > 1e-6*size[i*n+j] {
 								t.Fatalf("%v: %s %dx%dx%d add=%v bias=%v: C[%d,%d] = %v, want %v",
-									cpu, opNames[op], m, n, k, p.add, p.bias != nil, i, j, got, want[i*n+j])
+									cpu, opNames[op], m, n, k, p.Add, p.Bias != nil, i, j, got, want[i*n+j])
 							}
 						}
 					}
@@ -154,13 +151,13 @@ func testGemmRowsAreIndependent(t *testing.T, bf16 bool) {
 				for i := 0; i < m; {
 					rows := min(m-i, 1+rng.IntN(7))
 					part := p
-					part.m, part.c = rows, p.c[i*p.ldc:]
+					part.M, part.C = rows, p.C[i*p.LDC:]
 					if op == TN {
-						part.a = p.a[i:]
+						part.A = p.A[i:]
 					} else {
-						part.a = p.a[i*p.lda:]
+						part.A = p.A[i*p.LDA:]
 					}
-					if !slices.Equal(part.result(), whole[i*p.ldc:][:(rows-1)*p.ldc+n]) {
+					if !slices.Equal(part.result(), whole[i*p.LDC:][:(rows-1)*p.LDC+n]) {
 						t.Fatalf("rows %d to %d differ when computed alone", i, i+rows)
 					}
 					i += rows
@@ -178,7 +175,7 @@ func TestGemmFormsAgree(t *testing.T) {
 	})
 }
 
-func testGemmFormsAgree(t *testing.T, gemm gemmFunc) {
+func testGemmFormsAgree(t *testing.T, gemm func(Product)) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const m, n, k = 19, 263, 531
 	a, b := normals(rng, m*k), normals(rng, k*n)
@@ -192,12 +189,12 @@ func testGemmFormsAgree(t *testing.T, gemm gemmFunc) {
 		return y
 	}
 	want, got := make([]float32, m*n), make([]float32, m*n)
-	gemm(NN, m, n, k, a, k, b, n, want, n, nil, false)
-	gemm(NT, m, n, k, a, k, transposed(b, k, n), k, got, n, nil, false)
+	gemm(Product{Op: NN, M: m, N: n, K: k, A: a, LDA: k, B: b, LDB: n, C: want, LDC: n})
+	gemm(Product{Op: NT, M: m, N: n, K: k, A: a, LDA: k, B: transposed(b, k, n), LDB: k, C: got, LDC: n})
 	if !slices.Equal(got, want) {
 		t.Error("NT differs from NN")
 	}
-	gemm(TN, m, n, k, transposed(a, m, k), m, b, n, got, n, nil, false)
+	gemm(Product{Op: TN, M: m, N: n, K: k, A: transposed(a, m, k), LDA: m, B: b, LDB: n, C: got, LDC: n})
 	if !slices.Equal(got, want) {
 		t.Error("TN differs from NN")
 	}
@@ -212,8 +209,11 @@ func testGemmSmallProductsDoNotAllocate(t *testing.T) {
 	bias := make([]float32, 64)
 	for _, op := range []Op{NN, NT, TN} {
 		y := make([]float32, 64*64)
-		for name, gemm := range map[string]gemmFunc{"Gemm": Gemm, "GemmBF16": GemmBF16} {
-			if n := testing.AllocsPerRun(10, func() { gemm(op, 64, 64, 64, x, 64, x, 64, y, 64, bias, true) }); n != 0 {
+		p := Product{
+			Op: op, M: 64, N: 64, K: 64, A: x, LDA: 64, B: x, LDB: 64, C: y, LDC: 64, Bias: bias, Add: true,
+		}
+		for name, gemm := range map[string]func(Product){"Gemm": Gemm, "GemmBF16": GemmBF16} {
+			if n := testing.AllocsPerRun(10, func() { gemm(p) }); n != 0 {
 				t.Errorf("%s %s: %v allocations", name, opNames[op], n)
 			}
 		}

@@ -36,24 +36,24 @@ func guarded(t *testing.T, x []float32, atEnd bool) (y []float32, free func()) {
 }
 
 // inGuards computes the product between guards.
-func (p product) inGuards(t *testing.T, atEnd bool) {
+func (p Product) inGuards(t *testing.T, atEnd bool) {
 	t.Helper()
-	rowsA, colsA, rowsB, colsB := p.m, p.k, p.k, p.n
-	switch p.op {
+	rowsA, colsA, rowsB, colsB := p.M, p.K, p.K, p.N
+	switch p.Op {
 	case NT:
-		rowsB, colsB = p.n, p.k
+		rowsB, colsB = p.N, p.K
 	case TN:
-		rowsA, colsA = p.k, p.m
+		rowsA, colsA = p.K, p.M
 	}
 	var frees [4]func()
-	p.a, frees[0] = guarded(t, p.a[:(rowsA-1)*p.lda+colsA], atEnd)
-	p.b, frees[1] = guarded(t, p.b[:(rowsB-1)*p.ldb+colsB], atEnd)
-	p.c, frees[2] = guarded(t, p.c[:(p.m-1)*p.ldc+p.n], atEnd)
-	if p.bias != nil {
-		p.bias, frees[3] = guarded(t, p.bias[:p.n], atEnd)
+	p.A, frees[0] = guarded(t, p.A[:(rowsA-1)*p.LDA+colsA], atEnd)
+	p.B, frees[1] = guarded(t, p.B[:(rowsB-1)*p.LDB+colsB], atEnd)
+	p.C, frees[2] = guarded(t, p.C[:(p.M-1)*p.LDC+p.N], atEnd)
+	if p.Bias != nil {
+		p.Bias, frees[3] = guarded(t, p.Bias[:p.N], atEnd)
 	}
 	for _, p.bf16 = range []bool{false, true} {
-		p.into(p.c)
+		p.into(p.C)
 	}
 	for _, free := range frees {
 		if free != nil {

@@ -37,10 +37,12 @@ func TestModesStayInBounds(t *testing.T) {
 				x.MulConj(1, a, b)
 				x.AddConjMul(1, a, b)
 				NegExp(ddt)
-				Bilinear(x, y, a, b, 0.1)
-				BilinearGrad(x, y, ddt, modes(), modes(), a, b, 0.1)
-				ZOH(x, y, a, b, 0.1)
-				ZOHGrad(modes(), modes(), ddt, modes(), modes(), a, b, x, y, 0.1)
+				d := Discretization{A: a, B: b, Dt: 0.1, Abar: x, Bbar: y}
+				grad := DiscretizationGrad{A: modes(), B: modes(), Dt: ddt, Abar: modes(), Bbar: modes()}
+				d.Bilinear()
+				d.BilinearGrad(&grad)
+				d.ZOH()
+				d.ZOHGrad(&grad)
 				for _, free := range frees {
 					free()
 				}

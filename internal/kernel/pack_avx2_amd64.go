@@ -2,7 +2,5 @@
 
 package kernel
 
-// packAVX2 transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
-//
 //go:noescape
 func packAVX2(k int, src *float32, ld int, dst *float32, width int)

@@ -2,24 +2,11 @@
 
 package kernel
 
-// packedBF16AVX512 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%2] for i < m, at most 8,
-// j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if add is true.
-// The sums are to the last bit those of gemmAVX512.
-//
 //go:noescape
 func packedBF16AVX512(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 
-// packedInt8VNNI sets y[i·ldy + j] = (xScale[i]·wScale[j])·Σ_p x[i·ldx + p]·w[p/4·192 + 4j + p%4] for
-// i < m, at most 8, j < 48 and p < 4·steps, plus bias[j] unless bias is nil. The sum is an integer, exact; it,
-// the product of the scales and each of the two operations that follow are rounded to float32. ldx counts bytes, xSum[i]
-// is Σ_p x[i·ldx + p]. No weight may be -128.
-//
 //go:noescape
-func packedInt8VNNI(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
+func packedInt8AVX512BF16(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
 
-// shortBF16AVX512 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus bias[j] unless
-// bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form, with the heads of its
-// blocks. The sums are to the last bit those of gemmAVX512.
-//
 //go:noescape
 func shortBF16AVX512(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)

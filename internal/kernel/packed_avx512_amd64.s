@@ -1146,9 +1146,9 @@ bf16_1_end:
 	VZEROUPPER
 	RET
 
-// func packedInt8VNNI(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
+// func packedInt8AVX512BF16(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
 // Requires: AVX, AVX512F, AVX512VNNI
-TEXT ·packedInt8VNNI(SB), NOSPLIT, $0-88
+TEXT ·packedInt8AVX512BF16(SB), NOSPLIT, $0-88
 	MOVQ         m+0(FP), AX
 	CMPQ         AX, $0x07
 	JE           rows7

@@ -28,7 +28,7 @@ func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []f
 		defer quantizedPool.Put(p.q)
 		p.q.set(m, w.k, x, ldx)
 	}
-	if m*w.n*w.k <= cpu.taskWork() || parallel.Workers() == 1 {
+	if m*w.n*w.k <= cpu.grainWork() || parallel.Workers() == 1 {
 		p.compute(0, w.panels())
 		return
 	}
@@ -49,8 +49,8 @@ type packedProduct struct {
 
 // shared computes y on all cores. It is a function of its own so that a product on one core makes no garbage.
 func (p packedProduct) shared() {
-	const tasks, most = 16, 16 // the most tasks of a product, and the most panels of a task
-	parallel.For(p.panels(), min(max(1, p.panels()/tasks), most), p.compute)
+	const chunks, most = 16, 16 // the fewest chunks of a large product, and the most panels of a chunk
+	parallel.For(p.panels(), min(max(1, p.panels()/chunks), most), p.compute)
 }
 
 // compute computes the columns of panels lo to hi.
@@ -64,8 +64,10 @@ func (p *packedProduct) compute(lo, hi int) {
 			p.panelUnpacked(j)
 		default:
 			at, step := p.at(j)
-			GemmInline(NN, p.m, min(packedWidth, p.n-j), p.k, p.x, p.ldx, p.f32[at:], step,
-				p.y[j:], p.ldy, p.biasFrom(j), false)
+			GemmInline(Product{
+				Op: NN, M: p.m, N: min(packedWidth, p.n-j), K: p.k, A: p.x, LDA: p.ldx, B: p.f32[at:], LDB: step,
+				C: p.y[j:], LDC: p.ldy, Bias: p.biasFrom(j),
+			})
 		}
 	}
 }
@@ -100,8 +102,10 @@ func (p *packedProduct) panelUnpacked(j int) {
 		if k > 0 {
 			bias = nil
 		}
-		GemmInline(NN, p.m, min(packedWidth, p.n-j), depth, p.x[k:], p.ldx, buf[:],
-			packedWidth, p.y[j:], p.ldy, bias, k > 0)
+		GemmInline(Product{
+			Op: NN, M: p.m, N: min(packedWidth, p.n-j), K: depth, A: p.x[k:], LDA: p.ldx, B: buf[:], LDB: packedWidth,
+			C: p.y[j:], LDC: p.ldy, Bias: bias, Add: k > 0,
+		})
 	}
 }
 

@@ -91,7 +91,10 @@ func TestPackedFloatIsGemm(t *testing.T) {
 			for _, p := range []Precision{Float32, BF16} {
 				w := c.pack(p)
 				want := slices.Clone(c.y)
-				Gemm(NT, c.m, c.n, c.k, c.x, c.ldx, c.rounded(w), c.k, want, c.ldy, c.bias, false)
+				Gemm(Product{
+					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: c.rounded(w), LDB: c.k,
+					C: want, LDC: c.ldy, Bias: c.bias,
+				})
 				c.wantBits(t, []string{"float32", "bfloat16"}[p], c.mul(w), want)
 			}
 		})
@@ -151,7 +154,10 @@ func TestShortFormLosesNothing(t *testing.T) {
 			}
 			atLevels(t, func(t *testing.T) {
 				want := slices.Clone(c.y)
-				Gemm(NT, c.m, c.n, c.k, c.x, c.ldx, rounded, c.k, want, c.ldy, c.bias, false)
+				Gemm(Product{
+					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: rounded, LDB: c.k,
+					C: want, LDC: c.ldy, Bias: c.bias,
+				})
 				c.wantBits(t, "short "+p.String(), c.mul(w), want)
 			})
 		}

@@ -3,19 +3,19 @@ package kernel
 // Panels is the matrix B of several products A·B or A·Bᵀ, packed in the order in which they read it, and rounded, once
 // for all of them. It pays for products of so few rows that packing takes as long as the product.
 type Panels struct {
-	b  product   // what does not change: op, B and its shape
+	b  Product   // what does not change: op, B and its shape
 	at []float32 // B in panels; nil where products read it in place
 }
 
 // PanelsLen is the number of floats that Panels needs for a B of n columns and k terms, 0 where B is read in place.
 func (p Precision) PanelsLen(op Op, n, k int) int {
-	b := product{op: op, n: n, k: k, bf16: p == BF16}
+	b := Product{Op: op, N: n, K: k, bf16: p == BF16}
 	return b.panelFloats()
 }
 
 // Panels returns B, in the layout of Gemm's NN or NT, with buf as the memory of its panels, which Fill fills.
 func (p Precision) Panels(op Op, n, k int, b []float32, ldb int, buf []float32) Panels {
-	panels := Panels{b: product{op: op, n: n, k: k, b: b, ldb: ldb, bf16: p == BF16}}
+	panels := Panels{b: Product{Op: op, N: n, K: k, B: b, LDB: ldb, bf16: p == BF16}}
 	if size := panels.b.panelFloats(); size > 0 {
 		panels.at = buf[:size]
 	}
@@ -33,21 +33,21 @@ func (b *Panels) Fill() {
 // it.
 func (b *Panels) FillFrom(x []float32) {
 	if b.at == nil {
-		copy(b.b.b, x)
+		copy(b.b.B, x)
 		return
 	}
 	p := b.b
-	p.b = x
+	p.B = x
 	p.toPanels(b.at)
 }
 
 // GemmInline is GemmInline with the first n columns and k terms of B. It gives the same bits.
 func (b *Panels) GemmInline(m, n, k int, a []float32, lda int, c []float32, ldc int, add bool) {
 	p := b.b
-	p.m, p.n, p.k, p.a, p.lda, p.c, p.ldc, p.add = m, n, k, a, lda, c, ldc, add
+	p.M, p.N, p.K, p.A, p.LDA, p.C, p.LDC, p.Add = m, n, k, a, lda, c, ldc, add
 	if b.at == nil || m <= 0 || n <= 0 || k <= 0 {
 		p.compute(1)
 	} else {
-		p.fromPanels(b.at, b.b.n, b.b.k)
+		p.fromPanels(b.at, b.b.N, b.b.K)
 	}
 }

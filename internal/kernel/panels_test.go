@@ -27,7 +27,10 @@ func TestPanelsGiveTheBitsOfGemm(t *testing.T) {
 						want := append([]float32(nil), got...)
 						for _, add := range []bool{true, false} {
 							panels.GemmInline(s.m, s.columns, s.terms, a, s.terms, got, s.columns, add)
-							p.GemmInline(op, s.m, s.columns, s.terms, a, s.terms, b, ldb, want, s.columns, nil, add)
+							p.GemmInline(Product{
+								Op: op, M: s.m, N: s.columns, K: s.terms, A: a, LDA: s.terms, B: b, LDB: ldb,
+								C: want, LDC: s.columns, Add: add,
+							})
 							for i := range want {
 								if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 									t.Fatalf("add %v, element %d: %v, want %v", add, i, got[i], want[i])

@@ -85,7 +85,10 @@ func (v *powerMatrix) apply(k []float32, c Modes, add bool) {
 	if len(k) < size {
 		out = v.block
 	}
-	GemmInline(NN, v.rows, v.t, 2*v.n, v.u, 2*v.n, v.qt, v.t, out, v.t, nil, add && len(k) >= size)
+	GemmInline(Product{
+		Op: NN, M: v.rows, N: v.t, K: 2 * v.n, A: v.u, LDA: 2 * v.n, B: v.qt, LDB: v.t,
+		C: out, LDC: v.t, Add: add && len(k) >= size,
+	})
 	switch {
 	case len(k) >= size && !add:
 		clear(k[size:])
@@ -116,7 +119,7 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 		v.powers(v.w, roundUp(v.rows, powerRows), v.next, nil, v.ends)
 		v.powered = true
 	}
-	GemmInline(NN, v.rows, width, v.t, x, v.t, v.q, width, v.u, width, nil, false)
+	GemmInline(Product{Op: NN, M: v.rows, N: width, K: v.t, A: x, LDA: v.t, B: v.q, LDB: width, C: v.u, LDC: width})
 	byRow := v.sums[:2*width]
 	v.modeSums(byRow, v.u, v.w, v.rows)
 	for i, x := range byRow[:width] {
@@ -125,7 +128,7 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 	if ds == nil {
 		return
 	}
-	GemmInline(TN, v.t, width, v.rows, x, v.t, v.w, width, v.v, width, nil, false)
+	GemmInline(Product{Op: TN, M: v.t, N: width, K: v.rows, A: x, LDA: v.t, B: v.w, LDB: width, C: v.v, LDC: width})
 	byCol := v.sums[2*width:]
 	v.modeSums(byCol, v.v, v.q, v.t)
 	last := v.q[(v.t-1)*width:]

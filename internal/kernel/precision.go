@@ -15,21 +15,13 @@ var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8"}
 func (p Precision) String() string { return precisionNames[p] }
 
 // Gemm is Gemm or, at BF16, GemmBF16.
-func (p Precision) Gemm(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	if p == BF16 {
-		GemmBF16(op, m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-		return
-	}
-	Gemm(op, m, n, k, a, lda, b, ldb, c, ldc, bias, add)
+func (p Precision) Gemm(x Product) {
+	x.bf16 = p == BF16
+	x.compute(x.workers())
 }
 
 // GemmInline is GemmInline or, at BF16, GemmBF16Inline.
-func (p Precision) GemmInline(op Op, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32,
-	ldc int, bias []float32, add bool) {
-	if p == BF16 {
-		GemmBF16Inline(op, m, n, k, a, lda, b, ldb, c, ldc, bias, add)
-		return
-	}
-	GemmInline(op, m, n, k, a, lda, b, ldb, c, ldc, bias, add)
+func (p Precision) GemmInline(x Product) {
+	x.bf16 = p == BF16
+	x.compute(1)
 }

@@ -2,13 +2,8 @@
 
 package kernel
 
-// largestBitsAVX512 sets lanes[i], of 16, to the largest of the bits of |x[i + 16·j]| for all j. n is a positive multiple of 16.
-//
 //go:noescape
 func largestBitsAVX512(n int, x *float32, lanes *uint32)
 
-// roundIntoAVX512 sets q[i] to the integer nearest to x[i]·factor, rounded to float32, the even one of two, which must fit, and lanes[i], of
-// 16, to Σ_j q[i + 16·j]. n is a positive multiple of 16.
-//
 //go:noescape
 func roundIntoAVX512(n int, x *float32, factor float32, q *int8, lanes *int32)

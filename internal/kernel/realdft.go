@@ -86,22 +86,32 @@ func (f *RealDFT) Inverse(x, X []float32, h int, work []float32) {
 	parallel.For(f.p, 1, func(lo, hi int) {
 		for a := lo; a < hi; a++ {
 			y := y[2*a*f.q*h:][:2*f.q*h]
-			GemmInline(NN, 2*f.q, h, 2*f.half, f.inner, 2*f.half, X[2*a*f.half*h:], h, y, h, nil, false)
+			GemmInline(Product{
+				Op: NN, M: 2 * f.q, N: h, K: 2 * f.half, A: f.inner, LDA: 2 * f.half, B: X[2*a*f.half*h:], LDB: h,
+				C: y, LDC: h,
+			})
 			f.rotate(y, a, h, 1)
 		}
 	})
-	Gemm(NN, f.p, f.q*h, 2*f.p, f.outer, 2*f.p, y, f.q*h, x, f.q*h, nil, false)
+	Gemm(Product{
+		Op: NN, M: f.p, N: f.q * h, K: 2 * f.p, A: f.outer, LDA: 2 * f.p, B: y, LDB: f.q * h, C: x, LDC: f.q * h,
+	})
 }
 
 // Transpose computes dX, the gradients of a loss by the real and imaginary parts of X, from dx, the gradient by x.
 func (f *RealDFT) Transpose(dX, dx []float32, h int, work []float32) {
 	y := work[:2*f.l*h]
-	Gemm(TN, 2*f.p, f.q*h, f.p, f.outer, 2*f.p, dx, f.q*h, y, f.q*h, nil, false)
+	Gemm(Product{
+		Op: TN, M: 2 * f.p, N: f.q * h, K: f.p, A: f.outer, LDA: 2 * f.p, B: dx, LDB: f.q * h, C: y, LDC: f.q * h,
+	})
 	parallel.For(f.p, 1, func(lo, hi int) {
 		for a := lo; a < hi; a++ {
 			y := y[2*a*f.q*h:][:2*f.q*h]
 			f.rotate(y, a, h, -1)
-			GemmInline(TN, 2*f.half, h, 2*f.q, f.inner, 2*f.half, y, h, dX[2*a*f.half*h:], h, nil, false)
+			GemmInline(Product{
+				Op: TN, M: 2 * f.half, N: h, K: 2 * f.q, A: f.inner, LDA: 2 * f.half, B: y, LDB: h,
+				C: dX[2*a*f.half*h:], LDC: h,
+			})
 		}
 	})
 }

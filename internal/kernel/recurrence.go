@@ -1,12 +1,21 @@
 package kernel
 
-// DiagSteps advances systems·per channels of n complex modes by one input each. The channels of a system share a, b, c
-// and skip:
+// DiagRecurrence is diagonal systems of N complex modes, each with Per channels that share its A, B, C and skip.
+// Complex numbers are pairs (re, im).
+type DiagRecurrence struct {
+	Systems, Per, N int
+	A, B, C         []float32 // (Systems, N)
+	Skip            []float32 // (Systems)
+}
+
+// Step advances every channel by one input:
 //
-//	x ← a·x + b·u,  z = 2 Re Σ_n c·x + skip·u
+//	x ← A·x + B·u,  z = 2 Re Σ_n C·x + skip·u
 //
-// x (systems, per, n), a, b, c (systems, n) hold pairs (re, im); z and u (systems, per), skip (systems).
-func DiagSteps(systems, per, n int, z, u, skip, x, a, b, c []float32) {
+// with the states x (Systems, Per, N), and z and u (Systems, Per).
+func (r *DiagRecurrence) Step(z, u, x []float32) {
+	systems, per, n := r.Systems, r.Per, r.N
+	a, b, c, skip := r.A, r.B, r.C, r.Skip
 	z, u, skip = z[:systems*per], u[:systems*per], skip[:systems]
 	x, a, b, c = x[:2*n*systems*per], a[:2*n*systems], b[:2*n*systems], c[:2*n*systems]
 	if cpu == generic || n == 0 || systems == 0 || per == 0 {

@@ -24,7 +24,8 @@ func TestDiagSteps(t *testing.T) {
 		for range 300 {
 			u := float32(rng.NormFloat64())
 			z := make([]float32, 1)
-			DiagSteps(1, 1, n, z, []float32{u}, []float32{0.5}, x, a, b, c)
+			r := DiagRecurrence{Systems: 1, Per: 1, N: n, A: a, B: b, C: c, Skip: []float32{0.5}}
+			r.Step(z, []float32{u}, x)
 			got = append(got, z[0])
 			y := 0.5 * float64(u)
 			for i := range X {
@@ -56,8 +57,9 @@ func BenchmarkDiagSteps(b *testing.B) {
 		}
 		for _, cpu = range machineLevels() {
 			b.Run(fmt.Sprintf("channels=%d/%s", channels, cpu), func(b *testing.B) {
+				r := DiagRecurrence{Systems: channels, Per: 1, N: n, A: a, B: in, C: out, Skip: skip}
 				for b.Loop() {
-					DiagSteps(channels, 1, n, z, u, skip, x, a, in, out)
+					r.Step(z, u, x)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*channels), "ns/channel")
 			})

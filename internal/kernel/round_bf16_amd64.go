@@ -2,15 +2,8 @@
 
 package kernel
 
-// roundRowsBF16 rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes the pair
-// of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a multiple of 16.
-//
 //go:noescape
-func roundRowsBF16(m int, k int, src *float32, ld int, dst *float32, width int)
+func roundRowsAVX512BF16(m int, k int, src *float32, ld int, dst *float32, width int)
 
-// roundColumnsBF16 rounds k rows of n floats, both at least 1, to bfloat16, and puts them into panels of width columns, a
-// multiple of 16, panel words apart: dst[j/width·panel + p·width + j%width] becomes the pair of src[2p·ld + j] and
-// src[(2p+1)·ld + j], or 0 where that is past the last row, for p < k/2 rounded up, j < n rounded up to a multiple of 16.
-//
 //go:noescape
-func roundColumnsBF16(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
+func roundColumnsAVX512BF16(k int, n int, src *float32, ld int, dst *float32, width int, panel int)

@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func roundRowsBF16(m int, k int, src *float32, ld int, dst *float32, width int)
+// func roundRowsAVX512BF16(m int, k int, src *float32, ld int, dst *float32, width int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·roundRowsBF16(SB), NOSPLIT, $0-48
+TEXT ·roundRowsAVX512BF16(SB), NOSPLIT, $0-48
 	MOVQ  ld+24(FP), AX
 	SHLQ  $0x02, AX
 	MOVQ  width+40(FP), CX
@@ -73,9 +73,9 @@ next:
 	VZEROUPPER
 	RET
 
-// func roundColumnsBF16(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
+// func roundColumnsAVX512BF16(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 // Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
-TEXT ·roundColumnsBF16(SB), NOSPLIT, $0-56
+TEXT ·roundColumnsAVX512BF16(SB), NOSPLIT, $0-56
 	MOVQ      ld+24(FP), AX
 	SHLQ      $0x02, AX
 	MOVQ      width+40(FP), CX

@@ -141,7 +141,9 @@ func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 		return
 	}
 	r.inParts(i, m, func(at, n int, rows []float32) {
-		GemmInline(NN, 1, r.k, n, x[at:], n, rows, r.k, y, r.k, nil, add || at > 0)
+		GemmInline(Product{
+			Op: NN, M: 1, N: r.k, K: n, A: x[at:], LDA: n, B: rows, LDB: r.k, C: y, LDC: r.k, Add: add || at > 0,
+		})
 	})
 }
 

@@ -90,7 +90,10 @@ func TestRoundedRowsAttend(t *testing.T) {
 					weights[i] *= scale[first+i]
 				}
 				sums, wantSums := slices.Repeat([]float32{3}, k), slices.Repeat([]float32{3}, k)
-				Gemm(NN, 1, k, m, weights, m, numbers[first*k:], k, wantSums, k, nil, n%2 == 0)
+				Gemm(Product{
+					Op: NN, M: 1, N: k, K: m, A: weights, LDA: m, B: numbers[first*k:], LDB: k,
+					C: wantSums, LDC: k, Add: n%2 == 0,
+				})
 				r.Sums(first, m, slices.Clone(x[:m]), sums, n%2 == 0)
 				if !slices.Equal(sums, wantSums) {
 					t.Fatalf("%v: sums of rows %d to %d of %d numbers: got %v, want %v", p, first, n, k, sums, wantSums)

@@ -2,27 +2,17 @@
 
 package kernel
 
-// mulRowsAVX2 sets z[t·zs+v] = x[t·xs+v]·y[t·ys+v] for t < n, at least 1, and v < 16. z may be any of the others.
-//
 //go:noescape
 func mulRowsAVX2(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
 
-// mulAddRowsAVX2 sets z[t·zs+v] = a[t·as+v] + x[t·xs+v]·y[t·ys+v], fused, for t < n, at least 1, and v < 16. z may be any of the others.
-//
 //go:noescape
 func mulAddRowsAVX2(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
 
-// prefetchRowsAVX2 asks for the lines of x[t·xs] for t < n, n ≥ 1.
-//
 //go:noescape
 func prefetchRowsAVX2(x *float32, xs int, n int)
 
-// gatherAVX2 sets z[t·zs+v] = x[t·xs+at[v]] for t < n, at least 1, and v < 16.
-//
 //go:noescape
 func gatherAVX2(z *float32, zs int, x *float32, xs int, at *int, n int)
 
-// scatterAVX2 adds x[t·xs+v] to z[t·zs+at[v]] for t < n, at least 1, and v < 16, one after the other.
-//
 //go:noescape
 func scatterAVX2(z *float32, zs int, at *int, x *float32, xs int, n int)

@@ -5,33 +5,33 @@ package kernel
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = Σ_n C[t]·h[t] + D·u[t]
 //
 // with A ≤ 0 of each channel and state, Δ and u of each channel and position, and B and C of each state and position,
-// which all channels of a group share. Channels stand side by side in the lanes of a tile.
+// which all channels of a group share. Channels stand side by side in lanes.
 
-// ScanTile holds up to Lanes channels of a group during a scan.
-type ScanTile struct {
+// ScanLanes holds up to Lanes channels of a group during a scan.
+type ScanLanes struct {
 	N, Width int
 	// [N][4][Lanes]: A, the state h, and in the backward the gradients of h and of A; unused lanes are zero
 	X        []float32
 	D, DGrad [Lanes]float32 // the skip and its gradient
 }
 
-// The places in a tile, and in the work of Steps.
+// The places in ScanLanes.X, and in the work of Steps.
 const (
 	scanA     = 0
 	scanH     = Lanes
 	scanHGrad = 2 * Lanes
 	scanAGrad = 3 * Lanes
-	// ScanStride is the number of floats of one state in a tile, and of one state at one position in the work.
+	// ScanStride is the number of floats of one state in ScanLanes.X, and of one state at one position in the work.
 	ScanStride = 4 * Lanes
 
 	stepH     = 0 // before the step
 	stepDecay = Lanes
-	stepBGrad = 2 * Lanes // lane by lane: the sum over the lanes, and tiles, is the gradient
+	stepBGrad = 2 * Lanes // lane by lane: the sum over all lanes of the group is the gradient
 	stepCGrad = 3 * Lanes
 )
 
-// ScanRows are the sequences of a tile and its group, from one position on. Positions of channels are Step floats
-// apart, positions of B and C Stride.
+// ScanRows are the sequences of the channels and their group, from one position on. Positions of channels are Step
+// floats apart, positions of B and C Stride.
 type ScanRows struct {
 	U, Delta []float32
 	Step     int
@@ -45,9 +45,9 @@ func (r ScanRows) from(t int) ScanRows {
 	return r
 }
 
-// Load sets the tile from a (width, n), the A of its channels, h (width, n), their state, nil for zeros, and d (width),
-// their skip. It clears the gradients.
-func (s *ScanTile) Load(a, h, d []float32, n, width int) {
+// Load sets the lanes from a (width, n), the A of its channels, h (width, n), their state, nil for zeros, and d
+// (width), their skip. It clears the gradients.
+func (s *ScanLanes) Load(a, h, d []float32, n, width int) {
 	s.N, s.Width = n, width
 	clear(s.X)
 	s.D, s.DGrad = [Lanes]float32{}, [Lanes]float32{}
@@ -58,8 +58,8 @@ func (s *ScanTile) Load(a, h, d []float32, n, width int) {
 	}
 }
 
-// Put sets one of the parts of the tile from x (width, n).
-func (s *ScanTile) Put(part int, x []float32) {
+// Put sets one of the parts of X from x (width, n).
+func (s *ScanLanes) Put(part int, x []float32) {
 	for v := range s.Width {
 		for i, a := range x[v*s.N:][:s.N] {
 			s.X[i*ScanStride+part+v] = a
@@ -68,7 +68,7 @@ func (s *ScanTile) Put(part int, x []float32) {
 }
 
 // get is the inverse of Put; with add it adds.
-func (s *ScanTile) get(x []float32, part int, add bool) {
+func (s *ScanLanes) get(x []float32, part int, add bool) {
 	for v := range s.Width {
 		row := x[v*s.N:][:s.N]
 		for i := range row {
@@ -82,26 +82,26 @@ func (s *ScanTile) get(x []float32, part int, add bool) {
 }
 
 // State copies the state to h (width, n).
-func (s *ScanTile) State(h []float32) { s.get(h, scanH, false) }
+func (s *ScanLanes) State(h []float32) { s.get(h, scanH, false) }
 
 // SetStateGrad sets the gradient of the state after the last position of the next Back from g (width, n).
-func (s *ScanTile) SetStateGrad(g []float32) { s.Put(scanHGrad, g) }
+func (s *ScanLanes) SetStateGrad(g []float32) { s.Put(scanHGrad, g) }
 
 // AddStateGrad adds the gradient of the state before the first position of the last Back to g (width, n).
-func (s *ScanTile) AddStateGrad(g []float32) { s.get(g, scanHGrad, true) }
+func (s *ScanLanes) AddStateGrad(g []float32) { s.get(g, scanHGrad, true) }
 
 // AddAGrad adds the gradient of A to g (width, n).
-func (s *ScanTile) AddAGrad(g []float32) { s.get(g, scanAGrad, true) }
+func (s *ScanLanes) AddAGrad(g []float32) { s.get(g, scanAGrad, true) }
 
 // Save copies the state lane by lane to x [N][Lanes], such as at the border of a chunk, and Restore copies it back.
-func (s *ScanTile) Save(x []float32) {
+func (s *ScanLanes) Save(x []float32) {
 	for i := range s.N {
 		copy(x[i*Lanes:][:Lanes], s.X[i*ScanStride+scanH:])
 	}
 }
 
 // Restore is the inverse of Save.
-func (s *ScanTile) Restore(x []float32) {
+func (s *ScanLanes) Restore(x []float32) {
 	for i := range s.N {
 		copy(s.X[i*ScanStride+scanH:][:Lanes], x[i*Lanes:][:Lanes])
 	}
@@ -111,7 +111,7 @@ func (s *ScanTile) Restore(x []float32) {
 const scanWork = 1 << 18
 
 // rowsACall is the most positions in a call of assembly.
-func (s *ScanTile) rowsACall() int { return max(1, scanWork/(s.N*Lanes)) }
+func (s *ScanLanes) rowsACall() int { return max(1, scanWork/(s.N*Lanes)) }
 
 // lanesAtOnce is the number of channels that a call of assembly takes.
 func lanesAtOnce() int {
@@ -121,8 +121,8 @@ func lanesAtOnce() int {
 	return Lanes
 }
 
-// Scan advances the tile by rows positions and writes y, laid out like U.
-func (s *ScanTile) Scan(y []float32, r ScanRows, rows int) {
+// Scan advances the channels by rows positions and writes y, laid out like U.
+func (s *ScanLanes) Scan(y []float32, r ScanRows, rows int) {
 	if cpu == generic {
 		s.scan(y, r, rows)
 		return
@@ -141,7 +141,7 @@ func (s *ScanTile) Scan(y []float32, r ScanRows, rows int) {
 }
 
 // scan is Scan in Go.
-func (s *ScanTile) scan(y []float32, r ScanRows, rows int) {
+func (s *ScanLanes) scan(y []float32, r ScanRows, rows int) {
 	for t := range rows {
 		u, delta, y := r.U[t*r.Step:][:s.Width], r.Delta[t*r.Step:][:s.Width], y[t*r.Step:][:s.Width]
 		for v := range y {
@@ -159,9 +159,9 @@ func (s *ScanTile) scan(y []float32, r ScanRows, rows int) {
 	}
 }
 
-// Steps advances the tile by rows positions like Scan, and writes what Back needs into work [rows][N][4][Lanes]: the
-// states before each step and the decays. It keeps the gradients of B and C that earlier tiles have left there.
-func (s *ScanTile) Steps(work []float32, r ScanRows, rows int) {
+// Steps advances the channels by rows positions like Scan, and writes what Back needs into work [rows][N][4][Lanes]:
+// the states before each step and the decays. It keeps the gradients of B and C that earlier channels have left there.
+func (s *ScanLanes) Steps(work []float32, r ScanRows, rows int) {
 	if cpu == generic {
 		s.steps(work, r, rows)
 		return
@@ -179,7 +179,7 @@ func (s *ScanTile) Steps(work []float32, r ScanRows, rows int) {
 }
 
 // steps is Steps in Go.
-func (s *ScanTile) steps(work []float32, r ScanRows, rows int) {
+func (s *ScanLanes) steps(work []float32, r ScanRows, rows int) {
 	for t := range rows {
 		u, delta := r.U[t*r.Step:][:s.Width], r.Delta[t*r.Step:][:s.Width]
 		for i := range s.N {
@@ -195,9 +195,9 @@ func (s *ScanTile) steps(work []float32, r ScanRows, rows int) {
 }
 
 // Back is the backward of Steps over the same rows positions. It adds to du and dDelta, laid out like U, as is dy, to
-// the gradients of A and D in the tile, and lane by lane to the gradients of B and C in work. The gradient of the state
+// the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state
 // moves to the first position.
-func (s *ScanTile) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
+func (s *ScanLanes) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	if cpu == generic {
 		s.back(du, dDelta, dy, work, r, rows)
 		return
@@ -220,7 +220,7 @@ func (s *ScanTile) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 }
 
 // back is Back in Go.
-func (s *ScanTile) back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
+func (s *ScanLanes) back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
 	for t := rows - 1; t >= 0; t-- {
 		at := t * r.Step
 		u, delta, dy := r.U[at:][:s.Width], r.Delta[at:][:s.Width], dy[at:][:s.Width]

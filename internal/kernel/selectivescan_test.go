@@ -42,7 +42,7 @@ func newScanCase(rng *rand.Rand, rows, n, width, step, stride int, alloc func(x 
 // run goes along and back.
 func (k *scanCase) run() {
 	r := ScanRows{U: k.u, Delta: k.delta, Step: k.step, B: k.b, C: k.c, Stride: k.stride}
-	s := ScanTile{X: k.tile}
+	s := ScanLanes{X: k.tile}
 	s.Load(k.a, k.h, k.d, k.n, k.width)
 	border := make([]float32, k.n*Lanes)
 	s.Save(border)
@@ -163,7 +163,7 @@ func TestScanAtOnce(t *testing.T) {
 			whole, k := fresh(), fresh()
 			whole.run()
 			r := ScanRows{U: k.u, Delta: k.delta, Step: k.step, B: k.b, C: k.c, Stride: k.stride}
-			s := ScanTile{X: k.tile}
+			s := ScanLanes{X: k.tile}
 			s.Load(k.a, k.h, k.d, k.n, k.width)
 			border := make([]float32, k.n*Lanes)
 			s.Save(border)
@@ -199,14 +199,14 @@ func BenchmarkScan(b *testing.B) {
 	const d, n, l = 512, 16, 256
 	rng := rand.New(rand.NewPCG(35, 35))
 	k := newScanCase(rng, l, n, d, d, 2*n, same)
-	tiles := make([]ScanTile, d/Lanes)
+	tiles := make([]ScanLanes, d/Lanes)
 	for i := range tiles {
 		tiles[i].X = make([]float32, n*ScanStride)
 		tiles[i].Load(k.a[i*Lanes*n:], nil, k.d[i*Lanes:], n, Lanes)
 	}
 	const chunk = 32
 	work := make([]float32, chunk*n*ScanStride)
-	each := func(f func(s *ScanTile, r ScanRows, at int)) {
+	each := func(f func(s *ScanLanes, r ScanRows, at int)) {
 		for t := 0; t < l; t += chunk {
 			for i := range tiles {
 				at := t*d + i*Lanes
@@ -217,13 +217,13 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.Run("forward", func(b *testing.B) {
 		for b.Loop() {
-			each(func(s *ScanTile, r ScanRows, at int) { s.Scan(k.y[at:], r, chunk) })
+			each(func(s *ScanLanes, r ScanRows, at int) { s.Scan(k.y[at:], r, chunk) })
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*l*d*n), "ns/state")
 	})
 	b.Run("backward", func(b *testing.B) {
 		for b.Loop() {
-			each(func(s *ScanTile, r ScanRows, at int) {
+			each(func(s *ScanLanes, r ScanRows, at int) {
 				s.Steps(work, r, chunk)
 				s.Back(k.du[at:], k.ddelta[at:], k.dy[at:], work, r, chunk)
 			})

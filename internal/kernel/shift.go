@@ -4,23 +4,31 @@ package kernel
 // impulse response is h[i] = Σ_j B[j] C[i+j], zero for i ≥ n. Activations are (l, d), channels last; B, C and states
 // are (d, n); taps are (n, d).
 
-// ShiftTaps fills taps[i·d + c] = Σ_j B[c,j] C[c,i+j] for i < m ≤ n and the channels c in [lo, hi).
-func ShiftTaps(taps, b, c []float32, d, n, m, lo, hi int) {
+// ShiftFilter is the first M ≤ N taps of the impulse responses of D channels.
+type ShiftFilter struct {
+	B, C    []float32 // (D, N)
+	D, N, M int
+}
+
+// Taps fills taps[i·d + c] = Σ_j B[c,j] C[c,i+j] for i < M and the channels c in [lo, hi).
+func (f *ShiftFilter) Taps(taps []float32, lo, hi int) {
+	d, n := f.D, f.N
 	for ch := lo; ch < hi; ch++ {
-		bc, cc := b[ch*n:][:n], c[ch*n:][:n]
-		for i := range m {
+		bc, cc := f.B[ch*n:][:n], f.C[ch*n:][:n]
+		for i := range f.M {
 			taps[i*d+ch] = Dot(bc[:n-i], cc[i:])
 		}
 	}
 }
 
-// ShiftTapsGrad adds the gradients of B and C given dtaps, the gradients of the m taps: dB[j] += Σ_i dh[i] C[i+j],
+// Grad adds the gradients of B and C given dtaps, the gradients of the taps: dB[j] += Σ_i dh[i] C[i+j],
 // dC[i+j] += Σ_i dh[i] B[j].
-func ShiftTapsGrad(db, dc, dtaps, b, c []float32, d, n, m, lo, hi int) {
+func (f *ShiftFilter) Grad(db, dc, dtaps []float32, lo, hi int) {
+	d, n := f.D, f.N
 	for ch := lo; ch < hi; ch++ {
-		bc, cc := b[ch*n:][:n], c[ch*n:][:n]
+		bc, cc := f.B[ch*n:][:n], f.C[ch*n:][:n]
 		dbc, dcc := db[ch*n:][:n], dc[ch*n:][:n]
-		for i := range m {
+		for i := range f.M {
 			g := dtaps[i*d+ch]
 			Axpy(g, cc[i:], dbc[:n-i])
 			Axpy(g, bc[:n-i], dcc[i:])
@@ -28,14 +36,23 @@ func ShiftTapsGrad(db, dc, dtaps, b, c []float32, d, n, m, lo, hi int) {
 	}
 }
 
-// ShiftCarry advances one channel's state s (n) over a chunk of l inputs x (stride d). First it adds the contribution
-// of the old state to the outputs y (stride d), y[t] += Σ_{j>t} C[j] s[j-t-1], then it writes the state after the
-// chunk,
+// ShiftCarry is one channel over a chunk of L inputs.
+type ShiftCarry struct {
+	B, C []float32 // (n)
+	S    []float32 // the state before the chunk (n)
+	X    []float32 // the inputs
+	L    int
+	Step int // floats from one input or output to the next
+}
+
+// Run adds the contribution of the old state to the outputs, y[t] += Σ_{j>t} C[j] s[j-t-1], then it writes the state
+// after the chunk,
 //
 //	next[j] = s[j-l] + Σ_{m≤j, j-m<l} B[m] x[l-1-(j-m)]
 //
-// next may be s itself.
-func ShiftCarry(next, y, s, x, b, c []float32, d, n, l int) {
+// next may be S itself.
+func (k *ShiftCarry) Run(next, y []float32) {
+	b, c, s, x, d, n, l := k.B, k.C, k.S, k.X, k.Step, len(k.B), k.L
 	for t := range min(l, n-1) {
 		y[t*d] += Dot(c[t+1:n], s[:n-t-1])
 	}
@@ -46,9 +63,13 @@ func ShiftCarry(next, y, s, x, b, c []float32, d, n, l int) {
 	}
 }
 
-// ShiftCarryGrad is the backward of ShiftCarry: given dnext (n, may be nil) and dy it adds to ds (may be nil), dx, db,
-// dc.
-func ShiftCarryGrad(ds, dx, db, dc, dnext, dy, s, x, b, c []float32, d, n, l int) {
+// ShiftCarryGrads are the gradients of B, C, S and X. That of S may be nil.
+type ShiftCarryGrads struct{ B, C, S, X []float32 }
+
+// Grad is the backward of Run: given dnext (n, may be nil) and dy it adds to all of g.
+func (k *ShiftCarry) Grad(g ShiftCarryGrads, dnext, dy []float32) {
+	b, c, s, x, d, n, l := k.B, k.C, k.S, k.X, k.Step, len(k.B), k.L
+	db, dc, ds, dx := g.B, g.C, g.S, g.X
 	for t := range min(l, n-1) {
 		g := dy[t*d]
 		Axpy(g, s[:n-t-1], dc[t+1:n])

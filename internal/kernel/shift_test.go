@@ -45,16 +45,22 @@ func (k shiftCase) stepped() (y, s []float64) {
 	return y, s
 }
 
+// filter is the first m taps.
+func (k shiftCase) filter(m int) *ShiftFilter {
+	return &ShiftFilter{B: k.b, C: k.c, D: k.d, N: k.n, M: m}
+}
+
 // chunk runs the positions [lo, hi) as autograd does: taps, filter, carry in place.
 func (k shiftCase) chunk(s []float32, lo, hi int) []float32 {
 	l := hi - lo
 	m := min(k.n, l)
 	taps, y, x := make([]float32, m*k.d), make([]float32, l*k.d), k.x[lo*k.d:hi*k.d]
-	ShiftTaps(taps, k.b, k.c, k.d, k.n, m, 0, k.d)
+	k.filter(m).Taps(taps, 0, k.d)
 	FIR(y, x, taps, k.skip, k.d, m, 0, l)
 	for ch := range k.d {
 		st := s[ch*k.n:][:k.n]
-		ShiftCarry(st, y[ch:], st, x[ch:], k.b[ch*k.n:][:k.n], k.c[ch*k.n:][:k.n], k.d, k.n, l)
+		carry := ShiftCarry{B: k.b[ch*k.n:][:k.n], C: k.c[ch*k.n:][:k.n], S: st, X: x[ch:], L: l, Step: k.d}
+		carry.Run(st, y[ch:])
 	}
 	return y
 }
@@ -87,7 +93,7 @@ func TestFIRRowsAreIndependent(t *testing.T) {
 			f(out)
 			return out
 		}
-		taps := at(m*k.d, func(o []float32) { ShiftTaps(o, k.b, k.c, k.d, k.n, m, 0, k.d) })
+		taps := at(m*k.d, func(o []float32) { k.filter(m).Taps(o, 0, k.d) })
 		same := func(what string, whole, parts []float32) {
 			if !slices.Equal(whole, parts) {
 				rt.Errorf("%s: %v at once, %v in pieces", what, whole, parts)
@@ -112,8 +118,8 @@ func TestFIRRowsAreIndependent(t *testing.T) {
 	})
 }
 
-// TestShiftCarryGrad: what ShiftCarry adds to y is bilinear in (C, s), the state it leaves linear in s and bilinear in
-// (B, x); so the products of each gradient with its argument are known sums.
+// TestShiftCarryGrad: what ShiftCarry.Run adds to y is bilinear in (C, s), the state it leaves linear in s and bilinear
+// in (B, x); so the products of each gradient with its argument are known sums.
 func TestShiftCarryGrad(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		k := drawShift(rt)
@@ -122,12 +128,15 @@ func TestShiftCarryGrad(t *testing.T) {
 		b, c, s, x := k.b[:k.n], k.c[:k.n], k.s[:k.n], k.x[:k.l]
 		dy, dnext := normals(rng, k.l), normals(rng, k.n)
 		echo, shifted := make([]float32, k.l), make([]float32, k.n)
-		ShiftCarry(shifted, echo, s, make([]float32, k.l), b, c, 1, k.n, k.l) // of the state alone
+		none := ShiftCarry{B: b, C: c, S: make([]float32, k.n), X: make([]float32, k.l), L: k.l, Step: 1}
+		ofState, ofInput, whole := none, none, none
+		ofState.S, ofInput.X, whole.S, whole.X = s, x, s, x
+		ofState.Run(shifted, echo)
 		entered := make([]float32, k.n)
-		ShiftCarry(entered, make([]float32, k.l), make([]float32, k.n), x, b, c, 1, k.n, k.l) // of the input alone
+		ofInput.Run(entered, make([]float32, k.l))
 
 		ds, dx, db, dc := make([]float32, k.n), make([]float32, k.l), make([]float32, k.n), make([]float32, k.n)
-		ShiftCarryGrad(ds, dx, db, dc, dnext, dy, s, x, b, c, 1, k.n, k.l)
+		whole.Grad(ShiftCarryGrads{B: db, C: dc, S: ds, X: dx}, dnext, dy)
 		equal := func(what string, got, want float64) {
 			if d := got - want; d > 1e-4 || d < -1e-4 { // of sums of some hundred terms around 1
 				rt.Errorf("%s: %v, want %v", what, got, want)
@@ -141,7 +150,7 @@ func TestShiftCarryGrad(t *testing.T) {
 
 		// Without a wish for ds or a gradient of the state the rest is the same.
 		dc2 := make([]float32, k.n)
-		ShiftCarryGrad(nil, make([]float32, k.l), make([]float32, k.n), dc2, nil, dy, s, x, b, c, 1, k.n, k.l)
+		whole.Grad(ShiftCarryGrads{B: make([]float32, k.n), C: dc2, X: make([]float32, k.l)}, nil, dy)
 		if !slices.Equal(dc, dc2) {
 			rt.Errorf("dC depends on what else is asked for: %v, %v", dc, dc2)
 		}
@@ -155,9 +164,9 @@ func TestShiftTapsGrad(t *testing.T) {
 		m := min(k.n, k.l)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 2))
 		taps, g := make([]float32, m*k.d), normals(rng, m*k.d)
-		ShiftTaps(taps, k.b, k.c, k.d, k.n, m, 0, k.d)
+		k.filter(m).Taps(taps, 0, k.d)
 		db, dc := make([]float32, k.d*k.n), make([]float32, k.d*k.n)
-		ShiftTapsGrad(db, dc, g, k.b, k.c, k.d, k.n, m, 0, k.d)
+		k.filter(m).Grad(db, dc, g, 0, k.d)
 		want := dot64(g, taps)
 		for what, got := range map[string]float64{"dB·B": dot64(db, k.b), "dC·C": dot64(dc, k.c)} {
 			if d := got - want; d > 1e-4 || d < -1e-4 {

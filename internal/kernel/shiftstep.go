@@ -26,3 +26,18 @@ func ShiftStep(s, b, c, x, d, y []float32, n int) {
 		y[i] = sum + float32(d[i]*u)
 	}
 }
+
+// directShiftStep computes ShiftStep in assembly and reports whether there is any. n is a multiple of 16; there is at
+// least one channel.
+func directShiftStep(s, b, c, x, d, y []float32, n int) bool {
+	if cpu == generic {
+		return false
+	}
+	const floats = 1 << 17 // in a call, some 40 µs
+	channels := max(1, floats/n)
+	for i := 0; i < len(x); i += channels {
+		m, at := min(channels, len(x)-i), i*n
+		vecShiftStep(m, n, &s[at], &b[at], &c[at], &x[i], &d[i], &y[i])
+	}
+	return true
+}

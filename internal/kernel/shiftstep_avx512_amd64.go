@@ -2,8 +2,5 @@
 
 package kernel
 
-// shiftStepAVX512 moves s[i·n + j-1] to s[i·n + j], 0 to s[i·n], adds b[i·n + j]·x[i], and sets
-// y[i] = Σ_j c[i·n + j]·s[i·n + j] + d[i]·x[i], for i < channels, at least 1, and j < n, a positive multiple of 16.
-//
 //go:noescape
 func shiftStepAVX512(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)

@@ -2,22 +2,14 @@
 
 package kernel
 
-// toTileAVX2 sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n.
-//
 //go:noescape
-func toTileAVX2(n int, y *float32, x *float32, ldx int)
+func toLanesAVX2(n int, y *float32, x *float32, ldx int)
 
-// toTileStreamAVX2 sets y[16·j + i] = x[i·ldx + j] for i < 16, j < 16·n, past the caches, where y begins at a multiple of 64 bytes. A fence must follow.
-//
 //go:noescape
-func toTileStreamAVX2(n int, y *float32, x *float32, ldx int)
+func toLanesStreamAVX2(n int, y *float32, x *float32, ldx int)
 
-// fromTileAVX2 sets y[i·ldy + j] = x[16·j + i] for i < 16, j < 8·n.
-//
 //go:noescape
-func fromTileAVX2(n int, y *float32, ldy int, x *float32)
+func fromLanesAVX2(n int, y *float32, ldy int, x *float32)
 
-// transposeAVX2 sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.
-//
 //go:noescape
 func transposeAVX2(down int, across int, y *float32, ldy int, x *float32, ldx int)

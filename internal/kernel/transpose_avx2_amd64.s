@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func toTileAVX2(n int, y *float32, x *float32, ldx int)
+// func toLanesAVX2(n int, y *float32, x *float32, ldx int)
 // Requires: AVX, MMX+
-TEXT ·toTileAVX2(SB), NOSPLIT, $0-32
+TEXT ·toLanesAVX2(SB), NOSPLIT, $0-32
 	MOVQ ldx+24(FP), CX
 	SHLQ $0x02, CX
 	MOVQ n+0(FP), AX
@@ -202,9 +202,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func toTileStreamAVX2(n int, y *float32, x *float32, ldx int)
+// func toLanesStreamAVX2(n int, y *float32, x *float32, ldx int)
 // Requires: AVX, MMX+
-TEXT ·toTileStreamAVX2(SB), NOSPLIT, $0-32
+TEXT ·toLanesStreamAVX2(SB), NOSPLIT, $0-32
 	MOVQ ldx+24(FP), CX
 	SHLQ $0x02, CX
 	MOVQ n+0(FP), AX
@@ -402,9 +402,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func fromTileAVX2(n int, y *float32, ldy int, x *float32)
+// func fromLanesAVX2(n int, y *float32, ldy int, x *float32)
 // Requires: AVX, MMX+
-TEXT ·fromTileAVX2(SB), NOSPLIT, $0-32
+TEXT ·fromLanesAVX2(SB), NOSPLIT, $0-32
 	MOVQ ldy+16(FP), CX
 	SHLQ $0x02, CX
 	MOVQ n+0(FP), AX

@@ -2,326 +2,188 @@
 
 package kernel
 
-// addAVX2 computes y += x.
-//
 //go:noescape
 func addAVX2(n int, y *float32, x *float32)
 
-// multiplyAVX2 computes y *= x.
-//
 //go:noescape
 func multiplyAVX2(n int, y *float32, x *float32)
 
-// mulIntoAVX2 computes y = a·b.
-//
 //go:noescape
 func mulIntoAVX2(n int, y *float32, a *float32, b *float32)
 
-// mulAddAVX2 computes y += a·b, rounded once.
-//
 //go:noescape
 func mulAddAVX2(n int, y *float32, a *float32, b *float32)
 
-// roundBF16AVX2 rounds x to bfloat16.
-//
 //go:noescape
 func roundBF16AVX2(n int, y *float32, x *float32)
 
-// scaleAVX2 computes x *= a.
-//
 //go:noescape
 func scaleAVX2(n int, x *float32, a float32)
 
-// axpyAVX2 computes y += a·x, rounded once.
-//
 //go:noescape
 func axpyAVX2(n int, a float32, x *float32, y *float32)
 
-// expShiftAVX2 computes x = e^(x-shift)·scale.
-//
 //go:noescape
 func expShiftAVX2(n int, x *float32, shift float32, scale float32)
 
-// expScaledAVX2 computes x = e^(scale·x-shift), where the product is not rounded.
-//
 //go:noescape
 func expScaledAVX2(n int, x *float32, scale float32, shift float32)
 
-// softmaxGradAVX2 computes dp = p·(dp-delta)·scale.
-//
 //go:noescape
 func softmaxGradAVX2(n int, dp *float32, p *float32, delta float32, scale float32)
 
-// gluAVX2 computes y = a·sigmoid(gate).
-//
 //go:noescape
 func gluAVX2(n int, y *float32, a *float32, gate *float32)
 
-// gluGradAVX2 adds dy·σ(gate) to da and dy·a·σ(gate)(1-σ(gate)) to dgate.
-//
 //go:noescape
 func gluGradAVX2(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
 
-// geluAVX2 computes y = x·σ(2√(2/π)(x+0.044715x³)), which is Gelu.
-//
 //go:noescape
 func geluAVX2(n int, y *float32, x *float32)
 
-// geluGradMulAVX2 computes dy *= Gelu'(x).
-//
 //go:noescape
 func geluGradMulAVX2(n int, dy *float32, x *float32)
 
-// geluErfAVX2 computes y = x·Φ(x), which is GeluErf.
-//
 //go:noescape
 func geluErfAVX2(n int, y *float32, x *float32)
 
-// geluErfGradMulAVX2 computes dy *= GeluErf'(x).
-//
 //go:noescape
 func geluErfGradMulAVX2(n int, dy *float32, x *float32)
 
-// sigmoidAVX2 computes y = 1/(1+e^-x).
-//
 //go:noescape
 func sigmoidAVX2(n int, y *float32, x *float32)
 
-// sigmoidGradMulAVX2 computes dy *= σ'(x).
-//
 //go:noescape
 func sigmoidGradMulAVX2(n int, dy *float32, x *float32)
 
-// siluAVX2 computes y = x·σ(x).
-//
 //go:noescape
 func siluAVX2(n int, y *float32, x *float32)
 
-// siluGradMulAVX2 computes dy *= SiLU'(x).
-//
 //go:noescape
 func siluGradMulAVX2(n int, dy *float32, x *float32)
 
-// tanhAVX2 computes y = tanh(x).
-//
 //go:noescape
 func tanhAVX2(n int, y *float32, x *float32)
 
-// tanhGradMulAVX2 computes dy *= tanh'(x).
-//
 //go:noescape
 func tanhGradMulAVX2(n int, dy *float32, x *float32)
 
-// softplusAVX2 computes y = log(1+e^x).
-//
 //go:noescape
 func softplusAVX2(n int, y *float32, x *float32)
 
-// softplusGradMulAVX2 computes dy *= softplus'(x).
-//
 //go:noescape
 func softplusGradMulAVX2(n int, dy *float32, x *float32)
 
-// elu1AVX2 computes y = max(x, 0) + e^min(x, 0).
-//
 //go:noescape
 func elu1AVX2(n int, y *float32, x *float32)
 
-// elu1GradMulAVX2 computes dy *= elu'(x).
-//
 //go:noescape
 func elu1GradMulAVX2(n int, dy *float32, x *float32)
 
-// sinAVX2 computes y = sin(x).
-//
 //go:noescape
 func sinAVX2(n int, y *float32, x *float32)
 
-// sinGradMulAVX2 computes dy *= sin'(x).
-//
 //go:noescape
 func sinGradMulAVX2(n int, dy *float32, x *float32)
 
-// largestAVX2 returns the largest element, -Inf if there is none. It passes over NaN.
-//
 //go:noescape
 func largestAVX2(n int, x *float32) float32
 
-// sumExpAVX2 returns Σ e^(x-shift), added up in float64: one sum for each lane, then halves onto one another.
-//
 //go:noescape
 func sumExpAVX2(n int, x *float32, shift float32) float64
 
-// softmaxExpAVX2 computes x = e^(scale·x-shift), where the product is not rounded, and returns the sum, as sumExp does.
-//
 //go:noescape
 func softmaxExpAVX2(n int, x *float32, scale float32, shift float32) float64
 
-// layerNormAVX2 computes LayerNorm for rows ≥ 1 rows of d ≥ 1. Sums are in float64, one for each lane, then halves
-// onto one another. The variance is that of x less the mean as a float32, put right by what rounding the mean changed.
-//
 //go:noescape
 func layerNormAVX2(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
 
-// layerNormGradAVX2 computes LayerNormGrad for rows ≥ 1 rows of d ≥ 1. Sums are in float64, one for each lane, then
-// halves onto one another.
-//
 //go:noescape
 func layerNormGradAVX2(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
 
-// layerNormParamGradAVX2 computes LayerNormParamGrad for rows ≥ 1 rows of d ≥ 1. Each element of dw and db is added up in the
-// order of the rows.
-//
 //go:noescape
 func layerNormParamGradAVX2(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
 
-// firTileAVX2 adds Σ_i taps[i·d + c]·data[(r-i)·dataStep + c], over i < 4·n in ascending order, to
-// out[r·outStep + c] for r < 9, c < d. The number n is at least 1; steps may be negative.
-//
 //go:noescape
 func firTileAVX2(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
 
-// firRowAVX2 adds Σ_i taps[i·d + c]·data[-i·dataStep + c], over i < n in ascending order, to out[c] for c < d. The number n is
-// at least 1; the step may be negative.
-//
 //go:noescape
 func firRowAVX2(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
 
-// dotAVX2 returns Σ x·y. Vectors are added up in four strands, strand v mod 4 for vector v as long as there are four of them and
-// strand 0 for the others; then strands and the halves of what is left onto one another.
-//
 //go:noescape
 func dotAVX2(n int, x *float32, y *float32) float32
 
-// sumSquaresAVX2 returns Σ x² in float64: one sum for each lane, then halves onto one another.
-//
 //go:noescape
 func sumSquaresAVX2(n int, x *float32) float64
 
-// zerosAVX2 returns Σ 0·x: 0 if all are finite, else NaN.
-//
 //go:noescape
 func zerosAVX2(n int, x *float32) float32
 
-// adamWAVX2 computes AdamW with the factors k: β1, 1-β1, β2, 1-β2, the scale of the gradient, 1-lr·decay,
-// lr/(1-β1^t), 1/√(1-β2^t), ε.
-//
 //go:noescape
 func adamWAVX2(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
-// powerRowsAVX2 sets row j of out to start·z^j for j < rows, a positive multiple of 4, and last, which may be z or start, to
-// start·z^rows; a nil start is 1. Powers of z⁴ are computed in
-// float64 and rounded, what is below 2^-100 to zero; the rows between are these times z, z² and z³.
-//
 //go:noescape
 func powerRowsAVX2(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 
-// modeSumsAVX2 sets s to Σ_i u[i]·w[i], i < rows, rows ≥ 1, and the row after to Σ_i i·u[i]·w[i-1]; u[i] and w[i] are rows.
-//
 //go:noescape
 func modeSumsAVX2(n int, rows int, s *float32, u *float32, w *float32)
 
-// upsampleRowAVX2 sets y[2i] = x[i+8] and y[2i+1] to what the filter makes of x[i+1] to x[i+16], for i < n, at least 16. The last
-// vector covers some of those before.
-//
 //go:noescape
 func upsampleRowAVX2(n int, y *float32, x *float32)
 
-// halfbandAddAVX2 adds to y[i] what the filter makes of x[i] to x[i+15], for i < n.
-//
 //go:noescape
 func halfbandAddAVX2(n int, y *float32, x *float32)
 
-// deinterleaveAVX2 sets even[i] = x[2i] and odd[i] = x[2i+1] for i < n, at least 16. The last vector covers some of those before.
-//
 //go:noescape
 func deinterleaveAVX2(n int, even *float32, odd *float32, x *float32)
 
-// modesMulAVX2 sets m = a·x·y for n modes.
-//
 //go:noescape
 func modesMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
 
-// modesMulConjAVX2 sets m = a·x·conj(y) for n modes.
-//
 //go:noescape
 func modesMulConjAVX2(n int, m *float64, x *float64, y *float64, a float64)
 
-// modesAddConjMulAVX2 adds a·conj(x·y) to m for n modes.
-//
 //go:noescape
 func modesAddConjMulAVX2(n int, m *float64, x *float64, y *float64, a float64)
 
-// slowModesAVX2 is slowModes; halvings is at least 1.
-//
 //go:noescape
 func slowModesAVX2(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
 
-// negExpAVX2 replaces n floats by -e^x, n a multiple of 16.
-//
 //go:noescape
 func negExpAVX2(n int, x *float64)
 
-// bilinearAVX2 is Bilinear.
-//
 //go:noescape
 func bilinearAVX2(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 
-// zohAVX2 is ZOH.
-//
 //go:noescape
 func zohAVX2(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 
-// bilinearGradAVX2 is BilinearGrad.
-//
 //go:noescape
 func bilinearGradAVX2(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, dt float64)
 
-// zohGradAVX2 is ZOHGrad.
-//
 //go:noescape
 func zohGradAVX2(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, abar *float64, bbar *float64, dt float64)
 
-// diagStepsAVX2 computes DiagSteps for n floats, an even number, of each channel's state; no count is zero. A sum has one strand
-// for each lane; then halves are added onto one another.
-//
 //go:noescape
 func diagStepsAVX2(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 
-// scanAVX2 computes ScanTile.Scan for width channels, as many as a vector has at most. The sum over the states
-// is in their order.
-//
 //go:noescape
-func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 
-// scanStepsAVX2 computes ScanTile.Steps for width channels, as many as a vector has at most.
-//
 //go:noescape
-func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
-// scanBackAVX2 computes ScanTile.Back for width channels, as many as a vector has at most. Sums over the states are in their order.
-//
 //go:noescape
-func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 
-// scanStepAVX2 computes ScanStep. The sum over the states has one strand for each lane; then halves are added
-// onto one another.
-//
 //go:noescape
 func scanStepAVX2(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
 
-// ssdStepAVX2 computes SSDStep. The sum over the states has one strand for each lane; then halves are added
-// onto one another.
-//
 //go:noescape
 func ssdStepAVX2(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
-// dropAVX2 replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
-//
 //go:noescape
 func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 
-// dropAddAVX2 adds to y[i] what drop makes of x[i].
-//
 //go:noescape
 func dropAddAVX2(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32)

@@ -4482,7 +4482,7 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+// func scanAVX2(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·scanAVX2(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
@@ -4494,7 +4494,7 @@ TEXT ·scanAVX2(SB), NOSPLIT, $0-96
 	MOVQ         u+32(FP), SI
 	MOVQ         delta+40(FP), DI
 	MOVQ         b+56(FP), R8
-	MOVQ         tile+88(FP), R9
+	MOVQ         lanes+88(FP), R9
 	MOVQ         width+16(FP), R10
 	LEAQ         masks<>+32(SB), R11
 	NEGQ         R10
@@ -4554,7 +4554,7 @@ state:
 	VZEROUPPER
 	RET
 
-// func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+// func scanStepsAVX2(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·scanStepsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         rows+0(FP), AX
@@ -4566,7 +4566,7 @@ TEXT ·scanStepsAVX2(SB), NOSPLIT, $0-80
 	MOVQ         u+32(FP), SI
 	MOVQ         delta+40(FP), DI
 	MOVQ         b+56(FP), R8
-	MOVQ         tile+72(FP), R9
+	MOVQ         lanes+72(FP), R9
 	MOVQ         width+16(FP), R10
 	LEAQ         masks<>+32(SB), R11
 	NEGQ         R10
@@ -4621,7 +4621,7 @@ state:
 	VZEROUPPER
 	RET
 
-// func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+// func scanBackAVX2(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 // Requires: AVX, FMA3
 TEXT ·scanBackAVX2(SB), NOSPLIT, $0-128
 	MOVQ       rows+0(FP), AX
@@ -4636,7 +4636,7 @@ TEXT ·scanBackAVX2(SB), NOSPLIT, $0-128
 	VMOVUPS    (DI)(SI*4), Y15
 	MOVQ       b+72(FP), SI
 	MOVQ       c+80(FP), DI
-	MOVQ       tile+112(FP), R8
+	MOVQ       lanes+112(FP), R8
 	MOVQ       work+120(FP), R9
 	MOVQ       d+96(FP), R10
 	VMASKMOVPS (R10), Y15, Y10

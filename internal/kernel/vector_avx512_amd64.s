@@ -4850,7 +4850,7 @@ vectors_done:
 	VZEROUPPER
 	RET
 
-// func scanAVX512(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, tile *float32)
+// func scanAVX512(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scanAVX512(SB), NOSPLIT, $0-96
 	MOVQ         rows+0(FP), AX
@@ -4862,7 +4862,7 @@ TEXT ·scanAVX512(SB), NOSPLIT, $0-96
 	MOVQ         u+32(FP), SI
 	MOVQ         delta+40(FP), DI
 	MOVQ         b+56(FP), R8
-	MOVQ         tile+88(FP), R9
+	MOVQ         lanes+88(FP), R9
 	MOVQ         width+16(FP), R10
 	MOVL         $-1, R11
 	BZHIL        R10, R11, R11
@@ -4922,7 +4922,7 @@ state:
 	VZEROUPPER
 	RET
 
-// func scanStepsAVX512(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, tile *float32)
+// func scanStepsAVX512(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scanStepsAVX512(SB), NOSPLIT, $0-80
 	MOVQ         rows+0(FP), AX
@@ -4934,7 +4934,7 @@ TEXT ·scanStepsAVX512(SB), NOSPLIT, $0-80
 	MOVQ         u+32(FP), SI
 	MOVQ         delta+40(FP), DI
 	MOVQ         b+56(FP), R8
-	MOVQ         tile+72(FP), R9
+	MOVQ         lanes+72(FP), R9
 	MOVQ         width+16(FP), R10
 	MOVL         $-1, R11
 	BZHIL        R10, R11, R11
@@ -4989,7 +4989,7 @@ state:
 	VZEROUPPER
 	RET
 
-// func scanBackAVX512(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, tile *float32, work *float32)
+// func scanBackAVX512(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scanBackAVX512(SB), NOSPLIT, $0-128
 	MOVQ      rows+0(FP), AX
@@ -5004,7 +5004,7 @@ TEXT ·scanBackAVX512(SB), NOSPLIT, $0-128
 	KMOVW     DI, K1
 	MOVQ      b+72(FP), SI
 	MOVQ      c+80(FP), DI
-	MOVQ      tile+112(FP), R8
+	MOVQ      lanes+112(FP), R8
 	MOVQ      work+120(FP), R9
 	MOVQ      d+96(FP), R10
 	VMOVUPS.Z (R10), K1, Z10

@@ -39,7 +39,8 @@ func TestVectorsStayInBounds(t *testing.T) {
 				Drop(a[0], 1, 2, 3, 4)
 			}, atEnd, n, n)
 			run(func(a [][]float32) {
-				DiagSteps(2, 3, n, a[0], a[1], a[2], a[3], a[4], a[5], a[6])
+				r := DiagRecurrence{Systems: 2, Per: 3, N: n, A: a[4], B: a[5], C: a[6], Skip: a[2]}
+				r.Step(a[0], a[1], a[3])
 			}, atEnd, 6, 6, 2, 12*n, 4*n, 4*n, 4*n)
 			rows := 1 + rng.IntN(3)
 			run(func(a [][]float32) {

@@ -179,11 +179,12 @@ func TestVectorDiagSteps(t *testing.T) {
 				}
 				want = append(want, y)
 			}
-			DiagSteps(systems, per, n, z.x(), u.x(), skip.x(), x.x(), a.x(), b.x(), c.x())
+			r := DiagRecurrence{Systems: systems, Per: per, N: n, A: a.x(), B: b.x(), C: c.x(), Skip: skip.x()}
+			r.Step(z.x(), u.x(), x.x())
 			within(t, fmt.Sprintf("outputs of %d modes", n), z.x(), want, 1e-5) // of up to 80 products around 1
 			within(t, fmt.Sprintf("states of %d modes", n), x.x(), state, 1e-6)
 			for _, g := range []framed{x, a, b, c, u, z, skip} {
-				g.check(t, "DiagSteps")
+				g.check(t, "DiagRecurrence.Step")
 			}
 		}
 	})

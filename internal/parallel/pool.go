@@ -70,9 +70,9 @@ func run(f func(lo, hi int), n, grain, chunks, help int) {
 	}
 }
 
-// offer passes l to a helper, starting a new one while there are fewer than want, and reports whether it could.
-func offer(l *loop, want int) bool {
-	for h := helpers.Load(); h < int64(want); h = helpers.Load() {
+// offer passes l to a helper, starting a new one while there are fewer than most, and reports whether it could.
+func offer(l *loop, most int) bool {
+	for h := helpers.Load(); h < int64(most); h = helpers.Load() {
 		if helpers.CompareAndSwap(h, h+1) {
 			go help(l)
 			return true

@@ -18,6 +18,7 @@ type Field struct {
 	Drop  int
 }
 
+// String is the key and the value with a space between them.
 func (f Field) String() string {
 	if f.Key == "" {
 		return f.Value

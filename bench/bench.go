@@ -1,0 +1,198 @@
+// Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
+// the long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length. A
+// benchmark is a list of cases. A case gives one Row, whose fields have the names that the peers print: by them rows
+// are joined. A peer is a command whose output it reads; the scripts beside this file start them.
+//
+// It stands above training and generation, looks inside no tensor and prints nothing.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// Case is one row of a benchmark.
+type Case struct {
+	ID      Row // the fields that say what is measured
+	prepare func(ctx context.Context) (trial, error)
+}
+
+// trial is a prepared case: functions to be timed in turn, and the fields to make of their times.
+type trial struct {
+	runs   []func() error
+	fields func(t []Timing) Row
+	long   bool // one call of each is enough
+}
+
+// float32Only is the precision of cases without a choice of precision.
+const float32Only = "float32"
+
+// precisions are the precisions at which updates and mixers are measured.
+var precisions = []engine.Precision{engine.Float32, engine.BF16}
+
+// suite makes the cases of a benchmark from the arguments that follow its name. Sizes are divided by shrink.
+type suite func(args []string, shrink int) ([]Case, error)
+
+var suites = map[string]suite{
+	"gemm":       withoutArgs(gemmCases),
+	"conv":       withoutArgs(convCases),
+	"kernel":     withoutArgs(kernelCases),
+	"mixer":      mixerCases,
+	"sparse":     withoutArgs(sparseCases),
+	"train":      trainCases,
+	"synth":      synthCases,
+	"chars":      charsCases,
+	"decode":     withoutArgs(decodeCases),
+	"generation": withoutArgs(generationCases),
+	"scale":      withoutArgs(scaleCases),
+	"memory":     withoutArgs(memoryCases),
+}
+
+// Names lists the benchmarks.
+func Names() []string {
+	return []string{
+		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
+		"memory",
+	}
+}
+
+// Cases returns the cases of the benchmark of that name. With a precision they are those of that precision and those
+// that have none; with "" they are all. Sizes are divided by shrink: 1, or more to try it quickly.
+func Cases(name string, args []string, precision string, shrink int) ([]Case, error) {
+	s, ok := suites[name]
+	if !ok {
+		return nil, unknown(name)
+	}
+	cases, err := s(args, max(1, shrink))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if precision == "" {
+		return cases, nil
+	}
+	var some []Case
+	var has []string
+	for _, c := range cases {
+		p, ok := c.ID.Get("precision")
+		if !ok || p == precision {
+			some = append(some, c)
+		} else if text := Text(p); !slices.Contains(has, text) {
+			has = append(has, text)
+		}
+	}
+	if len(some) == 0 {
+		return nil, fmt.Errorf("%s: found the precision %q, want one of %s", name, precision, strings.Join(has, ", "))
+	}
+	return some, nil
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("found the benchmark %q, want one of %s", name, strings.Join(Names(), ", "))
+}
+
+func withoutArgs(cases func(shrink int) []Case) suite {
+	return func(args []string, shrink int) ([]Case, error) {
+		if len(args) > 0 {
+			return nil, fmt.Errorf("found the argument %q, want none", args[0])
+		}
+		return cases(shrink), nil
+	}
+}
+
+// Options say how to measure.
+type Options struct {
+	Threads int     // GOMAXPROCS while hippo is measured
+	Scaling bool    // measure on one core in turn with Threads, and say how many times faster those are by the clock
+	Seconds float64 // for each measurement, in each round
+	Rounds  int
+	Peer    string // command of the peer, which runs once in each round; "" for none
+	// Measured, unless nil, is told each row of hippo as it comes.
+	Measured func(Row)
+	// PeerStarts, unless nil, is called before the peer runs.
+	PeerStarts func()
+	// PeerErr, unless nil, is given what the peer writes to standard error.
+	PeerErr io.Writer
+}
+
+// Run measures the cases, and the peer, in turn, round by round, and returns the medians over the rounds.
+func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
+	var mine, peers []Row
+	for range max(1, o.Rounds) {
+		for _, c := range cases {
+			row, err := c.measure(ctx, o)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", c.ID, err)
+			}
+			mine = append(mine, row)
+			if o.Measured != nil {
+				o.Measured(row)
+			}
+		}
+		if o.Peer != "" {
+			if o.PeerStarts != nil {
+				o.PeerStarts()
+			}
+			debug.FreeOSMemory() // the peer may need it
+			rows, err := runPeer(ctx, o.Peer, o.PeerErr)
+			if err != nil {
+				return nil, nil, err
+			}
+			peers = append(peers, rows...)
+		}
+	}
+	return medians(mine), medians(peers), nil
+}
+
+// measure runs one case.
+func (c Case) measure(ctx context.Context, o Options) (Row, error) {
+	t, err := c.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GC() // what the case before it held would be collected while this one is timed
+	cores := []int{o.Threads}
+	if o.Scaling {
+		cores = append(cores, 1)
+	}
+	times, err := measure(ctx, t, cores, o.Seconds)
+	if err != nil {
+		return nil, err
+	}
+	level, err := autograd.CPULevel()
+	if err != nil {
+		return nil, err
+	}
+	wall, cpu := total(times[0])
+	row := slices.Concat(Row{{"peer", "hippo"}}, c.ID, t.fields(times[0]), Row{
+		{"threads", float64(o.Threads)}, {"cpu", level}, {wallOverCPU, rounded(wall / cpu)},
+	})
+	if o.Scaling {
+		one, _ := total(times[1])
+		row = append(row, Field{overOneCore, rounded(one / wall)})
+	}
+	return row, nil
+}
+
+// total adds up the times of all functions of a trial.
+func total(times []Timing) (wall, cpu float64) {
+	for _, t := range times {
+		wall, cpu = wall+t.Wall, cpu+t.CPU
+	}
+	return wall, cpu
+}
+
+// overOneCore is the field with the ratio of wall time on one core to wall time on all threads.
+const overOneCore = "over_one_core"
+
+// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 where the threads had
+// their cores for themselves and were all busy, more where other processes or idle threads cost time.
+const wallOverCPU = "wall_over_cpu"

@@ -1,0 +1,284 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// TestConfigurations compares what is measured with what the peers measure, at float32.
+func TestConfigurations(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"gemm", `gemm m 1024 n 1024 k 1024 op NN;
+			gemm m 1024 n 1024 k 1024 op NT;
+			gemm m 1024 n 1024 k 1024 op TN;
+			gemm m 4096 n 768 k 768 op NN;
+			gemm m 4096 n 768 k 768 op NT;
+			gemm m 4096 n 3072 k 768 op NN;
+			gemm m 4096 n 3072 k 768 op NT;
+			gemm m 768 n 768 k 4096 op TN;
+			gemm m 1024 n 1024 k 256 op NN;
+			gemm m 1024 n 1024 k 256 op NT;
+			gemm m 1024 n 256 k 1024 op TN`},
+		{"conv", `conv b 1 d 256 l 1024; conv b 8 d 64 l 1024; conv b 1 d 16 l 1024; conv b 1 d 256 l 4096;
+			conv b 8 d 64 l 4096; conv b 1 d 16 l 4096; conv b 1 d 256 l 16384; conv b 8 d 64 l 16384;
+			conv b 1 d 16 l 16384; conv b 1 d 256 l 65536; conv b 8 d 64 l 65536; conv b 1 d 16 l 65536`},
+		{"kernel", "kernel d 768 modes 32 l 1024; kernel d 768 modes 32 l 8192"},
+		{"mixer", `mixer mixer H3 d 256 l 256; mixer mixer attention d 256 l 256; mixer mixer H3 d 256 l 512;
+			mixer mixer attention d 256 l 512; mixer mixer H3 d 256 l 1024; mixer mixer attention d 256 l 1024;
+			mixer mixer H3 d 256 l 2048; mixer mixer attention d 256 l 2048; mixer mixer H3 d 256 l 4096;
+			mixer mixer attention d 256 l 4096; mixer mixer H3 d 256 l 8192; mixer mixer attention d 256 l 8192;
+			mixer mixer H3 d 256 l 16384; mixer mixer attention d 256 l 16384`},
+		{"train a b c", `train config a model H3; train config a model H3-hybrid; train config a model GPT;
+			train config b model H3; train config b model H3-hybrid; train config b model GPT;
+			train config c model H3-hybrid`},
+		{"synth", "synth task ind model h3; synth task ind model attn"},
+		{"synth ar20", "synth task ar20 model h3; synth task ar20 model attn"},
+		{"decode", `decode model H3-hybrid batch 1 context 1024; decode model H3-hybrid batch 1 context 8000;
+			decode model H3-hybrid batch 32 context 1024; decode model GPT batch 1 context 1024;
+			decode model GPT batch 1 context 8000; decode model linear-attention batch 1 context 1024;
+			decode model Mamba-130M batch 1 context 1024`},
+		{"generation", `generation context 128; generation context 512; generation context 1024;
+			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
+		{"memory", "memory mode read"},
+		{"sparse", `sparse mixer window-attention d 256 l 1024; sparse mixer window-attention d 256 l 2048;
+			sparse mixer window-attention d 256 l 4096; sparse mixer window-attention d 256 l 8192;
+			sparse mixer window-attention d 256 l 16384; sparse mixer bigbird d 256 l 1024;
+			sparse mixer bigbird d 256 l 2048; sparse mixer bigbird d 256 l 4096; sparse mixer bigbird d 256 l 8192;
+			sparse mixer bigbird d 256 l 16384; sparse mixer sinkhorn d 256 l 1024; sparse mixer sinkhorn d 256 l 2048;
+			sparse mixer sinkhorn d 256 l 4096; sparse mixer sinkhorn d 256 l 8192; sparse mixer sinkhorn d 256 l 16384;
+			sparse mixer spatten d 256 l 1024; sparse mixer spatten d 256 l 2048; sparse mixer spatten d 256 l 4096;
+			sparse mixer spatten d 256 l 8192; sparse mixer spatten d 256 l 16384`},
+		{"scale", `scale mode train d 256 l 1024; scale mode train d 256 l 2048; scale mode train d 256 l 4096;
+			scale mode train d 256 l 8192; scale mode train d 256 l 16384; scale mode train d 256 l 32768;
+			scale mode train d 256 l 65536; scale mode train d 64 l 65536; scale mode train d 64 l 1048576;
+			scale mode decode d 256 position 1024; scale mode decode d 256 position 4096;
+			scale mode decode d 256 position 16384; scale mode decode d 256 position 65536;
+			scale mode decode d 256 position 262144; scale mode decode d 256 position 1048576`},
+	} {
+		words := strings.Fields(c.name)
+		cases, err := Cases(words[0], words[1:], "float32", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range cases {
+			id := slices.DeleteFunc(slices.Clone(x.ID), func(f Field) bool { return f.Name == "precision" })
+			got = append(got, id.String())
+		}
+		if want := strings.Join(strings.Fields(c.want), " "); strings.Join(got, "; ") != want {
+			t.Errorf("%s measures\n%s\nwant\n%s", c.name, strings.Join(got, "; "), want)
+		}
+	}
+}
+
+// TestFields runs every benchmark at small sizes. The names of measurements are those of the peers' programs, and the
+// numbers are positive.
+func TestFields(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	for name, want := range map[string]string{
+		"gemm":       "m n k op precision gflops gflops_wall gflops_best",
+		"conv":       "b d l precision fwd_ns fwd_bwd_ns",
+		"kernel":     "d modes l precision fwd_ms fwd_bwd_ms",
+		"mixer":      "mixer d l precision fwd_us fwd_bwd_us",
+		"train":      "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
+		"synth":      "task model precision ms_per_step",
+		"chars":      "loss precision valid_loss steps s_to_loss s_to_loss_wall",
+		"decode":     "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
+		"memory":     "mode gb_per_s gb_per_s_wall",
+		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
+		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
+		"scale":      "mode d l precision tokens_per_s activation_mb",
+	} {
+		var args []string
+		if name == "train" {
+			args = []string{"a"}
+		}
+		if name == "chars" {
+			args = []string{someText(t), "3.3"}
+		}
+		cases, err := Cases(name, args, "", 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := min(2, len(cases)) // the first of each mixer or model
+		rows, theirs, err := Run(context.Background(), cases[:keep], Options{Threads: 2})
+		if err != nil || len(rows) != keep || theirs != nil {
+			t.Fatalf("%s: %d rows, peer's %v, error %v", name, len(rows), theirs, err)
+		}
+		for _, row := range rows {
+			var got []string
+			for _, f := range row {
+				got = append(got, f.Name)
+				// The growth of sequences as short as these means nothing.
+				if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "growth" {
+					t.Errorf("%v: %s is not positive", row, f.Name)
+				}
+			}
+			if want := "peer bench " + want + " threads cpu wall_over_cpu"; strings.Join(got, " ") != want {
+				t.Errorf("%s has the fields\n%q, want\n%q", name, strings.Join(got, " "), want)
+			}
+			if n, _ := row.Number("threads"); n != 2 {
+				t.Errorf("%v, want 2 threads", row)
+			}
+		}
+	}
+	if n := runtime.GOMAXPROCS(0); n != procs {
+		t.Errorf("GOMAXPROCS is %d afterwards, was %d", n, procs)
+	}
+}
+
+// TestAttentionGoesBackUpTo8192: beyond it the peer prints null, and so does hippo.
+func TestAttentionGoesBackUpTo8192(t *testing.T) {
+	cases, err := Cases("mixer", nil, "float32", 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := Run(context.Background(), cases[len(cases)-4:], Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, measured := range []bool{true, true, true, false} {
+		if _, ok := rows[i].Number("fwd_bwd_us"); ok != measured {
+			t.Errorf("%v: backward measured: %v, want %v", rows[i], ok, measured)
+		}
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for line, want := range map[string]string{
+		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
+			`decode, generation, scale, memory`,
+		"train":   "train: found no configuration, want some of a, b, c",
+		"train d": `train: found the configuration "d", want one of a, b, c`,
+		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,
+		"gemm 5":  `gemm: found the argument "5", want none`,
+		"mixer h": `mixer: found the mixer "h", want all or some of ` + strings.Join(model.MixerNames(), ", "),
+	} {
+		words := strings.Fields(line)
+		if _, err := Cases(words[0], words[1:], "", 1); err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", line, err, want)
+		}
+	}
+}
+
+// TestNamedMixers: every mixer can be measured, forward, with backward and step by step, and some also without their
+// linear layers.
+func TestNamedMixers(t *testing.T) {
+	cases, err := Cases("mixer", []string{"all"}, "", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * len(model.MixerNames()); len(cases) != want {
+		t.Fatalf("%d cases, want %d", len(cases), want)
+	}
+	rows, _, err := Run(context.Background(), cases, Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		fields := []string{"fwd_us", "fwd_bwd_us", "step_us"}
+		name, _ := row.Get("mixer")
+		if _, ok := operations[name.(string)]; ok {
+			fields = append(fields, "op_fwd_us", "op_fwd_bwd_us")
+		}
+		for _, field := range fields {
+			if v, ok := row.Number(field); !ok || v <= 0 {
+				t.Errorf("%v: no %s", row, field)
+			}
+		}
+	}
+}
+
+// TestPrecision: updates and mixers are measured at every precision, or at the one asked for. Another one is an error.
+func TestPrecision(t *testing.T) {
+	for precision, want := range map[string]int{"": 6, "float32": 3, "bf16": 3} {
+		cases, err := Cases("train", []string{"a"}, precision, 32)
+		if err != nil || len(cases) != want {
+			t.Errorf("train a at %q: %d cases, error %v, want %d", precision, len(cases), err, want)
+		}
+	}
+	want := `train: found the precision "fp8", want one of float32, bf16`
+	if _, err := Cases("train", []string{"a"}, "fp8", 1); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// someText is a file with the same line many times.
+func someText(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "text.txt")
+	text := strings.Repeat("To be, or not to be, that is the question.\n", 100)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestChars: it is an error if a training does not reach the loss, or if the loss asked for is not one.
+func TestChars(t *testing.T) {
+	text := someText(t)
+	cases, err := Cases("chars", []string{text, "1e-9"}, "float32", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Run(t.Context(), cases, Options{Threads: 1})
+	if err == nil || !strings.Contains(err.Error(), "after 600 updates, want less than 1e-09") {
+		t.Errorf("error %v, want that the loss was not reached", err)
+	}
+	for _, args := range [][]string{nil, {text, "x"}, {text, "-1"}, {text, "1", "2"}} {
+		if _, err := Cases("chars", args, "", 32); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+// TestMeasure: functions take turns, each as often as asked for, and their errors and a cancelled context end it.
+func TestMeasure(t *testing.T) {
+	var turns strings.Builder
+	busy := func(name string) func() error {
+		return func() error {
+			turns.WriteString(name)
+			for start := status.CPUTime(); status.CPUTime()-start < 2*shortest; {
+			}
+			return nil
+		}
+	}
+	of := func(runs ...func() error) trial { return trial{runs: runs} }
+	both, err := measure(context.Background(), of(busy("a"), busy("b")), []int{1}, 0)
+	if err != nil || turns.String() != "ab"+"ababab" {
+		t.Errorf("turns %q, error %v; want one each to warm up and three to measure", turns.String(), err)
+	}
+	times := both[0]
+	for _, x := range times {
+		if x.CPU < 2*shortest.Seconds() || x.Wall < x.CPU/2 || x.Best > x.Wall {
+			t.Errorf("%+v for a call of %v", x, 2*shortest)
+		}
+	}
+	turns.Reset()
+	half, err := measure(context.Background(), of(busy("a")), []int{2, 1}, 0)
+	if err != nil || half[0][0].CPU > half[1][0].CPU*0.9 || turns.String() != "aaaaaaa" {
+		t.Errorf("on two threads and one %+v, want half of the latter; turns %q", half, turns.String())
+	}
+	turns.Reset()
+	once, err := measure(context.Background(), trial{runs: of(busy("a"), busy("b")).runs, long: true}, []int{1}, 1)
+	if err != nil || turns.String() != "ab" || once[0][1].CPU < 2*shortest.Seconds() {
+		t.Errorf("%+v after the turns %q, want one of each of what is long", once, turns.String())
+	}
+	broken := errors.New("broken")
+	if _, err := measure(context.Background(), of(func() error { return broken }), []int{1}, 0); err != broken {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = measure(ctx, of(func() error { cancel(); return nil }), []int{1}, 0)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that the context is cancelled", err)
+	}
+}

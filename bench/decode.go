@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// decodeCases measure decoding token by token at a position of the text, for H3-125M, a GPT and linear attention of its
+// size, and Mamba-130M, at each precision of the weights. The fields are tokens_per_s of all sequences together;
+// weight_gb_per_s, the speed at which weights are read; dram_gb_per_s, the speed of memory, measured in turn; and
+// dram_share, their ratio.
+func decodeCases(shrink int) []Case {
+	full := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	gpt := full
+	gpt.attention = full.all()
+	linear := full
+	linear.attention, linear.mixer = nil, "linear-attention"
+	var cases []Case
+	for _, c := range []struct {
+		name           string
+		build          func() (*model.Model, error)
+		batch, context int
+	}{
+		{"H3-hybrid", full.build, 1, 1024}, {"H3-hybrid", full.build, 1, 8000}, {"H3-hybrid", full.build, 32, 1024},
+		{"GPT", gpt.build, 1, 1024}, {"GPT", gpt.build, 1, 8000},
+		{"linear-attention", linear.build, 1, 1024},
+		{"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }, 1, 1024},
+	} {
+		past := c.context / shrink
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+			cases = append(cases, Case{
+				ID: Row{{"bench", "decode"}, {"model", c.name}, {"precision", p.String()},
+					{"batch", float64(c.batch)}, {"context", float64(past)}},
+				prepare: func(context.Context) (trial, error) {
+					m, err := c.build()
+					if err != nil {
+						return trial{}, err
+					}
+					if err := m.Pack(p); err != nil {
+						return trial{}, err
+					}
+					s := generate.NewSession(m, c.batch)
+					if err := fillPast(s.State(), m, c.batch, past); err != nil {
+						return trial{}, err
+					}
+					memory := newMemory(shrink)
+					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {
+						speed, limit := float64(m.Bytes())/t[0].CPU/1e9, memory.gigabytes()/t[1].CPU
+						return Row{{"tokens_per_s", rounded(float64(c.batch) / t[0].CPU)},
+							{"weight_gb_per_s", rounded(speed)},
+							{"dram_gb_per_s", rounded(limit)}, {"dram_share", rounded(speed / limit)}}
+					}}, nil
+				},
+			})
+		}
+	}
+	return cases
+}
+
+// mamba130 is Mamba-130M with random weights, its width and vocabulary divided by shrink.
+func mamba130(shrink int) (*model.Model, error) {
+	c, err := model.Preset("mamba-130m")
+	if err != nil {
+		return nil, err
+	}
+	c.DModel, c.VocabSize = c.DModel/shrink, c.VocabSize/shrink
+	return initialized(c)
+}
+
+// decoding feeds one more random token to each sequence at every call.
+func decoding(s *generate.Session) func() error {
+	ids := randomIDs(rand.New(rand.NewPCG(1, 7)), s.Batch(), s.Model().Config.VocabSize)
+	return func() error { return s.Feed(context.Background(), ids) }
+}
+
+// fillPast puts a state at a position: it fills the caches of attention layers with random keys and values. Recurrent
+// states stay as they are: the work does not depend on their values.
+func fillPast(state *model.State, m *model.Model, batch, past int) error {
+	heads := m.Config.NumHeads
+	kv := []int{batch, heads, past, m.Config.DModel / heads}
+	x := uniform(rand.New(rand.NewPCG(1, 8)), batch*past*m.Config.DModel)
+	for i, b := range m.Blocks {
+		if b.Kind != "attention" {
+			continue
+		}
+		for _, name := range [2]string{"k", "v"} {
+			if err := state.Restore(fmt.Sprintf("layers.%d.%s", i, name), kv, x); err != nil {
+				return err
+			}
+		}
+	}
+	state.Position = past
+	return nil
+}

@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// keys are the fields that say what was measured. Rows of hippo and of a peer are joined by them.
+var keys = []string{
+	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position",
+	"op", "m", "n", "k",
+	"precision", "threads",
+}
+
+// direction is +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better when
+// smaller (fwd_ns, ms_per_step, s_to_loss), and 0 for any other field.
+func direction(field string) int {
+	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
+	switch {
+	case slices.Contains(words, "gflops") || strings.HasSuffix(strings.Join(words, "_"), "_per_s"):
+		return 1
+	case words[0] == "s", slices.Contains(words, "ns"), slices.Contains(words, "us"), slices.Contains(words, "ms"):
+		return -1
+	}
+	return 0
+}
+
+// Pair is a row of hippo with one of a peer that measured the same.
+type Pair struct {
+	Ours, Theirs Row
+	Ratios       []Ratio
+}
+
+// Ratio compares a measurement. Its field Ratio is how many times faster hippo is.
+type Ratio struct {
+	Field               string
+	Ours, Theirs, Ratio float64
+}
+
+// Join pairs rows that measured the same: rows that agree in every key that both have. Every row of hippo comes with
+// each matching row of the peer, in the order of ours. It is an error if no two rows match.
+func Join(ours, theirs []Row) ([]Pair, error) {
+	var pairs []Pair
+	for _, a := range ours {
+		for _, b := range theirs {
+			if !sameWork(a, b) {
+				continue
+			}
+			p := Pair{Ours: a, Theirs: b}
+			for _, f := range a {
+				x, ok := f.Value.(float64)
+				y, there := b.Number(f.Name)
+				if d := direction(f.Name); d != 0 && ok && there && x > 0 && y > 0 {
+					r := Ratio{f.Name, x, y, rounded(x / y)}
+					if d < 0 {
+						r.Ratio = rounded(y / x)
+					}
+					p.Ratios = append(p.Ratios, r)
+				}
+			}
+			if len(p.Ratios) > 0 {
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; want rows "+
+			"that agree in %s", len(theirs), len(ours),
+			strings.Join(keys, ", "))
+	}
+	return pairs, nil
+}
+
+func sameWork(a, b Row) bool {
+	if _, ok := b.Get("bench"); !ok {
+		return false
+	}
+	for _, key := range keys {
+		x, ok := a.Get(key)
+		if y, there := b.Get(key); ok && there && !reflect.DeepEqual(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// Label is what distinguishes a pair: the keys of hippo's row, the peer, and how the peer was run.
+func (p Pair) Label() Row {
+	label := identity(p.Ours)
+	label = slices.DeleteFunc(label, func(f Field) bool { return f.Name == "peer" })
+	for _, name := range [2]string{"peer", "how"} {
+		if v, ok := p.Theirs.Get(name); ok {
+			label = append(label, Field{name, v})
+		}
+	}
+	return label
+}
+
+// Row is the pair as one row of ratios, in fields such as ratio_tokens_per_s.
+func (p Pair) Row() Row {
+	row := p.Label()
+	for i, f := range row {
+		if f.Name == "peer" {
+			row[i].Value = "hippo/" + Text(f.Value)
+		}
+	}
+	for _, r := range p.Ratios {
+		row = append(row, Field{"ratio_" + r.Field, r.Ratio})
+	}
+	return row
+}
+
+// identity is the part of a row that says what was measured, of which program, and how.
+func identity(r Row) Row {
+	return slices.DeleteFunc(slices.Clone(r), func(f Field) bool {
+		return f.Name != "peer" && f.Name != "how" && !slices.Contains(keys, f.Name)
+	})
+}
+
+// medians merges rows that measured the same into one with the medians of their measurements, in the order in which
+// they came first. Other fields are those of the last row.
+func medians(rows []Row) []Row {
+	var out []Row
+	at := map[string]int{}
+	values := map[string][]float64{} // by row and field
+	for _, row := range rows {
+		id := identity(row).String()
+		i, known := at[id]
+		if !known {
+			i = len(out)
+			at[id], out = i, append(out, nil)
+		}
+		out[i] = slices.Clone(row)
+		for j, f := range out[i] {
+			measured := direction(f.Name) != 0 || f.Name == wallOverCPU || f.Name == overOneCore
+			if x, ok := f.Value.(float64); ok && measured {
+				name := id + " " + f.Name
+				values[name] = append(values[name], x)
+				out[i][j].Value = median(slices.Clone(values[name]))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// operations are what some mixers of width d compute besides linear layers, on one sequence of l positions. Linear
+// layers are most of these mixers and about as fast everywhere; this compares the rest. Each function returns the
+// inputs and parameters of an operation, and the operation.
+var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor){
+	"mamba":            selectiveScan,
+	"linear-attention": linearAttention,
+	"hyena":            hyenaOperator,
+	"s4":               s4Systems,
+}
+
+// selectiveScan is the scan of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
+func selectiveScan(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	const n = 16
+	e := 2 * d
+	x, dt, a, bc, skip := random(1, l, e), random(1, l, e), tensor.New(e, n), random(1, l, 2*n), random(e)
+	change(dt, func(_ int, v float32) float32 { return (v + 0.5) / 10 })
+	change(a, func(i int, _ float32) float32 { return -float32(i%n + 1) })
+	return []*tensor.Tensor{x, dt, a, bc, skip}, func(t *autograd.Tape) *tensor.Tensor {
+		y, _ := t.SelectiveScan(x, dt, a, bc, skip, 1, nil)
+		return y
+	}
+}
+
+func linearAttention(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	q, k, v := random(1, l, d), random(1, l, d), random(1, l, d)
+	return []*tensor.Tensor{q, k, v}, func(t *autograd.Tape) *tensor.Tensor {
+		y, _ := t.LinearAttention(q, k, v, engine.LinearState{},
+			engine.LinearOptions{Heads: 4, Phi: engine.ELU1, Eps: 1e-6})
+		return y
+	}
+}
+
+// hyenaOperator is the short filter, the gates and one long convolution with a given filter.
+func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	x, w, b, k, skip := random(1, l, 3*d), random(3*d, 1, 3), random(3*d), random(l, d), random(d)
+	return []*tensor.Tensor{x, w, b, k, skip}, func(t *autograd.Tape) *tensor.Tensor {
+		y, _ := t.CausalConv(x, w, b, nil, engine.None)
+		parts := t.Split(y, d, d, d)
+		return t.GatedLongConv(engine.Gates{Q: parts[0], K: parts[1], V: parts[2]}, k, skip)
+	}
+}
+
+// s4Systems are d systems of 32 modes with a correction of rank 1: the generation of their kernels, and the
+// convolution.
+func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	diag := diagParams(d, dState/2)
+	u, skip, low := random(1, l, d), random(d), random(1, d, dState/2, 2)
+	p := &engine.DPLRParams{
+		LogDt: diag.LogDt, InvAReal: diag.InvAReal, AImag: diag.AImag, B: diag.B, P: low, Ct: diag.C, L: l,
+	}
+	return append(leavesOf(diag), u, skip, low), func(t *autograd.Tape) *tensor.Tensor {
+		y, _ := t.DPLRSSM(u, t.DPLRSystem(p), skip, nil)
+		return y
+	}
+}
+
+// change replaces the numbers of x.
+func change(x *tensor.Tensor, f func(i int, v float32) float32) {
+	v := make([]float32, x.Len())
+	x.CopyTo(v)
+	for i := range v {
+		v[i] = f(i, v[i])
+	}
+	x.CopyFrom(v)
+}

@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// ReadRows reads the rows of the benchmark of that name from a file that hippo bench --json has written.
+func ReadRows(path, name string) ([]Row, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, unknown(name)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	var others []string
+	number := 0
+	for scan := bufio.NewScanner(bytes.NewReader(text)); scan.Scan(); {
+		number++
+		line := bytes.TrimSpace(scan.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		r, err := ParseRow(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w, as hippo bench --json prints them", path, number, err)
+		}
+		v, _ := r.Get("bench")
+		of := Text(v)
+		switch peer, _ := r.Get("peer"); {
+		case of != name && !slices.Contains(others, of):
+			others = append(others, of)
+		case of == name && !strings.Contains(Text(peer), "/"): // a ratio is no measurement
+			rows = append(rows, r)
+		}
+	}
+	switch {
+	case len(rows) == 0 && len(others) > 0:
+		return nil, fmt.Errorf("%s: found no rows of the benchmark %s, but of %s", path, name,
+			strings.Join(others, ", "))
+	case len(rows) == 0:
+		return nil, fmt.Errorf("%s: found no rows of the benchmark %s", path, name)
+	}
+	return rows, nil
+}

@@ -1,0 +1,6 @@
+package bench
+
+import "time"
+
+// shortest is the least time of a repetition: the CPU clock of a process has a resolution of 1/64 s.
+const shortest = 200 * time.Millisecond

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// trainConfigs are the configurations of training: a on bytes, b wider and longer, c the published H3-125M.
+var trainConfigs = map[string]struct {
+	shape
+	b, l   int
+	models []string
+}{
+	"a": {shape{d: 256, layers: 6, vocab: 256, heads: 4, attention: []int{1, 4}}, 4, 1024,
+		[]string{"H3", "H3-hybrid", "GPT"}},
+	"b": {shape{d: 512, layers: 8, vocab: 256, heads: 8, attention: []int{1, 4}}, 2, 2048,
+		[]string{"H3", "H3-hybrid", "GPT"}},
+	"c": {shape{d: 768, layers: 12, vocab: 50257, heads: 12, attention: []int{6}}, 1, 1024, []string{"H3-hybrid"}},
+}
+
+// trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
+// CPU time per thread, tokens_per_s_wall by the clock.
+func trainCases(args []string, shrink int) ([]Case, error) {
+	names := slices.Sorted(maps.Keys(trainConfigs))
+	if len(args) == 0 {
+		return nil, fmt.Errorf("found no configuration, want some of %s", strings.Join(names, ", "))
+	}
+	var cases []Case
+	for _, name := range args {
+		c, ok := trainConfigs[name]
+		if !ok {
+			return nil, fmt.Errorf("found the configuration %q, want one of %s", name, strings.Join(names, ", "))
+		}
+		for i := range len(c.models) * len(precisions) {
+			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]
+			s, b, l := c.shape, c.b, c.l/shrink
+			s.d, s.vocab = s.d/shrink, s.vocab/shrink
+			s.attention = map[string][]int{"H3-hybrid": c.attention, "GPT": s.all()}[kind]
+			cases = append(cases, Case{
+				ID:      Row{{"bench", "train"}, {"config", name}, {"model", kind}, {"precision", precision.String()}},
+				prepare: func(context.Context) (trial, error) { return trainTrial(s, b, l, precision) },
+			})
+		}
+	}
+	return cases, nil
+}
+
+func trainTrial(s shape, b, l int, p engine.Precision) (trial, error) {
+	m, err := s.build()
+	if err != nil {
+		return trial{}, err
+	}
+	st := newStepper(m, b, l)
+	st.tape.SetPrecision(p)
+	tokens := float64(b * l)
+	return trial{runs: []func() error{st.step}, fields: func(t []Timing) Row {
+		return Row{
+			{"params", float64(m.NumParams())}, {"tokens_per_s", rounded(tokens / t[0].CPU)},
+			{"tokens_per_s_wall", rounded(tokens / t[0].Wall)},
+			{"matmul_gflops", rounded(3 * s.productFlops() * tokens / t[0].CPU / 1e9)},
+		}
+	}}, nil
+}
+
+// tasks are the synthetic tasks of H3 (arXiv:2212.14052, §3.1) by the peer's names: the vocabulary, and the number of
+// positions.
+var tasks = map[string]struct{ vocab, l int }{"ind": {20, 31}, "ar10": {10, 22}, "ar20": {20, 42}}
+
+// synthCases measure updates on batches of the size of the synthetic tasks: ms_per_step. The tokens are random.
+func synthCases(args []string, _ int) ([]Case, error) {
+	if len(args) == 0 {
+		args = []string{"ind"}
+	}
+	var cases []Case
+	for _, name := range args {
+		task, ok := tasks[name]
+		if !ok {
+			return nil, fmt.Errorf("found the task %q, want one of %s", name,
+				strings.Join(slices.Sorted(maps.Keys(tasks)), ", "))
+		}
+		for _, kind := range []string{"h3", "attn"} {
+			s := shape{d: 32, layers: 2, vocab: task.vocab, heads: 1, embedDrop: 0.1}
+			if kind == "attn" {
+				s.attention, s.attnDrop = s.all(), 0.1
+			}
+			cases = append(cases, Case{
+				ID: Row{{"bench", "synth"}, {"task", name}, {"model", kind}, {"precision", float32Only}},
+				prepare: func(context.Context) (trial, error) {
+					m, err := s.build()
+					if err != nil {
+						return trial{}, err
+					}
+					return trial{runs: []func() error{newStepper(m, 32, task.l).step}, fields: func(t []Timing) Row {
+						return Row{{"ms_per_step", rounded(t[0].CPU * 1e3)}}
+					}}, nil
+				},
+			})
+		}
+	}
+	return cases, nil
+}

@@ -1,0 +1,197 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// The element types of GGUF that quantize blocks of a row (llama.cpp, ggml-quants.c). A number is d·q, or d·q + m, with
+// an integer q of few bits and factors that a block shares. In the K types a block of 256 has factors of factors.
+const (
+	Q4_0 DType = "Q4_0" // 32: f16 d; q of 4 bits, minus 8
+	Q4_1 DType = "Q4_1" // 32: f16 d, m; q of 4 bits
+	Q5_0 DType = "Q5_0" // 32: f16 d; q of 5 bits, minus 16
+	Q5_1 DType = "Q5_1" // 32: f16 d, m; q of 5 bits
+	Q8_0 DType = "Q8_0" // 32: f16 d; q of 8 bits
+	Q4_K DType = "Q4_K" // 256: f16 d, m; 8 factors of 6 bits of each; q of 4 bits
+	Q5_K DType = "Q5_K" // 256: as Q4_K, with q of 5 bits
+	Q6_K DType = "Q6_K" // 256: q of 6 bits, minus 32; 16 factors of 8 bits; f16 d
+)
+
+// Block is the number of elements that are stored together, and their bytes: 1 and Size for a type that quantizes no
+// blocks. Both are 0 for an unknown type.
+func (d DType) Block() (elements, bytes int) {
+	switch d {
+	case Q4_0:
+		return 32, 2 + 16
+	case Q4_1:
+		return 32, 4 + 16
+	case Q5_0:
+		return 32, 2 + 4 + 16
+	case Q5_1:
+		return 32, 4 + 4 + 16
+	case Q8_0:
+		return 32, 2 + 32
+	case Q4_K:
+		return 256, 4 + 12 + 128
+	case Q5_K:
+		return 256, 4 + 12 + 32 + 128
+	case Q6_K:
+		return 256, 128 + 64 + 16 + 2
+	}
+	if size := d.Size(); size > 0 {
+		return 1, size
+	}
+	return 0, 0
+}
+
+// bytes is the memory of n elements, whole blocks of a known type.
+func (d DType) bytes(n int) int {
+	elements, size := d.Block()
+	return n / elements * size
+}
+
+// Quantized reports whether the type stores blocks of integers with common factors.
+func (d DType) Quantized() bool {
+	n, _ := d.Block()
+	return n > 1
+}
+
+// readBlocks converts the elements of a quantized tensor into out. The products and sums are those of llama.cpp, in
+// float32.
+func readBlocks[T float32 | float64](t *Tensor, out []T) error {
+	if err := t.checkInto(len(out)); err != nil {
+		return err
+	}
+	n, size := t.DType.Block()
+	err := disk.Guard(func() {
+		var y [256]float32
+		for b := 0; b*n < len(out); b++ {
+			t.DType.unpack(y[:n], t.Data[b*size:][:size])
+			for i, v := range y[:n] {
+				out[b*n+i] = T(v)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// unpack sets y to the elements of a block.
+func (d DType) unpack(y []float32, b []byte) {
+	switch d {
+	case Q4_0:
+		unpack4(y, b[2:], halfAt(b, 0), -8, 0)
+	case Q4_1:
+		unpack4(y, b[4:], halfAt(b, 0), 0, halfAt(b, 2))
+	case Q5_0:
+		unpack5(y, b[2:], halfAt(b, 0), -16, 0)
+	case Q5_1:
+		unpack5(y, b[4:], halfAt(b, 0), 0, halfAt(b, 2))
+	case Q8_0:
+		scale := halfAt(b, 0)
+		for i := range y {
+			y[i] = scale * float32(int8(b[2+i]))
+		}
+	case Q4_K:
+		unpackK(y, b, b[16:], nil)
+	case Q5_K:
+		unpackK(y, b, b[48:], b[16:48])
+	case Q6_K:
+		unpack6K(y, b)
+	}
+}
+
+// halfAt is the f16 number at b[at:].
+func halfAt(b []byte, at int) float32 { return fromHalf(binary.LittleEndian.Uint16(b[at:])) }
+
+// unpack4 sets y to d·(q + shift) + m with the q of 4 bits in b: those of the first half are the low ones.
+func unpack4(y []float32, b []byte, d float32, shift int, m float32) {
+	for i := range 16 {
+		y[i] = float32(d*float32(int(b[i]&15)+shift)) + m
+		y[i+16] = float32(d*float32(int(b[i]>>4)+shift)) + m
+	}
+}
+
+// unpack5 is unpack4 with a fifth bit of each q in the four bytes before.
+func unpack5(y []float32, b []byte, d float32, shift int, m float32) {
+	high := binary.LittleEndian.Uint32(b)
+	for i := range 16 {
+		lo := int(b[4+i]&15) | int(high>>i&1)<<4
+		hi := int(b[4+i]>>4) | int(high>>(i+16)&1)<<4
+		y[i] = float32(d*float32(lo+shift)) + m
+		y[i+16] = float32(d*float32(hi+shift)) + m
+	}
+}
+
+// unpackK sets y to d·f·q - m·g with the factors f and g of each 32 elements. q has 4 bits in low and, unless high is
+// nil, a fifth one there: bit j of its bytes belongs to the j-th 32 elements.
+func unpackK(y []float32, b, low, high []byte) {
+	d, m, factors := halfAt(b, 0), halfAt(b, 2), b[4:16]
+	for j := range 8 {
+		f, g := kFactors(factors, j)
+		scale, offset := float32(d*float32(f)), float32(m*float32(g))
+		q := low[j/2*32:][:32]
+		for i := range 32 {
+			v := q[i] >> (j % 2 * 4) & 15
+			if high != nil {
+				v |= high[i] >> j & 1 << 4
+			}
+			y[32*j+i] = float32(scale*float32(v)) - offset
+		}
+	}
+}
+
+// kFactors are the two factors j of 6 bits, of which 8 pairs are packed into 12 bytes.
+func kFactors(b []byte, j int) (f, g byte) {
+	if j < 4 {
+		return b[j] & 63, b[j+4] & 63
+	}
+	return b[j+4]&15 | b[j-4]>>6<<4, b[j+4]>>4 | b[j]>>6<<4
+}
+
+// unpack6K unpacks a block of Q6_K.
+func unpack6K(y []float32, b []byte) {
+	low, high, factors, d := b[:128], b[128:192], b[192:208], halfAt(b, 208)
+	for half := range 2 {
+		l, h, f := low[64*half:], high[32*half:], factors[8*half:]
+		for part := range 4 { // 32 elements each
+			for i := range 32 {
+				q := l[part%2*32+i] >> (part / 2 * 4) & 15
+				q |= h[i] >> (2 * part) & 3 << 4
+				scale := float32(d * float32(int8(f[2*part+i/16])))
+				y[128*half+32*part+i] = scale * float32(int(q)-32)
+			}
+		}
+	}
+}
+
+// toHalf rounds to the nearest IEEE 754 binary16 number, ties to even. What is too large becomes infinite.
+func toHalf(x float32) uint16 {
+	b := math.Float32bits(x)
+	sign, abs := uint16(b>>16&0x8000), b&0x7fffffff
+	switch {
+	case abs > 0x7f800000: // NaN
+		return sign | 0x7e00
+	case abs >= 0x477ff000: // rounds to 2^16 or more
+		return sign | 0x7c00
+	case abs < 0x38800000: // below 2^-14: a multiple of 2^-24
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
+	}
+	abs += 0xfff + abs>>13&1
+	return sign | uint16((abs-0x38000000)>>13)
+}
+
+// toBF16 rounds to the nearest bfloat16, ties to even.
+func toBF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40 // a NaN stays one
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}

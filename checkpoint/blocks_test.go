@@ -1,0 +1,172 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestRoundedTypes: half and bfloat16 are the nearest numbers there are, of Q8_0 each number is at most half a step
+// off.
+func TestRoundedTypes(t *testing.T) {
+	for h := range 1 << 16 {
+		if x := fromHalf(uint16(h)); x == x && toHalf(x) != uint16(h) {
+			t.Fatalf("%#x is %g, which becomes %#x", h, x, toHalf(x))
+		}
+	}
+	for _, c := range []struct {
+		x    float32
+		want uint16
+	}{
+		{65519.996, 0x7bff}, {65520, 0x7c00}, {-1e9, 0xfc00}, {1 + 1.0/2048, 0x3c00}, {1 + 3.0/2048, 0x3c02},
+		{0x1p-25, 0}, {0x1.8p-25, 1}, {0x1.ffep-15, 0x0400}, {float32(math.NaN()), 0x7e00},
+	} {
+		if got := toHalf(c.x); got != c.want {
+			t.Errorf("%g becomes %#x, want %#x", c.x, got, c.want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	x := make([]float32, 32*50)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64() * math.Exp(3*rng.NormFloat64()))
+	}
+	q, err := ConvertTensor("x", Q8_0, []int{50, 32}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := q.Float32()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b := 0; b < len(x); b += 32 {
+		most := 0.0
+		for _, v := range x[b : b+32] {
+			most = max(most, math.Abs(float64(v)))
+		}
+		for i, v := range x[b : b+32] {
+			// Half a step, and what rounding the factor to 11 bits moves the largest number.
+			if e := math.Abs(float64(v - y[b+i])); e > most*(0.5/127+1.0/2048) {
+				t.Fatalf("block %d: %g became %g, the largest is %g", b/32, v, y[b+i], most)
+			}
+		}
+	}
+}
+
+// blockMaker makes blocks of quantized types of integers and factors that are known.
+type blockMaker struct{ rng *rand.Rand }
+
+const blockScale, blockOffset = 0.5, -0.25
+
+func half(b []byte, x float32) []byte { return binary.LittleEndian.AppendUint16(b, toHalf(x)) }
+
+func (m blockMaker) ints(n, below int) []int {
+	q := make([]int, n)
+	for i := range q {
+		q[i] = m.rng.IntN(below)
+	}
+	return q
+}
+
+// small is a block of 32 of Q4_0, Q4_1, Q5_0 or Q5_1.
+func (m blockMaker) small(bits, shift int, offset float32) (b []byte, want []float32) {
+	q := m.ints(32, 1<<bits)
+	b = half(b, blockScale)
+	if offset != 0 {
+		b = half(b, offset)
+	}
+	if bits == 5 {
+		high := uint32(0)
+		for i, v := range q {
+			high |= uint32(v>>4) << i
+		}
+		b = binary.LittleEndian.AppendUint32(b, high)
+	}
+	for i := range 16 {
+		b = append(b, byte(q[i]&15|q[i+16]&15<<4))
+	}
+	for _, v := range q {
+		want = append(want, blockScale*float32(v+shift)+offset)
+	}
+	return b, want
+}
+
+// large is a block of 256 of Q4_K or Q5_K.
+func (m blockMaker) large(bits int) (b []byte, want []float32) {
+	q, f, g := m.ints(256, 1<<bits), m.ints(8, 64), m.ints(8, 64)
+	packed := make([]byte, 12)
+	for j := range 4 {
+		packed[j] = byte(f[j] | f[j+4]>>4<<6)
+		packed[j+4] = byte(g[j] | g[j+4]>>4<<6)
+		packed[j+8] = byte(f[j+4]&15 | g[j+4]&15<<4)
+	}
+	b = append(half(half(b, blockScale), blockOffset), packed...)
+	if bits == 5 {
+		high := make([]byte, 32)
+		for i, v := range q {
+			high[i%32] |= byte(v >> 4 << (i / 32))
+		}
+		b = append(b, high...)
+	}
+	for i := range 128 {
+		at := i/32*64 + i%32
+		b = append(b, byte(q[at]&15|q[at+32]&15<<4))
+	}
+	for i, v := range q {
+		want = append(want, blockScale*float32(f[i/32])*float32(v)-blockOffset*float32(g[i/32]))
+	}
+	return b, want
+}
+
+// six is a block of Q6_K.
+func (m blockMaker) six() (b []byte, want []float32) {
+	q, f := m.ints(256, 64), m.ints(16, 256)
+	low, high := make([]byte, 128), make([]byte, 64)
+	for i, v := range q {
+		h, part, at := i/128, i%128/32, i%32
+		low[64*h+part%2*32+at] |= byte(v & 15 << (part / 2 * 4))
+		high[32*h+at] |= byte(v >> 4 << (2 * part))
+	}
+	b = append(low, high...)
+	for _, v := range f {
+		b = append(b, byte(v))
+	}
+	for i, v := range q {
+		want = append(want, blockScale*float32(int8(f[i/16]))*float32(v-32))
+	}
+	return half(b, blockScale), want
+}
+
+// TestBlocks: the elements of each quantized type are those of its definition.
+func TestBlocks(t *testing.T) {
+	m := blockMaker{rand.New(rand.NewPCG(5, 6))}
+	for dtype, block := range map[DType]func() ([]byte, []float32){
+		Q4_0: func() ([]byte, []float32) { return m.small(4, -8, 0) },
+		Q4_1: func() ([]byte, []float32) { return m.small(4, 0, blockOffset) },
+		Q5_0: func() ([]byte, []float32) { return m.small(5, -16, 0) },
+		Q5_1: func() ([]byte, []float32) { return m.small(5, 0, blockOffset) },
+		Q4_K: func() ([]byte, []float32) { return m.large(4) },
+		Q5_K: func() ([]byte, []float32) { return m.large(5) },
+		Q6_K: m.six,
+	} {
+		x := Tensor{Name: "x", DType: dtype}
+		var want []float32
+		for range 3 {
+			b, w := block()
+			x.Data, want = append(x.Data, b...), append(want, w...)
+		}
+		x.Shape = []int{3, len(want) / 3}
+		got, err := x.Float32()
+		if err != nil {
+			t.Errorf("%s: %v", dtype, err)
+			continue
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", dtype, got[:8], want[:8])
+		}
+		if _, err := x.Int64(); err == nil {
+			t.Errorf("%s can be read as whole numbers", dtype)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// GGUFValue is a named value for WriteGGUF: a uint32, int32, float32, bool or string, or a slice of one of these.
+type GGUFValue struct {
+	Key   string
+	Value any
+}
+
+// WriteGGUF writes values and tensors in the order given, as GGUF version 3 with the usual alignment. Equal input gives
+// equal bytes. Names, texts and data are checked first; nothing is written then.
+func WriteGGUF(w io.Writer, values []GGUFValue, tensors []Tensor) error {
+	header, err := ggufHeader(values, tensors)
+	if err != nil {
+		return fmt.Errorf("gguf: %w", err)
+	}
+	var zeros [ggufAlignment]byte
+	write := func(b []byte) error {
+		pad := (ggufAlignment - len(b)%ggufAlignment) % ggufAlignment
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+		_, err := w.Write(zeros[:pad])
+		return err
+	}
+	if err := write(header); err != nil {
+		return fmt.Errorf("gguf: header: %w", err)
+	}
+	for i := range tensors {
+		if err := write(tensors[i].Data); err != nil {
+			return fmt.Errorf("gguf: tensor %q: %w", tensors[i].Name, err)
+		}
+	}
+	return nil
+}
+
+func ggufHeader(values []GGUFValue, tensors []Tensor) ([]byte, error) {
+	b := &ggufWriter{}
+	b.WriteString(ggufMagic)
+	b.uint32(3)
+	b.uint64(uint64(len(tensors)))
+	b.uint64(uint64(len(values)))
+	seen := map[string]bool{}
+	for _, v := range values {
+		if seen[v.Key] {
+			return nil, fmt.Errorf("two values are named %q", v.Key)
+		}
+		seen[v.Key] = true
+		b.text(v.Key)
+		if err := b.value(v.Value); err != nil {
+			return nil, fmt.Errorf("value %q: %w", v.Key, err)
+		}
+	}
+	clear(seen)
+	at := uint64(0)
+	for i := range tensors {
+		t := &tensors[i]
+		kind := slices.Index(ggufTypes[:], t.DType)
+		_, err := t.check()
+		switch {
+		case err != nil:
+			return nil, err
+		case seen[t.Name]:
+			return nil, fmt.Errorf("two tensors are named %q", t.Name)
+		case kind < 0:
+			return nil, fmt.Errorf("tensor %q has the type %s, want one of %s", t.Name, t.DType, knownGGUFTypes())
+		case len(t.Shape) < 1 || len(t.Shape) > maxGGUFAxes:
+			return nil, fmt.Errorf("tensor %q has %d axes, want 1 to %d", t.Name, len(t.Shape), maxGGUFAxes)
+		}
+		seen[t.Name] = true
+		b.text(t.Name)
+		b.uint32(uint32(len(t.Shape)))
+		for i := len(t.Shape) - 1; i >= 0; i-- {
+			b.uint64(uint64(t.Shape[i]))
+		}
+		b.uint32(uint32(kind))
+		b.uint64(at)
+		at = roundUp(at+uint64(len(t.Data)), ggufAlignment)
+	}
+	return b.Bytes(), b.err
+}
+
+// ggufWriter writes the header. err is the first text that is not UTF-8.
+type ggufWriter struct {
+	bytes.Buffer
+	err error
+}
+
+func (b *ggufWriter) uint32(n uint32) { b.Write(binary.LittleEndian.AppendUint32(nil, n)) }
+func (b *ggufWriter) uint64(n uint64) { b.Write(binary.LittleEndian.AppendUint64(nil, n)) }
+
+func (b *ggufWriter) text(s string) {
+	if !utf8.ValidString(s) && b.err == nil {
+		b.err = fmt.Errorf("%q is not UTF-8", s)
+	}
+	b.uint64(uint64(len(s)))
+	b.WriteString(s)
+}
+
+func (b *ggufWriter) value(v any) error {
+	kind := func(k ggufKind) { b.uint32(uint32(k)) }
+	array := func(k ggufKind, n int) {
+		kind(ggufArray)
+		kind(k)
+		b.uint64(uint64(n))
+	}
+	switch v := v.(type) {
+	case uint32:
+		kind(ggufUint32)
+		b.uint32(v)
+	case int32:
+		kind(ggufInt32)
+		b.uint32(uint32(v))
+	case float32:
+		kind(ggufFloat32)
+		b.uint32(math.Float32bits(v))
+	case bool:
+		kind(ggufBool)
+		b.Write(fixed(v))
+	case string:
+		kind(ggufString)
+		b.text(v)
+	case []uint32:
+		array(ggufUint32, len(v))
+		b.Write(fixed(v))
+	case []int32:
+		array(ggufInt32, len(v))
+		b.Write(fixed(v))
+	case []float32:
+		array(ggufFloat32, len(v))
+		b.Write(fixed(v))
+	case []bool:
+		array(ggufBool, len(v))
+		b.Write(fixed(v))
+	case []string:
+		array(ggufString, len(v))
+		for _, s := range v {
+			b.text(s)
+		}
+	default:
+		return fmt.Errorf("found a %T, want uint32, int32, float32, bool, string or a slice of one of these", v)
+	}
+	return nil
+}
+
+// fixed are the bytes of numbers.
+func fixed(v any) []byte {
+	b, _ := binary.Append(nil, binary.LittleEndian, v) // cannot fail for these types
+	return b
+}
+
+// ConvertTensor makes a tensor of float32 values in one of the types F32, F16, BF16 and Q8_0. Values are rounded to the
+// nearest; a block of Q8_0 has the factor max|x|/127, as in llama.cpp. Rows must be whole blocks.
+func ConvertTensor(name string, to DType, shape []int, values []float32) (Tensor, error) {
+	t := Tensor{Name: name, DType: to, Shape: shape}
+	switch to {
+	case F32:
+		return NewTensor(name, shape, values), nil
+	case F16:
+		t.Data = make([]byte, 0, 2*len(values))
+		for _, v := range values {
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, toHalf(v))
+		}
+	case BF16:
+		t.Data = make([]byte, 0, 2*len(values))
+		for _, v := range values {
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, toBF16(v))
+		}
+	case Q8_0:
+		if last := len(shape) - 1; last < 0 || shape[last]%32 != 0 {
+			return t, fmt.Errorf("tensor %q: shape %v, want rows of a multiple of 32 elements for %s", name, shape, to)
+		}
+		t.Data = make([]byte, 0, to.bytes(len(values)))
+		for at := 0; at < len(values); at += 32 {
+			t.Data = appendQ8(t.Data, values[at:at+32])
+		}
+	default:
+		return t, fmt.Errorf("tensor %q: found type %s, want F32, F16, BF16 or Q8_0", name, to)
+	}
+	_, err := t.check()
+	return t, err
+}
+
+// appendQ8 appends a block of Q8_0: the integers are made with the exact factor, which is then rounded to f16.
+func appendQ8(b []byte, x []float32) []byte {
+	most := float32(0)
+	for _, v := range x {
+		most = max(most, float32(math.Abs(float64(v))))
+	}
+	d := most / 127
+	b = binary.LittleEndian.AppendUint16(b, toHalf(d))
+	inverse := float32(0)
+	if d != 0 {
+		inverse = 1 / d
+	}
+	for _, v := range x {
+		b = append(b, byte(int8(math.Round(float64(float32(v*inverse))))))
+	}
+	return b
+}

@@ -1,0 +1,163 @@
+// Package compare trains models of equal size for equal time on the same text, and ranks them by their losses. It
+// trains by package train, and prints nothing: what happens is told to the functions of Events.
+package compare
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Options are what all models of a comparison have in common. The names are those of train.Config where it has them.
+type Options struct {
+	Time  time.Duration `json:"time" min:"1ms" help:"training time of each run"`
+	Clock string        `json:"clock" enum:"wall,cpu" help:"what the time is measured by: see train.clock"`
+
+	Params int    `json:"params" min:"0" help:"parameters of each model, reached by its width; 0: those of the first"`
+	Seeds  int    `json:"seeds" min:"1" help:"runs of each model, with one seed each; the table has means and spread"`
+	Seed   uint64 `json:"seed" help:"the first seed"`
+
+	Set []string `json:"set" help:"settings of all models, as KEY=VALUE: optim.lr=1e-3,train.batch_size=8"`
+	Out string   `json:"out" help:"folder that keeps runs and results, so that the same command goes on; empty: none"`
+
+	Data          []string `json:"data" help:"text, as for train; empty: the built-in Moby Dick"`
+	Valid         []string `json:"valid" help:"validation text; empty cuts it off the end of the data"`
+	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
+	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
+	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
+	CacheLimit    string   `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see train"`
+	Precision     string   `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products in training"`
+	Memory        string   `json:"memory" enum:"check,ignore" help:"check: refuse models that need too much memory"`
+}
+
+// DefaultOptions are the text, tokenizer and precision of a model, and two minutes by the clock.
+func DefaultOptions(first train.Config) Options {
+	return Options{
+		Time: 2 * time.Minute, Clock: "wall", Seeds: 1, Seed: first.Seed, Data: first.Data, Valid: first.Valid,
+		ValidFraction: first.ValidFraction, TextField: first.TextField, Tokenizer: first.Tokenizer,
+		Cache: first.Cache, CacheLimit: first.CacheLimit, Precision: first.Precision, Memory: first.Memory,
+	}
+}
+
+// Check returns every problem of the comparison of these models at once that can be told before any text is read.
+func (o *Options) Check(models []Entrant) error {
+	var p config.Problems
+	if slices.Contains(append(slices.Clone(o.Data), o.Valid...), "-") {
+		p.Addf("data", "found -, want files: every run reads the text again, which standard input can give only once")
+	}
+	text := o.text()
+	p.Add(text.CheckInputs())
+	settings, err := o.settings()
+	p.Add(err)
+	if err != nil {
+		settings = nil
+	}
+	for _, e := range models {
+		_, err := o.configure(e.Config, settings, 0)
+		p.AddTo(e.Name, err)
+	}
+	return p.Err()
+}
+
+// text is a configuration that has the text and its tokenizer only.
+func (o *Options) text() train.Config {
+	return train.Config{
+		Data: o.Data, Valid: o.Valid, TextField: o.TextField, Tokenizer: o.Tokenizer, Cache: o.Cache,
+	}
+}
+
+// Comparison trains models of equal size for equal time on the same text.
+type Comparison struct {
+	Options Options
+	Models  []Entrant // as they are trained, but for seed and folder
+	Params  []int     // of each
+}
+
+// New prepares a comparison. It gives every model the options and the width that brings it to the number of parameters,
+// and finds all that cannot be before anything is trained.
+func New(models []Entrant, o Options) (*Comparison, error) {
+	if err := o.Check(models); err != nil {
+		return nil, err
+	}
+	var p config.Problems
+	settings, err := o.settings()
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Options: o}
+	text := o.text()
+	vocab, err := text.VocabSize()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range models {
+		cfg, n, err := c.prepare(e.Config, settings, vocab)
+		if err != nil {
+			p.AddTo(e.Name, err)
+			continue
+		}
+		if c.Options.Params == 0 {
+			c.Options.Params = n
+		}
+		c.Models, c.Params = append(c.Models, Entrant{e.Name, cfg}), append(c.Params, n)
+	}
+	return c, p.Err()
+}
+
+// settings reads Set.
+func (o *Options) settings() (map[string]string, error) {
+	values := map[string]string{}
+	var p config.Problems
+	for _, pair := range o.Set {
+		key, value, ok := strings.Cut(pair, "=")
+		if key = strings.TrimSpace(key); !ok || !strings.HasPrefix(key, "train.") && !strings.HasPrefix(key, "optim.") {
+			p.Addf("set", "found %q, want KEY=VALUE with a key of train or optim, such as optim.lr=1e-3", pair)
+		} else if key == "train.time" || key == "train.clock" {
+			p.Addf("set", "found %q, want --%s", pair, strings.TrimPrefix(key, "train."))
+		}
+		values[key] = value
+	}
+	return values, p.Err()
+}
+
+// never is a number of steps that no run makes.
+const never = math.MaxInt32
+
+// configure is a model's configuration with what all models have in common, but for its width. A vocab of 0 is not
+// known yet.
+func (o *Options) configure(cfg train.Config, settings map[string]string, vocab int) (train.Config, error) {
+	cfg.Data, cfg.Valid, cfg.ValidFraction, cfg.TextField = o.Data, o.Valid, o.ValidFraction, o.TextField
+	cfg.Tokenizer, cfg.Cache, cfg.CacheLimit = o.Tokenizer, o.Cache, o.CacheLimit
+	cfg.Precision, cfg.Memory = o.Precision, o.Memory
+	cfg.Train.EvalEvery, cfg.Train.SampleEvery = never, 0 // what counts is measured at the end
+	cfg.Train.Time, cfg.Train.Clock = o.Time, o.Clock
+	cfg.Model.VocabSize, cfg.Model.Tokenizer = vocab, ""
+	var p config.Problems
+	p.Add(config.Pairs(&cfg, settings))
+	p.Add(cfg.Validate())
+	return cfg, p.Err()
+}
+
+// prepare is a model's configuration as it is trained, and the number of its parameters.
+func (c *Comparison) prepare(cfg train.Config, settings map[string]string, vocab int) (train.Config, int, error) {
+	o := &c.Options
+	cfg, err := o.configure(cfg, settings, vocab)
+	if err != nil {
+		return cfg, 0, err
+	}
+	var n int
+	if o.Params == 0 {
+		n, err = cfg.Model.CountParams()
+	} else {
+		cfg.Model, n, err = cfg.Model.FitWidth(o.Params)
+	}
+	if err != nil {
+		return cfg, n, err
+	}
+	return cfg, n, cfg.Fits(vocab)
+}

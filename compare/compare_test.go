@@ -1,0 +1,225 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// contest prepares a comparison of small models, of one update each, in a folder of its own.
+func contest(t *testing.T, change func(*Options), layers ...string) *Comparison {
+	t.Helper()
+	base, err := train.Preset("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.Model.DModel, base.Model.NLayer, base.Model.DState, base.Model.NumHeads = 16, 2, 8, 2
+	base.Model.AttnIdx = []int{1}
+	base.Train.BatchSize, base.Train.SeqLen, base.Train.Accumulation = 2, 32, 1
+	base.Train.SaveEvery, base.Train.LogEvery = 2, 1
+	base.Optim.Warmup = 2
+	text := filepath.Join(t.TempDir(), "text.txt")
+	sentence := "the quick brown fox jumps over the lazy dog; "
+	if err := os.WriteFile(text, []byte(strings.Repeat(sentence, 60)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	base.Data, base.Cache = []string{text}, "none"
+	var models []Entrant
+	for _, entry := range layers {
+		c := base
+		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = entry, nil, 0
+		models = append(models, Entrant{entry, c})
+	}
+	opt := DefaultOptions(base)
+	opt.Time, opt.Out = time.Nanosecond, t.TempDir()
+	if change != nil {
+		change(&opt)
+	}
+	c, err := New(models, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestCompare: every model is trained once for each seed, has losses, and stands in the table by them.
+func TestCompare(t *testing.T) {
+	c := contest(t, func(o *Options) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
+	runs, err := c.Run(context.Background(), Events{})
+	if err != nil || len(runs) != 6 {
+		t.Fatalf("%d runs, %v, want 6", len(runs), err)
+	}
+	text, err := c.Text(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := c.Report(text, runs).Models
+	if len(rows) != 3 || !slices.IsSortedFunc(rows, func(a, b Row) int {
+		return int(math.Copysign(1, *a.ValidLoss-*b.ValidLoss))
+	}) {
+		t.Fatalf("%+v, want 3 rows by their loss", rows)
+	}
+	for _, r := range rows {
+		a, b := *r.Runs[0].ValidLoss, *r.Runs[1].ValidLoss
+		if r.Steps != 1 || r.Tokens != 64 || math.Abs(*r.ValidLoss-(a+b)/2) > 1e-12 ||
+			math.Abs(*r.Spread-math.Abs(a-b)/math.Sqrt2) > 1e-9 {
+			t.Errorf("%+v of losses %g and %g", r, a, b)
+		}
+		if a == b || r.Runs[0].Seed == r.Runs[1].Seed {
+			t.Errorf("%s: both seeds give %g", r.Model, a)
+		}
+		if bits := *r.ValidLoss / math.Ln2; math.Abs(*r.BitsPerByte-bits) > 1e-9 { // a token is a byte
+			t.Errorf("%g bits per byte, want %g", *r.BitsPerByte, bits)
+		}
+	}
+}
+
+// TestCompareGoesOn: what is done is not trained again, and what was interrupted goes on from its checkpoint.
+func TestCompareGoesOn(t *testing.T) {
+	c := contest(t, func(o *Options) { o.Time = time.Hour }, "h3*2", "attention*2")
+	c.Models[0].Config.Train.Time = time.Nanosecond // the first is done at once, the second far from it
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started := []string{}
+	ev := Events{Run: func(name string, _ uint64, _, _ int) train.Events {
+		started = append(started, name)
+		return train.Events{Step: func(p train.Progress) {
+			if name == "attention*2" && p.Step == 3 {
+				cancel()
+			}
+		}}
+	}}
+	runs, err := c.Run(ctx, ev)
+	if !errors.Is(err, context.Canceled) || len(runs) != 1 || len(started) != 2 {
+		t.Fatalf("%d runs, started %q, %v; want one done and the second interrupted", len(runs), started, err)
+	}
+	if _, err := os.Stat(filepath.Join(c.Options.Out, "attention_2", "seed-1", model.LastDir)); err != nil {
+		t.Fatal(err)
+	}
+	resumed := 0
+	ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
+	ev.Run = func(name string, _ uint64, _, _ int) train.Events {
+		return train.Events{Start: func(s train.Start) { resumed = s.Resumed; cancel() }}
+	}
+	before := []string{}
+	ev.Finished = func(r Result, done bool) {
+		if done {
+			before = append(before, r.Model)
+		}
+	}
+	_, err = c.Run(ctx, ev)
+	if !errors.Is(err, context.Canceled) || resumed != 3 || !slices.Equal(before, []string{"h3*2"}) {
+		t.Errorf("%v; resumed at step %d, done before: %q; want step 3 and h3*2", err, resumed, before)
+	}
+	c.Models[0].Config.Optim.LR *= 2
+	_, err = c.Run(context.Background(), Events{})
+	if err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
+		t.Errorf("other settings in the same folder: %v", err)
+	}
+}
+
+// TestCompareDiverges: a run that breaks down has no losses, says so, and is not made again.
+func TestCompareDiverges(t *testing.T) {
+	c := contest(t, func(o *Options) {
+		o.Time, o.Set = time.Hour, []string{"optim.lr=10", "optim.weight_decay=100", "optim.clip=0", "optim.warmup=0"}
+	}, "h3*2", "attention*2")
+	c.Models = c.Models[:1]
+	for range 2 {
+		runs, err := c.Run(context.Background(), Events{})
+		if err != nil || len(runs) != 1 || runs[0].ValidLoss != nil || !strings.Contains(runs[0].Diverged, "became") {
+			t.Fatalf("%+v, %v, want a run that diverged", runs, err)
+		}
+		rows := c.Report(Text{BytesPerToken: 1}, runs).Models
+		if rows[0].Diverged != 1 || rows[0].ValidLoss != nil || rows[0].BitsPerByte != nil {
+			t.Errorf("%+v, want a row without a loss", rows[0])
+		}
+	}
+}
+
+// TestEntrants: what arguments mean, and what they cannot mean.
+func TestEntrants(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte("preset: small\noptim: {lr: 1e-3}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	models, err := Entrants([]string{"h3", "h3-tiny", "s4?-tiny", "h3*2,attention", "mamba*3", file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, m := range models {
+		names = append(names, m.Name)
+	}
+	if want := []string{"h3-tiny", "s4d-tiny", "h3*2,attention", "mamba*3", "mine"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	if last := models[len(models)-1].Config; last.Optim.LR != 1e-3 || last.Model.DModel != 256 {
+		t.Errorf("the file's settings: %+v", last)
+	}
+	models, err = Entrants([]string{"*-tiny"})
+	if err != nil || len(models) != len(model.MixerNames()) {
+		t.Errorf("*-tiny: %d models, %v, want one for each mixer", len(models), err)
+	}
+	for arg, want := range map[string]string{
+		"mmaba": "mmaba: no such model, want a preset, a mixer, a list of layers or a YAML file; " +
+			"did you mean mamba?",
+		"zz*":                        "zz*: no preset matches, want one of attention-tiny, ",
+		"h3,nope":                    `h3,nope: model.nope: found mixer "nope"`,
+		"bigbird(bidirectional=yes)": "bidirectional",
+		"s4d(bidirectional=true)":    "which looks ahead, want a causal mixer in a language model",
+		"none.yaml":                  "none.yaml: ",
+		"tiny":                       "found one model, want at least 2",
+	} {
+		if _, err := Entrants([]string{"tiny", arg}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q in it", arg, err, want)
+		}
+	}
+}
+
+// TestCompareOptions: options that cannot be are all named.
+func TestCompareOptions(t *testing.T) {
+	models, err := Entrants([]string{"tiny", "h3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Options){
+		"data: found -":                                func(o *Options) { o.Data = []string{"-"} },
+		`set: found "lr", want KEY=VALUE`:              func(o *Options) { o.Set = []string{"lr"} },
+		`set: found "model.d_model=3", want KEY`:       func(o *Options) { o.Set = []string{"model.d_model=3"} },
+		`set: found "train.time=3s", want --time`:      func(o *Options) { o.Set = []string{"train.time=3s"} },
+		"h3-tiny: optim.lr: found 11, want a number":   func(o *Options) { o.Set = []string{"optim.lr=11"} },
+		"tiny: optim.lrr: unknown option":              func(o *Options) { o.Set = []string{"optim.lrr=11"} },
+		"tiny: found no width with which it has about": func(o *Options) { o.Params = 7 },
+	} {
+		o := DefaultOptions(models[0].Config)
+		change(&o)
+		if _, err := New(models, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestNothingIsKept: without a folder of its own a comparison leaves none.
+func TestNothingIsKept(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMP", os.Getenv("TMPDIR")) // Windows
+	c := contest(t, func(o *Options) { o.Out = "" }, "h3*2", "attention*2")
+	runs, err := c.Run(context.Background(), Events{})
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v, want 2", len(runs), err)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
+)
+
+// declare returns what add says to a file with one function for each of some instruction sets.
+func (ks *kernels) declare(t *testing.T, signature, contract string, isas ...isa) error {
+	ctx := build.NewContext()
+	for _, s := range isas {
+		c := asm{ctx, s}
+		c.function("sum", signature, contract)
+		c.end()
+	}
+	file, err := ctx.Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		t.Fatal(err)
+	}
+	return ks.add(file)
+}
+
+// TestJumpsGoToTheNextLowerLevel: a level without code for a kernel takes that of the one below.
+func TestJumpsGoToTheNextLowerLevel(t *testing.T) {
+	for _, c := range []struct {
+		isas []isa
+		want string
+	}{
+		{[]isa{avx2}, "JMP ·sumAVX2(SB)"},
+		{[]isa{avx2, pairs}, "CMPQ ·cpu(SB), $const_avx512bf16 JLT avx2 JMP ·sumAVX512BF16(SB) avx2: JMP ·sumAVX2(SB)"},
+		{[]isa{avx512, avx2}, "CMPQ ·cpu(SB), $const_avx512 JLT avx2 JMP ·sumAVX512(SB) avx2: JMP ·sumAVX2(SB)"},
+	} {
+		var ks kernels
+		if err := ks.declare(t, "func(n int, x *float32) float32", "is Σ x.", c.isas...); err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		ks[0].jumps(&text)
+		_, code, _ := strings.Cut(text.String(), "$0-20\n")
+		if got := strings.Join(strings.Fields(code), " "); got != c.want {
+			t.Errorf("%v: the choice is\n%s\nwant\n%s", c.isas, got, c.want)
+		}
+	}
+}
+
+// TestOneContractForAllInstructionSets: what a caller relies on cannot depend on the processor.
+func TestOneContractForAllInstructionSets(t *testing.T) {
+	var ks kernels
+	if err := ks.declare(t, "func(n int)", "does this.", avx2); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range [][2]string{{"func(n, m int)", "does this."}, {"func(n int)", "does that."}} {
+		err := ks.declare(t, other[0], other[1], avx512)
+		if err == nil || !strings.Contains(err.Error(), "sumAVX512") || !strings.Contains(err.Error(), other[1]) {
+			t.Errorf("%v: error %v, want one that names function and contract", other, err)
+		}
+	}
+	if err := ks.declare(t, "func(n int)", "does this.", isa{name: "SSE"}); err == nil {
+		t.Error("a function for an instruction set that is no level: no error")
+	}
+}

@@ -1,0 +1,107 @@
+package kernel
+
+// canShorten tells whether the short form can be multiplied as fast as memory delivers it.
+func canShorten() bool { return cpu >= avx512 }
+
+// packedRows is the number of rows of x that a product of packed weights keeps in registers.
+func (l level) packedRows() int {
+	if l < avx512 {
+		return 1
+	}
+	return 8
+}
+
+// A call of assembly reads one chunk of the short form.
+var _ [0]struct{} = [blockedK - shortChunk]struct{}{}
+
+// fewPacked is the number of rows of x up to which level avx2 multiplies them one at a time. With more rows it pays to
+// unpack a panel of bfloat16 first and to keep several rows of sums in registers.
+const fewPacked = 8
+
+// directFloat computes the columns of the panel that begins with column j without Gemm, where that is faster, and
+// reports whether it did. The order of sums and the blocks of terms equal Gemm's.
+func (p *packedProduct) directFloat(j int) bool {
+	switch {
+	case cpu == generic, p.k%p.perWord() != 0, p.k == 0, cpu == avx2 && p.m > fewPacked,
+		cpu > avx2 && p.precision == Float32,
+		p.short != nil && !canShorten():
+		return false
+	}
+	rows := cpu.packedRows()
+	for k := 0; k < p.k; k += blockedK {
+		for i := 0; i < p.m; i += rows {
+			p.block(i, min(rows, p.m-i), j, k)
+		}
+	}
+	return true
+}
+
+// block adds a block of terms from k on to 48 columns from j on of m rows of y from i on.
+func (p *packedProduct) block(i, m, j, k int) {
+	y := p.y[i*p.ldy+j:]
+	if j+packedWidth <= p.n {
+		var bias *float32
+		if k == 0 && p.bias != nil {
+			bias = &p.bias[j]
+		}
+		p.sums(i, m, j, k, &y[0], p.ldy, bias, k > 0)
+		return
+	}
+	var tile [8 * packedWidth]float32 // columns past the last one of y go here
+	p.sums(i, m, j, k, &tile[0], packedWidth, nil, false)
+	for r := range m {
+		row, sums := y[r*p.ldy:][:p.n-j], tile[r*packedWidth:]
+		switch {
+		case k > 0:
+			for t := range row {
+				row[t] += sums[t]
+			}
+		case p.bias != nil:
+			for t, b := range p.bias[j:p.n] {
+				row[t] = sums[t] + b
+			}
+		default:
+			copy(row, sums)
+		}
+	}
+}
+
+// sums calls the assembly for block.
+func (p *packedProduct) sums(i, m, j, k int, y *float32, ldy int, bias *float32, add bool) {
+	at, step := p.at(j)
+	at += k / p.perWord() * step
+	x, steps := &p.x[i*p.ldx+k], min(blockedK, p.k-k)/p.perWord()
+	if p.short != nil {
+		panel := j / packedWidth
+		w, heads := &p.short[p.starts[panel*p.chunks()+k/blockedK]], &p.heads[panel*p.blocks()+k/shortTerms]
+		vecShortBF16(m, steps/shortSteps, x, p.ldx, w, heads, y, ldy, bias, add)
+		return
+	}
+	switch {
+	case p.precision == Float32:
+		vecPackedFloat32(steps, x, &p.f32[at], y, bias, add)
+	default:
+		vecPackedBF16(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
+	}
+}
+
+// rowsInt8 computes 48 columns of m ≤ packedRows rows of y, from row i of x on.
+func (p *packedProduct) rowsInt8(i, m int, w []int8, y []float32, ldy int, scale, bias []float32) {
+	q, steps := p.q, p.panelSteps()
+	if cpu == generic || steps == 0 {
+		p.rowsInt8Portable(i, m, w, y, ldy, scale, bias)
+		return
+	}
+	var b *float32
+	if bias != nil {
+		b = &bias[0]
+	}
+	if cpu == avx512bf16 {
+		vecPackedInt8(m, steps, &q.x[i*q.ld], q.ld, &w[0], &y[0], ldy, &q.scale[i], &q.sum[i], &scale[0], b)
+		return
+	}
+	for r := range m {
+		vecPackedInt8(1, steps, &q.x[(i+r)*q.ld], q.ld, &w[0], &y[r*ldy], ldy,
+			&q.scale[i+r], &q.sum[i+r], &scale[0], b)
+	}
+}

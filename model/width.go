@@ -1,0 +1,87 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	closeEnough = 0.05    // a shape whose number of parameters is off by no more is left as it is
+	farthest    = 0.2     // an error where the nearest number is off by more
+	widest      = 1 << 16 // the largest width that is tried
+)
+
+// FitWidth is the shape with the width d_model with which the number of its parameters comes nearest to want, and with
+// its inner width in proportion. It also returns that number. A shape within 5 % is left as it is; it is an error if
+// none comes within 20 %. Widths go in steps of 8, or of what heads and groups ask for.
+func (c *Config) FitWidth(want int) (Config, int, error) {
+	n, err := c.CountParams()
+	if err != nil {
+		return *c, 0, err
+	}
+	if off(n, want) <= closeEnough {
+		return *c, n, nil
+	}
+	step, err := c.widthStep()
+	if err != nil {
+		return *c, n, err
+	}
+	// The number grows with the width. A width that is too small for the shape (for its rotary dimensions, say) counts
+	// as 0.
+	size := func(d int) int {
+		other := c.AtWidth(d)
+		n, err := other.CountParams()
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	low, high := c.DModel%step, c.DModel // size(low) < want
+	for ; size(high) < want; high += max(1, high/step) * step {
+		if low = high; high > widest {
+			return *c, n, fmt.Errorf("found no width up to %d with which it has %d parameters", widest, want)
+		}
+	}
+	for high-low > step {
+		if mid := low + (high-low)/step/2*step; size(mid) < want {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	best := high
+	if below := size(low); below > 0 && want-below < size(high)-want {
+		best = low
+	}
+	if got := size(best); off(got, want) > farthest {
+		return *c, n, fmt.Errorf("found no width with which it has about %d parameters: it has %d with d_model %d",
+			want, got, best)
+	}
+	return c.AtWidth(best), size(best), nil
+}
+
+// off is the relative difference between n and want.
+func off(n, want int) float64 { return math.Abs(float64(n)/float64(want) - 1) }
+
+// AtWidth is the shape with another d_model, and the width of its MLP in proportion.
+func (c *Config) AtWidth(d int) Config {
+	other := *c
+	if other.DInner > 0 {
+		other.DInner = max(8, (other.DInner*d/other.DModel+4)/8*8)
+	}
+	other.DModel = d
+	return other
+}
+
+// widthStep is the smallest multiple of 8 that can be added to the width of a valid shape so that it stays valid: heads
+// and groups must divide the width.
+func (c *Config) widthStep() (int, error) {
+	var err error
+	for step := 8; step <= max(8, c.DModel); step += 8 {
+		wider := c.AtWidth(c.DModel + step)
+		if err = wider.Validate(); err == nil {
+			return step, nil
+		}
+	}
+	return 0, fmt.Errorf("found no other width for the shape: %w", err)
+}
