@@ -13,7 +13,11 @@ func cachedConv(name string, window, past int, lens []int, keeps []bool, taps, d
 	if keeps == nil {
 		keeps = repeated(len(lens), []bool{true})
 	}
-	return &sequences{name: "CachedLongConv/" + name, lens: lens, keeps: keeps, along: []int{d},
+	most := taps // of a row without a cache, and of one whose window is longer than the kernel
+	if window > taps {
+		most -= past
+	}
+	return &sequences{name: "CachedLongConv/" + name, lens: lens, keeps: keeps, most: most, along: []int{d},
 		params: [][]int{{taps, d}, {d}}, states: [][]int{{past, d}},
 		op: func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 			caches := make([]*engine.ConvCache, len(states))

@@ -9,7 +9,7 @@ import (
 // spatialMix is SpatialMix of up to n positions, with past positions in the caches of the rows that keep some.
 func spatialMix(name string, lens, starts []int, keeps []bool, past, d, n int) sequences {
 	o := sequences{name: "SpatialMix/" + name, lens: lens, starts: starts, keeps: keeps, along: []int{d},
-		params: [][]int{{n, n}, {n}}, states: [][]int{{past, d}}}
+		params: [][]int{{n, n}, {n}}, states: [][]int{{past, d}}, most: n - past}
 	o.op = func(t *autograd.Tape, x, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 		return withRowCaches(states, 1, func(c [][]*engine.RowCache) *tensor.Tensor {
 			return t.SpatialMix(x[0], p[0], p[1], r, c[0])

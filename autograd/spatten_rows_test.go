@@ -26,7 +26,7 @@ func (v *spattenVariant) sequences() sequences {
 	o := v.options()
 	tokens := []int{v.heads, o.Rows(), v.hd}
 	s := sequences{name: "SpAtten/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * v.heads * v.hd},
-		states: [][]int{tokens, tokens}}
+		states: [][]int{tokens, tokens}, fixed: true}
 	s.op = func(t *autograd.Tape, x, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 		all := make([]*engine.SpAttenState, len(states))
 		for i, s := range states {

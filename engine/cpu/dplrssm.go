@@ -28,16 +28,20 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 		return y
 	}
 	k := eng.DPLRKernel(sys, longest)
-	groups(eng, r, func(i int) transform {
+	type kind struct {
+		transform
+		pieces int // the length of a row that goes in pieces, else 0
+	}
+	groups(eng, r, func(i int) kind {
 		switch l := r.Len(i); {
 		case steps(i):
-			return transform{}
+			return kind{}
 		case l > s.L:
-			return transform{l, s.L}
+			return kind{pieces: l}
 		default:
-			return transform{kernel.NewConvPlan(l).N(), taps(l)}
+			return kind{transform: transform{kernel.NewConvPlan(l).N(), taps(l)}}
 		}
-	}, func(rows []int, _ transform) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
+	}, func(rows []int, _ kind) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
 	return y
 }
 
