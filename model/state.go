@@ -8,27 +8,28 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// State is what a model carries from chunk to chunk: the states of its mixers and how many positions they have seen.
+// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they have
+// seen.
 type State struct {
 	Mixers   []mixer.State
 	Position int
 }
 
-// NewState returns the state before the first position of batch sequences.
-func (bb *Backbone) NewState(batch int) *State {
+// NewState returns the state of a sequence before its first position.
+func (bb *Backbone) NewState() *State {
 	s := &State{}
 	for _, b := range bb.Blocks {
-		s.Mixers = append(s.Mixers, b.Mixer.NewState(batch))
+		s.Mixers = append(s.Mixers, b.Mixer.NewState())
 	}
-	mixer.Gather(s.Mixers)
+	mixer.Compact(s.Mixers)
 	return s
 }
 
 // Growth is how many bytes each token adds to the state of a sequence, and the kinds of mixers whose states grow.
 func (bb *Backbone) Growth() (bytes int, kinds []string) {
 	for _, b := range bb.Blocks {
-		if s, ok := b.Mixer.NewState(1).(mixer.Growing); ok && s.Growth() > 0 {
-			bytes += s.Growth()
+		if n := b.Mixer.Traits().Growth; n > 0 {
+			bytes += n
 			if !slices.Contains(kinds, b.Kind) {
 				kinds = append(kinds, b.Kind)
 			}
@@ -52,7 +53,7 @@ func (s *State) Clone() *State {
 	for _, x := range s.Mixers {
 		c.Mixers = append(c.Mixers, x.Clone())
 	}
-	mixer.Gather(c.Mixers)
+	mixer.Compact(c.Mixers)
 	return c
 }
 

@@ -66,9 +66,9 @@ func Contiguous(lengths ...int) (all []float32, starts []int) {
 	return hugepage.Make[float32](starts[len(lengths)]), starts
 }
 
-// Gather moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
+// Compact moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
 // The old memory is freed once nothing else uses it.
-func Gather(xs ...*Tensor) {
+func Compact(xs ...*Tensor) {
 	lengths := make([]int, len(xs)) // 0 if an engine stores it
 	for i, x := range xs {
 		lengths[i] = len(x.data)
@@ -267,6 +267,16 @@ func (t *Tensor) Fill(v float32) {
 	for i := range t.data {
 		t.data[i] = v
 	}
+}
+
+// As returns another tensor of the same elements in the same memory, of a shape with as many elements. It is for states and
+// for saving: it has no gradient.
+func (t *Tensor) As(shape ...int) *Tensor {
+	x := &Tensor{data: t.data, storage: t.storage}
+	if x.setShape(shape); x.Len() != t.Len() {
+		panic(fmt.Sprintf("tensor.As: shape %v of %v", shape, t))
+	}
+	return x
 }
 
 // String gives the shape, not the contents: "(2, 24, 64)".
