@@ -85,37 +85,60 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 	return t.engine.LinearAttention(q, k, v, o, r, s, z)
 }
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. Position i of a sequence,
-// with its query q[i] (s), sees the keys k[j] (s) and values v[j] (e) of positions j ≤ i, those in the row's caches (nil for
-// none) among them, behind which its own are put:
+// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of a
+// row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
+// sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
-// q, k (n, s), v, y (n, e); bias (m) of a distance. The mean over what is seen stands for the paper's division by the length.
-func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows, keys, values []*engine.RowCache) *tensor.Tensor {
+// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for the
+// paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those there.
+func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
+	keys, values []*engine.RowCache) *tensor.Tensor {
 	checkRows("SquaredReLUAttention", r, q, k, v)
 	checkCaches("SquaredReLUAttention", r, keys)
 	if !q.SameShape(k) || len(keys) != len(values) {
 		shapePanic("SquaredReLUAttention", q, k, v, bias)
 	}
+	checkRowCaches("SquaredReLUAttention", k, keys)
+	checkRowCaches("SquaredReLUAttention", v, values)
+	for i, c := range keys {
+		if values[i].Past() != c.Past() {
+			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values", i, c.Past(), values[i].Past()))
+		}
+	}
 	return t.engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)
 }
 
-// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050), with i and j positions of a
-// sequence:
+// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050). With i and j positions of a
+// sequence,
 //
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
-// with W (L, L) and bias (L); x, y (n, d). The positions in a row's cache (nil for none) come before its own, which are put
-// behind them. No row may end behind position L. What W has above its diagonal counts for nothing.
+// W (L, L), bias (L); x, y (n, d). The sum goes over the positions in the row's cache (nil for none) and over the row's
+// own, which are put into the cache. No row may end behind position L. What W has above its diagonal does not count.
 func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)
 	checkCaches("SpatialMix", r, caches)
+	checkRowCaches("SpatialMix", x, caches)
 	for i := range r.Count() {
 		if w.Len() != n*n || r.Start(i)+r.Len(i) > n {
 			shapePanic("SpatialMix", x, w, bias)
 		}
+		if i < len(caches) && caches[i].Past() > r.Start(i) {
+			panic(fmt.Sprintf("autograd.SpatialMix: row %d begins at position %d with %d before it in its cache",
+				i, r.Start(i), caches[i].Past()))
+		}
 	}
 	return t.engine.SpatialMix(x, w, bias, r, caches)
+}
+
+// checkRowCaches panics unless what is in the caches is as wide as x.
+func checkRowCaches(op string, x *tensor.Tensor, caches []*engine.RowCache) {
+	for i, c := range caches {
+		if d := c.Width(); d > 0 && d != x.Dim(-1) {
+			panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))
+		}
+	}
 }

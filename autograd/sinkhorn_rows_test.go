@@ -1,72 +1,83 @@
-//go:build todo
-
 package autograd_test
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // sinkhornVariant is a shape of SinkhornAttention with what it is asked for.
 type sinkhornVariant struct {
 	name           string
-	b, n, l        int
+	lens           []int
+	keeps          []bool
+	past           int // positions in the caches of rows that keep some
 	heads, hd      int
 	bucket, top    int
 	linear         int // candidates that the linear sort net knows, 0 to compare
 	ahead, slipped bool
+	big            []int // lengths of the rows at the large shape
+	bigKeeps       []bool
+	bigPast        int
 }
 
-func (v sinkhornVariant) options() engine.SinkhornOptions {
-	return engine.SinkhornOptions{Heads: v.heads, Bucket: v.bucket, Top: v.top, Temperature: 0.75, Ahead: v.ahead, KeysAsValues: v.slipped}
-}
-
-// sinkhornRows cover SinkhornAttention.
-func sinkhornRows() []row {
-	var all []row
-	for _, v := range []sinkhornVariant{
-		{name: "compare", b: 2, n: 11, l: 11, heads: 2, hd: 2, bucket: 3, top: 2},
-		{name: "compare_last", b: 2, n: 11, l: 4, heads: 2, hd: 2, bucket: 3, top: 1},
-		{name: "compare_short", b: 1, n: 2, l: 2, heads: 2, hd: 2, bucket: 4, top: 2},
-		{name: "linear", b: 2, n: 10, l: 10, heads: 2, hd: 2, bucket: 3, top: 1, linear: 6},
-		{name: "compare_ahead", b: 1, n: 12, l: 12, heads: 2, hd: 2, bucket: 3, top: 2, ahead: true},
-		{name: "linear_ahead_slipped", b: 2, n: 12, l: 12, heads: 2, hd: 2, bucket: 3, top: 1, linear: 4, ahead: true, slipped: true},
-	} {
-		shapes := func(b, n, heads, hd int) [][]int {
-			d := heads * hd
-			s := [][]int{{b, v.l, d}, {b, v.l, 2 * d}, {heads, hd}, {heads, hd}, {heads, 2 * hd, max(v.linear, 1)}, {b, n - v.l, d}, {b, n - v.l, 2 * d}}
-			if v.l < n {
-				return s
-			}
-			s[0][1], s[1][1] = n, n
-			return s[:5]
+func (v *sinkhornVariant) sequences() sequences {
+	d := v.heads * v.hd
+	s := sequences{name: "SinkhornAttention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{d, 2 * d},
+		params: [][]int{{v.heads, v.hd}, {v.heads, v.hd}, {v.heads, 2 * v.hd, max(v.linear, 1)}},
+		states: [][]int{{v.past, d}, {v.past, 2 * d}}}
+	o := engine.SinkhornOptions{Heads: v.heads, Bucket: v.bucket, Top: v.top, Temperature: 0.75, Ahead: v.ahead,
+		KeysAsValues: v.slipped}
+	s.op = func(t *autograd.Tape, x, params ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		p := engine.SinkhornParams{NullK: params[0], NullV: params[1]}
+		if v.ahead {
+			p.NullK, p.NullV = nil, nil
 		}
-		r := row{name: "SinkhornAttention/" + v.name, in: shapes(v.b, v.n, v.heads, v.hd), big: shapes(4, 240, 2, 64)}
-		switch {
-		case v.linear > 0: // as many buckets as the sort net knows
-			r.big = shapes(4, v.n, 2, 64)
-		case v.ahead:
-			r.big = shapes(4, 80*v.bucket, 2, 64)
+		if v.linear > 0 {
+			p.Sort = params[2]
 		}
-		r.op = func(t *autograd.Tape, in ts) ts {
-			p := engine.SinkhornParams{NullK: in[2], NullV: in[3]}
-			if v.ahead {
-				p.NullK, p.NullV = nil, nil
+		return withRowCaches(states, 2, func(c [][]*engine.RowCache) *tensor.Tensor {
+			caches := make([]*engine.SinkhornCache, r.Count())
+			for i := range caches {
+				if c[0][i] != nil {
+					caches[i] = &engine.SinkhornCache{Q: c[0][i], KV: c[1][i], Sums: &engine.SinkhornSums{}}
+				}
 			}
-			if v.linear > 0 {
-				p.Sort = in[4]
-			}
-			var c *engine.SinkhornCache
-			if v.l < v.n {
-				c = &engine.SinkhornCache{Q: &engine.RowCache{X: in[5], Len: in[5].Dim(1)}, KV: &engine.RowCache{X: in[6], Len: in[6].Dim(1)}, Sums: &engine.SinkhornSums{}}
-			}
-			return ts{t.SinkhornAttention(in[0], in[1], c, p, v.options())}
-		}
-		all = append(all, r)
+			return t.SinkhornAttention(x[0], x[1], p, o, r, caches)
+		})
 	}
-	return all
+	return s
 }
 
 func init() {
-	register(sinkhornRows)
+	registerSequences(func() []sequences {
+		var all []sequences
+		equal, mixed := slices.Repeat([]int{240}, 4), []int{240, 1, 130, 77}
+		some := []bool{true, true, false, true}
+		for _, v := range []sinkhornVariant{
+			{name: "compare", lens: []int{11, 11}, bucket: 3, top: 2, big: equal},
+			{name: "compare_past", lens: []int{4, 4}, keeps: []bool{true, true}, past: 7, bucket: 3, top: 1,
+				big: mixed, bigKeeps: some, bigPast: 150},
+			{name: "compare_short", lens: []int{2}, bucket: 4, top: 2, big: mixed},
+			{name: "compare_one", lens: []int{1}, keeps: []bool{true}, past: 6, bucket: 3, top: 2, big: mixed},
+			{name: "compare_ages", lens: []int{1, 5, 2}, keeps: []bool{true, false, true}, past: 5, bucket: 3, top: 2,
+				big: mixed, bigKeeps: some, bigPast: 129},
+			{name: "linear", lens: []int{10, 10}, bucket: 3, top: 1, linear: 6, big: slices.Repeat([]int{10}, 4)},
+			{name: "linear_ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, bucket: 3, top: 1, linear: 6,
+				big: []int{10, 1, 4, 8}, bigKeeps: []bool{false, true, true, false}, bigPast: 6},
+			{name: "compare_ahead", lens: []int{12, 6}, bucket: 3, top: 2, ahead: true, big: equal},
+			{name: "linear_ahead_slipped", lens: []int{12, 12}, bucket: 3, top: 1, linear: 4, ahead: true, slipped: true,
+				big: slices.Repeat([]int{12}, 4)},
+		} {
+			v.heads, v.hd = 2, 2
+			s, large := v.sequences(), v
+			large.lens, large.keeps, large.past, large.hd = v.big, v.bigKeeps, v.bigPast, 64
+			big := large.sequences()
+			s.big = &big
+			all = append(all, s)
+		}
+		return all
+	})
 }

@@ -9,122 +9,133 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal: position i, one of the last l
-// of those that the keys k (b, p+l, s) and the values v (b, p+l, e) have, with its query q (b, l, s), sees positions j ≤ i:
-//
-//	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
-//
-// with the bias (m) of a distance, y (b, l, e). The mean over what is seen stands for the paper's division by the length.
-func (eng *Engine) oldSquaredReLUAttention(q *tensor.Tensor, keys, values engine.RowCache, bias *tensor.Tensor) *tensor.Tensor {
-	b, l, k, v := q.Dim(0), q.Dim(1), keys.X, values.X
-	y := eng.New(b, l, v.Dim(2))
-	op := reluAttentionOp{q: q, k: k, v: v, bias: bias, y: y, past: keys.Len - l, precision: eng.precision()}
-	blocks := (l + spatialRows - 1) / spatialRows
-	parallel.For(b*blocks, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			op.forward(i/blocks, i%blocks*spatialRows)
-		}
-	})
-	if eng.wants(q, k, v, bias) {
-		o := take[reluAttentionOp](eng)
-		*o = op
-		eng.push(o)
+// SquaredReLUAttention takes some queries of a row at a time, over all keys that they see.
+func (eng *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
+	keys, values []*engine.RowCache) *tensor.Tensor {
+	op := take[reluAttentionOp](eng)
+	*op = reluAttentionOp{q: q, bias: bias, y: eng.like(v), rows: r, precision: eng.precision(),
+		k: eng.see(op.k, k, r, keys), v: eng.see(op.v, v, r, values)}
+	overPieces(r, spatialRows, 1, op.forward)
+	op.k.release()
+	op.v.release()
+	record := eng.wants(q, bias)
+	record = op.k.wants(eng) || record
+	if op.v.wants(eng) || record {
+		eng.push(op)
 	}
-	return y
+	return op.y
 }
 
 type reluAttentionOp struct {
-	q, k, v, bias, y *tensor.Tensor
-	past             int // positions before the queries
-	precision        kernel.Precision
+	q, bias, y *tensor.Tensor
+	k, v       seen
+	rows       *engine.Rows
+	precision  kernel.Precision
 }
 
-// scores computes relu(…) for the queries [at, at+m) of a sequence, (m, cols), zero for what they do not see.
-func (o *reluAttentionOp) scores(x []float32, b, at, m int) (cols int) {
-	l, s := o.q.Dim(1), o.q.Dim(2)
-	cols = o.past + at + m
-	o.precision.GemmInline(kernel.NT, m, cols, s, o.q.Data()[(b*l+at)*s:], s, o.k.Data()[b*o.k.Dim(1)*s:], s, x, cols, nil, false)
+// at is where the elements of position t of row i are in a tensor of d columns.
+func (o *reluAttentionOp) at(i, t, d int) int { return (o.rows.From(i) + t) * d }
+
+// scores computes relu(…) for the queries [lo, hi) of row i, (hi-lo, columns), zero for what they do not see.
+func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
+	s, past := o.q.Dim(-1), o.k.past(i)
+	columns = past + hi
+	for p := 0; p < columns; {
+		k, n := o.k.run(i, p)
+		n = min(n, columns-p)
+		o.precision.GemmInline(kernel.NT, hi-lo, n, s, o.q.Data()[o.at(i, lo, s):], s, k, s, x[p:], columns, nil, false)
+		p += n
+	}
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
-	for r := range m {
-		row, i := x[r*cols:][:cols], o.past+at+r
-		for j, v := range row[:i+1] {
-			row[j] = max(0, v*scale+bias[min(i-j, len(bias)-1)])
+	for t := lo; t < hi; t++ {
+		row, at := x[(t-lo)*columns:][:columns], past+t
+		for j, v := range row[:at+1] {
+			row[j] = max(0, v*scale+bias[min(at-j, len(bias)-1)])
 		}
-		clear(row[i+1:])
+		clear(row[at+1:])
 	}
-	return cols
+	return columns
 }
 
-// weights squares the scores and divides by what is seen.
-func (o *reluAttentionOp) weights(a, x []float32, at, m, cols int) {
-	kernel.MulInto(a[:m*cols], x[:m*cols], x[:m*cols])
-	for r := range m {
-		kernel.Scale(a[r*cols:][:cols], 1/float32(o.past+at+r+1))
+// weights squares the scores of queries, the first of which sees as many keys as said, and divides by what is seen.
+func (o *reluAttentionOp) weights(a, x []float32, columns, sees int) {
+	kernel.MulInto(a, x, x)
+	for t := range len(a) / columns {
+		kernel.Scale(a[t*columns:][:columns], 1/float32(sees+t))
 	}
 }
 
-func (o *reluAttentionOp) forward(b, at int) {
-	l, e := o.q.Dim(1), o.v.Dim(2)
-	m := min(spatialRows, l-at)
-	buf := getFloats(m * (o.past + l))
+func (o *reluAttentionOp) forward(i, lo, hi int) {
+	e, past := o.v.x.Dim(-1), o.k.past(i)
+	buf := getFloats((hi - lo) * (past + hi))
 	defer putFloats(buf)
 	x := *buf
-	cols := o.scores(x, b, at, m)
-	o.weights(x, x, at, m, cols)
-	o.precision.GemmInline(kernel.NN, m, e, cols, x, cols, o.v.Data()[b*o.v.Dim(1)*e:], e, o.y.Data()[(b*l+at)*e:], e, nil, false)
+	columns := o.scores(x, i, lo, hi)
+	o.weights(x, x, columns, past+lo+1)
+	y := o.y.Data()[o.at(i, lo, e):]
+	for p := 0; p < columns; {
+		v, n := o.v.run(i, p)
+		n = min(n, columns-p)
+		o.precision.GemmInline(kernel.NN, hi-lo, e, n, x[p:], columns, v, e, y, e, nil, p > 0)
+		p += n
+	}
 }
 
 func (o *reluAttentionOp) Name() string                   { return "SquaredReLUAttention" }
 func (o *reluAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward shares the sequences between cores; the gradient of the bias is summed over them in order.
+// Backward shares the rows between cores; the gradient of the bias is summed over them in order.
 func (o *reluAttentionOp) Backward(eng *Engine) {
 	if o.y.Grad() == nil {
 		return
 	}
-	b, n := o.q.Dim(0), o.bias.Len()
-	dBias, partial := eng.gradOf(o.bias), eng.scratch(b*n)
+	rows, n := o.rows.Count(), o.bias.Len()
+	dBias, partial := eng.gradOf(o.bias), eng.scratch(rows*n)
 	defer eng.done(partial)
-	dq, dk, dv := eng.gradOf(o.q), eng.gradOf(o.k), eng.gradOf(o.v)
-	parallel.For(b, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			for at := 0; at < o.q.Dim(1); at += spatialRows {
-				o.backward(dq, dk, dv, partial[i*n:][:n], i, at)
+	dq, dk, dv := eng.gradOf(o.q), o.k.grads(eng), o.v.grads(eng)
+	parallel.For(rows, 1, func(r0, r1 int) {
+		for i := r0; i < r1; i++ {
+			for lo := 0; lo < o.rows.Len(i); lo += spatialRows {
+				o.backward(dq, dk[i], dv[i], partial[i*n:][:n], i, lo, min(lo+spatialRows, o.rows.Len(i)))
 			}
 		}
 	})
-	for i := 0; dBias != nil && i < b; i++ {
+	for i := 0; dBias != nil && i < rows; i++ {
 		kernel.Add(dBias, partial[i*n:][:n])
 	}
 }
 
-func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, b, at int) {
-	l, all, s, e := o.q.Dim(1), o.k.Dim(1), o.q.Dim(2), o.v.Dim(2)
-	m := min(spatialRows, l-at)
-	buf := getFloats(3 * m * all)
+// backward is that of forward. dk and dv are the gradients of what row i sees, nil where none are wanted.
+func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
+	s, e, m, past := o.q.Dim(-1), o.v.x.Dim(-1), hi-lo, o.k.past(i)
+	columns := past + hi
+	buf := getFloats(3 * m * columns)
 	defer putFloats(buf)
-	x, a, dx := (*buf)[:m*all], (*buf)[m*all:][:m*all], (*buf)[2*m*all:]
-	cols := o.scores(x, b, at, m)
-	o.weights(a, x, at, m, cols)
-	dy := o.y.Grad()[(b*l+at)*e:]
+	x, a, dx := (*buf)[:m*columns], (*buf)[m*columns:][:m*columns], (*buf)[2*m*columns:]
+	o.scores(x, i, lo, hi)
+	o.weights(a, x, columns, past+lo+1)
+	k, _ := o.k.run(i, 0)
+	v, _ := o.v.run(i, 0)
+	dy, q := o.y.Grad()[o.at(i, lo, e):], o.q.Data()[o.at(i, lo, s):]
+	gemm := o.precision.GemmInline
 	if dv != nil {
-		o.precision.GemmInline(kernel.TN, cols, e, m, a, cols, dy, e, dv[b*all*e:], e, nil, true)
+		gemm(kernel.TN, columns, e, m, a, columns, dy, e, dv, e, nil, true)
 	}
-	o.precision.GemmInline(kernel.NT, m, cols, e, dy, e, o.v.Data()[b*all*e:], e, dx, cols, nil, false)
+	gemm(kernel.NT, m, columns, e, dy, e, v, e, dx, columns, nil, false)
 	scale := float32(1 / math.Sqrt(float64(s)))
-	for r := range m {
-		i, row := o.past+at+r, dx[r*cols:][:cols]
-		kernel.Mul(row, x[r*cols:][:cols]) // zero where nothing is seen
-		kernel.Scale(row, 2/float32(i+1))
-		for j, v := range row[:i+1] {
-			dBias[min(i-j, len(dBias)-1)] += v
+	for t := range m {
+		at, row := past+lo+t, dx[t*columns:][:columns]
+		kernel.Mul(row, x[t*columns:][:columns]) // zero where nothing is seen
+		kernel.Scale(row, 2/float32(at+1))
+		for j, g := range row[:at+1] {
+			dBias[min(at-j, len(dBias)-1)] += g
 		}
 		kernel.Scale(row, scale)
 	}
 	if dq != nil {
-		o.precision.GemmInline(kernel.NN, m, s, cols, dx, cols, o.k.Data()[b*all*s:], s, dq[(b*l+at)*s:], s, nil, true)
+		gemm(kernel.NN, m, s, columns, dx, columns, k, s, dq[o.at(i, lo, s):], s, nil, true)
 	}
 	if dk != nil {
-		o.precision.GemmInline(kernel.TN, cols, s, m, dx, cols, o.q.Data()[(b*l+at)*s:], s, dk[b*all*s:], s, nil, true)
+		gemm(kernel.TN, columns, s, m, dx, columns, q, s, dk, s, nil, true)
 	}
 }

@@ -2,23 +2,166 @@ package cpu
 
 import (
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AppendRows puts x (b, l, d) behind the rows in c.
-func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) {
-	b, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
-	switch {
-	case !eng.Recording:
-		c.Reserve(b, l, d)
-		copyPositions(c.X, c.Len, x, 0, l)
-	case c.Len == 0:
-		c.X, c.Own = x, false
-	default:
-		if c.X.Dim(1) > c.Len {
-			*c = c.Clone()
+// seen is what the rows of an operation see: what is in their caches, and behind that their own positions.
+type seen struct {
+	x      *tensor.Tensor // of the rows themselves
+	rows   *engine.Rows
+	caches []*engine.RowCache // where the tape does not record: they have the rows' own positions too
+	wholes []*tensor.Tensor   // where it records: past and own positions of a row, nil of a row without a cache
+	shares [][]float32        // gradients of what the rows see
+}
+
+// see puts the positions of x behind those in the caches of their rows. s is what the operation had in an earlier step.
+func (eng *Engine) see(s seen, x *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) seen {
+	s = seen{x: x, rows: r, wholes: s.wholes[:0], shares: s.shares}
+	if !eng.Recording {
+		s.caches = caches
+		for i, c := range caches {
+			if c != nil {
+				c.Append(x, r.From(i), r.Len(i))
+			}
 		}
-		c.X, c.Own = eng.oldAppend(c.X, x), false
+		return s
 	}
-	c.Len += l
+	cached := false
+	for _, c := range caches {
+		cached = cached || c != nil
+	}
+	if !cached {
+		return s
+	}
+	op := take[appendRowsOp](eng)
+	*op = appendRowsOp{x: x, rows: r, pasts: op.pasts[:0], wholes: op.wholes[:0]}
+	record := eng.wants(x)
+	for i, c := range caches {
+		var past, whole *tensor.Tensor
+		if c != nil {
+			past, whole = c.X, eng.New(c.Len+r.Len(i), x.Dim(-1))
+			gather(whole.Data(), c)
+			copy(whole.Data()[c.Len*x.Dim(-1):], rowOf(x.Data(), r, i))
+			c.Replace(whole)
+			record = eng.wants(past) || record
+		}
+		op.pasts, op.wholes = append(op.pasts, past), append(op.wholes, whole)
+	}
+	if record {
+		eng.push(op)
+	}
+	s.wholes = append(s.wholes, op.wholes...)
+	return s
+}
+
+// gather copies the rows in c to y.
+func gather(y []float32, c *engine.RowCache) {
+	for i := 0; i < c.Len; {
+		x, at, n := c.Run(i)
+		d := x.Dim(-1)
+		copy(y[i*d:], x.Data()[at*d:][:n*d])
+		i += n
+	}
+}
+
+// rowOf is the part of x (n, …) that belongs to row i of r.
+func rowOf(x []float32, r *engine.Rows, i int) []float32 {
+	d := len(x) / r.Total()
+	return x[r.From(i)*d:][:r.Len(i)*d]
+}
+
+// whole is past and own positions of row i in one tensor, nil where there is none.
+func (s *seen) whole(i int) *tensor.Tensor {
+	if i >= len(s.wholes) {
+		return nil
+	}
+	return s.wholes[i]
+}
+
+// past is how many positions row i sees before its own.
+func (s *seen) past(i int) int {
+	switch whole := s.whole(i); {
+	case whole != nil:
+		return whole.Dim(0) - s.rows.Len(i)
+	case i < len(s.caches) && s.caches[i] != nil:
+		return s.caches[i].Len - s.rows.Len(i)
+	}
+	return 0
+}
+
+// run is what row i sees from the given position on, as far as it lies in one piece, and how many positions that are.
+// Where the tape records it is all of it.
+func (s *seen) run(i, position int) (x []float32, n int) {
+	d := s.x.Dim(-1)
+	switch whole := s.whole(i); {
+	case whole != nil:
+		return whole.Data()[position*d:], whole.Dim(0) - position
+	case i < len(s.caches) && s.caches[i] != nil:
+		page, at, n := s.caches[i].Run(position)
+		return page.Data()[at*d:], n
+	}
+	return rowOf(s.x.Data(), s.rows, i)[position*d:], s.rows.Len(i) - position
+}
+
+// wants is Engine.wants of what is seen.
+func (s *seen) wants(eng *Engine) bool {
+	record := eng.wants(s.x)
+	for _, whole := range s.wholes {
+		record = eng.wants(whole) || record
+	}
+	return record
+}
+
+// release lets go of the caches, so that an operation that is kept for its memory does not keep them too.
+func (s *seen) release() { s.caches = nil }
+
+// grads are the gradients of what each row sees, nil where none is wanted.
+func (s *seen) grads(eng *Engine) [][]float32 {
+	dx := eng.gradOf(s.x)
+	s.shares = resize(s.shares, s.rows.Count())
+	for i := range s.shares {
+		switch whole := s.whole(i); {
+		case whole != nil:
+			s.shares[i] = eng.gradOf(whole)
+		case dx != nil:
+			s.shares[i] = rowOf(dx, s.rows, i)
+		default:
+			s.shares[i] = nil
+		}
+	}
+	return s.shares
+}
+
+// appendRowsOp puts rows of x behind those in caches: y[i] = past[i], and then row i of x.
+type appendRowsOp struct {
+	x             *tensor.Tensor
+	rows          *engine.Rows
+	pasts, wholes []*tensor.Tensor // nil of a row without a cache
+}
+
+func (o *appendRowsOp) Name() string { return "AppendRows" }
+
+func (o *appendRowsOp) Outputs(f func(*tensor.Tensor)) {
+	for _, whole := range o.wholes {
+		if whole != nil {
+			f(whole)
+		}
+	}
+}
+
+func (o *appendRowsOp) Backward(eng *Engine) {
+	dx := eng.gradOf(o.x)
+	for i, whole := range o.wholes {
+		if whole == nil || whole.Grad() == nil {
+			continue
+		}
+		dy, own := whole.Grad(), o.rows.Len(i)*o.x.Dim(-1)
+		if dPast := eng.gradOf(o.pasts[i]); dPast != nil {
+			kernel.Add(dPast, dy[:len(dPast)])
+		}
+		if dx != nil {
+			kernel.Add(rowOf(dx, o.rows, i), dy[len(dy)-own:])
+		}
+	}
 }

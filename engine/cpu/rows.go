@@ -20,11 +20,16 @@ func overRows(r *engine.Rows, g int, f func(i, lo, hi int)) {
 		overPositions(r.Count(), l, g, f)
 		return
 	}
+	overPieces(r, g, max(1, g*r.Count()/r.Total()), f)
+}
+
+// overPieces is overRows with grain pieces to a task.
+func overPieces(r *engine.Rows, g, grain int, f func(i, lo, hi int)) {
 	pieces := 0
 	for i := range r.Count() {
 		pieces += (r.Len(i) + g - 1) / g
 	}
-	parallel.For(pieces, max(1, g*r.Count()/r.Total()), func(p0, p1 int) {
+	parallel.For(pieces, grain, func(p0, p1 int) {
 		at := 0 // pieces before row i
 		for i := 0; i < r.Count() && at < p1; i++ {
 			l := r.Len(i)

@@ -10,32 +10,29 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention of buckets of queries to their own bucket and to the Top others that a sort net scores highest
-// ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of the official code). With R the softmax weight of a
-// picked bucket, which its keys and values are multiplied by,
-//
-//	y = softmax( Q [R₁K₁, …, R_Top·K_Top, K]ᵀ/√head_dim + mask ) [R₁V₁, …, R_Top·V_Top, V]
-//
-// for q, y (b, l, d) and kv (b, l, 2d: keys, then values), with the positions in cache (nil for none) before those of the chunk.
-// Causal buckets pick earlier ones, by summaries of what came before; those of the second half of the heads begin Bucket-1
-// positions later, so that what is far in one half is near in the other. Looking ahead there is no cache, and l is a multiple of
-// Bucket.
-func (eng *Engine) oldSinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
-	b, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
-	n := l
-	if cache != nil {
-		eng.oldAppendRows(cache.Q, q)
-		eng.oldAppendRows(cache.KV, kv)
-		q, kv, n = cache.Q.X, cache.KV.X, cache.Q.Len
+// SinkhornAttention takes the heads of a row one by one: the sort net picks, and then bucket after bucket attends.
+func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
+	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
+	op := take[sinkhornOp](eng)
+	qs, kvs := resize(op.caches[0], len(caches)), resize(op.caches[1], len(caches))
+	for i, c := range caches {
+		if qs[i], kvs[i] = nil, nil; c != nil {
+			qs[i], kvs[i] = c.Q, c.KV
+		}
 	}
-	s := sinkhorn{SinkhornOptions: o, SinkhornParams: p, q: q, kv: kv, n: n, l: l, hd: d / o.Heads, precision: eng.precision()}
-	if cache != nil && !eng.Recording {
-		s.sums = summed(cache.Sums, b*o.Heads)
+	op.sinkhorn = sinkhorn{SinkhornOptions: o, SinkhornParams: p, rows: r, precision: eng.precision(),
+		q: eng.see(op.q, q, r, qs), kv: eng.see(op.kv, kv, r, kvs), sums: op.sums[:0]}
+	s := &op.sinkhorn
+	for _, c := range caches {
+		if !eng.Recording {
+			s.sums = append(s.sums, summed(c, o.Heads))
+		}
 	}
+	s.hd = q.Dim(-1) / o.Heads
 	s.scale = float32(1 / math.Sqrt(float64(s.hd)))
-	s.y = eng.New(b, l, d)
-	s.lse = eng.arena.Floats(b * o.Heads * l)
-	parallel.For(b*o.Heads, 1, func(lo, hi int) {
+	s.y = eng.like(q)
+	s.lse = eng.arena.Floats(r.Total() * o.Heads)
+	parallel.For(r.Count()*o.Heads, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			h := s.head(i/o.Heads, i%o.Heads)
 			h.sort()
@@ -43,20 +40,29 @@ func (eng *Engine) oldSinkhornAttention(q, kv *tensor.Tensor, cache *engine.Sink
 			h.done()
 		}
 	})
-	if eng.wants(q, kv, p.Sort, p.NullK, p.NullV) {
-		op := take[sinkhornOp](eng)
-		op.sinkhorn = s
+	s.q.release()
+	s.kv.release()
+	clear(qs)
+	clear(kvs)
+	clear(s.sums)
+	op.caches = [2][]*engine.RowCache{qs, kvs}
+	record := eng.wants(p.Sort, p.NullK, p.NullV)
+	record = s.q.wants(eng) || record
+	if s.kv.wants(eng) || record {
 		eng.push(op)
 	}
 	return s.y
 }
 
-// summed returns the sums of all heads of all sequences.
-func summed(c *engine.SinkhornSums, heads int) []bucketSums {
-	sums, ok := c.Private.([]bucketSums)
+// summed returns the sums of all heads of a sequence, nil without a cache.
+func summed(c *engine.SinkhornCache, heads int) []bucketSums {
+	if c == nil {
+		return nil
+	}
+	sums, ok := c.Sums.Private.([]bucketSums)
 	if !ok {
 		sums = make([]bucketSums, heads)
-		c.Private = sums
+		c.Sums.Private = sums
 	}
 	return sums
 }
@@ -64,16 +70,18 @@ func summed(c *engine.SinkhornSums, heads int) []bucketSums {
 type sinkhorn struct {
 	engine.SinkhornOptions
 	engine.SinkhornParams
-	q, kv, y  *tensor.Tensor
-	lse       []float32    // (b, heads, l)
-	sums      []bucketSums // of every head of every sequence so far, nil to begin anew
-	n, l, hd  int          // positions, those of the chunk, components of a head
+	q, kv     seen
+	y         *tensor.Tensor
+	rows      *engine.Rows
+	lse       []float32      // of each row (heads, l)
+	sums      [][]bucketSums // of the heads of each row so far, none of a row that begins anew
+	hd        int            // components of a head
 	scale     float32
 	precision kernel.Precision
 }
 
 // columns is how many candidates the sort net knows.
-func (s *sinkhorn) columns() int { return s.Sort.Dim(s.Sort.Dims() - 1) }
+func (s *sinkhorn) columns() int { return s.Sort.Dim(-1) }
 
 // offset is where the buckets of a head begin. What lies before sees only itself.
 func (s *sinkhorn) offset(head int) int {
@@ -83,54 +91,42 @@ func (s *sinkhorn) offset(head int) int {
 	return s.Bucket - 1
 }
 
-// buckets is the number of buckets of a head, the last of which may be short.
-func (s *sinkhorn) buckets(head int) int {
-	return (max(s.n-s.offset(head), 0) + s.Bucket - 1) / s.Bucket
-}
-
-// candidates is how many buckets, the empty ones counted, bucket u picks from.
-func (s *sinkhorn) candidates(u int) int {
-	if s.Ahead {
-		return s.n / s.Bucket
-	}
-	return s.Top + u
-}
-
 // pick is a bucket that another one picked and its weight R; v < 0 is an empty one.
 type pick struct {
 	v int
 	r float32
 }
 
-// sinkhornHead is one head of one sequence.
+// sinkhornHead is one head of one row.
 type sinkhornHead struct {
 	*sinkhorn
-	b, h         int
+	i, h         int
+	n, l         int // positions that the row sees, and those of its own
 	first, count int // position of the first bucket, number of buckets
-	from         int // the first bucket with queries in the chunk
-	q, k, v      []float32
-	dq, dk, dv   []float32 // gradients beside them, nil where none are wanted
-	qStep, kStep int
+	from         int // the first bucket with positions of the row's own
+	step         int // from the query of a position to that of the next; from a key to the next it is twice that
+	gradients    headGrads
 	nullK, nullV []float32 // an empty bucket, (bucket, head_dim)
 	sorter       bucketSort
 	scratch      *[]float32
 }
 
+// headGrads are the gradients of a head, nil where none are wanted: those of the row's own queries, of all queries, and of
+// all keys and values.
+type headGrads struct{ own, q, k, v []float32 }
+
 var sinkhornHeads = sync.Pool{New: func() any { return new(sinkhornHead) }}
 
-// head returns a head of a sequence; done gives its memory back.
-func (s *sinkhorn) head(b, h int) *sinkhornHead {
-	d := s.Heads * s.hd
+// head returns head h of row i; done gives its memory back.
+func (s *sinkhorn) head(i, h int) *sinkhornHead {
 	buf := getFloats(2 * s.Bucket * s.hd)
 	g := sinkhornHeads.Get().(*sinkhornHead)
 	picks := g.sorter.picks
-	*g = sinkhornHead{sinkhorn: s, b: b, h: h, first: s.offset(h), count: s.buckets(h), qStep: d, kStep: 2 * d, scratch: buf}
+	*g = sinkhornHead{sinkhorn: s, i: i, h: h, l: s.rows.Len(i), first: s.offset(h), step: s.Heads * s.hd, scratch: buf}
 	g.sorter.picks = picks
-	g.from = max(s.n-s.l-g.first, 0) / s.Bucket
-	g.from = min(g.from, g.count)
-	g.q = s.q.Data()[b*s.q.Dim(1)*d+h*s.hd:]
-	kv := s.kv.Data()[b*s.kv.Dim(1)*2*d+h*s.hd:]
-	g.k, g.v = kv, kv[d:]
+	g.n = s.q.past(i) + g.l
+	g.count = (max(g.n-g.first, 0) + s.Bucket - 1) / s.Bucket // the last may be short
+	g.from = min(max(g.n-g.l-g.first, 0)/s.Bucket, g.count)
 	if !s.Ahead {
 		g.nullK, g.nullV = (*buf)[:s.Bucket*s.hd], (*buf)[s.Bucket*s.hd:]
 		for i := 0; i < len(g.nullK); i += s.hd {
@@ -144,51 +140,85 @@ func (s *sinkhorn) head(b, h int) *sinkhornHead {
 func (g *sinkhornHead) done() {
 	putFloats(g.sorter.scratch)
 	putFloats(g.scratch)
+	g.sinkhorn, g.gradients = nil, headGrads{}
 	sinkhornHeads.Put(g)
 }
 
-// keyRun is a run of keys and values that a bucket sees, with their weight: those of a picked bucket, or its own.
+// candidates is how many buckets, the empty ones counted, bucket u picks from.
+func (g *sinkhornHead) candidates(u int) int {
+	if g.Ahead {
+		return g.n / g.Bucket
+	}
+	return g.Top + u
+}
+
+// query is that of a position.
+func (g *sinkhornHead) query(position int) []float32 {
+	x, _ := g.q.run(g.i, position)
+	return x[g.h*g.hd:][:g.hd]
+}
+
+// key is that of a position.
+func (g *sinkhornHead) key(position int) []float32 {
+	x, _ := g.kv.run(g.i, position)
+	return x[g.h*g.hd:][:g.hd]
+}
+
+// own is where the part of the head is in a tensor like y, at a position of the row's own.
+func (g *sinkhornHead) own(x []float32, position int) []float32 {
+	return x[(g.rows.From(g.i)+position-(g.n-g.l))*g.step+g.h*g.hd:]
+}
+
+// keyRun is a run of keys and values that a bucket sees, with their weight: those of a picked bucket, or of its own. Where
+// a bucket lies in several pages it is several runs.
 type keyRun struct {
 	k, v   []float32
 	dk, dv []float32
 	step   int // from one key to the next
 	n      int
+	pick   int // which of the picks, -1 for its own bucket
 	r      float32
 }
 
-// run is the run of a bucket that was picked.
-func (g *sinkhornHead) run(p pick) keyRun {
-	if p.v < 0 {
-		return keyRun{k: g.nullK, v: g.nullV, step: g.hd, n: g.Bucket, r: p.r}
-	}
-	w := g.own(g.first+p.v*g.Bucket, g.Bucket)
-	if w.r = p.r; g.KeysAsValues {
-		w.v, w.dv = w.k, w.dk
-	}
-	return w
-}
-
-// own is the run of n positions from the given one on.
-func (g *sinkhornHead) own(at, n int) keyRun {
-	w := keyRun{k: g.k[at*g.kStep:], v: g.v[at*g.kStep:], step: g.kStep, n: n, r: 1}
-	if g.dk != nil {
-		w.dk, w.dv = g.dk[at*g.kStep:], g.dv[at*g.kStep:]
-	}
-	return w
-}
-
-// queries are rows of one bucket that are asked for, and what they see: runs side by side, the last of which is their own bucket's,
-// causal or not.
+// queries are rows of one bucket that are asked for, and what they see: runs side by side, the last of which are those of
+// their own bucket, causal or not.
 type queries struct {
 	at, rows int // position of the first
 	before   int // rows of the bucket before them
 	runs     []keyRun
 	columns  int
+	picked   int // columns of picks
+}
+
+// add adds a run.
+func (w *queries) add(r keyRun) {
+	w.runs = append(w.runs, r)
+	w.columns += r.n
+	if r.pick >= 0 {
+		w.picked += r.n
+	}
+}
+
+// see adds the n positions from the given one on to what w sees, in runs like the given one.
+func (g *sinkhornHead) see(w *queries, like keyRun, at, n int) {
+	for n > 0 {
+		r := like
+		x, most := g.kv.run(g.i, at)
+		r.k, r.v, r.step, r.n = x[g.h*g.hd:], x[g.step+g.h*g.hd:], 2*g.step, min(n, most)
+		if g.gradients.k != nil {
+			r.dk, r.dv = g.gradients.k[at*r.step:], g.gradients.v[at*r.step:]
+		}
+		if r.pick >= 0 && g.KeysAsValues {
+			r.v, r.dv = r.k, r.dk
+		}
+		w.add(r)
+		at, n = at+r.n, n-r.n
+	}
 }
 
 // each calls f for what is asked for of every bucket u; u is from-1 for what lies before the first one.
 func (g *sinkhornHead) each(f func(u int, w *queries)) {
-	var buf [engine.MaxTop + 1]keyRun
+	var buf [2 * (engine.MaxTop + 1)]keyRun
 	for u := g.from - 1; u < g.count; u++ {
 		lo, hi := g.first+u*g.Bucket, min(g.first+(u+1)*g.Bucket, g.n)
 		if u < g.from { // what lies before the first bucket
@@ -200,31 +230,35 @@ func (g *sinkhornHead) each(f func(u int, w *queries)) {
 		}
 		w := queries{at: at, rows: hi - at, before: at - lo, runs: buf[:0]}
 		if u >= g.from {
-			for _, p := range g.picksOf(u) {
-				w.runs = append(w.runs, g.run(p))
+			for i, p := range g.picksOf(u) {
+				if p.v < 0 {
+					w.add(keyRun{k: g.nullK, v: g.nullV, step: g.hd, n: g.Bucket, pick: i, r: p.r})
+				} else {
+					g.see(&w, keyRun{pick: i, r: p.r}, g.first+p.v*g.Bucket, g.Bucket)
+				}
 			}
 		}
-		w.runs = append(w.runs, g.own(lo, hi-lo))
-		for _, r := range w.runs {
-			w.columns += r.n
-		}
+		g.see(&w, keyRun{pick: -1, r: 1}, lo, hi-lo)
 		f(u, &w)
 	}
 }
 
 // raw fills s (rows, columns) with q·k.
 func (g *sinkhornHead) raw(s []float32, w *queries) {
-	at := 0
+	at, q, gemm := 0, g.own(g.q.x.Data(), w.at), g.precision.GemmInline
 	for _, r := range w.runs {
-		g.precision.GemmInline(kernel.NT, w.rows, r.n, g.hd, g.q[w.at*g.qStep:], g.qStep, r.k, r.step, s[at:], w.columns, nil, false)
+		gemm(kernel.NT, w.rows, r.n, g.hd, q, g.step, r.k, r.step, s[at:], w.columns, nil, false)
 		at += r.n
 	}
 }
 
-// weigh multiplies the columns of each run by its weight.
+// weigh multiplies the columns of each picked run by its weight.
 func (w *queries) weigh(s []float32) {
 	at := 0
-	for _, r := range w.runs[:len(w.runs)-1] {
+	for _, r := range w.runs {
+		if r.pick < 0 {
+			return
+		}
 		for i := range w.rows {
 			kernel.Scale(s[i*w.columns+at:][:r.n], r.r)
 		}
@@ -234,26 +268,20 @@ func (w *queries) weigh(s []float32) {
 
 // softmax turns scores into weights, given or making their log-sum-exp.
 func (g *sinkhornHead) softmax(s []float32, w *queries, known bool) {
-	at := (g.b*g.Heads+g.h)*g.l + w.at - (g.n - g.l)
-	own := w.columns - w.runs[len(w.runs)-1].n
+	lse := g.lse[g.rows.From(g.i)*g.Heads+g.h*g.l+w.at-(g.n-g.l):]
 	for i := range w.rows {
 		row := s[i*w.columns:][:w.columns]
 		sees := w.columns
 		if !g.Ahead {
-			sees = own + w.before + i + 1
+			sees = w.picked + w.before + i + 1
 		}
 		if known {
-			kernel.SoftmaxAgain(row[:sees], g.scale, g.lse[at+i])
+			kernel.SoftmaxAgain(row[:sees], g.scale, lse[i])
 		} else {
-			g.lse[at+i] = kernel.Softmax(row[:sees], g.scale)
+			lse[i] = kernel.Softmax(row[:sees], g.scale)
 		}
 		clear(row[sees:])
 	}
-}
-
-// rowsOf are the rows of x (b, l, d) that belong to w.
-func (g *sinkhornHead) rowsOf(x []float32, w *queries) []float32 {
-	return x[(g.b*g.l+w.at-(g.n-g.l))*g.qStep+g.h*g.hd:]
 }
 
 func (g *sinkhornHead) forward() {
@@ -265,9 +293,9 @@ func (g *sinkhornHead) forward() {
 		w.weigh(s)
 		g.softmax(s, w, false)
 		w.weigh(s)
-		y, at := g.rowsOf(g.y.Data(), w), 0
+		y, at := g.own(g.y.Data(), w.at), 0
 		for _, r := range w.runs {
-			g.precision.GemmInline(kernel.NN, w.rows, g.hd, r.n, s[at:], w.columns, r.v, r.step, y, g.qStep, nil, at > 0)
+			g.precision.GemmInline(kernel.NN, w.rows, g.hd, r.n, s[at:], w.columns, r.v, r.step, y, g.step, nil, at > 0)
 			at += r.n
 		}
 	})

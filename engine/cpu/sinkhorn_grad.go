@@ -1,12 +1,16 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-type sinkhornOp struct{ sinkhorn }
+type sinkhornOp struct {
+	sinkhorn
+	caches [2][]*engine.RowCache // memory for lists of caches of queries, and of keys and values
+}
 
 func (o *sinkhornOp) Name() string                   { return "SinkhornAttention" }
 func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
@@ -15,25 +19,20 @@ func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 //
 //	dR = Σ dS ⊙ (q·k) + Σ P ⊙ (dY Vᵀ),   dP = R·dY Vᵀ,   dV = R·Pᵀ dY
 //
-// and then back through the sort net. Heads share the work; the sequences of one add to its sort net in turn.
+// and then back through the sort net. Heads share the work; the rows add to the sort net of a head in turn.
 func (o *sinkhornOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	if dy == nil {
 		return
 	}
-	dq, dkv, dsort, dnk, dnv := eng.gradOf(o.q), eng.gradOf(o.kv), eng.gradOf(o.Sort), eng.gradOf(o.NullK), eng.gradOf(o.NullV)
-	d := o.Heads * o.hd
+	dsort, dnk, dnv := eng.gradOf(o.Sort), eng.gradOf(o.NullK), eng.gradOf(o.NullV)
+	own, dq, dkv := eng.gradOf(o.q.x), o.q.grads(eng), o.kv.grads(eng)
 	parallel.For(o.Heads, 1, func(lo, hi int) {
 		for h := lo; h < hi; h++ {
-			for b := range o.q.Dim(0) {
-				g := o.head(b, h)
-				if dq != nil {
-					g.dq = dq[b*o.q.Dim(1)*d+h*o.hd:]
-				}
-				if dkv != nil {
-					g.dk = dkv[b*o.kv.Dim(1)*2*d+h*o.hd:]
-					g.dv = g.dk[d:]
-				}
+			for i := range o.rows.Count() {
+				g := o.head(i, h)
+				at, d := h*o.hd, g.step
+				g.gradients = headGrads{own: own, q: from(dq[i], at), k: from(dkv[i], at), v: from(dkv[i], d+at)}
 				g.sort()
 				var dw []float32
 				if dsort != nil {
@@ -44,6 +43,14 @@ func (o *sinkhornOp) Backward(eng *Engine) {
 			}
 		}
 	})
+}
+
+// from is x[at:]; nil of nil.
+func from(x []float32, at int) []float32 {
+	if x == nil {
+		return nil
+	}
+	return x[at:]
 }
 
 // part is piece i of x, in pieces of n; nil of nil.
@@ -64,9 +71,10 @@ func (g *sinkhornHead) backward(dy, dw, dnullK, dnullV []float32) {
 		var drs []float32
 		if u >= g.from {
 			drs = dr[u*g.Top:][:g.Top]
-			for i, p := range g.picksOf(u) {
-				if p.v < 0 {
-					w.runs[i].dk, w.runs[i].dv = nulls[:g.Bucket*g.hd], nulls[g.Bucket*g.hd:]
+			picks := g.picksOf(u)
+			for i := range w.runs {
+				if r := &w.runs[i]; r.pick >= 0 && picks[r.pick].v < 0 {
+					r.dk, r.dv = nulls[:g.Bucket*g.hd], nulls[g.Bucket*g.hd:]
 				}
 			}
 		}
@@ -89,7 +97,11 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	buf := getFloats(3 * size)
 	defer putFloats(buf)
 	raw, p, ds := (*buf)[:size], (*buf)[size:2*size], (*buf)[2*size:]
-	q, out, in := g.q[w.at*g.qStep:], g.rowsOf(g.y.Data(), w), g.rowsOf(dy, w)
+	q, out, in := g.own(g.q.x.Data(), w.at), g.own(g.y.Data(), w.at), g.own(dy, w.at)
+	var dq []float32
+	if g.gradients.own != nil {
+		dq = g.own(g.gradients.own, w.at)
+	}
 	gemm := g.precision.GemmInline
 
 	g.raw(raw, w)
@@ -98,13 +110,13 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	g.softmax(p, w, true)
 	at := 0
 	for _, r := range w.runs {
-		gemm(kernel.NT, w.rows, r.n, g.hd, in, g.qStep, r.v, r.step, ds[at:], w.columns, nil, false)
+		gemm(kernel.NT, w.rows, r.n, g.hd, in, g.step, r.v, r.step, ds[at:], w.columns, nil, false)
 		at += r.n
 	}
 	w.dots(dr, p, ds)
 	w.weigh(ds)
 	for i := range w.rows {
-		delta := kernel.Dot(in[i*g.qStep:][:g.hd], out[i*g.qStep:])
+		delta := kernel.Dot(in[i*g.step:][:g.hd], out[i*g.step:])
 		kernel.SoftmaxGrad(ds[i*w.columns:][:w.columns], p[i*w.columns:][:w.columns], delta, g.scale)
 	}
 	w.dots(dr, raw, ds)
@@ -112,12 +124,12 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	w.weigh(p)
 	at = 0
 	for _, r := range w.runs {
-		if g.dq != nil {
-			gemm(kernel.NN, w.rows, g.hd, r.n, ds[at:], w.columns, r.k, r.step, g.dq[w.at*g.qStep:], g.qStep, nil, true)
+		if dq != nil {
+			gemm(kernel.NN, w.rows, g.hd, r.n, ds[at:], w.columns, r.k, r.step, dq, g.step, nil, true)
 		}
 		if r.dk != nil {
-			gemm(kernel.TN, r.n, g.hd, w.rows, ds[at:], w.columns, q, g.qStep, r.dk, r.step, nil, true)
-			gemm(kernel.TN, r.n, g.hd, w.rows, p[at:], w.columns, in, g.qStep, r.dv, r.step, nil, true)
+			gemm(kernel.TN, r.n, g.hd, w.rows, ds[at:], w.columns, q, g.step, r.dk, r.step, nil, true)
+			gemm(kernel.TN, r.n, g.hd, w.rows, p[at:], w.columns, in, g.step, r.dv, r.step, nil, true)
 		}
 		at += r.n
 	}
@@ -126,9 +138,12 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 // dots adds Σ x ⊙ y over the columns of each picked run to dr.
 func (w *queries) dots(dr, x, y []float32) {
 	at := 0
-	for i, r := range w.runs[:len(w.runs)-1] {
+	for _, r := range w.runs {
+		if r.pick < 0 {
+			return
+		}
 		for j := range w.rows {
-			dr[i] += kernel.Dot(x[j*w.columns+at:][:r.n], y[j*w.columns+at:])
+			dr[r.pick] += kernel.Dot(x[j*w.columns+at:][:r.n], y[j*w.columns+at:])
 		}
 		at += r.n
 	}

@@ -74,6 +74,14 @@ func (g *sinkhornHead) net(w []float32) []float32 {
 	return w[g.h*n:][:n]
 }
 
+// kept are the sums of what came before the row, nil for none.
+func (g *sinkhornHead) kept() *bucketSums {
+	if g.i >= len(g.sums) || g.sums[g.i] == nil {
+		return nil
+	}
+	return &g.sums[g.i][g.h]
+}
+
 // sort makes the scores and the picks.
 func (g *sinkhornHead) sort() {
 	s := &g.sorter
@@ -82,10 +90,9 @@ func (g *sinkhornHead) sort() {
 		s.e, s.columns = 2*g.hd, g.columns()
 	}
 	rows := g.count - g.from
-	if g.sums != nil {
+	if kept := g.kept(); kept != nil {
 		s.scratch = getFloats(rows * s.columns)
 		s.x = *s.scratch
-		kept := &g.sums[g.b*g.Heads+g.h]
 		kept.grow(g.count, s.e, g.hd)
 		s.bucketSums = *kept
 		g.summarize()
@@ -118,8 +125,8 @@ func (g *sinkhornHead) summarize() {
 		for p := range g.n {
 			u := p / g.Bucket
 			q, k := g.summaries(u)
-			kernel.Add(q, g.q[p*g.qStep:])
-			kernel.Add(k, g.k[p*g.kStep:])
+			kernel.Add(q, g.query(p))
+			kernel.Add(k, g.key(p))
 		}
 		if g.Sort == nil {
 			kernel.Scale(s.a, 1/float32(g.Bucket))
@@ -130,8 +137,8 @@ func (g *sinkhornHead) summarize() {
 	for ; s.seen < g.n-g.first; s.seen++ {
 		i := s.seen
 		p, u := g.first+i, i/g.Bucket
-		kernel.Add(s.sumQ, g.q[p*g.qStep:])
-		kernel.Add(s.sumK, g.k[p*g.kStep:])
+		kernel.Add(s.sumQ, g.query(p))
+		kernel.Add(s.sumK, g.key(p))
 		share, begins := 1/float32(i+1), i%g.Bucket == 0
 		switch {
 		case g.Sort == nil:
@@ -141,7 +148,7 @@ func (g *sinkhornHead) summarize() {
 			kernel.Axpy(share, s.sumK, s.b[u*s.e:][:g.hd])
 		case begins:
 			kernel.Axpy(share, s.sumK, s.a[u*s.e:][:g.hd])
-			copy(s.a[u*s.e+g.hd:][:g.hd], g.k[p*g.kStep:])
+			copy(s.a[u*s.e+g.hd:][:g.hd], g.key(p))
 		}
 	}
 }
@@ -301,10 +308,10 @@ func (g *sinkhornHead) summaryGrad(da, db []float32) {
 
 // addGrads adds gradients to those of the query and the key at position p, nil for none.
 func (g *sinkhornHead) addGrads(p int, share float32, q, k []float32) {
-	if g.dq != nil && q != nil {
-		kernel.Axpy(share, q, g.dq[p*g.qStep:][:g.hd])
+	if dq := g.gradients.q; dq != nil && q != nil {
+		kernel.Axpy(share, q, dq[p*g.step:][:g.hd])
 	}
-	if g.dk != nil && k != nil {
-		kernel.Axpy(share, k, g.dk[p*g.kStep:][:g.hd])
+	if dk := g.gradients.k; dk != nil && k != nil {
+		kernel.Axpy(share, k, dk[2*p*g.step:][:g.hd])
 	}
 }

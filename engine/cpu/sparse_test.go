@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // scoresOf counts the scores that attention of l positions computes for one head.
@@ -34,7 +33,6 @@ func TestSparseWork(t *testing.T) {
 		"window":       func(l int) int { return scoresOf(engine.AttentionOptions{Window: 256}, l) },
 		"blocks":       func(l int) int { return scoresOf(engine.AttentionOptions{Blocks: blocks}, l) },
 		"blocks ahead": func(l int) int { return scoresOf(engine.AttentionOptions{Blocks: &ahead}, l) },
-		"sinkhorn":     func(l int) int { return sinkhornScores(64, 2, l) },
 	} {
 		once, twice := count(l), count(2*l)
 		if once > dense/5 {
@@ -44,16 +42,4 @@ func TestSparseWork(t *testing.T) {
 			t.Errorf("%s computes %d scores, and %d of twice the length", name, once, twice)
 		}
 	}
-}
-
-// sinkhornScores counts the scores, those of the sort net included.
-func sinkhornScores(bucket, top, l int) (n int) {
-	s := sinkhorn{SinkhornOptions: engine.SinkhornOptions{Heads: 2, Bucket: bucket, Top: top}, n: l, l: l, hd: 1}
-	s.q, s.kv, s.NullK, s.NullV = tensor.New(1, l, 2), tensor.New(1, l, 4), tensor.New(2, 1), tensor.New(2, 1)
-	s.Temperature = 1
-	g := s.head(0, 0)
-	defer g.done()
-	g.sort()
-	g.each(func(_ int, w *queries) { n += w.rows * w.columns })
-	return n + g.count*g.count
 }

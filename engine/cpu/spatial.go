@@ -7,67 +7,66 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpatialMix is the causal projection along the sequence of gMLP's gate (arXiv:2105.08050), of the last l of the positions that
-// x (b, p+l, d) has, the first of which is position start of its sequence, x.Start:
-//
-//	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
-//
-// with W (L, L) and bias (L), start + p + l ≤ L: y (b, l, d). What W has above its diagonal counts for nothing.
-func (eng *Engine) oldSpatialMix(x engine.RowCache, w, bias *tensor.Tensor, l int) *tensor.Tensor {
-	b, d, n := x.X.Dim(0), x.X.Dim(2), bias.Len()
-	y := eng.New(b, l, d)
-	op := spatialOp{x: x.X, w: w, bias: bias, y: y, start: x.Start, past: x.Len - l, n: n, precision: eng.precision()}
-	parallel.For(b*op.blocks(), 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			op.forward(i/op.blocks(), i%op.blocks()*spatialRows)
-		}
-	})
-	if eng.wants(x.X, w, bias) {
-		o := take[spatialOp](eng)
-		*o = op
-		eng.push(o)
+// SpatialMix multiplies some rows of W at a time by what they see.
+func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
+	op := take[spatialOp](eng)
+	*op = spatialOp{x: eng.see(op.x, x, r, caches), w: w, bias: bias, y: eng.like(x), rows: r, n: bias.Len(),
+		precision: eng.precision()}
+	overPieces(r, spatialRows, 1, op.forward)
+	op.x.release()
+	record := eng.wants(w, bias)
+	if op.x.wants(eng) || record {
+		eng.push(op)
 	}
-	return y
+	return op.y
 }
 
-// spatialRows is how many rows of W are taken at a time.
+// spatialRows is how many positions of a row go through a product at a time: rows of W here, and queries in
+// SquaredReLUAttention. Their weights over all that they see stay in the cache.
 const spatialRows = 64
 
 type spatialOp struct {
-	x, w, bias, y *tensor.Tensor
-	start, n      int
-	past          int // rows of x before the outputs
-	precision     kernel.Precision
+	x          seen
+	w, bias, y *tensor.Tensor
+	rows       *engine.Rows
+	n          int
+	precision  kernel.Precision
 }
 
-func (o *spatialOp) blocks() int { return (o.y.Dim(1) + spatialRows - 1) / spatialRows }
+// first is the position of its sequence from which on row i sees.
+func (o *spatialOp) first(i int) int { return o.rows.Start(i) - o.x.past(i) }
 
-// rows copies the rows of W for the outputs [at, at+m), as far as they reach, and clears what is above the diagonal: (m, cols).
-func (o *spatialOp) rows(buf []float32, at, m int) (cols int) {
-	cols = o.past + at + m
-	for r := range m {
-		seen := o.past + at + r + 1
-		row := o.w.Data()[(o.start+o.past+at+r)*o.n+o.start:]
-		copy(buf[r*cols:][:seen], row)
-		clear(buf[r*cols+seen : (r+1)*cols])
+// weights copies the rows of W of the positions [lo, hi) of row i, as far as they see, and clears what is above the
+// diagonal: (hi-lo, columns).
+func (o *spatialOp) weights(buf []float32, i, lo, hi int) (columns int) {
+	past, first := o.x.past(i), o.first(i)
+	columns = past + hi
+	for t := lo; t < hi; t++ {
+		sees, row := past+t+1, buf[(t-lo)*columns:][:columns]
+		copy(row[:sees], o.w.Data()[(first+past+t)*o.n+first:])
+		clear(row[sees:])
 	}
-	return cols
+	return columns
 }
 
-func (o *spatialOp) forward(b, at int) {
-	l, d := o.y.Dim(1), o.x.Dim(2)
-	m := min(spatialRows, l-at)
-	buf := getFloats(m * (o.past + l))
+func (o *spatialOp) forward(i, lo, hi int) {
+	d := o.y.Dim(-1)
+	buf := getFloats((hi - lo) * (o.x.past(i) + hi))
 	defer putFloats(buf)
-	cols := o.rows(*buf, at, m)
-	y := o.y.Data()[(b*l+at)*d:][:m*d]
-	for r := range m {
-		bias := o.bias.Data()[o.start+o.past+at+r]
-		for i := range d {
-			y[r*d+i] = bias
+	columns := o.weights(*buf, i, lo, hi)
+	y := rowOf(o.y.Data(), o.rows, i)[lo*d : hi*d]
+	for t := range hi - lo {
+		bias := o.bias.Data()[o.rows.Start(i)+lo+t]
+		for c := range d {
+			y[t*d+c] = bias
 		}
 	}
-	o.precision.GemmInline(kernel.NN, m, d, cols, *buf, cols, o.x.Data()[b*o.x.Dim(1)*d:], d, y, d, nil, true)
+	for p := 0; p < columns; {
+		x, n := o.x.run(i, p)
+		n = min(n, columns-p)
+		o.precision.GemmInline(kernel.NN, hi-lo, d, n, (*buf)[p:], columns, x, d, y, d, nil, true)
+		p += n
+	}
 }
 
 func (o *spatialOp) Name() string                   { return "SpatialMix" }
@@ -79,52 +78,61 @@ func (o *spatialOp) Backward(eng *Engine) {
 	if dy == nil {
 		return
 	}
-	b, l, all, d := o.x.Dim(0), o.y.Dim(1), o.x.Dim(1), o.x.Dim(2)
-	dx, dw, dBias := eng.gradOf(o.x), eng.gradOf(o.w), eng.gradOf(o.bias)
-	parallel.For(o.blocks(), 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			at := i * spatialRows
-			m := min(spatialRows, l-at)
-			if dw != nil {
-				o.rowGrads(dw, dy, at, m)
-			}
-			for r := at; dBias != nil && r < at+m; r++ {
-				for s := range b {
-					for _, v := range dy[(s*l+r)*d:][:d] {
-						dBias[o.start+o.past+r] += v
-					}
-				}
-			}
+	r, d := o.rows, o.y.Dim(-1)
+	dw, dBias := eng.gradOf(o.w), eng.gradOf(o.bias)
+	from, to := o.n, 0 // rows of W that count
+	for i := range r.Count() {
+		from, to = min(from, r.Start(i)), max(to, r.Start(i)+r.Len(i))
+	}
+	from /= spatialRows
+	parallel.For((to+spatialRows-1)/spatialRows-from, 1, func(b0, b1 int) {
+		for b := from + b0; b < from+b1; b++ {
+			o.rowGrads(dw, dBias, dy, b*spatialRows, min((b+1)*spatialRows, to))
 		}
 	})
-	if dx == nil {
-		return
-	}
-	parallel.For(b, 1, func(lo, hi int) {
-		for s := lo; s < hi; s++ {
-			for at := 0; at < l; at += spatialRows {
-				m := min(spatialRows, l-at)
-				buf := getFloats(m * all)
-				cols := o.rows(*buf, at, m)
-				o.precision.GemmInline(kernel.TN, cols, d, m, *buf, cols, dy[(s*l+at)*d:], d, dx[s*all*d:], d, nil, true)
+	dx := o.x.grads(eng)
+	parallel.For(r.Count(), 1, func(r0, r1 int) {
+		for i := r0; i < r1; i++ {
+			if dx[i] == nil {
+				continue
+			}
+			dy := rowOf(dy, r, i)
+			for lo := 0; lo < r.Len(i); lo += spatialRows {
+				hi := min(lo+spatialRows, r.Len(i))
+				buf := getFloats((hi - lo) * (o.x.past(i) + hi))
+				columns := o.weights(*buf, i, lo, hi)
+				o.precision.GemmInline(kernel.TN, columns, d, hi-lo, *buf, columns, dy[lo*d:], d, dx[i], d, nil, true)
 				putFloats(buf)
 			}
 		}
 	})
 }
 
-// rowGrads adds to the gradients of the rows of W for the outputs [at, at+m).
-func (o *spatialOp) rowGrads(dw, dy []float32, at, m int) {
-	b, l, all, d := o.x.Dim(0), o.y.Dim(1), o.x.Dim(1), o.x.Dim(2)
-	cols := o.past + at + m
-	buf := getFloats(m * cols)
+// rowGrads adds to the gradients of the rows [lo, hi) of W and of bias, nil where none are wanted.
+func (o *spatialOp) rowGrads(dw, dBias, dy []float32, lo, hi int) {
+	r, d := o.rows, o.y.Dim(-1)
+	buf := getFloats((hi - lo) * hi)
 	defer putFloats(buf)
-	clear(*buf)
-	for s := range b {
-		o.precision.GemmInline(kernel.NT, m, cols, d, dy[(s*l+at)*d:], d, o.x.Data()[s*all*d:], d, *buf, cols, nil, true)
+	sum := *buf // of the rows, as far as any of them sees
+	clear(sum)
+	for i := range r.Count() {
+		start, first := r.Start(i), o.first(i)
+		a, b := max(lo, start), min(hi, start+r.Len(i))
+		if a >= b {
+			continue
+		}
+		dy := rowOf(dy, r, i)[(a-start)*d : (b-start)*d]
+		if dw != nil {
+			x, _ := o.x.run(i, 0)
+			o.precision.GemmInline(kernel.NT, b-a, b-first, d, dy, d, x, d, sum[(a-lo)*hi+first:], hi, nil, true)
+		}
+		for t := 0; dBias != nil && t < b-a; t++ {
+			for _, g := range dy[t*d:][:d] {
+				dBias[a+t] += g
+			}
+		}
 	}
-	for r := range m {
-		seen := o.past + at + r + 1
-		kernel.Add(dw[(o.start+o.past+at+r)*o.n+o.start:][:seen], (*buf)[r*cols:][:seen])
+	for t := lo; dw != nil && t < hi; t++ {
+		kernel.Add(dw[t*o.n:][:t+1], sum[(t-lo)*hi:][:t+1])
 	}
 }

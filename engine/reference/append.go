@@ -1,9 +1,6 @@
 package reference
 
-import (
-	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/tensor"
-)
+import "github.com/hippo-ssm/hippo/tensor"
 
 // Append puts a chunk of l positions behind p past ones, sequence by sequence:
 //
@@ -31,17 +28,4 @@ func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
 		}
 	})
 	return y
-}
-
-// AppendRows makes the rows in c those that are there, then those of x: an Append.
-func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) {
-	rows := x
-	if c.Len > 0 {
-		past := c.X
-		if past.Dim(1) > c.Len { // only room, or what the cache does not count
-			past = eng.oldPositions(past, 0, c.Len)
-		}
-		rows = eng.oldAppend(past, x)
-	}
-	c.X, c.Len, c.Own = rows, c.Len+x.Dim(1), false
 }

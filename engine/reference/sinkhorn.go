@@ -17,44 +17,53 @@ import (
 //
 //	dP_j = R_j·dy·v_j,   dS_j = P_j·(dP_j - Σ_k P_k·dP_k)
 //	dv_j += R_j·P_j·dy,   dq += s·R_j·dS_j·k_j,   dk_j += s·R_j·dS_j·q,   dR_j = s·dS_j·q·k_j + P_j·dy·v_j
-func (eng *Engine) oldSinkhornAttention(q, kv *tensor.Tensor, cache *engine.SinkhornCache, p engine.SinkhornParams, o engine.SinkhornOptions) *tensor.Tensor {
-	b, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
-	n := l
-	if cache != nil {
-		eng.oldAppendRows(cache.Q, q)
-		eng.oldAppendRows(cache.KV, kv)
-		q, kv, n = cache.Q.X, cache.KV.X, cache.Q.Len
-	}
-	y := eng.New(b, l, d)
-	var heads []*sinkhornHead
-	for i := range b {
-		for h := range o.Heads {
-			s := newSinkhornHead(eng, q, kv, p, o, n, i, h)
-			s.sort()
-			for t := n - l; t < n; t++ {
-				s.attend(t, eng.values(y)[(i*l+t-(n-l))*d+h*s.hd:][:s.hd])
-			}
-			heads = append(heads, s)
+func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
+	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
+	qCaches, kvCaches := make([]*engine.RowCache, len(caches)), make([]*engine.RowCache, len(caches))
+	for i, c := range caches {
+		if c != nil {
+			qCaches[i], kvCaches[i] = c.Q, c.KV
 		}
 	}
-	eng.record("SinkhornAttention", list{y}, list{q, kv, p.Sort, p.NullK, p.NullV}, func() {
-		for bh, s := range heads {
+	qs, kvs := eng.see(q, r, qCaches), eng.see(kv, r, kvCaches)
+	y := eng.like(q)
+	// each calls f for every head of every row, with the position of the row's first query in its sequence.
+	each := func(f func(row, h, past int)) {
+		for row := range r.Count() {
+			for h := range o.Heads {
+				f(row, h, qs[row].Dim(0)-r.Len(row))
+			}
+		}
+	}
+	d, hd := q.Dim(-1), q.Dim(-1)/o.Heads
+	var heads []*sinkhornHead
+	each(func(row, h, past int) {
+		s := newSinkhornHead(eng, qs[row], kvs[row], p, o, h)
+		s.sort()
+		for t := range r.Len(row) {
+			s.attend(past+t, eng.values(y)[(r.From(row)+t)*d+h*hd:][:hd])
+		}
+		heads = append(heads, s)
+	})
+	eng.record("SinkhornAttention", list{y}, append(append(list{p.Sort, p.NullK, p.NullV}, qs...), kvs...), func() {
+		each(func(row, h, past int) {
+			s := heads[row*o.Heads+h]
 			s.startGradients(eng)
-			for t := n - l; t < n; t++ {
-				s.attendGrad(t, eng.gradOf(y)[(bh/o.Heads*l+t-(n-l))*d+bh%o.Heads*s.hd:][:s.hd])
+			for t := range r.Len(row) {
+				s.attendGrad(past+t, eng.gradOf(y)[(r.From(row)+t)*d+h*hd:][:hd])
 			}
 			s.sortGrad()
-		}
+		})
 	})
 	return y
 }
 
-// sinkhornHead is one head of one sequence of n positions, those of the cache first.
+// sinkhornHead is one head of one row, over the n positions that it sees: those of the cache and its own.
 type sinkhornHead struct {
 	o                     engine.SinkhornOptions
 	params                engine.SinkhornParams
 	qt, kvt               *tensor.Tensor
-	b, h, n, hd           int
+	h, n, hd              int
 	first                 int         // position at which bucket 0 begins; what lies before sees only itself
 	q, k, v               [][]float64 // by position
 	dq, dk, dv            [][]float64
@@ -83,9 +92,10 @@ type sinkhornKey struct {
 	pick *sinkhornPick
 }
 
-func newSinkhornHead(eng *Engine, q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, n, b, h int) *sinkhornHead {
-	d := q.Dim(2)
-	s := &sinkhornHead{o: o, params: p, qt: q, kvt: kv, b: b, h: h, n: n, hd: d / o.Heads,
+func newSinkhornHead(eng *Engine, q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
+	h int) *sinkhornHead {
+	d := q.Dim(-1)
+	s := &sinkhornHead{o: o, params: p, qt: q, kvt: kv, h: h, n: q.Dim(0), hd: d / o.Heads,
 		seen: map[int][]sinkhornKey{}, weights: map[int][]float64{}}
 	if !o.Ahead {
 		s.nullK, s.nullV = eng.values(p.NullK)[h*s.hd:][:s.hd], eng.values(p.NullV)[h*s.hd:][:s.hd]
@@ -102,9 +112,8 @@ func newSinkhornHead(eng *Engine, q, kv *tensor.Tensor, p engine.SinkhornParams,
 
 // rows are the head's parts of the positions in x, whose rows are width long.
 func (s *sinkhornHead) rows(x []float64, width, at int) (out [][]float64) {
-	room := len(x) / width / s.qt.Dim(0)
 	for t := range s.n {
-		out = append(out, x[(s.b*room+t)*width+at+s.h*s.hd:][:s.hd])
+		out = append(out, x[t*width+at+s.h*s.hd:][:s.hd])
 	}
 	return out
 }
