@@ -12,6 +12,7 @@ type rowState struct {
 	names []string
 	dims  []int // d of each
 	rows  []engine.RowCache
+	start int // positions that have been forgotten
 }
 
 func newRowState(names []string, dims ...int) *rowState {
@@ -34,6 +35,7 @@ func rowBytes(dims ...int) int {
 
 func (s *rowState) Clone() State {
 	c := newRowState(s.names, s.dims...)
+	c.start = s.start
 	for i := range s.rows {
 		c.rows[i] = s.rows[i].Clone()
 	}
@@ -44,6 +46,7 @@ func (s *rowState) Detach() { s.rows = s.Clone().(*rowState).rows }
 
 // Keep forgets all but the rows of the last n positions.
 func (s *rowState) Keep(n int) {
+	s.start += max(0, s.positions()-n)
 	for i := range s.rows {
 		s.rows[i].Keep(n)
 	}
@@ -54,20 +57,22 @@ func (s *rowState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.positions() == 0 {
 		return
 	}
-	for i, d := range s.dims {
-		c := s.rows[i].Clone() // without the room for more
-		visit(s.names[i], c.X.As(c.Len, d))
+	for i, name := range s.names {
+		visit(name, s.rows[i].Rows())
 	}
-	if n := s.rows[0].Start; n > 0 {
-		visit("start", number(n))
+	if s.start > 0 {
+		visit("start", number(s.start))
 	}
 }
 
 func (s *rowState) Restore(name string, shape []int, data []float32) error {
 	if name == "start" {
 		n, err := positions(name, shape, data)
+		s.start = n
 		for i := range s.rows {
-			s.rows[i].Start = n
+			if x := s.rows[i].Rows(); x != nil {
+				s.rows[i].Fill(x, n)
+			}
 		}
 		return err
 	}
@@ -84,8 +89,7 @@ func (s *rowState) Restore(name string, shape []int, data []float32) error {
 				return fmt.Errorf("state %q has %d positions, want the %d of %q", name, one[0], c.Len, s.names[k])
 			}
 		}
-		start := s.rows[i].Start
-		s.rows[i] = engine.RowCache{X: tensor.FromSlice(append([]float32(nil), data...), 1, one[0], d), Len: one[0], Start: start}
+		s.rows[i].Fill(tensor.FromSlice(data, one...), s.start)
 		return nil
 	}
 	return fmt.Errorf("state has no part %q, only %q and start", name, s.names)
