@@ -1,89 +1,102 @@
-//go:build todo
-
 package autograd_test
 
 import (
+	"fmt"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// movesRows cover the operations that only copy elements, or add up some.
+// movesRows cover the operations that only copy elements, or add up some, but not along rows.
 func movesRows() []row {
-	big := [][]int{{4, 256, 256}}
-	reverse := func(name string, lag int) row {
-		return row{name: "Reverse/" + name, in: [][]int{{2, 5, 3}}, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.Reverse(in[0], lag)} }}
-	}
-	lengths, at := []int{2, 5, 1}, []int{4, 0, 3}
-	pooled, bigPooled := [][]int{{3, 5, 4}}, [][]int{{16, 128, 256}}
 	return []row{
-		reverse("plain", 0), reverse("lag", 1), reverse("past_the_end", 7),
-		{
-			name: "Append", in: [][]int{{2, 3, 4}, {2, 2, 4}}, big: [][]int{{4, 256, 128}, {4, 100, 128}},
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.Append(in[0], in[1])} },
-		},
-		{
-			name: "AppendRows", in: [][]int{{2, 3, 4}, {2, 2, 4}}, big: [][]int{{4, 256, 128}, {4, 100, 128}},
-			op: func(t *autograd.Tape, in ts) ts {
-				var c engine.RowCache
-				t.AppendRows(&c, in[0])
-				t.AppendRows(&c, in[1])
-				return ts{t.Positions(c.X, 0, c.Len)}
-			},
-		},
 		{
 			name: "Join", in: [][]int{{2, 3}, {2, 3}, {2, 3}}, big: [][]int{{1024, 256}, {1024, 256}, {1024, 256}},
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Join(in...)} },
 		},
 		{
-			name: "Split", in: [][]int{{2, 3, 7}}, big: [][]int{{4, 64, 1024}},
+			name: "Split", in: [][]int{{6, 7}}, big: [][]int{{256, 1024}},
 			op: func(t *autograd.Tape, in ts) ts {
 				d := in[0].Dim(-1)
 				return t.Split(in[0], d/7, d-d/7-d/3, d/3)
 			},
 		},
 		{
-			name: "Positions", in: [][]int{{2, 5, 3}}, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.Positions(in[0], 1, in[0].Dim(1)-2)} },
+			name: "Slice", in: [][]int{{10, 3}}, big: [][]int{{1024, 256}},
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.Slice(in[0], 3, in[0].Rows()/2)} },
 		},
 		{
-			name: "Positions/last", in: [][]int{{2, 3, 4}}, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.LastPosition(in[0])} },
-		},
-		{
-			name: "Rows", in: [][]int{{2, 5, 3}}, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.Rows(in[0], 3, in[0].Rows()/2)} },
-		},
-		{
-			name: "MeanPositions", in: [][]int{{2, 5, 3}}, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.MeanPositions(in[0], nil)} },
-		},
-		{
-			name: "MeanPositions/lengths", in: pooled, big: bigPooled,
+			name: "Append", in: [][]int{{5, 4}, {6, 4}}, big: [][]int{{1000, 128}, {1200, 128}},
 			op: func(t *autograd.Tape, in ts) ts {
-				return ts{t.MeanPositions(in[0], scaled(lengths, in[0].Dim(0), in[0].Dim(1)/5))}
-			},
-		},
-		{
-			name: "PickPositions", in: pooled, big: bigPooled,
-			op: func(t *autograd.Tape, in ts) ts {
-				return ts{t.PickPositions(in[0], scaled(at, in[0].Dim(0), in[0].Dim(1)/5))}
-			},
-		},
-		{
-			name: "FirstPositions", in: pooled, big: bigPooled,
-			op: func(t *autograd.Tape, in ts) ts {
-				return ts{t.FirstPositions(in[0], scaled(lengths, in[0].Dim(0), in[0].Dim(1)/5))}
+				n, m := in[0].Rows()/5, in[1].Rows()/6
+				return ts{t.Append(in[0], in[1], engine.NewRows(n, 3*n, n), engine.NewRows(m, m, 4*m))}
 			},
 		},
 	}
 }
 
-// scaled are n of the values times by, over and over.
-func scaled(values []int, n, by int) []int {
-	return ramp(n, func(i int) int { return values[i%len(values)] * by })
+// movedRows is an operation that copies elements of rows of d elements a position, or adds up some, and says which rows
+// come out. What comes out of a row is what sequences take for the state after it, because it has a length of its own.
+func movedRows(name string, lens []int, d int,
+	move func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)) sequences {
+	return sequences{name: name, lens: lens, keeps: repeated(len(lens), []bool{true}), along: []int{d},
+		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			all, rows := move(t, u[0], r)
+			for i := range rows.Count() {
+				next = append(next, ts{t.Slice(all, rows.From(i), rows.Len(i))})
+			}
+			return nil, next
+		}}
+}
+
+// middles are pieces of rows, of at least one position.
+func middles(r *engine.Rows) (at, lengths []int) {
+	for i := range r.Count() {
+		at, lengths = append(at, r.Len(i)/3), append(lengths, (r.Len(i)+1)/2)
+	}
+	return at, lengths
 }
 
 func init() {
 	register(movesRows)
+	registerSequences(func() []sequences {
+		equal, mixed := []int{256, 256, 256, 256}, []int{1, 700, 3, 1, 150}
+		var all []sequences
+		for _, lag := range []int{0, 1, 7} {
+			build := func(name string, lens []int, d int) sequences {
+				return sequences{name: fmt.Sprintf("Reverse/%s_%d", name, lag), lens: lens, along: []int{d},
+					op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+						return ts{t.Reverse(u[0], lag, r)}, make([]ts, len(states))
+					}}
+			}
+			all = append(all, withBig([]sequences{build("equal", []int{5, 5}, 3), build("mixed", []int{2, 9, 1}, 3)},
+				build("equal", equal, 256), build("mixed", mixed, 257))...)
+		}
+		move := func(name string, f func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)) {
+			all = append(all, withBig([]sequences{
+				movedRows(name+"_equal", []int{5, 5}, 3, f), movedRows(name+"_mixed", []int{2, 9, 1}, 3, f),
+			}, movedRows(name+"_equal", equal, 256, f), movedRows(name+"_mixed", mixed, 257, f))...)
+		}
+		one := func(y *tensor.Tensor) (*tensor.Tensor, *engine.Rows) { return y, engine.EqualRows(y.Rows(), 1) }
+		move("MeanPositions/mean", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
+			return one(t.MeanPositions(x, r))
+		})
+		move("Cut/last", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
+			return one(t.Last(x, r))
+		})
+		move("Cut/middle", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
+			at, lengths := middles(r)
+			return t.Cut(x, r, at, lengths), engine.NewRows(lengths...)
+		})
+		move("Append/middle", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
+			at, lengths := middles(r)
+			past, both := engine.NewRows(lengths...), &engine.Rows{}
+			for i, n := range lengths {
+				both.Add(n+r.Len(i), 0)
+			}
+			return t.Append(t.Cut(x, r, at, lengths), x, past, r), both
+		})
+		return all
+	})
 }

@@ -1,10 +1,6 @@
-//go:build todo
-
 package autograd_test
 
 import (
-	"math/rand/v2"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -60,13 +56,6 @@ func pointwiseRows() []row {
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.ScaleShift(in[0], in[1], in[2])} },
 		},
 		{
-			name: "Dropout", in: [][]int{{4, 9}}, big: bigOne,
-			op: func(t *autograd.Tape, in ts) ts {
-				t.Train(rand.New(rand.NewPCG(3, 4)))
-				return ts{t.Dropout(in[0], 0.25)}
-			},
-		},
-		{
 			name: "DecayWindow", in: [][]int{{4, 5}}, big: [][]int{{1024, 256}},
 			op: func(t *autograd.Tape, in ts) ts {
 				l, d := in[0].Dim(0), in[0].Dim(1)
@@ -83,6 +72,18 @@ func pointwiseRows() []row {
 	}
 }
 
+// dropoutSequences is Dropout of d elements a position.
+func dropoutSequences(name string, lens []int, d int) sequences {
+	return sequences{name: "Dropout/" + name, lens: lens, along: []int{d}, trains: true,
+		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return ts{t.Dropout(u[0], 0.25, r)}, make([]ts, len(states))
+		}}
+}
+
 func init() {
 	register(pointwiseRows)
+	registerSequences(func() []sequences {
+		return withBig([]sequences{dropoutSequences("plain", []int{4, 4}, 9), dropoutSequences("mixed", []int{2, 1, 5}, 3)},
+			dropoutSequences("equal", []int{512, 512}, 256), dropoutSequences("mixed", []int{1, 700, 1, 3, 90}, 257))
+	})
 }

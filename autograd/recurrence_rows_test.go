@@ -1,38 +1,38 @@
-//go:build todo
-
 package autograd_test
 
-import "github.com/hippo-ssm/hippo/autograd"
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
-// recurrenceRows cover Recurrence: inputs u, R, and s0 where there is one.
-func recurrenceRows() []row {
-	build := func(name string, b, l, n, linear int, state bool) row {
-		shapes := func(b, l, n int) [][]int {
-			s := [][]int{{b, l, n}, {n, n}}
-			if state {
-				s = append(s, []int{b, n})
+// recurrenceSequences is Recurrence of n components, of which some are linear. R of 128 times 128 numbers of this size makes
+// states neither grow nor fade.
+func recurrenceSequences(name string, lens []int, keeps []bool, n, linear int) sequences {
+	return sequences{name: "Recurrence/" + name, lens: lens, keeps: keeps, along: []int{n}, params: [][]int{{n, n}},
+		states: [][]int{{n}},
+		of: func(input, _ int, x float64) float64 {
+			if input == 1 {
+				return 0.12 * x
 			}
-			return s
-		}
-		// R of 64 times 64 numbers of this size makes states neither grow nor fade.
-		return row{name: "Recurrence/" + name, in: shapes(b, l, n), big: shapes(64, 12, 128),
-			scale: []float64{1, 0.12, 1},
-			op: func(t *autograd.Tape, in ts) ts {
-				tanhs := in[0].Dim(2) - linear
-				if !state {
-					y, _ := t.Recurrence(in[0], in[1], nil, tanhs)
-					return ts{y}
-				}
-				y, next := t.Recurrence(in[0], in[1], in[2], tanhs)
-				return ts{y, next}
-			}}
-	}
-	return []row{
-		build("tanh", 2, 5, 3, 0, false), build("state", 2, 4, 3, 0, true), build("part_linear", 1, 4, 5, 3, true),
-		build("linear", 1, 4, 3, 3, true), build("one", 2, 1, 3, 0, true),
-	}
+			return x
+		},
+		op: func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+				return t.Recurrence(u[0], p[0], n-linear, r, slots[0])
+			})
+		}}
 }
 
 func init() {
-	register(recurrenceRows)
+	registerSequences(func() []sequences {
+		all, few := []bool{true, true}, []bool{true, true, false, false, true}
+		return withBig([]sequences{
+			recurrenceSequences("tanh", []int{5, 5}, nil, 3, 0), recurrenceSequences("state", []int{4, 4}, all, 3, 0),
+			recurrenceSequences("part_linear", []int{4}, all[:1], 5, 3), recurrenceSequences("linear", []int{4}, all[:1], 3, 3),
+			recurrenceSequences("one", []int{1}, all[:1], 3, 0), recurrenceSequences("ones", []int{1, 1}, all, 3, 0),
+			recurrenceSequences("ages", []int{1, 3, 5, 3, 1}, few, 3, 0),
+		}, recurrenceSequences("equal", repeated(64, []int{12}), repeated(64, []bool{true}), 128, 0),
+			recurrenceSequences("mixed", randomLengths(64, 24), repeated(64, few), 128, 60))
+	})
 }

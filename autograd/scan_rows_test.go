@@ -1,86 +1,90 @@
-//go:build todo
-
 package autograd_test
 
 import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-type scan func(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor)
-
-// scanOp runs a scan on the inputs u, Δ, A, B and C, D, and the state where there is one.
-func scanOp(of func(t *autograd.Tape) scan, groups int) func(t *autograd.Tape, in ts) ts {
-	return func(t *autograd.Tape, in ts) ts {
-		if len(in) == 5 {
-			y, _ := of(t)(in[0], in[1], in[2], in[3], in[4], groups, nil)
-			return ts{y}
-		}
-		y, next := of(t)(in[0], in[1], in[2], in[3], in[4], groups, in[5])
-		return ts{y, next}
-	}
-}
-
-// scanRow is SelectiveScan of d channels in g groups with n states over b sequences of l positions, with or without a
-// state. Δ is the softplus of random numbers and A minus their exponential, as Mamba begins.
-func scanRow(name string, b, l, d, g, n int, state bool) row {
-	shapes := func(b, l, d, n int) [][]int {
-		s := [][]int{{b, l, d}, {b, l, d}, {d, n}, {b, l, 2 * g * n}, {d}}
-		if state {
-			s = append(s, []int{b, d, n})
-		}
-		return s
-	}
-	return row{name: "SelectiveScan/" + name, in: shapes(b, l, d, n), big: shapes(2, 90, 300, 16),
+// scanSequences is SelectiveScan of d channels in g groups with n states. Δ is the softplus of random numbers and A minus
+// their exponential, as Mamba begins.
+func scanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences {
+	return sequences{name: "SelectiveScan/" + name, lens: lens, keeps: keeps, along: []int{d, d, 2 * g * n},
+		params: [][]int{{d, n}, {d}}, states: [][]int{{d, n}},
 		of: func(input, _ int, x float64) float64 {
 			switch input {
 			case 1:
 				return math.Log1p(math.Exp(x))
-			case 2:
+			case 3:
 				return -math.Exp(x)
 			}
 			return x
 		},
-		op: scanOp(func(t *autograd.Tape) scan { return t.SelectiveScan }, g)}
+		op: func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+				return t.SelectiveScan(u[0], u[1], p[0], u[2], p[1], g, r, slots[0])
+			})
+		}}
 }
 
-// complexScanRow is SelectiveScanComplex. A is near zero, so that states last.
-func complexScanRow(name string, b, l, d, g, n int, state bool) row {
-	shapes := func(b, l, d, n int) [][]int {
-		s := [][]int{{b, l, d}, {b, l, d}, {d, n, 2}, {b, l, 4 * g * n}, {d}}
-		if state {
-			s = append(s, []int{b, d, n, 2})
-		}
-		return s
-	}
-	return row{name: "SelectiveScanComplex/" + name, in: shapes(b, l, d, n), big: shapes(2, 70, 300, 8),
-		scale: []float64{1, 1, 0.2, 1, 1, 1},
+// complexScanSequences is SelectiveScanComplex. A is near zero, so that states last.
+func complexScanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences {
+	return sequences{name: "SelectiveScanComplex/" + name, lens: lens, keeps: keeps, along: []int{d, d, 4 * g * n},
+		params: [][]int{{d, n, 2}, {d}}, states: [][]int{{d, n, 2}},
 		of: func(input, i int, x float64) float64 {
 			switch {
 			case input == 1:
 				return math.Log1p(math.Exp(x))
-			case input == 2 && i%2 == 0: // the real part
-				return -math.Abs(x)
+			case input == 3 && i%2 == 0: // the real part
+				return -math.Abs(x) / 5
+			case input == 3:
+				return x / 5
 			}
 			return x
 		},
-		op: scanOp(func(t *autograd.Tape) scan { return t.SelectiveScanComplex }, g)}
+		op: func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+				return t.SelectiveScanComplex(u[0], u[1], p[0], u[2], p[1], g, r, slots[0])
+			})
+		}}
 }
 
-// scanRows: the CPU's engine goes along the sequence in chunks of 32 positions, and gives each task 128 channels of a
-// group.
-func scanRows() []row {
-	return []row{
-		scanRow("plain", 2, 5, 3, 1, 2, false), scanRow("state", 2, 5, 3, 1, 2, true),
-		scanRow("chunks", 1, 67, 2, 1, 3, true), scanRow("slabs", 1, 2, 131, 1, 2, true),
-		scanRow("groups", 2, 4, 6, 3, 2, true), scanRow("one_position", 1, 1, 3, 1, 2, true),
-		complexScanRow("plain", 2, 5, 3, 1, 2, false), complexScanRow("state", 2, 5, 3, 1, 2, true),
-		complexScanRow("chunks_groups", 1, 35, 4, 2, 1, true),
+// withBig gives every one the large shapes of equal, whose rows are equally long, but for the last half, which get those
+// of mixed.
+func withBig(all []sequences, equal, mixed sequences) []sequences {
+	for i := range all {
+		all[i].big = &equal
+		if i >= len(all)/2 {
+			all[i].big = &mixed
+		}
 	}
+	return all
 }
 
+// The CPU's engine goes along a row in chunks of 32 positions, and gives each task 128 channels of a group. Rows of fewer
+// than four positions are stepped where they have a state and nothing is recorded.
 func init() {
-	register(scanRows)
+	registerSequences(func() []sequences {
+		all := []bool{true, true}
+		return withBig([]sequences{
+			scanSequences("plain", []int{5, 5}, nil, 3, 1, 2), scanSequences("state", []int{5, 5}, all, 3, 1, 2),
+			scanSequences("chunks", []int{67}, all[:1], 2, 1, 3), scanSequences("slabs", []int{2}, all[:1], 131, 1, 2),
+			scanSequences("groups", []int{4, 4}, all, 6, 3, 2), scanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
+			scanSequences("ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, 3, 1, 2),
+		}, scanSequences("equal", []int{90, 90}, all, 300, 1, 16),
+			scanSequences("mixed", []int{1, 90, 3, 1, 33, 64, 1, 2},
+				[]bool{true, true, true, false, false, true, true, true}, 300, 1, 16))
+	})
+	registerSequences(func() []sequences {
+		all := []bool{true, true}
+		return withBig([]sequences{
+			complexScanSequences("plain", []int{5, 5}, nil, 3, 1, 2), complexScanSequences("state", []int{5, 5}, all, 3, 1, 2),
+			complexScanSequences("chunks_groups", []int{35}, all[:1], 4, 2, 1),
+			complexScanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
+			complexScanSequences("ages", []int{1, 35, 2}, []bool{true, false, true}, 3, 1, 2),
+		}, complexScanSequences("equal", []int{70, 70}, all, 300, 1, 8),
+			complexScanSequences("mixed", []int{1, 90, 3, 1, 33}, []bool{true, true, true, false, false}, 300, 1, 8))
+	})
 }

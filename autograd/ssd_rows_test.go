@@ -1,25 +1,17 @@
-//go:build todo
-
 package autograd_test
 
 import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ssdRow is SSD of h heads of p channels in g groups with n states over b sequences of l positions, with or without a
-// state: inputs x with B and C, dt, A, D, and the state where there is one.
-func ssdRow(name string, b, l, h, p, g, n int, state bool) row {
-	shapes := func(b, l, h, p, n int) [][]int {
-		s := [][]int{{b, l, h*p + 2*g*n}, {b, l, h}, {h}, {h}}
-		if state {
-			s = append(s, []int{b, h, p, n})
-		}
-		return s
-	}
-	const bigHeads, bigP = 6, 20
-	return row{name: "SSD/" + name, in: shapes(b, l, h, p, n), big: shapes(2, 150, bigHeads, bigP, 24),
+// ssdSequences is SSD of h heads of p channels in g groups with n states: x with B and C and dt along the sequences, A, D.
+func ssdSequences(name string, lens []int, keeps []bool, h, p, g, n int) sequences {
+	return sequences{name: "SSD/" + name, lens: lens, keeps: keeps, along: []int{h*p + 2*g*n, h},
+		params: [][]int{{h}, {h}}, states: [][]int{{h, p, n}},
 		of: func(input, _ int, x float64) float64 {
 			switch input {
 			case 1:
@@ -29,29 +21,26 @@ func ssdRow(name string, b, l, h, p, g, n int, state bool) row {
 			}
 			return x
 		},
-		op: func(t *autograd.Tape, in ts) ts {
-			p := p
-			if in[2].Len() == bigHeads {
-				p = bigP
-			}
-			if !state {
-				y, _ := t.SSD(in[0], in[1], in[2], in[3], p, g, nil)
-				return ts{y}
-			}
-			y, next := t.SSD(in[0], in[1], in[2], in[3], p, g, in[4])
-			return ts{y, next}
+		op: func(t *autograd.Tape, u, w ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+				return t.SSD(u[0], u[1], w[0], w[1], p, g, r, slots[0])
+			})
 		}}
 }
 
-// ssdRows: the CPU's engine works by blocks of 64 positions.
-func ssdRows() []row {
-	return []row{
-		ssdRow("plain", 2, 5, 2, 3, 1, 4, false), ssdRow("state", 2, 5, 2, 3, 1, 4, true),
-		ssdRow("groups", 1, 4, 4, 2, 2, 3, true), ssdRow("blocks", 1, 131, 2, 1, 1, 2, true),
-		ssdRow("blocks_from_zero", 1, 66, 1, 2, 1, 1, false), ssdRow("one_position", 2, 1, 2, 2, 1, 3, true),
-	}
-}
-
+// The CPU's engine works by blocks of 64 positions. Rows of fewer than four are stepped where they have a state and
+// nothing is recorded.
 func init() {
-	register(ssdRows)
+	registerSequences(func() []sequences {
+		all := []bool{true, true}
+		return withBig([]sequences{
+			ssdSequences("plain", []int{5, 5}, nil, 2, 3, 1, 4), ssdSequences("state", []int{5, 5}, all, 2, 3, 1, 4),
+			ssdSequences("groups", []int{4}, all[:1], 4, 2, 2, 3), ssdSequences("blocks", []int{131}, all[:1], 2, 1, 1, 2),
+			ssdSequences("blocks_from_zero", []int{66}, nil, 1, 2, 1, 1),
+			ssdSequences("one_position", []int{1, 1}, all, 2, 2, 1, 3),
+			ssdSequences("ages", []int{1, 70, 2, 1, 6}, []bool{true, true, true, false, false}, 2, 2, 1, 2),
+		}, ssdSequences("equal", []int{150, 150}, all, 6, 20, 1, 24),
+			ssdSequences("mixed", []int{1, 150, 3, 1, 33, 64, 1, 2},
+				[]bool{true, true, true, false, false, true, true, true}, 6, 20, 2, 24))
+	})
 }

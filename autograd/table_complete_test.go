@@ -55,8 +55,8 @@ var serial = map[string]string{
 	"Activate/none backward": "only hands a gradient on",
 	"Append forward":         "copies whole sequences on one core, as fast as memory",
 	"Embedding forward":      "copies rows on one core, as fast as memory",
-	"PickPositions forward":  "copies a row of each sequence",
-	"Positions/last forward": "copies a row of each sequence",
+	"Cut/last_equal forward": "copies a position of each row",
+	"Cut/last_mixed forward": "copies a position of each row",
 	"RealPairs forward":      "runs over parameters, of which there are few",
 	"RealPairs backward":     "runs over parameters, of which there are few",
 }

@@ -1,46 +1,47 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Append puts x (…, l, d) after past (…, p, d), sequence by sequence: y (…, p+l, d). A past of nil is empty.
-func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
-	p, l, d := past.Dim(-2), x.Dim(-2), x.Dim(-1)
-	shape := x.Shape()
-	shape[len(shape)-2] = p + l
-	y := eng.New(shape...)
-	for i := range x.Len() / (l * d) {
-		to := y.Data()[i*(p+l)*d:]
-		copy(to, past.Data()[i*p*d:][:p*d])
-		copy(to[p*d:], x.Data()[i*l*d:][:l*d])
-	}
+// Append puts each row of x after that of past.
+func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
+	o := take[appendOp](eng)
+	*o = appendOp{past: past, x: x, y: eng.New(p.Total()+r.Total(), x.Dim(-1)), before: p, rows: r}
+	o.each(o.y.Data(), past.Data(), x.Data(), func(y, x []float32) { copy(y, x) })
 	if eng.wants(past, x) {
-		op := take[appendOp](eng)
-		*op = appendOp{past: past, x: x, y: y}
-		eng.push(op)
+		eng.push(o)
 	}
-	return y
+	return o.y
 }
 
-type appendOp struct{ past, x, y *tensor.Tensor }
+type appendOp struct {
+	past, x, y   *tensor.Tensor
+	before, rows *engine.Rows
+}
+
+// each calls f for each row of past and of x, with its place in y. Where past or x is nil it leaves their rows out.
+func (o *appendOp) each(y, past, x []float32, f func(y, x []float32)) {
+	d, at := o.x.Dim(-1), 0
+	part := func(x []float32, r *engine.Rows, i int) {
+		n := r.Len(i) * d
+		if x != nil {
+			f(y[at:at+n], x[r.From(i)*d:][:n])
+		}
+		at += n
+	}
+	for i := range o.rows.Count() {
+		part(past, o.before, i)
+		part(x, o.rows, i)
+	}
+}
 
 func (o *appendOp) Name() string                   { return "Append" }
 func (o *appendOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *appendOp) Backward(eng *Engine) {
-	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
-	dPast, dx := eng.gradOf(o.past), eng.gradOf(o.x)
-	p, l := o.past.Dim(-2)*o.past.Dim(-1), o.x.Dim(-2)*o.x.Dim(-1)
-	for i := range o.x.Len() / l {
-		if dPast != nil {
-			kernel.Add(dPast[i*p:][:p], dy[i*(p+l):][:p])
-		}
-		if dx != nil {
-			kernel.Add(dx[i*l:][:l], dy[i*(p+l)+p:][:l])
-		}
+	if dy := o.y.Grad(); dy != nil {
+		o.each(dy, eng.gradOf(o.past), eng.gradOf(o.x), func(dy, dx []float32) { kernel.Add(dx, dy) })
 	}
 }

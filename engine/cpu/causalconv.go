@@ -7,49 +7,33 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv filters each channel of a chunk x (b, l, d) by taps of its own, as Mamba does before its scan:
-//
-//	y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i])
-//
-// w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. state (b, k-1, d) holds the inputs
-// before the chunk, oldest first, nil for zeros with none wanted after it; next is the state after it: state itself, updated in
-// place, when the tape does not record.
-func (eng *Engine) oldCausalConv(x, w, bias, state *tensor.Tensor, a engine.Activation) (y, next *tensor.Tensor) {
-	batch, l, d := x.Dim(0), x.Dim(1), x.Dim(2)
+// CausalConv filters each channel of x by taps of its own, and adds what the first positions of a row hear of the state
+// before it.
+func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	d := x.Dim(-1)
 	k := w.Len() / d
-	o := causalConvOp{x: x, w: w, bias: bias, state: state, a: a, k: k, taps: eng.arena.Floats(k * d)}
-	o.reverseTaps(o.taps, w.Data(), false)
-	o.pre = eng.like(x)
-	overPositions(batch, l, max(firRows, rowGrain(d*k)), func(b, lo, hi int) {
-		kernel.CausalConv(o.pre.Data()[b*l*d:][:l*d], x.Data()[b*l*d:][:l*d], o.taps, data(bias), d, k, lo, hi)
-	})
-	record := eng.wants(x, w, bias, state)
-	if state != nil {
-		row := func(x []float32, i int) []float32 { return x[i*d:][:d] }
-		o.eachPast(func(b, t, i, r int) {
-			kernel.MulAdd(row(o.pre.Data(), b*l+t), row(o.taps, i), row(state.Data(), b*(k-1)+r))
-		})
-		next = state
-		if eng.Recording {
-			next = eng.like(state)
-		}
-		o.next = next
-		o.shift()
+	o := take[causalConvOp](eng)
+	record := eng.wantsRows(slots, x, w, bias)
+	*o = causalConvOp{x: x, w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d), pre: eng.like(x),
+		carried: eng.carry(o.carried, slots), pieces: o.cut(r, max(tapsPiece, k), nil)}
+	o.y = o.pre
+	if record && a != engine.None { // backward needs the values before the activation
+		o.y = eng.like(x)
 	}
-	y = o.pre
-	if a != engine.None {
-		if record { // backward needs the values before the activation
-			y = eng.like(x)
-		}
-		parallel.For(y.Len(), grain, func(lo, hi int) { activate(a, y.Data()[lo:hi], o.pre.Data()[lo:hi]) })
+	o.reverseTaps(o.taps, w.Data(), false)
+	overRows(r, max(min(firRows, r.Longest()), rowGrain(d*k)), o.filter)
+	if o.any() {
+		parallel.For(r.Count(), rowGrain(d*k), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				o.shift(i)
+			}
+		})
 	}
 	if record {
-		o.y = y
-		op := take[causalConvOp](eng)
-		*op = o
-		eng.push(op)
+		eng.push(o)
 	}
-	return y, next
+	return o.y
 }
 
 // data is the storage of x, nil where there is none.
@@ -61,18 +45,39 @@ func data(x *tensor.Tensor) []float32 {
 }
 
 type causalConvOp struct {
-	x, w, bias, state, pre, y, next *tensor.Tensor
-	a                               engine.Activation
-	k                               int
-	taps                            []float32 // (k, d), that of the newest input first
+	x, w, bias, pre, y *tensor.Tensor
+	carried
+	pieces // of the gradient of the taps
+	a      engine.Activation
+	k      int
+	taps   []float32 // (k, d), that of the newest input first
 }
 
 func (o *causalConvOp) Name() string { return "CausalConv" }
 
 func (o *causalConvOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	if o.next != nil {
-		f(o.next)
+	o.outputs(f)
+}
+
+// rowOf are the elements of row i in x, which is laid out like the input.
+func (o *causalConvOp) rowOf(x []float32, i int) []float32 {
+	d := o.x.Dim(-1)
+	return x[o.rows.From(i)*d:][:o.rows.Len(i)*d]
+}
+
+// filter computes the positions [lo, hi) of row i.
+func (o *causalConvOp) filter(i, lo, hi int) {
+	d := o.x.Dim(-1)
+	pre, y := o.rowOf(o.pre.Data(), i), o.rowOf(o.y.Data(), i)
+	kernel.CausalConv(pre, o.rowOf(o.x.Data(), i), o.taps, data(o.bias), d, o.k, lo, hi)
+	if before, _ := o.carried.at(i); before != nil {
+		o.eachPast(i, lo, hi, func(t, tap, past int) {
+			kernel.MulAdd(pre[t*d:][:d], o.taps[tap*d:][:d], before[past*d:])
+		})
+	}
+	if o.a != engine.None {
+		activate(o.a, y[lo*d:hi*d], pre[lo*d:hi*d])
 	}
 }
 
@@ -91,77 +96,77 @@ func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 	}
 }
 
-// eachPast visits the products of taps with rows of the state: position t < k-1 takes tap i > t of the row k-1+t-i.
-func (o *causalConvOp) eachPast(f func(b, t, i, row int)) {
-	for b := range o.x.Dim(0) {
-		for t := range min(o.x.Dim(1), o.k-1) {
-			for i := t + 1; i < o.k; i++ {
-				f(b, t, i, o.k-1+t-i)
-			}
+// eachPast visits the products of taps with inputs of the state before row i: position t < k-1 takes each tap > t of the
+// input k-1+t-tap. Positions are those of [lo, hi).
+func (o *causalConvOp) eachPast(i, lo, hi int, f func(t, tap, past int)) {
+	for t := lo; t < min(hi, o.k-1); t++ {
+		for tap := t + 1; tap < o.k; tap++ {
+			f(t, tap, o.k-1+t-tap)
 		}
 	}
 }
 
-// shift moves the last k-1 inputs to the next state, which may be the old one.
-func (o *causalConvOp) shift() {
-	l, d, n := o.x.Dim(1), o.x.Dim(2), o.k-1
-	for b := range o.x.Dim(0) {
-		old, to := o.state.Data()[b*n*d:][:n*d], o.next.Data()[b*n*d:][:n*d]
-		kept := max(0, n-l) // rows of the old state that stay
-		copy(to[:kept*d], old[(n-kept)*d:])
-		copy(to[kept*d:], o.x.Data()[(b*l+l-(n-kept))*d:][:(n-kept)*d])
+// shift moves the last k-1 inputs of row i to the state after it, which may be that before it.
+func (o *causalConvOp) shift(i int) {
+	before, after := o.carried.at(i)
+	if before == nil {
+		return
 	}
+	x := o.rowOf(o.x.Data(), i)
+	kept := max(0, len(after)-len(x)) // elements of the old state that stay
+	copy(after[:kept], before[len(before)-kept:])
+	copy(after[kept:], x[len(x)-(len(after)-kept):])
 }
 
-// shiftGrad is the backward of shift.
-func (o *causalConvOp) shiftGrad(dx, ds, dnext []float32) {
-	l, d, n := o.x.Dim(1), o.x.Dim(2), o.k-1
-	for b := range o.x.Dim(0) {
-		g, kept := dnext[b*n*d:][:n*d], max(0, n-l)
-		if ds != nil {
-			kernel.Add(ds[(b*n+n-kept)*d:][:kept*d], g[:kept*d])
-		}
-		if dx != nil {
-			kernel.Add(dx[(b*l+l-(n-kept))*d:][:(n-kept)*d], g[kept*d:])
-		}
+// shiftGrad is the backward of shift. dx is that of all rows, ds and dnext those of the states before and after row i.
+func (o *causalConvOp) shiftGrad(i int, dx, ds, dnext []float32) {
+	kept := max(0, len(dnext)-o.rows.Len(i)*o.x.Dim(-1))
+	if ds != nil {
+		kernel.Add(ds[len(ds)-kept:], dnext[:kept])
+	}
+	if dx != nil {
+		to := o.rowOf(dx, i)
+		kernel.Add(to[len(to)-(len(dnext)-kept):], dnext[kept:])
 	}
 }
 
 func (o *causalConvOp) Backward(eng *Engine) {
-	batch, l, d, k := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.k
+	d, k, r := o.x.Dim(-1), o.k, o.rows
 	dx, add := eng.gradTo(o.x)
-	ds := eng.gradOf(o.state)
 	dy := o.y.Grad()
 	if dy != nil {
 		activateGrad(o.a, dy, o.pre.Data())
 	}
 	if dx != nil {
-		overPositions(batch, l, max(firRows, rowGrain(d*k)), func(b, lo, hi int) {
+		overRows(r, max(min(firRows, r.Longest()), rowGrain(d*k)), func(i, lo, hi int) {
+			to := o.rowOf(dx, i)
 			if !add {
-				clear(dx[(b*l+lo)*d : (b*l+hi)*d])
+				clear(to[lo*d : hi*d])
 			}
 			if dy != nil {
-				kernel.CausalConvGrad(dx[b*l*d:][:l*d], dy[b*l*d:][:l*d], o.taps, d, k, l, lo, hi)
+				kernel.CausalConvGrad(to, o.rowOf(dy, i), o.taps, d, k, r.Len(i), lo, hi)
 			}
 		})
 	}
-	if o.next != nil && o.next.Grad() != nil {
-		o.shiftGrad(dx, ds, o.next.Grad())
+	for i := range o.before {
+		ds, dnext := o.grads(eng, i)
+		if dnext != nil {
+			o.shiftGrad(i, dx, ds, dnext)
+		}
+		if ds != nil && dy != nil {
+			dz := o.rowOf(dy, i)
+			o.eachPast(i, 0, r.Len(i), func(t, tap, past int) {
+				kernel.MulAdd(ds[past*d:][:d], dz[t*d:], o.taps[tap*d:])
+			})
+		}
 	}
-	if dy == nil { // only the state was used
+	if dy == nil { // only states were used
 		return
-	}
-	row := func(x []float32, i int) []float32 { return x[i*d:][:d] }
-	if ds != nil {
-		o.eachPast(func(b, t, i, r int) { kernel.MulAdd(row(ds, b*(k-1)+r), row(dy, b*l+t), row(o.taps, i)) })
 	}
 	if dw := eng.gradOf(o.w); dw != nil {
 		dtaps := eng.scratch(k * d)
 		defer eng.done(dtaps)
 		o.tapsGrad(eng, dtaps, dy)
-		if o.state != nil {
-			o.eachPast(func(b, t, i, r int) { kernel.MulAdd(row(dtaps, i), row(dy, b*l+t), row(o.state.Data(), b*(k-1)+r)) })
-		}
 		o.reverseTaps(dtaps, dw, true)
 	}
 	if db := eng.gradOf(o.bias); db != nil {
@@ -172,21 +177,27 @@ func (o *causalConvOp) Backward(eng *Engine) {
 // tapsPiece is how many positions give one partial sum of the gradient of the taps, if there are not more taps.
 const tapsPiece = 512
 
-// tapsGrad adds the gradient of the taps, but for what the state gives: partial sums over fixed pieces of all sequences, added in
-// order.
+// tapsGrad adds the gradient of the taps: partial sums over pieces of all rows, added in order, and then what the states
+// give.
 func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
-	batch, l, d, k := o.x.Dim(0), o.x.Dim(1), o.x.Dim(2), o.k
-	piece := max(tapsPiece, k)
-	pieces := (l + piece - 1) / piece
-	partial := eng.scratch(batch * pieces * k * d)
+	d, k, n := o.x.Dim(-1), o.k, o.count()
+	partial := eng.scratch(n * k * d)
 	defer eng.done(partial)
-	parallel.For(batch*pieces, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			b, at := i/pieces, i%pieces*piece
-			kernel.CausalConvTapsGrad(partial[i*k*d:][:k*d], dy[b*l*d:][:l*d], o.x.Data()[b*l*d:][:l*d], d, k, at, min(l, at+piece))
+	parallel.For(n, max(1, rowGrain(d*k)*o.rows.Count()/o.rows.Total()), func(first, end int) {
+		for p := first; p < end; p++ {
+			i, lo, hi := o.pieces.at(p)
+			kernel.CausalConvTapsGrad(partial[p*k*d:][:k*d], o.rowOf(dy, i), o.rowOf(o.x.Data(), i), d, k, lo, hi)
 		}
 	})
-	for i := range batch * pieces {
-		kernel.Add(dtaps, partial[i*k*d:][:k*d])
+	addParts(dtaps, partial)
+	for i := range o.before {
+		before, _ := o.carried.at(i)
+		if before == nil {
+			continue
+		}
+		dz := o.rowOf(dy, i)
+		o.eachPast(i, 0, o.rows.Len(i), func(t, tap, past int) {
+			kernel.MulAdd(dtaps[tap*d:][:d], dz[t*d:], before[past*d:])
+		})
 	}
 }

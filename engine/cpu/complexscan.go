@@ -1,144 +1,129 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SelectiveScanComplex is SelectiveScan with complex states, each of which stands for its conjugate too: a (d, n, 2),
-// bc (b, l, 4·g·n) and state (b, d, n, 2) hold pairs of a real and an imaginary part, and
-//
-//	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = 2 Re Σ_n C[t]·h[t] + D·u[t]
-//
-// Gradients are those of the parts. The real part of A is ≤ 0.
-func (eng *Engine) oldSelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	o := complexScanOp{u: u, delta: delta, a: a, bc: bc, d: dw, state: state, groups: groups, chunks: (u.Dim(1) + scanChunk - 1) / scanChunk}
-	d := u.Dim(2)
-	size := a.Len() / d // floats of the states of a channel
-	y = eng.like(u)
-	o.y = y
-	if state != nil {
-		next = state
-		if eng.Recording {
-			next = eng.like(state)
-		}
-		o.next = next
-	}
-	record := eng.wants(u, delta, a, bc, dw, state)
+// SelectiveScanComplex is SelectiveScan with complex states, each of which stands for its conjugate too.
+func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	o := take[complexScanOp](eng)
+	record := eng.wantsRows(slots, u, delta, a, bc, dw)
+	*o = complexScanOp{u: u, delta: delta, a: a, bc: bc, d: dw, y: eng.like(u), groups: groups,
+		scanRows: eng.scanRows(o.scanRows, r, slots, scanChunk, 0)}
 	if record {
-		o.borders = eng.arena.Floats(u.Dim(0) * d * o.chunks * size)
+		o.borders = eng.arena.Floats(o.count() * a.Len())
 	}
 	o.eachChannel(o.forward)
 	if record {
-		op := take[complexScanOp](eng)
-		*op = o
-		eng.push(op)
+		eng.push(o)
 	}
-	return y, next
+	return o.y
 }
 
 type complexScanOp struct {
-	u, delta, a, bc, d, state, y, next *tensor.Tensor
-	groups, chunks                     int
-	borders                            []float32 // states before each chunk: (b, d, chunks, n, 2)
+	u, delta, a, bc, d, y *tensor.Tensor
+	groups                int
+	scanRows
+	borders []float32 // states before each chunk: (chunks of all rows, d, n, 2)
 }
 
 func (o *complexScanOp) Name() string { return "SelectiveScanComplex" }
 
 func (o *complexScanOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	if o.next != nil {
-		f(o.next)
-	}
+	o.outputs(f)
 }
 
 // size is the number of floats of the states of a channel.
-func (o *complexScanOp) size() int { return o.a.Len() / o.u.Dim(2) }
+func (o *complexScanOp) size() int { return o.a.Len() / o.u.Dim(-1) }
 
-// slabs is the number of pieces of up to scanSlab channels that a group is cut into.
-func (o *complexScanOp) slabs() int { return (o.u.Dim(2)/o.groups + scanSlab - 1) / scanSlab }
+// slabs is the number of slabs of up to scanSlab channels that a group is cut into.
+func (o *complexScanOp) slabs() int { return (o.u.Dim(-1)/o.groups + scanSlab - 1) / scanSlab }
 
-// eachChannel calls f for every channel c of every sequence b, a slab of them on one core. slab counts within the group.
-func (o *complexScanOp) eachChannel(f func(b, c, slab int)) {
-	width, slabs := o.u.Dim(2)/o.groups, o.slabs()
-	parallel.For(o.u.Dim(0)*o.groups*slabs, 1, func(lo, hi int) {
+// eachChannel calls f for every channel c of every row, a slab of them on one core. slab counts within the group.
+func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
+	width, slabs := o.u.Dim(-1)/o.groups, o.slabs()
+	parallel.For(o.rows.Count()*o.groups*slabs, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			b, g, slab := i/(o.groups*slabs), i/slabs%o.groups, i%slabs
+			row, g, slab := i/(o.groups*slabs), i/slabs%o.groups, i%slabs
 			for c := slab * scanSlab; c < min(width, (slab+1)*scanSlab); c++ {
-				f(b, g*width+c, slab)
+				f(row, g*width+c, slab)
 			}
 		}
 	})
 }
 
-// places are where the sequences of channel c from position t on begin: those of channels, and those of B and C.
-func (o *complexScanOp) places(b, c, t int) (at, atB, atC int) {
-	d, size := o.u.Dim(2), o.size()
-	row := b*o.u.Dim(1) + t
+// places are where the sequences of channel c from position t of a row on begin: those of channels, and those of B and C.
+func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
+	d, size, p := o.u.Dim(-1), o.size(), o.rows.From(row)+t
 	g := c / (d / o.groups)
-	return row*d + c, (row*2*o.groups + g) * size, (row*2*o.groups + o.groups + g) * size
+	return p*d + c, (p*2*o.groups + g) * size, (p*2*o.groups + o.groups + g) * size
 }
 
-func (o *complexScanOp) border(b, c, chunk int) []float32 {
-	return o.borders[((b*o.u.Dim(2)+c)*o.chunks+chunk)*o.size():][:o.size()]
+func (o *complexScanOp) border(row, c, chunk int) []float32 {
+	return o.borders[((o.first[row]+chunk)*o.u.Dim(-1)+c)*o.size():][:o.size()]
 }
 
-func (o *complexScanOp) forward(b, c, _ int) {
-	l, d, size := o.u.Dim(1), o.u.Dim(2), o.size()
+func (o *complexScanOp) forward(row, c, _ int) {
+	l, d, size := o.rows.Len(row), o.u.Dim(-1), o.size()
 	buf := getFloats(size)
 	defer putFloats(buf)
 	h := *buf
 	clear(h)
-	if o.state != nil {
-		copy(h, o.state.Data()[(b*d+c)*size:])
+	before, after := o.carried.at(row)
+	if before != nil {
+		copy(h, before[c*size:])
 	}
-	for chunk := range o.chunks {
+	for chunk := range o.of(row) {
 		if o.borders != nil {
-			copy(o.border(b, c, chunk), h)
+			copy(o.border(row, c, chunk), h)
 		}
 		t := chunk * scanChunk
-		at, atB, atC := o.places(b, c, t)
-		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:], o.bc.Data()[atC:], o.bc.Dim(-1),
-			o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
+		at, atB, atC := o.places(row, c, t)
+		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:], o.bc.Data()[atC:],
+			o.bc.Dim(-1), o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
 	}
-	if o.next != nil {
-		copy(o.next.Data()[(b*d+c)*size:][:size], h)
+	if after != nil {
+		copy(after[c*size:][:size], h)
 	}
 }
 
 func (o *complexScanOp) Backward(eng *Engine) {
-	if o.y.Grad() == nil && (o.next == nil || o.next.Grad() == nil) {
+	if !o.makeGrads(eng) && o.y.Grad() == nil {
 		return
 	}
-	batch, d, size := o.u.Dim(0), o.u.Dim(2), o.size()
-	dy, dstate := eng.grad(o.y), eng.gradOf(o.state)
-	// What is not wanted is computed all the same. Sums over sequences and over the slabs of a group are of parts, added in order.
+	count, d, size := o.rows.Count(), o.u.Dim(-1), o.size()
+	dy := eng.grad(o.y)
+	// What is not wanted is computed all the same. Sums over rows and over the slabs of a group are of parts, added in order.
 	du, ddelta := eng.scratch(o.u.Len()), eng.scratch(o.u.Len())
-	da, dd, dbc := eng.scratch(batch*o.a.Len()), eng.scratch(batch*d), eng.scratch(o.slabs()*o.bc.Len())
-	o.eachChannel(func(b, c, slab int) {
-		l := o.u.Dim(1)
+	da, dd, dbc := eng.scratch(count*o.a.Len()), eng.scratch(count*d), eng.scratch(o.slabs()*o.bc.Len())
+	o.eachChannel(func(row, c, slab int) {
+		l, states := o.rows.Len(row), o.states[row]
 		buf := getFloats(2*size + min(l, scanChunk)*2*size)
 		defer putFloats(buf)
 		h, g, work := (*buf)[:size], (*buf)[size:2*size], (*buf)[2*size:]
 		clear(g)
-		if o.next != nil && o.next.Grad() != nil {
-			copy(g, o.next.Grad()[(b*d+c)*size:])
+		if states.after != nil {
+			copy(g, states.after[c*size:])
 		}
 		a, skip, stride, bc := o.a.Data()[c*size:][:size], o.d.Data()[c], o.bc.Dim(-1), o.bc.Data()
 		dbc := dbc[slab*o.bc.Len():]
-		for chunk := o.chunks - 1; chunk >= 0; chunk-- {
+		for chunk := o.of(row) - 1; chunk >= 0; chunk-- {
 			t := chunk * scanChunk
-			rows := min(scanChunk, l-t)
-			at, atB, atC := o.places(b, c, t)
+			n := min(scanChunk, l-t)
+			at, atB, atC := o.places(row, c, t)
 			u, delta := o.u.Data()[at:], o.delta.Data()[at:]
-			copy(h, o.border(b, c, chunk))
-			kernel.ComplexScan(nil, u, delta, d, bc[atB:], bc[atC:], stride, a, h, skip, work, rows)
-			dd[b*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(b*d+c)*size:], g, dy[at:], u, delta, d,
-				bc[atB:], bc[atC:], stride, a, skip, work, rows)
+			copy(h, o.border(row, c, chunk))
+			kernel.ComplexScan(nil, u, delta, d, bc[atB:], bc[atC:], stride, a, h, skip, work, n)
+			dd[row*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(row*d+c)*size:], g, dy[at:],
+				u, delta, d, bc[atB:], bc[atC:], stride, a, skip, work, n)
 		}
-		if dstate != nil {
-			kernel.Add(dstate[(b*d+c)*size:][:size], g)
+		if states.before != nil {
+			kernel.Add(states.before[c*size:][:size], g)
 		}
 	})
 	eng.addGrad(o.u, du)

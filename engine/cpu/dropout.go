@@ -1,28 +1,25 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/counter"
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Dropout sets each element to zero with probability p and multiplies the others by 1/(1-p). It is the identity when the
-// tape does not train or p is 0. The mask is a function of one seed drawn from the tape's generator, so it is not stored.
-func (eng *Engine) oldDropout(x *tensor.Tensor, p float64, seed uint64) *tensor.Tensor {
-	y := eng.like(x)
-	m := newMask(p, seed)
-	xd, yd := x.Data(), y.Data()
-	parallel.For(len(xd), grain, func(lo, hi int) {
-		clear(yd[lo:hi])
-		m.addTo(yd, xd, lo, hi)
+// Dropout drops in each row what its own mask says. Masks are not stored: backward makes them again.
+func (eng *Engine) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint64) *tensor.Tensor {
+	o := take[dropoutOp](eng)
+	*o = dropoutOp{x: x, y: eng.like(x), rows: r, p: p, number: op}
+	xd, yd, d := x.Data(), o.y.Data(), x.Dim(-1)
+	overRows(r, rowGrain(d), func(i, lo, hi int) {
+		clear(yd[(r.From(i)+lo)*d : (r.From(i)+hi)*d])
+		o.addTo(yd, xd, i, lo, hi)
 	})
 	if eng.wants(x) {
-		op := take[dropoutOp](eng)
-		*op = dropoutOp{x: x, y: y, mask: m}
-		eng.push(op)
+		eng.push(o)
 	}
-	return y
+	return o.y
 }
 
 // mask is a dropout mask, or none where its scale is 0.
@@ -36,14 +33,18 @@ func newMask(p float64, seed uint64) mask {
 	return mask{seed: seed, threshold: counter.KeepThreshold(p), scale: float32(1 / (1 - p))}
 }
 
-// addTo adds the masked x to y on [lo, hi).
-func (m mask) addTo(y, x []float32, lo, hi int) {
-	kernel.DropAdd(y[lo:hi], x[lo:hi], m.seed, lo, m.threshold, m.scale)
+type dropoutOp struct {
+	x, y   *tensor.Tensor
+	rows   *engine.Rows
+	p      float64
+	number uint64 // of this dropout
 }
 
-type dropoutOp struct {
-	x, y *tensor.Tensor
-	mask mask
+// addTo adds what is kept of the positions [lo, hi) of row i in x to y.
+func (o *dropoutOp) addTo(y, x []float32, i, lo, hi int) {
+	d, m := o.x.Dim(-1), newMask(o.p, o.rows.Seed(i, o.number))
+	at, end := (o.rows.From(i)+lo)*d, (o.rows.From(i)+hi)*d
+	kernel.DropAdd(y[at:end], x[at:end], m.seed, lo*d, m.threshold, m.scale)
 }
 
 func (o *dropoutOp) Name() string                   { return "Dropout" }
@@ -53,5 +54,5 @@ func (o *dropoutOp) Backward(eng *Engine) {
 	if dx == nil || dy == nil {
 		return
 	}
-	parallel.For(len(dy), grain, func(lo, hi int) { o.mask.addTo(dx, dy, lo, hi) })
+	overRows(o.rows, rowGrain(o.x.Dim(-1)), func(i, lo, hi int) { o.addTo(dx, dy, i, lo, hi) })
 }

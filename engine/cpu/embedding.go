@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Embedding gathers rows of w (v, d): ids (b·l values, row-major) → y (b, l, d). Ids must be inside [0, v).
-func (eng *Engine) oldEmbedding(w *tensor.Tensor, ids []int32, b, l int) *tensor.Tensor {
+// Embedding copies rows of w.
+func (eng *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	d := w.Dim(1)
-	y := eng.New(b, l, d)
+	y := eng.New(len(ids), d)
 	packed, isPacked := w.Packed().(packedWeight)
 	for i, id := range ids {
 		if row := y.Data()[i*d:][:d]; isPacked {

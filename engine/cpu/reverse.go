@@ -1,48 +1,45 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Reverse turns the sequences of x (…, l, d) round and moves them on by lag ≥ 0 positions towards the start: y[t] = x[l-1-lag-t],
-// zero where there is no such position. It is its own transpose.
-//
-// A convolution of Reverse(u, 0), reversed with lag 1, looks ahead: y[t] = Σ_j k[j]·u[t+1+j].
-func (eng *Engine) oldReverse(x *tensor.Tensor, lag int) *tensor.Tensor {
-	y := eng.like(x)
-	o := reverseOp{x: x, y: y, lag: lag}
-	o.rows(func(yt, xt int, d int) {
-		if to := y.Data()[yt:][:d]; xt < 0 {
-			clear(to)
+// Reverse turns every row round and moves it on by lag positions towards the start.
+func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
+	o := take[reverseOp](eng)
+	*o = reverseOp{x: x, y: eng.like(x), rows: r, lag: lag}
+	o.each(o.y.Data(), x.Data(), func(y, x []float32) {
+		if x == nil {
+			clear(y)
 		} else {
-			copy(to, x.Data()[xt:])
+			copy(y, x)
 		}
 	})
 	if eng.wants(x) {
-		op := take[reverseOp](eng)
-		*op = o
-		eng.push(op)
+		eng.push(o)
 	}
-	return y
+	return o.y
 }
 
 type reverseOp struct {
 	x, y *tensor.Tensor
+	rows *engine.Rows
 	lag  int
 }
 
-// rows calls f for each row of y, on all cores, with where it begins and where the row of x does, negative where there is none.
-func (o *reverseOp) rows(f func(yt, xt, d int)) {
-	l, d := o.x.Dim(-2), o.x.Dim(-1)
-	parallel.For(o.x.Rows(), rowGrain(d), func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			b, t := r/l, l-1-o.lag-r%l
-			if t < 0 {
-				f(r*d, -1, d)
+// each calls f for each position of y, on all cores, with what of x goes there, nil where nothing does.
+func (o *reverseOp) each(y, x []float32, f func(y, x []float32)) {
+	d := o.x.Dim(-1)
+	overRows(o.rows, rowGrain(d), func(i, lo, hi int) {
+		at, l := o.rows.From(i), o.rows.Len(i)
+		for t := lo; t < hi; t++ {
+			to := y[(at+t)*d:][:d]
+			if from := l - 1 - o.lag - t; from >= 0 {
+				f(to, x[(at+from)*d:][:d])
 			} else {
-				f(r*d, (b*l+t)*d, d)
+				f(to, nil)
 			}
 		}
 	})
@@ -55,9 +52,9 @@ func (o *reverseOp) Backward(eng *Engine) {
 	if dx == nil || dy == nil {
 		return
 	}
-	o.rows(func(yt, xt, d int) {
-		if xt >= 0 {
-			kernel.Add(dx[xt:][:d], dy[yt:][:d])
+	o.each(dy, dx, func(dy, dx []float32) {
+		if dx != nil {
+			kernel.Add(dx, dy)
 		}
 	})
 }

@@ -1,105 +1,194 @@
 package cpu
 
 import (
+	"slices"
+	"sort"
+
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Recurrence runs a recurrent network over u (b, l, n):
-//
-//	s[t] = f(u[t] + R s[t-1])
-//
-// with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (b, l, n) has all s[t]. s0 (b, n) is the
-// state before, nil for zeros; next is the one after, a copy of the last s[t], nil where s0 is.
-func (eng *Engine) oldRecurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
-	b, n := u.Dim(0), u.Dim(2)
-	y = eng.like(u)
-	op := recurrenceOp{u: u, r: r, s0: s0, y: y, tanhs: tanhs}
-	op.forward(eng)
-	if s0 != nil {
-		op.next = s0
-		if eng.Recording {
-			op.next = eng.New(b, n)
-		}
-		for i := range b {
-			copy(op.next.Data()[i*n:][:n], y.Data()[(i+1)*u.Dim(1)*n-n:])
-		}
+// Recurrence runs a recurrent network over rows: for each position one product with R, of all rows that have it.
+func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	o := take[recurrenceOp](eng)
+	record := eng.wantsRows(slots, u, rw)
+	*o = recurrenceOp{u: u, r: rw, y: eng.like(u), tanhs: tanhs, rows: r, carried: eng.carry(o.carried, slots),
+		order: o.order[:0], from: o.from[:0], to: o.to[:0]}
+	for i := range r.Count() {
+		o.order = append(o.order, i)
 	}
-	if eng.wants(u, r, s0) {
-		o := take[recurrenceOp](eng)
-		*o = op
+	if r.Equal() == 0 {
+		slices.SortStableFunc(o.order, func(i, j int) int { return r.Len(j) - r.Len(i) })
+	}
+	o.forward(eng)
+	if record {
 		eng.push(o)
 	}
-	return y, op.next
+	return o.y
 }
 
 type recurrenceOp struct {
-	u, r, s0, y, next *tensor.Tensor
-	tanhs             int
+	u, r, y *tensor.Tensor
+	tanhs   int
+	rows    *engine.Rows
+	carried
+	order    []int       // rows, the longest first
+	from, to [][]float32 // vectors of a product
+}
+
+// place is position t of row i in x, which is laid out like u.
+func (o *recurrenceOp) place(x []float32, i, t int) []float32 {
+	n := o.u.Dim(-1)
+	return x[(o.rows.From(i)+t)*n:][:n]
+}
+
+// longer are the rows of more than t positions.
+func (o *recurrenceOp) longer(t int) []int {
+	return o.order[:sort.Search(len(o.order), func(k int) bool { return o.rows.Len(o.order[k]) <= t })]
+}
+
+// next adds the products of position from of all rows of more than both positions to position to, in x, which is laid out
+// like u: those with R for kernel.NT, with its transpose for kernel.NN.
+func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int) {
+	n := o.u.Dim(-1)
+	if l := o.rows.Equal(); l > 0 {
+		eng.precision().Gemm(op, o.rows.Count(), n, n, x[from*n:], l*n, o.r.Data(), n, x[to*n:], l*n, nil, true)
+		return
+	}
+	o.from, o.to = o.from[:0], o.to[:0]
+	for _, i := range o.longer(max(from, to)) {
+		o.from, o.to = append(o.from, o.place(x, i, from)), append(o.to, o.place(x, i, to))
+	}
+	o.product(eng, op)
+}
+
+// product adds the products of the vectors from to those of to.
+func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
+	m, n := len(o.from), o.u.Dim(-1)
+	switch m {
+	case 0:
+	case 1:
+		eng.precision().Gemm(op, 1, n, n, o.from[0], n, o.r.Data(), n, o.to[0], n, nil, true)
+	default:
+		a, c := eng.sideBySide(o.from), eng.sideBySide(o.to)
+		eng.precision().Gemm(op, m, n, n, a, n, o.r.Data(), n, c, n, nil, true)
+		for i, to := range o.to {
+			copy(to, c[i*n:])
+		}
+		eng.done(a)
+		eng.done(c)
+	}
+}
+
+// sideBySide is a copy of vectors, one behind the other, to be given back with done.
+func (eng *Engine) sideBySide(xs [][]float32) []float32 {
+	buf := eng.arena.Borrow(len(xs) * len(xs[0]))
+	for i, x := range xs {
+		copy(buf[i*len(x):], x)
+	}
+	return buf
 }
 
 func (o *recurrenceOp) forward(eng *Engine) {
-	b, l, n := o.u.Dim(0), o.u.Dim(1), o.u.Dim(2)
-	u, y := o.u.Data(), o.y.Data()
-	copy(y, u)
-	for i := range l {
-		switch {
-		case i > 0:
-			eng.precision().Gemm(kernel.NT, b, n, n, y[(i-1)*n:], l*n, o.r.Data(), n, y[i*n:], l*n, nil, true)
-		case o.s0 != nil:
-			eng.precision().Gemm(kernel.NT, b, n, n, o.s0.Data(), n, o.r.Data(), n, y, l*n, nil, true)
+	y := o.y.Data()
+	copy(y, o.u.Data())
+	for t := range o.rows.Longest() {
+		if t > 0 {
+			o.next(eng, kernel.NT, y, t-1, t)
+		} else {
+			o.fromStates(eng)
 		}
-		for s := range b {
-			x := y[(s*l+i)*n:][:o.tanhs]
+		for _, i := range o.longer(t) {
+			x := o.place(y, i, t)[:o.tanhs]
 			kernel.FuncTanh.Into(x, x)
 		}
 	}
+	for i := range o.after {
+		if _, after := o.at(i); after != nil {
+			copy(after, o.place(y, i, o.rows.Len(i)-1))
+		}
+	}
+}
+
+// fromStates adds the products of the states before the rows to their first positions.
+func (o *recurrenceOp) fromStates(eng *Engine) {
+	for i := range o.before {
+		if before, _ := o.at(i); before != nil {
+			o.from, o.to = append(o.from, before), append(o.to, o.place(o.y.Data(), i, 0))
+		}
+	}
+	o.product(eng, kernel.NT)
 }
 
 func (o *recurrenceOp) Name() string { return "Recurrence" }
+
 func (o *recurrenceOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	if o.next != nil {
-		f(o.next)
-	}
+	o.outputs(f)
 }
 
 // Backward turns the gradient of y, position by position from the last, into that of what f is applied to; that of R is one
-// product for each sequence.
+// product for each row.
 func (o *recurrenceOp) Backward(eng *Engine) {
-	if o.y.Grad() == nil && (o.next == nil || o.next.Grad() == nil) {
+	used := o.y.Grad() != nil
+	for i := range o.before {
+		_, dnext := o.grads(eng, i)
+		used = used || dnext != nil
+	}
+	if !used {
 		return
 	}
-	b, l, n := o.u.Dim(0), o.u.Dim(1), o.u.Dim(2)
 	d, y := eng.grad(o.y), o.y.Data()
-	if o.next != nil && o.next.Grad() != nil {
-		for s := range b {
-			kernel.Add(d[(s+1)*l*n-n:][:n], o.next.Grad()[s*n:][:n])
+	for i := range o.before {
+		if _, dnext := o.grads(eng, i); dnext != nil {
+			kernel.Add(o.place(d, i, o.rows.Len(i)-1), dnext)
 		}
 	}
-	for i := l - 1; i >= 0; i-- {
-		for s := range b {
-			tanhGrad(d[(s*l+i)*n:][:o.tanhs], y[(s*l+i)*n:])
+	for t := o.rows.Longest() - 1; t >= 0; t-- {
+		for _, i := range o.longer(t) {
+			tanhGrad(o.place(d, i, t)[:o.tanhs], o.place(y, i, t))
 		}
-		if i > 0 {
-			eng.precision().Gemm(kernel.NN, b, n, n, d[i*n:], l*n, o.r.Data(), n, d[(i-1)*n:], l*n, nil, true)
-		} else if ds := eng.gradOf(o.s0); ds != nil {
-			eng.precision().Gemm(kernel.NN, b, n, n, d, l*n, o.r.Data(), n, ds, n, nil, true)
+		if t > 0 {
+			o.next(eng, kernel.NN, d, t, t-1)
 		}
 	}
+	o.from, o.to = o.from[:0], o.to[:0]
+	for i := range o.before {
+		if ds, _ := o.grads(eng, i); ds != nil {
+			o.from, o.to = append(o.from, o.place(d, i, 0)), append(o.to, ds)
+		}
+	}
+	o.product(eng, kernel.NN)
 	if dr := eng.gradOf(o.r); dr != nil {
-		for s := range b {
-			if l > 1 {
-				eng.precision().Gemm(kernel.TN, n, n, l-1, d[(s*l+1)*n:], n, y[s*l*n:], n, dr, n, nil, true)
-			}
-		}
-		if o.s0 != nil {
-			eng.precision().Gemm(kernel.TN, n, n, b, d, l*n, o.s0.Data(), n, dr, n, nil, true)
-		}
+		o.matrixGrad(eng, dr, d)
 	}
 	if du := eng.gradOf(o.u); du != nil {
 		parallel.For(len(d), grain, func(lo, hi int) { kernel.Add(du[lo:hi], d[lo:hi]) })
+	}
+}
+
+// matrixGrad adds to the gradient of R: for each row what its positions give, and then what states give to all rows.
+func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
+	n, y := o.u.Dim(-1), o.y.Data()
+	for i := range o.rows.Count() {
+		if l := o.rows.Len(i); l > 1 {
+			from := o.rows.From(i) * n
+			eng.precision().Gemm(kernel.TN, n, n, l-1, d[from+n:], n, y[from:], n, dr, n, nil, true)
+		}
+	}
+	o.from, o.to = o.from[:0], o.to[:0]
+	for i := range o.before {
+		if before, _ := o.at(i); before != nil {
+			o.from, o.to = append(o.from, o.place(d, i, 0)), append(o.to, before)
+		}
+	}
+	if m := len(o.from); m > 0 {
+		first, states := eng.sideBySide(o.from), eng.sideBySide(o.to)
+		eng.precision().Gemm(kernel.TN, n, n, m, first, n, states, n, dr, n, nil, true)
+		eng.done(first)
+		eng.done(states)
 	}
 }
 

@@ -66,17 +66,22 @@ func sumRows(eng *Engine, y, x []float32, n int) {
 	partial := eng.scratch(chunks * n)
 	defer eng.done(partial)
 	parallel.For(rows, g, func(lo, hi int) {
-		p := partial[lo/g*n:][:n]
-		if n <= narrowRows { // a call for each row would take longer than the row
-			kernel.SumRows(p, x[lo*n:hi*n])
-			return
-		}
-		for r := lo; r < hi; r++ {
-			kernel.Add(p, x[r*n:][:n])
-		}
+		addRows(partial[lo/g*n:][:n], x[lo*n:hi*n])
 	})
 	for c := range chunks {
 		kernel.Add(y, partial[c*n:][:n])
+	}
+}
+
+// addRows adds Σ_r x[r, :] to y, row after row.
+func addRows(y, x []float32) {
+	n := len(y)
+	if n <= narrowRows { // a call for each row would take longer than the row
+		kernel.SumRows(y, x)
+		return
+	}
+	for ; len(x) > 0; x = x[n:] {
+		kernel.Add(y, x[:n])
 	}
 }
 

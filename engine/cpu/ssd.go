@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -17,62 +18,44 @@ const (
 	ssdShort = 4
 )
 
-// SSD runs Mamba-2's selective state-space model over a chunk (arXiv:2405.21060, §3), for each head of headDim channels:
-//
-//	h[t] = exp(dt[t]·A)·h[t-1] + dt[t]·x[t]·B[t]ᵀ,   y[t] = h[t]·C[t] + D·x[t]
-//
-// xbc (b, l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (b, l, h),
-// A (h) with A ≤ 0, D (h). state (b, h, headDim, n) is the state before the chunk, nil for zero with none wanted after it;
-// next is the state after it: state itself, updated in place, when the tape does not record.
-func (eng *Engine) oldSSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	o := ssdOp{xbc: xbc, dt: dt, a: a, d: dw, state: state, groups: groups, batch: xbc.Dim(0), l: xbc.Dim(1), heads: a.Len(), p: headDim}
-	d := o.heads * headDim
-	o.n = (xbc.Dim(-1) - d) / (2 * groups)
-	o.blocks = (o.l + ssdBlock - 1) / ssdBlock
-	y = eng.withLast(xbc, d)
-	o.y = y
-	if state != nil {
-		next = state
-		if eng.Recording {
-			next = eng.like(state)
-		}
-		o.next = next
-	}
-	if state != nil && !eng.Recording && o.l < ssdShort {
+// SSD runs Mamba-2's selective state-space model over rows (arXiv:2405.21060, §3). The blocks of a row begin at its own
+// first position.
+func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	o := take[ssdOp](eng)
+	record := eng.wantsRows(slots, xbc, dt, a, dw)
+	d := a.Len() * headDim
+	*o = ssdOp{xbc: xbc, dt: dt, a: a, d: dw, y: eng.withLast(xbc, d), groups: groups, heads: a.Len(), p: headDim,
+		n: (xbc.Dim(-1) - d) / (2 * groups), scanRows: eng.scanRows(o.scanRows, r, slots, ssdBlock, ssdShort)}
+	if len(o.steps) > 0 {
 		o.step()
-		return y, next
 	}
-	o.borders = eng.arena.Floats(o.batch * o.blocks * d * o.n)
-	o.decays = eng.arena.Floats(o.batch * o.blocks * o.heads)
-	o.eachBlock(o.inside)
-	parallel.For(o.batch*o.heads, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			o.between(i/o.heads, i%o.heads)
-		}
-	})
-	o.eachBlock(o.fromBorder)
-	if eng.wants(xbc, dt, a, dw, state) {
-		op := take[ssdOp](eng)
-		*op = o
-		eng.push(op)
+	if len(o.whole) > 0 {
+		o.borders = eng.arena.Floats(o.count() * d * o.n)
+		o.decays = eng.arena.Floats(o.count() * o.heads)
+		o.eachBlock(o.inside)
+		o.eachHead(o.between)
+		o.eachBlock(o.fromBorder)
 	}
-	return y, next
+	if record {
+		eng.push(o)
+	}
+	return o.y
 }
 
 type ssdOp struct {
-	xbc, dt, a, d, state, y, next         *tensor.Tensor
-	groups, batch, l, heads, p, n, blocks int
-	borders                               []float32 // (b, blocks, h, p, n): what each block adds to its state, then the state before it
-	decays                                []float32 // (b, blocks, h): of a state over a whole block
+	xbc, dt, a, d, y    *tensor.Tensor
+	groups, heads, p, n int
+	scanRows
+	borders []float32 // (blocks, h, p, n): what each block adds to its state, then the state before it
+	decays  []float32 // (blocks, h): of a state over a whole block
 }
 
 func (o *ssdOp) Name() string { return "SSD" }
 
 func (o *ssdOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	if o.next != nil {
-		f(o.next)
-	}
+	o.outputs(f)
 }
 
 // The places of a head's channels and of a group's B and C in a row of xbc.
@@ -81,42 +64,48 @@ func (o *ssdOp) atB(g int) int   { return o.heads*o.p + g*o.n }
 func (o *ssdOp) atC(g int) int   { return o.heads*o.p + (o.groups+g)*o.n }
 func (o *ssdOp) group(h int) int { return h / (o.heads / o.groups) }
 
-// state is that of head h of sequence b in x.
-func (o *ssdOp) stateOf(x []float32, b, h int) []float32 {
-	return x[(b*o.heads+h)*o.p*o.n:][:o.p*o.n]
+// stateOf is that of head h in x (h, p, n).
+func (o *ssdOp) stateOf(x []float32, h int) []float32 { return x[h*o.p*o.n:][:o.p*o.n] }
+
+// border is the place of block i of all rows, head h in x, which is laid out as borders.
+func (o *ssdOp) border(x []float32, i, h int) []float32 { return x[(i*o.heads+h)*o.p*o.n:][:o.p*o.n] }
+
+// eachHead calls f for all heads of the rows that are not stepped, on all cores.
+func (o *ssdOp) eachHead(f func(row, h int)) {
+	parallel.For(len(o.whole)*o.heads, max(1, grain/(o.p*o.n)*len(o.whole)/o.count()), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(o.whole[i/o.heads], i%o.heads)
+		}
+	})
 }
 
-// border is the place of block i, sequence b, head h in x, which is laid out as borders.
-func (o *ssdOp) border(x []float32, b, i, h int) []float32 {
-	return x[((b*o.blocks+i)*o.heads+h)*o.p*o.n:][:o.p*o.n]
-}
-
-// step takes a few positions one by one, in place.
+// step takes the rows of a few positions one position after the other, in place.
 func (o *ssdOp) step() {
 	d, xbc := o.heads*o.p, o.xbc.Data()
-	parallel.For(o.batch*o.heads, max(1, grain/(o.p*o.n)), func(lo, hi int) {
+	parallel.For(len(o.steps)*o.heads, max(1, grain/(o.p*o.n)), func(lo, hi int) {
 		buf := getFloats(o.p)
 		defer putFloats(buf)
 		for i := lo; i < hi; i++ {
-			b, h := i/o.heads, i%o.heads
-			g := o.group(h)
-			for row := b * o.l; row < (b+1)*o.l; row++ {
-				in := xbc[row*o.width():][:o.width()]
-				dt := o.dt.Data()[row*o.heads+h]
-				x, y := in[h*o.p:][:o.p], o.y.Data()[row*d+h*o.p:][:o.p]
+			row, h := o.steps[i/o.heads], i%o.heads
+			g, state := o.group(h), o.stateOf(o.after[row].Data(), h)
+			for t := o.rows.From(row); t < o.rows.From(row)+o.rows.Len(row); t++ {
+				in := xbc[t*o.width():][:o.width()]
+				dt := o.dt.Data()[t*o.heads+h]
+				x, y := in[h*o.p:][:o.p], o.y.Data()[t*d+h*o.p:][:o.p]
 				copy(*buf, x)
 				kernel.Scale(*buf, dt)
-				kernel.SSDStep(y, o.stateOf(o.state.Data(), b, h), *buf, in[o.atB(g):][:o.n], in[o.atC(g):][:o.n], kernel.Exp(dt*o.a.Data()[h]))
+				kernel.SSDStep(y, state, *buf, in[o.atB(g):][:o.n], in[o.atC(g):][:o.n], kernel.Exp(dt*o.a.Data()[h]))
 				kernel.Axpy(o.d.Data()[h], x, y)
 			}
 		}
 	})
 }
 
-// block is a task: the positions [t0, t0+q) of one sequence, with room for matrices.
+// block is a task: q positions of one row, with room for matrices.
 type block struct {
-	b, i, t0, q int
-	first       int // row of the first position in all
+	i, row, q int  // i is its number in all
+	first     int  // its first position in all
+	fromZero  bool // the state before it is zero
 	dt          []float32
 	g           []float32 // C Bᵀ of a group (q, q)
 	decay       []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
@@ -129,8 +118,8 @@ type block struct {
 
 // eachBlock calls f for all blocks, on all cores.
 func (o *ssdOp) eachBlock(f func(k *block)) {
-	q := min(ssdBlock, o.l)
-	parallel.For(o.batch*o.blocks, 1, func(lo, hi int) {
+	q := min(ssdBlock, o.rows.Longest())
+	parallel.For(o.count(), 1, func(lo, hi int) {
 		wide := max(o.p, o.n)
 		buf := getFloats(3*q*q + q*o.p + q*wide + 3*q)
 		defer putFloats(buf)
@@ -146,10 +135,9 @@ func (o *ssdOp) eachBlock(f func(k *block)) {
 			k.ones[i] = 1
 		}
 		for i := lo; i < hi; i++ {
-			k.b, k.i = i/o.blocks, i%o.blocks
-			k.t0 = k.i * ssdBlock
-			k.q = min(ssdBlock, o.l-k.t0)
-			k.first = k.b*o.l + k.t0
+			row, lo, hi := o.pieces.at(i)
+			k.i, k.row, k.q, k.first = i, row, hi-lo, o.rows.From(row)+lo
+			k.fromZero = lo == 0 && !o.has(row)
 			f(&k)
 		}
 	})
@@ -225,30 +213,31 @@ func (o *ssdOp) inside(k *block) {
 		}
 		o.head(k, h)
 		kernel.GemmInline(kernel.NN, q, o.p, q, k.m, q, k.x, o.p, k.rows(o.y.Data(), d, h*o.p), d, nil, false)
-		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w, o.border(o.borders, k.b, k.i, h), o.n, nil, false)
-		o.decays[(k.b*o.blocks+k.i)*o.heads+h] = k.start[q-1]
+		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w, o.border(o.borders, k.i, h), o.n, nil, false)
+		o.decays[k.i*o.heads+h] = k.start[q-1]
 	}
 }
 
-// between replaces what the blocks add to the state of a head by the state before each.
-func (o *ssdOp) between(b, h int) {
+// between replaces what the blocks of a row add to the state of a head by the state before each.
+func (o *ssdOp) between(row, h int) {
 	buf := getFloats(2 * o.p * o.n)
 	defer putFloats(buf)
 	state, added := (*buf)[:o.p*o.n], (*buf)[o.p*o.n:]
-	if o.state != nil {
-		copy(state, o.stateOf(o.state.Data(), b, h))
+	before, after := o.carried.at(row)
+	if before != nil {
+		copy(state, o.stateOf(before, h))
 	} else {
 		clear(state)
 	}
-	for i := range o.blocks {
-		at := o.border(o.borders, b, i, h)
+	for i := o.first[row]; i < o.first[row+1]; i++ {
+		at := o.border(o.borders, i, h)
 		copy(added, at)
 		copy(at, state)
-		kernel.Scale(state, o.decays[(b*o.blocks+i)*o.heads+h])
+		kernel.Scale(state, o.decays[i*o.heads+h])
 		kernel.Add(state, added)
 	}
-	if o.next != nil {
-		copy(o.stateOf(o.next.Data(), b, h), state)
+	if after != nil {
+		copy(o.stateOf(after, h), state)
 	}
 }
 
@@ -257,13 +246,12 @@ func (o *ssdOp) fromBorder(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
 	for h := range o.heads {
 		o.starts(k, h)
-		isZero := o.state == nil && k.i == 0
-		if !isZero {
-			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w, o.border(o.borders, k.b, k.i, h), o.n, k.w, o.p, nil, false)
+		if !k.fromZero {
+			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w, o.border(o.borders, k.i, h), o.n, k.w, o.p, nil, false)
 		}
 		for t := range q {
 			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]
-			if !isZero {
+			if !k.fromZero {
 				kernel.Axpy(k.start[t], k.w[t*o.p:][:o.p], y)
 			}
 			kernel.Axpy(o.d.Data()[h], k.rows(in, w, t*w+h*o.p)[:o.p], y)

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
-)
+import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // ssdGrads are the gradients of an SSD on the way. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from the border, w those
 // to the next one, H the state before a block and dH the gradient of the state after it:
@@ -16,13 +13,13 @@ import (
 // is large.
 type ssdGrads struct {
 	*ssdOp
-	dy, dxbc, ddt, dstate []float32
-	da, dd                []float32 // of each block
-	after                 []float32 // gradients of the states after each block, laid out as borders
+	dy, dxbc, ddt []float32
+	da, dd        []float32 // of each block
+	ends          []float32 // gradients of the states after each block, laid out as borders
 }
 
 func (o *ssdOp) Backward(eng *Engine) {
-	if o.y.Grad() == nil && (o.next == nil || o.next.Grad() == nil) {
+	if !o.makeGrads(eng) && o.y.Grad() == nil {
 		return
 	}
 	w := ssdGrads{ssdOp: o, dy: eng.grad(o.y)}
@@ -36,19 +33,14 @@ func (o *ssdOp) Backward(eng *Engine) {
 		unwanted[1] = eng.scratch(o.dt.Len())
 		w.ddt = unwanted[1]
 	}
-	w.dstate = eng.gradOf(o.state)
 	w.da, w.dd = eng.scratch(len(o.decays)), eng.scratch(len(o.decays))
-	w.after = eng.scratch(len(o.borders))
+	w.ends = eng.scratch(len(o.borders))
 	o.eachBlock(w.toStates)
-	parallel.For(o.batch*o.heads, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			w.between(i/o.heads, i%o.heads)
-		}
-	})
+	o.eachHead(w.between)
 	o.eachBlock(w.block)
 	addParts(eng.gradOf(o.a), w.da)
 	addParts(eng.gradOf(o.d), w.dd)
-	for _, buf := range append(unwanted[:], w.da, w.dd, w.after) {
+	for _, buf := range append(unwanted[:], w.da, w.dd, w.ends) {
 		if buf != nil {
 			eng.done(buf)
 		}
@@ -66,28 +58,29 @@ func (w *ssdGrads) toStates(k *block) {
 			kernel.Scale(row, k.start[t])
 		}
 		kernel.GemmInline(kernel.TN, w.p, w.n, k.q, k.w, w.p, k.rows(w.xbc.Data(), width, w.atC(w.group(h))), width,
-			w.border(w.after, k.b, k.i, h), w.n, nil, false)
+			w.border(w.ends, k.i, h), w.n, nil, false)
 	}
 }
 
 // between replaces these by the gradients of the states after each block.
-func (w *ssdGrads) between(b, h int) {
+func (w *ssdGrads) between(row, h int) {
 	buf := getFloats(2 * w.p * w.n)
 	defer putFloats(buf)
 	ds, given := (*buf)[:w.p*w.n], (*buf)[w.p*w.n:]
 	clear(ds)
-	if w.next != nil && w.next.Grad() != nil {
-		copy(ds, w.stateOf(w.next.Grad(), b, h))
+	states := w.states[row]
+	if states.after != nil {
+		copy(ds, w.stateOf(states.after, h))
 	}
-	for i := w.blocks - 1; i >= 0; i-- {
-		at := w.border(w.after, b, i, h)
+	for i := w.first[row+1] - 1; i >= w.first[row]; i-- {
+		at := w.border(w.ends, i, h)
 		copy(given, at)
 		copy(at, ds)
-		kernel.Scale(ds, w.decays[(b*w.blocks+i)*w.heads+h])
+		kernel.Scale(ds, w.decays[i*w.heads+h])
 		kernel.Add(ds, given)
 	}
-	if w.dstate != nil {
-		kernel.Add(w.stateOf(w.dstate, b, h), ds)
+	if states.before != nil {
+		kernel.Add(w.stateOf(states.before, h), ds)
 	}
 }
 
@@ -140,12 +133,12 @@ func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32
 // borderOut is the backward of what the state before the block gives: e·(C Hᵀ). The exponent of e[t] is the sum of
 // all steps up to t, and dstart[t] its gradient.
 func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
-	if w.state == nil && k.i == 0 {
+	if k.fromZero {
 		return // it is zero
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.b, k.i, h), w.n, z, w.n, nil, false)
+	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n, z, w.n, nil, false)
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])
@@ -157,7 +150,7 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 // exponent of w[s] is the sum of all steps after s.
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
-	ds, b := w.border(w.after, k.b, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
+	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
 	kernel.GemmInline(kernel.NN, q, w.n, w.p, k.toBorder(w.p), w.p, ds, w.n, z, w.n, nil, false)
 	for s := range q {
 		kernel.Add(db[s*width:][:w.n], z[s*w.n:][:w.n])
@@ -170,7 +163,7 @@ func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32)
 		steps[s] += float32(sum)
 		sum += float64(v * kernel.Dot(row, k.x[s*w.p:][:w.p]))
 	}
-	dstart[q-1] += float32(k.start[q-1] * kernel.Dot(ds, w.border(w.borders, k.b, k.i, h)))
+	dstart[q-1] += float32(k.start[q-1] * kernel.Dot(ds, w.border(w.borders, k.i, h)))
 }
 
 // inputs is the backward of X = dt·x, of the skip and of the steps dt·A.
@@ -189,6 +182,6 @@ func (w *ssdGrads) inputs(k *block, h int, dx, steps, dstart []float32) {
 		kernel.Axpy(k.dt[t], row, to)
 		kernel.Axpy(skip, dy, to)
 	}
-	at := (k.b*w.blocks+k.i)*w.heads + h
+	at := k.i*w.heads + h
 	w.da[at], w.dd[at] = float32(da), float32(dd)
 }

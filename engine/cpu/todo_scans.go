@@ -5,27 +5,27 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("todo")
+// What follows serves old operations of other groups until they are converted.
+
+func oldRowsOf(x *tensor.Tensor) *engine.Rows {
+	return engine.EqualRows(x.Rows()/x.Dim(-2), x.Dim(-2))
 }
-func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("todo")
+
+func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
+	return eng.Append(past, x, oldRowsOf(past), oldRowsOf(x))
 }
-func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("todo")
+
+func (eng *Engine) oldPositions(x *tensor.Tensor, at, n int) *tensor.Tensor {
+	r := oldRowsOf(x)
+	from, lengths := make([]int, r.Count()), make([]int, r.Count())
+	for i := range from {
+		from[i], lengths[i] = at, n
+	}
+	return eng.Cut(x, r, from, lengths)
 }
-func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("todo")
+
+func (eng *Engine) oldReverse(x *tensor.Tensor, lag int) *tensor.Tensor {
+	return eng.Reverse(x, lag, oldRowsOf(x))
 }
-func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("todo")
-}
-func (eng *Engine) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint64) *tensor.Tensor {
-	panic("todo")
-}
-func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor  { panic("todo") }
-func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Tensor { panic("todo") }
-func (eng *Engine) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor                 { panic("todo") }
-func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor { panic("todo") }
-func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor    { panic("todo") }
-func (eng *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor           { panic("todo") }
+
+func (eng *Engine) oldAppendRows(c *engine.RowCache, x *tensor.Tensor) { panic("todo") }

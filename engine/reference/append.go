@@ -1,31 +1,39 @@
 package reference
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
-// Append puts a chunk of l positions behind p past ones, sequence by sequence:
+// Append puts each row x of l positions behind one of p past ones:
 //
-//	y[b, t] = past[b, t] for t < p,   x[b, t-p] for t ≥ p
-//	dpast[b, t] = dy[b, t],   dx[b, t] = dy[b, p+t]
-func (eng *Engine) oldAppend(past, x *tensor.Tensor) *tensor.Tensor {
-	p, l := past.Dim(-2)*past.Dim(-1), x.Dim(-2)*x.Dim(-1) // elements of a sequence
-	shape := x.Shape()
-	shape[len(shape)-2] += past.Dim(-2)
-	y := eng.New(shape...)
-	ys := eng.values(y)
-	for i, v := range eng.values(past) {
-		ys[i/p*(p+l)+i%p] = v
+//	y[t] = past[t] for t < p,   x[t-p] for t ≥ p
+//	dpast[t] = dy[t],   dx[t] = dy[p+t]
+func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
+	d := x.Dim(-1)
+	y := eng.New(p.Total()+r.Total(), d)
+	// inPast and inX visit every element of past and of x, with its place in y.
+	inPast := func(visit func(to, from int)) {
+		for row := range p.Count() {
+			for j := p.From(row) * d; j < (p.From(row)+p.Len(row))*d; j++ {
+				visit(r.From(row)*d+j, j)
+			}
+		}
 	}
-	for i, v := range eng.values(x) {
-		ys[i/l*(p+l)+p+i%l] = v
+	inX := func(visit func(to, from int)) {
+		for row := range r.Count() {
+			for j := r.From(row) * d; j < (r.From(row)+r.Len(row))*d; j++ {
+				visit((p.From(row)+p.Len(row))*d+j, j)
+			}
+		}
 	}
+	pasts, xs, ys := eng.values(past), eng.values(x), eng.values(y)
+	inPast(func(to, from int) { ys[to] = pasts[from] })
+	inX(func(to, from int) { ys[to] = xs[from] })
 	eng.record("Append", list{y}, list{past, x}, func() {
 		dPast, dx, dy := eng.gradOf(past), eng.gradOf(x), eng.gradOf(y)
-		for i := range dPast {
-			dPast[i] += dy[i/p*(p+l)+i%p]
-		}
-		for i := range dx {
-			dx[i] += dy[i/l*(p+l)+p+i%l]
-		}
+		inPast(func(to, from int) { dPast[from] += dy[to] })
+		inX(func(to, from int) { dx[from] += dy[to] })
 	})
 	return y
 }

@@ -4,6 +4,7 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -15,66 +16,66 @@ import (
 //
 //	g += 2 dy·conj(C),   dC += 2 dy·conj(h'),   dB += g·Δ·u,   dA += g·conj(Δ·exp(Δ·A)·h)
 //	du += Re Σ_n g·conj(Δ·B) + D·dy,   dΔ += Re Σ_n g·conj(A·exp(Δ·A)·h + u·B),   dD += u·dy,   g ← g·conj(exp(Δ·A))
-func (eng *Engine) oldSelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int,
-	state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
+func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	d := u.Dim(-1)
 	n := a.Len() / (2 * d)
-	y = eng.like(u)
+	y := eng.like(u)
 	us, Δ, D, ys := eng.values(u), eng.values(delta), eng.values(dw), eng.values(y)
 	A, BC := pairs(eng.values(a)), pairs(eng.values(bc))
-	h := pairs(eng.start(state, 2*batch*d*n))
-	states := make([][]complex128, batch*(l+1)) // of all channels before each position and after the last, for backward
-	// places are those of position t of channel c in u, of its B and of its C.
-	places := func(b, t, c int) (at, atB, atC int) {
-		row, group := b*l+t, c/(d/groups)
-		return row*d + c, (row*2*groups + group) * n, (row*2*groups + groups + group) * n
+	before := make([][]complex128, r.Total()) // the states of all channels before each position, for backward
+	after := make([][]complex128, r.Total())
+	// places are those of position p of channel c in u, of its B and of its C.
+	places := func(p, c int) (at, atB, atC int) {
+		group := c / (d / groups)
+		return p*d + c, (p*2*groups + group) * n, (p*2*groups + groups + group) * n
 	}
-	for b := range batch {
-		hs := h[b*d*n:][:d*n]
-		for t := range l {
-			states[b*(l+1)+t] = slices.Clone(hs)
+	states := eng.carry(slots, r, 2*d*n)
+	for row := range r.Count() {
+		h := pairs(states.after(row))
+		for p := r.From(row); p < r.From(row)+r.Len(row); p++ {
+			before[p] = slices.Clone(h)
 			for c := range d {
-				at, atB, atC := places(b, t, c)
+				at, atB, atC := places(p, c)
 				step := complex(Δ[at], 0)
 				ys[at] = D[c] * us[at]
 				for k := range n {
-					hs[c*n+k] = cmplx.Exp(step*A[c*n+k])*hs[c*n+k] + step*complex(us[at], 0)*BC[atB+k]
-					ys[at] += 2 * real(BC[atC+k]*hs[c*n+k])
+					h[c*n+k] = cmplx.Exp(step*A[c*n+k])*h[c*n+k] + step*complex(us[at], 0)*BC[atB+k]
+					ys[at] += 2 * real(BC[atC+k]*h[c*n+k])
 				}
 			}
+			after[p] = slices.Clone(h)
 		}
-		states[b*(l+1)+l] = slices.Clone(hs)
+		copy(states.after(row), unpaired(h))
 	}
-	next = eng.next(state, unpaired(h))
-	eng.record("SelectiveScanComplex", list{y, next}, list{u, delta, a, bc, dw, state}, func() {
+	eng.recordRows("SelectiveScanComplex", list{y}, list{u, delta, a, bc, dw}, states, func() {
 		dy, du, dΔ := eng.gradOf(y), eng.gradOf(u), eng.gradOf(delta)
 		dA, dBC, dD := eng.gradOf(a), eng.gradOf(bc), eng.gradOf(dw)
-		dstate := eng.grad(state, 2*batch*d*n)
-		gs := pairs(eng.grad(next, 2*batch*d*n))
-		for b := range batch {
-			for t := l - 1; t >= 0; t-- {
-				before, after, g := states[b*(l+1)+t], states[b*(l+1)+t+1], gs[b*d*n:][:d*n]
+		for row := range r.Count() {
+			ds, dnext := states.grads(row)
+			g := pairs(dnext)
+			for p := r.From(row) + r.Len(row) - 1; p >= r.From(row); p-- {
 				for c := range d {
-					at, atB, atC := places(b, t, c)
+					at, atB, atC := places(p, c)
 					step, in, out := complex(Δ[at], 0), complex(us[at], 0), complex(2*dy[at], 0)
 					dD[c] += us[at] * dy[at]
 					du[at] += D[c] * dy[at]
 					for k := range n {
 						i, e := c*n+k, cmplx.Exp(step*A[c*n+k])
 						g[i] += out * cmplx.Conj(BC[atC+k])
-						addPair(dBC, atC+k, out*cmplx.Conj(after[i]))
+						addPair(dBC, atC+k, out*cmplx.Conj(after[p][i]))
 						addPair(dBC, atB+k, g[i]*step*in)
-						addPair(dA, i, g[i]*cmplx.Conj(step*e*before[i]))
+						addPair(dA, i, g[i]*cmplx.Conj(step*e*before[p][i]))
 						du[at] += real(g[i] * cmplx.Conj(step*BC[atB+k]))
-						dΔ[at] += real(g[i] * cmplx.Conj(A[i]*e*before[i]+in*BC[atB+k]))
+						dΔ[at] += real(g[i] * cmplx.Conj(A[i]*e*before[p][i]+in*BC[atB+k]))
 						g[i] *= cmplx.Conj(e)
 					}
 				}
 			}
-		}
-		for i, v := range gs {
-			addPair(dstate, i, v)
+			for i, v := range g {
+				addPair(ds, i, v)
+			}
 		}
 	})
-	return y, next
+	return y
 }

@@ -23,3 +23,14 @@ func (eng *Engine) move(name string, y, x *tensor.Tensor, from func(i int) int) 
 	})
 	return y
 }
+
+// movePositions is move of whole positions of d elements: from[p] is the one of x that goes to position p of y.
+func (eng *Engine) movePositions(name string, y, x *tensor.Tensor, from []int) *tensor.Tensor {
+	d := x.Dim(-1)
+	return eng.move(name, y, x, func(i int) int {
+		if p := from[i/d]; p >= 0 {
+			return p*d + i%d
+		}
+		return -1
+	})
+}

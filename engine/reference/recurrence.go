@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -14,60 +15,54 @@ import (
 // Backward goes through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += dy,   g_i ← g_i·(1 - s'_i²) for i < tanhs,   du += g,   dR += g·sᵀ,   g ← Rᵀ·g
-func (eng *Engine) oldRecurrence(u, r, s0 *tensor.Tensor, tanhs int) (y, next *tensor.Tensor) {
-	batch, l, n := u.Dim(0), u.Dim(1), u.Dim(2)
-	y = eng.like(u)
-	us, R, ys := eng.values(u), eng.values(r), eng.values(y)
-	start := eng.start(s0, batch*n)
-	after := make([]float64, batch*n)
-	// before is the state before position t.
-	before := func(b, t int) []float64 {
-		if t == 0 {
-			return start[b*n:][:n]
-		}
-		return ys[(b*l+t-1)*n:][:n]
-	}
-	for b := range batch {
-		for t := range l {
-			s, out := before(b, t), ys[(b*l+t)*n:][:n]
+func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	n := u.Dim(-1)
+	y := eng.like(u)
+	us, R, ys := eng.values(u), eng.values(rw), eng.values(y)
+	before := make([][]float64, r.Total()) // the state before each position
+	states := eng.carry(slots, r, n)
+	for row := range r.Count() {
+		s := states.after(row)
+		for p := r.From(row); p < r.From(row)+r.Len(row); p++ {
+			before[p] = slices.Clone(s)
+			out := ys[p*n:][:n]
 			for i := range n {
-				out[i] = us[(b*l+t)*n+i]
+				out[i] = us[p*n+i]
 				for j := range n {
-					out[i] += R[i*n+j] * s[j]
+					out[i] += R[i*n+j] * before[p][j]
 				}
 				if i < tanhs {
 					out[i] = math.Tanh(out[i])
 				}
 			}
+			copy(s, out)
 		}
-		copy(after[b*n:][:n], before(b, l))
 	}
-	next = eng.next(s0, after)
-	eng.record("Recurrence", list{y, next}, list{u, r, s0}, func() {
-		dy, du, dR := eng.gradOf(y), eng.gradOf(u), eng.gradOf(r)
-		ds0, dnext := eng.grad(s0, batch*n), eng.grad(next, batch*n)
-		for b := range batch {
-			g := slices.Clone(dnext[b*n:][:n])
-			for t := l - 1; t >= 0; t-- {
-				s, out := before(b, t), ys[(b*l+t)*n:][:n]
+	eng.recordRows("Recurrence", list{y}, list{u, rw}, states, func() {
+		dy, du, dR := eng.gradOf(y), eng.gradOf(u), eng.gradOf(rw)
+		for row := range r.Count() {
+			ds, dnext := states.grads(row)
+			g := slices.Clone(dnext)
+			for p := r.From(row) + r.Len(row) - 1; p >= r.From(row); p-- {
+				out := ys[p*n:][:n]
 				through := make([]float64, n) // Rᵀ·g
 				for i := range n {
-					g[i] += dy[(b*l+t)*n+i]
+					g[i] += dy[p*n+i]
 					if i < tanhs {
 						g[i] *= 1 - out[i]*out[i]
 					}
-					du[(b*l+t)*n+i] += g[i]
+					du[p*n+i] += g[i]
 					for j := range n {
-						dR[i*n+j] += g[i] * s[j]
+						dR[i*n+j] += g[i] * before[p][j]
 						through[j] += R[i*n+j] * g[i]
 					}
 				}
 				g = through
 			}
 			for i, v := range g {
-				ds0[b*n+i] += v
+				ds[i] += v
 			}
 		}
 	})
-	return y, next
+	return y
 }

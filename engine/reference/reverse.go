@@ -1,18 +1,24 @@
 package reference
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
-// Reverse turns sequences of l positions round, less the last lag of them (a move, see there):
+// Reverse turns rows of l positions round, less the last lag of them (a move, see there):
 //
-//	y[b, t] = x[b, l-1-lag-t], 0 where there is no such position
-//	dx[b, l-1-lag-t] = dy[b, t]
-func (eng *Engine) oldReverse(x *tensor.Tensor, lag int) *tensor.Tensor {
-	l, d := x.Dim(-2), x.Dim(-1)
-	return eng.move("Reverse", eng.like(x), x, func(i int) int {
-		b, t, c := i/(l*d), i/d%l, i%d
-		if from := l - 1 - lag - t; from >= 0 {
-			return (b*l+from)*d + c
+//	y[t] = x[l-1-lag-t], 0 where there is no such position
+//	dx[l-1-lag-t] = dy[t]
+func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
+	from := make([]int, 0, r.Total()) // the position of x that goes to each of y
+	for row := range r.Count() {
+		for t := range r.Len(row) {
+			p := -1
+			if back := r.Len(row) - 1 - lag - t; back >= 0 {
+				p = r.From(row) + back
+			}
+			from = append(from, p)
 		}
-		return -1
-	})
+	}
+	return eng.movePositions("Reverse", eng.like(x), x, from)
 }
