@@ -1,20 +1,26 @@
-//go:build todo
-
 package autograd_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
 
 // TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and gradients
-// are those over all keys.
+// are those over all keys, also of rows that have one block beside those that have several.
 func TestAttentionOverBlocksOfKeys(t *testing.T) {
 	const block = 3072
+	type o = engine.AttentionOptions
 	for _, v := range []attentionVariant{
-		{name: "plain", b: 1, l: 80, past: 2*block - 30, heads: 2, hd: 3},
-		{name: "alibi_dropout", b: 2, l: 100, past: block - 50, heads: 2, hd: 2, alibi: true, dropout: 0.3},
-		{name: "ahead", b: 1, l: block + 65, heads: 1, hd: 2, rotary: 2, ahead: true},
+		{name: "plain", lens: []int{80}, keeps: []bool{true}, past: 2*block - 30, heads: 2, hd: 3},
+		{name: "alibi_dropout", lens: []int{100, 70, 2}, keeps: []bool{true, false, true}, past: block - 50, heads: 2, hd: 2,
+			o: o{ALiBi: true, Dropout: 0.3}},
+		{name: "ahead", lens: []int{block + 65}, heads: 1, hd: 2, o: o{Rotary: engine.Rotary{Dim: 2}, Ahead: true}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
-			r := v.row()
+			s := attentionSequences(v)
+			s.alone(t, false)
+			r := s.row()
 			r.agree(t, r.in, r.random(r.in, 1))
 		})
 	}

@@ -1,94 +1,131 @@
-//go:build todo
-
 package autograd_test
 
 import (
-	"math/rand/v2"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 )
 
 // attentionVariant is a shape of Attention with what it is asked for.
 type attentionVariant struct {
-	name                  string
-	b, l, past, heads, hd int
-	rotary                int
-	xpos                  float64
-	dropout               float64
-	alibi                 bool
-	window                int
-	blocks                *engine.Blocks
-	ahead                 bool
-	lengths               []int
+	name      string
+	lens      []int
+	keeps     []bool // rows that have a cache
+	past      int    // positions in it
+	heads, hd int
+	o         engine.AttentionOptions
 }
 
-func (v attentionVariant) options() engine.AttentionOptions {
-	return engine.AttentionOptions{Heads: v.heads, Rotary: engine.Rotary{Dim: v.rotary, XPos: v.xpos}, Dropout: v.dropout, ALiBi: v.alibi, Window: v.window, Blocks: v.blocks, Ahead: v.ahead, Lengths: v.lengths}
-}
-
-// row is the variant's row of the table.
-func (v attentionVariant) row() row {
+// attentionSequences is a variant as an operation over rows. Rows that have a cache begin behind it, at a position that is
+// no multiple of anything; others at 0.
+func attentionSequences(v attentionVariant) sequences {
 	d := v.heads * v.hd
-	r := row{name: "Attention/" + v.name, in: [][]int{{v.b, v.l, 3 * d}}, big: [][]int{{2, 200, 3 * 64}}}
-	if v.past > 0 {
-		r.in = append(r.in, []int{v.b, v.heads, v.past, v.hd}, []int{v.b, v.heads, v.past, v.hd})
-		r.big = append(r.big, []int{2, v.heads, 40, 64 / v.heads}, []int{2, v.heads, 40, 64 / v.heads})
-	}
-	if v.xpos > 0 { // keys grow without bound as ζ^(-position/xpos)
-		r.big[0][1] = 64
-	}
-	r.op = func(t *autograd.Tape, in ts) ts {
-		o := v.options()
-		if v.dropout > 0 {
-			t.Train(rand.New(rand.NewPCG(8, 9)))
-		}
-		if v.past == 0 {
-			return ts{t.Attention(in[0], nil, o)}
-		}
-		c := &engine.KVCache{K: in[1], V: in[2], Len: in[1].Dim(2)}
-		y := t.Attention(in[0], c, o)
-		if !t.Recording() { // there may be room for more, and more than can still be seen
-			if v.window > 0 {
-				return ts{y}
+	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * d}, trains: v.o.Dropout > 0,
+		states: [][]int{{v.heads, v.past, v.hd}, {v.heads, v.past, v.hd}}}
+	for i := range v.lens {
+		start := 0
+		if s.keep(i) {
+			start = v.past
+			if v.o.Rotary.XPos == 0 { // keys grow without bound as ζ^(-position/xpos)
+				start += 7 * i
 			}
-			k, w := c.Tensors(c.Len)
-			return ts{y, k, w}
 		}
-		return ts{y, c.K, c.V}
+		s.starts = append(s.starts, start)
 	}
-	return r
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		o := v.o
+		o.Heads = v.heads
+		caches := make([]*engine.KVCache, len(states))
+		for i, s := range states {
+			if s != nil {
+				caches[i] = &engine.KVCache{K: s[0], V: s[1], Len: s[0].Dim(-2)}
+			}
+		}
+		y = ts{t.Attention(u[0], r, caches, o)}
+		for _, c := range caches {
+			var after ts
+			switch {
+			case c == nil:
+			case t.Recording():
+				after = ts{c.K, c.V}
+			case o.Window == 0: // with a window, what is out of sight is gone
+				k, v := c.Tensors(c.Len)
+				after = ts{k, v}
+			}
+			next = append(next, after)
+		}
+		return y, next
+	}
+	return s
 }
 
-// attentionRows cover Attention.
-func attentionRows() []row {
-	var all []row
-	for _, v := range []attentionVariant{
-		{name: "plain", b: 2, l: 5, heads: 2, hd: 3},
-		{name: "rotary", b: 1, l: 5, heads: 2, hd: 4, rotary: 2},
-		{name: "two_tiles", b: 1, l: 64 + 3, heads: 1, hd: 2},
-		{name: "two_tiles_past", b: 1, l: 64 + 21, past: 3, heads: 2, hd: 2, alibi: true, dropout: 0.2},
-		{name: "xpos", b: 1, l: 5, past: 2, heads: 2, hd: 6, rotary: 4, xpos: 3},
-		{name: "past", b: 2, l: 3, past: 4, heads: 2, hd: 2, rotary: 2},
-		{name: "dropout", b: 1, l: 6, heads: 2, hd: 2, dropout: 0.3},
-		{name: "alibi", b: 2, l: 5, heads: 4, hd: 2, alibi: true},
-		{name: "alibi_past", b: 1, l: 3, past: 4, heads: 2, hd: 2, alibi: true},
-		{name: "window", b: 1, l: 64 + 5, heads: 1, hd: 2, window: 3},
-		{name: "window_past", b: 2, l: 4, past: 5, heads: 2, hd: 2, rotary: 2, window: 4},
-		{name: "window_alibi", b: 1, l: 7, past: 1, heads: 2, hd: 2, alibi: true, window: 4},
-		{name: "window_one", b: 1, l: 3, heads: 1, hd: 2, window: 1},
-		{name: "blocks", b: 2, l: 17, heads: 2, hd: 2, blocks: &engine.Blocks{Size: 2, Window: 1, Global: 1, Random: 2, Seed: 1}},
-		{name: "blocks_alibi_past", b: 1, l: 11, past: 7, heads: 2, hd: 2, alibi: true, blocks: &engine.Blocks{Size: 3, Global: 1, Random: 1}},
-		{name: "ahead", b: 2, l: 64 + 3, heads: 2, hd: 2, rotary: 2, ahead: true},
-		{name: "ahead_lengths", b: 2, l: 64 + 5, heads: 1, hd: 2, ahead: true, lengths: []int{64 + 1, 1}},
-		{name: "ahead_dropout", b: 1, l: 6, heads: 2, hd: 2, ahead: true, dropout: 0.3},
-		{name: "blocks_ahead", b: 1, l: 19, heads: 2, hd: 2, blocks: &engine.Blocks{Size: 2, Window: 1, Global: 1, Random: 2, Ahead: true}},
-	} {
-		all = append(all, v.row())
+// attentionVariants cover what Attention can be asked for, rows of which some have caches and some not among them.
+func attentionVariants() []attentionVariant {
+	type o = engine.AttentionOptions
+	some, all := []bool{true, false, true}, []bool{true, true}
+	turned := engine.Rotary{Dim: 2}
+	blocks := func(size, random int) *engine.Blocks {
+		return &engine.Blocks{Size: size, Window: 1, Global: 1, Random: random, Seed: 1}
 	}
-	return all
+	ahead := *blocks(2, 2)
+	ahead.Ahead = true
+	return []attentionVariant{
+		{name: "plain", lens: []int{5, 5}, heads: 2, hd: 3},
+		{name: "lengths", lens: []int{3, 1, 6}, heads: 2, hd: 2, o: o{Rotary: turned}},
+		{name: "rotary", lens: []int{5}, heads: 2, hd: 4, o: o{Rotary: turned}},
+		{name: "two_tiles", lens: []int{64 + 3}, heads: 1, hd: 2},
+		{name: "two_tiles_past", lens: []int{64 + 21}, keeps: []bool{true}, past: 3, heads: 2, hd: 2,
+			o: o{ALiBi: true, Dropout: 0.2}},
+		{name: "xpos", lens: []int{5}, keeps: []bool{true}, past: 2, heads: 2, hd: 6,
+			o: o{Rotary: engine.Rotary{Dim: 4, XPos: 3}}},
+		{name: "past", lens: []int{3, 3}, keeps: all, past: 4, heads: 2, hd: 2, o: o{Rotary: turned}},
+		{name: "ages", lens: []int{3, 2, 1}, keeps: some, past: 4, heads: 2, hd: 2, o: o{Rotary: turned}},
+		{name: "step", lens: []int{1}, keeps: []bool{true}, past: 5, heads: 2, hd: 4, o: o{Rotary: turned}},
+		{name: "dropout", lens: []int{6, 2}, heads: 2, hd: 2, o: o{Dropout: 0.3}},
+		{name: "alibi", lens: []int{5, 5}, heads: 4, hd: 2, o: o{ALiBi: true}},
+		{name: "alibi_past", lens: []int{3, 1, 2}, keeps: some, past: 4, heads: 2, hd: 2, o: o{ALiBi: true}},
+		{name: "window", lens: []int{64 + 5}, heads: 1, hd: 2, o: o{Window: 3}},
+		{name: "window_past", lens: []int{4, 4}, keeps: all, past: 5, heads: 2, hd: 2, o: o{Rotary: turned, Window: 4}},
+		{name: "window_alibi", lens: []int{7}, keeps: []bool{true}, past: 1, heads: 2, hd: 2, o: o{ALiBi: true, Window: 4}},
+		{name: "window_one", lens: []int{3, 1, 2}, keeps: some, past: 2, heads: 1, hd: 2, o: o{Window: 1}},
+		{name: "blocks", lens: []int{17, 17}, heads: 2, hd: 2, o: o{Blocks: blocks(2, 2)}},
+		{name: "blocks_alibi_past", lens: []int{11, 1, 4}, keeps: some, past: 7, heads: 2, hd: 2,
+			o: o{ALiBi: true, Blocks: blocks(3, 1)}},
+		{name: "ahead", lens: []int{64 + 3, 64 + 3}, heads: 2, hd: 2, o: o{Rotary: turned, Ahead: true}},
+		{name: "ahead_lengths", lens: []int{64 + 1, 1}, heads: 1, hd: 2, o: o{Ahead: true}},
+		{name: "ahead_dropout", lens: []int{6}, heads: 2, hd: 2, o: o{Ahead: true, Dropout: 0.3}},
+		{name: "blocks_ahead", lens: []int{19}, heads: 2, hd: 2, o: o{Blocks: &ahead}},
+	}
+}
+
+// large is the variant at shapes that cores share: two rows of 200 positions where the small ones have the same length, else
+// rows of different lengths, single queries beside long chunks.
+func (v attentionVariant) large() attentionVariant {
+	equal := true
+	for _, l := range v.lens {
+		equal = equal && l == v.lens[0]
+	}
+	cached := v.keeps != nil
+	v.lens, v.keeps, v.hd = []int{200, 200}, nil, 64/v.heads
+	if v.o.Rotary.XPos > 0 {
+		v.lens = []int{64, 64}
+	}
+	if !equal {
+		v.lens = []int{1, 130, 64, 1, 65, 200}
+	}
+	if cached {
+		v.past, v.keeps = 40, ramp(len(v.lens), func(i int) bool { return i != 2 })
+	}
+	return v
 }
 
 func init() {
-	register(attentionRows)
+	registerSequences(func() []sequences {
+		var all []sequences
+		for _, v := range attentionVariants() {
+			s, big := attentionSequences(v), attentionSequences(v.large())
+			s.big = &big
+			all = append(all, s)
+		}
+		return all
+	})
 }

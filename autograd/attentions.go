@@ -20,9 +20,12 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 	checkRows("Attention", r, qkv)
 	checkCaches("Attention", r, caches)
 	cached, rounded := false, false
-	for _, c := range caches {
+	for i, c := range caches {
 		if c != nil {
 			cached, rounded = true, rounded || c.Rounded != nil
+			if r.Start(i) < c.Len {
+				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others", i, r.Start(i), c.Len))
+			}
 		}
 	}
 	if o.Heads < 1 || 3*d != qkv.Dim(-1) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Rotary.Dim%2 != 0 ||

@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd
 
 import (
@@ -19,10 +17,23 @@ func TestRoundedCacheCannotTrain(t *testing.T) {
 	}()
 	tape := NewTape()
 	tape.Record(true)
-	qkv := tensor.New(1, 2, 6)
+	qkv := tensor.New(2, 6)
 	qkv.SetNeedsGrad(true)
 	w := tensor.New(3, 6)
 	cpu.Pack(engine.Int8, w)
 	cache := engine.NewKVCache(w)
-	tape.Attention(qkv, &cache, engine.AttentionOptions{Heads: 1})
+	tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{&cache}, engine.AttentionOptions{Heads: 1})
+}
+
+// TestCacheBeforeItsRow: a row that begins where there are not as many positions before it as its cache has is refused.
+func TestCacheBeforeItsRow(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a row at position 0 was put behind the positions in a cache")
+		}
+	}()
+	cache, qkv := &engine.KVCache{}, tensor.New(2, 6)
+	for range 2 {
+		NewTape().Attention(qkv, engine.NewRows(2), []*engine.KVCache{cache}, engine.AttentionOptions{Heads: 1})
+	}
 }

@@ -1,47 +1,57 @@
-//go:build todo
-
 package autograd_test
 
 import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// linearAttentionRows cover every feature map, with and without a state: inputs q, k, v, and S and Z where there are
-// such. The CPU's engine works by chunks of 64 positions.
-func linearAttentionRows() []row {
-	build := func(name string, phi engine.FeatureMap, b, l, heads, e, m int, state bool) row {
-		shapes := func(b, l, heads, e, m int) [][]int {
-			s := [][]int{{b, l, heads * e}, {b, l, heads * e}, {b, l, heads * m}}
-			if state {
-				s = append(s, []int{b, heads, e, m}, []int{b, heads, e})
-			}
-			return s
+// linearSequences is LinearAttention with a feature map.
+func linearSequences(name string, phi engine.FeatureMap, lens []int, keeps []bool, heads, e, m int) sequences {
+	s := sequences{name: "LinearAttention/" + name, lens: lens, keeps: keeps, along: []int{heads * e, heads * e, heads * m},
+		states: [][]int{{heads, e, m}, {heads, e}}}
+	s.of = func(input, i int, x float64) float64 { // away from denominators near zero
+		if input >= 3 && (input-3)%2 == 1 {
+			return x / 5
 		}
-		r := row{name: "LinearAttention/" + name, in: shapes(b, l, heads, e, m), big: shapes(3, 150, heads, 24, 20)}
-		if state { // away from denominators near zero
-			r.scale = []float64{1, 1, 1, 1, 0.2}
-		}
-		r.op = func(t *autograd.Tape, in ts) ts {
+		return x
+	}
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		return withSlots(states, 2, func(slots []engine.Slots) *tensor.Tensor {
 			o := engine.LinearOptions{Heads: heads, Phi: phi, Eps: 0.5}
-			if !state {
-				y, _ := t.LinearAttention(in[0], in[1], in[2], engine.LinearState{}, o)
-				return ts{y}
-			}
-			y, next := t.LinearAttention(in[0], in[1], in[2], engine.LinearState{S: in[3], Z: in[4]}, o)
-			return ts{y, next.S, next.Z}
-		}
-		return r
+			return t.LinearAttention(u[0], u[1], u[2], o, r, slots[0], slots[1])
+		})
 	}
-	return []row{
-		build("elu1", engine.ELU1, 2, 7, 2, 3, 4, false), build("relu", engine.ReLU, 1, 5, 1, 4, 3, false),
-		build("relu2", engine.ReLU2, 1, 5, 1, 4, 3, false), build("softplus", engine.PhiSoftplus, 1, 5, 2, 4, 3, false),
-		build("two_chunks", engine.ELU1, 1, 67, 1, 2, 1, false), build("state", engine.ELU1, 2, 3, 2, 3, 4, true),
-		build("state_two_chunks", engine.ReLU, 1, 66, 1, 2, 1, true),
-		build("state_one", engine.ELU1, 1, 1, 2, 2, 2, true),
-	}
+	return s
 }
 
+// The rows cover every feature map, with states and without. The CPU's engine works by chunks of 64 positions.
 func init() {
-	register(linearAttentionRows)
+	registerSequences(func() []sequences {
+		one, both, some := []bool{true}, []bool{true, true}, []bool{true, false, true, true}
+		all := []sequences{
+			linearSequences("elu1", engine.ELU1, []int{7, 7}, nil, 2, 3, 4),
+			linearSequences("relu", engine.ReLU, []int{5}, nil, 1, 4, 3),
+			linearSequences("relu2", engine.ReLU2, []int{5}, nil, 1, 4, 3),
+			linearSequences("softplus", engine.PhiSoftplus, []int{5}, nil, 2, 4, 3),
+			linearSequences("two_chunks", engine.ELU1, []int{67}, nil, 1, 2, 1),
+			linearSequences("state", engine.ELU1, []int{3, 3}, both, 2, 3, 4),
+			linearSequences("state_two_chunks", engine.ReLU, []int{66}, one, 1, 2, 1),
+			linearSequences("state_one", engine.ELU1, []int{1}, one, 2, 2, 2),
+			linearSequences("ages", engine.ELU1, []int{3, 1, 66, 1}, some, 2, 2, 2),
+		}
+		for i := range all {
+			s, heads := &all[i], all[i].states[0][0]
+			big := linearSequences("large", engine.ELU1, []int{150, 150, 150}, nil, heads, 24, 20)
+			switch {
+			case s.name == "LinearAttention/ages":
+				big = linearSequences("large", engine.ELU1, []int{150, 1, 64, 200, 1}, []bool{true, true, false, true, true}, heads, 24, 20)
+			case s.keeps != nil:
+				big = linearSequences("large", engine.ELU1, []int{150, 150, 150}, []bool{true, true, true}, heads, 24, 20)
+			}
+			big.of = s.of
+			s.big = &big
+		}
+		return all
+	})
 }

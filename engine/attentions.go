@@ -42,7 +42,6 @@ type AttentionOptions struct {
 	Window  int     // how many positions a query sees, its own the last of them; 0 for all
 	Blocks  *Blocks // block-sparse attention, instead of a window; nil for none
 	Ahead   bool    // see what comes later, for encoders
-	Lengths []int   // todo: goes away with the attention group
 }
 
 // Valid tells whether options go together, with a cache or without.

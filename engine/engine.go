@@ -41,11 +41,10 @@ type Op interface {
 
 // Step is what a tape tells its engine about the operations that follow. The engine reads it at every operation.
 type Step struct {
-	Recording bool          // keep what backward needs, and replace states rather than update them
-	Precision Precision     // of the operands of matrix products, Float32 or BF16
-	Push      func(Op)      // takes an operation whose inputs want a gradient
-	Seed      func() uint64 // todo: goes away with the attention group
-	Leaves    Leaves        // what collects the gradients of leaves; nil where nothing does
+	Recording bool      // keep what backward needs, and replace states rather than update them
+	Precision Precision // of the operands of matrix products, Float32 or BF16
+	Push      func(Op)  // takes an operation whose inputs want a gradient
+	Leaves    Leaves    // what collects the gradients of leaves; nil where nothing does
 }
 
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps

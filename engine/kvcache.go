@@ -1,38 +1,33 @@
 package engine
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"slices"
 
-// KVCache holds the (rotated) keys and the values of the positions seen so far: (b, heads, cap, head_dim) each, of which
-// Len positions are filled. While a tape records, Attention replaces K and V by new tensors of exactly the filled length,
-// so that gradients can flow into the past; otherwise it appends in place and makes room for more from time to time.
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// KVCache holds the (rotated) keys and the values of the last Len positions of one sequence.
 //
-// With Rounded, keys and values are rounded when they come, those of a chunk before it sees them. K and V are nil then, and no
-// gradient flows into the past.
+// While a tape records, Attention replaces K and V by new tensors of exactly these positions, through which gradients flow
+// into the past. Otherwise they lie in pages, which grow without being copied. What is filled of a page is never written
+// again. So clones share pages: only the cache that made its last page writes behind what is filled of it, and a clone
+// that goes on copies that one page first. Pages that no cache has are the garbage collector's.
+//
+// Pages end at multiples of PageLen, counted from the first position of the sequence: what is summed page by page has the
+// same bits however the cache came about.
+//
+// With Rounded, keys and values are rounded when they come, those of a chunk before it sees them. K and V are nil then,
+// and no gradient flows into the past.
 type KVCache struct {
-	K, V    *tensor.Tensor
+	K, V    *tensor.Tensor // (heads, Len, head_dim), results of a tape; nil where they lie in pages
 	Len     int
-	Start   int     // positions before the first of these, which have been dropped
-	Rounded Rounded // keys and values, instead of K and V; nil for float32
-	Shape   [4]int  // of which Rounded is: b, heads, cap, head_dim; zeros before the first position
-	Own     bool    // K and V are no results of a tape: nothing else needs them
-}
+	Rounded Rounded // the precision of pages, without rows; nil for float32
 
-// Rounded holds rows of keys (0) and values (1) in another precision than float32.
-type Rounded interface {
-	// Empty returns room for so many rows of the same precision.
-	Empty(rows, headDim int) Rounded
-	// Copy copies n rows of both from row at of from, which may be the receiver, to row to.
-	Copy(to int, from Rounded, at, n int)
-	// Set rounds x to a row of keys or values.
-	Set(which, row int, x []float32)
-	// Get widens n rows of keys or values from the given one on.
-	Get(x []float32, which, row, n int)
-	// RowBytes is the memory of a key or a value of one head.
-	RowBytes(headDim int) int
+	pages     []*Page
+	skip      int   // places of the first page before the first position
+	own       *Page // the last page, if this cache made it
+	heads, hd int
 }
-
-// Rounder is a packed weight that says how to keep keys and values beside it.
-type Rounder interface{ Rounded() Rounded }
 
 // NewKVCache returns an empty cache in the precision of the weights w.
 func NewKVCache(w *tensor.Tensor) KVCache {
@@ -42,175 +37,173 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Room is the number of positions that there is memory for.
-func (c *KVCache) Room() int {
+// Reserve makes room in pages for l positions behind the others, of which the first is position start of the sequence. The
+// caller writes them where At says, and then adds them to Len.
+func (c *KVCache) Reserve(start, l, heads, hd int) {
+	c.Detach()
+	c.heads, c.hd = heads, hd
+	c.align((start - c.Len) % PageLen)
+	first, end := c.skip+c.Len, c.skip+c.Len+l
+	for i := first / PageLen; i*PageLen < end; i++ {
+		used, need := max(0, first-i*PageLen), min(PageLen, end-i*PageLen)
+		if i == len(c.pages) {
+			c.pages = append(c.pages, c.newPage(need))
+		} else if page := c.pages[i]; page.Room < need || page != c.own {
+			c.pages[i] = c.newPage(max(page.Room, need))
+			c.pages[i].copyFrom(page, used)
+		}
+		c.own = c.pages[i]
+	}
+}
+
+// align moves keys and values such that there are so many places before the first position.
+func (c *KVCache) align(skip int) {
 	switch {
-	case c.Rounded != nil:
-		return c.Shape[2]
-	case c.K != nil:
-		return c.K.Dim(2)
-	}
-	return 0
-}
-
-// roomFor is how many positions to make room for when there are n: an eighth more, so that a state that waits holds
-// little but what it has seen. By the time that the room is used up, some eight positions have been copied for each
-// that came.
-func roomFor(n int) int {
-	const step = 16
-	return (n + n/8 + step) / step * step
-}
-
-// Reserve makes room for l more positions. With a window it forgets those that are out of sight, from time to time.
-func (c *KVCache) Reserve(batch, heads, l, hd int, o *AttentionOptions) {
-	if c.Room() >= c.Len+l {
-		return
-	}
-	drop := c.Len - o.Remembered(c.Len)
-	n := c.Len - drop
-	room := roomFor(n + l)
-	if c.Own && c.Room() >= room {
-		c.Move(c, drop, n)
-	} else {
-		to := c.Empty(batch, heads, room, hd)
-		to.Move(c, drop, n)
-		c.K, c.V, c.Rounded, c.Shape, c.Own = to.K, to.V, to.Rounded, to.Shape, true
-	}
-	c.Len, c.Start = n, c.Start+drop
-}
-
-// Empty returns a cache of the same precision with memory of its own, keys and values side by side, as a token reads them.
-func (c *KVCache) Empty(batch, heads, room, hd int) KVCache {
-	e := KVCache{Own: true}
-	if c.Rounded != nil {
-		e.Shape = [4]int{batch, heads, room, hd}
-		e.Rounded = c.Rounded.Empty(batch*heads*room, hd)
-		return e
-	}
-	if c.K != nil && c.K.Storage() != nil {
-		e.K, e.V = tensor.NewBeside(c.K, batch, heads, room, hd), tensor.NewBeside(c.V, batch, heads, room, hd)
-		return e
-	}
-	size := batch * heads * room * hd
-	both := tensor.Together(size, size)
-	e.K, e.V = tensor.FromSlice(both[0], batch, heads, room, hd), tensor.FromSlice(both[1], batch, heads, room, hd)
-	return e
-}
-
-// Move copies n positions from the given one on of a cache of the same precision, which may be c, to the front of c.
-func (c *KVCache) Move(from *KVCache, drop, n int) {
-	if n == 0 {
-		return
-	}
-	if c.Rounded == nil {
-		tensor.CopyRows(c.K, 0, from.K, drop, n)
-		tensor.CopyRows(c.V, 0, from.V, drop, n)
-		return
-	}
-	for bh := range c.Shape[0] * c.Shape[1] {
-		c.Rounded.Copy(bh*c.Shape[2], from.Rounded, bh*from.Shape[2]+drop, n)
+	case c.skip == skip:
+	case c.Len == 0:
+		c.pages, c.own, c.skip = nil, nil, skip
+	default:
+		k, v := c.Tensors(c.Len)
+		c.refill(k, v, skip)
 	}
 }
 
-// Replace takes over keys and values that begin at position start, all but those that are out of sight.
-func (c *KVCache) Replace(k, v *tensor.Tensor, start int, o *AttentionOptions) {
-	n := o.Remembered(k.Dim(2))
-	drop := k.Dim(2) - n
-	*c = KVCache{Start: start + drop, Rounded: c.empty()}
-	c.Reserve(k.Dim(0), k.Dim(1), n, k.Dim(3), o)
-	c.put(0, k, drop, n)
-	c.put(1, v, drop, n)
+// refill makes pages of keys and values (…, heads, n, head_dim) behind so many places.
+func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
+	n := k.Dim(-2)
+	*c = KVCache{Rounded: c.Rounded, skip: skip}
+	c.makeRoom(k, n)
+	c.put(0, k)
+	c.put(1, v)
+}
+
+// makeRoom makes an empty cache one of n positions beside x, without contents.
+func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
+	c.heads, c.hd = x.Dim(-3), x.Dim(-1)
+	for end := c.skip + n; len(c.pages)*PageLen < end; {
+		c.own = c.newPageBeside(x, min(PageLen, end-len(c.pages)*PageLen))
+		c.pages = append(c.pages, c.own)
+	}
 	c.Len = n
 }
 
-// empty is Rounded without rows, nil for float32.
-func (c *KVCache) empty() Rounded {
-	if c.Rounded == nil {
-		return nil
-	}
-	return c.Rounded.Empty(0, 0)
+// At says where position i lies, which counts from the first of the cache: at a place in a page, which ends so many places
+// after it.
+func (c *KVCache) At(i int) (page *Page, place, left int) {
+	place = (c.skip + i) % PageLen
+	return c.pages[(c.skip+i)/PageLen], place, PageLen - place
 }
 
-// put copies n positions from the given one on of keys (0) or values (1) to the front.
-func (c *KVCache) put(which int, x *tensor.Tensor, drop, n int) {
-	if c.Rounded == nil {
-		tensor.CopyRows([2]*tensor.Tensor{c.K, c.V}[which], 0, x, drop, n)
+// runs calls f for the pieces of the positions [from, from+n), of m each, that lie in one page, the first of them at a
+// place. done are those before them.
+func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
+	for done := 0; done < n; {
+		page, place, m := c.At(from + done)
+		m = min(m, n-done)
+		f(page, place, done, m)
+		done += m
+	}
+}
+
+// CopyTo copies the keys (0) or values (1) of n positions from the given one on, which are not rounded, to the front of x
+// (heads, ≥ n, head_dim).
+func (c *KVCache) CopyTo(x *tensor.Tensor, which, from, n int) {
+	if c.K != nil {
+		tensor.CopyRows(x, 0, [2]*tensor.Tensor{c.K, c.V}[which], from, n)
 		return
 	}
-	hd := x.Dim(3)
+	c.runs(from, n, func(page *Page, place, done, m int) { tensor.CopyRows(x, done, page.rows(which), place, m) })
+}
+
+// put sets the keys (0) or values (1) of all positions to x (…, heads, Len, head_dim).
+func (c *KVCache) put(which int, x *tensor.Tensor) {
+	if c.Rounded == nil {
+		c.runs(0, c.Len, func(page *Page, place, done, m int) { tensor.CopyRows(page.rows(which), place, x, done, m) })
+		return
+	}
 	values := make([]float32, x.Len())
 	x.CopyTo(values)
-	for bh := range c.Shape[0] * c.Shape[1] {
-		for i := range n {
-			c.Rounded.Set(which, bh*c.Shape[2]+i, values[(bh*x.Dim(2)+drop+i)*hd:][:hd])
+	c.runs(0, c.Len, func(page *Page, place, done, m int) {
+		for h := range c.heads {
+			for i := range m {
+				page.Rounded.Set(which, h*page.Room+place+i, values[(h*c.Len+done+i)*c.hd:][:c.hd])
+			}
 		}
-	}
+	})
 }
 
-// get returns n positions from the given one on of keys (0) or values (1) in float32. There are some.
+// get returns the keys (0) or values (1) of n positions from the given one on in float32. There are some.
 func (c *KVCache) get(which, from, n int) *tensor.Tensor {
-	batch, heads, hd := c.dims()
 	if c.Rounded == nil {
-		x := tensor.NewBeside(c.K, batch, heads, n, hd)
-		tensor.CopyRows(x, 0, [2]*tensor.Tensor{c.K, c.V}[which], from, n)
+		beside := c.K
+		if beside == nil {
+			beside = c.pages[0].K
+		}
+		x := tensor.NewBeside(beside, beside.Dim(-3), n, beside.Dim(-1))
+		c.CopyTo(x, which, from, n)
 		return x
 	}
-	values := make([]float32, batch*heads*n*hd)
-	for bh := range batch * heads {
-		c.Rounded.Get(values[bh*n*hd:], which, bh*c.Shape[2]+from, n)
-	}
-	return tensor.FromSlice(values, batch, heads, n, hd)
+	values := make([]float32, c.heads*n*c.hd)
+	c.runs(from, n, func(page *Page, place, done, m int) {
+		for h := range c.heads {
+			page.Rounded.Get(values[(h*n+done)*c.hd:], which, h*page.Room+place, m)
+		}
+	})
+	return tensor.FromSlice(values, c.heads, n, c.hd)
 }
 
-// dims are those of keys and values. There are some.
-func (c *KVCache) dims() (batch, heads, hd int) {
-	if c.Rounded != nil {
-		return c.Shape[0], c.Shape[1], c.Shape[3]
+// Detach puts keys and values that are results of a tape into pages, without gradients.
+func (c *KVCache) Detach() {
+	if c.K != nil {
+		c.refill(c.K, c.V, 0)
 	}
-	return c.K.Dim(0), c.K.Dim(1), c.K.Dim(3)
 }
 
-// Clone returns an independent copy of the last n positions, or of all if there are fewer, without gradients and with no room to
-// spare.
-func (c *KVCache) Clone(n int) KVCache {
-	n = min(n, c.Len)
-	out := KVCache{Rounded: c.empty()}
-	if n > 0 {
-		batch, heads, hd := c.dims()
-		out = c.Empty(batch, heads, n, hd)
-		out.Move(c, c.Len-n, n)
+// Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page when it
+// goes on. Several goroutines may clone a cache that none of them changes.
+func (c *KVCache) Clone() KVCache {
+	out := *c
+	out.Detach()
+	if c.K == nil {
+		out.pages, out.own = slices.Clone(c.pages), nil
 	}
-	out.Len, out.Start, out.Own = n, c.Start+c.Len-n, true
 	return out
 }
 
-// Keep drops all but the last n positions, without gradients. Those that follow keep their places.
+// Keep drops all but the last n positions, without gradients, and the pages that have none of them. Those that follow keep
+// their places.
 func (c *KVCache) Keep(n int) {
-	if n < c.Len {
-		*c = c.Clone(n)
+	if n >= c.Len {
+		return
+	}
+	c.Detach()
+	c.skip += c.Len - n
+	c.pages = slices.Delete(c.pages, 0, c.skip/PageLen)
+	c.skip, c.Len = c.skip%PageLen, n
+	if len(c.pages) == 0 {
+		c.own = nil
 	}
 }
 
-// Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32: (b, heads, n,
-// head_dim). What Fill takes from there is to the last bit what c has. There must be a position.
+// Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32: (heads,
+// n, head_dim). What Fill takes from there is to the last bit what c has. There must be a position.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
 	n = min(n, c.Len)
 	return c.get(0, c.Len-n, n), c.get(1, c.Len-n, n)
 }
 
-// Fill sets the keys (0) or the values (1) of an empty cache, or the others of one whose keys or values have been set, to x (b, heads,
-// n, head_dim), and reports whether it has as many positions.
+// Fill sets the keys (0) or the values (1) of an empty cache, or the others of one whose keys or values have been set, to
+// x (…, heads, n, head_dim), and reports whether it has as many positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
-	n := x.Dim(2)
+	n := x.Dim(-2)
 	if c.Len == 0 {
-		start := c.Start
-		*c = c.Empty(x.Dim(0), x.Dim(1), n, x.Dim(3))
-		c.Len, c.Start = n, start
+		*c = KVCache{Rounded: c.Rounded}
+		c.makeRoom(x, n)
 	}
-	if c.Len != n || c.Room() != n {
+	if c.Len != n || c.K != nil {
 		return false
 	}
-	c.put(which, x, 0, n)
+	c.put(which, x)
 	return true
 }
 
@@ -220,4 +213,17 @@ func (c *KVCache) RowBytes(hd int) int {
 		return 4 * hd
 	}
 	return c.Rounded.RowBytes(hd)
+}
+
+// Bytes is the memory that keys and values take: that of the positions, of at most pageStep-1 more in the last page, and
+// of those of the first page that have been dropped. Pages that others share are counted.
+func (c *KVCache) Bytes() int {
+	if c.K != nil {
+		return c.K.Bytes() + c.V.Bytes()
+	}
+	n := 0
+	for _, page := range c.pages {
+		n += 2 * c.heads * page.Room * c.RowBytes(c.hd)
+	}
+	return n
 }

@@ -6,11 +6,11 @@ import (
 )
 
 // addDistances adds ALiBi's -m·(i-j)/scale to a tile of scores that are still to be multiplied by the scale.
-func (a *attention) addDistances(p []float32, head int, w *attentionTile) {
+func (a *attention) addDistances(p []float32, row *attentionRow, head int, w *attentionTile) {
 	if !a.opt.ALiBi {
 		return
 	}
-	last := a.past + w.i0 + w.rows - 1 // the last query of the tile
+	last := row.past + w.i0 + w.rows - 1 // the last query of the tile
 	buf := getFloats(last + 1)
 	defer putFloats(buf)
 	ramp := *buf
@@ -19,12 +19,12 @@ func (a *attention) addDistances(p []float32, head int, w *attentionTile) {
 	}
 	m := float32(engine.ALiBiSlope(head, a.opt.Heads)) / a.scale
 	for r := range w.rows {
-		row, i := p[r*w.columns:], last-(w.rows-1-r)
+		x, i := p[r*w.columns:], last-(w.rows-1-r)
 		for _, s := range w.spans {
 			if n := min(s.Hi, i+1) - s.Lo; n > 0 {
-				kernel.Axpy(m, ramp[last-i+s.Lo:][:n], row[:n])
+				kernel.Axpy(m, ramp[last-i+s.Lo:][:n], x[:n])
 			}
-			row = row[s.Len():]
+			x = x[s.Len():]
 		}
 	}
 }

@@ -1,22 +1,53 @@
 package cpu
 
 import (
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// rowsOfHead are the keys of a head, or its values: x (positions, head_dim), or the rows of rounded from first on. Where several
-// tiles of queries see them all from the first one on, they are put into panels once for all tiles: across for products with rows
-// of x, along for sums of them.
+// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in pages.
+// Where several tiles of queries see them all from the first one on, they are put into panels once for all tiles: across
+// for products with them, along for sums of them.
 type rowsOfHead struct {
 	x             []float32
-	rounded       *kernel.RoundedRows
-	first         int
+	pages         *engine.KVCache
+	which, head   int // keys (0) or values (1) of this head
+	first         int // position in the cache of the first
 	hd            int
 	decoding      bool // there is one query: what takes time is to read the rows
 	precision     kernel.Precision
 	across, along kernel.Panels
 	inPanels      bool
+}
+
+// head are the keys and values of a head of a row from number first on.
+func (a *attention) head(row *attentionRow, h, first int) (keys, values rowsOfHead) {
+	keys = rowsOfHead{pages: row.pages, head: h, first: first, hd: a.hd, decoding: row.l == 1, precision: a.precision,
+		inPanels: a.inPanels(row)}
+	values = keys
+	values.which = 1
+	if row.pages == nil {
+		n := row.keys() * a.hd
+		keys.x, values.x = row.k[h*n:][first*a.hd:n], row.v[h*n:][first*a.hd:n]
+	}
+	return keys, values
+}
+
+// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row number at
+// of rounded.
+func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
+	if h.pages == nil {
+		return hi - lo, h.x[lo*h.hd:], nil, 0
+	}
+	page, place, left := h.pages.At(h.first + lo)
+	n, at = min(left, hi-lo), h.head*page.Room+place
+	switch {
+	case page.Rounded != nil:
+		return n, nil, &page.Rounded.(*roundedRows).rows[h.which], at
+	case h.which == 0:
+		return n, page.K.Data()[at*h.hd:], nil, 0
+	}
+	return n, page.V.Data()[at*h.hd:], nil, 0
 }
 
 // stepRows is for how many queries of a causal tile products are cut off behind the last key that any of them sees.
@@ -35,7 +66,7 @@ func (w *attentionTile) steps(f func(r0, r1, columns int)) {
 	}
 }
 
-// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those of x that the tile sees. Of others p is
+// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p is
 // unspecified.
 func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	if h.inPanels {
@@ -44,23 +75,26 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 		})
 		return
 	}
-	at := 0
+	column := 0
 	for _, s := range w.spans {
-		switch {
-		case h.decoding && h.rounded != nil:
-			h.rounded.Dots(h.first+s.Lo, s.Len(), q, p[at:])
-		case h.decoding:
-			kernel.RowDots(s.Len(), h.hd, h.x[s.Lo*h.hd:], h.hd, q, p[at:])
-		default:
-			x, lent := h.floats(s.Lo, s.Len())
-			h.precision.GemmInline(kernel.NT, w.rows, s.Len(), h.hd, q, ldq, x, h.hd, p[at:], w.columns, nil, false)
-			giveBack(lent)
+		for lo := s.Lo; lo < s.Hi; {
+			n, x, rounded, at := h.run(lo, s.Hi)
+			switch {
+			case h.decoding && rounded != nil:
+				rounded.Dots(at, n, q, p[column:])
+			case h.decoding:
+				kernel.RowDots(n, h.hd, x, h.hd, q, p[column:])
+			default:
+				x, lent := h.widened(x, rounded, at, n)
+				h.precision.GemmInline(kernel.NT, w.rows, n, h.hd, q, ldq, x, h.hd, p[column:], w.columns, nil, false)
+				giveBack(lent)
+			}
+			lo, column = lo+n, column+n
 		}
-		at += s.Len()
 	}
 }
 
-// sums sets the rows of y, ldy apart, to the rows of x that the tile sees, weighted by p (rows, columns).
+// sums sets the rows of y, ldy apart, to the rows that the tile sees, weighted by p (rows, columns).
 func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -68,96 +102,43 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 		})
 		return
 	}
-	at := 0
+	column := 0
 	for _, s := range w.spans {
-		switch {
-		case h.decoding && h.rounded != nil:
-			h.rounded.Sums(h.first+s.Lo, s.Len(), p[at:], y, at > 0)
-		case h.decoding && at == 0:
-			kernel.RowSums(s.Len(), h.hd, h.x[s.Lo*h.hd:], h.hd, p, y)
-		default:
-			x, lent := h.floats(s.Lo, s.Len())
-			h.precision.GemmInline(kernel.NN, w.rows, h.hd, s.Len(), p[at:], w.columns, x, h.hd, y, ldy, nil, at > 0)
-			giveBack(lent)
+		for lo := s.Lo; lo < s.Hi; {
+			n, x, rounded, at := h.run(lo, s.Hi)
+			switch {
+			case h.decoding && rounded != nil:
+				rounded.Sums(at, n, p[column:], y, column > 0)
+			case h.decoding:
+				kernel.RowSums(n, h.hd, x, h.hd, p[column:], y, column > 0)
+			default:
+				x, lent := h.widened(x, rounded, at, n)
+				h.precision.GemmInline(kernel.NN, w.rows, h.hd, n, p[column:], w.columns, x, h.hd, y, ldy, nil, column > 0)
+				giveBack(lent)
+			}
+			lo, column = lo+n, column+n
 		}
-		at += s.Len()
 	}
 }
 
-// floats returns n rows from the given one on in float32, and the memory to give back after use, if any.
-func (h *rowsOfHead) floats(from, n int) (x []float32, lent *[]float32) {
-	if h.rounded == nil {
-		return h.x[from*h.hd:], nil
+// widened returns what run has found in float32, and the memory to give back after use, if any.
+func (h *rowsOfHead) widened(x []float32, rounded *kernel.RoundedRows, at, n int) (floats []float32, lent *[]float32) {
+	if rounded == nil {
+		return x, nil
 	}
 	lent = getFloats(n * h.hd)
-	h.rounded.Get(*lent, h.first+from, n)
+	rounded.Get(*lent, at, n)
 	return *lent, lent
 }
 
-// giveBack gives back what floats lent, if anything.
+// giveBack gives back what was lent, if anything.
 func giveBack(lent *[]float32) {
 	if lent != nil {
 		putFloats(lent)
 	}
 }
 
-// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows, columns).
-func (a *attention) addToRows(dx, p, g []float32, ldg int, w *attentionTile) {
-	at, n, hd := 0, w.columns, a.hd
-	for _, s := range w.spans {
-		columns := s.Len()
-		if a.inPanels() && !w.ahead { // own positions are seen by some of the rows only
-			columns -= w.rows
-			for r := 0; r < w.rows; r += stepRows {
-				own := columns + r
-				a.precision.GemmInline(kernel.TN, min(stepRows, w.rows-r), hd, w.rows-r, p[r*n+own:], n, g[r*ldg:], ldg, dx[own*hd:], hd, nil, true)
-			}
-		}
-		a.precision.GemmInline(kernel.TN, columns, hd, w.rows, p[at:], n, g, ldg, dx[s.Lo*hd:], hd, nil, true)
-		at += s.Len()
-	}
-}
-
-// inPanels tells whether keys and values are worth panels: several tiles see all of them from the first one on.
-func (a *attention) inPanels() bool {
-	return a.opt.Blocks == nil && a.opt.Window == 0 && a.l > attentionRows
-}
-
-// heads are the keys and values of sequence and head bh.
-func (a *attention) heads(bh int) (keys, values rowsOfHead) {
-	keys = rowsOfHead{first: bh * a.room, hd: a.hd, decoding: a.l == 1, precision: a.precision, inPanels: a.inPanels()}
-	values = keys
-	if a.rounded != nil {
-		keys.rounded, values.rounded = &a.rounded[0], &a.rounded[1]
-	} else {
-		size := a.room * a.hd
-		keys.x, values.x = a.k.Data()[bh*size:][:size], a.v.Data()[bh*size:][:size]
-	}
-	return keys, values
-}
-
-// keyBlock is how many keys a tile looks at before it goes on to the next ones, so that their panels and its scores
-// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first key: what a
-// query gets does not depend on the chunk that it comes in.
-const keyBlock = 3072
-
-// keyBlocks is the number of blocks of so many keys.
-func keyBlocks(keys int) int { return (keys + keyBlock - 1) / keyBlock }
-
-// panelsLen are the numbers of floats that the panels of n keys or values of a head take, of both kinds. Where products
-// take the rows as they lie, there is room for rounded ones in float32 instead.
-func (a *attention) panelsLen(n int) (across, along int) {
-	if !a.inPanels() {
-		return 0, 0
-	}
-	least := 0
-	if a.rounded != nil {
-		least = n * a.hd
-	}
-	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
-}
-
-// acrossIn and alongIn say where the panels of one kind lie.
+// acrossIn and alongIn say where the panels of one kind of n rows lie.
 func (h *rowsOfHead) acrossIn(buf []float32, n int) {
 	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.asTheyLie(buf), h.hd, buf)
 }
@@ -166,83 +147,48 @@ func (h *rowsOfHead) alongIn(buf []float32, n int) {
 	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.asTheyLie(buf), h.hd, buf)
 }
 
-// asTheyLie are the rows for products that need no panels: rounded ones are where those would be.
+// asTheyLie are the rows for products that need no panels: those of pages are where panels would be.
 func (h *rowsOfHead) asTheyLie(buf []float32) []float32 {
-	if h.rounded != nil {
+	if h.pages != nil {
 		return buf
 	}
 	return h.x
 }
 
-// fill puts n rows into panels, or rounded ones where those would be.
+// fill puts n rows into panels, or those of pages where panels would be.
 func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
-	if h.rounded == nil {
+	if h.pages == nil {
 		p.Fill()
 		return
 	}
-	x, lent := h.floats(0, n)
-	p.FillFrom(x)
-	giveBack(lent)
-}
-
-// from are the rows from the given one on.
-func (h rowsOfHead) from(row int) rowsOfHead {
-	if h.rounded == nil {
-		h.x = h.x[row*h.hd:]
+	buf := getFloats(n * h.hd)
+	defer putFloats(buf)
+	for lo := 0; lo < n; {
+		m, x, rounded, at := h.run(lo, n)
+		if to := (*buf)[lo*h.hd:][:m*h.hd]; rounded != nil {
+			rounded.Get(to, at, m)
+		} else {
+			copy(to, x)
+		}
+		lo += m
 	}
-	h.first += row
-	return h
+	p.FillFrom(*buf)
 }
 
-// panels puts all heads into the panels that forward needs, block by block, and returns them.
-func (a *attention) panels(eng *Engine) []float32 {
-	n := a.past + a.l
-	across, along := a.panelsLen(min(n, keyBlock))
-	each := keyBlocks(n)
-	count := a.batch * a.opt.Heads * each
-	buf := eng.arena.Borrow(count * (across + along))
-	if across+along > 0 {
-		parallel.For(count, 1, func(lo, hi int) {
-			for i := lo; i < hi; i++ {
-				keys, values := a.forwardHead(buf, i/each, i%each)
-				rows := min(keyBlock, n-i%each*keyBlock)
-				keys.fill(&keys.across, rows)
-				values.fill(&values.along, rows)
+// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows, columns).
+func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w *attentionTile) {
+	at, n, hd := 0, w.columns, a.hd
+	for _, s := range w.spans {
+		columns := s.Len()
+		if a.inPanels(row) && !w.ahead { // own positions are seen by some of the rows only
+			columns -= w.rows
+			for r := 0; r < w.rows; r += stepRows {
+				own := columns + r
+				a.precision.GemmInline(kernel.TN, min(stepRows, w.rows-r), hd, w.rows-r, p[r*n+own:], n, g[r*ldg:], ldg,
+					dx[own*hd:], hd, nil, true)
 			}
-		})
+		}
+		a.precision.GemmInline(kernel.TN, columns, hd, w.rows, p[at:], n, g, ldg, dx[s.Lo*hd:], hd, nil, true)
+		at += s.Len()
 	}
-	return buf
-}
-
-// forwardHead are the keys and values of a head in block b, with their part of panels, or all of them where there are
-// none.
-func (a *attention) forwardHead(panels []float32, bh, b int) (keys, values rowsOfHead) {
-	keys, values = a.heads(bh)
-	if keys.inPanels {
-		n := a.past + a.l
-		keys, values = keys.from(b*keyBlock), values.from(b*keyBlock)
-		across, along := a.panelsLen(min(n, keyBlock))
-		panels = panels[(bh*keyBlocks(n)+b)*(across+along):]
-		rows := min(keyBlock, n-b*keyBlock)
-		keys.acrossIn(panels, rows)
-		values.alongIn(panels[across:], rows)
-	}
-	return keys, values
-}
-
-// backwardHead are the keys and values of a head in the panels that backward needs, which lie in buf.
-func (a *attention) backwardHead(bh int) (keys, values rowsOfHead, buf *[]float32) {
-	keys, values = a.heads(bh)
-	across, along := a.panelsLen(a.past + a.l)
-	buf = getFloats(2*across + along)
-	if keys.inPanels {
-		at, n := *buf, a.past+a.l
-		keys.acrossIn(at, n)
-		values.acrossIn(at[across:], n)
-		keys.alongIn(at[2*across:], n)
-		keys.across.Fill()
-		values.across.Fill()
-		keys.along.Fill()
-	}
-	return keys, values, buf
 }

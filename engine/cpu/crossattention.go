@@ -3,79 +3,84 @@ package cpu
 import (
 	"math"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (b, l, d) to all of
-// the keys and values kv (b, m, 2·d), a row of which holds a key and then a value, for each head of d/heads
-// components:
-//
-//	y = softmax(Q Kᵀ/√head_dim) V,   y (b, l, d)
-//
-// The scores are made tile by tile and made again in backward, as in Attention.
-func (eng *Engine) oldCrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
-	batch, l, d := q.Dim(0), q.Dim(1), q.Dim(2)
-	o := crossAttentionOp{q: q, kv: kv, y: eng.like(q), heads: heads, l: l, m: kv.Dim(1), d: d, hd: d / heads}
-	o.scale = float32(1 / math.Sqrt(float64(o.hd)))
-	o.lse = eng.arena.Floats(batch * heads * l)
-	tiles := (l + attentionRows - 1) / attentionRows
-	parallel.For(batch*heads*tiles, 1, func(lo, hi int) {
-		buf := getFloats(min(l, attentionRows) * o.m)
+// CrossAttention makes the scores tile by tile, and makes them again in backward, as Attention does.
+func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
+	d := q.Dim(-1)
+	op := take[crossAttentionOp](eng)
+	*op = crossAttentionOp{q: q, kv: kv, y: eng.like(q), rq: rq, rkv: rkv, heads: heads, d: d, hd: d / heads, work: op.work}
+	op.scale = float32(1 / math.Sqrt(float64(op.hd)))
+	op.lse = eng.arena.Floats(heads * rq.Total())
+	op.work.clear()
+	for i := range rq.Count() {
+		op.work.add(heads * op.tiles(i))
+	}
+	op.work.each(1, func(i, piece int) {
+		t := op.tile(i, piece/op.tiles(i), piece%op.tiles(i))
+		buf := getFloats(t.n * t.m)
 		defer putFloats(buf)
-		for i := lo; i < hi; i++ {
-			bh, i0 := i/tiles, i%tiles*attentionRows
-			o.forward(*buf, bh, i0, min(l-i0, attentionRows))
-		}
+		op.scores(*buf, &t, false)
+		kernel.GemmInline(kernel.NN, t.n, op.hd, t.m, *buf, t.m, op.values(kv.Data(), &t), 2*d, op.queries(op.y.Data(), &t), d,
+			nil, false)
 	})
 	if eng.wants(q, kv) {
-		op := take[crossAttentionOp](eng)
-		*op = o
 		eng.push(op)
 	}
-	return o.y
+	return op.y
 }
 
 type crossAttentionOp struct {
-	q, kv, y           *tensor.Tensor
-	lse                []float32 // (b, heads, l)
-	heads, l, m, d, hd int
-	scale              float32
+	q, kv, y     *tensor.Tensor
+	rq, rkv      *engine.Rows
+	lse          []float32 // of each row (heads, l)
+	heads, d, hd int
+	scale        float32
+	work         work
 }
 
 func (o *crossAttentionOp) Name() string                   { return "CrossAttention" }
 func (o *crossAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// queries is the part of x, laid out as q, from query i of a head on; keys and values are parts of x, laid out as kv.
-func (o *crossAttentionOp) queries(x []float32, bh, i int) []float32 {
-	return x[(bh/o.heads*o.l+i)*o.d+bh%o.heads*o.hd:]
+// crossTile are n queries of a head of a row, from number i0 on, and all m keys and values of the row.
+type crossTile struct{ row, head, i0, n, m int }
+
+// tiles is the number of tiles of a head of a row.
+func (o *crossAttentionOp) tiles(row int) int {
+	return (o.rq.Len(row) + attentionRows - 1) / attentionRows
 }
 
-func (o *crossAttentionOp) keys(x []float32, bh int) []float32 {
-	return x[bh/o.heads*o.m*2*o.d+bh%o.heads*o.hd:]
+func (o *crossAttentionOp) tile(row, head, i int) crossTile {
+	i0 := i * attentionRows
+	return crossTile{row, head, i0, min(attentionRows, o.rq.Len(row)-i0), o.rkv.Len(row)}
 }
 
-func (o *crossAttentionOp) values(x []float32, bh int) []float32 { return o.keys(x, bh)[o.d:] }
+// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out as kv.
+func (o *crossAttentionOp) queries(x []float32, t *crossTile) []float32 {
+	return x[(o.rq.From(t.row)+t.i0)*o.d+t.head*o.hd:]
+}
 
-// scores fills p (rows, m) with the softmax weights of the queries from i0 on, given or making their log-sum-exp.
-func (o *crossAttentionOp) scores(p []float32, bh, i0, rows int, known bool) {
-	q, k := o.queries(o.q.Data(), bh, i0), o.keys(o.kv.Data(), bh)
-	kernel.GemmInline(kernel.NT, rows, o.m, o.hd, q, o.d, k, 2*o.d, p, o.m, nil, false)
-	for r := range rows {
-		row := p[r*o.m:][:o.m]
-		if lse := &o.lse[bh*o.l+i0+r]; known {
-			kernel.SoftmaxAgain(row, o.scale, *lse)
+func (o *crossAttentionOp) keys(x []float32, t *crossTile) []float32 {
+	return x[o.rkv.From(t.row)*2*o.d+t.head*o.hd:]
+}
+
+func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return o.keys(x, t)[o.d:] }
+
+// scores fills p (n, m) with the softmax weights of a tile, given or making their log-sum-exp.
+func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
+	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
+	kernel.GemmInline(kernel.NT, t.n, t.m, o.hd, q, o.d, k, 2*o.d, p, t.m, nil, false)
+	lse := o.lse[o.rq.From(t.row)*o.heads+t.head*o.rq.Len(t.row)+t.i0:]
+	for r := range t.n {
+		if row := p[r*t.m:][:t.m]; known {
+			kernel.SoftmaxAgain(row, o.scale, lse[r])
 		} else {
-			*lse = kernel.Softmax(row, o.scale)
+			lse[r] = kernel.Softmax(row, o.scale)
 		}
 	}
-}
-
-func (o *crossAttentionOp) forward(p []float32, bh, i0, rows int) {
-	o.scores(p, bh, i0, rows, false)
-	y, v := o.queries(o.y.Data(), bh, i0), o.values(o.kv.Data(), bh)
-	kernel.GemmInline(kernel.NN, rows, o.hd, o.m, p, o.m, v, 2*o.d, y, o.d, nil, false)
 }
 
 // Backward: with P the weights and δ_i = Σ_j dy_ij y_ij,
@@ -87,34 +92,36 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 		return
 	}
 	dq, dkv := eng.gradOf(o.q), eng.gradOf(o.kv)
-	parallel.For(o.q.Dim(0)*o.heads, 1, func(lo, hi int) {
-		buf := getFloats(2 * min(o.l, attentionRows) * o.m)
+	o.work.clear()
+	for range o.rq.Count() {
+		o.work.add(o.heads)
+	}
+	o.work.each(1, func(row, head int) {
+		buf := getFloats(2 * min(o.rq.Len(row), attentionRows) * o.rkv.Len(row))
 		defer putFloats(buf)
 		p, ds := (*buf)[:len(*buf)/2], (*buf)[len(*buf)/2:]
-		for bh := lo; bh < hi; bh++ {
-			for i0 := 0; i0 < o.l; i0 += attentionRows {
-				o.backward(p, ds, dy, dq, dkv, bh, i0, min(o.l-i0, attentionRows))
-			}
+		for i := range o.tiles(row) {
+			t := o.tile(row, head, i)
+			o.backward(p, ds, dy, dq, dkv, &t)
 		}
 	})
 }
 
-// backward adds to the gradients dq and dkv, nil where none is wanted, what the queries from i0 on give.
-func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, bh, i0, rows int) {
-	kv, g, y := o.kv.Data(), o.queries(dy, bh, i0), o.queries(o.y.Data(), bh, i0)
-	o.scores(p, bh, i0, rows, true)
-	kernel.GemmInline(kernel.NT, rows, o.m, o.hd, g, o.d, o.values(kv, bh), 2*o.d, ds, o.m, nil, false)
-	for r := range rows {
+// backward adds to the gradients dq and dkv, nil where none is wanted, what a tile gives.
+func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
+	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
+	o.scores(p, t, true)
+	kernel.GemmInline(kernel.NT, t.n, t.m, o.hd, g, o.d, o.values(kv, t), 2*o.d, ds, t.m, nil, false)
+	for r := range t.n {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
-		kernel.SoftmaxGrad(ds[r*o.m:][:o.m], p[r*o.m:][:o.m], delta, o.scale)
+		kernel.SoftmaxGrad(ds[r*t.m:][:t.m], p[r*t.m:][:t.m], delta, o.scale)
 	}
 	if dq != nil {
-		to := o.queries(dq, bh, i0)
-		kernel.GemmInline(kernel.NN, rows, o.hd, o.m, ds, o.m, o.keys(kv, bh), 2*o.d, to, o.d, nil, true)
+		kernel.GemmInline(kernel.NN, t.n, o.hd, t.m, ds, t.m, o.keys(kv, t), 2*o.d, o.queries(dq, t), o.d, nil, true)
 	}
 	if dkv != nil {
-		q := o.queries(o.q.Data(), bh, i0)
-		kernel.GemmInline(kernel.TN, o.m, o.hd, rows, ds, o.m, q, o.d, o.keys(dkv, bh), 2*o.d, nil, true)
-		kernel.GemmInline(kernel.TN, o.m, o.hd, rows, p, o.m, g, o.d, o.values(dkv, bh), 2*o.d, nil, true)
+		q := o.queries(o.q.Data(), t)
+		kernel.GemmInline(kernel.TN, t.m, o.hd, t.n, ds, t.m, q, o.d, o.keys(dkv, t), 2*o.d, nil, true)
+		kernel.GemmInline(kernel.TN, t.m, o.hd, t.n, p, t.m, g, o.d, o.values(dkv, t), 2*o.d, nil, true)
 	}
 }

@@ -18,69 +18,65 @@ var linearOnes = func() (x [linearChunk]float32) {
 	return x
 }()
 
-// LinearAttention is causal attention with φ(q)·φ(k) in place of exp(q·k), with q, k (b, l, heads·e) and v (b, l, heads·m):
-//
-//	y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps)
-//
-// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). state is what came before the chunk,
-// none for nothing with none wanted after it; next is the state after it: state itself, updated in place, when the tape does
-// not record.
-func (eng *Engine) oldLinearAttention(q, k, v *tensor.Tensor, state engine.LinearState, o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
-	a := linearAttention{LinearOptions: o, q: q, k: k, v: v, batch: q.Dim(0), l: q.Dim(1), precision: eng.precision()}
-	a.e, a.m = q.Dim(2)/o.Heads, v.Dim(2)/o.Heads
-	if state.S != nil {
-		a.before, a.after = state, state
-		if eng.Recording {
-			a.after = engine.LinearState{S: eng.like(state.S), Z: eng.like(state.Z)}
-		}
+// LinearAttention goes through each row chunk by chunk, with the products of a chunk as matrices (arXiv:2202.10447, §3.3).
+func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+	op := take[linearAttentionOp](eng)
+	wants := eng.wantsRows(s, q, k, v)
+	wants = eng.wantsRows(z) || wants
+	a := &op.linearAttention
+	*a = linearAttention{LinearOptions: o, q: q, k: k, v: v, y: eng.like(v), rows: r, s: eng.carry(a.s, s), z: eng.carry(a.z, z),
+		e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads, precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
+	a.norms = eng.arena.Floats(o.Heads * r.Total())
+	chunks := 0
+	for i := range r.Count() {
+		a.chunks = append(a.chunks, chunks)
+		chunks += (r.Len(i) + linearChunk - 1) / linearChunk
 	}
-	a.y = eng.like(v)
-	a.norms = eng.arena.Floats(a.batch * o.Heads * a.l)
-	wants := eng.wants(q, k, v, a.before.S, a.before.Z)
 	if wants {
-		a.states = eng.arena.Floats(a.batch * o.Heads * a.statesLen())
+		a.states = eng.arena.Floats(o.Heads * chunks * (a.e*a.m + a.e))
 	}
-	parallel.For(a.batch*o.Heads, a.grain(), func(lo, hi int) { a.forward(lo, hi) })
+	a.eachGroup(a.forward)
 	if wants {
-		op := take[linearAttentionOp](eng)
-		op.linearAttention = a
 		eng.push(op)
 	}
-	return a.y, a.after
+	return a.y
 }
 
 type linearAttention struct {
 	engine.LinearOptions
-	q, k, v, y    *tensor.Tensor
-	norms         []float32          // the denominators, (b, heads, l)
-	states        []float32          // for the backward, S and z before each chunk, (b, heads, chunks, e·m+e)
-	before, after engine.LinearState // of nils where there are none
-	batch, l      int
-	e, m          int // components of a head: of queries and keys, and of values
-	precision     kernel.Precision
+	q, k, v, y *tensor.Tensor
+	rows       *engine.Rows
+	s, z       carried
+	norms      []float32 // the denominators, of each row (heads, l)
+	states     []float32 // for the backward, S and z before each chunk, of each row (heads, chunks, e·m+e)
+	chunks     []int     // of the rows before each
+	e, m       int       // components of a head: of queries and keys, and of values
+	precision  kernel.Precision
+	work       work
 }
 
-// statesLen is how long the states of one head are.
-func (a *linearAttention) statesLen() int {
-	return (a.l + linearChunk - 1) / linearChunk * (a.e*a.m + a.e)
-}
-
-// stateBefore are S and z before the chunk that begins at t0, of head i.
-func (a *linearAttention) stateBefore(i, t0 int) (s, z []float32) {
-	n := a.e*a.m + a.e
-	x := a.states[i*a.statesLen()+t0/linearChunk*n:][:n]
+// stateBefore are S and z before the chunk that begins at t0, of a head of a row.
+func (a *linearAttention) stateBefore(row, head, t0 int) (s, z []float32) {
+	n, chunks := a.e*a.m+a.e, (a.rows.Len(row)+linearChunk-1)/linearChunk
+	x := a.states[(a.chunks[row]*a.Heads+head*chunks+t0/linearChunk)*n:][:n]
 	return x[:a.e*a.m], x[a.e*a.m:]
 }
 
 // linearGroup is how many heads at most go from chunk to chunk together: rows that heads share are then read at one time.
 const linearGroup = 8
 
-// grain is how many heads a core takes. Heads do not depend on each other, so it changes no result.
-func (a *linearAttention) grain() int {
-	return max(1, min(linearGroup, a.Heads, a.batch*a.Heads/parallel.Workers()))
+// eachGroup calls f on all cores for the heads [lo, hi) of a row, linearGroup at most. Heads do not depend on each other, so
+// that it changes no result how many there are.
+func (a *linearAttention) eachGroup(f func(row, lo, hi int)) {
+	g := max(1, min(linearGroup, a.Heads, a.rows.Count()*a.Heads/parallel.Workers()))
+	a.work.clear()
+	for range a.rows.Count() {
+		a.work.add((a.Heads + g - 1) / g)
+	}
+	a.work.each(1, func(row, i int) { f(row, i*g, min(a.Heads, (i+1)*g)) })
 }
 
-// linearHead is one head of one sequence, a chunk at a time.
+// linearHead is one head of one row, a chunk at a time.
 type linearHead struct {
 	*linearAttention
 	qAt, vAt     int // where position 0 begins in q and k, and in v and y
@@ -91,13 +87,14 @@ type linearHead struct {
 	scratch      *[]float32
 }
 
-// head sets up head i of all sequences in scratch, to be given back.
-func (a *linearAttention) head(i int) linearHead {
-	b, h := i/a.Heads, i%a.Heads
-	c := min(linearChunk, a.l)
+// head sets up a head of a row in scratch, to be given back.
+func (a *linearAttention) head(row, i int) linearHead {
+	from, l := a.rows.From(row), a.rows.Len(row)
+	c := min(linearChunk, l)
 	buf := getFloats(a.e*a.m + a.e + 2*c*a.e + c*c)
-	head := linearHead{linearAttention: a, qStep: a.Heads * a.e, vStep: a.Heads * a.m, norms: a.norms[i*a.l:][:a.l], scratch: buf}
-	head.qAt, head.vAt = b*a.l*head.qStep+h*a.e, b*a.l*head.vStep+h*a.m
+	head := linearHead{linearAttention: a, qStep: a.Heads * a.e, vStep: a.Heads * a.m, scratch: buf}
+	head.norms = a.norms[from*a.Heads+i*l:][:l]
+	head.qAt, head.vAt = from*head.qStep+i*a.e, from*head.vStep+i*a.m
 	head.fq, head.fk, head.w, head.s, head.z = split5(*buf, c*a.e, c*a.e, c*c, a.e*a.m, a.e)
 	return head
 }
@@ -105,17 +102,6 @@ func (a *linearAttention) head(i int) linearHead {
 // split5 cuts x into five pieces.
 func split5(x []float32, n0, n1, n2, n3, n4 int) (a, b, c, d, e []float32) {
 	return x[:n0], x[n0:][:n1], x[n0+n1:][:n2], x[n0+n1+n2:][:n3], x[n0+n1+n2+n3:][:n4]
-}
-
-// start sets the state to that before the call, of head i.
-func (h *linearHead) start(i int) {
-	if h.before.S == nil {
-		clear(h.s)
-		clear(h.z)
-		return
-	}
-	copy(h.s, h.before.S.Data()[i*h.e*h.m:])
-	copy(h.z, h.before.Z.Data()[i*h.e:])
 }
 
 // load makes φ(q) and φ(k) of the positions [t0, t0+n) and their products up to the diagonal.
@@ -142,28 +128,36 @@ func (h *linearHead) carry(t0, n int) {
 	}
 }
 
-// forward goes through the heads lo to hi-1 of all sequences, linearGroup at most.
-func (a *linearAttention) forward(lo, hi int) {
+// forward goes through the heads [lo, hi) of a row, linearGroup at most.
+func (a *linearAttention) forward(row, lo, hi int) {
 	var group [linearGroup]linearHead
 	heads := group[:hi-lo]
+	sBefore, sAfter := a.s.at(row)
+	zBefore, zAfter := a.z.at(row)
 	for j := range heads {
 		i, h := lo+j, &heads[j]
-		*h = a.head(i)
-		if a.after.S != nil { // carried in place: while decoding, most of the time goes into moving the state
-			h.s, h.z = a.after.S.Data()[i*a.e*a.m:][:a.e*a.m], a.after.Z.Data()[i*a.e:][:a.e]
+		*h = a.head(row, i)
+		if sAfter == nil {
+			clear(h.s)
+			clear(h.z)
+			continue
 		}
-		if a.after.S == nil || a.after.S != a.before.S {
-			h.start(i)
+		// Carried in place: while decoding, most of the time goes into moving the state.
+		h.s, h.z = sAfter[i*a.e*a.m:][:a.e*a.m], zAfter[i*a.e:][:a.e]
+		if &sAfter[0] != &sBefore[0] {
+			copy(h.s, sBefore[i*a.e*a.m:])
+			copy(h.z, zBefore[i*a.e:])
 		}
 	}
-	for t0 := 0; t0 < a.l; t0 += linearChunk {
+	l := a.rows.Len(row)
+	for t0 := 0; t0 < l; t0 += linearChunk {
 		for j := range heads {
 			if a.states != nil {
-				s, z := a.stateBefore(lo+j, t0)
+				s, z := a.stateBefore(row, lo+j, t0)
 				copy(s, heads[j].s)
 				copy(z, heads[j].z)
 			}
-			heads[j].forward(t0, min(linearChunk, a.l-t0))
+			heads[j].forward(t0, min(linearChunk, l-t0))
 		}
 	}
 	for j := range heads {

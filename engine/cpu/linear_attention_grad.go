@@ -2,18 +2,20 @@ package cpu
 
 import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-type linearAttentionOp struct{ linearAttention }
+type linearAttentionOp struct {
+	linearAttention
+	stateGrads []linearStateGrads // of the rows, in backward
+}
 
 func (o *linearAttentionOp) Name() string { return "LinearAttention" }
 
 func (o *linearAttentionOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	f(o.after.S)
-	f(o.after.Z)
+	o.s.outputs(f)
+	o.z.outputs(f)
 }
 
 // Backward: y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up to the
@@ -24,45 +26,50 @@ func (o *linearAttentionOp) Outputs(f func(*tensor.Tensor)) {
 // where dS, dz are the gradients of the state after it; those of the state before it are dS + φ(q)ᵀ dN and dz + φ(q)ᵀ dD.
 // The forward kept the states between chunks.
 func (o *linearAttentionOp) Backward(eng *Engine) {
-	g := linearGrads{dy: o.y.Grad(), dq: eng.gradOf(o.q), dk: eng.gradOf(o.k), dv: eng.gradOf(o.v),
-		dS: eng.gradOf(o.before.S), dZ: eng.gradOf(o.before.Z)}
-	if g.dy == nil { // only the state was used
+	g := linearGrads{dy: o.y.Grad(), dq: eng.gradOf(o.q), dk: eng.gradOf(o.k), dv: eng.gradOf(o.v)}
+	if g.dy == nil { // only states were used
 		g.dy = eng.grad(o.y)
 	}
-	if o.after.S != nil {
-		g.nextS, g.nextZ = o.after.S.Grad(), o.after.Z.Grad()
+	o.stateGrads = resize(o.stateGrads, o.rows.Count())
+	for i := range o.stateGrads {
+		d := &o.stateGrads[i]
+		d.s, d.nextS = o.s.grads(eng, i)
+		d.z, d.nextZ = o.z.grads(eng, i)
 	}
-	parallel.For(o.batch*o.Heads, o.grain(), func(lo, hi int) { o.backward(&g, lo, hi) })
+	o.eachGroup(func(row, lo, hi int) { o.backward(&g, row, lo, hi) })
 }
 
 // linearGrads are gradients, nil where there are none or none are wanted.
-type linearGrads struct{ dy, dq, dk, dv, dS, dZ, nextS, nextZ []float32 }
+type linearGrads struct{ dy, dq, dk, dv []float32 }
 
-// backward goes back through the heads lo to hi-1 of all sequences, linearGroup at most.
-func (o *linearAttentionOp) backward(g *linearGrads, lo, hi int) {
+// linearStateGrads are those of the states of a row, before and after it.
+type linearStateGrads struct{ s, z, nextS, nextZ []float32 }
+
+// backward goes back through the heads [lo, hi) of a row, linearGroup at most.
+func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	const c = linearChunk
-	state := o.e*o.m + o.e
+	state, d := o.e*o.m+o.e, o.stateGrads[row]
 	var group [linearGroup]linearChunkGrad
 	heads := group[:hi-lo]
 	for j := range heads {
 		w := &heads[j]
-		w.linearHead = o.head(lo + j)
+		w.linearHead = o.head(row, lo+j)
 		w.more = getFloats(state + c*(o.e+1+o.m+c))
 		var ds []float32
 		ds, w.df, w.dd, w.dn, w.dw = split5(*w.more, state, c*o.e, c, c*o.m, c*c)
 		w.ds, w.dz = ds[:o.e*o.m], ds[o.e*o.m:]
-		copyOrClear(w.ds, g.nextS, lo+j)
-		copyOrClear(w.dz, g.nextZ, lo+j)
+		copyOrClear(w.ds, d.nextS, lo+j)
+		copyOrClear(w.dz, d.nextZ, lo+j)
 	}
-	for t0 := (o.l - 1) / c * c; t0 >= 0; t0 -= c {
+	for l, t0 := o.rows.Len(row), (o.rows.Len(row)-1)/c*c; t0 >= 0; t0 -= c {
 		for j := range heads {
-			heads[j].s, heads[j].z = o.stateBefore(lo+j, t0)
-			heads[j].backward(g, t0, min(c, o.l-t0))
+			heads[j].s, heads[j].z = o.stateBefore(row, lo+j, t0)
+			heads[j].backward(g, t0, min(c, l-t0))
 		}
 	}
 	for j := range heads {
-		addTo(g.dS, heads[j].ds, lo+j)
-		addTo(g.dZ, heads[j].dz, lo+j)
+		addTo(d.s, heads[j].ds, lo+j)
+		addTo(d.z, heads[j].dz, lo+j)
 		putFloats(heads[j].scratch)
 		putFloats(heads[j].more)
 	}

@@ -52,14 +52,6 @@ type roundedRows struct {
 	rows      []kernel.RoundedRows // none, or keys and values
 }
 
-// roundedOf are the rounded keys and values of a cache, nil where they are float32.
-func roundedOf(c *engine.KVCache) []kernel.RoundedRows {
-	if c.Rounded == nil {
-		return nil
-	}
-	return c.Rounded.(*roundedRows).rows
-}
-
 func (r *roundedRows) Empty(rows, headDim int) engine.Rounded {
 	if rows == 0 {
 		return &roundedRows{precision: r.precision}

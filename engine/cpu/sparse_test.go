@@ -9,10 +9,10 @@ import (
 // scoresOf counts the scores that attention of l positions computes for one head.
 func scoresOf(o engine.AttentionOptions, l int) (n int) {
 	o.Heads = 1
-	a := attention{opt: o, l: l}
+	a, row := attention{opt: o}, &attentionRow{l: l}
 	var spans spanBuffer
-	for i := range a.tiles() {
-		w := a.tile(spans[:], 0, i)
+	for i := range a.tiles(row) {
+		w := a.tile(spans[:], row, 0, i)
 		n += w.rows * w.columns
 	}
 	return n

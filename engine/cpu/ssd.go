@@ -106,14 +106,14 @@ type block struct {
 	i, row, q int  // i is its number in all
 	first     int  // its first position in all
 	fromZero  bool // the state before it is zero
-	dt          []float32
-	g           []float32 // C Bᵀ of a group (q, q)
-	decay       []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
-	m           []float32 // L ⊙ C Bᵀ
-	x           []float32 // dt·x (q, p)
-	w           []float32 // what has some other weight (q, p), or of a border (q, n)
-	start       []float32 // decay from the border (q)
-	ones        []float32
+	dt        []float32
+	g         []float32 // C Bᵀ of a group (q, q)
+	decay     []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
+	m         []float32 // L ⊙ C Bᵀ
+	x         []float32 // dt·x (q, p)
+	w         []float32 // what has some other weight (q, p), or of a border (q, n)
+	start     []float32 // decay from the border (q)
+	ones      []float32
 }
 
 // eachBlock calls f for all blocks, on all cores.

@@ -3,11 +3,12 @@ package reference
 import (
 	"math"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossAttention is softmax attention of queries q (b, l, d) to keys and values kv (b, m, 2·d), head by head, with
-// s = 1/√head_dim:
+// CrossAttention is softmax attention of the queries of a row to the keys and values of the row of the same number, head by
+// head, with s = 1/√head_dim:
 //
 //	P[i,j] = softmax_j(s·q[i]·k[j]),   y[i] = Σ_j P[i,j]·v[j]
 //
@@ -15,43 +16,51 @@ import (
 //
 //	dP[i,j] = dy[i]·v[j],   dv[j] += P[i,j]·dy[i],   dS[i,j] = P[i,j]·(dP[i,j] - Σ_k P[i,k]·dP[i,k])
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
-func (eng *Engine) oldCrossAttention(q, kv *tensor.Tensor, heads int) *tensor.Tensor {
-	b, l, m, d := q.Dim(0), q.Dim(1), kv.Dim(1), q.Dim(2)
+func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
+	d := q.Dim(-1)
 	hd, scale := d/heads, 1/math.Sqrt(float64(d/heads))
 	y := eng.like(q)
 	qs, kvs, ys := eng.values(q), eng.values(kv), eng.values(y)
-	// The head's parts of query i, and of key and value j.
-	query := func(x []float64, bh, i int) []float64 { return x[(bh/heads*l+i)*d+bh%heads*hd:][:hd] }
-	key := func(x []float64, bh, j int) []float64 { return x[(bh/heads*m+j)*2*d+bh%heads*hd:][:hd] }
-	value := func(x []float64, bh, j int) []float64 { return x[(bh/heads*m+j)*2*d+d+bh%heads*hd:][:hd] }
-	p := make([][]float64, b*heads*l)
-	for i := range p {
-		bh, row := i/l, make([]float64, m)
-		for j := range row {
-			row[j] = scale * dot(query(qs, bh, i%l), key(kvs, bh, j))
+	// The part of head h of query i, and of key and value j, which count through all rows.
+	query := func(x []float64, h, i int) []float64 { return x[i*d+h*hd:][:hd] }
+	key := func(x []float64, h, j int) []float64 { return x[j*2*d+h*hd:][:hd] }
+	value := func(x []float64, h, j int) []float64 { return x[j*2*d+d+h*hd:][:hd] }
+	// each calls f for every head and query i, with the number of the first key that it sees.
+	each := func(f func(row, h, i, first int)) {
+		for row := range rq.Count() {
+			for i := range rq.Len(row) {
+				for h := range heads {
+					f(row, h, rq.From(row)+i, rkv.From(row))
+				}
+			}
 		}
-		softmax(row)
-		out := query(ys, bh, i%l)
-		for j, w := range row {
-			addTimes(out, w, value(kvs, bh, j))
-		}
-		p[i] = row
 	}
+	p := make([][]float64, rq.Total()*heads) // of query i and head h at i·heads + h
+	each(func(row, h, i, first int) {
+		weights := make([]float64, rkv.Len(row))
+		for j := range weights {
+			weights[j] = scale * dot(query(qs, h, i), key(kvs, h, first+j))
+		}
+		softmax(weights)
+		for j, w := range weights {
+			addTimes(query(ys, h, i), w, value(kvs, h, first+j))
+		}
+		p[i*heads+h] = weights
+	})
 	eng.record("CrossAttention", list{y}, list{q, kv}, func() {
 		dq, dkv, dy := eng.gradOf(q), eng.gradOf(kv), eng.gradOf(y)
-		for i, row := range p {
-			bh := i / l
-			g, mean := query(dy, bh, i%l), 0.0
-			for j, w := range row {
-				mean += w * dot(g, value(kvs, bh, j))
+		each(func(_, h, i, first int) {
+			g, mean := query(dy, h, i), 0.0
+			for j, w := range p[i*heads+h] {
+				mean += w * dot(g, value(kvs, h, first+j))
 			}
-			for j, w := range row {
-				ds := scale * w * (dot(g, value(kvs, bh, j)) - mean)
-				addTimes(value(dkv, bh, j), w, g)
-				addTimes(query(dq, bh, i%l), ds, key(kvs, bh, j))
-				addTimes(key(dkv, bh, j), ds, query(qs, bh, i%l))
+			for j, w := range p[i*heads+h] {
+				ds := scale * w * (dot(g, value(kvs, h, first+j)) - mean)
+				addTimes(value(dkv, h, first+j), w, g)
+				addTimes(query(dq, h, i), ds, key(kvs, h, first+j))
+				addTimes(key(dkv, h, first+j), ds, query(qs, h, i))
 			}
-		}
+		})
 	})
 	return y
 }

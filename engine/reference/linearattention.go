@@ -20,96 +20,96 @@ import (
 //	dN_t = dy_t/c_t,   dc_t = -dy_t·y_t/c_t,   dw[t, s] = dN_t·v_s + dc_t
 //	dφ(q_t) = S dN_t + dc_t·Z + Σ_s dw[t, s]·φ(k_s),   dφ(k_s) = dS' v_s + dZ' + Σ_t dw[t, s]·φ(q_t)
 //	dv_s = φ(k_s)ᵀdS' + Σ_t w[t, s]·dN_t,   dS = dS' + Σ_t φ(q_t)·dN_tᵀ,   dZ = dZ' + Σ_t dc_t·φ(q_t)
-func (eng *Engine) oldLinearAttention(q, k, v *tensor.Tensor, state engine.LinearState,
-	o engine.LinearOptions) (y *tensor.Tensor, next engine.LinearState) {
-	batch, l, e, m := q.Dim(0), q.Dim(1), q.Dim(2)/o.Heads, v.Dim(2)/o.Heads
-	y = eng.like(v)
-	V, ys, size := eng.values(v), eng.values(y), batch*o.Heads*e
-	S, Z := eng.start(state.S, size*m), eng.start(state.Z, size)
+func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+	e, m := q.Dim(-1)/o.Heads, v.Dim(-1)/o.Heads
+	y := eng.like(v)
+	V, ys := eng.values(v), eng.values(y)
 	Q, slopeQ := phi(o.Phi, eng.values(q))
 	K, slopeK := phi(o.Phi, eng.values(k))
-	// The components of head h at position t begin at keys in q and k, and at vals in v and y.
-	keys := func(b, t, h int) int { return ((b*l+t)*o.Heads + h) * e }
-	vals := func(b, t, h int) int { return ((b*l+t)*o.Heads + h) * m }
+	sums, norms := eng.carry(s, r, o.Heads*e*m), eng.carry(z, r, o.Heads*e)
+	before := make([][2][]float64, r.Count()) // S and Z before each row
+	c := make([]float64, r.Total()*o.Heads)
+	// The components of head h at position t begin at keys in q and k, and at vals in v and y; t counts through all rows.
+	keys := func(t, h int) int { return (t*o.Heads + h) * e }
+	vals := func(t, h int) int { return (t*o.Heads + h) * m }
 	// weight is w[t, s].
-	weight := func(b, t, s, h int) float64 { return dot(Q[keys(b, t, h):][:e], K[keys(b, s, h):][:e]) }
-	norms := make([]float64, batch*l*o.Heads) // c
-	lastS, lastZ := slices.Clone(S), slices.Clone(Z)
-	for bh := range batch * o.Heads {
-		b, h := bh/o.Heads, bh%o.Heads
-		for t := range l {
-			query, out, norm := Q[keys(b, t, h):][:e], ys[vals(b, t, h):][:m], &norms[(b*l+t)*o.Heads+h]
-			*norm = float64(o.Eps)
-			for i, x := range query {
-				*norm += x * Z[bh*e+i]
-				for j := range m {
-					out[j] += x * S[(bh*e+i)*m+j]
-				}
-			}
-			for s := range t + 1 {
-				w := weight(b, t, s, h)
-				*norm += w
-				for j := range m {
-					out[j] += w * V[vals(b, s, h)+j]
-				}
-			}
-			for j := range m {
-				out[j] /= *norm
-			}
-			for i := range e {
-				x := K[keys(b, t, h)+i]
-				lastZ[bh*e+i] += x
-				for j := range m {
-					lastS[(bh*e+i)*m+j] += x * V[vals(b, t, h)+j]
+	weight := func(t, s, h int) float64 { return dot(Q[keys(t, h):][:e], K[keys(s, h):][:e]) }
+	// each calls f for every head and position of the rows, with the first of the row.
+	each := func(f func(row, h, t, first int)) {
+		for row := range r.Count() {
+			for h := range o.Heads {
+				for t := range r.Len(row) {
+					f(row, h, r.From(row)+t, r.From(row))
 				}
 			}
 		}
 	}
-	next = engine.LinearState{S: eng.next(state.S, lastS), Z: eng.next(state.Z, lastZ)}
-	eng.record("LinearAttention", list{y, next.S, next.Z}, list{q, k, v, state.S, state.Z}, func() {
-		dy, dq, dk, dv := eng.gradOf(y), eng.gradOf(q), eng.gradOf(k), eng.gradOf(v)
-		dS, dZ := eng.grad(state.S, size*m), eng.grad(state.Z, size)
-		dlastS, dlastZ := eng.grad(next.S, size*m), eng.grad(next.Z, size)
-		for i, v := range dlastS {
-			dS[i] += v
+	for row := range before {
+		before[row] = [2][]float64{slices.Clone(sums.after(row)), slices.Clone(norms.after(row))}
+	}
+	each(func(row, h, t, first int) {
+		S, Z, lastS, lastZ := before[row][0], before[row][1], sums.after(row), norms.after(row)
+		query, out, norm := Q[keys(t, h):][:e], ys[vals(t, h):][:m], &c[t*o.Heads+h]
+		*norm = float64(o.Eps)
+		for i, x := range query {
+			*norm += x * Z[h*e+i]
+			addTimes(out, x, S[(h*e+i)*m:][:m])
 		}
-		for i, v := range dlastZ {
-			dZ[i] += v
+		for s := first; s <= t; s++ {
+			w := weight(t, s, h)
+			*norm += w
+			addTimes(out, w, V[vals(s, h):][:m])
 		}
-		for bh := range batch * o.Heads {
-			b, h := bh/o.Heads, bh%o.Heads
-			for t := range l {
-				at, out, norm := keys(b, t, h), vals(b, t, h), norms[(b*l+t)*o.Heads+h]
-				dN, dnorm := make([]float64, m), 0.0
-				for j := range m {
-					dN[j] = dy[out+j] / norm
-					dnorm -= dN[j] * ys[out+j]
-				}
-				for i := range e {
-					place := bh*e + i
-					dq[at+i] += slopeQ[at+i] * (dot(S[place*m:][:m], dN) + dnorm*Z[place])
-					dk[at+i] += slopeK[at+i] * (dot(dlastS[place*m:][:m], V[out:][:m]) + dlastZ[place])
-					dZ[place] += dnorm * Q[at+i]
-					for j := range m {
-						dS[place*m+j] += Q[at+i] * dN[j]
-						dv[out+j] += K[at+i] * dlastS[place*m+j]
-					}
-				}
-				for s := range t + 1 {
-					key, value := keys(b, s, h), vals(b, s, h)
-					w, dw := weight(b, t, s, h), dot(dN, V[value:][:m])+dnorm
-					for i := range e {
-						dq[at+i] += slopeQ[at+i] * dw * K[key+i]
-						dk[key+i] += slopeK[key+i] * dw * Q[at+i]
-					}
-					for j := range m {
-						dv[value+j] += w * dN[j]
-					}
-				}
-			}
+		for j := range m {
+			out[j] /= *norm
+		}
+		for i := range e {
+			x := K[keys(t, h)+i]
+			lastZ[h*e+i] += x
+			addTimes(lastS[(h*e+i)*m:][:m], x, V[vals(t, h):][:m])
 		}
 	})
-	return y, next
+	states := append(append(list{y}, sums.next...), norms.next...)
+	inputs := append(append(list{q, k, v}, sums.before...), norms.before...)
+	eng.record("LinearAttention", states, inputs, func() {
+		dy, dq, dk, dv := eng.gradOf(y), eng.gradOf(q), eng.gradOf(k), eng.gradOf(v)
+		grads := make([][4][]float64, r.Count()) // of S and Z before each row, and after it
+		for row := range grads {
+			dS, dlastS := sums.grads(row)
+			dZ, dlastZ := norms.grads(row)
+			add(dS, dlastS)
+			add(dZ, dlastZ)
+			grads[row] = [4][]float64{dS, dZ, dlastS, dlastZ}
+		}
+		each(func(row, h, t, first int) {
+			S, Z := before[row][0], before[row][1]
+			dS, dZ, dlastS, dlastZ := grads[row][0], grads[row][1], grads[row][2], grads[row][3]
+			at, out, norm := keys(t, h), vals(t, h), c[t*o.Heads+h]
+			dN, dnorm := make([]float64, m), 0.0
+			for j := range m {
+				dN[j] = dy[out+j] / norm
+				dnorm -= dN[j] * ys[out+j]
+			}
+			for i := range e {
+				place := h*e + i
+				dq[at+i] += slopeQ[at+i] * (dot(S[place*m:][:m], dN) + dnorm*Z[place])
+				dk[at+i] += slopeK[at+i] * (dot(dlastS[place*m:][:m], V[out:][:m]) + dlastZ[place])
+				dZ[place] += dnorm * Q[at+i]
+				addTimes(dS[place*m:][:m], Q[at+i], dN)
+				addTimes(dv[out:][:m], K[at+i], dlastS[place*m:][:m])
+			}
+			for s := first; s <= t; s++ {
+				key, value := keys(s, h), vals(s, h)
+				w, dw := weight(t, s, h), dot(dN, V[value:][:m])+dnorm
+				for i := range e {
+					dq[at+i] += slopeQ[at+i] * dw * K[key+i]
+					dk[key+i] += slopeK[key+i] * dw * Q[at+i]
+				}
+				addTimes(dv[value:][:m], w, dN)
+			}
+		})
+	})
+	return y
 }
 
 // phi is the feature map f of the numbers x, and its slope there:

@@ -1,27 +1,25 @@
 package reference
 
 import (
+	"math"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rotate turns each head of row t of x (…, l, d) by the rotation of position start + t (engine.Rotary). The gradient is
+// Rotate turns each head of position t of a row by the rotation of position start + t (engine.Rotary). The gradient is
 // turned back.
-func (eng *Engine) oldRotate(x *tensor.Tensor, heads int, r engine.Rotary, start int) *tensor.Tensor {
-	return eng.turn(x, eng.like(x), heads, r, start, 1)
-}
-
-// RotateState turns every row of a state (…, d) by the rotation of one position.
-func (eng *Engine) oldRotateState(state *tensor.Tensor, r engine.Rotary, position int) *tensor.Tensor {
-	return eng.turn(state, eng.next(state, eng.start(state, state.Len())), 1, r, position, 0)
-}
-
-// turn sets y to x, the heads of row t of each sequence turned by the rotation of position start + t·step.
-func (eng *Engine) turn(x, y *tensor.Tensor, heads int, r engine.Rotary, start, step int) *tensor.Tensor {
-	l, d := x.Dim(-2), x.Dim(-1)
+func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
+	d := x.Dim(-1)
+	y := eng.like(x)
 	each := func(values []float64, transposed bool) {
-		for at := 0; at < len(values); at += d / heads {
-			rotate(r, values[at:][:d/heads], start+at/d%l*step, 1, transposed)
+		for row := range r.Count() {
+			for t := range r.Len(row) {
+				for h := range heads {
+					at := (r.From(row)+t)*d + h*d/heads
+					rotate(rot, values[at:][:d/heads], r.Start(row)+t, 1, transposed)
+				}
+			}
 		}
 	}
 	copy(eng.values(y), eng.values(x))
@@ -32,4 +30,21 @@ func (eng *Engine) turn(x, y *tensor.Tensor, heads int, r engine.Rotary, start, 
 		add(eng.gradOf(x), g)
 	})
 	return y
+}
+
+// rotate applies the rotary embedding of a position (engine.Rotary) to x, a query (sign 1) or a key (-1), or its transpose.
+func rotate(r engine.Rotary, x []float64, position int, sign float64, transposed bool) {
+	half := r.Dim / 2
+	for i, f := range r.InvFreq() {
+		sin, cos := math.Sincos(float64(position) * float64(f))
+		if transposed {
+			sin = -sin
+		}
+		factor := 1.0
+		if r.XPos != 0 {
+			factor = math.Pow((2*float64(i)/float64(r.Dim)+0.4)/1.4, sign*float64(position)/r.XPos)
+		}
+		a, b := x[i], x[half+i]
+		x[i], x[half+i] = factor*(a*cos-b*sin), factor*(a*sin+b*cos)
+	}
 }

@@ -11,10 +11,11 @@ func RowDots(n, k int, w []float32, ldw int, x, y []float32) {
 	}
 }
 
-// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k: a weighted sum of n values. Its bits equal Gemm's.
-func RowSums(n, k int, w []float32, ldw int, x, y []float32) {
-	if n > 0 && k%16 == 0 && k > 0 && directRowSums(n, k, w, ldw, x, y) {
+// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k, a weighted sum of n values, or adds that to y. Its bits
+// equal Gemm's.
+func RowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) {
+	if n > 0 && k%16 == 0 && k > 0 && directRowSums(n, k, w, ldw, x, y, add) {
 		return
 	}
-	GemmInline(NN, 1, k, n, x, n, w, ldw, y, k, nil, false)
+	GemmInline(NN, 1, k, n, x, n, w, ldw, y, k, nil, add)
 }

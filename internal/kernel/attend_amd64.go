@@ -26,7 +26,7 @@ func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
 
 // directRowSums computes RowSums in assembly and reports whether there is any for k. k is a multiple of 16, n at least
 // 1.
-func directRowSums(n, k int, w []float32, ldw int, x, y []float32) bool {
+func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) bool {
 	if cpu == generic || k > 128 || cpu == avx2 && k > 64 {
 		return false
 	}
@@ -34,9 +34,9 @@ func directRowSums(n, k int, w []float32, ldw int, x, y []float32) bool {
 	for i := 0; i < n; i += blockedK {
 		m := min(blockedK, n-i)
 		if cpu == avx2 {
-			rowSumsAVX2(m, k, &w[i*ldw], ldw, &x[i], &y[0], i > 0)
+			rowSumsAVX2(m, k, &w[i*ldw], ldw, &x[i], &y[0], add || i > 0)
 		} else {
-			rowSumsAVX512(m, k, &w[i*ldw], ldw, &x[i], &y[0], i > 0)
+			rowSumsAVX512(m, k, &w[i*ldw], ldw, &x[i], &y[0], add || i > 0)
 		}
 	}
 	return true

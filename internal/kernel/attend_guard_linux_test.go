@@ -20,7 +20,7 @@ func TestAttendStaysInBounds(t *testing.T) {
 			}
 			w = guard(w)
 			RowDots(n, k, w, ldw, guard(x[:k]), guard(make([]float32, n)))
-			RowSums(n, k, w, ldw, guard(x[:n]), guard(make([]float32, k)))
+			RowSums(n, k, w, ldw, guard(x[:n]), guard(make([]float32, k)), true)
 			for _, p := range roundedPrecisions {
 				r := &MakeRoundedRows(p, 1, n, k)[0]
 				words := guard(make([]float32, ceil(RoundedRowBytes(p, k)*n, 4)))

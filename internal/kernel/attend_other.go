@@ -6,7 +6,7 @@ package kernel
 func directRowDots(int, int, []float32, int, []float32, []float32) bool { return false }
 
 // directRowSums does the same for RowSums.
-func directRowSums(int, int, []float32, int, []float32, []float32) bool { return false }
+func directRowSums(int, int, []float32, int, []float32, []float32, bool) bool { return false }
 
 // directDots does the same for Dots.
 func (r *RoundedRows) directDots(int, int, []float32, []float32) bool { return false }

@@ -79,10 +79,12 @@ func TestRowSumsIsGemm(t *testing.T) {
 		attendSizes(rand.New(rand.NewPCG(3, 3)), func(n, k, ldw int, w, x []float32) {
 			y, want := make([]float32, k+1), make([]float32, k+1)
 			y[k], want[k] = 77, 77
-			RowSums(n, k, w, ldw, x, y)
-			Gemm(NN, 1, k, n, x, n, w, ldw, want, k, nil, false)
-			if !slices.Equal(y, want) {
-				t.Fatalf("%d rows of %d, %d apart: got %v, want %v", n, k, ldw, y, want)
+			for _, add := range []bool{false, true} {
+				RowSums(n, k, w, ldw, x, y, add)
+				Gemm(NN, 1, k, n, x, n, w, ldw, want, k, nil, add)
+				if !slices.Equal(y, want) {
+					t.Fatalf("%d rows of %d, %d apart, added %v: got %v, want %v", n, k, ldw, add, y, want)
+				}
 			}
 		})
 	})
@@ -100,7 +102,7 @@ func TestAttendPassesOnSpecials(t *testing.T) {
 			w, dots, sums := make([]float32, n*k), make([]float32, n), make([]float32, k)
 			w[row*k+col] = special
 			RowDots(n, k, w, k, x, dots)
-			RowSums(n, k, w, k, x, sums)
+			RowSums(n, k, w, k, x, sums, false)
 			for i, v := range dots {
 				if want := i == row; want != (v != 0) {
 					t.Errorf("%v: score %d is %v", special, i, v)

@@ -1,0 +1,97 @@
+package cpu
+
+import "github.com/hippo-ssm/hippo/internal/kernel"
+
+// keyBlock is how many keys a tile looks at before it goes on to the next ones, so that their panels and its scores
+// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of the
+// sequence: what a query gets does not depend on the chunk that it comes in.
+const keyBlock = 3072
+
+// inPanels tells whether keys and values are worth panels: several tiles see all of them from the first one on.
+func (a *attention) inPanels(row *attentionRow) bool {
+	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows
+}
+
+// blocks is the number of blocks of keys, one where there are no panels.
+func (a *attention) blocks(row *attentionRow) int {
+	if !a.inPanels(row) {
+		return 1
+	}
+	return (row.start+row.keys()-1)/keyBlock - row.start/keyBlock + 1
+}
+
+// block are the keys [lo, hi) of block b.
+func (row *attentionRow) block(b int) (lo, hi int) {
+	end := (row.start/keyBlock+b+1)*keyBlock - row.start
+	return max(0, end-keyBlock), min(row.keys(), end)
+}
+
+// panelsLen are the numbers of floats that the panels of n keys or values of a head take, of both kinds. Where products
+// take the rows as they lie, there is room for those of pages.
+func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
+	least := 0
+	if row.pages != nil {
+		least = n * a.hd
+	}
+	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
+}
+
+// fillPanels puts block b of the keys and values of all rows that have panels there, and returns these.
+func (a *attention) fillPanels(eng *Engine, b int) []float32 {
+	a.work.clear()
+	size := 0
+	for i := range a.each {
+		row := &a.each[i]
+		each := 0
+		if a.inPanels(row) && b < a.blocks(row) {
+			lo, hi := row.block(b)
+			across, along := a.panelsLen(row, hi-lo)
+			each = across + along
+		}
+		row.panels, size = size, size+a.opt.Heads*each
+		a.work.add(a.opt.Heads * min(each, 1))
+	}
+	panels := eng.arena.Borrow(size)
+	a.work.each(1, func(index, h int) {
+		row := &a.each[index]
+		lo, hi := row.block(b)
+		keys, values := a.forwardHead(panels, row, h, b)
+		keys.fill(&keys.across, hi-lo)
+		values.fill(&values.along, hi-lo)
+	})
+	return panels
+}
+
+// forwardHead are the keys and values of a head in block b, with their part of panels, or all of them where there are
+// none.
+func (a *attention) forwardHead(panels []float32, row *attentionRow, h, b int) (keys, values rowsOfHead) {
+	if !a.inPanels(row) {
+		return a.head(row, h, 0)
+	}
+	lo, hi := row.block(b)
+	keys, values = a.head(row, h, lo)
+	across, along := a.panelsLen(row, hi-lo)
+	panels = panels[row.panels+h*(across+along):]
+	keys.acrossIn(panels, hi-lo)
+	values.alongIn(panels[across:], hi-lo)
+	return keys, values
+}
+
+// gradHead are the keys and values of a head in the panels that backward needs, which lie in buf.
+func (a *attention) gradHead(row *attentionRow, h int) (keys, values rowsOfHead, buf *[]float32) {
+	keys, values = a.head(row, h, 0)
+	if !a.inPanels(row) {
+		return keys, values, getFloats(0)
+	}
+	n := row.keys()
+	across, along := a.panelsLen(row, n)
+	buf = getFloats(2*across + along)
+	at := *buf
+	keys.acrossIn(at, n)
+	values.acrossIn(at[across:], n)
+	keys.alongIn(at[2*across:], n)
+	keys.across.Fill()
+	values.across.Fill()
+	keys.along.Fill()
+	return keys, values, buf
+}

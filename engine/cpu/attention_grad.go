@@ -1,0 +1,156 @@
+package cpu
+
+import (
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+type attentionOp struct {
+	attention
+	grads []attentionGrads // of the rows, in backward
+}
+
+func (o *attentionOp) Name() string { return "Attention" }
+
+func (o *attentionOp) Outputs(f func(*tensor.Tensor)) {
+	f(o.y)
+	for i := range o.each {
+		f(o.each[i].newK)
+		f(o.each[i].newV)
+	}
+}
+
+// Backward: with P the weights after the softmax (P' after dropout) and δ_i = Σ_j dy_ij y_ij,
+//
+//	dV = P'ᵀ dY,   dP' = dY Vᵀ,   dS = P ⊙ (dP - δ),   dQ = dS K/√hd,   dK = dSᵀ Q/√hd
+func (o *attentionOp) Backward(eng *Engine) {
+	dy := o.y.Grad()
+	if dy == nil {
+		dy = eng.grad(o.y)
+	}
+	dqkv, add := eng.gradTo(o.qkv)
+	dq, dk, dv := eng.arena.Borrow(len(o.q)), eng.arena.Borrow(o.alone), eng.arena.Borrow(o.alone)
+	defer eng.done(dq)
+	defer eng.done(dk)
+	defer eng.done(dv)
+	o.grads = resize(o.grads, len(o.each))
+	grads := o.grads
+	for i := range grads {
+		if row := &o.each[i]; row.newK != nil { // later chunks may have sent back something already
+			grads[i] = attentionGrads{eng.grad(row.newK), eng.grad(row.newV)}
+		} else {
+			grads[i] = attentionGrads{dk[row.alone:][:len(row.k)], dv[row.alone:][:len(row.v)]}
+		}
+	}
+	parallel.For(len(o.each)*o.opt.Heads, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row := &o.each[i/o.opt.Heads]
+			o.backwardHead(dq, grads[row.index].head(row, i%o.opt.Heads, o.hd), dy, row, i%o.opt.Heads)
+		}
+	})
+	o.packGrad(dqkv, dq, grads, add)
+	for i := range grads {
+		row := &o.each[i]
+		o.pastGrad(eng.gradOf(row.pastK), grads[i].k, row)
+		o.pastGrad(eng.gradOf(row.pastV), grads[i].v, row)
+	}
+}
+
+// attentionGrads are the gradients of the keys and values of a row, or of one of its heads.
+type attentionGrads struct{ k, v []float32 }
+
+// head is the part of one head. Where nothing can have sent back anything it is zeroed.
+func (g attentionGrads) head(row *attentionRow, h, hd int) attentionGrads {
+	n := row.keys() * hd
+	g.k, g.v = g.k[h*n:][:n], g.v[h*n:][:n]
+	if row.newK == nil {
+		clear(g.k)
+		clear(g.v)
+	}
+	return g
+}
+
+func (o *attentionOp) backwardHead(dq []float32, g attentionGrads, dy []float32, row *attentionRow, h int) {
+	keys, values, buf := o.gradHead(row, h)
+	defer putFloats(buf)
+	for i := range o.tiles(row) {
+		o.backwardTile(dq, g, dy, &keys, &values, row, h, i)
+	}
+}
+
+func (o *attentionOp) backwardTile(dq []float32, grads attentionGrads, dy []float32, keys, values *rowsOfHead,
+	row *attentionRow, h, i int) {
+	d, hd := o.opt.Heads*o.hd, o.hd
+	var spans spanBuffer
+	w := o.tile(spans[:], row, h, i)
+	n := w.columns
+	buf := getFloats(2 * w.rows * n)
+	defer putFloats(buf)
+	p, ds := (*buf)[:w.rows*n], (*buf)[w.rows*n:]
+	out, g, q := o.outputs(o.y.Data(), row, h, w.i0), o.outputs(dy, row, h, w.i0), o.queries(o.q, row, h, w.i0)
+	lse := o.lse[row.from*o.opt.Heads+h*row.l+w.i0:][:w.rows]
+
+	o.scores(p, keys, row, h, &w, lse, true)
+	values.dots(ds, g, d, &w)
+	o.dropWeights(ds, row, h, &w)
+	for r := range w.rows {
+		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
+		from, to := w.seen(r)
+		x := ds[r*n:][:n]
+		clear(x[:from])
+		kernel.SoftmaxGrad(x[from:to], p[r*n:][from:to], delta, o.scale)
+		clear(x[to:])
+	}
+	o.dropWeights(p, row, h, &w)
+	keys.sums(o.queries(dq, row, h, w.i0), hd, ds, &w)
+	o.addToRows(grads.k, ds, q, hd, row, &w)
+	o.addToRows(grads.v, p, g, d, row, &w)
+}
+
+// pastGrad adds the past's part of the gradient dk of all keys (or values) to dpast, nil where none is wanted.
+func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
+	if dpast == nil {
+		return
+	}
+	n, before := row.past*o.hd, (row.forget+row.past)*o.hd
+	for h := range o.opt.Heads {
+		kernel.Add(dpast[h*before+row.forget*o.hd:][:n], dk[h*row.keys()*o.hd:])
+	}
+}
+
+// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds them.
+func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add bool) {
+	if dqkv == nil {
+		return
+	}
+	d, hd := o.opt.Heads*o.hd, o.hd
+	overRows(o.rows, rowGrain(3*d), func(index, lo, hi int) {
+		row, grad := &o.each[index], grads[index]
+		var buf *[]float32
+		if add {
+			buf = getFloats(3 * d)
+			defer putFloats(buf)
+		}
+		for i := lo; i < hi; i++ {
+			to := dqkv[(row.from+i)*3*d:][:3*d]
+			g := to
+			if add {
+				g = *buf
+			}
+			turnQ, turnK := turns(o.opt.Rotary, row.start+row.past+i)
+			for h := range o.opt.Heads {
+				at := (h*row.keys() + row.past + i) * hd
+				q, k, v := g[h*hd:][:hd], g[d+h*hd:][:hd], g[2*d+h*hd:][:hd]
+				copy(q, o.queries(dq, row, h, i))
+				copy(k, grad.k[at:])
+				copy(v, grad.v[at:])
+				turnQ.transposed(q)
+				turnK.transposed(k)
+			}
+			if add {
+				kernel.Add(to, g)
+			}
+		}
+	})
+}
