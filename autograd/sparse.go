@@ -1,37 +1,47 @@
 package autograd
 
 import (
+	"fmt"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention of buckets of queries to their own bucket and to the Top others that a sort net scores highest
-// ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of the official code). With R the softmax weight of a
-// picked bucket, which its keys and values are multiplied by,
+// SinkhornAttention is attention of buckets of positions. A query sees its own bucket, and the Top buckets that a sort
+// net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of the
+// official code). R is the softmax weight of a picked bucket, by which its keys and values are multiplied:
 //
 //	y = softmax( Q [R₁K₁, …, R_Top·K_Top, K]ᵀ/√head_dim + mask ) [R₁V₁, …, R_Top·V_Top, V]
 //
-// for rows q, y (n, d) and kv (n, 2d: keys, then values), with the positions in a row's cache (nil for none) before its own.
-// Causal buckets pick earlier ones, by summaries of what came before; those of the second half of the heads begin Bucket-1
-// positions later, so that what is far in one half is near in the other. Looking ahead there is no cache, and the length of a row
-// is a multiple of Bucket.
+// q, y (n, d); kv (n, 2d), keys and then values. A row's queries, keys and values are put into its cache (nil for none),
+// behind those there, which it sees too.
+//
+// Causal buckets pick earlier ones, by summaries of what came before them. In the second half of the heads buckets begin
+// Bucket-1 positions later: what is far apart in one half is near in the other. Where the attention looks ahead there are
+// no caches, and the length of a row is a multiple of Bucket.
 func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, r *engine.Rows,
 	caches []*engine.SinkhornCache) *tensor.Tensor {
-	d := q.Dim(-1)
 	checkRows("SinkhornAttention", r, q, kv)
 	checkCaches("SinkhornAttention", r, caches)
 	for i := range r.Count() {
 		n, cached := r.Len(i), i < len(caches) && caches[i] != nil
 		if cached {
-			n += caches[i].Q.Len
+			c := caches[i]
+			checkRowCaches("SinkhornAttention", q, []*engine.RowCache{c.Q})
+			checkRowCaches("SinkhornAttention", kv, []*engine.RowCache{c.KV})
+			if c.Q.Len != c.KV.Len {
+				panic(fmt.Sprintf("autograd.SinkhornAttention: the cache of row %d has %d queries and %d keys", i, c.Q.Len, c.KV.Len))
+			}
+			n += c.Q.Len
 		}
-		checkSinkhorn(q, kv, p, o, d, n, cached)
+		checkSinkhorn(q, kv, p, o, n, cached)
 	}
 	return t.engine.SinkhornAttention(q, kv, p, o, r, caches)
 }
 
 // checkSinkhorn panics unless SinkhornAttention can take a sequence of n positions.
-func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, d, n int, cached bool) {
+func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, n int, cached bool) {
+	d := q.Dim(-1)
 	if o.Heads < 1 || o.Bucket < 1 || o.Top < 1 || o.Top > engine.MaxTop || d%o.Heads != 0 ||
 		kv.Dim(-1) != 2*d || o.Ahead && (cached || n%o.Bucket != 0) ||
 		!o.Ahead && (p.NullK.Len() != d || p.NullV.Len() != d) {
@@ -48,15 +58,17 @@ func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.Sinkh
 	}
 }
 
-// SpAtten is causal softmax attention with the cascade pruning of tokens and heads of "SpAtten: Efficient Sparse Attention
-// Architecture with Cascade Token and Head Pruning" (arXiv:2012.09852, §III), along the sequence. Over rows qkv (n, 3·d) as in
-// Attention, a position sees the tokens that are left and those of its own block. The importance of a token is the sum of all
-// weights that all heads have given it, that of a head the sum of the absolute values of its outputs. After each block the Keep most
-// important tokens are left, and one head less while there are more than KeepHeads. What has been pruned is gone: it costs nothing
-// any more. The choice has no gradient.
+// SpAtten is causal softmax attention over packed projections qkv (n, 3·d) as in Attention, with the cascade pruning of
+// tokens and heads of "SpAtten: Efficient Sparse Attention Architecture with Cascade Token and Head Pruning"
+// (arXiv:2012.09852, §III), along the sequence. A position sees the tokens that are left and those of its own block.
+//
+// The importance of a token is the sum of all weights that all heads have given it. That of a head is the sum of the
+// absolute values of its outputs. After each block the Keep most important tokens are left, and one head less while there
+// are more than KeepHeads. What has been pruned does not come back and costs nothing. The choice has no gradient.
 //
 // The state of a row, nil for none, is brought from before it to after it.
-func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows, states []*engine.SpAttenState) *tensor.Tensor {
+func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
+	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
 	checkRows("SpAtten", r, qkv)
 	checkCaches("SpAtten", r, states)
@@ -64,8 +76,13 @@ func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Ro
 		shapePanic("SpAtten", qkv)
 	}
 	for _, s := range states {
-		if s != nil && s.K.Len() != o.Rows()*d {
-			shapePanic("SpAtten", qkv, s.K)
+		if s == nil {
+			continue
+		}
+		size := o.Rows() * d
+		if s.K.Len() != size || s.V.Len() != size || s.Importance.Len() != o.Rows() || s.Heads.Len() != o.Heads ||
+			s.Position.Len() != 2 || o.Progressive > 0 && (s.Low == nil || s.Low.Len() != size) {
+			shapePanic("SpAtten", qkv, s.K, s.V, s.Importance, s.Heads, s.Position, s.Low)
 		}
 	}
 	return t.engine.SpAtten(qkv, o, r, states)

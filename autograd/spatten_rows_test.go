@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -8,72 +6,80 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// spattenVariant is a shape of SpAtten with what it is asked for. past is where the chunk begins.
+// spattenVariant is a shape of SpAtten with what it is asked for. past is how many positions came before rows that keep
+// a state. Each of these rows ends a block, so that places behind the tokens, random before it, are cleared.
 type spattenVariant struct {
 	name              string
-	b, l, past        int
+	lens              []int
+	keeps             []bool
+	past              int
 	heads, hd, rotary int
 	block, keep, left int
 }
 
-func (v spattenVariant) options() engine.SpAttenOptions {
+func (v *spattenVariant) options() engine.SpAttenOptions {
 	return engine.SpAttenOptions{Heads: v.heads, Rotary: engine.Rotary{Dim: v.rotary}, Block: v.block, Keep: v.keep, KeepHeads: v.left}
 }
 
-// spattenRows cover SpAtten.
-func spattenRows() []row {
-	var all []row
-	for _, v := range []spattenVariant{
-		{name: "plain", b: 2, l: 11, heads: 2, hd: 2, block: 3, keep: 4, left: 2},
-		{name: "heads", b: 1, l: 10, heads: 3, hd: 2, rotary: 2, block: 2, keep: 3, left: 1},
-		{name: "past", b: 2, l: 7, past: 4, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
-		{name: "short", b: 1, l: 2, past: 1, heads: 2, hd: 2, block: 2, keep: 2, left: 2},
-	} {
-		o := v.options()
-		shapes := func(b, l, heads, hd int) [][]int {
-			s := [][]int{{b, l, 3 * heads * hd}}
-			if v.past > 0 {
-				s = append(s, []int{b, heads, o.Rows(), hd}, []int{b, heads, o.Rows(), hd})
+func (v *spattenVariant) sequences() sequences {
+	o := v.options()
+	tokens := []int{v.heads, o.Rows(), v.hd}
+	s := sequences{name: "SpAtten/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * v.heads * v.hd},
+		states: [][]int{tokens, tokens}}
+	s.op = func(t *autograd.Tape, x, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		all := make([]*engine.SpAttenState, len(states))
+		for i, s := range states {
+			if s != nil {
+				all[i] = v.state(s[0], s[1])
 			}
-			return s
 		}
-		r := row{name: "SpAtten/" + v.name, in: shapes(v.b, v.l, v.heads, v.hd), big: shapes(4, 256, v.heads, 64)}
-		r.op = func(t *autograd.Tape, in ts) ts {
-			if v.past == 0 {
-				y, _ := t.SpAtten(in[0], engine.SpAttenState{}, o)
-				return ts{y}
+		y = ts{t.SpAtten(x[0], o, r, all)}
+		for _, s := range all {
+			var after ts
+			if s != nil {
+				after = ts{s.K, s.V}
 			}
-			b := in[0].Dim(0)
-			importance, heads, position := v.start(b)
-			state := engine.SpAttenState{K: in[1], V: in[2], Importance: tensor.FromSlice(importance, b, o.Rows()),
-				Heads: tensor.FromSlice(heads, b, v.heads), Position: tensor.FromSlice(position, b, 2)}
-			y, next := t.SpAtten(in[0], state, o)
-			return ts{y, next.K, next.V}
+			next = append(next, after)
 		}
-		all = append(all, r)
+		return y, next
 	}
-	return all
+	return s
 }
 
-// start is a state's importance of tokens and of heads, and its position, after past positions.
-func (v spattenVariant) start(b int) (importance, heads, position []float32) {
+// state is one of these keys and values after past positions.
+func (v *spattenVariant) state(keys, values *tensor.Tensor) *engine.SpAttenState {
 	o := v.options()
-	for range b {
-		for i := range o.Rows() {
-			x := float32(0)
-			if i < o.Left(v.past) {
-				x = float32(i*7%5) + 0.5
-			}
-			importance = append(importance, x)
+	importance := ramp(o.Rows(), func(i int) float32 {
+		if i >= o.Left(v.past) {
+			return 0
 		}
-		for h := range v.heads {
-			heads = append(heads, float32(2*v.heads-h))
-		}
-		position = append(position, 0, float32(v.past))
-	}
-	return importance, heads, position
+		return float32(i*7%5) + 0.5
+	})
+	heads := ramp(v.heads, func(h int) float32 { return float32(2*v.heads - h) })
+	return &engine.SpAttenState{K: keys, V: values, Importance: tensor.FromSlice(importance, o.Rows()),
+		Heads: tensor.FromSlice(heads, v.heads), Position: tensor.FromSlice([]float32{0, float32(v.past)}, 2)}
 }
 
 func init() {
-	register(spattenRows)
+	registerSequences(func() []sequences {
+		var all []sequences
+		for _, v := range []spattenVariant{
+			{name: "plain", lens: []int{11, 11}, heads: 2, hd: 2, block: 3, keep: 4, left: 2},
+			{name: "heads", lens: []int{10}, heads: 3, hd: 2, rotary: 2, block: 2, keep: 3, left: 1},
+			{name: "past", lens: []int{7, 7}, keeps: []bool{true, true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
+			{name: "short", lens: []int{2}, keeps: []bool{true}, past: 1, heads: 2, hd: 2, block: 2, keep: 2, left: 2},
+			{name: "one", lens: []int{1}, keeps: []bool{true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
+			{name: "ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
+		} {
+			s, large := v.sequences(), v
+			large.hd, large.lens = 64, []int{256, 256, 256, 256}
+			if v.keeps != nil {
+				large.lens, large.keeps = []int{256, 1, 130, 77}, []bool{true, true, false, true}
+			}
+			big := large.sequences()
+			s.big = &big
+			all = append(all, s)
+		}
+		return all
+	})
 }

@@ -14,19 +14,21 @@ type SinkhornOptions struct {
 	KeysAsValues bool
 }
 
-// SinkhornParams are what SinkhornAttention learns. Sort (heads, 2·head_dim, buckets) scores buckets by a linear map of their
-// summaries, nil to compare summaries of queries and keys. NullK and NullV (heads, head_dim), causal only, are the key and value of
-// empty buckets, Top of which stand before the first one.
+// SinkhornParams are what SinkhornAttention learns.
+//
+// Sort (heads, 2·head_dim, buckets) is a linear map that scores buckets by their summaries. It is nil where summaries of
+// queries and of keys are compared. NullK and NullV (heads, head_dim) are the key and the value at all positions of an
+// empty bucket. Top empty buckets stand before the first one, unless the attention looks ahead: then both are nil.
 type SinkhornParams struct{ Sort, NullK, NullV *tensor.Tensor }
 
-// SinkhornCache is the queries and the keys and values of the positions seen so far.
+// SinkhornCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
 type SinkhornCache struct {
 	Q, KV *RowCache
-	Sums  *SinkhornSums // belongs to these rows
+	Sums  *SinkhornSums // of these rows
 }
 
-// SinkhornSums are the summaries of buckets, which an engine keeps: they can be made of the rows again, with the zero value for
-// that.
+// SinkhornSums are summaries of buckets, which an engine keeps so as not to make them again. The zero value stands for
+// none: the engine makes them of the rows.
 type SinkhornSums struct{ Private any }
 
 // MaxTop is the most buckets that one can pick.
@@ -39,19 +41,24 @@ type SpAttenOptions struct {
 	Block     int    // positions after which tokens and a head are pruned
 	Keep      int    // tokens that are left then
 	KeepHeads int    // heads that are left in the end
-	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four, and made
-	// again with the lower four where no weight comes to more than this: a flat softmax needs them, a peaked one does not (§III-D).
+	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four
+	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a flat
+	// softmax needs them, a peaked one does not (§III-D).
 	Progressive float32
 }
 
 // Rows is how many tokens there are at most: those kept and those of a block.
 func (o *SpAttenOptions) Rows() int { return o.Keep + o.Block }
 
-// Left is how many tokens are left after n positions, those of the block that is not complete included.
+// Left is how many tokens are left after n positions. Those of a block that is not complete are all left.
 func (o *SpAttenOptions) Left(n int) int { return min(o.Keep, n/o.Block*o.Block) + n%o.Block }
 
-// SpAttenState is what SpAtten carries, of fixed size: rotated keys and values K, V (b, heads, Keep+Block, head_dim) of the tokens
-// that are left, in order, and their Importance (b, Keep+Block); that of the heads, (b, heads), -1 for those pruned; and Position
-// (b, 2), the number of positions so far in units of 2^20 and the rest. With progressive quantisation the keys are K, the upper
-// bits, and Low; without it Low is nil. The zero value is none.
-type SpAttenState struct{ K, V, Importance, Heads, Position, Low *tensor.Tensor }
+// SpAttenState is what SpAtten carries of one sequence. Its size is fixed; a new one is all zeros. While the tape records
+// SpAtten puts new tensors into it, otherwise it updates those there.
+type SpAttenState struct {
+	K, V       *tensor.Tensor // (heads, Rows, head_dim) rotated keys, and values, of the tokens that are left, in order
+	Importance *tensor.Tensor // (Rows) of these tokens
+	Heads      *tensor.Tensor // (heads) their importance, -1 for those pruned
+	Position   *tensor.Tensor // (2) positions so far, in units of 2^20 and the rest
+	Low        *tensor.Tensor // with Progressive the lower bits of the keys, of which K has the upper ones; else nil
+}

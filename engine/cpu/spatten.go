@@ -14,59 +14,103 @@ import (
 // positionUnit keeps both numbers of Position exact in float32.
 const positionUnit = 1 << 20
 
-// SpAtten is causal softmax attention with the cascade pruning of tokens and heads of "SpAtten: Efficient Sparse Attention
-// Architecture with Cascade Token and Head Pruning" (arXiv:2012.09852, §III), along the sequence. Over qkv (b, l, 3·d) as in
-// Attention, a position sees the tokens that are left and those of its own block. The importance of a token is the sum of all
-// weights that all heads have given it, that of a head the sum of the absolute values of its outputs. After each block the Keep most
-// important tokens are left, and one head less while there are more than KeepHeads. What has been pruned is gone: it costs nothing
-// any more. The choice has no gradient.
-//
-// state is what came before the chunk, none for nothing with none wanted after it; next is the state after it: state itself,
-// updated in place, when the tape does not record.
-func (eng *Engine) oldSpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
-	b, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
-	hd := d / o.Heads
-	s := spatten{SpAttenOptions: o, qkv: qkv, batch: b, l: l, hd: hd, precision: eng.precision(), before: state, past: state.K,
-		quantised: !eng.Recording && o.Progressive > 0}
-	s.scale = float32(1 / math.Sqrt(float64(hd)))
-	s.after = state
-	if state.K == nil || eng.Recording {
-		s.after = engine.SpAttenState{K: eng.New(b, o.Heads, o.Rows(), hd), V: eng.New(b, o.Heads, o.Rows(), hd),
-			Importance: eng.New(b, o.Rows()), Heads: eng.New(b, o.Heads), Position: eng.New(b, 2)}
-		if o.Progressive > 0 {
-			s.after.Low = eng.New(b, o.Heads, o.Rows(), hd)
+// SpAtten runs the rows at once, each block by block.
+func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
+	states []*engine.SpAttenState) *tensor.Tensor {
+	n, d := qkv.Dim(0), qkv.Dim(-1)/3
+	op := take[spattenOp](eng)
+	op.spatten = spatten{SpAttenOptions: o, qkv: qkv, rows: r, hd: d / o.Heads, precision: eng.precision(),
+		quantised: !eng.Recording && o.Progressive > 0, each: resize(op.each, r.Count())}
+	s := &op.spatten
+	s.scale = float32(1 / math.Sqrt(float64(s.hd)))
+	s.q, s.k, s.v, s.y = eng.New(n, d), eng.New(n, d), eng.New(n, d), eng.New(n, d)
+	s.lse = eng.arena.Floats(n * o.Heads)
+	s.record = eng.wants(qkv)
+	for i := range s.each {
+		var state *engine.SpAttenState
+		if i < len(states) {
+			state = states[i]
 		}
-		copySpAtten(&s.after, &state)
-		if eng.Recording && state.Low != nil { // whole keys
-			kernel.Add(s.after.K.Data(), state.Low.Data())
-			s.after.Low.Zero()
-			s.past = eng.New(b, o.Heads, o.Rows(), hd)
-			copy(s.past.Data(), s.after.K.Data())
-		}
+		s.begin(eng, i, state)
 	}
-	s.q, s.k, s.v = eng.New(b, o.Heads, l, hd), eng.New(b, o.Heads, l, hd), eng.New(b, o.Heads, l, hd)
-	s.y = eng.New(b, l, d)
-	s.lse = eng.arena.Floats(b * o.Heads * l)
-	record := eng.wants(qkv, state.K, state.V)
-	var op *spattenOp
-	if record {
-		op = take[spattenOp](eng)
-		s.pieces = resize(op.pieces, b)
-	}
-	s.unpack()
-	parallel.For(b, 1, func(lo, hi int) {
+	parallel.For(r.Count(), 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			s.forward(i)
+			s.unpack(i)
+			s.forward(&s.each[i])
 		}
 	})
-	if record {
-		op.spatten = s
+	if s.record {
 		eng.push(op)
+		return s.y
 	}
-	if state.K != nil {
-		next = s.after
+	for i := range s.each { // an operation that is kept for its memory does not keep states too
+		s.each[i].before, s.each[i].after, s.each[i].past = engine.SpAttenState{}, engine.SpAttenState{}, nil
 	}
-	return s.y, next
+	return s.y
+}
+
+type spatten struct {
+	engine.SpAttenOptions
+	qkv, y    *tensor.Tensor
+	q, k, v   *tensor.Tensor // of each row (heads, l, head_dim), rotated
+	lse       []float32      // of each row (heads, l)
+	rows      *engine.Rows
+	each      []spattenRow
+	hd        int
+	scale     float32
+	precision kernel.Precision
+	quantised bool
+	record    bool
+}
+
+// spattenRow is a row on its way.
+type spattenRow struct {
+	from, l       int // its first position in the tensor, and how many there are
+	before, after engine.SpAttenState
+	carries       bool           // it has a state
+	past          *tensor.Tensor // the keys before, whole
+	pieces        []spattenPiece // for backward, where the tape records
+	origins       []int32
+	order         []int // scratch
+}
+
+// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the row. Its keys came from the places
+// origins: tokens of the state before the row, and from the number of these on, positions of the row.
+type spattenPiece struct {
+	i0, rows int
+	origins  []int32
+	pruned   []bool // heads
+}
+
+// begin makes row i ready to run from a state, nil for none.
+func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
+	w := &s.each[i]
+	*w = spattenRow{from: s.rows.From(i), l: s.rows.Len(i), carries: state != nil, pieces: w.pieces,
+		origins: w.origins, order: w.order}
+	if state != nil {
+		w.before, w.past = *state, state.K
+		s.record = eng.wants(state.K, state.V) || s.record
+	}
+	w.after = w.before
+	if state != nil && !eng.Recording {
+		return
+	}
+	heads, most := s.Heads, s.Rows()
+	w.after = engine.SpAttenState{K: eng.New(heads, most, s.hd), V: eng.New(heads, most, s.hd),
+		Importance: eng.New(most), Heads: eng.New(heads), Position: eng.New(2)}
+	if s.Progressive > 0 {
+		w.after.Low = eng.New(heads, most, s.hd)
+	}
+	copySpAtten(&w.after, &w.before)
+	if eng.Recording && w.before.Low != nil { // whole keys
+		kernel.Add(w.after.K.Data(), w.before.Low.Data())
+		w.after.Low.Zero()
+		w.past = eng.like(w.after.K)
+		copy(w.past.Data(), w.after.K.Data())
+	}
+	if state != nil {
+		*state = w.after
+	}
 }
 
 // copySpAtten copies the state from to s, zeros where there is none.
@@ -95,48 +139,33 @@ func eachRows(s *engine.SpAttenState, f func(x *tensor.Tensor)) {
 	}
 }
 
-type spatten struct {
-	engine.SpAttenOptions
-	qkv, q, k, v, y *tensor.Tensor // q, k, v (b, heads, l, head_dim), rotated
-	lse             []float32      // (b, heads, l)
-	before, after   engine.SpAttenState
-	past            *tensor.Tensor // the keys before, whole
-	quantised       bool
-	batch, l, hd    int
-	scale           float32
-	precision       kernel.Precision
-	pieces          [][]spattenPiece // of every sequence, for backward; nil where the tape does not record
-}
-
-// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the chunk. Its keys came from the places origins:
-// rows of the state before the chunk, and from the number of these on, positions of the chunk.
-type spattenPiece struct {
-	i0, rows int
-	origins  []int32
-	pruned   []bool // heads
-}
-
-// positionOf is how many positions sequence b has had.
-func positionOf(s *engine.SpAttenState, b int) int {
-	p := s.Position.Data()[2*b:]
+// positionOf is how many positions the sequence has had.
+func positionOf(s *engine.SpAttenState) int {
+	p := s.Position.Data()
 	return int(p[0])*positionUnit + int(p[1])
 }
 
-func setPosition(s *engine.SpAttenState, b, n int) {
-	p := s.Position.Data()[2*b:]
+func setPosition(s *engine.SpAttenState, n int) {
+	p := s.Position.Data()
 	p[0], p[1] = float32(n/positionUnit), float32(n%positionUnit)
 }
 
-// unpack splits qkv into heads and rotates queries and keys to their positions.
-func (s *spatten) unpack() {
-	d := s.Heads * s.hd
-	parallel.For(s.batch*s.l, rowGrain(3*d), func(lo, hi int) {
-		for r := lo; r < hi; r++ {
-			b, i := r/s.l, r%s.l
-			row := s.qkv.Data()[r*3*d:][:3*d]
-			turnQ, turnK := turns(s.Rotary, positionOf(&s.after, b)+i)
+// place is where head h of position i of row w begins in q, k and v.
+func (s *spatten) place(w *spattenRow, h, i int) int { return w.from*s.Heads*s.hd + (h*w.l+i)*s.hd }
+
+// out is where head h of position i of row w begins in y.
+func (s *spatten) out(w *spattenRow, h, i int) int { return ((w.from+i)*s.Heads + h) * s.hd }
+
+// unpack splits the positions of row i into heads and rotates queries and keys to their positions.
+func (s *spatten) unpack(i int) {
+	w, d := &s.each[i], s.Heads*s.hd
+	start := positionOf(&w.after)
+	parallel.For(w.l, rowGrain(3*d), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			row := s.qkv.Data()[(w.from+i)*3*d:][:3*d]
+			turnQ, turnK := turns(s.Rotary, start+i)
 			for h := range s.Heads {
-				at := ((b*s.Heads+h)*s.l + i) * s.hd
+				at := s.place(w, h, i)
 				q, k := s.q.Data()[at:][:s.hd], s.k.Data()[at:][:s.hd]
 				copy(q, row[h*s.hd:])
 				copy(k, row[d+h*s.hd:])
@@ -148,44 +177,45 @@ func (s *spatten) unpack() {
 	})
 }
 
-// forward runs sequence b, block by block.
-func (s *spatten) forward(b int) {
-	var origins []int32
-	record, order := s.pieces != nil, make([]int, s.Rows())
-	if record {
-		s.pieces[b] = s.pieces[b][:0]
-		for i := range s.Left(positionOf(&s.after, b)) {
+// forward runs row w, block by block.
+func (s *spatten) forward(w *spattenRow) {
+	most := s.Rows()
+	origins := w.origins[:0]
+	w.pieces, w.order = w.pieces[:0], resize(w.order, most)
+	if s.record {
+		for i := range s.Left(positionOf(&w.after)) {
 			origins = append(origins, int32(i))
 		}
 	}
-	for i0 := 0; i0 < s.l; {
-		p := positionOf(&s.after, b)
-		rows := min(s.Block-p%s.Block, s.l-i0)
-		if record {
+	for i0 := 0; i0 < w.l; {
+		p := positionOf(&w.after)
+		rows := min(s.Block-p%s.Block, w.l-i0)
+		if s.record {
 			for i := range rows {
-				origins = append(origins, int32(s.Rows()+i0+i))
+				origins = append(origins, int32(most+i0+i))
 			}
-			s.remember(b, i0, rows, origins)
+			s.remember(w, i0, rows, origins)
 		}
-		s.attend(b, i0, rows, s.Left(p))
-		setPosition(&s.after, b, p+rows)
+		s.attend(w, i0, rows, s.Left(p))
+		setPosition(&w.after, p+rows)
 		i0 += rows
 		if (p+rows)%s.Block == 0 {
-			origins = s.prune(b, order[:s.Left(p)+rows], origins)
+			origins = s.prune(w, w.order[:s.Left(p)+rows], origins)
 		}
 	}
-	if record {
-		s.remember(b, s.l, 0, origins)
+	if s.record {
+		s.remember(w, w.l, 0, origins)
 	}
+	w.origins = origins
 }
 
-// remember notes a piece of sequence b for backward, in memory of an earlier step if there is some.
-func (s *spatten) remember(b, i0, rows int, origins []int32) {
-	n := len(s.pieces[b])
-	s.pieces[b] = slices.Grow(s.pieces[b], 1)[:n+1]
-	p := &s.pieces[b][n]
+// remember notes a piece of row w for backward, in memory of an earlier step if there is some.
+func (s *spatten) remember(w *spattenRow, i0, rows int, origins []int32) {
+	n := len(w.pieces)
+	w.pieces = slices.Grow(w.pieces, 1)[:n+1]
+	p := &w.pieces[n]
 	p.i0, p.rows, p.origins, p.pruned = i0, rows, append(p.origins[:0], origins...), p.pruned[:0]
-	for _, x := range s.after.Heads.Data()[b*s.Heads:][:s.Heads] {
+	for _, x := range w.after.Heads.Data() {
 		p.pruned = append(p.pruned, x < 0)
 	}
 }
@@ -193,69 +223,75 @@ func (s *spatten) remember(b, i0, rows int, origins []int32) {
 // headWork is how many products are worth a task of their own.
 const headWork = 1 << 16
 
-// attend runs the queries [i0, i0+rows) of the chunk, behind n tokens that are left.
-func (s *spatten) attend(b, i0, rows, n int) {
-	d, most, columns := s.Heads*s.hd, s.Rows(), n+rows
+// attend runs the queries [i0, i0+rows) of row w, behind n tokens that are left.
+func (s *spatten) attend(w *spattenRow, i0, rows, n int) {
+	columns := n + rows
 	buf := getFloats(s.Heads * columns)
 	defer putFloats(buf)
 	importance := *buf
 	clear(importance)
 	parallel.For(s.Heads, max(1, headWork/(rows*columns*s.hd)), func(lo, hi int) {
 		for h := lo; h < hi; h++ {
-			bh := b*s.Heads + h
-			from, to := (bh*s.l+i0)*s.hd, bh*most*s.hd
-			k, v := s.after.K.Data()[to:][:most*s.hd], s.after.V.Data()[to:][:most*s.hd]
-			copy(k[n*s.hd:], s.k.Data()[from:][:rows*s.hd])
-			copy(v[n*s.hd:], s.v.Data()[from:][:rows*s.hd])
-			y := s.y.Data()[(b*s.l+i0)*d+h*s.hd:]
-			mass := &s.after.Heads.Data()[bh]
-			if *mass < 0 { // pruned
-				for r := range rows {
-					clear(y[r*d:][:s.hd])
-				}
-				continue
-			}
-			w := getFloats(rows * columns)
-			var low []float32
-			if s.quantised {
-				low = s.after.Low.Data()[to:][:most*s.hd]
-				for r := n; r < columns; r++ {
-					quantise(k[r*s.hd:][:s.hd], low[r*s.hd:][:s.hd])
-				}
-			}
-			s.weights(*w, bh, i0, rows, n, k, low, false)
-			for r := range rows {
-				kernel.Add(importance[h*columns:][:columns], (*w)[r*columns:])
-			}
-			s.precision.GemmInline(kernel.NN, rows, s.hd, columns, *w, columns, v, s.hd, y, d, nil, false)
-			putFloats(w)
-			for r := range rows {
-				for _, x := range y[r*d:][:s.hd] {
-					*mass += max(x, -x)
-				}
-			}
+			s.attendHead(w, h, i0, rows, n, importance[h*columns:][:columns])
 		}
 	})
 	for h := range s.Heads {
-		kernel.Add(s.after.Importance.Data()[b*most:][:columns], importance[h*columns:])
+		kernel.Add(w.after.Importance.Data()[:columns], importance[h*columns:])
 	}
 }
 
-// weights fills p (rows, n+rows) with the softmax weights of the queries [i0, i0+rows) over n tokens and themselves, whose keys are
-// k, given or making their log-sum-exp. low are the lower bits of quantised keys, nil for whole ones.
-func (s *spatten) weights(p []float32, bh, i0, rows, n int, k, low []float32, known bool) {
-	columns := n + rows
-	q := s.q.Data()[(bh*s.l+i0)*s.hd:]
+// attendHead is attend for head h. It adds to the importance of the tokens.
+func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []float32) {
+	columns, size, d := n+rows, s.Rows()*s.hd, s.Heads*s.hd
+	k, v := w.after.K.Data()[h*size:][:size], w.after.V.Data()[h*size:][:size]
+	own := s.place(w, h, i0)
+	copy(k[n*s.hd:], s.k.Data()[own:][:rows*s.hd])
+	copy(v[n*s.hd:], s.v.Data()[own:][:rows*s.hd])
+	y := s.y.Data()[s.out(w, h, i0):]
+	mass := &w.after.Heads.Data()[h]
+	if *mass < 0 { // pruned
+		for r := range rows {
+			clear(y[r*d:][:s.hd])
+		}
+		return
+	}
+	p := getFloats(rows * columns)
+	defer putFloats(p)
+	var low []float32
+	if s.quantised {
+		low = w.after.Low.Data()[h*size:][:size]
+		for r := n; r < columns; r++ {
+			quantise(k[r*s.hd:][:s.hd], low[r*s.hd:][:s.hd])
+		}
+	}
+	s.weights(*p, w, h, i0, rows, k, low, false)
+	for r := range rows {
+		kernel.Add(importance, (*p)[r*columns:])
+	}
+	s.precision.GemmInline(kernel.NN, rows, s.hd, columns, *p, columns, v, s.hd, y, d, nil, false)
+	for r := range rows {
+		for _, x := range y[r*d:][:s.hd] {
+			*mass += max(x, -x)
+		}
+	}
+}
+
+// weights fills p (rows, columns) with the softmax weights of the queries [i0, i0+rows) of row w over the keys k, the
+// last of which are their own. It makes their log-sum-exp, or uses the known one. low are the lower bits of quantised
+// keys, nil for whole ones.
+func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []float32, known bool) {
+	columns := len(p) / rows
+	q, lse := s.q.Data()[s.place(w, h, i0):], s.lse[w.from*s.Heads+h*w.l+i0:]
 	s.precision.GemmInline(kernel.NT, rows, columns, s.hd, q, s.hd, k, s.hd, p, columns, nil, false)
 	for r := range rows {
-		row, sees := p[r*columns:][:columns], n+r+1
+		row, sees := p[r*columns:][:columns], columns-rows+r+1
 		if low != nil {
 			s.refine(row[:sees], q[r*s.hd:], low)
 		}
-		if lse := &s.lse[bh*s.l+i0+r]; known {
-			kernel.SoftmaxAgain(row[:sees], s.scale, *lse)
+		if known {
+			kernel.SoftmaxAgain(row[:sees], s.scale, lse[r])
 		} else {
-			*lse = kernel.Softmax(row[:sees], s.scale)
+			lse[r] = kernel.Softmax(row[:sees], s.scale)
 		}
 		clear(row[sees:])
 	}
@@ -291,12 +327,12 @@ func quantise(key, low []float32) {
 	}
 }
 
-// prune leaves the Keep most important tokens of sequence b, in order, and one head less if there are too many. It returns what is
-// left of origins. order is for use here, one for every token.
-func (s *spatten) prune(b int, order []int, origins []int32) []int32 {
-	n := len(order)
-	s.pruneHead(s.after.Heads.Data()[b*s.Heads:][:s.Heads])
-	importance := s.after.Importance.Data()[b*s.Rows():][:s.Rows()]
+// prune leaves the Keep most important tokens of row w, in order, and one head less if there are too many. It returns
+// what is left of origins. order is scratch, one element for every token.
+func (s *spatten) prune(w *spattenRow, order []int, origins []int32) []int32 {
+	n, most := len(order), s.Rows()
+	s.pruneHead(w.after.Heads.Data())
+	importance := w.after.Importance.Data()
 	if n > s.Keep {
 		for i := range order {
 			order[i] = i
@@ -306,25 +342,26 @@ func (s *spatten) prune(b int, order []int, origins []int32) []int32 {
 		slices.Sort(left)
 		for to, from := range left {
 			importance[to] = importance[from]
-			if origins != nil {
+			if s.record {
 				origins[to] = origins[from]
 			}
-			eachRows(&s.after, func(x *tensor.Tensor) {
+			eachRows(&w.after, func(x *tensor.Tensor) {
 				for h := range s.Heads {
-					rows := x.Data()[(b*s.Heads+h)*s.Rows()*s.hd:]
+					rows := x.Data()[h*most*s.hd:]
 					copy(rows[to*s.hd:][:s.hd], rows[from*s.hd:])
 				}
 			})
 		}
 		n = s.Keep
 	}
-	clear(importance[n:]) // what is behind is no one's, and should not look different from one way of cutting to another
-	eachRows(&s.after, func(x *tensor.Tensor) {
+	// The places of tokens that are gone are cleared, so that states are equal however the sequence was cut.
+	clear(importance[n:])
+	eachRows(&w.after, func(x *tensor.Tensor) {
 		for h := range s.Heads {
-			clear(x.Data()[((b*s.Heads+h)*s.Rows()+n)*s.hd:][:(s.Rows()-n)*s.hd])
+			clear(x.Data()[(h*most+n)*s.hd : (h+1)*most*s.hd])
 		}
 	})
-	if origins != nil {
+	if s.record {
 		origins = origins[:n]
 	}
 	return origins

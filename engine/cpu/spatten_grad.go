@@ -6,48 +6,61 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-type spattenOp struct{ spatten }
+type spattenOp struct {
+	spatten
+	grads []spattenGrads
+}
 
 func (o *spattenOp) Name() string { return "SpAtten" }
 
 func (o *spattenOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.y)
-	f(o.after.K)
-	f(o.after.V)
+	for i := range o.each {
+		if w := &o.each[i]; w.carries {
+			f(w.after.K)
+			f(w.after.V)
+		}
+	}
 }
 
 // Backward is that of Attention for every piece, whose keys are gathered again from where they came.
 func (o *spattenOp) Backward(eng *Engine) {
-	g := spattenGrads{dy: o.y.Grad(), dqkv: eng.gradOf(o.qkv), pastK: eng.gradOf(o.before.K), pastV: eng.gradOf(o.before.V),
-		nextK: o.after.K.Grad(), nextV: o.after.V.Grad()}
-	if g.dy == nil { // only the state was used
-		g.dy = eng.grad(o.y)
+	dy := o.y.Grad()
+	if dy == nil { // only states were used
+		dy = eng.grad(o.y)
 	}
-	parallel.For(o.batch*o.Heads, 1, func(lo, hi int) {
-		for bh := lo; bh < hi; bh++ {
-			o.backward(&g, bh)
+	dqkv := eng.gradOf(o.qkv)
+	o.grads = resize(o.grads, len(o.each))
+	for i := range o.each {
+		w := &o.each[i]
+		o.grads[i] = spattenGrads{dy: dy, dqkv: dqkv, pastK: eng.gradOf(w.before.K), pastV: eng.gradOf(w.before.V),
+			nextK: w.after.K.Grad(), nextV: w.after.V.Grad()}
+	}
+	parallel.For(len(o.each)*o.Heads, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			o.backward(&o.grads[i/o.Heads], &o.each[i/o.Heads], i%o.Heads)
 		}
 	})
 }
 
-// spattenGrads are gradients, nil where there are none or none are wanted.
+// spattenGrads are gradients of a row, nil where there are none or none are wanted.
 type spattenGrads struct{ dy, dqkv, pastK, pastV, nextK, nextV []float32 }
 
-func (o *spattenOp) backward(g *spattenGrads, bh int) {
-	hd, most := o.hd, o.Rows()
-	b, h := bh/o.Heads, bh%o.Heads
-	buf := getFloats((o.l + 2*(most+o.l)) * hd)
+// backward is that of head h of row w.
+func (o *spattenOp) backward(g *spattenGrads, w *spattenRow, h int) {
+	hd, most, d := o.hd, o.Rows(), o.Heads*o.hd
+	buf := getFloats((w.l + 2*(most+w.l)) * hd)
 	defer putFloats(buf)
 	clear(*buf)
-	dq, dk, dv := (*buf)[:o.l*hd], (*buf)[o.l*hd:][:(most+o.l)*hd], (*buf)[(2*o.l+most)*hd:]
-	pieces := o.pieces[b]
-	for _, p := range pieces[:len(pieces)-1] {
+	dq, dk, dv := (*buf)[:w.l*hd], (*buf)[w.l*hd:][:(most+w.l)*hd], (*buf)[(2*w.l+most)*hd:]
+	last := len(w.pieces) - 1
+	for _, p := range w.pieces[:last] {
 		if !p.pruned[h] {
-			o.backwardPiece(g.dy, dq, dk, dv, bh, p)
+			o.backwardPiece(g.dy, dq, dk, dv, w, h, p)
 		}
 	}
-	for row, from := range pieces[len(pieces)-1].origins { // the state after the chunk
-		at := (bh*most + row) * hd
+	for row, from := range w.pieces[last].origins { // the state after the row
+		at := (h*most + row) * hd
 		if g.nextK != nil {
 			kernel.Add(dk[int(from)*hd:][:hd], g.nextK[at:])
 		}
@@ -55,15 +68,14 @@ func (o *spattenOp) backward(g *spattenGrads, bh int) {
 			kernel.Add(dv[int(from)*hd:][:hd], g.nextV[at:])
 		}
 	}
-	addTo(g.pastK, dk[:most*hd], bh)
-	addTo(g.pastV, dv[:most*hd], bh)
+	addTo(g.pastK, dk[:most*hd], h)
+	addTo(g.pastV, dv[:most*hd], h)
 	if g.dqkv == nil {
 		return
 	}
-	d := o.Heads * hd
-	start := positionOf(&o.after, b) - o.l
-	for i := range o.l {
-		row := g.dqkv[(b*o.l+i)*3*d+h*hd:]
+	start := positionOf(&w.after) - w.l
+	for i := range w.l {
+		row := g.dqkv[(w.from+i)*3*d+h*hd:]
 		turnQ, turnK := turns(o.Rotary, start+i)
 		q, k := dq[i*hd:][:hd], dk[(most+i)*hd:][:hd]
 		turnQ.transposed(q)
@@ -75,35 +87,35 @@ func (o *spattenOp) backward(g *spattenGrads, bh int) {
 }
 
 // backwardPiece adds to dq (l, head_dim) and to dk and dv, over the places that origins count.
-func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, bh int, p spattenPiece) {
-	hd, d, columns := o.hd, o.Heads*o.hd, len(p.origins)
-	size := p.rows * columns
+func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int, piece spattenPiece) {
+	hd, most, d, columns, rows := o.hd, o.Rows(), o.Heads*o.hd, len(piece.origins), piece.rows
+	size := rows * columns
 	buf := getFloats(2*size + 4*columns*hd)
 	defer putFloats(buf)
-	w, ds, rest := (*buf)[:size], (*buf)[size:2*size], (*buf)[2*size:]
+	p, ds, rest := (*buf)[:size], (*buf)[size:2*size], (*buf)[2*size:]
 	k, v, gk, gv, _ := split5(rest, columns*hd, columns*hd, columns*hd, columns*hd, 0)
-	for row, from := range p.origins {
-		keys, values, at := o.k, o.v, bh*o.l+int(from)-o.Rows()
-		if int(from) < o.Rows() {
-			keys, values, at = o.past, o.before.V, bh*o.Rows()+int(from)
+	for row, from := range piece.origins {
+		keys, values, at := o.k, o.v, o.place(w, h, int(from)-most)
+		if int(from) < most {
+			keys, values, at = w.past, w.before.V, (h*most+int(from))*hd
 		}
-		copy(k[row*hd:][:hd], keys.Data()[at*hd:])
-		copy(v[row*hd:][:hd], values.Data()[at*hd:])
+		copy(k[row*hd:][:hd], keys.Data()[at:])
+		copy(v[row*hd:][:hd], values.Data()[at:])
 	}
-	rows := (bh/o.Heads*o.l+p.i0)*d + bh%o.Heads*hd
-	out, g, q := o.y.Data()[rows:], dy[rows:], o.q.Data()[(bh*o.l+p.i0)*hd:]
+	at := o.out(w, h, piece.i0)
+	out, g, q := o.y.Data()[at:], dy[at:], o.q.Data()[o.place(w, h, piece.i0):]
 	gemm := o.precision.GemmInline
 
-	o.weights(w, bh, p.i0, p.rows, columns-p.rows, k, nil, true)
-	gemm(kernel.NT, p.rows, columns, hd, g, d, v, hd, ds, columns, nil, false)
-	for r := range p.rows {
+	o.weights(p, w, h, piece.i0, rows, k, nil, true)
+	gemm(kernel.NT, rows, columns, hd, g, d, v, hd, ds, columns, nil, false)
+	for r := range rows {
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
-		kernel.SoftmaxGrad(ds[r*columns:][:columns], w[r*columns:][:columns], delta, o.scale)
+		kernel.SoftmaxGrad(ds[r*columns:][:columns], p[r*columns:][:columns], delta, o.scale)
 	}
-	gemm(kernel.NN, p.rows, hd, columns, ds, columns, k, hd, dq[p.i0*hd:], hd, nil, false)
-	gemm(kernel.TN, columns, hd, p.rows, ds, columns, q, hd, gk, hd, nil, false)
-	gemm(kernel.TN, columns, hd, p.rows, w, columns, g, d, gv, hd, nil, false)
-	for row, to := range p.origins {
+	gemm(kernel.NN, rows, hd, columns, ds, columns, k, hd, dq[piece.i0*hd:], hd, nil, false)
+	gemm(kernel.TN, columns, hd, rows, ds, columns, q, hd, gk, hd, nil, false)
+	gemm(kernel.TN, columns, hd, rows, p, columns, g, d, gv, hd, nil, false)
+	for row, to := range piece.origins {
 		kernel.Add(dk[int(to)*hd:][:hd], gk[row*hd:])
 		kernel.Add(dv[int(to)*hd:][:hd], gv[row*hd:])
 	}

@@ -59,15 +59,6 @@ func (t *Tape) RMSNorm(x, w *tensor.Tensor, groups int, eps float64) *tensor.Ten
 	return y
 }
 
-// AppendRows returns what is in c afterwards; a c of nil keeps nothing.
-func (t *Tape) AppendRows(c *engine.RowCache, x *tensor.Tensor) engine.RowCache {
-	if c == nil {
-		return engine.RowCache{X: x, Len: x.Dim(1)}
-	}
-	t.Engine.AppendRows(c, x)
-	return *c
-}
-
 // Seed adds dy to the gradient of y.
 func (t *Tape) Seed(y *tensor.Tensor, dy []float32) { t.AddGrad(y, dy) }
 

@@ -18,39 +18,47 @@ import (
 // the Keep most important tokens are left, and one head less while there are more than KeepHeads. A pruned head gives 0. The choice has
 // no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are whole here. Backward is that of
 // Attention.
-func (eng *Engine) oldSpAtten(qkv *tensor.Tensor, state engine.SpAttenState, o engine.SpAttenOptions) (y *tensor.Tensor, next engine.SpAttenState) {
-	b, l, d := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)/3
-	y = eng.New(b, l, d)
-	var sequences []*spatten
-	for i := range b {
-		s := &spatten{o: o, b: i, l: l, d: d, hd: d / o.Heads, mass: make([]float64, o.Heads)}
-		s.begin(eng, state)
-		for t := range l {
+func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
+	states []*engine.SpAttenState) *tensor.Tensor {
+	d := qkv.Dim(-1) / 3
+	y := eng.New(qkv.Dim(0), d)
+	var all []*spatten
+	outputs, inputs := list{y}, list{qkv}
+	for i := range r.Count() {
+		s := &spatten{o: o, place: r.From(i), l: r.Len(i), d: d, hd: d / o.Heads, mass: make([]float64, o.Heads)}
+		if i < len(states) && states[i] != nil {
+			s.before = *states[i]
+			s.begin(eng)
+		}
+		for t := range s.l {
 			s.step(eng.values(qkv), eng.values(y), t)
 		}
-		sequences = append(sequences, s)
+		if s.before.K != nil {
+			s.after = s.state(eng)
+			*states[i] = s.after
+		}
+		outputs, inputs = append(outputs, s.after.K, s.after.V), append(inputs, s.before.K, s.before.V)
+		all = append(all, s)
 	}
-	if state.K != nil {
-		next = spattenNext(eng, state, o, sequences)
-	}
-	eng.record("SpAtten", list{y, next.K, next.V}, list{qkv, state.K, state.V}, func() {
-		for _, s := range sequences {
-			s.gradients(eng, qkv, y, state, next)
+	eng.record("SpAtten", outputs, inputs, func() {
+		for _, s := range all {
+			s.gradients(eng, qkv, y)
 		}
 	})
-	return y, next
+	return y
 }
 
-// spatten is one sequence on its way.
+// spatten is one row on its way.
 type spatten struct {
-	o          engine.SpAttenOptions
-	b, l, d    int
-	hd         int
-	start      int // positions before the chunk
-	left, from []*spattenToken
-	chunk      []*spattenToken // all tokens of the chunk
-	mass       []float64       // importance of heads, -1 for pruned ones
-	seen       [][]spattenRow  // of every position and head
+	o             engine.SpAttenOptions
+	place         int // of the row's first position in the tensors
+	l, d, hd      int
+	before, after engine.SpAttenState // nothing in them where the row has none
+	start         int                 // positions before the row
+	left, from    []*spattenToken
+	row           []*spattenToken  // all tokens of the row
+	mass          []float64        // importance of heads, -1 for pruned ones
+	seen          [][]spattenQuery // of every position and head
 }
 
 // spattenToken is a token: keys and values of every head, and their gradients.
@@ -59,8 +67,8 @@ type spattenToken struct {
 	importance   float64
 }
 
-// spattenRow is what a head's query saw.
-type spattenRow struct {
+// spattenQuery is what a head's query saw.
+type spattenQuery struct {
 	q      []float64
 	tokens []*spattenToken
 	p      []float64
@@ -76,20 +84,17 @@ func newSpattenToken(heads, hd int) *spattenToken {
 	return x
 }
 
-// begin takes the tokens and heads that are left from a state.
-func (s *spatten) begin(eng *Engine, state engine.SpAttenState) {
-	if state.K == nil {
-		return
-	}
-	position := eng.values(state.Position)[2*s.b:]
+// begin takes the tokens and heads that are left from the state before.
+func (s *spatten) begin(eng *Engine) {
+	position := eng.values(s.before.Position)
 	s.start = int(position[0])<<20 + int(position[1])
-	copy(s.mass, eng.values(state.Heads)[s.b*s.o.Heads:])
-	k, v, low := eng.values(state.K), eng.values(state.V), eng.values(state.Low)
+	copy(s.mass, eng.values(s.before.Heads))
+	k, v, low := eng.values(s.before.K), eng.values(s.before.V), eng.values(s.before.Low)
 	for i := range s.o.Left(s.start) {
 		x := newSpattenToken(s.o.Heads, s.hd)
-		x.importance = eng.values(state.Importance)[s.b*s.o.Rows()+i]
+		x.importance = eng.values(s.before.Importance)[i]
 		for h := range s.o.Heads {
-			at := s.place(h, i)
+			at := s.at(h, i)
 			copy(x.k[h], k[at:])
 			copy(x.v[h], v[at:])
 			for c := range s.hd {
@@ -102,31 +107,31 @@ func (s *spatten) begin(eng *Engine, state engine.SpAttenState) {
 	}
 }
 
-// place is where the part of head h of token i begins in K and V of a state.
-func (s *spatten) place(h, i int) int { return ((s.b*s.o.Heads+h)*s.o.Rows() + i) * s.hd }
+// at is where the part of head h of token i begins in K and V of a state.
+func (s *spatten) at(h, i int) int { return (h*s.o.Rows() + i) * s.hd }
 
-// step takes position t of the chunk.
+// step takes position t of the row.
 func (s *spatten) step(x, y []float64, t int) {
-	row, p := x[(s.b*s.l+t)*3*s.d:][:3*s.d], s.start+t
+	row, p := x[(s.place+t)*3*s.d:][:3*s.d], s.start+t
 	own := newSpattenToken(s.o.Heads, s.hd)
 	for h := range s.o.Heads {
 		copy(own.k[h], row[s.d+h*s.hd:])
 		copy(own.v[h], row[2*s.d+h*s.hd:])
 		rotate(s.o.Rotary, own.k[h], p, -1, false)
 	}
-	s.left, s.chunk = append(s.left, own), append(s.chunk, own)
-	rows := make([]spattenRow, s.o.Heads)
+	s.left, s.row = append(s.left, own), append(s.row, own)
+	rows := make([]spattenQuery, s.o.Heads)
 	for h := range s.o.Heads {
 		if s.mass[h] < 0 {
 			continue
 		}
-		r := spattenRow{q: append([]float64(nil), row[h*s.hd:][:s.hd]...), tokens: slices.Clone(s.left), p: make([]float64, len(s.left))}
+		r := spattenQuery{q: slices.Clone(row[h*s.hd:][:s.hd]), tokens: slices.Clone(s.left), p: make([]float64, len(s.left))}
 		rotate(s.o.Rotary, r.q, p, 1, false)
 		for j, x := range r.tokens {
 			r.p[j] = dot(r.q, x.k[h]) / math.Sqrt(float64(s.hd))
 		}
 		softmax(r.p)
-		out := y[(s.b*s.l+t)*s.d+h*s.hd:][:s.hd]
+		out := y[(s.place+t)*s.d+h*s.hd:][:s.hd]
 		for j, x := range r.tokens {
 			x.importance += r.p[j]
 			for c := range out {
@@ -175,48 +180,41 @@ func (s *spatten) prune() {
 	s.left = left
 }
 
-// spattenNext is the state after the chunk.
-func spattenNext(eng *Engine, state engine.SpAttenState, o engine.SpAttenOptions, sequences []*spatten) (next engine.SpAttenState) {
-	k, v := make([]float64, state.K.Len()), make([]float64, state.V.Len())
-	importance, heads, position := make([]float64, state.Importance.Len()), make([]float64, state.Heads.Len()), make([]float64, state.Position.Len())
-	for _, s := range sequences {
-		for i, x := range s.left {
-			importance[s.b*o.Rows()+i] = x.importance
-			for h := range o.Heads {
-				copy(k[s.place(h, i):], x.k[h])
-				copy(v[s.place(h, i):], x.v[h])
-			}
+// state is that after the row.
+func (s *spatten) state(eng *Engine) engine.SpAttenState {
+	size, n := s.before.K.Len(), s.start+s.l
+	k, v, importance := make([]float64, size), make([]float64, size), make([]float64, s.o.Rows())
+	for i, x := range s.left {
+		importance[i] = x.importance
+		for h := range s.o.Heads {
+			copy(k[s.at(h, i):], x.k[h])
+			copy(v[s.at(h, i):], x.v[h])
 		}
-		copy(heads[s.b*o.Heads:], s.mass)
-		n := s.start + s.l
-		position[2*s.b], position[2*s.b+1] = float64(n>>20), float64(n&(1<<20-1))
 	}
-	next = engine.SpAttenState{
-		K: eng.next(state.K, k), V: eng.next(state.V, v), Importance: eng.next(state.Importance, importance),
-		Heads: eng.next(state.Heads, heads), Position: eng.next(state.Position, position),
+	position := []float64{float64(n >> 20), float64(n & (1<<20 - 1))}
+	return engine.SpAttenState{
+		K: eng.next(s.before.K, k), V: eng.next(s.before.V, v), Importance: eng.next(s.before.Importance, importance),
+		Heads: eng.next(s.before.Heads, s.mass), Position: eng.next(s.before.Position, position),
+		Low: eng.next(s.before.Low, make([]float64, size)),
 	}
-	if state.Low != nil {
-		next.Low = eng.next(state.Low, make([]float64, state.Low.Len()))
-	}
-	return next
 }
 
 // gradients goes back through all queries to the tokens, and from these to the inputs and to the state before.
-func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor, state, next engine.SpAttenState) {
+func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor) {
 	scale := 1 / math.Sqrt(float64(s.hd))
 	dx, dy := eng.gradOf(qkv), eng.gradOf(y)
-	if next.K != nil {
-		dk, dv := eng.gradOf(next.K), eng.gradOf(next.V)
+	if s.after.K != nil {
+		dk, dv := eng.gradOf(s.after.K), eng.gradOf(s.after.V)
 		for i, x := range s.left {
 			for h := range s.o.Heads {
-				add(x.dk[h], dk[s.place(h, i):][:s.hd])
-				add(x.dv[h], dv[s.place(h, i):][:s.hd])
+				add(x.dk[h], dk[s.at(h, i):][:s.hd])
+				add(x.dv[h], dv[s.at(h, i):][:s.hd])
 			}
 		}
 	}
 	for t, rows := range s.seen {
 		for h, r := range rows {
-			g := dy[(s.b*s.l+t)*s.d+h*s.hd:][:s.hd]
+			g := dy[(s.place+t)*s.d+h*s.hd:][:s.hd]
 			dq, mean := make([]float64, s.hd), 0.0
 			for j, x := range r.tokens {
 				mean += r.p[j] * dot(g, x.v[h])
@@ -230,11 +228,11 @@ func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor, state, next engi
 				}
 			}
 			rotate(s.o.Rotary, dq, s.start+t, 1, true)
-			add(dx[(s.b*s.l+t)*3*s.d+h*s.hd:][:s.hd], dq)
+			add(dx[(s.place+t)*3*s.d+h*s.hd:][:s.hd], dq)
 		}
 	}
-	for t, x := range s.chunk {
-		row := dx[(s.b*s.l+t)*3*s.d:]
+	for t, x := range s.row {
+		row := dx[(s.place+t)*3*s.d:]
 		for h := range s.o.Heads {
 			rotate(s.o.Rotary, x.dk[h], s.start+t, -1, true)
 			add(row[s.d+h*s.hd:][:s.hd], x.dk[h])
@@ -242,10 +240,10 @@ func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor, state, next engi
 		}
 	}
 	for i, x := range s.from {
-		dk, dv := eng.gradOf(state.K), eng.gradOf(state.V)
+		dk, dv := eng.gradOf(s.before.K), eng.gradOf(s.before.V)
 		for h := range s.o.Heads {
-			add(dk[s.place(h, i):][:s.hd], x.dk[h])
-			add(dv[s.place(h, i):][:s.hd], x.dv[h])
+			add(dk[s.at(h, i):][:s.hd], x.dk[h])
+			add(dv[s.at(h, i):][:s.hd], x.dv[h])
 		}
 	}
 }
