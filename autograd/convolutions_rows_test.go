@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -11,125 +9,122 @@ import (
 // transformed is a length from which on the CPU's engine convolves by transforms: it does from 97.
 const transformed = 100
 
-// longConvRows cover GatedLongConv: inputs v, k, D, q, k.
-func longConvRows() []row {
-	shapes := func(b, l, taps, d int) [][]int {
-		return [][]int{{b, l, d}, {taps, d}, {d}, {b, l, d}, {b, l, d}}
+// convolved is an operation over rows that has no state.
+func convolved(name string, lens []int, along []int, params [][]int,
+	op func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor) *sequences {
+	return &sequences{name: name, lens: lens, along: along, params: params,
+		op: func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+			return ts{op(t, u, p, r)}, make([]ts, len(states))
+		}}
+}
+
+// gatedConv is GatedLongConv of d channels with kernels of so many taps: inputs v, q, k, then K and D where there is one.
+func gatedConv(name string, lens []int, taps, d int, skip, q, k bool) *sequences {
+	params := [][]int{{taps, d}, {d}}
+	if !skip {
+		params = params[:1]
 	}
-	build := func(name string, in, big [][]int, skip, q, k bool) row {
-		r := row{name: "GatedLongConv/" + name, in: in, big: big}
-		switch {
-		case !skip:
-			r.in, r.big = in[:2], big[:2]
-		case !q && !k:
-			r.in, r.big = in[:3], big[:3]
-		}
-		r.op = func(t *autograd.Tape, in ts) ts {
-			g := engine.Gates{V: in[0]}
-			if q {
-				g.Q = in[3]
-			}
-			if k {
-				g.K = in[4]
-			}
-			var through *tensor.Tensor
-			if skip {
-				through = in[2]
-			}
-			return ts{t.GatedLongConv(g, in[1], through)}
-		}
-		return r
+	along := []int{d}
+	if q || k {
+		along = []int{d, d, d}
 	}
+	return convolved("GatedLongConv/"+name, lens, along, params, func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor {
+		g := engine.Gates{V: u[0]}
+		if q {
+			g.Q = u[1]
+		}
+		if k {
+			g.K = u[2]
+		}
+		var through *tensor.Tensor
+		if skip {
+			through = p[1]
+		}
+		return t.GatedLongConv(g, p[0], through, r)
+	})
+}
+
+// longConvSequences cover GatedLongConv.
+func longConvSequences() []sequences {
 	const far = transformed
-	whole := shapes(2, 300, 300, 40)
-	return []row{
-		build("plain", shapes(2, 9, 9, 3), whole, true, false, false),
-		build("short_kernel", shapes(2, 11, 4, 2), shapes(2, 600, 9, 64), true, false, false),
-		build("no_skip", shapes(1, 8, 8, 2), whole, false, false, false),
-		build("two_tiles", shapes(2, 5, 5, 18), shapes(2, 400, 150, 18), true, false, false),
-		build("one", shapes(1, 1, 1, 1), shapes(256, 1, 1, 512), true, false, false),
-		build("long_kernel", shapes(1, 6, 9, 2), shapes(1, 200, 290, 33), true, false, false),
-		build("transformed", shapes(1, far, far, 2), shapes(5, far, far, 17), true, false, false),
-		build("transformed_short_kernel", shapes(1, far, far-1, 1), shapes(1, 500, far, 17), false, false, false),
-		build("q", shapes(1, 7, 7, 2), shapes(2, 96, 96, 128), true, true, false),
-		build("k", shapes(1, 7, 7, 2), shapes(2, 96, 96, 128), true, false, true),
-		build("both", shapes(2, 7, 7, 2), shapes(2, 96, 96, 128), true, true, true),
-		build("q_transformed", shapes(1, far, far, 1), whole, true, true, false),
-		build("k_transformed", shapes(1, far, far, 1), whole, true, false, true),
-		build("both_transformed", shapes(1, far, far, 2), whole, true, true, true),
+	build := func(name string, skip, q, k bool, lens []int, taps, d int, bigLens []int, bigTaps, bigD int) sequences {
+		s := gatedConv(name, lens, taps, d, skip, q, k)
+		s.big = gatedConv(name, bigLens, bigTaps, bigD, skip, q, k)
+		return *s
+	}
+	whole, mixed := []int{300, 300}, []int{300, 7, 96, 200, 300, 1, 290, 97, 40}
+	return []sequences{
+		build("plain", true, false, false, []int{9, 9}, 9, 3, whole, 300, 40),
+		build("short_kernel", true, false, false, []int{11, 11}, 4, 2, []int{600, 600}, 9, 64),
+		build("no_skip", false, false, false, []int{8}, 8, 2, whole, 300, 40),
+		build("two_tiles", true, false, false, []int{5, 5}, 5, 18, []int{400, 400}, 150, 18),
+		build("one", true, false, false, []int{1}, 1, 1, repeated(256, []int{1}), 1, 512),
+		build("long_kernel", true, false, false, []int{6}, 9, 2, []int{200}, 290, 33),
+		build("ages", true, false, false, []int{9, 1, 5}, 9, 3, mixed, 300, 40),
+		build("ages_both", true, true, true, []int{7, 2, far, 7, far + 1, far}, far, 2, mixed, 300, 40),
+		build("ages_short_kernel", false, false, true, []int{9, 1, 5}, 3, 3, mixed, 90, 40),
+		build("transformed", true, false, false, []int{far}, far, 2, repeated(5, []int{far}), far, 17),
+		build("transformed_short_kernel", false, false, false, []int{far}, far-1, 1, []int{500}, far, 17),
+		build("q", true, true, false, []int{7}, 7, 2, []int{96, 96}, 96, 128),
+		build("k", true, false, true, []int{7}, 7, 2, []int{96, 96}, 96, 128),
+		build("both", true, true, true, []int{7, 7}, 7, 2, []int{96, 96}, 96, 128),
+		build("q_transformed", true, true, false, []int{far}, far, 1, whole, 300, 40),
+		build("k_transformed", true, false, true, []int{far}, far, 1, whole, 300, 40),
+		build("both_transformed", true, true, true, []int{far}, far, 2, whole, 300, 40),
 	}
 }
 
-// cachedLongConvRows cover CachedLongConv: inputs u, k, D, those in the cache.
-func cachedLongConvRows() []row {
-	shapes := func(b, past, n, taps, d int) [][]int { return [][]int{{b, n, d}, {taps, d}, {d}, {b, past, d}} }
-	build := func(name string, window int, in, big [][]int) row {
-		return row{name: "CachedLongConv/" + name, in: in, big: big,
-			op: func(t *autograd.Tape, in ts) ts {
-				c := &engine.ConvCache{U: in[3], Len: in[3].Dim(1), Window: max(window, in[1].Dim(0))}
-				y := t.CachedLongConv(in[0], in[1], in[2], c)
-				return ts{y, t.Positions(c.U, c.Len-c.Past(), c.Past())}
-			}}
+// bothWays is BothWays: inputs u, k, ahead, and D where there is one.
+func bothWays(name string, lens []int, taps, ahead, d int, skip bool) *sequences {
+	params := [][]int{{taps, d}, {ahead, d}, {d}}
+	if !skip {
+		params = params[:2]
 	}
-	return []row{
-		build("plain", 400, shapes(2, 4, 5, 9, 3), shapes(2, 150, 200, 350, 40)),
-		build("window", 0, shapes(2, 4, 3, 3, 2), shapes(2, 150, 90, 70, 64)),
-		build("one", 20, shapes(1, 3, 1, 4, 2), shapes(4, 300, 1, 250, 256)),
-		// not recorded, it is summed ahead
-		build("one_of_many", 0, shapes(1, 140, 1, 141, 1), shapes(2, 300, 1, 300, 40)),
-		build("transformed", 400, shapes(1, 60, 50, 110, 1), shapes(2, 60, 200, 260, 33)),
-		{
-			name: "CachedLongConv/chunks",
-			in:   [][]int{{2, 7, 3}, {7, 3}, {3}}, big: [][]int{{2, 300, 40}, {300, 40}, {40}},
-			op: func(t *autograd.Tape, in ts) ts {
-				c, out := &engine.ConvCache{Window: in[1].Dim(0)}, ts{}
-				for lo, hi := 0, 0; lo < in[0].Dim(1); lo = hi {
-					hi = min(lo+(in[0].Dim(1)+2)/3, in[0].Dim(1))
-					out = append(out, t.CachedLongConv(t.Positions(in[0], lo, hi-lo), in[1], in[2], c))
-				}
-				return out
-			},
-		},
+	return convolved("BothWays/"+name, lens, []int{d}, params, func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor {
+		var through *tensor.Tensor
+		if skip {
+			through = p[2]
+		}
+		return t.BothWays(u[0], p[0], p[1], through, r)
+	})
+}
+
+// bothWaysSequences cover BothWays.
+func bothWaysSequences() []sequences {
+	with := func(s, big *sequences) sequences {
+		s.big = big
+		return *s
+	}
+	whole := bothWays("whole", []int{250, 250}, 250, 250, 37, true)
+	mixed := bothWays("mixed", []int{250, 3, 256, 1, 190, 250}, 256, 200, 37, true)
+	return []sequences{
+		with(bothWays("plain", []int{9, 9}, 9, 9, 3, true), whole),
+		with(bothWays("ages", []int{9, 1, 6, 8, 2}, 9, 8, 3, true), mixed),
+		with(bothWays("short_kernels", []int{11, 11}, 4, 2, 2, true), bothWays("", []int{250, 250}, 100, 40, 37, true)),
+		with(bothWays("long_kernels", []int{6}, 9, 8, 2, true), bothWays("", []int{200}, 300, 210, 37, true)),
+		with(bothWays("two_tiles", []int{5, 5}, 5, 5, 18, true), whole),
+		with(bothWays("one", []int{1}, 1, 1, 1, true), bothWays("", repeated(64, []int{1}), 1, 1, 512, true)),
+		with(bothWays("two", []int{2}, 2, 2, 1, true), bothWays("", repeated(32, []int{2}), 2, 2, 512, true)),
+		with(bothWays("full", []int{16}, 16, 16, 2, true), bothWays("", []int{256}, 256, 256, 64, true)),
+		with(bothWays("no_skip", []int{9, 9}, 9, 9, 3, false), bothWays("", []int{250, 250}, 250, 250, 37, false)),
 	}
 }
 
-// bothWaysRows cover BothWays: inputs u, k, ahead, D.
-func bothWaysRows() []row {
-	shapes := func(b, l, taps, ahead, d int) [][]int { return [][]int{{b, l, d}, {taps, d}, {ahead, d}, {d}} }
-	build := func(name string, in, big [][]int) row {
-		return row{name: "BothWays/" + name, in: in, big: big,
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.BothWays(in[0], in[1], in[2], in[3])} }}
-	}
-	whole := shapes(2, 250, 250, 250, 37)
-	return []row{
-		build("plain", shapes(2, 9, 9, 9, 3), whole),
-		build("short_kernels", shapes(2, 11, 4, 2, 2), shapes(2, 250, 100, 40, 37)),
-		build("long_kernels", shapes(1, 6, 9, 8, 2), shapes(1, 200, 300, 210, 37)),
-		build("two_tiles", shapes(2, 5, 5, 5, 18), whole),
-		build("one", shapes(1, 1, 1, 1, 1), shapes(64, 1, 1, 1, 512)),
-		build("two", shapes(1, 2, 2, 2, 1), shapes(32, 2, 2, 2, 512)),
-		build("full", shapes(1, 16, 16, 16, 2), shapes(1, 256, 256, 256, 64)),
-		{
-			name: "BothWays/no_skip", in: [][]int{{2, 9, 3}, {9, 3}, {9, 3}}, big: whole[:3],
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.BothWays(in[0], in[1], in[2], nil)} },
-		},
-	}
-}
-
-// kernelRowsRows cover KernelRows of what is rows already; those of an engine's layout are with the systems that make
+// kernelRowsSequences cover KernelRows of what is rows already; those of an engine's layout are with the systems that make
 // them.
-func kernelRowsRows() []row {
-	return []row{{
-		name: "KernelRows", in: [][]int{{2, 9, 3}, {9, 3}}, big: [][]int{{2, 300, 40}, {300, 40}},
-		op: func(t *autograd.Tape, in ts) ts {
-			return ts{t.GatedLongConv(engine.Gates{V: in[0]}, t.KernelRows(in[1], in[1].Dim(1)), nil)}
-		},
-	}}
+func kernelRowsSequences() []sequences {
+	build := func(lens []int, taps, d int) *sequences {
+		return convolved("KernelRows", lens, []int{d}, [][]int{{taps, d}}, func(t *autograd.Tape, u, p ts, r *engine.Rows) *tensor.Tensor {
+			return t.GatedLongConv(engine.Gates{V: u[0]}, t.KernelRows(p[0], p[0].Dim(1)), nil, r)
+		})
+	}
+	s := build([]int{9, 9}, 9, 3)
+	s.big = build([]int{300, 300}, 300, 40)
+	return []sequences{*s}
 }
 
 func init() {
-	register(longConvRows)
-	register(cachedLongConvRows)
-	register(bothWaysRows)
-	register(kernelRowsRows)
+	registerSequences(longConvSequences)
+	registerSequences(bothWaysSequences)
+	registerSequences(kernelRowsSequences)
 }

@@ -1,54 +1,128 @@
-//go:build todo
-
-package autograd
+package autograd_test
 
 import (
 	"math"
-	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// keptByDropout is the definition of dropout's mask: element i has a counter of its own, i odd steps from the seed,
-// which SplitMix64 (Steele, Lea, Flood 2014) turns into a number that looks random. The element stays where the upper
-// half of that is no less than the share p of its range.
-func keptByDropout(seed uint64, i int, p float64) bool {
-	z := seed + uint64(i)*0xd1342543de82ef95 + 0x9e3779b97f4a7c15
+// splitMix is the generator SplitMix64 (Steele, Lea, Flood 2014): what it gives for state z.
+func splitMix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>32) >= math.Floor(p*(1<<32))
+	return z ^ z>>31
 }
 
-// TestDropoutMask: the mask is that of its definition over the whole tensor, however it is shared between cores; what
-// is kept is scaled so that the mean stays; and backward sees the same mask.
+// keptByDropout is the definition of dropout's mask. A row has a seed, dropout number op of a tape is op odd steps from it,
+// and element j of the row j odd steps from what SplitMix64 makes of that; SplitMix64 of this looks random. The element
+// stays where the upper half of it is no less than the share p of its range.
+func keptByDropout(seed, op uint64, j int, p float64) bool {
+	const step = 0xd1342543de82ef95
+	return float64(splitMix(splitMix(seed+op*step)+uint64(j)*step)>>32) >= math.Floor(p*(1<<32))
+}
+
+// trained are rows of the given lengths that train with the given seeds.
+func trained(seeds []uint64, lengths ...int) *engine.Rows {
+	r := engine.NewRows(lengths...)
+	r.Train(seeds)
+	return r
+}
+
+// TestDropoutMask: the mask is that of its definition in every row, however it is shared between cores; what is kept is
+// scaled so that the mean stays; backward sees the same mask; and a tape counts its dropouts from Reset on.
 func TestDropoutMask(t *testing.T) {
-	const n, p = 3<<14 + 5, 0.2 // some pieces of work, and a bit
-	tape := NewTape()
-	tape.Record(true)
-	tape.Train(rand.New(rand.NewPCG(3, 4)))
-	seed := rand.New(rand.NewPCG(3, 4)).Uint64()
-	x := filled(2, n)
-	y := tape.Dropout(x, p)
-	dy := make([]float32, n)
-	for i := range dy {
-		dy[i] = 1
-	}
-	dx := make([]float32, n)
-	out := append([]float32(nil), y.Data()...)
-	tape.BackwardFrom(y, dy)
-	tape.Grad(x, dx)
-	for i, got := range out {
-		want := float32(0)
-		if keptByDropout(seed, i, p) {
-			want = 1 / (1 - p)
+	const d, p = 7, 0.2
+	seeds, lengths := []uint64{3, 1 << 60, 4}, []int{2, 1<<13 + 5, 1} // some pieces of work, and a bit
+	r := trained(seeds, lengths...)
+	_, onReference := referenceTape()
+	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+		x := tensor.New(r.Total(), d)
+		x.Fill(2)
+		x.SetNeedsGrad(true)
+		for range 2 {
+			tape.Reset()
+			tape.DropGrads(x)
+			tape.Record(true)
+			for op := uint64(1); op <= 2; op++ {
+				y := tape.Dropout(x, p, r)
+				out, dx := numbers(y), make([]float32, x.Len())
+				tape.BackwardFrom(y, repeated(x.Len(), []float32{1}))
+				tape.Grad(x, dx)
+				tape.DropGrads(x)
+				for i, seed := range seeds {
+					for j := range lengths[i] * d {
+						want, at := float32(0), r.From(i)*d+j
+						if keptByDropout(seed, op, j, p) {
+							want = 1 / (1 - p)
+						}
+						if out[at] != 2*want || dx[at] != want {
+							t.Fatalf("%s: dropout %d, row %d, element %d: value %v, gradient %v, want %v, %v", engineName, op, i, j,
+								out[at], dx[at], 2*want, want)
+						}
+					}
+				}
+			}
 		}
-		if got != 2*want || dx[i] != want {
-			t.Fatalf("element %d: value %v, gradient %v, want %v, %v", i, got, dx[i], 2*want, want)
+		if tape.Dropout(x, 0, r) != x {
+			t.Errorf("%s: dropout of nothing makes another tensor", engineName)
+		}
+		if tape.Dropout(x, p, engine.NewRows(lengths...)) != x {
+			t.Errorf("%s: dropout outside training makes another tensor", engineName)
 		}
 	}
-	if tape.Dropout(x, 0) != x {
-		t.Error("dropout of nothing makes another tensor")
+}
+
+// TestDropoutKnowsNoNeighbors: what dropout does to an example depends on its seed and on the number of the dropout alone:
+// it is the same alone, beside others, in another order of rows, and when the examples are cut into other calls. With
+// another seed, or as another dropout, it is another mask.
+func TestDropoutKnowsNoNeighbors(t *testing.T) {
+	const d, p, l = 5, 0.5, 40
+	lengths := []int{l, 7, l, 1, l}
+	// masks are those of the examples that order names, as dropout number op of the tape, all in one call.
+	masks := func(op int, order ...int) map[int][]float32 {
+		var own []int
+		var seeds []uint64
+		for _, i := range order {
+			own, seeds = append(own, lengths[i]), append(seeds, uint64(100+i))
+		}
+		r := trained(seeds, own...)
+		tape, x := autograd.NewTape(), tensor.New(r.Total(), d)
+		x.Fill(1)
+		var y *tensor.Tensor
+		for range op {
+			y = tape.Dropout(x, p, r)
+		}
+		out := map[int][]float32{}
+		for k, i := range order {
+			out[i] = numbers(y)[r.From(k)*d:][:r.Len(k)*d]
+		}
+		return out
 	}
-	if tape.Train(nil); tape.Dropout(x, p) != x {
-		t.Error("dropout outside training makes another tensor")
+	want := masks(1, 0, 1, 2, 3, 4)
+	for what, calls := range map[string][][]int{
+		"alone":               {{0}, {1}, {2}, {3}, {4}},
+		"in another order":    {{3, 4, 1, 0, 2}},
+		"in two calls":        {{0, 1}, {2, 3, 4}},
+		"in two uneven calls": {{0, 1, 2, 3}, {4}},
+		"beside some of them": {{4, 0}},
+	} {
+		for _, order := range calls {
+			for i, got := range masks(1, order...) {
+				if !slices.Equal(got, want[i]) {
+					t.Errorf("%s: example %d has another mask", what, i)
+				}
+			}
+		}
+	}
+	if slices.Equal(want[0], want[2]) || slices.Equal(want[0], want[4]) || slices.Equal(want[2], want[4]) {
+		t.Error("two examples of other seeds have the same mask")
+	}
+	if slices.Equal(masks(2, 0)[0], want[0]) {
+		t.Error("two dropouts of an example have the same mask")
 	}
 }

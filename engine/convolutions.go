@@ -51,8 +51,8 @@ func (g *Gates) OutChannel(h, j, heads int) int {
 	return j*heads + h
 }
 
-// ConvCache holds the inputs of a long convolution that its kernel still reaches: U (b, cap, d), of which Len rows of each
-// sequence are filled, and the last Window-1 count. While a tape records, CachedLongConv replaces U by a new tensor, so that
+// ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (cap, d), of which Len
+// positions are filled, and the last Window-1 count. While a tape records, CachedLongConv replaces U by a new tensor, so that
 // gradients can flow into the past; otherwise it appends in place.
 type ConvCache struct {
 	U      *tensor.Tensor
@@ -88,7 +88,7 @@ func (c *ConvCache) Keep(n int) {
 func (c *ConvCache) last(n int) ConvCache {
 	out := ConvCache{Window: c.Window, Len: n}
 	if n > 0 {
-		out.U = tensor.NewBeside(c.U, c.U.Dim(0), n, c.U.Dim(2))
+		out.U = tensor.NewBeside(c.U, n, c.U.Dim(1))
 		tensor.CopyRows(out.U, 0, c.U, c.Len-n, n)
 	}
 	return out

@@ -10,21 +10,23 @@ import (
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
-// with u (b, l, d), l ≤ engine.LongestAtOnce, the kernels k and ahead as LongConv takes them, of which the first l and l-1 taps count, and
-// D (d) or nil for zero.
-func (eng *Engine) oldBothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
-	l, d := u.Dim(1), u.Dim(2)
-	y := eng.like(u)
-	eng.convolve(convolution{
-		Gates: engine.Gates{V: u, HeadDim: 1}, heads: d, l: l, kern: k, ahead: ahead, skip: skip, y: y, plan: kernel.NewConvPlan(l),
-	}, eng.wants(u, k, ahead, skip))
+// with u (n, d), rows of at most engine.LongestAtOnce positions, the kernels k and ahead as LongConv takes them, and D (d)
+// or nil for zero.
+func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
+	eng.groups(r, func(i int) int { return kernel.NewConvPlan(r.Len(i)).N() }, func(rows []int) {
+		c := eng.convolution(longConv, y, engine.Gates{V: u, HeadDim: 1}, k, skip)
+		c.over(r, rows)
+		c.ahead, c.taps = ahead, min(tapsOf(k), c.plan.N())
+		eng.convolve(c, record)
+	})
 	return y
 }
 
 // beginKernel makes the spectrum of the kernels, with what looks ahead. It uses scratch.
 func (w *tile) beginKernel(scratch kernel.Spectrum) {
 	c := w.c
-	c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps())
+	c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps)
 	if c.ahead != nil {
 		c.plan.Begin(scratch, (*aheadRows)(w), c.plan.N())
 		c.plan.AddAhead(w.kernel, scratch)
@@ -34,10 +36,12 @@ func (w *tile) beginKernel(scratch kernel.Spectrum) {
 // aheadRows are the kernels that look ahead, turned round so that their first row is the last point of the transform.
 type aheadRows tile
 
-// each calls f for those of the n rows from t on that exist: row i is in the tile's channels of x, of the shape of the kernels.
-func (w *aheadRows) each(x []float32, t, n int, f func(i int, row []float32)) {
+// each calls f for those of the n rows from t on that are one of the first taps: row i is in the tile's channels of x, of the
+// shape of the kernels.
+func (w *aheadRows) each(x []float32, t, n, taps int, f func(i int, row []float32)) {
 	rows := tapRows(x, w.c.ahead, w.head)
-	first, taps := w.c.plan.N()-1-t, min(tapsOf(w.c.ahead), w.c.l-1)
+	first := w.c.plan.N() - 1 - t
+	taps = min(tapsOf(w.c.ahead), taps)
 	for i := max(0, first+1-taps); i < n; i++ {
 		f(i, rows.X[(first-i)*rows.Step:][:w.width])
 	}
@@ -47,7 +51,7 @@ func (w *aheadRows) Rows() (kernel.Rows, bool) { return kernel.Rows{}, false }
 
 func (w *aheadRows) Fill(z []float32, t, n int) {
 	clear(z)
-	w.each(w.c.ahead.Data(), t, n, func(i int, row []float32) { copy(z[i*lanes:], row) })
+	w.each(w.c.ahead.Data(), t, n, w.c.plan.N()-1, func(i int, row []float32) { copy(z[i*lanes:], row) })
 }
 
 // aheadGradRows takes the gradients of the kernels that look ahead, turned round in the same way.
@@ -56,5 +60,5 @@ type aheadGradRows tile
 func (w *aheadGradRows) Rows() (kernel.Rows, kernel.Placing) { return kernel.Rows{}, kernel.ByPut }
 
 func (w *aheadGradRows) Put(da, _ []float32, t, n int) {
-	(*aheadRows)(w).each(w.c.grads.ahead, t, n, func(i int, row []float32) { kernel.Add(row, da[i*lanes:]) })
+	(*aheadRows)(w).each(w.c.grads.ahead, t, n, w.c.longest()-1, func(i int, row []float32) { kernel.Add(row, da[i*lanes:]) })
 }

@@ -80,10 +80,10 @@ func (w *cauchyWork) channel(o *cauchyOp, b, h int) {
 	s := w.sys
 	w.c = s.channel(h, s.N, s.Rank)
 	w.ct = s.ct[h*s.N:][:s.N]
-	if o.x0 == nil {
+	if o.kernels() {
 		copy(w.w, w.c.b)
 	} else {
-		x0 := o.x0.Data()[2*(b*s.H+h)*s.N:]
+		x0 := o.x0[b].Data()[2*h*s.N:]
 		for i := range w.x {
 			w.x[i] = pair(x0, i) / 2
 		}
@@ -223,7 +223,7 @@ func (w *cauchyWork) gradient(o *cauchyOp, spectrum, dx0 []float32, b, h int) {
 		w.sumsGrad(at, n)
 		kernel.CauchySumsGrad(&w.gradOf, w.sums, w.nodes.square[at:at+n], &w.sumsOf)
 	})
-	w.chain(o, dx0, b, h)
+	w.chain(o, dx0, h)
 }
 
 // sumsGrad replaces the sums at the nodes [at, at+n), a block, by their gradients, given in f those by S_cw.

@@ -16,7 +16,7 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 	o := take[causalConvOp](eng)
 	record := eng.wantsRows(slots, x, w, bias)
 	*o = causalConvOp{x: x, w: w, bias: bias, a: a, k: k, taps: eng.arena.Floats(k * d), pre: eng.like(x),
-		carried: eng.carry(o.carried, slots), pieces: o.cut(r, max(tapsPiece, k), nil)}
+		carried: eng.carry(o.carried, slots), cuts: o.cut(r, max(tapsPiece, k), nil)}
 	o.y = o.pre
 	if record && a != engine.None { // backward needs the values before the activation
 		o.y = eng.like(x)
@@ -47,10 +47,10 @@ func data(x *tensor.Tensor) []float32 {
 type causalConvOp struct {
 	x, w, bias, pre, y *tensor.Tensor
 	carried
-	pieces // of the gradient of the taps
-	a      engine.Activation
-	k      int
-	taps   []float32 // (k, d), that of the newest input first
+	cuts // of the gradient of the taps
+	a    engine.Activation
+	k    int
+	taps []float32 // (k, d), that of the newest input first
 }
 
 func (o *causalConvOp) Name() string { return "CausalConv" }
@@ -185,7 +185,7 @@ func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 	defer eng.done(partial)
 	parallel.For(n, max(1, rowGrain(d*k)*o.rows.Count()/o.rows.Total()), func(first, end int) {
 		for p := first; p < end; p++ {
-			i, lo, hi := o.pieces.at(p)
+			i, lo, hi := o.cuts.at(p)
 			kernel.CausalConvTapsGrad(partial[p*k*d:][:k*d], o.rowOf(dy, i), o.rowOf(o.x.Data(), i), d, k, lo, hi)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -12,7 +13,7 @@ import (
 // inputs and the whole kernel from memory, and to sum as many as the direct filter takes at a time is to read them once, too. So a
 // token that is decoded pays for reading a part of them only, and besides for the few inputs since the position.
 type aheadBlock struct {
-	sums []float32      // (b, Ahead, d)
+	sums []float32      // (Ahead, d)
 	k    *tensor.Tensor // the kernel that they belong to; nil for none
 	used int            // positions that have passed
 }
@@ -35,53 +36,69 @@ func (a *aheadBlock) Fork() engine.Forkable {
 	return &c
 }
 
-// convolveAhead computes y of the last position in c, which sees past inputs before it.
-func (eng *Engine) convolveAhead(c *engine.ConvCache, past int, k, skip *tensor.Tensor) *tensor.Tensor {
-	b, d, room := c.U.Dim(0), c.U.Dim(2), c.U.Dim(1)
-	a, ok := c.Sums.(*aheadBlock)
-	if !ok {
-		a = &aheadBlock{}
-		c.Sums = a
+// convolveAhead computes the rows of y of one position for which there are sums, or will be.
+func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tensor.Tensor) {
+	if len(s.ahead) == 0 {
+		return
 	}
-	if a.k != k || a.used == ahead() {
-		a.used = 0
-		if past < c.Window-1 { // blocks begin at the same positions in a copy of c
-			a.used = past % ahead()
+	s.due = s.due[:0]
+	for _, i := range s.ahead {
+		c, past := s.caches[i], s.past[i]
+		a, ok := c.Sums.(*aheadBlock)
+		if !ok {
+			a = &aheadBlock{}
+			c.Sums = a
 		}
-		a.k = k
-		eng.sumAhead(c, a, past-a.used)
+		if a.k != k || a.used == ahead() {
+			a.used = 0
+			if past < c.Window-1 { // blocks begin at the same positions in a copy of c
+				a.used = past % ahead()
+			}
+			a.k = k
+			s.due = append(s.due, i)
+		}
 	}
-	y := eng.New(b, 1, d)
-	through := eng.throughOf(skip, d)
-	for i := range b {
-		row, x := y.Data()[i*d:][:d], c.U.Data()[(i*room+c.Len-1-a.used)*d:]
-		kernel.FIRAfter(row, x, k.Data(), through, d, k.Dim(0), a.used, 1)
-		kernel.Add(row, a.sums[(i*ahead()+a.used)*d:])
-	}
-	a.used++
-	return y
+	eng.sumAhead(s, k)
+	d, through := y.Dim(-1), eng.throughOf(skip, y.Dim(-1))
+	parallel.For(len(s.ahead), rowGrain(d*ahead()), func(lo, hi int) {
+		for _, i := range s.ahead[lo:hi] {
+			c := s.caches[i]
+			a := c.Sums.(*aheadBlock)
+			row, x := y.Data()[s.rows.From(i)*d:][:d], c.U.Data()[(c.Len-1-a.used)*d:]
+			kernel.FIRAfter(row, x, k.Data(), through, d, k.Dim(0), a.used, 1)
+			kernel.Add(row, a.sums[a.used*d:])
+			a.used++
+		}
+	})
 }
 
-// sumAhead fills the block a of c, for its kernel, from the position on that stands used before the last one in c, and sees past inputs. The
-// inputs from there on are taken out for the while.
-func (eng *Engine) sumAhead(c *engine.ConvCache, a *aheadBlock, past int) {
-	b, d, room, n, k := c.U.Dim(0), c.U.Dim(2), c.U.Dim(1), ahead(), a.k
-	a.sums = resize(a.sums, b*n*d)
-	from, none := c.Len-1-a.used, eng.throughOf(nil, d)
-	held := eng.scratch(b * n * d)
+// sumAhead fills the blocks of the rows that are due, for the kernel k, from the position on that stands used before the last
+// one in the cache. The inputs from there on are taken out for the while.
+func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
+	if len(s.due) == 0 {
+		return
+	}
+	n, d := ahead(), k.Dim(1)
+	none, held := eng.throughOf(nil, d), eng.scratch(len(s.due)*n*d)
 	defer eng.done(held)
 	swap := func() {
-		for i := range b {
-			x, h := c.U.Data()[(i*room+from)*d:][:n*d], held[i*n*d:]
-			for j, v := range x {
-				x[j], h[j] = h[j], v
+		for j, i := range s.due {
+			c := s.caches[i]
+			a := c.Sums.(*aheadBlock)
+			a.sums = resize(a.sums, n*d)
+			x, h := c.U.Data()[(c.Len-1-a.used)*d:][:n*d], held[j*n*d:]
+			for at, v := range x {
+				x[at], h[at] = h[at], v
 			}
 		}
 	}
 	swap()
-	overPositions(b, n, kernel.FIRRows(), func(i, lo, hi int) {
-		x := c.U.Data()[(i*room+from-past)*d:]
-		kernel.FIRAfter(a.sums[(i*n+lo)*d:], x, k.Data(), none, d, k.Dim(0), past+lo, hi-lo)
+	overPositions(len(s.due), n, kernel.FIRRows(), func(j, lo, hi int) {
+		c := s.caches[s.due[j]]
+		a, past := c.Sums.(*aheadBlock), s.past[s.due[j]]
+		past -= a.used
+		x := c.U.Data()[(c.Len-1-a.used-past)*d:]
+		kernel.FIRAfter(a.sums[lo*d:], x, k.Data(), none, d, k.Dim(0), past+lo, hi-lo)
 	})
 	swap()
 }

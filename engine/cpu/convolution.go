@@ -1,37 +1,47 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// convolution is the work of DiagSSM and LongConv over the positions [from, from+l) of each sequence, in tiles of 16 channels
-// (the lanes of the transform). A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim² + i·head_dim + j. Heads are
-// shared between cores in groups that fill a tile, so that whatever is summed over the channels of a head is summed by one core in
+// convolution is the work of DiagSSM and LongConv over rows that have a plan in common, in tiles of 16 channels (the lanes of
+// the transform). A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim² + i·head_dim + j. Heads are shared
+// between cores in groups that fill a tile, so that whatever is summed over the channels of a head is summed by one core in
 // one order.
 type convolution struct {
 	engine.Gates
-	heads, from, l int
-	kern, skip, y  *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
-	ahead          *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
-	sys            *diagSystem    // what carries a state, where there is one
-	state, next    *tensor.Tensor
-	plan           *kernel.ConvPlan
-	kept           []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
-	grads          convGrads
+	heads int
+	rows  []span
+	// taps is how much of the kernels counts, up to the points of the plan. It depends on the plan and the kernels, and never
+	// on which rows there are.
+	taps          int
+	kern, skip, y *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
+	ahead         *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
+	plan          *kernel.ConvPlan
+	pieces        bool      // the rows are pieces of longer ones
+	first         bool      // y is the output of this operation, and not of one before it
+	kept          []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
+	grads         convGrads
+
+	// The states of the rows, nil where there are none, and what carries them: of DiagSSM, where all rows have one length.
+	sys           *diagSystem
+	before, after []*tensor.Tensor
 }
 
 // keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones takes the
 // time in which they are made again.
 const keepUpTo = 3 << 19
 
-// keep makes room to keep the kernels' spectra, where it pays: with more sequences a kernel's transform is a smaller part. Nothing
-// is kept for pieces of a sequence, however short, so that memory does not grow with their number.
+// keep makes room to keep the kernels' spectra, where it pays: with more rows a kernel's transform is a smaller part. Nothing is
+// kept for pieces of a row, however short, so that memory does not grow with their number.
 func (c *convolution) keep(eng *Engine) {
 	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
-	if n <= keepUpTo && c.HeadDim == 1 && c.V.Dim(0) <= 4 && c.l == c.V.Dim(1) {
+	if n <= keepUpTo && c.HeadDim == 1 && len(c.rows) <= 4 && !c.pieces {
 		c.kept = eng.arena.Floats(n)
 	}
 }
@@ -39,21 +49,54 @@ func (c *convolution) keep(eng *Engine) {
 // convGrads are the gradients of the inputs, nil where none is wanted. adds says in which of them Backward finds
 // something to add to; the others it writes.
 type convGrads struct {
-	q, k, v, kern, ahead, state, skip []float32
-	adds                              struct{ q, k, v, kern bool }
+	q, k, v, kern, ahead, skip []float32
+	states                     [][]float32 // of the states before the rows
+	adds                       struct{ q, k, v, kern bool }
 }
 
 const lanes = kernel.Lanes
 
 func (c *convolution) headsPerGroup() int { return max(1, lanes/(c.HeadDim*c.HeadDim)) }
 
-// taps is the length of the kernels as far as they reach.
-func (c *convolution) taps() int { return min(tapsOf(c.kern), c.l) }
+// tapsOfGrads is the length of the kernels' gradients, as far as the rows reach.
+func (c *convolution) tapsOfGrads() int { return min(c.taps, c.longest()) }
 
-// carries tells that there is a state before the chunk or after it.
-func (c *convolution) carries() bool { return c.state != nil || c.next != nil }
+// longest is the length of the longest row.
+func (c *convolution) longest() int {
+	l := 0
+	for _, row := range c.rows {
+		l = max(l, row.len)
+	}
+	return l
+}
 
-// run computes y, and the state after the chunk, on all cores.
+// whole reports whether the rows are all positions of the tensors.
+func (c *convolution) whole() bool {
+	n := 0
+	for _, row := range c.rows {
+		n += row.len
+	}
+	return n == c.V.Rows()
+}
+
+// carries reports whether row b has a state before it or after it.
+func (c *convolution) carries(b int) bool { return c.state(b) != nil || c.next(b) != nil }
+
+// state is the state before row b, nil for none.
+func (c *convolution) state(b int) *tensor.Tensor { return at(c.before, b) }
+
+// next is the state after row b, nil where none is wanted.
+func (c *convolution) next(b int) *tensor.Tensor { return at(c.after, b) }
+
+// at is x[i], nil for an x of nil.
+func at[T *tensor.Tensor | []float32](x []T, i int) T {
+	if len(x) == 0 {
+		return nil
+	}
+	return x[i]
+}
+
+// run computes y, and the states after the rows, on all cores.
 func (c *convolution) run() { parallel.For(c.heads, c.headsPerGroup(), c.forward) }
 
 // each calls f for the tiles of the heads [lo, hi).
@@ -72,52 +115,66 @@ func (c *convolution) each(lo, hi int, f func(w *tile)) {
 func (c *convolution) forward(lo, hi int) {
 	c.each(lo, hi, func(w *tile) {
 		w.beginKernel(w.u)
-		for b := range c.V.Dim(0) {
+		for b, row := range c.rows {
 			w.b = b
-			c.plan.Begin(w.u, (*inputRows)(w), c.l)
+			c.plan.Begin(w.u, (*inputRows)(w), row.len)
 			c.plan.Convolve(w.u, w.kernel, b == 0)
 			w.statesForward()
-			c.plan.End((*outputRows)(w), c.l, w.u, kernel.Spectrum{})
+			c.plan.End((*outputRows)(w), row.len, w.u, kernel.Spectrum{})
 		}
 	})
 }
 
 // backward recomputes u, its spectrum and z rather than keep them: activations of the inner part cost no memory.
 func (c *convolution) backward(lo, hi int) {
-	batch, wantQ := c.V.Dim(0), c.grads.q != nil
+	wantQ := c.grads.q != nil
 	c.each(lo, hi, func(w *tile) {
 		if c.kept == nil {
 			w.beginKernel(w.u)
 		}
-		for b := range batch {
+		for b, row := range c.rows {
 			w.b = b
-			c.plan.Begin(w.u, (*inputRows)(w), c.l)
-			c.plan.Begin(w.dz, (*outputGradRows)(w), c.l)
+			c.plan.Begin(w.u, (*inputRows)(w), row.len)
+			c.plan.Begin(w.dz, (*outputGradRows)(w), row.len)
 			u := w.u
 			if b == 0 && !wantQ {
 				w.u, w.sum = w.sum, u // the sum begins in u's place
 			}
-			c.plan.Transpose(w.dz, u, w.kernel, w.sum, kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == batch-1, Again: wantQ})
+			c.plan.Transpose(w.dz, u, w.kernel, w.sum,
+				kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == len(c.rows)-1, Again: wantQ})
 			w.statesBackward()
 			z := kernel.Spectrum{}
 			if wantQ {
 				z = w.u
 			}
-			c.plan.End((*inputGradRows)(w), c.l, w.dz, z)
+			c.plan.End((*inputGradRows)(w), row.len, w.dz, z)
 		}
 		if c.grads.ahead != nil {
 			c.plan.GradAhead(w.u, w.sum)
 			c.plan.End((*aheadGradRows)(w), c.plan.N(), w.u, kernel.Spectrum{})
 		}
 		if c.grads.kern != nil || c.grads.skip != nil {
-			c.plan.End((*kernelGradRows)(w), c.taps(), w.sum, kernel.Spectrum{})
+			c.plan.End((*kernelGradRows)(w), c.tapsOfGrads(), w.sum, kernel.Spectrum{})
 		}
 	})
 }
 
+// Outputs: several operations may write one y, which is the output of the first of them, the last one to go back.
+func (c *convolution) Outputs(f func(*tensor.Tensor)) {
+	if c.first {
+		f(c.y)
+	}
+	for _, x := range c.after {
+		if x != nil {
+			f(x)
+		}
+	}
+}
+
 // Backward is that of DiagSSM and LongConv.
 func (c *convolution) Backward(eng *Engine) {
-	if c.y.Grad() == nil && (c.next == nil || c.next.Grad() == nil) {
+	heard := func(x *tensor.Tensor) bool { return x != nil && x.Grad() != nil }
+	if !heard(c.y) && !slices.ContainsFunc(c.after, heard) {
 		return
 	}
 	eng.grad(c.y)
@@ -130,16 +187,19 @@ func (c *convolution) Backward(eng *Engine) {
 // they may belong to one tensor.
 func (c *convolution) makeGrads(eng *Engine) {
 	g := &c.grads
-	*g = convGrads{}
+	*g = convGrads{states: g.states[:0]}
 	g.adds.q, g.adds.k, g.adds.v, g.adds.kern = true, true, true, true
-	if c.HeadDim == 1 && c.l == c.V.Dim(1) {
+	if c.HeadDim == 1 && c.whole() {
 		_, g.adds.q = eng.gradTo(c.Q)
 		_, g.adds.k = eng.gradTo(c.K)
 		_, g.adds.v = eng.gradTo(c.V)
-		if tapsOf(c.kern) <= c.l {
+		if tapsOf(c.kern) <= c.tapsOfGrads() {
 			_, g.adds.kern = eng.gradTo(c.kern)
 		}
 	}
 	g.q, g.k, g.v, g.kern = eng.gradOf(c.Q), eng.gradOf(c.K), eng.gradOf(c.V), eng.gradOf(c.kern)
-	g.ahead, g.state, g.skip = eng.gradOf(c.ahead), eng.gradOf(c.state), eng.gradOf(c.skip)
+	g.ahead, g.skip = eng.gradOf(c.ahead), eng.gradOf(c.skip)
+	for _, x := range c.before {
+		g.states = append(g.states, eng.gradOf(x))
+	}
 }

@@ -19,7 +19,7 @@ type tile struct {
 	buf                []float32
 	states             tileStates
 
-	b         int // the sequence
+	b         int // the row
 	c0, width int // the tile has channels [c0, c0+width)
 	inPlace   bool
 	head      int        // the first of 16 heads that its channels belong to
@@ -55,8 +55,8 @@ func (w *tile) place(c0, width int) {
 	if n := c.plan.SpectrumSize(); c.kept != nil {
 		w.kernel = c.plan.Spectrum(c.kept[c0/lanes*n:][:n])
 	}
-	if c.carries() {
-		w.states.set(c.sys, c0, width, p*p, c.l)
+	if c.sys != nil {
+		w.states.set(c.sys, c0, width, p*p, c.rows[0].len)
 	}
 	for j := range width {
 		ch := c0 + j
@@ -68,20 +68,23 @@ func (w *tile) place(c0, width int) {
 	}
 }
 
-// chunk is the part of the sequence in x (b, L, d) that the convolution is over.
+// len is the length of the row.
+func (w *tile) len() int { return w.c.rows[w.b].len }
+
+// chunk is the row in x (n, d).
 func (w *tile) chunk(x []float32) []float32 {
-	length, d := w.c.V.Dim(1), w.c.V.Dim(2)
-	return x[(w.b*length+w.c.from)*d:][:w.c.l*d]
+	row, d := w.c.rows[w.b], w.c.V.Dim(-1)
+	return x[row.at*d:][:row.len*d]
 }
 
 // rowsOf are the tile's channels of that part, where they lie side by side.
 func (w *tile) rowsOf(x []float32) kernel.Rows {
-	return kernel.Rows{X: w.chunk(x)[w.c0:], Step: w.c.V.Dim(2)}
+	return kernel.Rows{X: w.chunk(x)[w.c0:], Step: w.c.V.Dim(-1)}
 }
 
-// columns are the columns at of rows [t, t+n) of the sequence in x: where they lie side by side in place, else in scratch.
+// columns are the columns at of positions [t, t+n) of the row in x: where they lie side by side in place, else in scratch.
 func (w *tile) columns(x []float32, at *[lanes]int, t, n int, scratch []float32) kernel.Rows {
-	d := w.c.V.Dim(2)
+	d := w.c.V.Dim(-1)
 	x = w.chunk(x)[t*d:]
 	if w.inPlace {
 		w.ahead(x[w.c0:], t, n)
@@ -93,8 +96,8 @@ func (w *tile) columns(x []float32, at *[lanes]int, t, n int, scratch []float32)
 
 // ahead asks for the rows that come after rows [t, t+n), which begin at x: the transform wants them next.
 func (w *tile) ahead(x []float32, t, n int) {
-	if more := min(n, w.c.l-t-n); more > 0 {
-		d := w.c.V.Dim(2)
+	if more := min(n, w.len()-t-n); more > 0 {
+		d := w.c.V.Dim(-1)
 		kernel.Prefetch(kernel.Rows{X: x[n*d:], Step: d}, more)
 	}
 }
@@ -102,7 +105,7 @@ func (w *tile) ahead(x []float32, t, n int) {
 // addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same. Without add, columns side
 // by side are set to it.
 func (w *tile) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
-	d := w.c.V.Dim(2)
+	d := w.c.V.Dim(-1)
 	x = w.chunk(x)[t*d:]
 	if w.inPlace {
 		w.ahead(x[w.c0:], t, n)
@@ -266,7 +269,7 @@ func (w *tile) fill(z []float32, rows func(z []float32, t, n int) kernel.Rows, t
 type outputRows tile
 
 func (w *outputRows) Rows() (kernel.Rows, kernel.Placing) {
-	if w.c.Q != nil || w.c.state != nil || w.width < lanes {
+	if w.c.Q != nil || w.c.state(w.b) != nil || w.width < lanes {
 		return kernel.Rows{}, kernel.ByPut
 	}
 	return (*tile)(w).rowsOf(w.c.y.Data()), kernel.Written
@@ -288,7 +291,7 @@ func (r *outputRows) Put(z, _ []float32, t, n int) {
 
 // respond adds to rows [t, t+n) of z what the old state gives.
 func (w *tile) respond(z []float32, t, n int) {
-	if w.c.state != nil {
+	if w.c.state(w.b) != nil {
 		kernel.MulAddRows(signal(z), signal(z), signal(w.states.z[t*lanes:]), kernel.Ones(), n, w.width)
 	}
 }
@@ -297,7 +300,7 @@ func (w *tile) respond(z []float32, t, n int) {
 type inputGradRows tile
 
 func (w *inputGradRows) Rows() (kernel.Rows, kernel.Placing) {
-	if w.c.Q != nil || w.c.K != nil || w.c.carries() || w.width < lanes || w.c.grads.v == nil {
+	if w.c.Q != nil || w.c.K != nil || w.c.carries(w.b) || w.width < lanes || w.c.grads.v == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
 	return (*tile)(w).rowsOf(w.c.grads.v), placing(w.c.grads.adds.v)
@@ -310,7 +313,7 @@ func (r *inputGradRows) Put(du, z []float32, t, n int) {
 		dy := w.columns(c.y.Grad(), &w.y, t, n, w.rows[1])
 		w.addProduct(c.grads.q, c.grads.adds.q, &w.qk, t, n, signal(z), dy, w.rows[2])
 	}
-	if c.carries() {
+	if c.carries(w.b) {
 		kernel.MulAddRows(signal(du), signal(du), signal(w.states.du[t*lanes:]), kernel.Ones(), n, w.width)
 	}
 	if c.grads.k != nil {

@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (

@@ -12,81 +12,118 @@ import (
 // recurrentBelow is the chunk length under which stepping beats the convolution in inference.
 const recurrentBelow = 24
 
-// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over a chunk: for every head, with i, j < head_dim,
+// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
-// where SSM is the head's diagonal system s and D (h) its skip. Long chunks are convolved, short ones stepped, which is the
-// same up to rounding. state (b, h·head_dim², n, 2) holds the complex state of each u_ij before the chunk, nil for zero
-// with none wanted after it; next is the state after it: state itself, updated in place, when the tape does not record.
+// where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², n, 2) holds the complex state of each
+// u_ij. Long rows are convolved, short ones stepped or summed directly, which is the same up to rounding: what becomes of a
+// row depends on its own length, and on whether it has a state.
 //
-// A sequence longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
-// grows with it (arXiv:2212.14052 §4.2).
-func (eng *Engine) oldDiagSSM(g engine.Gates, sys *engine.DiagSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
+// A row longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the
+// scratch grows with it (arXiv:2212.14052 §4.2).
+func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	s := diagOf(sys)
-	v := g.V
-	l := v.Dim(1)
 	g.HeadDim = max(1, g.HeadDim)
-	if state != nil && !eng.Recording && l < recurrentBelow {
-		y = eng.diagOutput(g)
-		stepDiag(y, g, s, skip.Data(), state)
-		return y, state
-	}
-	if state == nil && g.HeadDim == 1 && l <= directUpTo {
-		return eng.directConv(g, eng.DiagKernel(&s.DiagSystem, l), skip), nil
-	}
-	piece := l
-	if l > engine.LongestAtOnce {
-		piece = engine.LongestAtOnce / 2
-	}
-	return eng.diagPieces(g, s, skip, state, piece)
-}
-
-// diagOutput is the output of DiagSSM to come.
-func (eng *Engine) diagOutput(g engine.Gates) *tensor.Tensor {
 	y := eng.like(g.V)
 	if g.HeadDim > 1 {
 		y.Zero() // heads add to it
 	}
+	steps := func(i int) bool { return !eng.Recording && r.Len(i) < recurrentBelow && slots.At(i) != nil }
+	stepDiag(y, g, s, skip.Data(), r, slots, steps)
+	direct := func(i int) bool { return g.HeadDim == 1 && r.Len(i) <= directUpTo && slots.At(i) == nil }
+	for taps := directStep; taps <= directUpTo; taps += directStep {
+		eng.directDiag(y, g, s, skip, r, taps, func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
+	}
+	// Kernels of other lengths have other bits: see kernel.Vandermonde.
+	eng.groups(r, func(i int) int {
+		if steps(i) || direct(i) {
+			return 0
+		}
+		return r.Len(i)
+	}, func(rows []int) {
+		piece := r.Len(rows[0])
+		if piece > engine.LongestAtOnce {
+			piece = engine.LongestAtOnce / 2
+		}
+		eng.diagPieces(y, g, s, skip, r, rows, slots, piece)
+	})
 	return y
 }
 
-// diagPieces is DiagSSM by convolutions of piece positions.
-func (eng *Engine) diagPieces(g engine.Gates, s *diagSystem, skip, state *tensor.Tensor, piece int) (y, next *tensor.Tensor) {
-	y = eng.diagOutput(g)
-	kern := eng.DiagKernel(&s.DiagSystem, piece)
-	record, given := eng.wants(g.Q, g.K, g.V, kern, skip, state), state != nil
-	for l, from := g.V.Dim(1), 0; from < l; from += piece {
-		op := take[diagSSMOp](eng)
-		op.convolution = convolution{Gates: g, heads: s.H, from: from, l: min(piece, l-from), kern: kern, skip: skip, y: y, sys: s, state: state}
-		op.plan = kernel.NewConvPlan(op.l)
-		if given || from+piece < l {
-			if op.next = state; eng.Recording || state == nil {
-				op.next = eng.New(g.V.Dim(0), s.H*g.HeadDim*g.HeadDim, s.N, 2)
-			}
+// directStep is what the lengths of the kernels of short rows are multiples of, so that rows of many lengths share a few.
+const directStep = 32
+
+// directDiag sums the rows for which use is true directly, with kernels of so many taps.
+func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows, taps int,
+	use func(i int) bool) {
+	for i := range r.Count() {
+		if use(i) {
+			eng.directConv(y, g, eng.DiagKernel(&s.DiagSystem, taps), skip, r, use)
+			return
 		}
-		if record {
-			op.keep(eng)
-		}
-		op.run()
-		if record {
-			eng.push(op)
-		}
-		state = op.next
 	}
-	return y, state
+}
+
+// diagPieces is DiagSSM of the given rows of r, which have one length, by convolutions of piece positions.
+func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows, rows []int,
+	slots engine.Slots, piece int) {
+	l := r.Len(rows[0])
+	kern := eng.DiagKernel(&s.DiagSystem, min(piece, l))
+	record := eng.wants(g.Q, g.K, g.V, kern, skip)
+	for _, i := range rows {
+		record = eng.wants(slots.At(i)) || record
+	}
+	var last *convolutionOp
+	for from := 0; from < l; from += piece {
+		op := eng.convolution(diagSSM, y, g, kern, skip)
+		op.overPiece(r, rows, from, piece)
+		op.taps = op.rows[0].len
+		for b, i := range rows {
+			before, after, given := slots.At(i), (*tensor.Tensor)(nil), slots.At(i) != nil
+			if from > 0 {
+				before = last.after[b]
+			}
+			if given || from+piece < l {
+				if after = before; eng.Recording || before == nil {
+					after = eng.New(s.H*g.HeadDim*g.HeadDim, s.N, 2)
+				}
+			}
+			if before != nil || after != nil {
+				op.sys = s
+			}
+			op.before, op.after = append(op.before, before), append(op.after, after)
+		}
+		eng.convolve(op, record)
+		last = op
+	}
+	for b, i := range rows {
+		if slots.At(i) != nil {
+			slots[i].X = last.after[b]
+		}
+	}
 }
 
 // headsPerStep is the number of heads that are stepped together: what belongs to their systems stays in the cache while
-// batch and positions pass by.
+// rows and positions pass by.
 const headsPerStep = 32
 
-// stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u position by position, updating state.
-func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, state *tensor.Tensor) {
-	batch, l, p := g.V.Dim(0), g.V.Dim(1), g.HeadDim
+// stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, position by
+// position, updating their states.
+func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows, slots engine.Slots,
+	steps func(i int) bool) {
+	positions, p := 0, g.HeadDim
+	for i := range r.Count() {
+		if steps(i) {
+			positions += r.Len(i)
+		}
+	}
+	if positions == 0 {
+		return
+	}
 	s.single()
 	groups := (s.H + headsPerStep - 1) / headsPerStep
-	parallel.For(groups, rowGrain(batch*l*headsPerStep*p*p*s.N), func(lo, hi int) {
+	parallel.For(groups, rowGrain(positions*headsPerStep*p*p*s.N), func(lo, hi int) {
 		buf := stepPool.Get().(*[]float32)
 		defer stepPool.Put(buf)
 		*buf = resize(*buf, 2*headsPerStep*p*p)
@@ -95,10 +132,13 @@ func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, s
 			heads := min(headsPerStep, s.H-h0)
 			at, per := 2*s.N*h0, p*p
 			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
-			for b := range batch {
-				x := state.Data()[2*s.N*(b*s.H+h0)*per:]
-				for t := range l {
-					row := (b*l + t) * g.V.Dim(2)
+			for i := range r.Count() {
+				if !steps(i) {
+					continue
+				}
+				x := slots.At(i).Data()[2*s.N*h0*per:]
+				for t := range r.Len(i) {
+					row := (r.From(i) + t) * g.V.Dim(-1)
 					gateInputs(&g, u, row, h0, heads)
 					kernel.DiagSteps(heads, per, s.N, z, u, skip[h0:], x, s.a32[at:], s.b32[at:], s.c32[at:])
 					gateOutputs(&g, y.Data()[row:], z, row, h0, heads, s.H)
@@ -142,19 +182,5 @@ func gateOutputs(g *engine.Gates, y, z []float32, row, h0, heads, all int) {
 			h := i / (p * p)
 			y[g.OutChannel(h0+h, i%p, all)] += q[h*p+i/p%p] * z
 		}
-	}
-}
-
-type diagSSMOp struct{ convolution }
-
-func (o *diagSSMOp) Name() string { return "DiagSSM" }
-
-// Outputs gives y to the operation of the first piece, the last one to go back.
-func (o *diagSSMOp) Outputs(f func(*tensor.Tensor)) {
-	if o.from == 0 {
-		f(o.y)
-	}
-	if o.next != nil {
-		f(o.next)
 	}
 }

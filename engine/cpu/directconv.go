@@ -11,31 +11,38 @@ import (
 // element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
-// directConv is y = q·(K∗u + D u), u = k·v, position by position, for head_dim 1. It keeps u and K∗u + D u for backward.
-func (eng *Engine) directConv(g engine.Gates, kern, skip *tensor.Tensor) *tensor.Tensor {
-	batch, l, d := g.V.Dim(0), g.V.Dim(1), g.V.Dim(2)
-	kern = eng.KernelRows(kern, d)
+// directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1. It
+// keeps u and K∗u + D u for backward.
+func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows, use func(i int) bool) {
 	op := take[directOp](eng)
-	*op = directOp{Gates: g, kern: kern, skip: skip, y: eng.like(g.V), u: g.V.Data(), m: min(l, kern.Dim(0))}
-	if g.K != nil {
-		op.u = eng.arena.Floats(g.V.Len())
-		products(op.u, g.K.Data(), g.V.Data())
+	op.choose(r, use)
+	if op.Count() == 0 {
+		return
 	}
-	op.z = op.y.Data()
-	if g.Q != nil {
-		op.z = eng.arena.Floats(g.V.Len())
+	d := g.V.Dim(-1)
+	kern = eng.KernelRows(kern, d)
+	op.Gates, op.kern, op.skip, op.y, op.through = g, kern, skip, y, eng.throughOf(skip, d)
+	op.u = g.V.Data()
+	if g.K != nil || !op.whole() {
+		op.u = eng.arena.Floats(op.Total() * d)
+		op.toRows(op.u, g.V, g.K)
 	}
-	taps, through := kern.Data(), eng.throughOf(skip, d)
-	overPositions(batch, l, max(firRows, rowGrain(d*op.m)), func(b, lo, hi int) {
-		kernel.FIR(op.z[b*l*d:], op.u[b*l*d:], taps, through, d, op.m, lo, hi)
+	op.z = y.Data()
+	apart := g.Q != nil || !op.whole()
+	if apart {
+		op.z = eng.arena.Floats(op.Total() * d)
+	}
+	op.over(func(i, lo, hi int) {
+		at := op.From(i) * d
+		kernel.FIR(op.z[at:], op.u[at:], kern.Data(), op.through, d, op.taps(i), lo, hi)
 	})
-	if g.Q != nil {
-		products(op.y.Data(), g.Q.Data(), op.z)
+	if apart {
+		op.each(rowGrain(d), func(own, all, n int) { op.times(y.Data()[all*d:], g.Q, op.z[own*d:][:n*d], all*d) })
 	}
 	if eng.wants(g.Q, g.K, g.V, kern, skip) {
+		op.first = !y.NeedsGrad()
 		eng.push(op)
 	}
-	return op.y
 }
 
 // throughOf is the skip, zeros where there is none.
@@ -48,63 +55,112 @@ func (eng *Engine) throughOf(skip *tensor.Tensor, d int) []float32 {
 	return zeros
 }
 
-// products computes y = a·b on all cores.
-func products(y, a, b []float32) {
-	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulInto(y[lo:hi], a[lo:hi], b[lo:hi]) })
-}
-
-// addProducts computes y += a·b on all cores, nothing where y is nil.
-func addProducts(y, a, b []float32) {
-	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulAdd(y[lo:hi], a[lo:hi], b[lo:hi]) })
-}
-
+// directOp works on its rows one behind the other: where they are not all rows of the tensors, in copies.
 type directOp struct {
 	engine.Gates
+	subset
 	kern, skip, y *tensor.Tensor
-	u, z          []float32 // (b, l, d): inputs, and outputs before the gate
-	m             int
+	through       []float32
+	u, z          []float32 // (n, d): inputs, and outputs before the gate
+	first         bool      // y is the output of this operation, and not of one before it
 }
 
-func (o *directOp) Name() string                   { return "DirectConv" }
-func (o *directOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
+func (o *directOp) Name() string { return "DirectConv" }
+
+func (o *directOp) Outputs(f func(*tensor.Tensor)) {
+	if o.first {
+		f(o.y)
+	}
+}
+
+// taps is the number of taps that row i sees.
+func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
+
+// over calls f on all cores for pieces of the rows, which depend on nothing but a row's own length.
+func (o *directOp) over(f func(i, lo, hi int)) {
+	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*min(o.kern.Dim(0), directUpTo))), f)
+}
+
+// times sets y to x times the elements of the gate from at on, to x where there is no gate.
+func (o *directOp) times(y []float32, gate *tensor.Tensor, x []float32, at int) {
+	if gate == nil {
+		copy(y, x)
+		return
+	}
+	kernel.MulInto(y[:len(x)], gate.Data()[at:][:len(x)], x)
+}
+
+// toRows sets y, the rows one behind the other, to those of x times the gate.
+func (o *directOp) toRows(y []float32, x, gate *tensor.Tensor) {
+	d := x.Dim(-1)
+	o.each(rowGrain(d), func(own, all, n int) { o.times(y[own*d:], gate, x.Data()[all*d:][:n*d], all*d) })
+}
+
+// addRows adds x, the rows one behind the other, times the gate to those of y, where a y is wanted.
+func (o *directOp) addRows(y []float32, x []float32, gate *tensor.Tensor, d int) {
+	if y == nil {
+		return
+	}
+	o.each(rowGrain(d), func(own, all, n int) {
+		if to, from := y[all*d:][:n*d], x[own*d:]; gate == nil {
+			kernel.Add(to, from)
+		} else {
+			kernel.MulAdd(to, from, gate.Data()[all*d:])
+		}
+	})
+}
 
 func (o *directOp) Backward(eng *Engine) {
-	dz := o.y.Grad()
+	dz, d := o.y.Grad(), o.kern.Dim(1)
 	if dz == nil {
 		return
 	}
-	batch, l, d := o.V.Dim(0), o.V.Dim(1), o.V.Dim(2)
-	if o.Q != nil {
-		addProducts(eng.gradOf(o.Q), dz, o.z)
-		products(dz, dz, o.Q.Data()) // the gradient of y is needed no more
+	if dq := eng.gradOf(o.Q); dq != nil {
+		o.each(rowGrain(d), func(own, all, n int) { kernel.MulAdd(dq[all*d:][:n*d], dz[all*d:], o.z[own*d:]) })
+	}
+	if dy := dz; !o.whole() {
+		dz = eng.arena.Borrow(o.Total() * d)
+		defer eng.done(dz)
+		o.each(rowGrain(d), func(own, all, n int) { o.times(dz[own*d:], o.Q, dy[all*d:][:n*d], all*d) })
+	} else if o.Q != nil { // the gradient of y is needed no more
+		o.each(rowGrain(d), func(at, _, n int) { o.times(dz[at*d:], o.Q, dz[at*d:][:n*d], at*d) })
 	}
 	if dk := eng.gradOf(o.kern); dk != nil {
-		parallel.For(o.m, max(firTaps, rowGrain(batch*l*d)), func(lo, hi int) {
-			for b := range batch {
-				kernel.FIRTapsGrad(dk, dz[b*l*d:], o.u[b*l*d:], d, l, lo, hi)
+		parallel.For(min(o.kern.Dim(0), o.Longest()), max(firTaps, rowGrain(o.Total()*d)), func(lo, hi int) {
+			for i := range o.Count() {
+				at := o.From(i) * d
+				kernel.FIRTapsGrad(dk, dz[at:], o.u[at:], d, o.Len(i), lo, min(hi, o.Len(i)))
 			}
 		})
 	}
 	if o.skip != nil {
-		eng.skipGrad(o.skip, dz, o.u)
+		eng.skipGrad(o.skip, dz[:o.Total()*d], o.u[:o.Total()*d])
 	}
-	var du []float32
-	if o.K == nil {
-		if du = eng.gradOf(o.V); du == nil {
-			return
-		}
-	} else {
-		du = eng.scratch(len(dz))
+	o.inputGrad(eng, dz, d)
+}
+
+// inputGrad adds to the gradients of v and k.
+func (o *directOp) inputGrad(eng *Engine, dz []float32, d int) {
+	direct := o.K == nil && o.whole()
+	du := eng.gradOf(o.V)
+	if du == nil && o.K == nil {
+		return
+	}
+	if !direct {
+		du = eng.scratch(o.Total() * d)
 		defer eng.done(du)
 	}
-	taps, through := o.kern.Data(), eng.throughOf(o.skip, d)
-	overPositions(batch, l, max(firRows, rowGrain(d*o.m)), func(b, lo, hi int) {
-		kernel.FIRGrad(du[b*l*d:], dz[b*l*d:], taps, through, d, o.m, l, lo, hi)
+	o.over(func(i, lo, hi int) {
+		at := o.From(i) * d
+		kernel.FIRGrad(du[at:], dz[at:], o.kern.Data(), o.through, d, o.taps(i), o.Len(i), lo, hi)
 	})
-	if o.K != nil {
-		addProducts(eng.gradOf(o.K), du, o.V.Data())
-		addProducts(eng.gradOf(o.V), du, o.K.Data())
+	if direct {
+		return
 	}
+	if o.K != nil {
+		o.addRows(eng.gradOf(o.K), du, o.V, d)
+	}
+	o.addRows(eng.gradOf(o.V), du, o.K, d)
 }
 
 // skipGrad adds to the gradient of a skip D (d) that of D⊙x, Σ dy·x over the rows of x and dy.

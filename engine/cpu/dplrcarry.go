@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/cmplx"
+	"slices"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/engine"
@@ -9,59 +10,76 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrCarryOp is the state after the rows [from, from+l) of u (b, L, h), from the state x0 before them, nil for zeros:
+// dplrCarryOp is the states after rows of u (n, h), from the states x0 before them, nil for zeros:
 //
 //	x ← s + (s - x),  (I - A) s = x + b u
 //
 // the bilinear rule as the mean s of a state and the one after it. Its backward walks through the states a second time, in
 // float64, and back.
 type dplrCarryOp struct {
-	sys         *dplrSystem
-	u, x0, next *tensor.Tensor
-	from, l     int
+	sys      *dplrSystem
+	u        *tensor.Tensor
+	rows     []span
+	x0, next []*tensor.Tensor
+	dx0      [][]float32
 }
 
-// carryDPLR runs the recurrence and records it.
-func (eng *Engine) carryDPLR(s *dplrSystem, u, x0 *tensor.Tensor, from, l int) *tensor.Tensor {
-	batch := u.Dim(0)
-	next := eng.New(batch, s.H, s.N, 2)
-	if x0 == nil {
-		next.Zero()
-	} else {
-		copy(next.Data(), x0.Data())
+// carryDPLR brings states from before the rows to after them, and records it. Where nothing follows the rows, only those that
+// were given go on.
+func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, states *dplrStates, last bool) {
+	o := take[dplrCarryOp](eng)
+	*o = dplrCarryOp{sys: s, u: u, rows: o.rows[:0], x0: o.x0[:0], next: o.next[:0], dx0: o.dx0[:0]}
+	for b, x0 := range states.x {
+		if last && !states.given[b] {
+			continue
+		}
+		next := eng.New(s.H, s.N, 2)
+		if x0 == nil {
+			next.Zero()
+		} else {
+			copy(next.Data(), x0.Data())
+		}
+		o.rows, o.x0, o.next = append(o.rows, rows[b]), append(o.x0, x0), append(o.next, next)
+		states.x[b] = next
 	}
-	for b := range batch {
-		part := tensor.FromSlice(u.Data()[(b*u.Dim(1)+from)*s.H:][:l*s.H], 1, l, s.H)
-		s.step(nil, part, nil, next.Data()[2*b*s.H*s.N:][:2*s.H*s.N])
+	if len(o.rows) == 0 {
+		return
 	}
-	if eng.Recording && (s.wantGrad || u.NeedsGrad() || x0 != nil && x0.NeedsGrad()) {
-		op := take[dplrCarryOp](eng)
-		*op = dplrCarryOp{sys: s, u: u, x0: x0, next: next, from: from, l: l}
-		eng.push(op)
+	s.step(nil, u, nil, o.rows, o.next)
+	if eng.Recording && (s.wantGrad || u.NeedsGrad() || slices.ContainsFunc(o.x0, wanting)) {
+		eng.push(o)
 	}
-	return next
 }
 
-func (o *dplrCarryOp) Name() string                   { return "DPLRCarry" }
-func (o *dplrCarryOp) Outputs(f func(*tensor.Tensor)) { f(o.next) }
+// wanting reports whether there is an x that wants a gradient.
+func wanting(x *tensor.Tensor) bool { return x != nil && x.NeedsGrad() }
+
+func (o *dplrCarryOp) Name() string { return "DPLRCarry" }
+
+func (o *dplrCarryOp) Outputs(f func(*tensor.Tensor)) {
+	for _, x := range o.next {
+		f(x)
+	}
+}
 
 func (o *dplrCarryOp) Backward(eng *Engine) {
-	if o.next.Grad() == nil {
+	if !slices.ContainsFunc(o.next, func(x *tensor.Tensor) bool { return x.Grad() != nil }) {
 		return
 	}
 	du, s := eng.gradOf(o.u), o.sys
-	var dx0 []float32
-	if o.x0 != nil {
-		dx0 = eng.gradOf(o.x0)
+	for _, x0 := range o.x0 {
+		o.dx0 = append(o.dx0, eng.gradOf(x0))
 	}
 	parallel.For(s.H, 1, func(lo, hi int) {
 		w := carryPool.Get().(*dplrCarryWork)
 		defer carryPool.Put(w)
 		for h := lo; h < hi; h++ {
 			w.channel(s, h)
-			for b := range o.u.Dim(0) {
-				w.walk(o, b, h)
-				w.back(o, du, dx0, b, h)
+			for b, next := range o.next {
+				if next.Grad() != nil {
+					w.walk(o, b, h)
+					w.back(o, du, b, h)
+				}
 			}
 		}
 	})
@@ -121,20 +139,20 @@ func (w *dplrCarryWork) solve(x []complex128, transposed bool) {
 	}
 }
 
-// input is u[t] of the chunk.
-func (o *dplrCarryOp) input(b, t, h int) (at int) { return (b*o.u.Dim(1)+o.from+t)*o.sys.H + h }
+// input is u[t] of row b.
+func (o *dplrCarryOp) input(b, t, h int) (at int) { return (o.rows[b].at+t)*o.sys.H + h }
 
 // walk computes the means s of all steps.
 func (w *dplrCarryWork) walk(o *dplrCarryOp, b, h int) {
 	n := len(w.d)
-	w.means = resize(w.means, o.l*n)
+	w.means = resize(w.means, o.rows[b].len*n)
 	clear(w.x)
-	if o.x0 != nil {
+	if x0 := o.x0[b]; x0 != nil {
 		for i := range w.x {
-			w.x[i] = pair(o.x0.Data(), (b*o.sys.H+h)*n+i)
+			w.x[i] = pair(x0.Data(), h*n+i)
 		}
 	}
-	for t := range o.l {
+	for t := range o.rows[b].len {
 		s, u := w.means[t*n:][:n], complex(float64(o.u.Data()[o.input(b, t, h)]), 0)
 		for i, x := range w.x {
 			s[i] = x + w.c.b[i]*u
@@ -146,15 +164,15 @@ func (w *dplrCarryWork) walk(o *dplrCarryOp, b, h int) {
 	}
 }
 
-// back takes the gradient of the state after the chunk to its beginning. With g the gradient of a state, μ = (I - A)⁻ᵀ 2g is
+// back takes the gradient of the state after the row to its beginning. With g the gradient of a state, μ = (I - A)⁻ᵀ 2g is
 // that of x + b u, and A gets that of a product by s whose result has the gradient μ.
-func (w *dplrCarryWork) back(o *dplrCarryOp, du, dx0 []float32, b, h int) {
+func (w *dplrCarryWork) back(o *dplrCarryOp, du []float32, b, h int) {
 	n, g := len(w.d), w.x
-	at := (b*o.sys.H + h) * n
+	at := h * n
 	for i := range g {
-		g[i] = pair(o.next.Grad(), at+i)
+		g[i] = pair(o.next[b].Grad(), at+i)
 	}
-	for t := o.l - 1; t >= 0; t-- {
+	for t := o.rows[b].len - 1; t >= 0; t-- {
 		for i, v := range g {
 			w.mu[i] = 2 * v
 		}
@@ -174,6 +192,6 @@ func (w *dplrCarryWork) back(o *dplrCarryOp, du, dx0 []float32, b, h int) {
 		}
 	}
 	for i, v := range g {
-		addPair(dx0, at+i, v)
+		addPair(o.dx0[b], at+i, v)
 	}
 }

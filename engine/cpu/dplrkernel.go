@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/cmplx"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -35,53 +36,61 @@ func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// addZeroInput adds to the rows [from, from+l) of y (b, L, h), l ≤ s.L, what is heard of the state x0 (b, h, n, 2):
-// C Ābarʲ⁺¹ x0, for which w = (I + A) x0 / 2.
-func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, x0 *tensor.Tensor, from, l int) {
-	op := cauchyOp{sys: s, l: l, from: from, y: y, x0: x0}
+// addZeroInput adds to rows of y (n, h), of up to s.L positions each, what is heard of their states (h, n, 2), of which some
+// may be nil: C Ābarʲ⁺¹ x0, for which w = (I + A) x0 / 2.
+func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, states []*tensor.Tensor) {
+	op := take[cauchyOp](eng)
+	*op = cauchyOp{sys: s, y: y, rows: op.rows[:0], x0: op.x0[:0], dx0: op.dx0[:0]}
+	for b, x := range states {
+		if x != nil {
+			op.rows, op.x0 = append(op.rows, rows[b]), append(op.x0, x)
+		}
+	}
+	if len(op.x0) == 0 {
+		return
+	}
 	op.forward(eng)
-	if eng.Recording && (s.wantGrad || x0.NeedsGrad()) {
-		o := take[cauchyOp](eng)
-		*o = op
-		eng.push(o)
+	if eng.Recording && (s.wantGrad || slices.ContainsFunc(op.x0, wanting)) {
+		eng.push(op)
 	}
 }
 
-// cauchyOp is DPLRKernel where x0 is nil, else addZeroInput.
+// cauchyOp is DPLRKernel where there are no states, else addZeroInput.
 type cauchyOp struct {
-	sys     *dplrSystem
-	from, l int
-	y, x0   *tensor.Tensor
-	kept    []float32 // what solve found, (h, 4·rank, nodes), for the backward; nil for it to be made again
+	sys  *dplrSystem
+	l    int // of the kernels
+	y    *tensor.Tensor
+	rows []span
+	x0   []*tensor.Tensor // of the rows
+	dx0  [][]float32
+	kept []float32 // what solve found, (h, 4·rank, nodes), for the backward; nil for it to be made again
 }
 
 func (o *cauchyOp) Name() string { return "DPLRKernel" }
 
 // Outputs: the sum is the output of the operation that was added to.
 func (o *cauchyOp) Outputs(f func(*tensor.Tensor)) {
-	if o.x0 == nil {
+	if o.kernels() {
 		f(o.y)
 	}
 }
 
-// batch is the number of vectors w of a channel.
-func (o *cauchyOp) batch() int {
-	if o.x0 == nil {
-		return 1
-	}
-	return o.x0.Dim(0)
-}
+// kernels reports whether this is DPLRKernel.
+func (o *cauchyOp) kernels() bool { return len(o.x0) == 0 }
 
-// rows are those of sequence b that are added to, in y or its gradient.
-func (o *cauchyOp) rows(y []float32, b int) []float32 {
-	return y[(b*o.y.Dim(1)+o.from)*o.sys.H:][:o.l*o.sys.H]
+// vectors is the number of vectors w of a channel.
+func (o *cauchyOp) vectors() int { return max(1, len(o.x0)) }
+
+// row is row b of those that are added to, in y or its gradient.
+func (o *cauchyOp) row(y []float32, b int) []float32 {
+	return y[o.rows[b].at*o.sys.H:][:o.rows[b].len*o.sys.H]
 }
 
 func (o *cauchyOp) forward(eng *Engine) {
 	s := o.sys
 	f := kernel.NewRealDFT(s.L)
 	spectrum, work, x := eng.scratch(f.SpectrumRows()*s.H), eng.arena.Borrow(f.WorkSize(s.H)), eng.arena.Borrow(s.L*s.H)
-	for b := range o.batch() {
+	for b := range o.vectors() {
 		parallel.For(s.H, cauchyChannels, func(lo, hi int) {
 			w := borrowCauchy(s)
 			defer cauchyPool.Put(w)
@@ -90,12 +99,12 @@ func (o *cauchyOp) forward(eng *Engine) {
 			}
 		})
 		f.Inverse(x, spectrum, s.H, work)
-		if o.x0 == nil {
+		if o.kernels() {
 			toTiles(o.y.Data(), x, o.l, s.H)
 			continue
 		}
-		y := o.rows(o.y.Data(), b)
-		parallel.For(o.l*s.H, grain, func(lo, hi int) { kernel.Add(y[lo:hi], x[lo:hi]) })
+		y := o.row(o.y.Data(), b)
+		parallel.For(len(y), grain, func(lo, hi int) { kernel.Add(y[lo:hi], x[lo:hi]) })
 	}
 	eng.done(spectrum)
 	eng.done(work)
@@ -109,22 +118,21 @@ func (o *cauchyOp) Backward(eng *Engine) {
 	}
 	f := kernel.NewRealDFT(s.L)
 	spectrum, work, x := eng.arena.Borrow(f.SpectrumRows()*s.H), eng.arena.Borrow(f.WorkSize(s.H)), eng.scratch(s.L*s.H)
-	var dx0 []float32
-	if o.x0 != nil {
-		dx0 = eng.gradOf(o.x0)
+	for _, x := range o.x0 {
+		o.dx0 = append(o.dx0, eng.gradOf(x))
 	}
-	for b := range o.batch() {
-		if o.x0 == nil {
+	for b := range o.vectors() {
+		if o.kernels() {
 			fromTiles(x, dy, o.l, s.H)
 		} else {
-			copy(x, o.rows(dy, b))
+			clear(x[copy(x, o.row(dy, b)):])
 		}
 		f.Transpose(spectrum, x, s.H, work)
 		parallel.For(s.H, cauchyChannels, func(lo, hi int) {
 			w := borrowCauchy(s)
 			defer cauchyPool.Put(w)
 			for h := lo; h < hi; h++ {
-				w.gradient(o, spectrum, dx0, b, h)
+				w.gradient(o, spectrum, at(o.dx0, b), b, h)
 			}
 		})
 	}
@@ -137,14 +145,14 @@ func (o *cauchyOp) Backward(eng *Engine) {
 const cauchyChannels = 16
 
 // chain takes the gradients by the coefficients of the sums to those by λ, p, C~ and w, and from there on.
-func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, b, h int) {
+func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, h int) {
 	s := w.sys
 	if !s.wantGrad {
 		w.grads(nil, nil)
 	} else {
 		g := s.grad.channel(h, s.N, s.Rank)
 		w.grads(&g, s.dct[h*s.N:][:s.N])
-		if o.x0 == nil {
+		if o.kernels() {
 			for i, v := range w.g {
 				g.b[i] += v
 			}
@@ -155,7 +163,7 @@ func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, b, h int) {
 	if dx0 != nil {
 		w.c.apply(w.x, w.g, s.Rank, true)
 		for i, v := range w.x {
-			addPair(dx0, (b*s.H+h)*s.N+i, v/2)
+			addPair(dx0, h*s.N+i, v/2)
 		}
 	}
 }

@@ -2,51 +2,81 @@ package cpu
 
 import (
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DPLRSSM runs the systems of s over a chunk u (b, l, h): y = SSM(u) + D u with the skip D (h) or nil. state (b, h, n, 2) is
-// the state of every channel before the chunk, nil for zero with none wanted after it; next is the state after it: state
-// itself, updated in place, when the tape does not record.
+// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, n, 2) holds the
+// state of every channel.
 //
-// A chunk without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
-// convolved, with what is heard of the state added. Chunks longer than s.L go in pieces that pass the state on, as C~
+// A row without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
+// convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
 // describes a system for L steps.
-func (eng *Engine) oldDPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	s := dplrOf(sys)
-	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
-	y = eng.like(u)
-	if !eng.Recording && (state != nil || l > s.L) {
-		var skips []float32
-		if skip != nil {
-			skips = skip.Data()
-		}
-		x := state
-		if x == nil {
-			x = eng.New(batch, d, s.N, 2)
-			x.Zero()
-		}
-		s.step(y, u, skips, x.Data())
-		return y, state
-	}
-	given, piece := state != nil, min(l, s.L)
-	k := eng.DPLRKernel(sys, piece)
-	record := eng.wants(u, k, skip, state)
-	for from := 0; from < l; from += piece {
-		n := min(piece, l-from)
-		eng.convolvePiece(y, engine.Gates{V: u, HeadDim: 1}, k, skip, from, n, record)
-		x0 := state
-		if x0 != nil {
-			eng.addZeroInput(y, s, x0, from, n)
-		}
-		if given || from+n < l {
-			state = eng.carryDPLR(s, u, x0, from, n)
+func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	s, y := dplrOf(sys), eng.like(u)
+	steps := func(i int) bool { return !eng.Recording && (slots.At(i) != nil || r.Len(i) > s.L) }
+	eng.stepDPLR(y, u, s, skip, r, slots, steps)
+	taps := func(l int) int { return min(kernel.NewConvPlan(min(l, s.L)).N(), s.L) }
+	longest := 0
+	for i := range r.Count() {
+		if !steps(i) {
+			longest = max(longest, taps(r.Len(i)))
 		}
 	}
-	if !given {
-		state = nil
+	if longest == 0 {
+		return y
 	}
-	return y, state
+	k := eng.DPLRKernel(sys, longest)
+	eng.groups(r, func(i int) int {
+		switch l := r.Len(i); {
+		case steps(i):
+			return 0
+		case l > s.L:
+			return -l
+		default:
+			return taps(l)
+		}
+	}, func(rows []int) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
+	return y
+}
+
+// dplrPieces is DPLRSSM by convolutions with the kernels k of pieces of up to s.L positions, of which as many taps count as taps
+// says for a length. The given rows of r are no longer than s.L, or of one length.
+func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tensor.Tensor, r *engine.Rows, rows []int,
+	slots engine.Slots, taps func(l int) int) {
+	states := take[dplrStates](eng)
+	states.begin(rows, slots)
+	record := eng.wants(append(states.x, u, k, skip)...)
+	l := 0
+	for _, i := range rows {
+		l = max(l, r.Len(i))
+	}
+	for from := 0; from < l; from += s.L {
+		op := eng.convolution(longConv, y, engine.Gates{V: u, HeadDim: 1}, k, skip)
+		op.overPiece(r, rows, from, s.L)
+		op.taps = min(tapsOf(k), taps(op.longest()))
+		eng.convolve(op, record)
+		eng.addZeroInput(y, s, op.rows, states.x)
+		eng.carryDPLR(u, s, op.rows, states, from+s.L >= l)
+	}
+	for b, i := range rows {
+		if states.given[b] {
+			slots[i].X = states.x[b]
+		}
+	}
+}
+
+// dplrStates are the states of rows as pieces go by.
+type dplrStates struct {
+	x     []*tensor.Tensor // nil for zeros
+	given []bool           // the row has a slot
+}
+
+func (s *dplrStates) begin(rows []int, slots engine.Slots) {
+	s.x, s.given = s.x[:0], s.given[:0]
+	for _, i := range rows {
+		s.x, s.given = append(s.x, slots.At(i)), append(s.given, slots.At(i) != nil)
+	}
 }
 
 // DPLRKernel makes kernels, or returns what it made before, perhaps longer, where no gradients of the system are wanted.

@@ -157,18 +157,53 @@ func (w *cauchyWork) addLeft(c []complex128, tan float64, x [engine.MaxRank]comp
 	}
 }
 
-// step runs the recurrence through u (b, l, h) from state (b, h, n, 2), which it updates, and writes y (b, l, h) unless it is
-// nil.
-func (s *dplrSystem) step(y, u *tensor.Tensor, skip []float32, state []float32) {
-	batch, l, n := u.Dim(0), u.Dim(1), 2*s.N
+// dplrRows are rows to step, and their states.
+type dplrRows struct {
+	rows   []span
+	states []*tensor.Tensor
+}
+
+// stepDPLR steps the rows for which steps is true, and updates their states.
+func (eng *Engine) stepDPLR(y, u *tensor.Tensor, s *dplrSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots,
+	steps func(i int) bool) {
+	p := take[dplrRows](eng)
+	p.rows, p.states = p.rows[:0], p.states[:0]
+	for i := range r.Count() {
+		if !steps(i) {
+			continue
+		}
+		x := slots.At(i)
+		if x == nil {
+			x = eng.New(s.H, s.N, 2)
+			x.Zero()
+		}
+		p.rows, p.states = append(p.rows, spanOf(r, i)), append(p.states, x)
+	}
+	if len(p.rows) == 0 {
+		return
+	}
+	var skips []float32
+	if skip != nil {
+		skips = skip.Data()
+	}
+	s.step(y, u, skips, p.rows, p.states)
+}
+
+// step runs the recurrence through rows of u (n, h) from their states (h, n, 2), which it updates, and writes y (n, h) unless
+// it is nil.
+func (s *dplrSystem) step(y, u *tensor.Tensor, skip []float32, rows []span, states []*tensor.Tensor) {
+	n, positions := 2*s.N, 0
+	for _, row := range rows {
+		positions += row.len
+	}
 	st := s.recurrence()
-	parallel.For(batch*s.H, rowGrain(l*n), func(lo, hi int) {
+	parallel.For(len(rows)*s.H, rowGrain(positions/len(rows)*n), func(lo, hi int) {
 		for bh := lo; bh < hi; bh++ {
 			b, h := bh/s.H, bh%s.H
-			x := state[bh*n:][:n]
+			x := states[b].Data()[h*n:][:n]
 			a, bb, c := st.a[h*n:][:n], st.b[h*n:][:n], st.c[h*n:][:n]
-			for t := range l {
-				row := (b*l+t)*s.H + h
+			for t := range rows[b].len {
+				row := (rows[b].at+t)*s.H + h
 				in := u.Data()[row]
 				var gamma [engine.MaxRank]float32
 				for r := range s.Rank {

@@ -19,7 +19,8 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	if p.LogNegRe {
 		return k
 	}
-	return eng.Add(k, eng.oldReverse(eng.DiagKernel(eng.DiagSystem(eng.dssParams(p, true)), l), 0))
+	mirrored := eng.DiagKernel(eng.DiagSystem(eng.dssParams(p, true)), l)
+	return eng.Add(k, eng.Reverse(mirrored, 0, engine.EqualRows(k.Dim(0), l)))
 }
 
 // dssParams are the parameters of the diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:

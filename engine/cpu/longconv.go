@@ -6,49 +6,85 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longConv is GatedLongConv without gates.
-func (eng *Engine) longConv(u, k, skip *tensor.Tensor) *tensor.Tensor {
-	return eng.oldGatedLongConv(engine.Gates{V: u}, k, skip)
-}
-
 // GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must be 1.
-func (eng *Engine) oldGatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
-	l := g.V.Dim(1)
+func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	g.HeadDim = max(1, g.HeadDim)
-	if min(l, tapsOf(k)) <= directUpTo {
-		return eng.directConv(g, k, skip)
-	}
 	y := eng.like(g.V)
-	eng.convolvePiece(y, g, k, skip, 0, l, eng.wants(g.Q, g.K, g.V, k, skip))
+	eng.longConv(y, g, k, skip, r, func(int) bool { return true })
 	return y
 }
 
-// convolvePiece is GatedLongConv over the rows [from, from+l), written to those of y, and recorded if record is set.
-func (eng *Engine) convolvePiece(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, from, l int, record bool) {
-	eng.convolve(convolution{Gates: g, heads: g.V.Dim(2), from: from, l: l, kern: k, skip: skip, y: y, plan: kernel.NewConvPlan(l)}, record)
+// longConv computes the rows of y for which use is true. One is summed directly, or transformed together with all that have
+// the same plan, as its own length and that of the kernels say.
+func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows, use func(i int) bool) {
+	direct := func(i int) bool { return min(r.Len(i), tapsOf(k)) <= directUpTo }
+	eng.directConv(y, g, k, skip, r, func(i int) bool { return use(i) && direct(i) })
+	record := eng.wants(g.Q, g.K, g.V, k, skip)
+	eng.groups(r, func(i int) int {
+		if !use(i) || direct(i) {
+			return 0
+		}
+		return kernel.NewConvPlan(r.Len(i)).N()
+	}, func(rows []int) {
+		c := eng.convolution(longConv, y, g, k, skip)
+		c.over(r, rows)
+		c.taps = min(tapsOf(k), c.plan.N())
+		eng.convolve(c, record)
+	})
 }
 
-// convolve computes c, and records it if record is set.
-func (eng *Engine) convolve(c convolution, record bool) {
-	if record {
-		c.keep(eng)
+// convolution returns one of all channels without rows, plan and states, as it has to be for an operation of that name.
+func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor) *convolutionOp {
+	op := take[convolutionOp](eng)
+	c := &op.convolution
+	*c = convolution{
+		Gates: g, heads: g.V.Dim(-1) / g.HeadDim, kern: k, skip: skip, y: y,
+		rows: c.rows[:0], before: c.before[:0], after: c.after[:0], grads: convGrads{states: c.grads.states[:0]},
 	}
-	c.run()
+	op.name = name
+	return op
+}
+
+// over makes c one over the given rows of r, which have a plan in common.
+func (c *convolution) over(r *engine.Rows, rows []int) {
+	for _, i := range rows {
+		c.rows = append(c.rows, spanOf(r, i))
+	}
+	c.plan = kernel.NewConvPlan(c.longest())
+}
+
+// overPiece makes c one over the positions [from, from+l) of the given rows of r, and less where they end before.
+func (c *convolution) overPiece(r *engine.Rows, rows []int, from, l int) {
+	for _, i := range rows {
+		row := spanOf(r, i)
+		c.rows = append(c.rows, span{row.at + from, min(l, row.len-from)})
+		c.pieces = c.pieces || l < row.len
+	}
+	c.plan = kernel.NewConvPlan(c.longest())
+}
+
+// convolve computes op, and records it if record is set.
+func (eng *Engine) convolve(op *convolutionOp, record bool) {
 	if record {
-		op := take[longConvOp](eng)
-		op.convolution = c
+		op.keep(eng)
+	}
+	op.run()
+	if record {
+		op.first = !op.y.NeedsGrad()
 		eng.push(op)
 	}
 }
 
-// longConvOp is that of LongConv and BothWays.
-type longConvOp struct{ convolution }
+// The operations that are convolutions.
+const (
+	longConv = "LongConv"
+	diagSSM  = "DiagSSM"
+)
 
-func (o *longConvOp) Name() string { return "LongConv" }
-
-// Outputs gives y to the operation of the first piece, the last one to go back.
-func (o *longConvOp) Outputs(f func(*tensor.Tensor)) {
-	if o.from == 0 {
-		f(o.y)
-	}
+// convolutionOp is a convolution of an operation.
+type convolutionOp struct {
+	convolution
+	name string
 }
+
+func (o *convolutionOp) Name() string { return o.name }

@@ -11,7 +11,7 @@ import (
 func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	o := take[meanPositionsOp](eng)
-	*o = meanPositionsOp{x: x, y: eng.New(r.Count(), d), pieces: o.cut(r, rowGrain(d), nil)}
+	*o = meanPositionsOp{x: x, y: eng.New(r.Count(), d), cuts: o.cut(r, rowGrain(d), nil)}
 	partial := eng.scratch(o.count() * d)
 	defer eng.done(partial)
 	parallel.For(o.count(), max(1, o.size*r.Count()/r.Total()), func(first, end int) {
@@ -36,7 +36,7 @@ func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tenso
 
 type meanPositionsOp struct {
 	x, y *tensor.Tensor
-	pieces
+	cuts
 }
 
 func (o *meanPositionsOp) Name() string                   { return "MeanPositions" }

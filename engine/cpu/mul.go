@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
 // Mul computes z = x ⊙ y for tensors of equal shapes.
 func (eng *Engine) Mul(x, y *tensor.Tensor) *tensor.Tensor {
@@ -25,4 +29,14 @@ func (o *mulOp) Backward(eng *Engine) {
 	}
 	addProducts(eng.gradOf(o.x), dz, o.y.Data())
 	addProducts(eng.gradOf(o.y), dz, o.x.Data())
+}
+
+// products computes y = a·b on all cores.
+func products(y, a, b []float32) {
+	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulInto(y[lo:hi], a[lo:hi], b[lo:hi]) })
+}
+
+// addProducts computes y += a·b on all cores, nothing where y is nil.
+func addProducts(y, a, b []float32) {
+	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulAdd(y[lo:hi], a[lo:hi], b[lo:hi]) })
 }

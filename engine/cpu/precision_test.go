@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -51,14 +49,7 @@ func linearAt(p engine.Precision, x, w, bias, dy []float32, m, n, k int) [4][]fl
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const m, n, k = 37, 29, 83
 	rng := rand.New(rand.NewPCG(1, 2))
-	random := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(rng.NormFloat64())
-		}
-		return x
-	}
-	x, w, bias, dy := random(m*k), random(n*k), random(n), random(m*n)
+	x, w, bias, dy := normal(rng, m*k), normal(rng, n*k), normal(rng, n), normal(rng, m*n)
 	got := linearAt(engine.BF16, x, w, bias, dy, m, n, k)
 	want := linearAt(engine.Float32, mapFloats(x, toBF16), mapFloats(w, toBF16), bias, mapFloats(dy, toBF16), m, n, k)
 	want[3] = linearAt(engine.Float32, x, w, bias, dy, m, n, k)[3]
@@ -71,64 +62,67 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 	}
 }
 
-// TestPrecisionOfResults: attention, and the head with its loss, at BF16 stay within the rounding of their operands, 2^-9 each,
-// of what they are at float32, gradients included, and are not the same.
-func TestPrecisionOfResults(t *testing.T) {
+// normal are n random numbers from a normal distribution.
+func normal(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each, of
+// what they are at float32, and are not the same.
+func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.Tensor) *tensor.Tensor) {
+	run := func(p engine.Precision) (results [][]float32) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		var in []*tensor.Tensor
+		for _, shape := range shapes {
+			x := tensor.New(shape...)
+			x.CopyFrom(normal(rng, x.Len()))
+			x.SetNeedsGrad(true)
+			in = append(in, x)
+		}
+		tape := NewTape()
+		tape.Record(true)
+		tape.SetPrecision(p)
+		y := op(tape, in)
+		results = append(results, slices.Clone(y.Data()))
+		tape.BackwardFrom(y, normal(rng, y.Len()))
+		for _, x := range in {
+			results = append(results, tape.gradient(x))
+		}
+		return results
+	}
+	got, want := run(engine.BF16), run(engine.Float32)
+	for i := range got {
+		var diff, norm float64
+		for j := range got[i] {
+			diff += math.Pow(float64(got[i][j]-want[i][j]), 2)
+			norm += math.Pow(float64(want[i][j]), 2)
+		}
+		if e := math.Sqrt(diff / norm); !(e > 1e-6 && e < 2e-2) {
+			t.Errorf("gradient or result %d: relative error %g, want that of bfloat16, 1e-6 to 2e-2", i, e)
+		}
+	}
+}
+
+// TestHeadRoundsOperands: the head with its loss, and its gradients, at BF16.
+func TestHeadRoundsOperands(t *testing.T) {
 	targets := make([]int32, 33)
 	for i := range targets {
 		targets[i] = int32(7 * i % 101)
 	}
-	for _, c := range []struct {
-		name   string
-		shapes [][]int
-		op     func(t *Tape, in []*tensor.Tensor) *tensor.Tensor
-	}{
-		{"head", [][]int{{33, 48}, {101, 48}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
-			return t.LinearCrossEntropy(in[0], in[1], targets)
-		}},
-		{"attention", [][]int{{2, 150, 3 * 64}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
-			return t.Attention(in[0], nil, engine.AttentionOptions{Heads: 4})
-		}},
-	} {
-		run := func(p engine.Precision) (results [][]float32) {
-			rng := rand.New(rand.NewPCG(3, 4))
-			normal := func(n int) []float32 {
-				x := make([]float32, n)
-				for i := range x {
-					x[i] = float32(rng.NormFloat64())
-				}
-				return x
-			}
-			var in []*tensor.Tensor
-			for _, shape := range c.shapes {
-				x := tensor.New(shape...)
-				x.CopyFrom(normal(x.Len()))
-				x.SetNeedsGrad(true)
-				in = append(in, x)
-			}
-			tape := NewTape()
-			tape.Record(true)
-			tape.SetPrecision(p)
-			y := c.op(tape, in)
-			results = append(results, slices.Clone(y.Data()))
-			tape.BackwardFrom(y, normal(y.Len()))
-			for _, x := range in {
-				results = append(results, tape.gradient(x))
-			}
-			return results
-		}
-		got, want := run(engine.BF16), run(engine.Float32)
-		for i := range got {
-			var diff, norm float64
-			for j := range got[i] {
-				diff += math.Pow(float64(got[i][j]-want[i][j]), 2)
-				norm += math.Pow(float64(want[i][j]), 2)
-			}
-			if e := math.Sqrt(diff / norm); !(e > 1e-6 && e < 2e-2) {
-				t.Errorf("%s, gradient or result %d: relative error %g, want that of bfloat16, 1e-6 to 2e-2", c.name, i, e)
-			}
-		}
-	}
+	roundsOperands(t, [][]int{{33, 48}, {101, 48}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
+		return t.LinearCrossEntropy(in[0], in[1], targets)
+	})
+}
+
+// TestRecurrenceRoundsOperands: a recurrent network over rows of several lengths, at BF16.
+func TestRecurrenceRoundsOperands(t *testing.T) {
+	roundsOperands(t, [][]int{{40, 24}, {24, 24}}, func(t *Tape, in []*tensor.Tensor) *tensor.Tensor {
+		return t.Recurrence(in[0], in[1], 12, engine.NewRows(1, 3, 2, 2, 1, 4, 3, 3, 2, 4, 3, 2, 2, 4, 4), nil)
+	})
 }
 
 func TestParsePrecision(t *testing.T) {

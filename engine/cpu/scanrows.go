@@ -5,7 +5,7 @@ import "github.com/hippo-ssm/hippo/engine"
 // scanRows are the rows of a scan: those that it steps position by position, and those that it takes whole, by pieces.
 type scanRows struct {
 	carried
-	pieces
+	cuts
 	steps, whole []int
 	states       []stateGrad // of the rows that have a state, made by makeGrads
 }
@@ -26,7 +26,7 @@ func (eng *Engine) scanRows(o scanRows, r *engine.Rows, slots engine.Slots, size
 			o.whole = append(o.whole, i)
 		}
 	}
-	o.pieces = o.cut(r, size, o.steps)
+	o.cuts = o.cut(r, size, o.steps)
 	return o
 }
 

@@ -135,7 +135,7 @@ func (o *ssdOp) eachBlock(f func(k *block)) {
 			k.ones[i] = 1
 		}
 		for i := lo; i < hi; i++ {
-			row, lo, hi := o.pieces.at(i)
+			row, lo, hi := o.cuts.at(i)
 			k.i, k.row, k.q, k.first = i, row, hi-lo, o.rows.From(row)+lo
 			k.fromZero = lo == 0 && !o.has(row)
 			f(&k)

@@ -1,10 +1,6 @@
-//go:build todo
-
 package cpu
 
 import (
-	"math/rand/v2"
-
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -27,31 +23,8 @@ func NewTape() *Tape {
 // Record switches recording on or off.
 func (t *Tape) Record(on bool) { t.step.Recording = on }
 
-// Train switches dropout on.
-func (t *Tape) Train(rng *rand.Rand) { t.step.Seed = rng.Uint64 }
-
 // SetPrecision sets that of products.
 func (t *Tape) SetPrecision(p engine.Precision) { t.step.Precision = p }
-
-// Dropout draws its seed from the tape's generator.
-func (t *Tape) Dropout(x *tensor.Tensor, p float64) *tensor.Tensor {
-	return t.Engine.Dropout(x, p, t.step.Seed())
-}
-
-// Attention draws its seed from the tape's generator where it trains.
-func (t *Tape) Attention(qkv *tensor.Tensor, cache *engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
-	var drop uint64
-	if t.step.Seed != nil {
-		drop = t.step.Seed()
-	}
-	return t.Engine.Attention(qkv, cache, o, drop)
-}
-
-// LongConv is GatedLongConv without gates.
-func (t *Tape) LongConv(u, k, skip *tensor.Tensor) *tensor.Tensor { return t.longConv(u, k, skip) }
-
-// LastPosition picks the last position of every sequence.
-func (t *Tape) LastPosition(x *tensor.Tensor) *tensor.Tensor { return t.Positions(x, x.Dim(1)-1, 1) }
 
 // RMSNorm is AddRMSNorm without a residual.
 func (t *Tape) RMSNorm(x, w *tensor.Tensor, groups int, eps float64) *tensor.Tensor {

@@ -10,13 +10,13 @@ type tileStates struct {
 // statesForward makes ready what the old states add to the outputs, and the new states.
 func (w *tile) statesForward() {
 	c, s := w.c, &w.states
-	if !c.carries() {
+	if !c.carries(w.b) {
 		return
 	}
 	w.oldStates()
-	if c.next != nil {
+	if next := c.next(w.b); next != nil {
 		s.u = w.whole(s.u, (*inputRows)(w).Fill)
-		s.carry(w.statesOf(c.next.Data()), w.old(), s.u)
+		s.carry(w.statesOf(next.Data()), w.old(), s.u)
 	}
 }
 
@@ -24,32 +24,32 @@ func (w *tile) statesForward() {
 // to the gradients of the old states and of the systems.
 func (w *tile) statesBackward() {
 	c, s := w.c, &w.states
-	if !c.carries() {
+	if !c.carries(w.b) {
 		return
 	}
-	s.du = resize(s.du, c.l*lanes)
+	s.du = resize(s.du, w.len()*lanes)
 	clear(s.du)
-	var dx0 []float32
-	if c.grads.state != nil {
-		dx0 = w.statesOf(c.grads.state)
+	dx0 := at(c.grads.states, w.b)
+	if dx0 != nil {
+		dx0 = w.statesOf(dx0)
 	}
 	w.oldStates()
-	if c.state != nil {
+	if c.state(w.b) != nil {
 		s.dz = w.whole(s.dz, (*outputGradRows)(w).Fill)
 		s.zeroInputGrad(dx0, w.old(), s.dz)
 	}
-	if c.next != nil && c.next.Grad() != nil {
+	if next := c.next(w.b); next != nil && next.Grad() != nil {
 		s.u = w.whole(s.u, (*inputRows)(w).Fill)
-		s.carryGrad(dx0, s.du, w.old(), s.u, w.statesOf(c.next.Grad()))
+		s.carryGrad(dx0, s.du, w.old(), s.u, w.statesOf(next.Grad()))
 	}
 }
 
 // oldStates makes ready what the old states add to the outputs.
 func (w *tile) oldStates() {
-	if w.c.state == nil {
+	if w.c.state(w.b) == nil {
 		return
 	}
-	z := resize(w.states.z, w.c.l*lanes)
+	z := resize(w.states.z, w.len()*lanes)
 	clear(z)
 	w.states.addZeroInput(z, w.old())
 	w.states.z = z
@@ -57,7 +57,7 @@ func (w *tile) oldStates() {
 
 // whole is the signal of which fill makes rows, in the memory of x if it is enough.
 func (w *tile) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
-	l := w.c.l
+	l := w.len()
 	x = resize(x, l*lanes)
 	for t := 0; t < l; t += rowsAtOnce {
 		n := min(rowsAtOnce, l-t)
@@ -66,16 +66,14 @@ func (w *tile) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
 	return x
 }
 
-// old are the states before the chunk, nil for zeros.
+// old are the states before the row, nil for zeros.
 func (w *tile) old() []float32 {
-	if w.c.state == nil {
+	x := w.c.state(w.b)
+	if x == nil {
 		return nil
 	}
-	return w.statesOf(w.c.state.Data())
+	return w.statesOf(x.Data())
 }
 
-// statesOf are the states of the tile's channels in x (b, channels, n, 2).
-func (w *tile) statesOf(x []float32) []float32 {
-	c := w.c
-	return x[2*c.sys.N*(w.b*c.heads*c.HeadDim*c.HeadDim+w.c0):]
-}
+// statesOf are the states of the tile's channels in x (channels, n, 2).
+func (w *tile) statesOf(x []float32) []float32 { return x[2*w.c.sys.N*w.c0:] }

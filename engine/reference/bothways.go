@@ -1,9 +1,12 @@
 package reference
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
-// BothWays is the convolution of every channel with a kernel k that looks back and another, a, that looks ahead. A skip
-// D of nil is 0:
+// BothWays is the convolution of every channel of every row, of l positions, with a kernel k that looks back and another, a,
+// that looks ahead. A skip D of nil is 0:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_{j<l-1-t} a[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
@@ -12,20 +15,20 @@ import "github.com/hippo-ssm/hippo/tensor"
 //	dk[j, c] += u[t-j, c]·dy[t, c],   du[t-j, c] += k[j, c]·dy[t, c]
 //	dD[c] += u[t, c]·dy[t, c],   du[t, c] += D[c]·dy[t, c]
 //	da[j, c] += u[t+1+j, c]·dy[t, c],   du[t+1+j, c] += a[j, c]·dy[t, c]
-func (eng *Engine) oldBothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor {
-	batch, l, d := u.Dim(0), u.Dim(1), u.Dim(2)
+func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	d := u.Dim(1)
 	y := eng.like(u)
 	us, back, front, D, ys := eng.values(u), eng.values(k), eng.values(ahead), eng.start(skip, d), eng.values(y)
-	each := func(visit func(b, t, c, at int)) {
-		for b := range batch {
-			for t := range l {
+	each := func(visit func(l, t, c, at int)) {
+		for row := range r.Count() {
+			for t := range r.Len(row) {
 				for c := range d {
-					visit(b, t, c, (b*l+t)*d+c)
+					visit(r.Len(row), t, c, (r.From(row)+t)*d+c)
 				}
 			}
 		}
 	}
-	each(func(b, t, c, at int) {
+	each(func(l, t, c, at int) {
 		ys[at] = D[c] * us[at]
 		for j := range min(t+1, k.Dim(0)) {
 			ys[at] += back[j*d+c] * us[at-j*d]
@@ -36,7 +39,7 @@ func (eng *Engine) oldBothWays(u, k, ahead, skip *tensor.Tensor) *tensor.Tensor 
 	})
 	eng.record("BothWays", list{y}, list{u, k, ahead, skip}, func() {
 		du, dback, dfront, dD, dy := eng.gradOf(u), eng.gradOf(k), eng.gradOf(ahead), eng.grad(skip, d), eng.gradOf(y)
-		each(func(b, t, c, at int) {
+		each(func(l, t, c, at int) {
 			dD[c] += us[at] * dy[at]
 			du[at] += D[c] * dy[at]
 			for j := range min(t+1, k.Dim(0)) {

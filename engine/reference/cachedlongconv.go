@@ -5,53 +5,92 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is the causal convolution of n positions behind the p inputs of the cache that count, for kernels k
-// (m, d). A skip D of nil is 0. With x the inputs of the cache, then u:
+// CachedLongConv is the causal convolution of the n positions of every row behind the p inputs of its cache that count, none
+// for a cache of nil, for kernels k (m, d). A skip D of nil is 0. With x the inputs of the cache, then the row's own:
 //
-//	y[t, c] = Σ_{j≤p+t, j<m} k[j, c]·x[p+t-j, c] + D[c]·u[t, c],   t < n
+//	y[t, c] = Σ_{j≤p+t, j<m} k[j, c]·x[p+t-j, c] + D[c]·x[p+t, c],   t < n
 //
 // Backward, for every t and j:
 //
 //	dk[j, c] += x[p+t-j, c]·dy[t, c],   dx[p+t-j, c] += k[j, c]·dy[t, c]
-//	dD[c] += u[t, c]·dy[t, c],   du[t, c] += D[c]·dy[t, c]
+//	dD[c] += x[p+t, c]·dy[t, c],   dx[p+t, c] += D[c]·dy[t, c]
 //
-// The cache then has x. A gradient that later chunks bring to x goes on to the cache's inputs and u.
-func (eng *Engine) oldCachedLongConv(u, k, skip *tensor.Tensor, cache *engine.ConvCache) *tensor.Tensor {
-	batch, n, d := u.Dim(0), u.Dim(1), u.Dim(2)
-	past, x := cache.Past(), u
-	if past > 0 {
-		x = eng.oldAppend(eng.oldPositions(cache.U, cache.Len-past, past), u)
-	}
-	cache.U, cache.Len, cache.Sums = x, past+n, nil
+// The cache then has x. A gradient that later rows bring to x goes on to the cache's inputs and u.
+func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
+	d := u.Dim(1)
 	y := eng.like(u)
-	xs, us, taps, D, ys := eng.values(x), eng.values(u), eng.values(k), eng.start(skip, d), eng.values(y)
-	each := func(visit func(tap, at, from int)) { // places in k, u and x
-		for b := range batch {
-			for t := range n {
+	taps, D, ys := eng.values(k), eng.start(skip, d), eng.values(y)
+	var xs list
+	for row, cache := range caches {
+		xs = append(xs, eng.behind(cache, u, r.From(row), r.Len(row)))
+	}
+	each := func(visit func(row, tap, at, from int)) { // places in k, y and x
+		for row, x := range xs {
+			past := x.Dim(0) - r.Len(row)
+			for t := range r.Len(row) {
 				for j := range min(past+t+1, k.Dim(0)) {
 					for c := range d {
-						visit(j*d+c, (b*n+t)*d+c, (b*(past+n)+past+t-j)*d+c)
+						visit(row, j*d+c, (r.From(row)+t)*d+c, (past+t-j)*d+c)
 					}
 				}
 			}
 		}
 	}
-	each(func(tap, at, from int) { ys[at] += taps[tap] * xs[from] })
-	for i, v := range us {
-		ys[i] += D[i%d] * v
-	}
-	eng.record("CachedLongConv", list{y}, list{u, x, k, skip}, func() {
-		du, dx, dtaps, dD, dy := eng.gradOf(u), eng.gradOf(x), eng.gradOf(k), eng.grad(skip, d), eng.gradOf(y)
-		each(func(tap, at, from int) {
-			dtaps[tap] += xs[from] * dy[at]
-			dx[from] += taps[tap] * dy[at]
-		})
-		for i, v := range dy {
-			du[i] += D[i%d] * v
-			dD[i%d] += us[i] * v
+	through := func(visit func(row, c, at, from int)) { // the channel, places in y and x
+		for row, x := range xs {
+			past := x.Dim(0) - r.Len(row)
+			for i := range r.Len(row) * d {
+				visit(row, i%d, r.From(row)*d+i, past*d+i)
+			}
 		}
+	}
+	each(func(row, tap, at, from int) { ys[at] += taps[tap] * eng.values(xs[row])[from] })
+	through(func(row, c, at, from int) { ys[at] += D[c] * eng.values(xs[row])[from] })
+	eng.record("CachedLongConv", list{y}, append(list{k, skip}, xs...), func() {
+		dtaps, dD, dy := eng.gradOf(k), eng.grad(skip, d), eng.gradOf(y)
+		var dxs [][]float64
+		for _, x := range xs {
+			dxs = append(dxs, eng.gradOf(x))
+		}
+		each(func(row, tap, at, from int) {
+			dtaps[tap] += eng.values(xs[row])[from] * dy[at]
+			dxs[row][from] += taps[tap] * dy[at]
+		})
+		through(func(row, c, at, from int) {
+			dD[c] += eng.values(xs[row])[from] * dy[at]
+			dxs[row][from] += D[c] * dy[at]
+		})
 	})
 	return y
+}
+
+// behind is what counts in a cache, nothing for nil, with n positions of u from at on behind it. The cache then has it.
+func (eng *Engine) behind(cache *engine.ConvCache, u *tensor.Tensor, at, n int) *tensor.Tensor {
+	past, d := 0, u.Dim(1)
+	var before *tensor.Tensor
+	from := 0
+	if cache != nil {
+		past, before = cache.Past(), cache.U
+		from = cache.Len - past
+	}
+	x := eng.New(past+n, d)
+	copy(eng.values(x), eng.values(before)[from*d:][:past*d])
+	copy(eng.values(x)[past*d:], eng.values(u)[at*d:][:n*d])
+	eng.record("AppendPast", list{x}, list{before, u}, func() {
+		dx, du := eng.gradOf(x), eng.gradOf(u)
+		dbefore := eng.grad(before, (from+past)*d)
+		for i, v := range dx {
+			if i < past*d {
+				dbefore[from*d+i] += v
+			} else {
+				du[at*d+i-past*d] += v
+			}
+		}
+	})
+	if cache != nil {
+		cache.U, cache.Len, cache.Sums = x, past+n, nil
+	}
+	return x
 }
 
 // Ahead is 0: nothing is summed before it is asked for.

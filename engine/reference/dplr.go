@@ -177,48 +177,46 @@ func (eng *Engine) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// DPLRSSM is y = SSM(u) + D u, each sequence and channel stepped by its dense system, however long it is.
-func (eng *Engine) oldDPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem,
-	skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-	batch, l, n := u.Dim(0), u.Dim(1), 2*s.N
-	y = eng.like(u)
-	us, ys, D := eng.values(u), eng.values(y), eng.values(skip)
-	if skip == nil {
-		D = make([]float64, s.H)
-	}
-	x := eng.start(state, batch*s.H*n)
-	systems, states := eng.matrices(s), make([][][]float64, batch*s.H)
-	for h, m := range systems {
-		for b := range batch {
-			in, at := column(us[b*l*s.H:], h, s.H, l), x[(b*s.H+h)*n:][:n]
-			out, steps := m.run(slices.Clone(at), in)
+// DPLRSSM is y = SSM(u) + D u, each row and channel stepped by its dense system, however long it is.
+func (eng *Engine) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	n, d := 2*s.N, s.H
+	y := eng.like(u)
+	us, ys, D := eng.values(u), eng.values(y), eng.start(skip, d)
+	carried := eng.carry(slots, r, d*n)
+	systems, states := eng.matrices(s), make([][][]float64, r.Count()*d)
+	for row := range r.Count() {
+		from, l, after := r.From(row)*d, r.Len(row), carried.after(row)
+		for h, m := range systems {
+			in, x := column(us[from:], h, d, l), after[h*n:][:n]
+			out, steps := m.run(slices.Clone(x), in)
 			for t, v := range out {
-				ys[(b*l+t)*s.H+h] = v + D[h]*in[t]
+				ys[from+t*d+h] = v + D[h]*in[t]
 			}
-			states[b*s.H+h] = steps
-			copy(at, steps[l])
+			states[row*d+h] = steps
+			copy(x, steps[l])
 		}
 	}
-	next = eng.next(state, x)
-	eng.record("DPLRSSM", list{y, next}, list{u, s.Lambda, s.B, s.P, s.Ct, skip, state}, func() {
-		dy, du, dD := eng.gradOf(y), eng.gradOf(u), eng.grad(skip, s.H)
-		dstate, dnext := eng.grad(state, len(x)), eng.grad(next, len(x))
+	eng.recordRows("DPLRSSM", list{y}, list{u, s.Lambda, s.B, s.P, s.Ct, skip}, carried, func() {
+		dy, du, dD := eng.gradOf(y), eng.gradOf(u), eng.grad(skip, d)
 		for h, m := range systems {
-			for b := range batch {
-				in, out := column(us[b*l*s.H:], h, s.H, l), column(dy[b*l*s.H:], h, s.H, l)
-				d, first := m.runBack(out, in, dnext[(b*s.H+h)*n:][:n], states[b*s.H+h])
+			for row := range r.Count() {
+				from, l := r.From(row)*d, r.Len(row)
+				dstate, dnext := carried.grads(row)
+				in, out := column(us[from:], h, d, l), column(dy[from:], h, d, l)
+				through, first := m.runBack(out, in, dnext[h*n:][:n], states[row*d+h])
 				for t := range l {
-					du[(b*l+t)*s.H+h] += d[t] + D[h]*out[t]
+					du[from+t*d+h] += through[t] + D[h]*out[t]
 					dD[h] += out[t] * in[t]
 				}
 				for i, v := range first {
-					dstate[(b*s.H+h)*n+i] += v
+					dstate[h*n+i] += v
 				}
 			}
 			m.back(eng, s, h)
 		}
 	})
-	return y, next
+	return y
 }
 
 // column is column c of l rows of the given width.

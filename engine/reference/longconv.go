@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv is the causal convolution of every channel with a kernel of its own, between two gates (Hyena,
+// GatedLongConv is the causal convolution of every channel of every row with a kernel of its own, between two gates (Hyena,
 // arXiv:2302.10866, §3.2). A gate of nil is 1 everywhere, a skip D of nil 0. With u = k⊙v and the taps K:
 //
 //	z[t, c] = Σ_{j≤t} K[j, c]·u[t-j, c] + D[c]·u[t, c],   y = q⊙z
@@ -16,8 +16,8 @@ import (
 //	dK[j, c] += u[t-j, c]·dz[t, c],   du[t-j, c] += K[j, c]·dz[t, c]
 //	dD[c] += u[t, c]·dz[t, c],   du[t, c] += D[c]·dz[t, c]
 //	dk = v⊙du,   dv = k⊙du
-func (eng *Engine) oldGatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *tensor.Tensor {
-	batch, l, d := g.V.Dim(0), g.V.Dim(1), g.V.Dim(2)
+func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	d := g.V.Dim(-1)
 	y := eng.like(g.V)
 	qs, ks, vs := eng.ones(g.Q, g.V.Len()), eng.ones(g.K, g.V.Len()), eng.values(g.V)
 	taps, D, ys := eng.values(k), eng.start(skip, d), eng.values(y)
@@ -26,11 +26,12 @@ func (eng *Engine) oldGatedLongConv(g engine.Gates, k, skip *tensor.Tensor) *ten
 		us[i] = ks[i] * vs[i]
 	}
 	each := func(visit func(tap, at, from int)) { // places in K, of position t, and of t-j
-		for b := range batch {
-			for t := range l {
+		for row := range r.Count() {
+			for t := range r.Len(row) {
 				for j := range min(t+1, k.Dim(0)) {
 					for c := range d {
-						visit(j*d+c, (b*l+t)*d+c, (b*l+t-j)*d+c)
+						at := (r.From(row)+t)*d + c
+						visit(j*d+c, at, at-j*d)
 					}
 				}
 			}
