@@ -132,7 +132,6 @@ func (m *Attention) newState() *attentionState {
 	return &attentionState{
 		KVCache: engine.NewKVCache(m.Wqkv.Weight.Tensor),
 		heads:   m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
-		places: m.opt.Rotary.Dim > 0 || m.opt.Blocks != nil,
 	}
 }
 

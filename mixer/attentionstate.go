@@ -11,8 +11,7 @@ import (
 type attentionState struct {
 	engine.KVCache
 	heads, headDim int
-	most           int  // positions that can still be seen
-	places         bool // where a position is matters, not only how far from others
+	most           int // positions that can still be seen
 }
 
 // keysAndValues are the states of the rows, which are attentionStates.
@@ -21,59 +20,34 @@ func (r *Rows) keysAndValues() []*engine.KVCache {
 }
 
 // Size counts the positions that can still be seen, not the room kept for more.
-func (s *attentionState) Size() int {
-	n := min(s.Len, s.most) * s.rowBytes()
-	if s.first() > 0 {
-		n += 4
-	}
-	return n
-}
+func (s *attentionState) Size() int { return min(s.Len, s.most) * s.rowBytes() }
 
 // rowBytes is the memory of a position.
 func (s *attentionState) rowBytes() int { return 2 * s.heads * s.RowBytes(s.headDim) }
 
-// first is the number of positions before those that can still be seen, 0 where it does not matter.
-func (s *attentionState) first() int {
-	if !s.places {
-		return 0
-	}
-	return s.Start + max(s.Len-s.most, 0)
-}
-
 func (s *attentionState) Clone() State {
 	c := *s
-	c.KVCache = s.KVCache.Clone(s.most)
+	c.KVCache = s.KVCache.Clone()
 	return &c
 }
 
-func (s *attentionState) Detach() { s.KVCache = s.KVCache.Clone(s.most) }
-
-// Keep forgets all keys and values but those of the last n positions.
-func (s *attentionState) Keep(n int) { s.KVCache.Keep(n) }
-
-// Tensors visits keys and values, (heads, positions, head_dim), and, where earlier ones have been forgotten, how many.
+// Tensors visits keys and values, (heads, positions, head_dim).
 func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.Len > 0 && s.most > 0 {
 		k, v := s.KVCache.Tensors(s.most)
-		n := min(s.Len, s.most)
-		visit("k", k.As(s.heads, n, s.headDim))
-		visit("v", v.As(s.heads, n, s.headDim))
-	}
-	if first := s.first(); first > 0 {
-		visit("start", number(first))
+		visit("k", k)
+		visit("v", v)
 	}
 }
 
 func (s *attentionState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" {
-		n, err := positions(name, shape, data)
-		if err == nil {
-			s.Start = n
-		}
+	switch name {
+	case "k", "v":
+	case "start": // of earlier versions: a row knows at which position it begins
+		_, err := positions(name, shape, data)
 		return err
-	}
-	if name != "k" && name != "v" {
-		return fmt.Errorf("state has no part %q, only k, v and start", name)
+	default:
+		return fmt.Errorf("state has no part %q, only k and v", name)
 	}
 	one := ofOne(shape, 3)
 	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||
@@ -85,7 +59,7 @@ func (s *attentionState) Restore(name string, shape []int, data []float32) error
 	if name == "v" {
 		which = 1
 	}
-	if !s.Fill(which, tensor.FromSlice(data, 1, s.heads, one[1], s.headDim)) {
+	if !s.Fill(which, tensor.FromSlice(data, one...)) {
 		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, one[1], s.Len)
 	}
 	return nil

@@ -59,7 +59,7 @@ func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 	visit("short", s.short.X)
 	for i := range s.long {
 		if c := s.long[i].Clone(); c.Len > 0 {
-			visit(fmt.Sprint("long", i), c.U.As(c.Len, s.d))
+			visit(fmt.Sprint("long", i), c.U)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 		if len(one) != 2 || one[0] < 1 || one[0] >= c.Window || one[1] != s.d || len(data) != one[0]*s.d {
 			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data), c.Window-1, s.d)
 		}
-		c.U, c.Len = tensor.New(1, one[0], s.d), one[0]
+		c.U, c.Len = tensor.New(one...), one[0]
 		c.U.CopyFrom(data)
 		return nil
 	}

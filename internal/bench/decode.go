@@ -43,8 +43,10 @@ func decodeCases(shrink int) []Case {
 						return trial{}, err
 					}
 					s := generate.NewSession(m, c.batch)
-					if err := fillPast(s.State(), m, c.batch, past); err != nil {
-						return trial{}, err
+					for i := range c.batch {
+						if err := fillPast(s.State(i), m, past); err != nil {
+							return trial{}, err
+						}
 					}
 					memory := newMemory(shrink)
 					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {
@@ -77,10 +79,10 @@ func decoding(s *generate.Session) func() error {
 
 // fillPast puts a state at a position: random keys and values in attention layers, as if that many had been seen. Recurrent
 // states, whose work does not depend on what is in them, stay at their start.
-func fillPast(state *model.State, m *model.Model, batch, past int) error {
+func fillPast(state *model.State, m *model.Model, past int) error {
 	heads := m.Config.NumHeads
-	kv := []int{batch, heads, past, m.Config.DModel / heads}
-	x := uniform(rand.New(rand.NewPCG(1, 8)), batch*past*m.Config.DModel)
+	kv := []int{heads, past, m.Config.DModel / heads}
+	x := uniform(rand.New(rand.NewPCG(1, 8)), past*m.Config.DModel)
 	for i, b := range m.Blocks {
 		if b.Kind != "attention" {
 			continue
