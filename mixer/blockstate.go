@@ -90,9 +90,9 @@ func (s *blockState) Tensors(visit func(string, *tensor.Tensor)) {
 func (s *blockState) Restore(name string, shape []int, data []float32) error {
 	switch name {
 	case "rows":
-		return fill(s.rows, name, shape, data)
+		return restored(s.rows, name, shape, data)
 	case "qkv":
-		return fill(s.qkv, name, shape, data)
+		return restored(s.qkv, name, shape, data)
 	case "position":
 		n, err := positions(name, shape, data)
 		s.begun, s.filled = n > 0, n%s.whole

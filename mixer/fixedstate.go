@@ -67,14 +67,14 @@ func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
 func (s *fixedState) Restore(name string, shape []int, data []float32) error {
 	for i := range s.slots {
 		if s.names[i] == name {
-			return fill(s.slots[i].X, name, shape, data)
+			return restored(s.slots[i].X, name, shape, data)
 		}
 	}
 	return fmt.Errorf("state has no part %q, only %q", name, s.names)
 }
 
-// fill copies a tensor that was saved under a name into x.
-func fill(x *tensor.Tensor, name string, shape []int, data []float32) error {
+// restored copies a tensor that was saved under a name into x.
+func restored(x *tensor.Tensor, name string, shape []int, data []float32) error {
 	if !slices.Equal(ofOne(shape, x.Dims()), x.Shape()) || len(data) != x.Len() {
 		return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), x.Shape())
 	}

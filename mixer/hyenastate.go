@@ -66,7 +66,7 @@ func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 
 func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 	if name == "short" {
-		return fill(s.short.X, name, shape, data)
+		return restored(s.short.X, name, shape, data)
 	}
 	for i := range s.long {
 		if name != fmt.Sprint("long", i) {
