@@ -95,7 +95,7 @@ func (s *blockState) Restore(name string, shape []int, data []float32) error {
 		return restored(s.qkv, name, shape, data)
 	case "position":
 		n, err := positions(name, shape, data)
-		s.begun, s.filled = n > 0, n%s.whole
+		s.begun = n > 0
 		return err
 	case "block":
 		one := ofOne(shape, 2)
@@ -103,7 +103,7 @@ func (s *blockState) Restore(name string, shape []int, data []float32) error {
 			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data),
 				s.whole-1, s.width())
 		}
-		s.block, s.own = tensor.New(one...), true
+		s.block, s.own, s.filled = tensor.New(one...), true, one[0]
 		s.block.CopyFrom(data)
 		return nil
 	}

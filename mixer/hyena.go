@@ -113,15 +113,12 @@ func NewHyena(cfg Config) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	caches := r.past(0)
-	if caches != nil && slices.Contains(caches, nil) {
-		return r.apart(t, u, func(i int) bool { return caches[i] == nil }, m.Forward)
+	if caches != nil && slices.Contains(caches, nil) { // without states gates are part of the convolutions
+		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
 	taps := r.Longest()
-	if caches != nil {
-		taps = 0
-		for i, c := range caches {
-			taps = max(taps, c.Past()+r.Len(i))
-		}
+	for i, c := range caches {
+		taps = max(taps, c.Past()+r.Len(i))
 	}
 	x := t.CausalConv(m.In.Forward(t, u), m.ShortWeight.Tensor, m.ShortB.Tensor, engine.None, r.Rows, r.short())
 	parts := t.Split(x, widths(m.opt.Order+1, m.d)...) // x_0, x_1, ..., v

@@ -2,6 +2,7 @@ package mixer
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -79,14 +80,17 @@ func newS4Layer(d, n int, o layerOptions) s4Layer {
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	if m.opt.Bidirectional {
-		if r.carry() {
-			panic("mixer: a bidirectional layer has no state to go on from")
-		}
-		if most := m.atOnce(); r.Longest() > most && r.shortest() <= most {
-			return r.apart(t, u, func(i int) bool { return r.Len(i) <= most }, m.Forward)
-		}
+	if !m.opt.Bidirectional {
+		return m.forward(t, u, r)
 	}
+	if r.carry() {
+		panic("mixer: a bidirectional layer has no state to go on from")
+	}
+	return r.apart(t, u, func(i int) int { return m.taps(r.Len(i)) }, m.forward)
+}
+
+// forward is Forward of rows that take the same kernels.
+func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var ys [16]*tensor.Tensor
 	for c, skip := range m.D {
 		if m.opt.Bidirectional {
@@ -106,13 +110,22 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return t.GLU(y)
 }
 
-// atOnce is the longest row that looks both ways in one convolution.
-func (m *s4Layer) atOnce() int { return min(m.systems[0].longest, engine.LongestAtOnce) }
+// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row that is too
+// long for that. Kernels of other lengths have other bits. So that rows of many lengths share a few they are up to an eighth
+// longer than the row.
+func (m *s4Layer) taps(l int) int {
+	most := min(m.systems[0].longest, engine.LongestAtOnce)
+	if l > most {
+		return 0
+	}
+	step := 1 << max(0, bits.Len(uint(l-1))-4)
+	return min(most, (l+step-1)/step*step)
+}
 
 // bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long for that.
 func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system, r *engine.Rows) *tensor.Tensor {
-	if l := r.Longest(); l <= m.atOnce() {
-		return t.BothWays(u, back.kernel(t, l), ahead.kernel(t, l), skip, r)
+	if n := m.taps(r.Longest()); n > 0 {
+		return t.BothWays(u, back.kernel(t, n), ahead.kernel(t, n), skip, r)
 	}
 	y := back.run(t, u, skip, r, nil)
 	z := ahead.run(t, t.Reverse(u, 0, r), m.none(), r, nil)
