@@ -190,8 +190,9 @@ func (s *Session) Repeat(n int) (*Session, error) {
 	if err := s.flush(func(int) bool { return true }); err != nil {
 		return nil, err
 	}
-	r := &Session{Chunk: s.Chunk, model: s.model, logits: slices.Repeat(s.logits, n)}
+	r := &Session{Chunk: s.Chunk, model: s.model}
 	for range n {
+		r.logits = append(r.logits, s.logits...)
 		r.states = append(r.states, s.states[0].Clone())
 	}
 	return r, nil
