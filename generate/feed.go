@@ -16,11 +16,11 @@ type Part struct {
 }
 
 // Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
-// read: the way to take all sessions of a server one token further, while others read a piece of their prompt. Each gets the
-// bits that it would get alone. No session may come twice.
+// read: the way to take all sessions of a server one token further, while others read a piece of their prompt. Each
+// gets the bits that it would get alone. No session may come twice.
 //
-// A call has as many rounds as the session with the most pieces, and in a round each reads a piece (see Session): who wants
-// an answer soon gives no prompt of more than one piece.
+// A call has as many rounds as the session with the most pieces, and in a round each reads a piece (see Session): if
+// the answer is wanted soon, no prompt should have more than one piece.
 //
 // After the error of a context that is done each session is at the end of a piece, and those that have not read all of
 // theirs are without logits. After any other error all are unchanged.
@@ -78,7 +78,8 @@ func (p *Part) check() error {
 	return nil
 }
 
-// batch is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds nothing.
+// batch is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
+// nothing.
 type batch struct {
 	rows model.Rows
 	ids  []int32

@@ -15,8 +15,8 @@ import (
 // ages are how many ids sessions have read before they go on together.
 var ages = []int{0, 3, 41, 24, 90, 1}
 
-// TestFeedTogether: sessions of different ages that read ids in one call, one id each or pieces of different lengths, have the
-// logits that each has alone, to the last bit, for every mixer that reads from left to right.
+// TestFeedTogether: sessions of different ages that read ids in one call, one id each or pieces of different lengths,
+// have the logits that each has alone, to the last bit, for every mixer that reads from left to right.
 func TestFeedTogether(t *testing.T) {
 	const chunk = 24
 	for _, kind := range append(model.MixerNames(), hybrid) {
@@ -103,7 +103,8 @@ func TestFeedTogetherErrors(t *testing.T) {
 	a.Chunk = 8
 	a.Progress = func(int, int) { cancel() }
 	err := Feed(ctx, Part{a, text(2, 30)}, Part{b, text(3, 4)})
-	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil || b.Position() != 2 || b.Logits(0) == nil {
+	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil ||
+		b.Position() != 2 || b.Logits(0) == nil {
 		t.Errorf("stopped after the first round: %v, positions %d and %d", err, a.Position(), b.Position())
 	}
 	if err := Feed(t.Context()); err != nil {
@@ -111,8 +112,8 @@ func TestFeedTogetherErrors(t *testing.T) {
 	}
 }
 
-// TestEndedSampleLeaves: a sequence that has ended is read no further while the others go on, and the session can go on with
-// all of them, each from its own place.
+// TestEndedSampleLeaves: a sequence that has ended is read no further while the others go on, and the session can go on
+// with all of them, each from its own place.
 func TestEndedSampleLeaves(t *testing.T) {
 	m := byteModel(t)
 	whole, _, _ := collect(t, fed(t, m), drawn(30))

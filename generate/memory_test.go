@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestIdleSessionHoldsItsState: the memory that a session computes in is the model's, so that sessions that have read and
-// written and now wait hold their states and logits, and nothing else: in the shape of the preset tiny, and in those of
-// the releases, made narrower.
+// TestIdleSessionHoldsItsState: the memory that a session computes in is the model's, so that sessions that have read
+// and written and now wait hold their states and logits, and nothing else: in the shape of the preset tiny, and in
+// those of the releases, made narrower.
 func TestIdleSessionHoldsItsState(t *testing.T) {
 	const sessions, most = 100, 1.05
 	shapes := map[string]func(c *model.Config){

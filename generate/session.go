@@ -14,17 +14,18 @@ import (
 // DefaultChunk is how many positions Feed runs at a time.
 const DefaultChunk = 512
 
-// Session is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each (and
-// the keys and values of attention layers) and the logits after its last position: the text itself is not kept, and the
-// memory to compute in is borrowed from the model for the time of a call. A Session is for one goroutine; any number of
-// sessions can share a model, and Feed takes many of them one step further in one call.
+// Session is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each
+// (and the keys and values of attention layers) and the logits after its last position: the text itself is not kept,
+// and the memory to compute in is borrowed from the model for the time of a call. A Session is for one goroutine; any
+// number of sessions can share a model, and Feed takes many of them one step further in one call.
 //
 // # What is the same to the last bit
 //
 // Feed runs its ids in pieces. A piece ends where the call ends, and at every position that is a multiple of Chunk,
 // counted from the start of the sequence. The same pieces give the same bits: on any number of cores, in a batch or
-// alone, beside sequences of any age, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk makes no difference: if two ways
-// to cut a text into calls differ only in such ends, they give the same logits and the same continuation.
+// alone, beside sequences of any age, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk
+// makes no difference: if two ways to cut a text into calls differ only in such ends, they give the same logits and the same
+// continuation.
 //
 // Other pieces, from another Chunk or from calls that end elsewhere, give the same up to rounding, since a recurrence
 // and a convolution add in different orders. In float32 and bf16 logits then differ by some millionths of the largest.
@@ -44,8 +45,8 @@ type Session struct {
 	model  *model.Model
 	states []*model.State // of each sequence
 	logits []float32      // (batch, padded vocabulary), nil for none
-	// pending are the ids that Generate chose last, which the model has not read yet: none for each sequence without one, or
-	// nil for all without.
+	// pending are the ids that Generate chose last, which the model has not read yet: none for each sequence without
+	// one, or nil for all without.
 	pending []int32
 }
 
@@ -185,7 +186,8 @@ func (s *Session) Fork() *Session {
 // Repeat returns a session of n copies of this one's only sequence: the way to draw several samples after one prompt.
 func (s *Session) Repeat(n int) (*Session, error) {
 	if len(s.states) != 1 || n < 1 {
-		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n, len(s.states))
+		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n,
+			len(s.states))
 	}
 	if err := s.flush(func(int) bool { return true }); err != nil {
 		return nil, err

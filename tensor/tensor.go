@@ -269,16 +269,6 @@ func (t *Tensor) Fill(v float32) {
 	}
 }
 
-// As returns another tensor of the same elements in the same memory, of a shape with as many elements. It is for states and
-// for saving: it has no gradient.
-func (t *Tensor) As(shape ...int) *Tensor {
-	x := &Tensor{data: t.data, storage: t.storage}
-	if x.setShape(shape); x.Len() != t.Len() {
-		panic(fmt.Sprintf("tensor.As: shape %v of %v", shape, t))
-	}
-	return x
-}
-
 // String gives the shape, not the contents: "(2, 24, 64)".
 func (t *Tensor) String() string {
 	parts := make([]string, t.nd)
