@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and gradients
-// are those over all keys, also of rows that have one block beside those that have several.
+// TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and
+// gradients are those over all keys, also of rows that have one block beside those that have several.
 func TestAttentionOverBlocksOfKeys(t *testing.T) {
 	const block = 3072
 	type o = engine.AttentionOptions
@@ -15,6 +15,7 @@ func TestAttentionOverBlocksOfKeys(t *testing.T) {
 		{name: "plain", lens: []int{80}, keeps: []bool{true}, past: 2*block - 30, heads: 2, hd: 3},
 		{name: "alibi_dropout", lens: []int{100, 70, 2}, keeps: []bool{true, false, true}, past: block - 50, heads: 2, hd: 2,
 			o: o{ALiBi: true, Dropout: 0.3}},
+		{name: "later", lens: []int{100}, keeps: []bool{true}, past: 300, first: block - 200, heads: 2, hd: 3},
 		{name: "ahead", lens: []int{block + 65}, heads: 1, hd: 2, o: o{Rotary: engine.Rotary{Dim: 2}, Ahead: true}},
 	} {
 		t.Run(v.name, func(t *testing.T) {

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one page
-// cost little beside reading it, and a clone that goes on copies 200 KB in the mean.
+// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one
+// page cost little beside reading it, and a clone that goes on copies 200 KB in the mean.
 const PageLen = 64
 
 // pageStep is by how many positions the last page grows. So a sequence that waits takes little more memory than its
@@ -47,15 +47,13 @@ func (c *KVCache) newPage(n int) *Page {
 func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	room := (n + pageStep - 1) / pageStep * pageStep
 	page := &Page{Room: room, heads: c.heads}
-	switch size := c.heads * room * c.hd; {
+	switch {
 	case c.Rounded != nil:
 		page.Rounded = c.Rounded.Empty(c.heads*room, c.hd)
 	case x != nil && x.Storage() != nil:
 		page.K, page.V = tensor.NewBeside(x, c.heads, room, c.hd), tensor.NewBeside(x, c.heads, room, c.hd)
 	default: // side by side, as a token reads them
-		both := tensor.Together(size, size)
-		page.K = tensor.FromSlice(both[0], c.heads, room, c.hd)
-		page.V = tensor.FromSlice(both[1], c.heads, room, c.hd)
+		page.K, page.V = tensor.Lend(page, c.heads, room, c.hd)
 	}
 	return page
 }

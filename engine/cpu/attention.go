@@ -5,6 +5,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -12,9 +13,9 @@ import (
 // matrix.
 const attentionRows = 64
 
-// Attention makes scores tile by tile, over long sequences block by block of the keys, and makes them again in backward
-// from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own, and reads the
-// pages of its cache where they lie, unless the tape records.
+// Attention makes scores tile by tile, over long sequences block by block of the keys, and makes them again in
+// backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own,
+// and reads the pages of its cache where they lie, unless the tape records.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
@@ -88,6 +89,7 @@ type attentionRow struct {
 	pastK, pastV   *tensor.Tensor
 	alone          int // where they are among those of rows without a cache
 	panels         int // where the panels of the present block of keys begin
+	group          int // heads that are taken together, where step does
 }
 
 // keys is how many there are.
@@ -184,21 +186,34 @@ func (a *attention) forward(eng *Engine) {
 	blocks := 1
 	for b := 0; b < blocks; b++ {
 		panels := a.fillPanels(eng, b)
+		work := 0
+		for i := range a.each {
+			if row := &a.each[i]; b < a.blocks(row) {
+				work += a.opt.Heads * row.l * row.keys() * a.hd
+				blocks = max(blocks, a.blocks(row))
+			}
+		}
 		a.work.clear()
-		scores := 0
+		share := max(attendGrain, work/(2*parallel.Workers()))
 		for i := range a.each {
 			row := &a.each[i]
-			tiles := 0
-			if b == 0 || b < a.blocks(row) {
-				tiles = a.tiles(row)
-				scores += a.opt.Heads * row.l * row.keys()
+			switch {
+			case b >= a.blocks(row):
+				a.work.add(0)
+			case a.steps(row):
+				row.group = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
+				a.work.add((a.opt.Heads + row.group - 1) / row.group)
+			default:
+				a.work.add(a.opt.Heads * a.tiles(row))
 			}
-			blocks = max(blocks, a.blocks(row))
-			a.work.add(a.opt.Heads * tiles)
 		}
-		grain := max(1, attendGrain*a.work.total()/(scores*a.hd))
+		grain := max(1, attendGrain*a.work.total()/work)
 		a.work.each(grain, func(index, i int) {
 			row := &a.each[index]
+			if a.steps(row) {
+				a.step(row, i*row.group, min(a.opt.Heads, (i+1)*row.group))
+				return
+			}
 			tiles := a.tiles(row)
 			a.forwardTile(panels, row, i/tiles, i%tiles, b)
 		})
@@ -247,8 +262,13 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 // which sees nothing of a block of keys is -Inf.
 func (a *attention) scores(p []float32, keys *rowsOfHead, row *attentionRow, h int, w *attentionTile, lse []float32,
 	known bool) {
-	n := w.columns
 	keys.dots(p, a.queries(a.q, row, h, w.i0), a.hd, w)
+	a.weigh(p, row, h, w, lse, known)
+}
+
+// weigh turns the products of a tile's queries and keys into weights.
+func (a *attention) weigh(p []float32, row *attentionRow, h int, w *attentionTile, lse []float32, known bool) {
+	n := w.columns
 	a.addDistances(p, row, h, w)
 	for r := range w.rows {
 		from, to := w.seen(r)
@@ -281,8 +301,8 @@ func joinSoftmax(y []float32, lse float32, more []float32, moreLSE float32) floa
 	return float32(float64(max(lse, moreLSE)) + math.Log1p(math.Exp(-math.Abs(ahead))))
 }
 
-// dropWeights applies dropout to a tile of weights (or of their gradients). The place of a weight is (head, query, key) in
-// its row.
+// dropWeights applies dropout to a tile of weights (or of their gradients). The place of a weight is (head, query,
+// key) in its row.
 func (a *attention) dropWeights(p []float32, row *attentionRow, h int, w *attentionTile) {
 	if a.drop.scale == 0 {
 		return

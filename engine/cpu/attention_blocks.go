@@ -3,8 +3,8 @@ package cpu
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // keyBlock is how many keys a tile looks at before it goes on to the next ones, so that their panels and its scores
-// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of the
-// sequence: what a query gets does not depend on the chunk that it comes in.
+// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of
+// the sequence: what a query gets does not depend on the chunk that it comes in.
 const keyBlock = 3072
 
 // inPanels tells whether keys and values are worth panels: several tiles see all of them from the first one on.
@@ -36,7 +36,7 @@ func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
 }
 
-// fillPanels puts block b of the keys and values of all rows that have panels there, and returns these.
+// fillPanels puts block b of the keys and values of all rows that have any there into panels, and returns these.
 func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 	a.work.clear()
 	size := 0
@@ -50,6 +50,9 @@ func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 		}
 		row.panels, size = size, size+a.opt.Heads*each
 		a.work.add(a.opt.Heads * min(each, 1))
+	}
+	if size == 0 {
+		return nil
 	}
 	panels := eng.arena.Borrow(size)
 	a.work.each(1, func(index, h int) {

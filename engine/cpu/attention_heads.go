@@ -5,9 +5,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in pages.
-// Where several tiles of queries see them all from the first one on, they are put into panels once for all tiles: across
-// for products with them, along for sums of them.
+// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in
+// pages. Where several tiles of queries see them all from the first one on, they are put into panels once for all
+// tiles: across for products with them, along for sums of them.
 type rowsOfHead struct {
 	x             []float32
 	pages         *engine.KVCache
@@ -33,8 +33,8 @@ func (a *attention) head(row *attentionRow, h, first int) (keys, values rowsOfHe
 	return keys, values
 }
 
-// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row number at
-// of rounded.
+// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row
+// number at of rounded.
 func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
 	if h.pages == nil {
 		return hi - lo, h.x[lo*h.hd:], nil, 0
@@ -66,8 +66,8 @@ func (w *attentionTile) steps(f func(r0, r1, columns int)) {
 	}
 }
 
-// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p is
-// unspecified.
+// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p
+// is unspecified.
 func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -78,17 +78,7 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	column := 0
 	for _, s := range w.spans {
 		for lo := s.Lo; lo < s.Hi; {
-			n, x, rounded, at := h.run(lo, s.Hi)
-			switch {
-			case h.decoding && rounded != nil:
-				rounded.Dots(at, n, q, p[column:])
-			case h.decoding:
-				kernel.RowDots(n, h.hd, x, h.hd, q, p[column:])
-			default:
-				x, lent := h.widened(x, rounded, at, n)
-				h.precision.GemmInline(kernel.NT, w.rows, n, h.hd, q, ldq, x, h.hd, p[column:], w.columns, nil, false)
-				giveBack(lent)
-			}
+			n := h.dotsOfRun(p[column:], q, ldq, lo, s.Hi, w)
 			lo, column = lo+n, column+n
 		}
 	}
@@ -105,20 +95,42 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	column := 0
 	for _, s := range w.spans {
 		for lo := s.Lo; lo < s.Hi; {
-			n, x, rounded, at := h.run(lo, s.Hi)
-			switch {
-			case h.decoding && rounded != nil:
-				rounded.Sums(at, n, p[column:], y, column > 0)
-			case h.decoding:
-				kernel.RowSums(n, h.hd, x, h.hd, p[column:], y, column > 0)
-			default:
-				x, lent := h.widened(x, rounded, at, n)
-				h.precision.GemmInline(kernel.NN, w.rows, h.hd, n, p[column:], w.columns, x, h.hd, y, ldy, nil, column > 0)
-				giveBack(lent)
-			}
+			n := h.sumsOfRun(y, ldy, p[column:], lo, s.Hi, column > 0, w)
 			lo, column = lo+n, column+n
 		}
 	}
+}
+
+// dotsOfRun is dots of the n rows that run finds.
+func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile) (n int) {
+	n, x, rounded, at := h.run(lo, hi)
+	switch {
+	case h.decoding && rounded != nil:
+		rounded.Dots(at, n, q, p)
+	case h.decoding:
+		kernel.RowDots(n, h.hd, x, h.hd, q, p)
+	default:
+		x, lent := h.widened(x, rounded, at, n)
+		h.precision.GemmInline(kernel.NT, w.rows, n, h.hd, q, ldq, x, h.hd, p, w.columns, nil, false)
+		giveBack(lent)
+	}
+	return n
+}
+
+// sumsOfRun is sums of the n rows that run finds, or adds them.
+func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, add bool, w *attentionTile) (n int) {
+	n, x, rounded, at := h.run(lo, hi)
+	switch {
+	case h.decoding && rounded != nil:
+		rounded.Sums(at, n, p, y, add)
+	case h.decoding:
+		kernel.RowSums(n, h.hd, x, h.hd, p, y, add)
+	default:
+		x, lent := h.widened(x, rounded, at, n)
+		h.precision.GemmInline(kernel.NN, w.rows, h.hd, n, p, w.columns, x, h.hd, y, ldy, nil, add)
+		giveBack(lent)
+	}
+	return n
 }
 
 // widened returns what run has found in float32, and the memory to give back after use, if any.
@@ -175,7 +187,8 @@ func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
 	p.FillFrom(*buf)
 }
 
-// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows, columns).
+// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows,
+// columns).
 func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w *attentionTile) {
 	at, n, hd := 0, w.columns, a.hd
 	for _, s := range w.spans {

@@ -24,8 +24,8 @@ func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engi
 		buf := getFloats(t.n * t.m)
 		defer putFloats(buf)
 		op.scores(*buf, &t, false)
-		kernel.GemmInline(kernel.NN, t.n, op.hd, t.m, *buf, t.m, op.values(kv.Data(), &t), 2*d, op.queries(op.y.Data(), &t), d,
-			nil, false)
+		v, y := op.values(kv.Data(), &t), op.queries(op.y.Data(), &t)
+		kernel.GemmInline(kernel.NN, t.n, op.hd, t.m, *buf, t.m, v, 2*d, y, d, nil, false)
 	})
 	if eng.wants(q, kv) {
 		eng.push(op)
@@ -58,7 +58,8 @@ func (o *crossAttentionOp) tile(row, head, i int) crossTile {
 	return crossTile{row, head, i0, min(attentionRows, o.rq.Len(row)-i0), o.rkv.Len(row)}
 }
 
-// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out as kv.
+// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out
+// as kv.
 func (o *crossAttentionOp) queries(x []float32, t *crossTile) []float32 {
 	return x[(o.rq.From(t.row)+t.i0)*o.d+t.head*o.hd:]
 }

@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -14,21 +12,60 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// attend runs attention over qkv (b, l, 3·d) in chunks, beside a cache of a precision.
-func attend(c *engine.KVCache, qkv *tensor.Tensor, o engine.AttentionOptions, chunks ...int) []float32 {
-	b, l, width := qkv.Dim(0), qkv.Dim(1), qkv.Dim(2)
-	y := make([]float32, b*l*width/3)
-	for at, i := 0, 0; at < l; i++ {
-		n := min(chunks[min(i, len(chunks)-1)], l-at)
-		part := tensor.New(b, n, width)
-		for r := range b {
-			copy(part.Data()[r*n*width:][:n*width], qkv.Data()[(r*l+at)*width:])
-		}
-		out := NewTape().Attention(part, c, o)
-		for r := range b {
-			copy(y[(r*l+at)*width/3:][:n*width/3], out.Data()[r*n*width/3:])
-		}
-		at += n
+// sequence is a sequence of random positions (n, width), and the cache of those that have been attended to.
+type sequence struct {
+	engine.KVCache
+	x        *tensor.Tensor
+	position int
+}
+
+// newSequence returns n positions for a cache of precision p.
+func newSequence(p engine.Precision, seed uint64, n, width int) *sequence {
+	rng, x := rand.New(rand.NewPCG(1, seed)), tensor.New(n, width)
+	for i := range x.Data() {
+		x.Data()[i] = float32(1.3 * rng.NormFloat64())
+	}
+	return &sequence{KVCache: *roundedCache(p), x: x}
+}
+
+// roundedCache is an empty cache of precision p.
+func roundedCache(p engine.Precision) *engine.KVCache {
+	if p == engine.Float32 {
+		return &engine.KVCache{}
+	}
+	return &engine.KVCache{Rounded: &roundedRows{precision: kernel.Precision(p)}}
+}
+
+// fork returns the sequence with a copy of its cache.
+func (s *sequence) fork() *sequence {
+	return &sequence{KVCache: s.Clone(), x: s.x, position: s.position}
+}
+
+// attend attends to the next positions of some sequences in one call, lens[i] of sequence i, and returns the results
+// of each.
+func attend(o engine.AttentionOptions, lens []int, sequences ...*sequence) [][]float32 {
+	rows, width := &engine.Rows{}, sequences[0].x.Dim(-1)
+	var caches []*engine.KVCache
+	var x []float32
+	for i, s := range sequences {
+		rows.Add(lens[i], s.position)
+		caches = append(caches, &s.KVCache)
+		x = append(x, s.x.Data()[s.position*width:][:lens[i]*width]...)
+		s.position += lens[i]
+	}
+	y := New(&engine.Step{}).Attention(tensor.FromSlice(x, rows.Total(), width), rows, caches, o, 0)
+	var out [][]float32
+	for i := range sequences {
+		out = append(out, y.Data()[rows.From(i)*width/3:][:lens[i]*width/3])
+	}
+	return out
+}
+
+// chunks attends to the rest of a sequence in chunks of the given lengths, the last of them over and over.
+func (s *sequence) chunks(o engine.AttentionOptions, lens ...int) (y []float32) {
+	for i := 0; s.position < s.x.Dim(0); i++ {
+		n := min(lens[min(i, len(lens)-1)], s.x.Dim(0)-s.position)
+		y = append(y, attend(o, []int{n}, s)[0]...)
 	}
 	return y
 }
@@ -43,86 +80,106 @@ func relative(x, y []float32) float64 {
 	return math.Sqrt(diff / size)
 }
 
-// Tolerances of attention over rounded keys and values, in the mean square. Scores are some units large, so that the rounding of keys
-// shows: bfloat16 rounds a number by up to 1/256 of it, 1/900 in the mean, int8 by up to 1/254 of the largest of its row, 1/170 of
-// the mean of normal ones.
+// Tolerances of attention over rounded keys and values, in the mean square. Scores are some units large, so that the
+// rounding of keys shows: bfloat16 rounds a number by up to 1/256 of it, 1/900 in the mean, int8 by up to 1/254 of the
+// largest of its row, 1/170 of the mean of normal ones.
 var roundedTol = map[engine.Precision]float64{engine.BF16: 0.004, engine.Int8: 0.012}
 
-// TestRoundedCache: attention over a cache of another precision is near that in float32, and no nearer than rounding makes it; it is
-// the same in any chunks; and copies and what was saved go on with the same bits.
-func TestRoundedCache(t *testing.T) {
-	const b, l, heads = 2, 90, 4
-	for _, v := range []struct {
-		name string
-		hd   int
-		o    engine.AttentionOptions
+// cacheVariants are ways to attend to what is in a cache, with heads of the given width.
+func cacheVariants() map[string]struct {
+	hd int
+	o  engine.AttentionOptions
+} {
+	type o = engine.AttentionOptions
+	blocks := &engine.Blocks{Size: 4, Window: 1, Global: 1, Random: 2, Seed: 1}
+	return map[string]struct {
+		hd int
+		o  engine.AttentionOptions
 	}{
-		{"plain", 32, engine.AttentionOptions{}},
-		{"rotary", 16, engine.AttentionOptions{Rotary: engine.Rotary{Dim: 16}}},
-		{"odd", 5, engine.AttentionOptions{}},
-		{"alibi", 32, engine.AttentionOptions{ALiBi: true}},
-		{"window", 32, engine.AttentionOptions{Window: 20, Rotary: engine.Rotary{Dim: 8}}},
-		{"blocks", 16, engine.AttentionOptions{Blocks: &engine.Blocks{Size: 4, Window: 1, Global: 1, Random: 2, Seed: 1}}},
-	} {
-		v.o.Heads = heads
-		rng := rand.New(rand.NewPCG(1, 3))
-		qkv := tensor.New(b, l, 3*heads*v.hd)
-		for i := range qkv.Data() {
-			qkv.Data()[i] = float32(1.3 * rng.NormFloat64())
-		}
-		exact := attend(&engine.KVCache{}, qkv, v.o, l)
+		"plain":  {32, o{Heads: 4}},
+		"rotary": {16, o{Heads: 4, Rotary: engine.Rotary{Dim: 16}}},
+		"odd":    {5, o{Heads: 4}},
+		"alibi":  {32, o{Heads: 4, ALiBi: true}},
+		"window": {32, o{Heads: 4, Window: 20, Rotary: engine.Rotary{Dim: 8}}},
+		"blocks": {16, o{Heads: 4, Blocks: blocks}},
+	}
+}
+
+// TestRoundedCache: attention over a cache of another precision is near that in float32, and no nearer than rounding
+// makes it, and it is the same in any chunks.
+func TestRoundedCache(t *testing.T) {
+	const l = 90
+	for name, v := range cacheVariants() {
+		sequence := func(p engine.Precision) *sequence { return newSequence(p, 3, l, 3*4*v.hd) }
+		exact := sequence(engine.Float32).chunks(v.o, l)
 		for p, tol := range roundedTol {
-			t.Run(fmt.Sprintf("%s/%v", v.name, p), func(t *testing.T) {
-				c := roundedCache(p)
-				whole := attend(c, qkv, v.o, l)
+			t.Run(fmt.Sprintf("%s/%v", name, p), func(t *testing.T) {
+				whole := sequence(p).chunks(v.o, l)
 				if d := relative(whole, exact); d > tol || d < tol/8 {
 					t.Errorf("%.5f away from float32, want at most %v and more than an eighth", d, tol)
 				}
-				for _, chunks := range [][]int{{1}, {7}, {l - 9, 1, 3, 1}, {30, 1}} {
-					if d := relative(attend(roundedCache(p), qkv, v.o, chunks...), whole); d > 1e-5 {
-						t.Errorf("in chunks of %v it is %v away from what it is at once", chunks, d)
+				for _, lens := range [][]int{{1}, {7}, {l - 9, 1, 3, 1}, {30, 1}} {
+					if d := relative(sequence(p).chunks(v.o, lens...), whole); d > 1e-5 {
+						t.Errorf("in chunks of %v it is %v away from what it is at once", lens, d)
 					}
 				}
-				sameGoesOn(t, c, qkv, v.o)
 			})
 		}
 	}
 }
 
-// roundedCache is an empty cache of precision p.
-func roundedCache(p engine.Precision) *engine.KVCache {
-	if p == engine.Float32 {
-		return &engine.KVCache{}
+// TestCacheGoesOn: a copy of a cache, and one that was restored from what was saved, go on with the bits of the cache,
+// wherever in a page they stand.
+func TestCacheGoesOn(t *testing.T) {
+	for name, v := range cacheVariants() {
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+			for _, at := range []int{1, 60, engine.PageLen, 3*engine.PageLen - 5, 3*engine.PageLen + 2} {
+				t.Run(fmt.Sprint(name, "/", p, "/", at), func(t *testing.T) {
+					s := newSequence(p, 4, at+80, 3*v.o.Heads*v.hd)
+					attend(v.o, []int{at}, s)
+					n := v.o.Remembered(at)
+					copied, restored := s.fork(), &sequence{KVCache: *roundedCache(p), x: s.x, position: at}
+					k, w := s.Tensors(n)
+					if !restored.Fill(1, w) || !restored.Fill(0, k) || restored.Fill(0, tensor.New(v.o.Heads, n+1, v.hd)) {
+						t.Fatal("Fill took other numbers of positions than those that belong together")
+					}
+					if k.Dim(-2) != n || restored.Len != n || copied.Len != n {
+						t.Fatalf("%d, %d and %d positions, want %d", k.Dim(-2), restored.Len, copied.Len, n)
+					}
+					want := s.chunks(v.o, 2, 1, 70, 1)
+					if !slices.Equal(copied.chunks(v.o, 2, 1, 70, 1), want) {
+						t.Error("a copy goes on with other bits")
+					}
+					if !slices.Equal(restored.chunks(v.o, 2, 1, 70, 1), want) {
+						t.Error("restored from what was saved it goes on with other bits")
+					}
+					k, w = s.Tensors(1 << 30)
+					ofCopy, values := copied.Tensors(1 << 30)
+					if !slices.Equal(ofCopy.Data(), k.Data()) || !slices.Equal(values.Data(), w.Data()) {
+						t.Error("a copy that went on has other keys and values")
+					}
+					if s.Keep(1); s.Len != 1 {
+						t.Errorf("%d positions after Keep(1)", s.Len)
+					}
+				})
+			}
+		}
 	}
-	return &engine.KVCache{Rounded: &roundedRows{precision: kernel.Precision(p)}}
 }
 
-// sameGoesOn compares what a cache gives with what its copies give.
-func sameGoesOn(t *testing.T, c *engine.KVCache, qkv *tensor.Tensor, o engine.AttentionOptions) {
-	t.Helper()
-	n := o.Remembered(c.Len)
-	cut := c.Clone(n)
-	restored := engine.KVCache{Start: c.Start + c.Len - n}
-	if c.Rounded != nil {
-		restored.Rounded = c.Rounded.Empty(0, 0)
-	}
-	k, v := c.Tensors(n)
-	if !restored.Fill(1, v) || !restored.Fill(0, k) || restored.Fill(0, tensor.New(k.Dim(0), k.Dim(1), n+1, k.Dim(3))) {
-		t.Fatal("Fill took other numbers of positions than those that belong together")
-	}
-	if k.Dim(2) != n || restored.Len != n || cut.Len != n {
-		t.Fatalf("%d, %d and %d positions, want %d", k.Dim(2), restored.Len, cut.Len, n)
-	}
-	want := attend(c, qkv, o, 2, 1)
-	if !slices.Equal(attend(&cut, qkv, o, 2, 1), want) {
-		t.Error("a copy goes on with other bits")
-	}
-	if !slices.Equal(attend(&restored, qkv, o, 2, 1), want) {
-		t.Error("restored from what was saved it goes on with other bits")
-	}
-	c.Keep(3)
-	if k, _ := c.Tensors(100); c.Len != 3 || k.Dim(2) != 3 {
-		t.Errorf("%d positions after Keep(3)", c.Len)
+// TestKeptCacheGoesOn: a cache that was cut goes on with the bits of its copies, and of one that was restored from it.
+func TestKeptCacheGoesOn(t *testing.T) {
+	o := engine.AttentionOptions{Heads: 2, Rotary: engine.Rotary{Dim: 8}}
+	s := newSequence(engine.Float32, 5, 400, 3*2*16)
+	attend(o, []int{300}, s)
+	s.Keep(150)
+	copied, restored := s.fork(), &sequence{x: s.x, position: s.position}
+	k, v := s.Tensors(150)
+	restored.Fill(0, k)
+	restored.Fill(1, v)
+	want := s.chunks(o, 1, 2, 90, 1)
+	if !slices.Equal(copied.chunks(o, 1, 2, 90, 1), want) || !slices.Equal(restored.chunks(o, 1, 2, 90, 1), want) {
+		t.Error("it goes on with other bits")
 	}
 }
 
@@ -130,18 +187,50 @@ func sameGoesOn(t *testing.T, c *engine.KVCache, qkv *tensor.Tensor, o engine.At
 // query gets does not depend on the chunk that it comes in, to the last bit, in any precision of the keys.
 func TestBlocksOfKeysInAnyChunks(t *testing.T) {
 	const l, heads, hd = 2*keyBlock + 70, 2, 3
-	rng := rand.New(rand.NewPCG(1, 5))
-	x := tensor.New(1, l, 3*heads*hd)
-	for i := range x.Data() {
-		x.Data()[i] = float32(1.5 * rng.NormFloat64())
-	}
 	o := engine.AttentionOptions{Heads: heads}
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
-		whole := attend(roundedCache(p), x, o, l)
-		for _, chunks := range [][]int{{512}, {keyBlock - 20, 100, 777}} {
-			t.Run(fmt.Sprint(p, chunks), func(t *testing.T) {
-				if !slices.Equal(attend(roundedCache(p), x, o, chunks...), whole) {
+		whole := newSequence(p, 5, l, 3*heads*hd).chunks(o, l)
+		for _, lens := range [][]int{{512}, {keyBlock - 20, 100, 777}} {
+			t.Run(fmt.Sprint(p, lens), func(t *testing.T) {
+				if !slices.Equal(newSequence(p, 5, l, 3*heads*hd).chunks(o, lens...), whole) {
 					t.Error("it gives other bits than at once")
+				}
+			})
+		}
+	}
+}
+
+// TestRowsOfAnyAge: sequences of any ages, some with one query and some with a chunk of a prompt, give in one call
+// the bits that each gives alone, in any order.
+func TestRowsOfAnyAge(t *testing.T) {
+	ages := []int{0, 1, 3100, 63, 64, 65, 0, 200, 500}
+	lens := []int{1, 1, 1, 1, 1, 130, 70, 2, 1}
+	for name, v := range cacheVariants() {
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+			t.Run(fmt.Sprint(name, "/", p), func(t *testing.T) {
+				var all []*sequence
+				for i, age := range ages {
+					s := newSequence(p, uint64(i), age+lens[i], 3*v.o.Heads*v.hd)
+					if age > 0 {
+						attend(v.o, []int{age}, s)
+					}
+					all = append(all, s)
+				}
+				var want [][]float32
+				for i, s := range all {
+					want = append(want, attend(v.o, lens[i:i+1], s.fork())[0])
+				}
+				for _, order := range [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8}, {5, 8, 2, 7, 0, 6, 4, 1, 3}} {
+					var rows []*sequence
+					var n []int
+					for _, i := range order {
+						rows, n = append(rows, all[i].fork()), append(n, lens[i])
+					}
+					for k, y := range attend(v.o, n, rows...) {
+						if !slices.Equal(y, want[order[k]]) {
+							t.Errorf("row %d at place %d has other bits than alone", order[k], k)
+						}
+					}
 				}
 			})
 		}

@@ -1,0 +1,39 @@
+package cpu
+
+// steps tells whether a row is one query whose heads all see the same keys in pages.
+func (a *attention) steps(row *attentionRow) bool {
+	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil
+}
+
+// step is forwardTile of the heads [lo, hi) of such a row. It takes page by page, and of each all these heads, which
+// lie there one behind the other: what takes time is to read them, and memory is read ahead in this order. Every head
+// adds in the order in which it would alone.
+func (a *attention) step(row *attentionRow, lo, hi int) {
+	var spans spanBuffer
+	w := a.tile(spans[:], row, lo, 0)
+	n, span := w.columns, w.spans[0]
+	buf := getFloats((hi - lo) * n)
+	defer putFloats(buf)
+	weights := func(h int) []float32 { return (*buf)[(h-lo)*n:][:n] }
+	keys, values := a.head(row, lo, 0)
+	for at := span.Lo; at < span.Hi; {
+		m := 0
+		for keys.head = lo; keys.head < hi; keys.head++ {
+			q := a.queries(a.q, row, keys.head, 0)
+			m = keys.dotsOfRun(weights(keys.head)[at-span.Lo:], q, a.hd, at, span.Hi, &w)
+		}
+		at += m
+	}
+	for h := lo; h < hi; h++ {
+		a.weigh(weights(h), row, h, &w, a.lse[row.from*a.opt.Heads+h:][:1], false)
+		a.dropWeights(weights(h), row, h, &w)
+	}
+	for at := span.Lo; at < span.Hi; {
+		m := 0
+		for values.head = lo; values.head < hi; values.head++ {
+			y := a.outputs(a.y.Data(), row, values.head, 0)
+			m = values.sumsOfRun(y, a.hd, weights(values.head)[at-span.Lo:], at, span.Hi, at > span.Lo, &w)
+		}
+		at += m
+	}
+}

@@ -1,0 +1,65 @@
+package hugepage
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestLend: pieces do not overlap, those of dead owners are lent again, and a slab of which none is lent is dropped.
+func TestLend(t *testing.T) {
+	const n = 100_003
+	type owner struct{ piece []float32 }
+	var own slabs[float32]
+	newOwner := func() *owner {
+		o := &owner{}
+		o.piece = lend(&own, o, n)
+		return o
+	}
+	var all []*owner
+	for i := range 100 {
+		o := newOwner()
+		for j := range o.piece {
+			o.piece[j] = float32(i)
+		}
+		all = append(all, o)
+	}
+	for i, o := range all {
+		if len(o.piece) != n || o.piece[0] != float32(i) || o.piece[n-1] != float32(i) {
+			t.Fatalf("piece %d was lent twice", i)
+		}
+	}
+	free := func() (pieces, slabs int) {
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		for _, s := range own.open[n] {
+			pieces += len(s.free)
+		}
+		return pieces, len(own.open[n])
+	}
+	each := newSlab[float32](n).all
+	// Cleanups run some time after a collection.
+	until := func(what string, ok func() bool) {
+		for deadline := time.Now().Add(time.Minute); !ok(); runtime.GC() {
+			if time.Now().After(deadline) {
+				pieces, slabs := free()
+				t.Fatalf("%s: %d pieces of %d slabs are free", what, pieces, slabs)
+			}
+		}
+	}
+	before, _ := free()
+	for i := range all {
+		if i%2 == 0 {
+			all[i] = nil
+		}
+	}
+	until("half of the owners are dead", func() bool { pieces, _ := free(); return pieces >= before+50-each })
+	before, _ = free()
+	all = append(all, newOwner())
+	if after, _ := free(); after != before-1 {
+		t.Errorf("%d pieces are free after %d were and one was lent", after, before)
+	}
+	runtime.KeepAlive(all)
+	all = nil
+	until("all owners are dead", func() bool { _, slabs := free(); return slabs == 0 })
+}
