@@ -88,14 +88,15 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 	return t.engine.LinearAttention(q, k, v, o, r, s, z)
 }
 
-// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of a
-// row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
+// SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of
+// a row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
 // sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
-// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for the
-// paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those there.
+// q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for
+// the paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those
+// there.
 func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	checkRows("SquaredReLUAttention", r, q, k, v)
@@ -103,11 +104,12 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 	if !q.SameShape(k) || len(keys) != len(values) {
 		shapePanic("SquaredReLUAttention", q, k, v, bias)
 	}
-	checkRowCaches("SquaredReLUAttention", k, keys)
-	checkRowCaches("SquaredReLUAttention", v, values)
+	checkRowCaches("SquaredReLUAttention", k, r, keys)
+	checkRowCaches("SquaredReLUAttention", v, r, values)
 	for i, c := range keys {
 		if values[i].Past() != c.Past() {
-			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values", i, c.Past(), values[i].Past()))
+			panic(fmt.Sprintf("autograd.SquaredReLUAttention: row %d has %d keys and %d values before it",
+				i, c.Past(), values[i].Past()))
 		}
 	}
 	return t.engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)
@@ -124,24 +126,28 @@ func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*e
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)
 	checkCaches("SpatialMix", r, caches)
-	checkRowCaches("SpatialMix", x, caches)
+	checkRowCaches("SpatialMix", x, r, caches)
 	for i := range r.Count() {
 		if w.Len() != n*n || r.Start(i)+r.Len(i) > n {
 			shapePanic("SpatialMix", x, w, bias)
-		}
-		if i < len(caches) && caches[i].Past() > r.Start(i) {
-			panic(fmt.Sprintf("autograd.SpatialMix: row %d begins at position %d with %d before it in its cache",
-				i, r.Start(i), caches[i].Past()))
 		}
 	}
 	return t.engine.SpatialMix(x, w, bias, r, caches)
 }
 
-// checkRowCaches panics unless what is in the caches is as wide as x.
-func checkRowCaches(op string, x *tensor.Tensor, caches []*engine.RowCache) {
+// checkRowCaches is checkRowCache for the caches of all rows.
+func checkRowCaches(op string, x *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) {
 	for i, c := range caches {
-		if d := c.Width(); d > 0 && d != x.Dim(-1) {
-			panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))
-		}
+		checkRowCache(op, x, r, i, c)
+	}
+}
+
+// checkRowCache panics unless what is in the cache of row i is as wide as x, and no more than came before the row.
+func checkRowCache(op string, x *tensor.Tensor, r *engine.Rows, i int, c *engine.RowCache) {
+	if c.Past() > r.Start(i) {
+		panic(fmt.Sprintf("autograd.%s: row %d begins at position %d behind %d others", op, i, r.Start(i), c.Past()))
+	}
+	if d := c.Width(); d > 0 && d != x.Dim(-1) {
+		panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))
 	}
 }

@@ -8,8 +8,9 @@ import (
 
 // reluAttention is SquaredReLUAttention of m distances, with past positions in the caches of the rows that keep some.
 func reluAttention(name string, lens []int, keeps []bool, past, s, e, m int) sequences {
-	o := sequences{name: "SquaredReLUAttention/" + name, lens: lens, keeps: keeps, along: []int{s, s, e},
-		params: [][]int{{m}}, states: [][]int{{past, s}, {past, e}}, tol: 5e-5}
+	o := sequences{name: "SquaredReLUAttention/" + name, lens: lens, keeps: keeps,
+		starts: behindPast(lens, keeps, past), along: []int{s, s, e}, params: [][]int{{m}},
+		states: [][]int{{past, s}, {past, e}}, tol: 5e-5}
 	o.op = func(t *autograd.Tape, x, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 		return withRowCaches(states, 2, func(c [][]*engine.RowCache) *tensor.Tensor {
 			return t.SquaredReLUAttention(x[0], x[1], x[2], p[0], r, c[0], c[1])

@@ -25,7 +25,8 @@ type sinkhornVariant struct {
 
 func (v *sinkhornVariant) sequences() sequences {
 	d := v.heads * v.hd
-	s := sequences{name: "SinkhornAttention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{d, 2 * d},
+	s := sequences{name: "SinkhornAttention/" + v.name, lens: v.lens, keeps: v.keeps,
+		starts: behindPast(v.lens, v.keeps, v.past), along: []int{d, 2 * d},
 		params: [][]int{{v.heads, v.hd}, {v.heads, v.hd}, {v.heads, 2 * v.hd, max(v.linear, 1)}},
 		states: [][]int{{v.past, d}, {v.past, 2 * d}}}
 	o := engine.SinkhornOptions{Heads: v.heads, Bucket: v.bucket, Top: v.top, Temperature: 0.75, Ahead: v.ahead,
@@ -65,11 +66,11 @@ func init() {
 			{name: "compare_ages", lens: []int{1, 5, 2}, keeps: []bool{true, false, true}, past: 5, bucket: 3, top: 2,
 				big: mixed, bigKeeps: some, bigPast: 129},
 			{name: "linear", lens: []int{10, 10}, bucket: 3, top: 1, linear: 6, big: slices.Repeat([]int{10}, 4)},
-			{name: "linear_ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, bucket: 3, top: 1, linear: 6,
-				big: []int{10, 1, 4, 8}, bigKeeps: []bool{false, true, true, false}, bigPast: 6},
+			{name: "linear_ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, bucket: 3, top: 1,
+				linear: 6, big: []int{10, 1, 4, 8}, bigKeeps: []bool{false, true, true, false}, bigPast: 6},
 			{name: "compare_ahead", lens: []int{12, 6}, bucket: 3, top: 2, ahead: true, big: equal},
-			{name: "linear_ahead_slipped", lens: []int{12, 12}, bucket: 3, top: 1, linear: 4, ahead: true, slipped: true,
-				big: slices.Repeat([]int{12}, 4)},
+			{name: "linear_ahead_slipped", lens: []int{12, 12}, bucket: 3, top: 1, linear: 4, ahead: true,
+				slipped: true, big: slices.Repeat([]int{12}, 4)},
 		} {
 			v.heads, v.hd = 2, 2
 			s, large := v.sequences(), v

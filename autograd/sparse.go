@@ -13,28 +13,27 @@ import (
 //
 //	y = softmax( Q [R₁K₁, …, R_Top·K_Top, K]ᵀ/√head_dim + mask ) [R₁V₁, …, R_Top·V_Top, V]
 //
-// q, y (n, d); kv (n, 2d), keys and then values. A row's queries, keys and values are put into its cache (nil for none),
-// behind those there, which it sees too.
+// q, y (n, d); kv (n, 2d), keys and then values. A row's queries, keys and values are put into its cache (nil for
+// none), behind those there, which it sees too.
 //
-// Causal buckets pick earlier ones, by summaries of what came before them. In the second half of the heads buckets begin
-// Bucket-1 positions later: what is far apart in one half is near in the other. Where the attention looks ahead there are
-// no caches, and the length of a row is a multiple of Bucket.
-func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions, r *engine.Rows,
-	caches []*engine.SinkhornCache) *tensor.Tensor {
+// Causal buckets pick earlier ones, by summaries of what came before them. In the second half of the heads buckets
+// begin Bucket-1 positions later: what is far apart in one half is near in the other. Where the attention looks ahead
+// there are no caches, and the length of a row is a multiple of Bucket.
+func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
+	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
 	checkRows("SinkhornAttention", r, q, kv)
 	checkCaches("SinkhornAttention", r, caches)
 	for i := range r.Count() {
-		n, cached := r.Len(i), i < len(caches) && caches[i] != nil
+		past, cached := 0, i < len(caches) && caches[i] != nil
 		if cached {
 			c := caches[i]
-			checkRowCaches("SinkhornAttention", q, []*engine.RowCache{c.Q})
-			checkRowCaches("SinkhornAttention", kv, []*engine.RowCache{c.KV})
-			if c.Q.Len != c.KV.Len {
-				panic(fmt.Sprintf("autograd.SinkhornAttention: the cache of row %d has %d queries and %d keys", i, c.Q.Len, c.KV.Len))
+			checkRowCache("SinkhornAttention", q, r, i, c.Q)
+			checkRowCache("SinkhornAttention", kv, r, i, c.KV)
+			if past = c.Q.Len; c.KV.Len != past {
+				panic(fmt.Sprintf("autograd.SinkhornAttention: row %d has %d queries and %d keys", i, past, c.KV.Len))
 			}
-			n += c.Q.Len
 		}
-		checkSinkhorn(q, kv, p, o, n, cached)
+		checkSinkhorn(q, kv, p, o, past+r.Len(i), cached)
 	}
 	return t.engine.SinkhornAttention(q, kv, p, o, r, caches)
 }
@@ -63,8 +62,8 @@ func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.Sinkh
 // (arXiv:2012.09852, §III), along the sequence. A position sees the tokens that are left and those of its own block.
 //
 // The importance of a token is the sum of all weights that all heads have given it. That of a head is the sum of the
-// absolute values of its outputs. After each block the Keep most important tokens are left, and one head less while there
-// are more than KeepHeads. What has been pruned does not come back and costs nothing. The choice has no gradient.
+// absolute values of its outputs. After each block the Keep most important tokens are left, and one head less while
+// there are more than KeepHeads. What has been pruned does not come back and costs nothing. The choice has no gradient.
 //
 // The state of a row, nil for none, is brought from before it to after it.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,

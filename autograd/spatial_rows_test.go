@@ -28,7 +28,8 @@ func init() {
 			spatialMix("two_blocks", []int{66}, []int{1}, []bool{true}, 1, 1, 67), // 64 rows of W at a time on the CPU
 		}
 		equal := spatialMix("equal", []int{150, 150, 150}, nil, nil, 0, 40, 170)
-		mixed := spatialMix("mixed", []int{150, 1, 70, 64}, []int{135, 130, 0, 200}, []bool{true, true, false, true}, 130, 40, 300)
+		some := []bool{true, true, false, true}
+		mixed := spatialMix("mixed", []int{150, 1, 70, 64}, []int{135, 130, 0, 200}, some, 130, 40, 300)
 		for i := range all {
 			if all[i].big = &mixed; i == 0 {
 				all[i].big = &equal

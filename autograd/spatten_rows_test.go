@@ -18,7 +18,8 @@ type spattenVariant struct {
 }
 
 func (v *spattenVariant) options() engine.SpAttenOptions {
-	return engine.SpAttenOptions{Heads: v.heads, Rotary: engine.Rotary{Dim: v.rotary}, Block: v.block, Keep: v.keep, KeepHeads: v.left}
+	rotary := engine.Rotary{Dim: v.rotary}
+	return engine.SpAttenOptions{Heads: v.heads, Rotary: rotary, Block: v.block, Keep: v.keep, KeepHeads: v.left}
 }
 
 func (v *spattenVariant) sequences() sequences {
@@ -64,13 +65,16 @@ func init() {
 	registerSequences(func() []sequences {
 		var all []sequences
 		for _, v := range []spattenVariant{
-			{name: "plain", lens: []int{11, 11}, heads: 2, hd: 2, block: 3, keep: 4, left: 2},
-			{name: "heads", lens: []int{10}, heads: 3, hd: 2, rotary: 2, block: 2, keep: 3, left: 1},
-			{name: "past", lens: []int{7, 7}, keeps: []bool{true, true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
-			{name: "short", lens: []int{2}, keeps: []bool{true}, past: 1, heads: 2, hd: 2, block: 2, keep: 2, left: 2},
-			{name: "one", lens: []int{1}, keeps: []bool{true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
-			{name: "ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, heads: 2, hd: 2, rotary: 2, block: 3, keep: 3, left: 1},
+			{name: "plain", lens: []int{11, 11}, block: 3, keep: 4, left: 2},
+			{name: "heads", lens: []int{10}, heads: 3, rotary: 2, block: 2, keep: 3, left: 1},
+			{name: "past", lens: []int{7, 7}, keeps: []bool{true, true}, past: 5, rotary: 2, block: 3, keep: 3,
+				left: 1},
+			{name: "short", lens: []int{2}, keeps: []bool{true}, past: 1, block: 2, keep: 2, left: 2},
+			{name: "one", lens: []int{1}, keeps: []bool{true}, past: 5, rotary: 2, block: 3, keep: 3, left: 1},
+			{name: "ages", lens: []int{1, 7, 4}, keeps: []bool{true, false, true}, past: 5, rotary: 2, block: 3,
+				keep: 3, left: 1},
 		} {
+			v.hd, v.heads = 2, max(v.heads, 2)
 			s, large := v.sequences(), v
 			large.hd, large.lens = 64, []int{256, 256, 256, 256}
 			if v.keeps != nil {

@@ -21,15 +21,18 @@ type Attentions interface {
 	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n, heads·m);
 	// slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
 	LinearAttention(q, k, v *tensor.Tensor, o LinearOptions, r *Rows, s, z Slots) *tensor.Tensor
-	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), with the keys and values in
-	// each row's caches, nil for none, before its own, which are added to them.
+	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), i and j positions from
+	// the first in the row's caches on. The row's keys and values are put into its caches, nil for none.
 	SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *Rows, keys, values []*RowCache) *tensor.Tensor
-	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, with the positions in each row's
-	// cache, nil for none, before its own, which are added to it.
+	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, j from the first in the row's
+	// cache on. The row's positions are put into its cache, nil for none.
 	SpatialMix(x, w, bias *tensor.Tensor, r *Rows, caches []*RowCache) *tensor.Tensor
-	// SinkhornAttention: attention of buckets to their own and to those that a sort net picks; see autograd.
-	SinkhornAttention(q, kv *tensor.Tensor, p SinkhornParams, o SinkhornOptions, r *Rows, caches []*SinkhornCache) *tensor.Tensor
-	// SpAtten: attention that prunes tokens and heads along the sequence; see autograd.
+	// SinkhornAttention: attention of buckets to their own and to those that a sort net picks; see autograd. The row's
+	// positions are put into its cache, nil for none.
+	SinkhornAttention(q, kv *tensor.Tensor, p SinkhornParams, o SinkhornOptions, r *Rows,
+		caches []*SinkhornCache) *tensor.Tensor
+	// SpAtten: attention that prunes tokens and heads along the sequence; see autograd. The state of each row, nil for
+	// none, is brought from before it to after it.
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 

@@ -6,49 +6,73 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PageRows is the number of positions that a page of a RowCache holds.
+// PageRows is the number of positions that a page of a RowCache has places for.
 const PageRows = 128
 
-// RowCache holds one row of d numbers for each position of a sequence so far, or for the last Len of them.
+// RowCache holds one row of d numbers for each of the last Len positions of a sequence so far.
 //
 // While a tape records, all rows are in X, through which gradients flow into the past: an operation replaces X by a
-// longer tensor of the tape. Otherwise the rows lie in pages. A page that is full is never written again, so clones
-// share it. Pages end at multiples of PageRows, counted from the first position of the sequence. What is summed page by
-// page therefore has the same bits however the sequence was cut into chunks.
+// longer tensor of the tape. Otherwise the rows lie in pages, which grow without being copied. What is filled of a page
+// is never written again. So clones share pages: only the cache that made its last page writes behind what is filled of
+// it, and a clone that goes on copies that one page first.
+//
+// Pages end at multiples of PageRows, counted from the first position of the sequence, whatever chunks it came in and
+// whatever has been forgotten.
 type RowCache struct {
-	X     *tensor.Tensor // (Len, d); nil where the rows lie in pages
-	Len   int
+	X   *tensor.Tensor // (Len, d), of a tape; nil where the rows lie in pages
+	Len int
+
 	pages []*tensor.Tensor // (up to PageRows, d)
+	own   *tensor.Tensor   // the last page, if this cache made it
 	skip  int              // places of the first page before the rows
 }
 
-// Append copies n rows of x (…, d), from number from on, behind the others. The cache is no part of a tape any more.
-func (c *RowCache) Append(x *tensor.Tensor, from, n int) {
-	if c.X != nil {
-		*c = c.Clone()
+// Append copies n rows of x (…, d), from number from on, behind the others. The first of them is position start of the
+// sequence. The cache is no part of a tape any more.
+func (c *RowCache) Append(start int, x *tensor.Tensor, from, n int) {
+	if skip := (start - c.Len) % PageRows; c.X != nil || skip != c.skip {
+		c.refill(c.Rows(), skip)
 	}
+	c.put(x, from, n)
+}
+
+// refill makes the rows of x, nil for none, all that there is, behind so many places.
+func (c *RowCache) refill(x *tensor.Tensor, skip int) {
+	*c = RowCache{skip: skip}
+	if x != nil {
+		c.put(x, 0, x.Dim(0))
+	}
+}
+
+// put copies n rows of x, from number from on, to pages behind the others.
+func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	for n > 0 {
 		at := (c.skip + c.Len) % PageRows
 		k := min(n, PageRows-at)
-		tensor.CopyRows(c.lastPage(x, at+k), at, x, from, k)
+		c.makeRoom(x, at, k)
+		tensor.CopyRows(c.own, at, x, from, k)
 		c.Len, from, n = c.Len+k, from+k, n-k
 	}
 }
 
-// lastPage returns the page for the next row, with room for n rows, beside x. A page grows by some rows at a time, so
-// that a short sequence takes little memory.
-func (c *RowCache) lastPage(x *tensor.Tensor, n int) *tensor.Tensor {
+// makeRoom makes the page for the next n rows this cache's own, in the storage of x. They go to place at of it. A page
+// grows by some rows at a time, so that a short sequence takes little memory.
+func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	const step = 16
 	i := (c.skip + c.Len) / PageRows
-	room := (n + step - 1) / step * step
-	if i == len(c.pages) {
-		c.pages = append(c.pages, tensor.NewBeside(x, room, x.Dim(-1)))
+	room := (at + n + step - 1) / step * step
+	if i < len(c.pages) {
+		old := c.pages[i]
+		if old == c.own && old.Dim(0) >= room {
+			return
+		}
+		c.own = tensor.NewBeside(old, max(room, old.Dim(0)), old.Dim(-1))
+		tensor.CopyRows(c.own, 0, old, 0, at)
+		c.pages[i] = c.own
+		return
 	}
-	if old := c.pages[i]; old.Dim(0) < n {
-		c.pages[i] = tensor.NewBeside(x, room, x.Dim(-1))
-		tensor.CopyRows(c.pages[i], 0, old, 0, old.Dim(0))
-	}
-	return c.pages[i]
+	c.own = tensor.NewBeside(x, room, x.Dim(-1))
+	c.pages = append(c.pages, c.own)
 }
 
 // Past is Len, 0 for a cache of nil.
@@ -69,13 +93,10 @@ func (c *RowCache) Width() int {
 }
 
 // Replace makes x (n, d) all rows. It belongs to a tape, and gradients flow through it.
-func (c *RowCache) Replace(x *tensor.Tensor) { c.X, c.Len, c.pages = x, x.Dim(0), nil }
+func (c *RowCache) Replace(x *tensor.Tensor) { *c = RowCache{X: x, Len: x.Dim(0)} }
 
-// Fill replaces all rows by copies of those of x (n, d), the first of which belongs to position start of the sequence.
-func (c *RowCache) Fill(x *tensor.Tensor, start int) {
-	*c = RowCache{skip: start % PageRows}
-	c.Append(x, 0, x.Dim(0))
-}
+// Fill makes copies of the rows of x (n, d) all rows. What is appended then says which positions they are.
+func (c *RowCache) Fill(x *tensor.Tensor) { c.refill(x, 0) }
 
 // Run says where row i lies: it is row at of x, and n rows from there on, row i among them, belong to c in this order.
 func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
@@ -100,17 +121,20 @@ func (c *RowCache) Rows() *tensor.Tensor {
 	return all
 }
 
-// Clone returns an independent copy, without gradients. Both share the pages that are full.
-func (c *RowCache) Clone() RowCache {
-	out := RowCache{skip: c.skip}
-	if c.X == nil {
-		if full := (c.skip + c.Len) / PageRows; full > 0 {
-			out.pages, out.Len = slices.Clone(c.pages[:full]), full*PageRows-c.skip
-		}
+// Detach puts rows that belong to a tape into pages, without gradients.
+func (c *RowCache) Detach() {
+	if c.X != nil {
+		c.refill(c.X, 0)
 	}
-	for out.Len < c.Len {
-		x, at, n := c.Run(out.Len)
-		out.Append(x, at, n)
+}
+
+// Clone returns an independent copy, without gradients. It costs a pointer for each page, and the copy of one page when
+// it goes on. Several goroutines may clone a cache that none of them changes.
+func (c *RowCache) Clone() RowCache {
+	out := *c
+	out.Detach()
+	if c.X == nil {
+		out.pages, out.own = slices.Clone(c.pages), nil
 	}
 	return out
 }
@@ -120,10 +144,20 @@ func (c *RowCache) Keep(n int) {
 	if n >= c.Len {
 		return
 	}
-	if c.X != nil {
-		*c = c.Clone()
-	}
+	c.Detach()
 	before := c.skip + c.Len - n
 	c.pages = slices.Delete(c.pages, 0, min(before/PageRows, len(c.pages)))
 	c.skip, c.Len = before%PageRows, n
+}
+
+// Bytes is the memory that the rows take. Pages that others share are counted.
+func (c *RowCache) Bytes() int {
+	if c.X != nil {
+		return c.X.Bytes()
+	}
+	n := 0
+	for _, page := range c.pages {
+		n += page.Bytes()
+	}
+	return n
 }

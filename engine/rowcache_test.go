@@ -40,7 +40,7 @@ func TestRowCacheKeepsRowsInOrder(t *testing.T) {
 	holds(t, &c, 0, 0)
 	at := 0
 	for _, n := range []int{1, 1, 20, engine.PageRows, 3*engine.PageRows - 5, 1, 7} {
-		c.Append(numbered(at-3, n+3), 3, n)
+		c.Append(at, numbered(at-3, n+3), 3, n)
 		at += n
 		holds(t, &c, 0, at)
 	}
@@ -51,13 +51,13 @@ func TestRowCachesForget(t *testing.T) {
 	const n = 2*engine.PageRows + 30
 	for _, keep := range []int{n, n - 1, n - engine.PageRows, engine.PageRows, 31, 30, 1, 0} {
 		var paged, recorded, restored engine.RowCache
-		paged.Append(numbered(0, n), 0, n)
+		paged.Append(0, numbered(0, n), 0, n)
 		recorded.Replace(numbered(0, n))
 		paged.Keep(keep)
 		recorded.Keep(keep)
-		restored.Fill(numbered(n-keep, keep), n-keep)
+		restored.Fill(numbered(n-keep, keep))
 		for _, c := range []*engine.RowCache{&paged, &recorded, &restored} {
-			c.Append(numbered(n, 200), 0, 200)
+			c.Append(n, numbered(n, 200), 0, 200)
 			holds(t, c, n-keep, keep+200)
 			if _, _, k := c.Run(keep); k != min(engine.PageRows-30, 200) {
 				t.Errorf("with %d rows kept, the next page ends after %d, want %d", keep, k, engine.PageRows-30)
@@ -74,17 +74,21 @@ func TestRowCacheClonesGoTheirOwnWay(t *testing.T) {
 			if recorded {
 				c.Replace(numbered(0, n))
 			} else {
-				c.Append(numbered(0, n), 0, n)
+				c.Append(0, numbered(0, n), 0, n)
 			}
 			fork := c.Clone()
+			second := fork.Clone()
+			fork.Append(n, tensor.New(90, 2), 0, 90)
+			c.Append(n, numbered(n, 3), 0, 3)
+			second.Append(n, numbered(n, 80), 0, 80)
+			c.Append(n+3, numbered(n+3, 67), 0, 67)
 			if before, _, _ := c.Run(0); !recorded && n >= engine.PageRows {
 				if after, _, _ := fork.Run(0); after != before {
 					t.Errorf("%d rows: the first page was copied", n)
 				}
 			}
-			fork.Append(tensor.New(90, 2), 0, 90)
-			c.Append(numbered(n, 70), 0, 70)
 			holds(t, &c, 0, n+70)
+			holds(t, &second, 0, n+80)
 			if x, at, _ := fork.Run(n); x.Data()[2*at] != 0 || fork.Len != n+90 {
 				t.Errorf("%d rows: the clone has what was put behind the original", n)
 			}
@@ -95,13 +99,13 @@ func TestRowCacheClonesGoTheirOwnWay(t *testing.T) {
 // TestRowCachesGrowWithoutCopying: pages that are full stay where they are, and short sequences take little room.
 func TestRowCachesGrowWithoutCopying(t *testing.T) {
 	var c engine.RowCache
-	c.Append(numbered(0, 3), 0, 3)
-	if x, _, _ := c.Run(0); x.Dim(0) > 16 {
-		t.Errorf("3 rows take room for %d", x.Dim(0))
+	c.Append(0, numbered(0, 3), 0, 3)
+	if c.Bytes() > 16*2*4 {
+		t.Errorf("3 rows take %d bytes", c.Bytes())
 	}
-	c.Append(numbered(3, engine.PageRows), 0, engine.PageRows)
+	c.Append(3, numbered(3, engine.PageRows), 0, engine.PageRows)
 	first, _, _ := c.Run(0)
-	c.Append(numbered(3+engine.PageRows, 5*engine.PageRows), 0, 5*engine.PageRows)
+	c.Append(3+engine.PageRows, numbered(3+engine.PageRows, 5*engine.PageRows), 0, 5*engine.PageRows)
 	if again, _, _ := c.Run(0); again != first {
 		t.Error("a full page was copied")
 	}

@@ -9,16 +9,16 @@ type SinkhornOptions struct {
 	Top         int     // buckets that a bucket picks
 	Temperature float32 // of the softmax that picks
 	Ahead       bool    // see and pick what comes later, for encoders
-	// KeysAsValues takes the keys of picked buckets for their values too, which is what the official code does where it looks
-	// ahead, by a slip.
+	// KeysAsValues takes the keys of picked buckets for their values too, which is what the official code does where it
+	// looks ahead, by a slip.
 	KeysAsValues bool
 }
 
 // SinkhornParams are what SinkhornAttention learns.
 //
-// Sort (heads, 2·head_dim, buckets) is a linear map that scores buckets by their summaries. It is nil where summaries of
-// queries and of keys are compared. NullK and NullV (heads, head_dim) are the key and the value at all positions of an
-// empty bucket. Top empty buckets stand before the first one, unless the attention looks ahead: then both are nil.
+// Sort (heads, 2·head_dim, buckets) is a linear map that scores buckets by their summaries. It is nil where summaries
+// of queries and of keys are compared. NullK and NullV (heads, head_dim) are the key and the value at all positions of
+// an empty bucket. Top empty buckets stand before the first one, unless the attention looks ahead: then both are nil.
 type SinkhornParams struct{ Sort, NullK, NullV *tensor.Tensor }
 
 // SinkhornCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
@@ -42,8 +42,8 @@ type SpAttenOptions struct {
 	Keep      int    // tokens that are left then
 	KeepHeads int    // heads that are left in the end
 	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four
-	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a flat
-	// softmax needs them, a peaked one does not (§III-D).
+	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a
+	// flat softmax needs them, a peaked one does not (§III-D).
 	Progressive float32
 }
 
@@ -53,8 +53,8 @@ func (o *SpAttenOptions) Rows() int { return o.Keep + o.Block }
 // Left is how many tokens are left after n positions. Those of a block that is not complete are all left.
 func (o *SpAttenOptions) Left(n int) int { return min(o.Keep, n/o.Block*o.Block) + n%o.Block }
 
-// SpAttenState is what SpAtten carries of one sequence. Its size is fixed; a new one is all zeros. While the tape records
-// SpAtten puts new tensors into it, otherwise it updates those there.
+// SpAttenState is what SpAtten carries of one sequence. Its size is fixed; a new one is all zeros. While the tape
+// records SpAtten puts new tensors into it, otherwise it updates those there.
 type SpAttenState struct {
 	K, V       *tensor.Tensor // (heads, Rows, head_dim) rotated keys, and values, of the tokens that are left, in order
 	Importance *tensor.Tensor // (Rows) of these tokens

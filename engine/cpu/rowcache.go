@@ -22,7 +22,7 @@ func (eng *Engine) see(s seen, x *tensor.Tensor, r *engine.Rows, caches []*engin
 		s.caches = caches
 		for i, c := range caches {
 			if c != nil {
-				c.Append(x, r.From(i), r.Len(i))
+				c.Append(r.Start(i), x, r.From(i), r.Len(i))
 			}
 		}
 		return s

@@ -111,8 +111,8 @@ type sinkhornHead struct {
 	scratch      *[]float32
 }
 
-// headGrads are the gradients of a head, nil where none are wanted: those of the row's own queries, of all queries, and of
-// all keys and values.
+// headGrads are the gradients of a head, nil where none are wanted: those of the row's own queries, of all queries, and
+// of all keys and values.
 type headGrads struct{ own, q, k, v []float32 }
 
 var sinkhornHeads = sync.Pool{New: func() any { return new(sinkhornHead) }}
@@ -169,8 +169,8 @@ func (g *sinkhornHead) own(x []float32, position int) []float32 {
 	return x[(g.rows.From(g.i)+position-(g.n-g.l))*g.step+g.h*g.hd:]
 }
 
-// keyRun is a run of keys and values that a bucket sees, with their weight: those of a picked bucket, or of its own. Where
-// a bucket lies in several pages it is several runs.
+// keyRun is a run of keys and values that a bucket sees, with their weight: those of a picked bucket, or of its own.
+// Where a bucket lies in several pages it is several runs.
 type keyRun struct {
 	k, v   []float32
 	dk, dv []float32
@@ -180,8 +180,8 @@ type keyRun struct {
 	r      float32
 }
 
-// queries are rows of one bucket that are asked for, and what they see: runs side by side, the last of which are those of
-// their own bucket, causal or not.
+// queries are rows of one bucket that are asked for, and what they see: runs side by side, the last of which are those
+// of their own bucket, causal or not.
 type queries struct {
 	at, rows int // position of the first
 	before   int // rows of the bucket before them

@@ -15,7 +15,8 @@ type sinkhornOp struct {
 func (o *sinkhornOp) Name() string                   { return "SinkhornAttention" }
 func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward is that of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of its values:
+// Backward is that of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of its
+// values:
 //
 //	dR = Σ dS ⊙ (q·k) + Σ P ⊙ (dY Vᵀ),   dP = R·dY Vᵀ,   dV = R·Pᵀ dY
 //

@@ -9,8 +9,8 @@ import (
 
 // The sort nets of SinkhornAttention, in the official code's four forms. A bucket u scores candidate c by x[u, c]:
 //
-//	comparing, causal:  x = q̄_u · Σ_{i in bucket} k̄_i / √head_dim,  q̄, k̄ the means of all queries or keys up to a position,
-//	                    q̄_u at the first one of the bucket; 0 for empty buckets
+//	comparing, causal:  x = q̄_u · Σ_{i in bucket} k̄_i / √head_dim,  q̄, k̄ the means of all queries or keys up to a
+//	                    position, q̄_u at the first one of the bucket; 0 for empty buckets
 //	comparing, ahead:   x = mean(q in u) · mean(k in c) / √head_dim, at temperature 1
 //	linear, causal:     x = leakyReLU([k̄_u, k_u] W),  at the first position of the bucket
 //	linear, ahead:      x = ReLU([Σ q in u, Σ k in u] W)
@@ -89,7 +89,7 @@ func (g *sinkhornHead) sort() {
 	if g.Sort != nil {
 		s.e, s.columns = 2*g.hd, g.columns()
 	}
-	rows := g.count - g.from
+	rows, gemm := g.count-g.from, kernel.GemmInline
 	if kept := g.kept(); kept != nil {
 		s.scratch = getFloats(rows * s.columns)
 		s.x = *s.scratch
@@ -104,7 +104,8 @@ func (g *sinkhornHead) sort() {
 		g.summarize()
 	}
 	if g.Sort != nil {
-		kernel.GemmInline(kernel.NN, rows, s.columns, s.e, s.a[g.from*s.e:], s.e, g.net(g.Sort.Data()), s.columns, s.x, s.columns, nil, false)
+		w := g.net(g.Sort.Data())
+		gemm(kernel.NN, rows, s.columns, s.e, s.a[g.from*s.e:], s.e, w, s.columns, s.x, s.columns, nil, false)
 		leak := g.leak()
 		for i, v := range s.x {
 			if v < 0 {
@@ -112,7 +113,7 @@ func (g *sinkhornHead) sort() {
 			}
 		}
 	} else {
-		kernel.GemmInline(kernel.NT, rows, g.count, s.e, s.a[g.from*s.e:], s.e, s.b, s.e, s.x, g.count, nil, false)
+		gemm(kernel.NT, rows, g.count, s.e, s.a[g.from*s.e:], s.e, s.b, s.e, s.x, g.count, nil, false)
 		kernel.Scale(s.x, g.scale)
 	}
 	g.choose()
@@ -211,8 +212,8 @@ func (g *sinkhornHead) eachPick(u int, buf []float32, f func(i, c int, p []float
 	}
 }
 
-// heaviest returns where p is largest, first; where all of it is the same, as after a ReLU of nothing above 0, the middle, which is
-// what the official code finds among four.
+// heaviest returns where p is largest, first; where all of it is the same, as after a ReLU of nothing above 0, the
+// middle, which is what the official code finds among four.
 func heaviest(p []float32) int {
 	c, same := 0, true
 	for j, v := range p {
@@ -227,11 +228,11 @@ func heaviest(p []float32) int {
 	return c
 }
 
-// sortGrad goes back from the gradients dr of the picks' weights (buckets, Top) to queries, keys and the sort net. dw is the head's
-// part of the sort net's gradient, nil where none is wanted.
+// sortGrad goes back from the gradients dr of the picks' weights (buckets, Top) to queries, keys and the sort net. dw
+// is the head's part of the sort net's gradient, nil where none is wanted.
 func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	s := &g.sorter
-	rows, from := g.count-g.from, g.from*s.e
+	rows, from, gemm := g.count-g.from, g.from*s.e, kernel.GemmInline
 	buf := getFloats(rows*s.columns + g.count + g.Top + 2*g.count*s.e)
 	defer putFloats(buf)
 	dx, p, da, db, _ := split5(*buf, rows*s.columns, g.count+g.Top, g.count*s.e, g.count*s.e, 0)
@@ -253,8 +254,8 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	}
 	if g.Sort == nil {
 		kernel.Scale(dx, g.scale)
-		kernel.GemmInline(kernel.NN, rows, s.e, g.count, dx, g.count, s.b, s.e, da[from:], s.e, nil, false)
-		kernel.GemmInline(kernel.TN, g.count, s.e, rows, dx, g.count, s.a[from:], s.e, db, s.e, nil, false)
+		gemm(kernel.NN, rows, s.e, g.count, dx, g.count, s.b, s.e, da[from:], s.e, nil, false)
+		gemm(kernel.TN, g.count, s.e, rows, dx, g.count, s.a[from:], s.e, db, s.e, nil, false)
 	} else {
 		leak := g.leak()
 		for i, v := range s.x {
@@ -262,9 +263,10 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 				dx[i] *= leak
 			}
 		}
-		kernel.GemmInline(kernel.NT, rows, s.e, s.columns, dx, s.columns, g.net(g.Sort.Data()), s.columns, da[from:], s.e, nil, false)
+		w := g.net(g.Sort.Data())
+		gemm(kernel.NT, rows, s.e, s.columns, dx, s.columns, w, s.columns, da[from:], s.e, nil, false)
 		if dw != nil {
-			kernel.GemmInline(kernel.TN, s.e, s.columns, rows, s.a[from:], s.e, dx, s.columns, dw, s.columns, nil, true)
+			gemm(kernel.TN, s.e, s.columns, rows, s.a[from:], s.e, dx, s.columns, dw, s.columns, nil, true)
 		}
 	}
 	g.summaryGrad(da, db)

@@ -23,7 +23,8 @@ func TestSinkhornWork(t *testing.T) {
 // sinkhornScores counts the scores, those of the sort net included.
 func sinkhornScores(bucket, top, l int) (n int) {
 	r := engine.EqualRows(1, l)
-	s := sinkhorn{SinkhornOptions: engine.SinkhornOptions{Heads: 2, Bucket: bucket, Top: top, Temperature: 1}, rows: r, hd: 1}
+	o := engine.SinkhornOptions{Heads: 2, Bucket: bucket, Top: top, Temperature: 1}
+	s := sinkhorn{SinkhornOptions: o, rows: r, hd: 1}
 	s.q, s.kv = seen{x: tensor.New(l, 2), rows: r}, seen{x: tensor.New(l, 4), rows: r}
 	s.NullK, s.NullV = tensor.New(2, 1), tensor.New(2, 1)
 	g := s.head(0, 0)

@@ -297,7 +297,8 @@ func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []
 	}
 }
 
-// refine adds the part of the lower bits to the scores of query q where those of the upper bits leave no weight above the threshold.
+// refine adds the part of the lower bits to the scores of query q where those of the upper bits leave no weight above
+// the threshold.
 func (s *spatten) refine(scores, q, low []float32) {
 	most := slices.Max(scores)
 	sum := float32(0)
@@ -309,7 +310,8 @@ func (s *spatten) refine(scores, q, low []float32) {
 	}
 }
 
-// quantise rounds a key to 8 bits, of which it leaves the upper four and puts the lower four into low, for values of -8 to 7.
+// quantise rounds a key to 8 bits, of which it leaves the upper four and puts the lower four into low, for values of -8
+// to 7.
 func quantise(key, low []float32) {
 	most := float32(0)
 	for _, x := range key {

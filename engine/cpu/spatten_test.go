@@ -11,7 +11,8 @@ import (
 )
 
 // spattenOn runs SpAtten over the qkv (n, 3·d) of one sequence, in chunks of the given lengths.
-func spattenOn(qkv []float32, state *engine.SpAttenState, o engine.SpAttenOptions, hd int, lengths ...int) (y []float32) {
+func spattenOn(qkv []float32, state *engine.SpAttenState, o engine.SpAttenOptions, hd int,
+	lengths ...int) (y []float32) {
 	width := 3 * o.Heads * hd
 	for _, n := range lengths {
 		eng := New(&engine.Step{})
@@ -21,8 +22,8 @@ func spattenOn(qkv []float32, state *engine.SpAttenState, o engine.SpAttenOption
 	return y
 }
 
-// TestSpAttenCascade: a head that is pruned gives nothing from then on, one after the other is until as many are left as
-// asked for, and what is kept of tokens was kept before.
+// TestSpAttenCascade: a head that is pruned gives nothing from then on, one after the other is until as many are left
+// as asked for, and what is kept of tokens was kept before.
 func TestSpAttenCascade(t *testing.T) {
 	const l, heads, hd = 40, 4, 2
 	const width = 3 * heads * hd
@@ -109,8 +110,8 @@ func TestQuantise(t *testing.T) {
 	}
 }
 
-// TestProgressive: quantised keys give nearly what whole ones give; where a weight is above the threshold, what the upper
-// bits alone give, and elsewhere what all bits give; and the same however the sequence is cut.
+// TestProgressive: quantised keys give nearly what whole ones give; where a weight is above the threshold, what the
+// upper bits alone give, and elsewhere what all bits give; and the same however the sequence is cut.
 func TestProgressive(t *testing.T) {
 	const l, heads, hd = 60, 2, 8
 	qkv := normal(l*3*heads*hd, 4)

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by head, with
-// s = 1/√head_dim. Query i of bucket u sees, one behind the other, the buckets that u picked, with the weight R_r of the pick, and
-// the positions of its own bucket (causal: up to i) with R = 1:
+// SinkhornAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by
+// head, with s = 1/√head_dim. Query i of bucket u sees, one behind the other, the buckets that u picked, with the
+// weight R_r of the pick, and the positions of its own bucket (causal: up to i) with R = 1:
 //
 //	S[j] = s·R_j·q·k_j,   P = softmax(S),   y = Σ_j R_j·P_j·v_j
 //
@@ -78,8 +78,8 @@ type sinkhornHead struct {
 	weights               map[int][]float64     // P of query t
 }
 
-// sinkhornPick is a picked candidate: bucket v, negative for an empty one, with R = p[c], p the softmax over the candidates that
-// were left.
+// sinkhornPick is a picked candidate: bucket v, negative for an empty one, with R = p[c], p the softmax over the
+// candidates that were left.
 type sinkhornPick struct {
 	v, c int
 	p    []float64

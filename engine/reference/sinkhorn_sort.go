@@ -4,13 +4,15 @@ import "math"
 
 // sort makes the picks of every bucket. Bucket u scores candidate c by x[u, c], in the official code's four forms:
 //
-//	comparing, causal:  x = q̄_u · Σ_{i in c} k̄_i / √head_dim,  q̄_i, k̄_i the means up to position i, q̄_u at the first one of u
+//	comparing, causal:  x = q̄_u · Σ_{i in c} k̄_i / √head_dim,  q̄_i, k̄_i the means up to position i,
+//	                    q̄_u at the first one of u
 //	comparing, ahead:   x = mean(q in u) · mean(k in c) / √head_dim
 //	linear, causal:     x = leakyReLU([k̄_u, k_u] W),  at the first position of u
 //	linear, ahead:      x = ReLU([Σ q in u, Σ k in u] W)
 //
-// Causal, the first Top candidates are empty buckets (score 0 when comparing), and the others those before u. Then Top times the
-// candidate with the largest weight R under softmax(x/temperature) is picked and taken out. Which one it is has no gradient; its R has.
+// Causal, the first Top candidates are empty buckets (score 0 when comparing), and the others those before u. Then Top
+// times the candidate with the largest weight R under softmax(x/temperature) is picked and taken out. Which one it is
+// has no gradient; its R has.
 func (s *sinkhornHead) sort() {
 	s.summarize()
 	for u := range s.buckets() {
@@ -89,7 +91,8 @@ func (s *sinkhornHead) pick(scores []float64) (picks []sinkhornPick) {
 	return picks
 }
 
-// heaviest is where p is largest, first; where all of it is the same, the middle, which is what the official code finds among four.
+// heaviest is where p is largest, first; where all of it is the same, the middle, which is what the official code finds
+// among four.
 func heaviest(p []float64) (c int) {
 	same := true
 	for j, v := range p {
@@ -155,12 +158,14 @@ func (s *sinkhornHead) eachSummary(f func(u int, parts []summaryPart)) {
 		switch {
 		case s.o.Ahead:
 			for t := begin; t < end; t++ {
+				query := summaryPart{position: t, factor: 1}
+				key := summaryPart{ofKeys: true, position: t, at: s.hd, factor: 1}
 				if s.w == nil {
 					share := 1 / float64(s.o.Bucket)
-					parts = append(parts, summaryPart{position: t, factor: share}, summaryPart{ofKeys: true, compared: true, position: t, factor: share})
-				} else {
-					parts = append(parts, summaryPart{position: t, factor: 1}, summaryPart{ofKeys: true, position: t, at: s.hd, factor: 1})
+					query.factor = share
+					key = summaryPart{ofKeys: true, compared: true, position: t, factor: share}
 				}
+				parts = append(parts, query, key)
 			}
 		case s.w == nil:
 			parts = append(parts, s.mean(begin, summaryPart{})...)
@@ -168,7 +173,8 @@ func (s *sinkhornHead) eachSummary(f func(u int, parts []summaryPart)) {
 				parts = append(parts, s.mean(t, summaryPart{ofKeys: true, compared: true})...)
 			}
 		default:
-			parts = append(s.mean(begin, summaryPart{ofKeys: true}), summaryPart{ofKeys: true, position: begin, at: s.hd, factor: 1})
+			key := summaryPart{ofKeys: true, position: begin, at: s.hd, factor: 1}
+			parts = append(s.mean(begin, summaryPart{ofKeys: true}), key)
 		}
 		f(u, parts)
 	}
@@ -183,8 +189,8 @@ func (s *sinkhornHead) mean(t int, like summaryPart) (parts []summaryPart) {
 	return parts
 }
 
-// sortGrad goes back from the gradients of the picks' weights to queries, keys and the sort net. With p the softmax over candidates,
-// of which c was picked: dx[j] += dR/temperature · p[c]·([j = c] - p[j]).
+// sortGrad goes back from the gradients of the picks' weights to queries, keys and the sort net. With p the softmax
+// over candidates, of which c was picked: dx[j] += dR/temperature · p[c]·([j = c] - p[j]).
 func (s *sinkhornHead) sortGrad() {
 	for range s.summaries {
 		s.dSummaries = append(s.dSummaries, make([]float64, s.summaryLen()))

@@ -15,8 +15,8 @@ func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches 
 	y := eng.like(x)
 	xs := eng.see(x, r, caches)
 	W, B, ys := eng.values(w), eng.values(bias), eng.values(y)
-	// each calls f for every output of a row: its place, its position i and its channel, and the first position that the
-	// row sees.
+	// each calls f for every output of a row: its place, its position i and its channel, and the first position that
+	// the row sees.
 	each := func(f func(row, out, i, c, first int)) {
 		for row := range r.Count() {
 			past := xs[row].Dim(0) - r.Len(row)

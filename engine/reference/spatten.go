@@ -9,15 +9,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpAtten is causal softmax attention that prunes tokens and heads along the sequence (arXiv:2012.09852, §III). A position sees the
-// tokens that are left and itself; with s = 1/√head_dim,
+// SpAtten is causal softmax attention that prunes tokens and heads along the sequence (arXiv:2012.09852, §III). A
+// position sees the tokens that are left and itself; with s = 1/√head_dim,
 //
 //	P_j = softmax(s·q·k_j),   y = Σ_j P_j·v_j
 //
-// A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After every Block positions
-// the Keep most important tokens are left, and one head less while there are more than KeepHeads. A pruned head gives 0. The choice has
-// no gradient. Progressive quantization is a way to compute scores, not part of the definition: keys are whole here. Backward is that of
-// Attention.
+// A token's importance is the sum of all P that all heads gave it, a head's the sum of |y| over its outputs. After
+// every Block positions the Keep most important tokens are left, and one head less while there are more than KeepHeads.
+// A pruned head gives 0. The choice has no gradient. Progressive quantization is a way to compute scores, not part of
+// the definition: keys are whole here. Backward is that of Attention.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
@@ -125,7 +125,8 @@ func (s *spatten) step(x, y []float64, t int) {
 		if s.mass[h] < 0 {
 			continue
 		}
-		r := spattenQuery{q: slices.Clone(row[h*s.hd:][:s.hd]), tokens: slices.Clone(s.left), p: make([]float64, len(s.left))}
+		r := spattenQuery{q: slices.Clone(row[h*s.hd:][:s.hd]), tokens: slices.Clone(s.left)}
+		r.p = make([]float64, len(s.left))
 		rotate(s.o.Rotary, r.q, p, 1, false)
 		for j, x := range r.tokens {
 			r.p[j] = dot(r.q, x.k[h]) / math.Sqrt(float64(s.hd))
