@@ -30,19 +30,23 @@ func init() {
 		all := []bool{true, true}
 		lens, few := []int{1, 9, 2, 1, 3}, []bool{true, false, true, false, true}
 		equal := causalConvSequences("equal", []int{700, 700}, all, 128, 4, true, engine.SiLU)
-		mixed := causalConvSequences("mixed", []int{1, 700, 3, 90, 1, 2, 600}, repeated(7, few), 128, 4, true, engine.SiLU)
+		mixed := causalConvSequences("mixed", []int{1, 700, 3, 90, 1, 2, 600}, repeated(7, few), 128, 4, true,
+			engine.SiLU)
 		biasless := causalConvSequences("biasless", mixed.lens, mixed.keeps, 128, 4, false, engine.None)
 		one := causalConvSequences("one", equal.lens, nil, 128, 1, true, engine.SiLU)
-		short := causalConvSequences("short", repeated(300, []int{1, 1, 5}), repeated(300, few), 128, 4, true, engine.SiLU)
+		short := causalConvSequences("short", repeated(300, []int{1, 1, 5}), repeated(300, few), 128, 4, true,
+			engine.SiLU)
 		build := func(name string, lens []int, keeps []bool, k int, a engine.Activation, big *sequences) sequences {
 			s := causalConvSequences(name, lens, keeps, 3, k, len(big.params) == 2, a)
 			s.big = big
 			return s
 		}
 		return []sequences{
-			build("plain", []int{6, 6}, nil, 4, engine.SiLU, &equal), build("state", []int{6, 6}, all, 4, engine.SiLU, &equal),
+			build("plain", []int{6, 6}, nil, 4, engine.SiLU, &equal),
+			build("state", []int{6, 6}, all, 4, engine.SiLU, &equal),
 			build("shorter_than_the_taps", []int{2, 2}, all, 4, engine.None, &biasless),
-			build("one_tap", []int{3}, nil, 1, engine.SiLU, &one), build("one_position", []int{1}, all[:1], 4, engine.SiLU, &short),
+			build("one_tap", []int{3}, nil, 1, engine.SiLU, &one),
+			build("one_position", []int{1}, all[:1], 4, engine.SiLU, &short),
 			build("ages", lens, few, 4, engine.SiLU, &mixed),
 		}
 	})

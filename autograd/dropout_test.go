@@ -18,9 +18,9 @@ func splitMix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// keptByDropout is the definition of dropout's mask. A row has a seed, dropout number op of a tape is op odd steps from it,
-// and element j of the row j odd steps from what SplitMix64 makes of that; SplitMix64 of this looks random. The element
-// stays where the upper half of it is no less than the share p of its range.
+// keptByDropout is the definition of dropout's mask. A row has a seed, dropout number op of a tape is op odd steps from
+// it, and element j of the row j odd steps from what SplitMix64 makes of that; SplitMix64 of this looks random. The
+// element stays where the upper half of it is no less than the share p of its range.
 func keptByDropout(seed, op uint64, j int, p float64) bool {
 	const step = 0xd1342543de82ef95
 	return float64(splitMix(splitMix(seed+op*step)+uint64(j)*step)>>32) >= math.Floor(p*(1<<32))
@@ -61,8 +61,8 @@ func TestDropoutMask(t *testing.T) {
 							want = 1 / (1 - p)
 						}
 						if out[at] != 2*want || dx[at] != want {
-							t.Fatalf("%s: dropout %d, row %d, element %d: value %v, gradient %v, want %v, %v", engineName, op, i, j,
-								out[at], dx[at], 2*want, want)
+							t.Fatalf("%s: dropout %d, row %d, element %d: value %v, gradient %v, want %v, %v",
+								engineName, op, i, j, out[at], dx[at], 2*want, want)
 						}
 					}
 				}
@@ -77,9 +77,9 @@ func TestDropoutMask(t *testing.T) {
 	}
 }
 
-// TestDropoutKnowsNoNeighbors: what dropout does to an example depends on its seed and on the number of the dropout alone:
-// it is the same alone, beside others, in another order of rows, and when the examples are cut into other calls. With
-// another seed, or as another dropout, it is another mask.
+// TestDropoutKnowsNoNeighbors: what dropout does to an example depends on its seed and on the number of the dropout
+// alone: it is the same alone, beside others, in another order of rows, and when the examples are cut into other calls.
+// With another seed, or as another dropout, it is another mask.
 func TestDropoutKnowsNoNeighbors(t *testing.T) {
 	const d, p, l = 5, 0.5, 40
 	lengths := []int{l, 7, l, 1, l}

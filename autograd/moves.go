@@ -58,11 +58,11 @@ func (t *Tape) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 
 // Last picks the last position of every row of x (n, d): y (rows, d).
 func (t *Tape) Last(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
-	at, n := make([]int, r.Count()), make([]int, r.Count())
-	for i := range at {
-		at[i], n[i] = r.Len(i)-1, 1
+	t.at, t.one = t.at[:0], t.one[:0]
+	for i := range r.Count() {
+		t.at, t.one = append(t.at, r.Len(i)-1), append(t.one, 1)
 	}
-	return t.Cut(x, r, at, n)
+	return t.Cut(x, r, t.at, t.one)
 }
 
 // Cut copies a piece of every row of x (n, d): row i of y is the lengths[i] ≥ 1 positions from at[i] on of row i, y (Σ

@@ -36,10 +36,12 @@ func movesRows() []row {
 	}
 }
 
+// mover is an operation that gives rows of other lengths, and says which.
+type mover func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)
+
 // movedRows is an operation that copies elements of rows of d elements a position, or adds up some, and says which rows
 // come out. What comes out of a row is what sequences take for the state after it, because it has a length of its own.
-func movedRows(name string, lens []int, d int,
-	move func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)) sequences {
+func movedRows(name string, lens []int, d int, move mover) sequences {
 	return sequences{name: name, lens: lens, keeps: repeated(len(lens), []bool{true}), along: []int{d},
 		op: func(t *autograd.Tape, u, _ ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 			all, rows := move(t, u[0], r)
@@ -73,15 +75,16 @@ func init() {
 			all = append(all, withBig([]sequences{build("equal", []int{5, 5}, 3), build("mixed", []int{2, 9, 1}, 3)},
 				build("equal", equal, 256), build("mixed", mixed, 257))...)
 		}
-		move := func(name string, f func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows)) {
+		move := func(name string, f mover) {
 			all = append(all, withBig([]sequences{
 				movedRows(name+"_equal", []int{5, 5}, 3, f), movedRows(name+"_mixed", []int{2, 9, 1}, 3, f),
 			}, movedRows(name+"_equal", equal, 256, f), movedRows(name+"_mixed", mixed, 257, f))...)
 		}
 		one := func(y *tensor.Tensor) (*tensor.Tensor, *engine.Rows) { return y, engine.EqualRows(y.Rows(), 1) }
-		move("MeanPositions/mean", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
+		mean := func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
 			return one(t.MeanPositions(x, r))
-		})
+		}
+		move("MeanPositions/mean", mean)
 		move("Cut/last", func(t *autograd.Tape, x *tensor.Tensor, r *engine.Rows) (*tensor.Tensor, *engine.Rows) {
 			return one(t.Last(x, r))
 		})

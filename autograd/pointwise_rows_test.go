@@ -83,7 +83,8 @@ func dropoutSequences(name string, lens []int, d int) sequences {
 func init() {
 	register(pointwiseRows)
 	registerSequences(func() []sequences {
-		return withBig([]sequences{dropoutSequences("plain", []int{4, 4}, 9), dropoutSequences("mixed", []int{2, 1, 5}, 3)},
+		return withBig([]sequences{dropoutSequences("plain", []int{4, 4}, 9),
+			dropoutSequences("mixed", []int{2, 1, 5}, 3)},
 			dropoutSequences("equal", []int{512, 512}, 256), dropoutSequences("mixed", []int{1, 700, 1, 3, 90}, 257))
 	})
 }

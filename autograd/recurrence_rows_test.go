@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrenceSequences is Recurrence of n components, of which some are linear. R of 128 times 128 numbers of this size makes
-// states neither grow nor fade.
+// recurrenceSequences is Recurrence of n components, of which some are linear. R of 128 times 128 numbers of this size
+// makes states neither grow nor fade.
 func recurrenceSequences(name string, lens []int, keeps []bool, n, linear int) sequences {
 	return sequences{name: "Recurrence/" + name, lens: lens, keeps: keeps, along: []int{n}, params: [][]int{{n, n}},
 		states: [][]int{{n}},
@@ -29,7 +29,8 @@ func init() {
 		all, few := []bool{true, true}, []bool{true, true, false, false, true}
 		return withBig([]sequences{
 			recurrenceSequences("tanh", []int{5, 5}, nil, 3, 0), recurrenceSequences("state", []int{4, 4}, all, 3, 0),
-			recurrenceSequences("part_linear", []int{4}, all[:1], 5, 3), recurrenceSequences("linear", []int{4}, all[:1], 3, 3),
+			recurrenceSequences("part_linear", []int{4}, all[:1], 5, 3),
+			recurrenceSequences("linear", []int{4}, all[:1], 3, 3),
 			recurrenceSequences("one", []int{1}, all[:1], 3, 0), recurrenceSequences("ones", []int{1, 1}, all, 3, 0),
 			recurrenceSequences("ages", []int{1, 3, 5, 3, 1}, few, 3, 0),
 		}, recurrenceSequences("equal", repeated(64, []int{12}), repeated(64, []bool{true}), 128, 0),

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scanSequences is SelectiveScan of d channels in g groups with n states. Δ is the softplus of random numbers and A minus
-// their exponential, as Mamba begins.
+// scanSequences is SelectiveScan of d channels in g groups with n states. Δ is the softplus of random numbers and A
+// minus their exponential, as Mamba begins.
 func scanSequences(name string, lens []int, keeps []bool, d, g, n int) sequences {
 	return sequences{name: "SelectiveScan/" + name, lens: lens, keeps: keeps, along: []int{d, d, 2 * g * n},
 		params: [][]int{{d, n}, {d}}, states: [][]int{{d, n}},
@@ -51,8 +51,8 @@ func complexScanSequences(name string, lens []int, keeps []bool, d, g, n int) se
 		}}
 }
 
-// withBig gives every one the large shapes of equal, whose rows are equally long, but for the last half, which get those
-// of mixed.
+// withBig gives every one the large shapes of equal, whose rows are equally long, but for the last half, which get
+// those of mixed.
 func withBig(all []sequences, equal, mixed sequences) []sequences {
 	for i := range all {
 		all[i].big = &equal
@@ -63,15 +63,16 @@ func withBig(all []sequences, equal, mixed sequences) []sequences {
 	return all
 }
 
-// The CPU's engine goes along a row in chunks of 32 positions, and gives each task 128 channels of a group. Rows of fewer
-// than four positions are stepped where they have a state and nothing is recorded.
+// The CPU's engine goes along a row in chunks of 32 positions, and gives each task 128 channels of a group. Rows of
+// fewer than four positions are stepped where they have a state and nothing is recorded.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}
 		return withBig([]sequences{
 			scanSequences("plain", []int{5, 5}, nil, 3, 1, 2), scanSequences("state", []int{5, 5}, all, 3, 1, 2),
 			scanSequences("chunks", []int{67}, all[:1], 2, 1, 3), scanSequences("slabs", []int{2}, all[:1], 131, 1, 2),
-			scanSequences("groups", []int{4, 4}, all, 6, 3, 2), scanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
+			scanSequences("groups", []int{4, 4}, all, 6, 3, 2),
+			scanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
 			scanSequences("ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, 3, 1, 2),
 		}, scanSequences("equal", []int{90, 90}, all, 300, 1, 16),
 			scanSequences("mixed", []int{1, 90, 3, 1, 33, 64, 1, 2},
@@ -80,7 +81,8 @@ func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}
 		return withBig([]sequences{
-			complexScanSequences("plain", []int{5, 5}, nil, 3, 1, 2), complexScanSequences("state", []int{5, 5}, all, 3, 1, 2),
+			complexScanSequences("plain", []int{5, 5}, nil, 3, 1, 2),
+			complexScanSequences("state", []int{5, 5}, all, 3, 1, 2),
 			complexScanSequences("chunks_groups", []int{35}, all[:1], 4, 2, 1),
 			complexScanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
 			complexScanSequences("ages", []int{1, 35, 2}, []bool{true, false, true}, 3, 1, 2),

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -21,6 +23,8 @@ type sequences struct {
 	states [][]int // shapes of the states of a sequence
 	keeps  []bool  // which rows have states; nil for none
 	trains bool    // with dropout
+	most   int     // positions of the longest row that the parameters admit, 0 for any number
+	fixed  bool    // the states are those before rows of these lengths only
 
 	// op returns the results along the sequences and the states after them. states[i] are those of row i, nil for none.
 	op func(t *autograd.Tape, along, params ts, r *engine.Rows, states []ts) (y ts, next []ts)
@@ -77,15 +81,21 @@ func (s *sequences) engineRows(i int) *engine.Rows {
 	return r
 }
 
-// run is op on all inputs of the row of the table.
-func (s *sequences) run(t *autograd.Tape, in ts) ts {
+// parts are the inputs of the row of the table as op takes them.
+func (s *sequences) parts(in ts) (along, params ts, states []ts) {
 	along, params, rest := in[:len(s.along)], in[len(s.along):][:len(s.params)], in[len(s.along)+len(s.params):]
-	states := make([]ts, len(s.lens))
+	states = make([]ts, len(s.lens))
 	for i := range s.lens {
 		if s.keep(i) {
 			states[i], rest = append(ts(nil), rest[:len(s.states)]...), rest[len(s.states):]
 		}
 	}
+	return along, params, states
+}
+
+// run is op on all inputs of the row of the table.
+func (s *sequences) run(t *autograd.Tape, in ts) ts {
+	along, params, states := s.parts(in)
 	y, next := s.op(t, along, params, s.engineRows(-1), states)
 	for _, x := range next {
 		y = append(y, x...)
@@ -148,7 +158,7 @@ func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor)
 }
 
 // TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording or
-// not, at small shapes and at large ones.
+// not, in each precision, at small shapes and at large ones.
 func TestRowsAlone(t *testing.T) {
 	for _, s := range allSequences {
 		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {
@@ -162,11 +172,18 @@ func TestRowsAlone(t *testing.T) {
 	}
 }
 
-func (s *sequences) alone(t *testing.T, record bool) {
+func (s *sequences) alone(t rapid.TB, record bool) {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
+		s.aloneAt(t, p, record)
+	}
+}
+
+func (s *sequences) aloneAt(t rapid.TB, p engine.Precision, record bool) {
 	r := row{scale: s.scale, of: s.of}
 	in := r.random(s.shapes(), 9)
 	run := func(only int) (y [][]float32, next [][][]float32) {
 		tape, x := autograd.NewTape(), r.tensors(s.shapes(), in)
+		tape.SetPrecision(p)
 		tape.Record(record)
 		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))
 		rest, along := x[len(s.along)+len(s.params):], append(ts(nil), x[:len(s.along)]...)
@@ -207,11 +224,11 @@ func (s *sequences) alone(t *testing.T, record bool) {
 		for k := range y {
 			width := len(all[k]) / rows.Total()
 			if !same([][]float32{y[k]}, [][]float32{all[k][rows.From(i)*width:][:rows.Len(i)*width]}) {
-				t.Errorf("row %d: output %d is not what it is alone", i, k)
+				t.Errorf("%v: row %d: output %d is not what it is alone", p, i, k)
 			}
 		}
 		if s.keep(i) && !same(next[0], states[i]) {
-			t.Errorf("row %d: a state after it is not what it is alone", i)
+			t.Errorf("%v: row %d: a state after it is not what it is alone", p, i)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ssdSequences is SSD of h heads of p channels in g groups with n states: x with B and C and dt along the sequences, A, D.
+// ssdSequences is SSD of h heads of p channels in g groups with n states: x with B and C and dt along the sequences, A,
+// D.
 func ssdSequences(name string, lens []int, keeps []bool, h, p, g, n int) sequences {
 	return sequences{name: "SSD/" + name, lens: lens, keeps: keeps, along: []int{h*p + 2*g*n, h},
 		params: [][]int{{h}, {h}}, states: [][]int{{h, p, n}},
@@ -35,7 +36,8 @@ func init() {
 		all := []bool{true, true}
 		return withBig([]sequences{
 			ssdSequences("plain", []int{5, 5}, nil, 2, 3, 1, 4), ssdSequences("state", []int{5, 5}, all, 2, 3, 1, 4),
-			ssdSequences("groups", []int{4}, all[:1], 4, 2, 2, 3), ssdSequences("blocks", []int{131}, all[:1], 2, 1, 1, 2),
+			ssdSequences("groups", []int{4}, all[:1], 4, 2, 2, 3),
+			ssdSequences("blocks", []int{131}, all[:1], 2, 1, 1, 2),
 			ssdSequences("blocks_from_zero", []int{66}, nil, 1, 2, 1, 1),
 			ssdSequences("one_position", []int{1, 1}, all, 2, 2, 1, 3),
 			ssdSequences("ages", []int{1, 70, 2, 1, 6}, []bool{true, true, true, false, false}, 2, 2, 1, 2),

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/reference"
@@ -52,7 +54,7 @@ func (r *row) random(shapes [][]int, seed uint64) [][]float64 {
 		for _, d := range shape {
 			n *= d
 		}
-		if r.scale != nil {
+		if i < len(r.scale) {
 			scale = r.scale[i]
 		}
 		in[i] = make([]float64, n)
@@ -160,7 +162,7 @@ func numbers(x *tensor.Tensor) []float32 {
 }
 
 // near fails unless got is at most tol of the largest element away from want.
-func near[T float32 | float64](t *testing.T, what string, got []T, want []float64, tol float64) {
+func near[T float32 | float64](t rapid.TB, what string, got []T, want []float64, tol float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))

@@ -26,6 +26,8 @@ type Tape struct {
 	watch  func(name string, x *tensor.Tensor)
 	leaves leaves
 	drops  uint64 // dropouts since Reset
+	// at and one are memory for Last.
+	at, one []int
 }
 
 // NewTape returns an empty tape that does not record, on the CPU's engine.

@@ -95,11 +95,15 @@ func TestShapePanics(t *testing.T) {
 		{[]string{"AddLayerNorm", "(3)"}, func(t *Tape) { t.AddLayerNorm(x, nil, filled(1, 3), filled(1, 4), 1e-5) }},
 		{[]string{"AddLayerNorm", "(5, 4)"}, func(t *Tape) { t.AddLayerNorm(x, w, filled(1, 4), filled(1, 4), 1e-5) }},
 		{[]string{"Attention", "(6, 4)"}, func(t *Tape) { t.Attention(x, r, nil, engine.AttentionOptions{Heads: 1}) }},
-		{[]string{"ShiftSSM", "(7)"}, func(t *Tape) { t.ShiftSSM(x, filled(1, 4, 2), filled(1, 7), filled(1, 4), r, nil) }},
+		{[]string{"ShiftSSM", "(7)"}, func(t *Tape) {
+			t.ShiftSSM(x, filled(1, 4, 2), filled(1, 7), filled(1, 4), r, nil)
+		}},
 		{[]string{"DiagSystem", "(3, 2)"}, func(t *Tape) {
 			t.DiagSystem(&engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 3, 2), AImag: filled(1, 4, 2), C: filled(1, 4, 2, 2)})
 		}},
-		{[]string{"DiagSSM", "(3)"}, func(t *Tape) { t.DiagSSM(engine.Gates{V: x}, t.DiagSystem(diag), filled(1, 3), r, nil) }},
+		{[]string{"DiagSSM", "(3)"}, func(t *Tape) {
+			t.DiagSSM(engine.Gates{V: x}, t.DiagSystem(diag), filled(1, 3), r, nil)
+		}},
 		{[]string{"LinearCrossEntropy", "5 targets"}, func(t *Tape) { t.LinearCrossEntropy(x, w, make([]int32, 5)) }},
 		{[]string{"LinearCrossEntropy", "target 5", "want one of 5 classes"}, func(t *Tape) {
 			t.LinearCrossEntropy(x, w, []int32{0, 1, 2, 3, 4, 5})
@@ -148,7 +152,9 @@ func TestBackwardFrom(t *testing.T) {
 			t.Seed(y, ramp(y.Len()))
 			return y
 		},
-		"Linear of a frozen": func(t *Tape) *tensor.Tensor { return t.Linear(tensor.New(12, 8), tensor.New(6, 8), nil, engine.None) },
+		"Linear of a frozen": func(t *Tape) *tensor.Tensor {
+			return t.Linear(tensor.New(12, 8), tensor.New(6, 8), nil, engine.None)
+		},
 	} {
 		gradients := func(back func(t *Tape, y *tensor.Tensor, dy []float32)) (out [][]float32) {
 			grads := NewGradients(leaves...)

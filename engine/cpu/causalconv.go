@@ -96,8 +96,8 @@ func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 	}
 }
 
-// eachPast visits the products of taps with inputs of the state before row i: position t < k-1 takes each tap > t of the
-// input k-1+t-tap. Positions are those of [lo, hi).
+// eachPast visits the products of taps with inputs of the state before row i: position t < k-1 takes each tap > t of
+// the input k-1+t-tap. Positions are those of [lo, hi).
 func (o *causalConvOp) eachPast(i, lo, hi int, f func(t, tap, past int)) {
 	for t := lo; t < min(hi, o.k-1); t++ {
 		for tap := t + 1; tap < o.k; tap++ {
@@ -177,8 +177,8 @@ func (o *causalConvOp) Backward(eng *Engine) {
 // tapsPiece is how many positions give one partial sum of the gradient of the taps, if there are not more taps.
 const tapsPiece = 512
 
-// tapsGrad adds the gradient of the taps: partial sums over pieces of all rows, added in order, and then what the states
-// give.
+// tapsGrad adds the gradient of the taps: partial sums over pieces of all rows, added in order, and then what the
+// states give.
 func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 	d, k, n := o.x.Dim(-1), o.k, o.count()
 	partial := eng.scratch(n * k * d)

@@ -57,7 +57,8 @@ func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
 	})
 }
 
-// places are where the sequences of channel c from position t of a row on begin: those of channels, and those of B and C.
+// places are where the sequences of channel c from position t of a row on begin: those of channels, and those of B and
+// C.
 func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
 	d, size, p := o.u.Dim(-1), o.size(), o.rows.From(row)+t
 	g := c / (d / o.groups)
@@ -84,8 +85,8 @@ func (o *complexScanOp) forward(row, c, _ int) {
 		}
 		t := chunk * scanChunk
 		at, atB, atC := o.places(row, c, t)
-		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:], o.bc.Data()[atC:],
-			o.bc.Dim(-1), o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
+		kernel.ComplexScan(o.y.Data()[at:], o.u.Data()[at:], o.delta.Data()[at:], d, o.bc.Data()[atB:],
+			o.bc.Data()[atC:], o.bc.Dim(-1), o.a.Data()[c*size:][:size], h, o.d.Data()[c], nil, min(scanChunk, l-t))
 	}
 	if after != nil {
 		copy(after[c*size:][:size], h)
@@ -98,7 +99,8 @@ func (o *complexScanOp) Backward(eng *Engine) {
 	}
 	count, d, size := o.rows.Count(), o.u.Dim(-1), o.size()
 	dy := eng.grad(o.y)
-	// What is not wanted is computed all the same. Sums over rows and over the slabs of a group are of parts, added in order.
+	// What is not wanted is computed all the same. Sums over rows and over the slabs of a group are of parts, added in
+	// order.
 	du, ddelta := eng.scratch(o.u.Len()), eng.scratch(o.u.Len())
 	da, dd, dbc := eng.scratch(count*o.a.Len()), eng.scratch(count*d), eng.scratch(o.slabs()*o.bc.Len())
 	o.eachChannel(func(row, c, slab int) {
@@ -119,8 +121,8 @@ func (o *complexScanOp) Backward(eng *Engine) {
 			u, delta := o.u.Data()[at:], o.delta.Data()[at:]
 			copy(h, o.border(row, c, chunk))
 			kernel.ComplexScan(nil, u, delta, d, bc[atB:], bc[atC:], stride, a, h, skip, work, n)
-			dd[row*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(row*d+c)*size:], g, dy[at:],
-				u, delta, d, bc[atB:], bc[atC:], stride, a, skip, work, n)
+			dd[row*d+c] += kernel.ComplexScanBack(du[at:], ddelta[at:], dbc[atB:], dbc[atC:], da[(row*d+c)*size:], g,
+				dy[at:], u, delta, d, bc[atB:], bc[atC:], stride, a, skip, work, n)
 		}
 		if states.before != nil {
 			kernel.Add(states.before[c*size:][:size], g)

@@ -14,8 +14,8 @@ type cuts struct {
 	first []int // pieces before each row, and those of all rows
 }
 
-// cut cuts rows, but for those that steps names in order, which get no pieces. c is what the operation had in an earlier
-// step.
+// cut cuts rows, but for those that steps names in order, which get no pieces. c is what the operation had in an
+// earlier step.
 func (c cuts) cut(r *engine.Rows, size int, steps []int) cuts {
 	c.rows, c.size, c.first = r, size, c.first[:0]
 	n := 0

@@ -49,7 +49,7 @@ func linearAt(p engine.Precision, x, w, bias, dy []float32, m, n, k int) [4][]fl
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const m, n, k = 37, 29, 83
 	rng := rand.New(rand.NewPCG(1, 2))
-	x, w, bias, dy := normal(rng, m*k), normal(rng, n*k), normal(rng, n), normal(rng, m*n)
+	x, w, bias, dy := normals(rng, m*k), normals(rng, n*k), normals(rng, n), normals(rng, m*n)
 	got := linearAt(engine.BF16, x, w, bias, dy, m, n, k)
 	want := linearAt(engine.Float32, mapFloats(x, toBF16), mapFloats(w, toBF16), bias, mapFloats(dy, toBF16), m, n, k)
 	want[3] = linearAt(engine.Float32, x, w, bias, dy, m, n, k)[3]
@@ -62,8 +62,8 @@ func TestPrecisionRoundsOperands(t *testing.T) {
 	}
 }
 
-// normal are n random numbers from a normal distribution.
-func normal(rng *rand.Rand, n int) []float32 {
+// normals are n random numbers from a normal distribution.
+func normals(rng *rand.Rand, n int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
@@ -71,15 +71,15 @@ func normal(rng *rand.Rand, n int) []float32 {
 	return x
 }
 
-// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each, of
-// what they are at float32, and are not the same.
+// roundsOperands fails unless results and gradients of op at BF16 stay within the rounding of its operands, 2^-9 each,
+// of what they are at float32, and are not the same.
 func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.Tensor) *tensor.Tensor) {
 	run := func(p engine.Precision) (results [][]float32) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		var in []*tensor.Tensor
 		for _, shape := range shapes {
 			x := tensor.New(shape...)
-			x.CopyFrom(normal(rng, x.Len()))
+			x.CopyFrom(normals(rng, x.Len()))
 			x.SetNeedsGrad(true)
 			in = append(in, x)
 		}
@@ -88,7 +88,7 @@ func roundsOperands(t *testing.T, shapes [][]int, op func(t *Tape, in []*tensor.
 		tape.SetPrecision(p)
 		y := op(tape, in)
 		results = append(results, slices.Clone(y.Data()))
-		tape.BackwardFrom(y, normal(rng, y.Len()))
+		tape.BackwardFrom(y, normals(rng, y.Len()))
 		for _, x := range in {
 			results = append(results, tape.gradient(x))
 		}

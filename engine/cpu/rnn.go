@@ -49,8 +49,8 @@ func (o *recurrenceOp) longer(t int) []int {
 	return o.order[:sort.Search(len(o.order), func(k int) bool { return o.rows.Len(o.order[k]) <= t })]
 }
 
-// next adds the products of position from of all rows of more than both positions to position to, in x, which is laid out
-// like u: those with R for kernel.NT, with its transpose for kernel.NN.
+// next adds the products of position from of all rows of more than both positions to position to, in x, which is laid
+// out like u: those with R for kernel.NT, with its transpose for kernel.NN.
 func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int) {
 	n := o.u.Dim(-1)
 	if l := o.rows.Equal(); l > 0 {

@@ -10,12 +10,13 @@ type scanRows struct {
 	states       []stateGrad // of the rows that have a state, made by makeGrads
 }
 
-// stateGrad are gradients of the states of a row: of that before it, to add to, nil where none is wanted, and of that after
-// it, nil where nothing used it.
+// stateGrad are gradients of the states of a row: of that before it, to add to, nil where none is wanted, and of that
+// after it, nil where nothing used it.
 type stateGrad struct{ before, after []float32 }
 
-// scanRows takes the states of rows out of slots. Rows of fewer than short positions that go on from a state are stepped,
-// unless the tape records; others are cut into pieces of size positions. o is what the operation had in an earlier step.
+// scanRows takes the states of rows out of slots. Rows of fewer than short positions that go on from a state are
+// stepped, unless the tape records; others are cut into pieces of size positions. o is what the operation had in an
+// earlier step.
 func (eng *Engine) scanRows(o scanRows, r *engine.Rows, slots engine.Slots, size, short int) scanRows {
 	o.carried, o.states = eng.carry(o.carried, slots), o.states[:0]
 	o.steps, o.whole = o.steps[:0], o.whole[:0]

@@ -31,7 +31,9 @@ func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
 	if record {
 		o.borders = eng.arena.Floats(o.count() * o.tiles() * a.Dim(-1) * kernel.Lanes)
 	}
-	o.eachSlab(o.forward)
+	if len(o.whole) > 0 {
+		o.eachSlab(o.forward)
+	}
 	if record {
 		eng.push(o)
 	}

@@ -33,9 +33,9 @@ func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *en
 	if len(o.whole) > 0 {
 		o.borders = eng.arena.Floats(o.count() * d * o.n)
 		o.decays = eng.arena.Floats(o.count() * o.heads)
-		o.eachBlock(o.inside)
+		o.eachBlock(o.headsAtOnce(), o.inside)
 		o.eachHead(o.between)
-		o.eachBlock(o.fromBorder)
+		o.eachBlock(o.headsAtOnce(), o.fromBorder)
 	}
 	if record {
 		eng.push(o)
@@ -101,25 +101,40 @@ func (o *ssdOp) step() {
 	})
 }
 
-// block is a task: q positions of one row, with room for matrices.
+// block is a task: q positions of one row, of them the heads [h0, h1), with room for matrices.
 type block struct {
-	i, row, q int  // i is its number in all
-	first     int  // its first position in all
-	fromZero  bool // the state before it is zero
-	dt        []float32
-	g         []float32 // C Bᵀ of a group (q, q)
-	decay     []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
-	m         []float32 // L ⊙ C Bᵀ
-	x         []float32 // dt·x (q, p)
-	w         []float32 // what has some other weight (q, p), or of a border (q, n)
-	start     []float32 // decay from the border (q)
-	ones      []float32
+	i, q     int // i is its number in all
+	first    int // its first position in all
+	h0, h1   int
+	fromZero bool // the state before it is zero
+	dt       []float32
+	g        []float32 // C Bᵀ of a group (q, q)
+	decay    []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
+	m        []float32 // L ⊙ C Bᵀ
+	x        []float32 // dt·x (q, p)
+	w        []float32 // what has some other weight (q, p), or of a border (q, n)
+	start    []float32 // decay from the border (q)
+	ones     []float32
 }
 
-// eachBlock calls f for all blocks, on all cores.
-func (o *ssdOp) eachBlock(f func(k *block)) {
+// fewHeads is how many heads at least share a computation of C Bᵀ, if their group has as many.
+const fewHeads = 4
+
+// headsAtOnce is the number of heads of a task: all of them, so that C Bᵀ of a group is computed once, unless there are
+// fewer blocks than cores. No bit depends on it.
+func (o *ssdOp) headsAtOnce() int {
+	cores := parallel.Workers()
+	if o.count() >= cores {
+		return o.heads
+	}
+	return max(fewHeads, (o.heads*o.count()+cores-1)/cores)
+}
+
+// eachBlock calls f for all blocks, some heads at a time, on all cores.
+func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
+	parts := (o.heads + heads - 1) / heads
 	q := min(ssdBlock, o.rows.Longest())
-	parallel.For(o.count(), 1, func(lo, hi int) {
+	parallel.For(o.count()*parts, 1, func(lo, hi int) {
 		wide := max(o.p, o.n)
 		buf := getFloats(3*q*q + q*o.p + q*wide + 3*q)
 		defer putFloats(buf)
@@ -135,8 +150,10 @@ func (o *ssdOp) eachBlock(f func(k *block)) {
 			k.ones[i] = 1
 		}
 		for i := lo; i < hi; i++ {
-			row, lo, hi := o.cuts.at(i)
-			k.i, k.row, k.q, k.first = i, row, hi-lo, o.rows.From(row)+lo
+			k.i, k.h0 = i/parts, i%parts*heads
+			k.h1 = min(o.heads, k.h0+heads)
+			row, lo, hi := o.cuts.at(k.i)
+			k.q, k.first = hi-lo, o.rows.From(row)+lo
 			k.fromZero = lo == 0 && !o.has(row)
 			f(&k)
 		}
@@ -206,14 +223,15 @@ func (k *block) toBorder(p int) []float32 {
 // inside computes what the positions of a block give to each other and to the state after it.
 func (o *ssdOp) inside(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
-	for h := range o.heads {
+	for h := k.h0; h < k.h1; h++ {
 		g := o.group(h)
-		if h%(o.heads/o.groups) == 0 {
+		if h == k.h0 || h%(o.heads/o.groups) == 0 {
 			o.scores(k, g)
 		}
 		o.head(k, h)
 		kernel.GemmInline(kernel.NN, q, o.p, q, k.m, q, k.x, o.p, k.rows(o.y.Data(), d, h*o.p), d, nil, false)
-		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w, o.border(o.borders, k.i, h), o.n, nil, false)
+		kernel.GemmInline(kernel.TN, o.p, o.n, q, k.toBorder(o.p), o.p, k.rows(in, w, o.atB(g)), w,
+			o.border(o.borders, k.i, h), o.n, nil, false)
 		o.decays[k.i*o.heads+h] = k.start[q-1]
 	}
 }
@@ -244,10 +262,11 @@ func (o *ssdOp) between(row, h int) {
 // fromBorder adds what the state before a block gives to its outputs, and the skip.
 func (o *ssdOp) fromBorder(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
-	for h := range o.heads {
+	for h := k.h0; h < k.h1; h++ {
 		o.starts(k, h)
 		if !k.fromZero {
-			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w, o.border(o.borders, k.i, h), o.n, k.w, o.p, nil, false)
+			kernel.GemmInline(kernel.NT, q, o.p, o.n, k.rows(in, w, o.atC(o.group(h))), w,
+				o.border(o.borders, k.i, h), o.n, k.w, o.p, nil, false)
 		}
 		for t := range q {
 			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]

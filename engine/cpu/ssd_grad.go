@@ -35,9 +35,9 @@ func (o *ssdOp) Backward(eng *Engine) {
 	}
 	w.da, w.dd = eng.scratch(len(o.decays)), eng.scratch(len(o.decays))
 	w.ends = eng.scratch(len(o.borders))
-	o.eachBlock(w.toStates)
+	o.eachBlock(o.headsAtOnce(), w.toStates)
 	o.eachHead(w.between)
-	o.eachBlock(w.block)
+	o.eachBlock(o.heads, w.block)
 	addParts(eng.gradOf(o.a), w.da)
 	addParts(eng.gradOf(o.d), w.dd)
 	for _, buf := range append(unwanted[:], w.da, w.dd, w.ends) {
@@ -50,7 +50,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 // toStates computes what the outputs of a block give to the gradient of the state before it: (e·dY)ᵀ C.
 func (w *ssdGrads) toStates(k *block) {
 	d, width := w.heads*w.p, w.width()
-	for h := range w.heads {
+	for h := k.h0; h < k.h1; h++ {
 		w.starts(k, h)
 		for t := range k.q {
 			row := k.w[t*w.p:][:w.p]
@@ -138,7 +138,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n, z, w.n, nil, false)
+	kernel.GemmInline(kernel.NN, k.q, w.n, w.p, k.rows(w.dy, d, h*w.p), d, w.border(w.borders, k.i, h), w.n,
+		z, w.n, nil, false)
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])

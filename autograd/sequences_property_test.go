@@ -1,0 +1,147 @@
+package autograd_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hippo-ssm/hippo/autograd"
+)
+
+// TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order,
+// both engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
+func TestAnyRows(t *testing.T) {
+	operations := map[string][]sequences{}
+	for _, s := range allSequences {
+		if !s.fixed && s.starts == nil {
+			name, _, _ := strings.Cut(s.name, "/")
+			operations[name] = append(operations[name], s)
+		}
+	}
+	length := rapid.OneOf(rapid.Just(1), rapid.IntRange(1, 6), rapid.IntRange(1, 70))
+	for name, variants := range operations {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			s := variants[rapid.IntRange(0, len(variants)-1).Draw(t, "variant")]
+			s.lens = rapid.SliceOfN(length, 1, 5).Draw(t, "lengths")
+			for i, l := range s.lens {
+				if s.most > 0 {
+					s.lens[i] = 1 + (l-1)%s.most
+				}
+			}
+			s.big = nil
+			if len(s.states) > 0 {
+				s.keeps = rapid.SliceOfN(rapid.Bool(), len(s.lens), len(s.lens)).Draw(t, "states")
+			} else if len(s.keeps) > 0 {
+				s.keeps = repeated(len(s.lens), s.keeps)
+			}
+			r := s.row()
+			in := r.random(s.shapes(), rapid.Uint64().Draw(t, "seed"))
+			want, wantGrad := r.onReference(s.shapes(), in, cotangents)
+			out, grad := r.onCPU(s.shapes(), in, cotangents(want))
+			for i := range want {
+				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], loose*r.tolerance())
+			}
+			for i := range in {
+				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], loose*r.tolerance())
+			}
+			s.alone(t, rapid.Bool().Draw(t, "record"))
+		}))
+	}
+}
+
+// loose is how many times the tolerance of the table is that of TestAnyRows. It looks for what goes wrong in some rows,
+// not for roundings, and some of many random inputs are close to a division by zero.
+const loose = 50
+
+// nearOrOne is near with errors relative to 1 at least: what random numbers of that size add up to may happen to be small.
+func nearOrOne(t rapid.TB, what string, got []float32, want []float64, tol float64) {
+	t.Helper()
+	near(t, what, append(slices.Clone(got), 1), append(slices.Clone(want), 1), tol)
+}
+
+// TestRowsSeeNoOthers: whatever stands in one row and in its state, be it NaN, all other rows get the same results,
+// states and gradients.
+func TestRowsSeeNoOthers(t *testing.T) {
+	for _, s := range allSequences {
+		t.Run(s.name, func(t *testing.T) {
+			heard, tried := false, false
+			for _, s := range []*sequences{&s, s.big} {
+				if s != nil && len(s.lens) > 1 {
+					first, middle := s.poisoned(t, 0), s.poisoned(t, len(s.lens)/2)
+					heard, tried = heard || first || middle, true
+				}
+			}
+			if tried && !heard {
+				t.Error("NaN changes nothing in its own row either")
+			}
+		})
+	}
+}
+
+// poisoned fails unless all rows but row bad have the same results, states and gradients when that row is NaN. It
+// reports whether row bad is not the same.
+func (s *sequences) poisoned(t *testing.T, bad int) bool {
+	t.Helper()
+	r, rows, shapes := s.row(), s.engineRows(-1), s.shapes()
+	// part are the elements of row i in x.
+	part := func(x []float32, i int) []float32 {
+		width := len(x) / rows.Total()
+		return x[rows.From(i)*width:][:rows.Len(i)*width]
+	}
+	// run gives all that each row has: results, the states after it, and gradients.
+	run := func(poison bool) (of [][][]float32) {
+		tape, x := autograd.NewTape(), r.tensors(shapes, r.random(shapes, 12))
+		tape.Record(true)
+		along, params, states := s.parts(x)
+		if poison {
+			for _, u := range along {
+				all := numbers(u)
+				fill(part(all, bad))
+				u.CopyFrom(all)
+			}
+			for _, u := range states[bad] {
+				u.Fill(float32(math.NaN()))
+			}
+		}
+		y, next := s.op(tape, along, params, rows, states)
+		of = make([][][]float32, len(s.lens))
+		for i := range of {
+			for _, o := range y {
+				of[i] = append(of[i], slices.Clone(part(numbers(o), i)))
+			}
+			for _, o := range next[i] {
+				of[i] = append(of[i], numbers(o))
+				tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+			}
+		}
+		for _, o := range y {
+			tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+		}
+		tape.BackwardSeeded()
+		for i := range of {
+			for _, g := range gradients(tape, along) {
+				of[i] = append(of[i], part(g, i))
+			}
+			of[i] = append(of[i], gradients(tape, states[i])...)
+		}
+		return of
+	}
+	want, got := run(false), run(true)
+	for i := range want {
+		if i != bad && !same(got[i], want[i]) {
+			t.Errorf("row %d is not what it is when row %d has no NaN", i, bad)
+		}
+	}
+	return !same(got[bad], want[bad])
+}
+
+// fill sets all elements to NaN.
+func fill(x []float32) {
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+}
