@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// cachedConv is CachedLongConv of rows behind past inputs each, none for a row that keeps nothing: inputs u, k, D, and the
-// caches. A window of 0 is that of the kernel.
+// cachedConv is CachedLongConv of rows behind past inputs each, none for a row that keeps nothing: inputs u, k, D, and
+// the caches. A window of 0 is that of the kernel.
 func cachedConv(name string, window, past int, lens []int, keeps []bool, taps, d int) *sequences {
 	if keeps == nil {
 		keeps = repeated(len(lens), []bool{true})
@@ -43,11 +43,14 @@ func cachedConvSequences() []sequences {
 	mixed := []int{200, 1, 97, 96, 200, 1, 5}
 	keeps := []bool{true, true, false, true, true, false, true}
 	return []sequences{
-		with(cachedConv("plain", 400, 5, []int{4, 4}, nil, 9, 3), cachedConv("", 400, 150, []int{200, 200}, nil, 350, 40)),
+		with(cachedConv("plain", 400, 5, []int{4, 4}, nil, 9, 3),
+			cachedConv("", 400, 150, []int{200, 200}, nil, 350, 40)),
 		with(cachedConv("window", 0, 4, []int{3, 3}, nil, 3, 2), cachedConv("", 0, 150, []int{90, 90}, nil, 70, 64)),
-		with(cachedConv("one", 20, 3, []int{1}, nil, 4, 2), cachedConv("", 0, 300, repeated(4, []int{1}), nil, 250, 256)),
+		with(cachedConv("one", 20, 3, []int{1}, nil, 4, 2),
+			cachedConv("", 0, 300, repeated(4, []int{1}), nil, 250, 256)),
 		// not recorded, it is summed ahead
-		with(cachedConv("one_of_many", 0, 140, []int{1}, nil, 141, 1), cachedConv("", 0, 300, []int{1, 1}, nil, 300, 40)),
+		with(cachedConv("one_of_many", 0, 140, []int{1}, nil, 141, 1),
+			cachedConv("", 0, 300, []int{1, 1}, nil, 300, 40)),
 		with(cachedConv("ages", 20, 3, []int{1, 5, 2}, []bool{true, false, true}, 9, 2),
 			cachedConv("", 400, 150, mixed, keeps, 350, 40)),
 		with(cachedConv("transformed", 400, 60, []int{transformed}, nil, 170, 1),
@@ -79,10 +82,12 @@ func init() {
 	register(func() []row { return []row{cachedChunks()} })
 }
 
-// TestRowWithoutCache: rows whose caches are nil are convolved as by LongConv, bit for bit, whatever stands beside them.
+// TestRowWithoutCache: rows whose caches are nil are convolved as by LongConv, bit for bit, whatever stands beside
+// them.
 func TestRowWithoutCache(t *testing.T) {
 	const d, taps = 20, 300
-	s := cachedConv("", 0, 150, []int{200, 1, 97, 96, 200, 1, 5}, []bool{true, false, false, true, false, true, false}, taps, d)
+	s := cachedConv("", 0, 150, []int{200, 1, 97, 96, 200, 1, 5}, []bool{true, false, false, true, false, true, false},
+		taps, d)
 	in := (&row{}).random(s.shapes(), 4)
 	for _, record := range []bool{false, true} {
 		tape, x := autograd.NewTape(), (&row{}).tensors(s.shapes(), in)

@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -8,75 +6,95 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// diagVariant is DiagSSM of systems of n modes for heads of dim channels over b sequences of l positions.
+// diagVariant is DiagSSM of systems of n modes for heads of dim channels over rows.
 type diagVariant struct {
-	name                          string
-	b, l, heads, dim, n           int
-	disc                          engine.Discretization
-	order                         engine.HeadOrder
-	gated, state, withoutB, short bool // short: the large shape is one that is convolved directly
+	name            string
+	lens            []int
+	keeps           []bool // nil for no states
+	heads, dim, n   int
+	disc            engine.Discretization
+	order           engine.HeadOrder
+	gated, withoutB bool
+	large           *diagVariant // what is large of it, nil for three rows of 256
 }
 
-// row has the inputs q, k, v, log_dt, inv_A_real, A_imag, B, C, D, and the state where there is one.
-func (v diagVariant) row() row {
-	shapes := func(b, l, heads, dim, n int) [][]int {
-		d := heads * dim
-		s := [][]int{{b, l, d}, {b, l, d}, {b, l, d}, {heads}, {heads, n}, {heads, n},
-			{heads, n, 2}, {heads, n, 2}, {heads}}
-		if v.state {
-			s = append(s, []int{b, heads * dim * dim, n, 2})
-		}
-		return s
-	}
-	r := row{name: "DiagSSM/" + v.name, in: shapes(v.b, v.l, v.heads, v.dim, v.n), big: shapes(3, 256, 40, 1, 16),
-		scale: []float64{1, 1, 1, 0.5, 0.3, 2, 1, 1, 1, 1}, tol: 5e-5}
-	if v.dim > 1 {
-		r.big = shapes(3, 256, 20, 3, 5)
-	} else if v.short {
-		r.big = shapes(3, 90, 80, 1, 16)
-	}
-	r.op = func(t *autograd.Tape, in ts) ts {
-		g := engine.Gates{Q: in[0], K: in[1], V: in[2], HeadDim: in[2].Dim(2) / in[3].Len(), Order: v.order}
+// sequences have the inputs q, k, v, then log_dt, inv_A_real, A_imag, B, C, D, then the states.
+func (v diagVariant) sequences() sequences {
+	d, n := v.heads*v.dim, v.n
+	s := sequences{name: "DiagSSM/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{d, d, d},
+		params: [][]int{{v.heads}, {v.heads, n}, {v.heads, n}, {v.heads, n, 2}, {v.heads, n, 2}, {v.heads}},
+		states: [][]int{{d * v.dim, n, 2}},
+		scale:  append([]float64{1, 1, 1, 0.5, 0.3, 2}, repeated(20, []float64{1})...), tol: 5e-5}
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		g := engine.Gates{Q: u[0], K: u[1], V: u[2], HeadDim: u[2].Dim(1) / p[0].Len(), Order: v.order}
 		if !v.gated {
 			g.Q, g.K = nil, nil
 		}
-		p := &engine.DiagParams{LogDt: in[3], InvAReal: in[4], AImag: in[5], B: in[6], C: in[7], Disc: v.disc}
+		params := &engine.DiagParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], C: p[4], Disc: v.disc}
 		if v.withoutB {
-			p.B = nil
+			params.B = nil
 		}
-		var state *tensor.Tensor
-		if v.state {
-			state = in[9]
-		}
-		y, next := t.DiagSSM(g, t.DiagSystem(p), in[8], state)
-		if v.state {
-			return ts{y, next}
-		}
-		return ts{y}
+		return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+			return t.DiagSSM(g, t.DiagSystem(params), p[5], r, slots[0])
+		})
 	}
-	return r
+	return s
 }
 
-// diagRows cover DiagSystem, DiagKernel and DiagSSM: in the CPU's engine up to 96 positions are convolved directly,
-// more by transforms.
-func diagRows() []row {
-	rows := diagKernelRows()
-	for _, v := range []diagVariant{
-		{name: "h3", b: 2, l: 7, heads: 3, dim: 1, n: 2, gated: true},
-		{name: "h3_many_heads", b: 1, l: 5, heads: 18, dim: 1, n: 1, gated: true, short: true},
-		{name: "h3_transformed", b: 1, l: 100, heads: 2, dim: 1, n: 1, gated: true},
-		{name: "zoh_ungated", b: 2, l: 6, heads: 3, dim: 1, n: 2, disc: engine.ZOH, short: true},
-		{name: "zoh_ungated_transformed", b: 1, l: 97, heads: 2, dim: 1, n: 1, disc: engine.ZOH},
-		{name: "without_b", b: 2, l: 6, heads: 3, dim: 1, n: 2, gated: true, withoutB: true},
-		{name: "head_dim_2", b: 2, l: 6, heads: 5, dim: 2, n: 2, gated: true},
-		{name: "head_dim_5_hd", b: 1, l: 4, heads: 2, dim: 5, n: 1, gated: true, order: engine.HeadMajor},
-		{name: "state", b: 2, l: 6, heads: 3, dim: 1, n: 2, gated: true, state: true},
-		{name: "state_dim_2_hd", b: 2, l: 3, heads: 2, dim: 2, n: 2, gated: true, state: true, order: engine.HeadMajor},
-		{name: "state_one_ungated", b: 1, l: 1, heads: 2, dim: 1, n: 2, state: true, disc: engine.ZOH, short: true},
-	} {
-		rows = append(rows, v.row())
+// big is the variant at large shapes.
+func (v diagVariant) big() *sequences {
+	if v.large != nil {
+		v.lens, v.keeps, v.heads, v.n = v.large.lens, v.large.keeps, v.large.heads, v.large.n
+	} else {
+		if v.keeps != nil {
+			v.keeps = []bool{true, true, true}
+		}
+		v.lens, v.heads, v.n = []int{256, 256, 256}, 40, 16
+		if v.dim > 1 {
+			v.heads, v.n = 20, 5
+			v.dim = min(v.dim, 3)
+		}
 	}
-	return rows
+	s := v.sequences()
+	return &s
+}
+
+// diagSequences cover DiagSystem and DiagSSM: in the CPU's engine up to 96 positions are convolved directly, more by
+// transforms, and fewer than 24 with a state stepped if nothing is recorded.
+func diagSequences() []sequences {
+	yes, both := []bool{true}, []bool{true, true}
+	short := &diagVariant{lens: []int{90, 90, 90}, heads: 80, n: 16}
+	shortKept := &diagVariant{lens: []int{90, 90, 90}, keeps: []bool{true, true, true}, heads: 80, n: 16}
+	mixed := &diagVariant{lens: []int{256, 90, 1, 256, 40, 20, 1, 130, 70, 256},
+		keeps: []bool{true, false, true, false, true, true, false, true, false, true}, heads: 40, n: 16}
+	mixedHeads := &diagVariant{lens: mixed.lens[:8], keeps: mixed.keeps[:8], heads: 10, n: 5}
+	var all []sequences
+	for _, v := range []diagVariant{
+		{name: "h3", lens: []int{7, 7}, heads: 3, dim: 1, n: 2, gated: true},
+		{name: "h3_many_heads", lens: []int{5}, heads: 18, dim: 1, n: 1, gated: true, large: short},
+		{name: "h3_transformed", lens: []int{100}, heads: 2, dim: 1, n: 1, gated: true},
+		{name: "zoh_ungated", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, disc: engine.ZOH, large: short},
+		{name: "zoh_ungated_transformed", lens: []int{97}, heads: 2, dim: 1, n: 1, disc: engine.ZOH},
+		{name: "without_b", lens: []int{6, 6}, heads: 3, dim: 1, n: 2, gated: true, withoutB: true},
+		{name: "head_dim_2", lens: []int{6, 6}, heads: 5, dim: 2, n: 2, gated: true},
+		{name: "head_dim_5_hd", lens: []int{4}, heads: 2, dim: 5, n: 1, gated: true, order: engine.HeadMajor},
+		{name: "state", lens: []int{6, 6}, keeps: both, heads: 3, dim: 1, n: 2, gated: true},
+		{name: "state_dim_2_hd", lens: []int{3, 3}, keeps: both, heads: 2, dim: 2, n: 2, gated: true,
+			order: engine.HeadMajor},
+		{name: "state_one_ungated", lens: []int{1}, keeps: yes, heads: 2, dim: 1, n: 2, disc: engine.ZOH,
+			large: shortKept},
+		{name: "ages", lens: []int{1, 6, 1, 3, 30}, keeps: []bool{true, false, false, true, true},
+			heads: 3, dim: 1, n: 2, gated: true, large: mixed},
+		{name: "ages_ungated", lens: []int{6, 100, 2}, keeps: []bool{false, false, true}, heads: 2, dim: 1, n: 1,
+			large: mixed},
+		{name: "ages_dim_2", lens: []int{1, 6, 3}, keeps: []bool{true, false, true}, heads: 2, dim: 2, n: 2,
+			gated: true, large: mixedHeads},
+	} {
+		s := v.sequences()
+		s.big = v.big()
+		all = append(all, s)
+	}
+	return all
 }
 
 // diagKernelRows have the inputs log_dt, inv_A_real, A_imag, B, C. Outputs are the kernels and the system itself.
@@ -100,6 +118,6 @@ func diagKernelRows() []row {
 }
 
 func init() {
-	register(diagRows)
+	registerSequences(diagSequences)
 	register(diagKernelRows)
 }

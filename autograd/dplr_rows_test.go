@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -10,107 +8,143 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrVariant is DPLRSSM of h channels with n modes over b sequences of l positions, C~ being that of period steps. The
-// large shape has a period of bigPeriod steps, its whole length where that is 0.
+// dplrVariant is DPLRSSM of h channels with n modes over rows, C~ being that of period steps.
 type dplrVariant struct {
-	name                       string
-	b, l, h, n                 int
-	rank, period, bigPeriod    int
-	state, withoutSkip, kernel bool // kernel: DPLRKernel and the system itself, in place of DPLRSSM
+	name        string
+	lens        []int
+	keeps       []bool // nil for no states
+	h, n        int
+	rank        int
+	period      int
+	bigPeriod   int // of the large shape, 0 for its longest row
+	withoutSkip bool
+	bigLens     []int // of the large shape, nil for two rows of 420
+	bigKeeps    []bool
 }
 
-const bigDPLR = 420
+// params are the shapes of log_dt, inv_A_real, A_imag, B, C~, D and, where there is one, P.
+func (v dplrVariant) params() [][]int {
+	h, n := v.h, v.n
+	s := [][]int{{h}, {h, n}, {h, n}, {h, n, 2}, {h, n, 2}, {h}}
+	if v.rank > 0 {
+		s = append(s, []int{v.rank, h, n, 2})
+	}
+	return s
+}
 
-// row has the inputs u, log_dt, inv_A_real, A_imag, B, C~, D, then P and the state where there are such.
-func (v dplrVariant) row() row {
-	shapes := func(b, l, h, n int) [][]int {
-		s := [][]int{{b, l, h}, {h}, {h, n}, {h, n}, {h, n, 2}, {h, n, 2}, {h}}
-		if v.rank > 0 {
-			s = append(s, []int{v.rank, h, n, 2})
-		}
-		if v.state {
-			s = append(s, []int{b, h, n, 2})
-		}
-		return s
+// of are the parameters p as params has them.
+func (v dplrVariant) of(p ts) *engine.DPLRParams {
+	d := &engine.DPLRParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], Ct: p[4], L: v.period}
+	if v.rank > 0 {
+		d.P = p[6]
 	}
-	r := row{name: "DPLRSSM/" + v.name, in: shapes(v.b, v.l, v.h, v.n), big: shapes(2, bigDPLR, 40, 6),
-		scale: []float64{1, 0.5, 0.3, 2, 1, 1, 1, 1, 1}, tol: 5e-5}
-	if v.kernel {
-		r.name = "DPLRKernel/" + v.name
+	return d
+}
+
+// large is the variant at large shapes.
+func (v dplrVariant) large() dplrVariant {
+	v.lens, v.h, v.n = []int{420, 420}, 40, 6
+	if v.bigLens != nil {
+		v.lens = v.bigLens
 	}
-	r.op = func(t *autograd.Tape, in ts) ts {
-		l := in[0].Dim(1)
-		p := &engine.DPLRParams{LogDt: in[1], InvAReal: in[2], AImag: in[3], B: in[4], Ct: in[5], L: v.period}
-		if l == bigDPLR {
-			if p.L = v.bigPeriod; p.L == 0 {
-				p.L = l
-			}
+	if v.keeps != nil {
+		v.keeps = repeated(len(v.lens), []bool{true})
+		if v.bigKeeps != nil {
+			v.keeps = v.bigKeeps
 		}
-		if v.rank > 0 {
-			p.P = in[7]
-		}
-		s := t.DPLRSystem(p)
-		if v.kernel {
-			out := ts{t.KernelRows(t.DPLRKernel(s, l), s.H), s.Lambda, s.B, s.Ct}
-			if v.rank > 0 {
-				out = append(out, s.P)
-			}
-			return out
-		}
-		skip := in[6]
+	}
+	if v.period = v.bigPeriod; v.period == 0 {
+		v.period = v.lens[0]
+	}
+	return v
+}
+
+// sequences are DPLRSSM with the inputs u, the parameters and the states.
+func (v dplrVariant) sequences() sequences {
+	params := v.params()
+	s := sequences{name: "DPLRSSM/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{v.h}, params: params,
+		states: [][]int{{v.h, v.n, 2}}, tol: 5e-5,
+		scale: append([]float64{1, 0.5, 0.3, 2}, repeated(20, []float64{1})...)}
+	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
+		skip := p[5]
 		if v.withoutSkip {
 			skip = nil
 		}
-		var state *tensor.Tensor
-		if v.state {
-			state = in[len(in)-1]
-		}
-		y, next := t.DPLRSSM(in[0], s, skip, state)
-		if !v.state {
-			return ts{y}
-		}
-		return ts{y, next}
+		return withSlots(states, 1, func(slots []engine.Slots) *tensor.Tensor {
+			return t.DPLRSSM(u[0], t.DPLRSystem(v.of(p)), skip, r, slots[0])
+		})
 	}
-	return r
+	return s
 }
 
-func dplrRows() []row {
+func dplrSequences() []sequences {
+	yes, both := []bool{true}, []bool{true, true}
+	var all []sequences
+	for _, v := range []dplrVariant{
+		{name: "plain", lens: []int{6, 6}, h: 3, n: 2, rank: 1, period: 6},
+		{name: "shorter", lens: []int{5}, h: 2, n: 2, rank: 1, period: 9, bigPeriod: 523},
+		{name: "one_node", lens: []int{1}, h: 2, n: 1, rank: 1, period: 1},
+		{name: "rank_2", lens: []int{7}, h: 2, n: 2, rank: 2, period: 8},
+		{name: "diagonal", lens: []int{7}, h: 2, n: 2, period: 8},
+		{name: "pieces", lens: []int{11, 11}, h: 2, n: 2, rank: 1, period: 4, bigPeriod: 177},
+		{name: "many_channels", lens: []int{4}, h: 35, n: 1, rank: 1, period: 4},
+		{name: "without_skip", lens: []int{4}, h: 2, n: 2, rank: 1, period: 4, withoutSkip: true},
+		{name: "state", lens: []int{6, 6}, keeps: both, h: 3, n: 2, rank: 1, period: 8},
+		{name: "state_rank_2", lens: []int{5}, keeps: yes, h: 2, n: 2, rank: 2, period: 6},
+		{name: "state_diagonal", lens: []int{5}, keeps: yes, h: 2, n: 2, period: 6},
+		{name: "state_pieces", lens: []int{9, 9}, keeps: both, h: 2, n: 2, rank: 1, period: 4, bigPeriod: 64},
+		{name: "state_one", lens: []int{1}, keeps: yes, h: 2, n: 2, rank: 1, period: 5},
+		{name: "ages", lens: []int{6, 1, 9, 3, 6}, keeps: []bool{true, true, false, false, false},
+			h: 2, n: 2, rank: 1, period: 6, bigLens: []int{200, 1, 130, 420, 200, 90, 3, 420}, bigPeriod: 250,
+			bigKeeps: []bool{true, true, false, true, false, true, false, false}},
+	} {
+		s, big := v.sequences(), v.large().sequences()
+		s.big = &big
+		all = append(all, s)
+	}
+	return all
+}
+
+// dplrKernelRows have the parameters as inputs. Outputs are the kernels and the system itself.
+func dplrKernelRows() []row {
 	var rows []row
 	for _, v := range []dplrVariant{
-		{name: "plain", b: 2, l: 6, h: 3, n: 2, rank: 1, period: 6},
-		{name: "shorter", b: 1, l: 5, h: 2, n: 2, rank: 1, period: 9, bigPeriod: 523},
-		{name: "one_node", b: 1, l: 1, h: 2, n: 1, rank: 1, period: 1},
-		{name: "rank_2", b: 1, l: 7, h: 2, n: 2, rank: 2, period: 8},
-		{name: "diagonal", b: 1, l: 7, h: 2, n: 2, period: 8},
-		{name: "pieces", b: 2, l: 11, h: 2, n: 2, rank: 1, period: 4, bigPeriod: 177},
-		{name: "many_channels", b: 1, l: 4, h: 35, n: 1, rank: 1, period: 4},
-		{name: "without_skip", b: 1, l: 4, h: 2, n: 2, rank: 1, period: 4, withoutSkip: true},
-		{name: "state", b: 2, l: 6, h: 3, n: 2, rank: 1, period: 8, state: true},
-		{name: "state_rank_2", b: 1, l: 5, h: 2, n: 2, rank: 2, period: 6, state: true},
-		{name: "state_diagonal", b: 1, l: 5, h: 2, n: 2, period: 6, state: true},
-		{name: "state_pieces", b: 2, l: 9, h: 2, n: 2, rank: 1, period: 4, bigPeriod: 64, state: true},
-		{name: "state_one", b: 1, l: 1, h: 2, n: 2, rank: 1, period: 5, state: true},
-		{name: "plain", b: 1, l: 6, h: 2, n: 2, rank: 1, period: 9, kernel: true, bigPeriod: 512},
-		{name: "rank_2", b: 1, l: 6, h: 2, n: 2, rank: 2, period: 6, kernel: true},
-		{name: "diagonal", b: 1, l: 6, h: 2, n: 2, period: 6, kernel: true},
+		{name: "plain", lens: []int{6}, h: 2, n: 2, rank: 1, period: 9, bigPeriod: 512},
+		{name: "rank_2", lens: []int{6}, h: 2, n: 2, rank: 2, period: 6},
+		{name: "diagonal", lens: []int{6}, h: 2, n: 2, period: 6},
 	} {
-		rows = append(rows, v.row())
+		small, big := v, v.large()
+		rows = append(rows, row{name: "DPLRKernel/" + v.name, in: small.params(), big: big.params(),
+			scale: []float64{0.5, 0.3, 2, 1, 1, 1, 1}, tol: 5e-5,
+			op: func(t *autograd.Tape, in ts) ts {
+				v := small
+				if in[0].Len() == big.h {
+					v = big
+				}
+				s := t.DPLRSystem(v.of(in))
+				out := ts{t.KernelRows(t.DPLRKernel(s, v.lens[0]), s.H), s.Lambda, s.B, s.Ct}
+				if v.rank > 0 {
+					out = append(out, s.P)
+				}
+				return out
+			}})
 	}
 	return rows
 }
 
 // TestDPLRFollowsItsParameters: what a system keeps while the tape does not record is made again for other parameters.
 func TestDPLRFollowsItsParameters(t *testing.T) {
-	r := dplrVariant{name: "kept", b: 1, l: 6, h: 2, n: 2, rank: 1, period: 9, state: true}.row()
+	v := dplrVariant{h: 2, n: 2, rank: 1, period: 9}
+	r := row{scale: []float64{0.5, 0.3, 2, 1, 1, 1, 1}}
 	_, onReference := referenceTape()
 	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
-		x := r.tensors(r.in, r.random(r.in, 5))
-		p := &engine.DPLRParams{LogDt: x[1], InvAReal: x[2], AImag: x[3], B: x[4], Ct: x[5], P: x[7], L: 9}
+		x := r.tensors(v.params(), r.random(v.params(), 5))
+		p := v.of(x)
 		first := tape.DPLRSystem(p)
 		if tape.DPLRSystem(p) != first {
 			t.Errorf("%s: the system is made again though nothing changed", engineName)
 		}
-		x[1].CopyFrom([]float32{-1, -2})
+		x[0].CopyFrom([]float32{-1, -2})
 		if tape.DPLRSystem(p) == first {
 			t.Errorf("%s: the system does not follow its parameters", engineName)
 		}
@@ -118,5 +152,6 @@ func TestDPLRFollowsItsParameters(t *testing.T) {
 }
 
 func init() {
-	register(dplrRows)
+	registerSequences(dplrSequences)
+	register(dplrKernelRows)
 }

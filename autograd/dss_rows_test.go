@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -33,10 +31,10 @@ func (v dssVariant) row(op string, more func(b, l, h, n int) [][]int, use dssUse
 		return append(s, more(b, l, h, n)...)
 	}
 	r := row{name: op + "/" + v.name, in: shapes(2, v.l, 2, 3), big: shapes(2, longDSS, 40, 20),
-		scale: []float64{0.3, 1, 1, 0.3, 1, 1, 1}, tol: 5e-5}
+		scale: []float64{0.3, 1, 1, 0.3, 1, 1, 1, 1}, tol: 5e-5}
 	own := 4
 	if !v.dt {
-		r.scale, own = []float64{0.3, 1, 1, 1, 1, 1}, 3
+		r.scale, own = []float64{0.3, 1, 1, 1, 1, 1, 1}, 3
 	}
 	r.op = func(t *autograd.Tape, in ts) ts {
 		p := &engine.DSSParams{Re: in[0], Im: in[1], W: in[2], LogNegRe: v.logs, LogIm: v.logs,
@@ -60,13 +58,15 @@ func (v dssVariant) kernel() row {
 	})
 }
 
-// system is the row of DSSSystem, with the DiagSSM of it: inputs u, D and the state.
+// system is the row of DSSSystem, with the DiagSSM of it: inputs u, D and the states.
 func (v dssVariant) system() row {
-	more := func(b, l, h, n int) [][]int { return [][]int{{b, l, h}, {h}, {b, h, n, 2}} }
+	more := func(b, l, h, n int) [][]int {
+		return append([][]int{{b * l, h}, {h}}, repeated(b, [][]int{{h, n, 2}})...)
+	}
 	return v.row("DSSSystem", more, func(t *autograd.Tape, p *engine.DSSParams, more ts) ts {
-		s := t.DSSSystem(p)
-		y, next := t.DiagSSM(engine.Gates{V: more[0], HeadDim: 1}, s, more[1], more[2])
-		return ts{y, next, s.Abar, s.Bbar, s.C}
+		s, slots := t.DSSSystem(p), engine.Slots{{X: more[2]}, {X: more[3]}}
+		y := t.DiagSSM(engine.Gates{V: more[0], HeadDim: 1}, s, more[1], engine.EqualRows(2, p.L), slots)
+		return ts{y, slots[0].X, slots[1].X, s.Abar, s.Bbar, s.C}
 	})
 }
 

@@ -1,5 +1,3 @@
-//go:build todo
-
 package autograd_test
 
 import (
@@ -14,7 +12,8 @@ func TestDiagSSMAroundLongest(t *testing.T) {
 	const longest = engine.LongestAtOnce
 	for _, l := range []int{longest, longest + 1, longest + longest/2 + 1} {
 		t.Run(fmt.Sprint(l), func(t *testing.T) {
-			r := diagVariant{b: 1, l: l, heads: 2, dim: 1, n: 1, gated: true}.row()
+			s := diagVariant{lens: []int{l}, heads: 2, dim: 1, n: 1, gated: true}.sequences()
+			r := s.row()
 			r.tol = 1e-5
 			r.of = func(input, _ int, x float64) float64 {
 				if input == 3 {

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Convolutions filter along the sequence. The kernels of h long convolutions are k (l, h), or in the layout in which the
-// engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
+// Convolutions filter along the sequence. The kernels of h long convolutions are k (l, h), or in the layout in which
+// the engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
 type Convolutions interface {
 	// CausalConv: y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (n, d), w (d, 1, k), bias (d) or nil; slots (k-1, d) the
 	// inputs before a row, oldest first.
@@ -35,8 +35,8 @@ const (
 	HeadMajor                  // (h d): the fused CUDA path and its reference, channel head·head_dim + d2
 )
 
-// Gates are the three inputs of H3's inner part, (n, d) each, channel head·HeadDim + i. With Q and K nil (and HeadDim 1)
-// the system runs on V alone, without gates.
+// Gates are the three inputs of H3's inner part, (n, d) each, channel head·HeadDim + i. With Q and K nil (and HeadDim
+// 1) the system runs on V alone, without gates.
 type Gates struct {
 	Q, K, V *tensor.Tensor
 	HeadDim int
@@ -51,9 +51,9 @@ func (g *Gates) OutChannel(h, j, heads int) int {
 	return j*heads + h
 }
 
-// ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (cap, d), of which Len
-// positions are filled, and the last Window-1 count. While a tape records, CachedLongConv replaces U by a new tensor, so that
-// gradients can flow into the past; otherwise it appends in place.
+// ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (cap, d), of which
+// Len positions are filled, and the last Window-1 count. While a tape records, CachedLongConv replaces U by a new
+// tensor, so that gradients can flow into the past; otherwise it appends in place.
 type ConvCache struct {
 	U      *tensor.Tensor
 	Len    int

@@ -13,7 +13,8 @@ type Systems interface {
 
 	// DiagSystem discretizes the systems of p.
 	DiagSystem(p *DiagParams) *DiagSystem
-	// DiagKernel: K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout.
+	// DiagKernel: K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout. Kernels of another
+	// length may have other bits, as rounding goes: a row whose bits must not depend on others needs that of its own length.
 	DiagKernel(s *DiagSystem, l int) *tensor.Tensor
 	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), slots
 	// (h·head_dim², modes, 2).

@@ -2,14 +2,14 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// carrier takes the states of up to 16 channels, the lanes of signals (l, 16), through a chunk of l positions. For each of
-// them, with n modes, x0 the state before the chunk and x1 that after it:
+// carrier takes the states of up to 16 channels, the lanes of signals (l, 16), through a row of l positions. For each
+// of them, with n modes, x0 the state before the row and x1 that after it:
 //
 //	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0        (a Vandermonde product with c = C Ā x0)
-//	the state after the chunk:              x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
+//	the state after the row:                x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
 //
-// States are (16, n, 2), fewer if there are fewer channels; an x0 of nil stands for zeros. What depends on the systems only is
-// kept for all sequences.
+// States are (16, n, 2), fewer if there are fewer channels; an x0 of nil stands for zeros. What depends on the systems
+// only is kept for all rows.
 type carrier struct {
 	sys      *diagSystem
 	l, width int
@@ -113,8 +113,8 @@ func (w *carrier) carry(x1, x0, u []float32) {
 	}
 }
 
-// zeroInputGrad is the backward of addZeroInput for the gradient dz of what it adds to: it adds to dx0, unless it is nil,
-// and to the gradients of the system.
+// zeroInputGrad is the backward of addZeroInput for the gradient dz of what it adds to: it adds to dx0, unless it is
+// nil, and to the gradients of the system.
 func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	s := w.sys
 	w.setRows(dz, false)
@@ -144,8 +144,8 @@ func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	}
 }
 
-// carryGrad is the backward of carry for the gradient g of the states after the chunk: it adds to dx0, unless it is nil,
-// to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄) the inputs' part of the loss is
+// carryGrad is the backward of carry for the gradient g of the states after the row: it adds to dx0, unless it is
+// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄) the inputs' part of the loss is
 // Σ_t u[t] Re(conj(dS) Ā^{l-1-t}), a Vandermonde product again.
 func (w *carrier) carryGrad(dx0, du, x0, u, g []float32) {
 	s := w.sys

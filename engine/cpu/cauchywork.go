@@ -38,7 +38,8 @@ func (x *cauchyNodes) set(l int) {
 		return
 	}
 	n, f := l/2+1, kernel.NewRealDFT(l)
-	x.l, x.tan, x.square, x.weight, x.row = l, resize(x.tan, n), resize(x.square, n), resize(x.weight, n), resize(x.row, n)
+	x.l, x.tan, x.square = l, resize(x.tan, n), resize(x.square, n)
+	x.weight, x.row = resize(x.weight, n), resize(x.row, n)
 	for k := range x.tan {
 		x.tan[k] = math.Tan(math.Pi * float64(k) / float64(l))
 		x.square[k] = x.tan[k] * x.tan[k]
@@ -75,7 +76,7 @@ func (w *cauchyWork) factors(j, i int) (x, y complex128) {
 	return x, y
 }
 
-// channel sets w up for channel h of sequence b.
+// channel sets w up for channel h of vector b.
 func (w *cauchyWork) channel(o *cauchyOp, b, h int) {
 	s := w.sys
 	w.c = s.channel(h, s.N, s.Rank)
@@ -128,7 +129,8 @@ func (w *cauchyWork) solve(k, n int, tan float64) (right, left [engine.MaxRank]c
 	return right, left
 }
 
-// reciprocal is 1/z without the care that Go's division takes of infinities and of squares that overflow: several times faster.
+// reciprocal is 1/z without the care that Go's division takes of infinities and of squares that overflow: several times
+// faster.
 func reciprocal(z complex128) complex128 {
 	n := 1 / (real(z)*real(z) + imag(z)*imag(z))
 	return complex(real(z)*n, -imag(z)*n)
@@ -153,8 +155,8 @@ func (w *cauchyWork) evaluate(at, n int) {
 	}
 }
 
-// evaluateRank1 is what evaluate does with the sums in the case that nearly all systems are: several times as fast when the
-// compiler sees that all rows are as long as the block.
+// evaluateRank1 is what evaluate does with the sums in the case that nearly all systems are: several times as fast when
+// the compiler sees that all rows are as long as the block.
 func (w *cauchyWork) evaluateRank1(at, n int) {
 	x0, x1, x2, x3 := w.sums[:n], w.sums[2*n:][:n], w.sums[4*n:][:n], w.sums[6*n:][:n] // S_cw, S_cp, S_pw and S_pp
 	y0, y1, y2, y3 := w.sums[n:][:n], w.sums[3*n:][:n], w.sums[5*n:][:n], w.sums[7*n:][:n]
@@ -193,7 +195,7 @@ func (w *cauchyWork) keepIn(kept []float32, h int) {
 	w.solved = kept[h*n:][:n]
 }
 
-// respond writes the spectrum of channel h of sequence b.
+// respond writes the spectrum of channel h of vector b.
 func (w *cauchyWork) respond(o *cauchyOp, spectrum []float32, b, h int) {
 	w.channel(o, b, h)
 	w.keepIn(o.kept, h)

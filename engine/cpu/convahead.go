@@ -9,9 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// aheadBlock is what the inputs before some position give to the Ahead positions from it on. To sum a single position is to read all
-// inputs and the whole kernel from memory, and to sum as many as the direct filter takes at a time is to read them once, too. So a
-// token that is decoded pays for reading a part of them only, and besides for the few inputs since the position.
+// aheadBlock is what the inputs before some position give to the Ahead positions from it on. To sum a single position
+// is to read all inputs and the whole kernel from memory, and to sum as many as the direct filter takes at a time is to
+// read them once, too. So a token that is decoded pays for reading a part of them only, and besides for the few inputs
+// since the position.
 type aheadBlock struct {
 	sums []float32      // (Ahead, d)
 	k    *tensor.Tensor // the kernel that they belong to; nil for none
@@ -72,8 +73,8 @@ func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tenso
 	})
 }
 
-// sumAhead fills the blocks of the rows that are due, for the kernel k, from the position on that stands used before the last
-// one in the cache. The inputs from there on are taken out for the while.
+// sumAhead fills the blocks of the rows that are due, for the kernel k, from the position on that stands used before
+// the last one in the cache. The inputs from there on are taken out for the while.
 func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
 	if len(s.due) == 0 {
 		return

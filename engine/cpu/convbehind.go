@@ -6,9 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longConvBehind computes the rows of y for which use is true, each convolved whole: with what counts in its cache before it.
-// While the tape records the caches get new tensors, else they have the inputs u already.
-func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache, use func(i int) bool) {
+// longConvBehind computes the rows of y for which use is true, each convolved whole: with what counts in its cache
+// before it. While the tape records the caches get new tensors, else they have the inputs u already.
+func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
+	use func(i int) bool) {
 	op := take[behindOp](eng)
 	op.choose(r, use)
 	if op.Count() == 0 {
@@ -17,10 +18,7 @@ func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, 
 	op.y, op.inputs, op.long = y, op.inputs[:0], op.long[:0]
 	op.joined.Clear()
 	for i := range op.Count() {
-		row := i
-		if !op.whole() {
-			row = op.which[i]
-		}
+		row := op.in(i)
 		c := caches[row]
 		if eng.Recording {
 			eng.appendPast(c, u, spanOf(r, row))
@@ -62,11 +60,8 @@ func (o *behindOp) Outputs(f func(*tensor.Tensor)) {
 func (o *behindOp) each(f func(y, z []float32), y, z []float32) {
 	d := o.y.Dim(-1)
 	for i := range o.Count() {
-		row, n := i, o.Len(i)*d
-		if !o.whole() {
-			row = o.which[i]
-		}
-		f(y[o.all.From(row)*d:][:n], z[(o.joined.From(i)+o.joined.Len(i)-o.Len(i))*d:][:n])
+		n := o.Len(i) * d
+		f(y[o.all.From(o.in(i))*d:][:n], z[(o.joined.From(i)+o.joined.Len(i)-o.Len(i))*d:][:n])
 	}
 }
 
@@ -99,7 +94,8 @@ type joinPastOp struct {
 func (o *joinPastOp) Name() string                   { return "JoinPast" }
 func (o *joinPastOp) Outputs(f func(*tensor.Tensor)) { f(o.all) }
 
-// each calls f with the elements of each row in all and in input(i), which have the shapes of these; no input is left out.
+// each calls f with the elements of each row in all and in input(i), which have the shapes of these; no input is left
+// out.
 func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all, x []float32)) {
 	d := o.all.Dim(-1)
 	for i, at := range o.from.long {
@@ -111,7 +107,9 @@ func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all
 
 func (o *joinPastOp) Backward(eng *Engine) {
 	if g := o.all.Grad(); g != nil {
-		o.each(g, func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) { kernel.Add(dx, g) })
+		o.each(g, func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) {
+			kernel.Add(dx, g)
+		})
 	}
 }
 

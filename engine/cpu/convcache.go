@@ -7,15 +7,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is LongConv over rows u (n, d) behind the inputs in their caches, to which u is added: with the inputs u[-1],
-// u[-2] and so on before a row,
+// CachedLongConv is LongConv over rows u (n, d) behind the inputs in their caches, to which u is added: with the inputs
+// u[-1], u[-2] and so on before a row,
 //
 //	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
 //
-// k (l_k, d) must have as many rows as the Window of a cache, or as there are inputs now; with Ahead more, steps of one position
-// are fast. A few positions are summed directly, each in time linear in the inputs it sees; more are convolved together with
-// what is in the cache. A row without a cache has nothing before it.
-func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
+// k (l_k, d) must have as many rows as the Window of a cache, or as there are inputs now; with Ahead more, steps of one
+// position are fast. A few positions are summed directly, each in time linear in the inputs it sees; more are convolved
+// together with what is in the cache. A row without a cache has nothing before it.
+func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
+	caches []*engine.ConvCache) *tensor.Tensor {
 	y := eng.like(u)
 	if eng.Recording {
 		eng.longConv(y, engine.Gates{V: u, HeadDim: 1}, k, skip, r, func(i int) bool { return caches[i] == nil })
@@ -91,9 +92,7 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	d, m := y.Dim(-1), k.Dim(0)
 	through := eng.throughOf(skip, d)
 	piece := func(i, lo, hi int) {
-		if !rows.whole() {
-			i = rows.which[i]
-		}
+		i = rows.in(i)
 		c, past := s.caches[i], s.past[i]
 		x := c.U.Data()[(c.Len-s.rows.Len(i)-past)*d:]
 		kernel.FIRAfter(y.Data()[(s.rows.From(i)+lo)*d:], x, k.Data(), through, d, m, past+lo, hi-lo)
@@ -113,8 +112,8 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	})
 }
 
-// appendInputs adds the row of u in place, first making room, with Ahead rows to spare: it forgets what no kernel reaches,
-// and grows by doubling.
+// appendInputs adds the row of u in place, first making room, with Ahead rows to spare: it forgets what no kernel
+// reaches, and grows by doubling.
 func appendInputs(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	n, d, past, room := row.len, u.Dim(-1), c.Past(), 0
 	if c.U != nil {

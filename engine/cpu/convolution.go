@@ -9,36 +9,37 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// convolution is the work of DiagSSM and LongConv over rows that have a plan in common, in tiles of 16 channels (the lanes of
-// the transform). A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim² + i·head_dim + j. Heads are shared
-// between cores in groups that fill a tile, so that whatever is summed over the channels of a head is summed by one core in
-// one order.
+// convolution is the work of DiagSSM and LongConv over rows that have a plan in common, in tiles of 16 channels (the
+// lanes of the transform). A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim² + i·head_dim + j. Heads
+// are shared between cores in groups that fill a tile, so that whatever is summed over the channels of a head is summed
+// by one core in one order.
 type convolution struct {
 	engine.Gates
 	heads int
 	rows  []span
-	// taps is how much of the kernels counts, up to the points of the plan. It depends on the plan and the kernels, and never
-	// on which rows there are.
-	taps          int
-	kern, skip, y *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
-	ahead         *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
-	plan          *kernel.ConvPlan
-	pieces        bool      // the rows are pieces of longer ones
-	first         bool      // y is the output of this operation, and not of one before it
-	kept          []float32 // the kernels' spectra, from forward for backward, tile by tile; nil if they are made twice
-	grads         convGrads
+	// taps is how much of the kernels counts, and tapsAhead of those that look ahead. They are the same wherever a row
+	// is, and whatever stands beside it.
+	taps, tapsAhead int
+	kern, skip, y   *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
+	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
+	plan            *kernel.ConvPlan
+	pieces          bool      // the rows are pieces of longer ones
+	first           bool      // y is the output of this operation, and not of one before it
+	kept            []float32 // spectra of the kernels from forward for backward, tile by tile; nil if made twice
+	grads           convGrads
 
-	// The states of the rows, nil where there are none, and what carries them: of DiagSSM, where all rows have one length.
+	// The states of the rows, nil where there are none, and what carries them: of DiagSSM, where all rows have one
+	// length.
 	sys           *diagSystem
 	before, after []*tensor.Tensor
 }
 
-// keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones takes the
-// time in which they are made again.
+// keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones
+// takes the time in which they are made again.
 const keepUpTo = 3 << 19
 
-// keep makes room to keep the kernels' spectra, where it pays: with more rows a kernel's transform is a smaller part. Nothing is
-// kept for pieces of a row, however short, so that memory does not grow with their number.
+// keep makes room to keep the kernels' spectra, where it pays: with more rows a kernel's transform is a smaller part.
+// Nothing is kept for pieces of a row, however short, so that memory does not grow with their number.
 func (c *convolution) keep(eng *Engine) {
 	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
 	if n <= keepUpTo && c.HeadDim == 1 && len(c.rows) <= 4 && !c.pieces {
@@ -182,9 +183,9 @@ func (c *convolution) Backward(eng *Engine) {
 	parallel.For(c.heads, c.headsPerGroup(), c.backward)
 }
 
-// makeGrads makes the gradients before the cores share the work. Where tiles have all channels and positions of a gradient, each
-// once, new ones are written; elsewhere they are zeros to begin with. In a row of several gradients q's comes first and v's last:
-// they may belong to one tensor.
+// makeGrads makes the gradients before the cores share the work. Where tiles have all channels and positions of a
+// gradient, each once, new ones are written; elsewhere they are zeros to begin with. In a row of several gradients q's
+// comes first and v's last: they may belong to one tensor.
 func (c *convolution) makeGrads(eng *Engine) {
 	g := &c.grads
 	*g = convGrads{states: g.states[:0]}

@@ -9,9 +9,9 @@ import (
 // tilePool lends tiles.
 var tilePool = sync.Pool{New: func() any { return new(tile) }}
 
-// tile is what one core needs for 16 channels of a convolution: their spectra, and some rows of this and that. Its types that follow
-// bring sequences to the transform, row by row as it asks for them, and take its results where they belong, so that no signal
-// is ever stored whole.
+// tile is what one core needs for 16 channels of a convolution: their spectra, and some rows of this and that. Its
+// types that follow bring sequences to the transform, row by row as it asks for them, and take its results where they
+// belong, so that no signal is ever stored whole.
 type tile struct {
 	c                  *convolution
 	kernel, u, dz, sum kernel.Spectrum
@@ -71,21 +71,22 @@ func (w *tile) place(c0, width int) {
 // len is the length of the row.
 func (w *tile) len() int { return w.c.rows[w.b].len }
 
-// chunk is the row in x (n, d).
-func (w *tile) chunk(x []float32) []float32 {
-	row, d := w.c.rows[w.b], w.c.V.Dim(-1)
-	return x[row.at*d:][:row.len*d]
+// row are the elements of the row in x (n, d).
+func (w *tile) row(x []float32) []float32 {
+	at, d := w.c.rows[w.b], w.c.V.Dim(-1)
+	return x[at.at*d:][:at.len*d]
 }
 
 // rowsOf are the tile's channels of that part, where they lie side by side.
 func (w *tile) rowsOf(x []float32) kernel.Rows {
-	return kernel.Rows{X: w.chunk(x)[w.c0:], Step: w.c.V.Dim(-1)}
+	return kernel.Rows{X: w.row(x)[w.c0:], Step: w.c.V.Dim(-1)}
 }
 
-// columns are the columns at of positions [t, t+n) of the row in x: where they lie side by side in place, else in scratch.
+// columns are the columns at of positions [t, t+n) of the row in x: where they lie side by side in place, else in
+// scratch.
 func (w *tile) columns(x []float32, at *[lanes]int, t, n int, scratch []float32) kernel.Rows {
 	d := w.c.V.Dim(-1)
-	x = w.chunk(x)[t*d:]
+	x = w.row(x)[t*d:]
 	if w.inPlace {
 		w.ahead(x[w.c0:], t, n)
 		return kernel.Rows{X: x[w.c0:], Step: d}
@@ -102,11 +103,11 @@ func (w *tile) ahead(x []float32, t, n int) {
 	}
 }
 
-// addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same. Without add, columns side
-// by side are set to it.
+// addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same. Without add,
+// columns side by side are set to it.
 func (w *tile) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
 	d := w.c.V.Dim(-1)
-	x = w.chunk(x)[t*d:]
+	x = w.row(x)[t*d:]
 	if w.inPlace {
 		w.ahead(x[w.c0:], t, n)
 		mulRows(kernel.Rows{X: x[w.c0:], Step: d}, add, a, b, n, w.width)
@@ -165,8 +166,8 @@ func (w *tile) outputGrads(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// taps are the kernels of the tile's heads in x, the kernels or their gradients, and their width: in tiles of kernels there are
-// always 16.
+// taps are the kernels of the tile's heads in x, the kernels or their gradients, and their width: in tiles of kernels
+// there are always 16.
 func (w *tile) taps(x []float32) (rows kernel.Rows, width int) {
 	if rows = tapRows(x, w.c.kern, w.head); rows.Step == lanes {
 		return rows, lanes
@@ -296,7 +297,8 @@ func (w *tile) respond(z []float32, t, n int) {
 	}
 }
 
-// inputGradRows takes du, but for what comes through states, and z, if q wants a gradient: it adds to the gradients of q, k and v.
+// inputGradRows takes du, but for what comes through states, and z, if q wants a gradient: it adds to the gradients of
+// q, k and v.
 type inputGradRows tile
 
 func (w *inputGradRows) Rows() (kernel.Rows, kernel.Placing) {

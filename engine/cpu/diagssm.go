@@ -9,20 +9,21 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrentBelow is the chunk length under which stepping beats the convolution in inference.
+// recurrentBelow is the length of a row under which stepping beats the convolution in inference.
 const recurrentBelow = 24
 
 // DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
-// where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², n, 2) holds the complex state of each
-// u_ij. Long rows are convolved, short ones stepped or summed directly, which is the same up to rounding: what becomes of a
-// row depends on its own length, and on whether it has a state.
+// where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², n, 2) holds the complex state of
+// each u_ij. Long rows are convolved, short ones stepped or summed directly, which is the same up to rounding: what
+// becomes of a row depends on its own length, and on whether it has a state.
 //
-// A row longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the
-// scratch grows with it (arXiv:2212.14052 §4.2).
-func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// A row longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor
+// the scratch grows with it (arXiv:2212.14052 §4.2).
+func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	s := diagOf(sys)
 	g.HeadDim = max(1, g.HeadDim)
 	y := eng.like(g.V)
@@ -30,19 +31,19 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 		y.Zero() // heads add to it
 	}
 	steps := func(i int) bool { return !eng.Recording && r.Len(i) < recurrentBelow && slots.At(i) != nil }
-	stepDiag(y, g, s, skip.Data(), r, slots, steps)
+	eng.stepDiag(y, g, s, skip.Data(), r, slots, steps)
 	direct := func(i int) bool { return g.HeadDim == 1 && r.Len(i) <= directUpTo && slots.At(i) == nil }
 	for taps := directStep; taps <= directUpTo; taps += directStep {
-		eng.directDiag(y, g, s, skip, r, taps, func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
+		eng.directDiag(y, g, s, skip, r, taps,
+			func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
 	}
 	// Kernels of other lengths have other bits: see kernel.Vandermonde.
-	eng.groups(r, func(i int) int {
+	groups(eng, r, func(i int) int {
 		if steps(i) || direct(i) {
 			return 0
 		}
 		return r.Len(i)
-	}, func(rows []int) {
-		piece := r.Len(rows[0])
+	}, func(rows []int, piece int) {
 		if piece > engine.LongestAtOnce {
 			piece = engine.LongestAtOnce / 2
 		}
@@ -51,12 +52,13 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 	return y
 }
 
-// directStep is what the lengths of the kernels of short rows are multiples of, so that rows of many lengths share a few.
+// directStep is what the lengths of the kernels of short rows are multiples of, so that rows of many lengths share a
+// few.
 const directStep = 32
 
 // directDiag sums the rows for which use is true directly, with kernels of so many taps.
-func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows, taps int,
-	use func(i int) bool) {
+func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows,
+	taps int, use func(i int) bool) {
 	for i := range r.Count() {
 		if use(i) {
 			eng.directConv(y, g, eng.DiagKernel(&s.DiagSystem, taps), skip, r, use)
@@ -66,8 +68,8 @@ func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, s
 }
 
 // diagPieces is DiagSSM of the given rows of r, which have one length, by convolutions of piece positions.
-func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows, rows []int,
-	slots engine.Slots, piece int) {
+func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows,
+	rows []int, slots engine.Slots, piece int) {
 	l := r.Len(rows[0])
 	kern := eng.DiagKernel(&s.DiagSystem, min(piece, l))
 	record := eng.wants(g.Q, g.K, g.V, kern, skip)
@@ -110,18 +112,20 @@ const headsPerStep = 32
 
 // stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, position by
 // position, updating their states.
-func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows, slots engine.Slots,
-	steps func(i int) bool) {
-	positions, p := 0, g.HeadDim
+func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows,
+	slots engine.Slots, steps func(i int) bool) {
+	list, positions, p := take[rowGroup](eng), 0, g.HeadDim
+	list.rows = list.rows[:0]
 	for i := range r.Count() {
 		if steps(i) {
-			positions += r.Len(i)
+			list.rows, positions = append(list.rows, i), positions+r.Len(i)
 		}
 	}
 	if positions == 0 {
 		return
 	}
 	s.single()
+	stepped := list.rows
 	groups := (s.H + headsPerStep - 1) / headsPerStep
 	parallel.For(groups, rowGrain(positions*headsPerStep*p*p*s.N), func(lo, hi int) {
 		buf := stepPool.Get().(*[]float32)
@@ -132,10 +136,7 @@ func stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r
 			heads := min(headsPerStep, s.H-h0)
 			at, per := 2*s.N*h0, p*p
 			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
-			for i := range r.Count() {
-				if !steps(i) {
-					continue
-				}
+			for _, i := range stepped {
 				x := slots.At(i).Data()[2*s.N*h0*per:]
 				for t := range r.Len(i) {
 					row := (r.From(i) + t) * g.V.Dim(-1)

@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -19,9 +17,11 @@ func TestDiagPieces(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("l=%d,head_dim=%d", v.l, v.dim), func(t *testing.T) {
 			d := v.heads * v.dim
-			shapes := [][]int{{v.b, v.l, d}, {v.b, v.l, d}, {v.b, v.l, d}, {v.heads}, {v.heads, 2}, {v.heads, 2}, {v.heads, 2, 2}, {v.heads, 2, 2},
-				{v.heads}, {v.b, d * v.dim, 2, 2}}
-			in := row{scale: []float64{1, 1, 1, 0.5, 0.3, 2, 1, 1, 1, 1}}.inputs(shapes, 4)
+			n := v.b * v.l
+			shapes := [][]int{{n, d}, {n, d}, {n, d}, {v.heads}, {v.heads, 2}, {v.heads, 2}, {v.heads, 2, 2},
+				{v.heads, 2, 2}, {v.heads}, {d * v.dim, 2, 2}, {d * v.dim, 2, 2}}
+			in := row{scale: []float64{1, 1, 1, 0.5, 0.3, 2, 1, 1, 1, 1, 1}}.inputs(shapes, 4)
+			r, all := engine.EqualRows(v.b, v.l), []int{0, 1}[:v.b]
 			dy := make([]float32, v.b*v.l*d)
 			for i := range dy {
 				dy[i] = float32(rng.NormFloat64())
@@ -33,19 +33,19 @@ func TestDiagPieces(t *testing.T) {
 					tape := NewTape()
 					tape.Record(true)
 					p := &engine.DiagParams{LogDt: x[3], InvAReal: x[4], AImag: x[5], B: x[6], C: x[7]}
-					var state *tensor.Tensor
+					var slots engine.Slots
 					if withState {
-						state = x[9]
+						slots = engine.Slots{{X: x[9]}, {X: x[10]}}[:v.b]
 					}
-					y, next := tape.diagPieces(engine.Gates{Q: x[0], K: x[1], V: x[2], HeadDim: v.dim}, diagOf(tape.DiagSystem(p)), x[8], state, piece)
+					y := tape.like(x[2])
+					y.Zero()
+					g := engine.Gates{Q: x[0], K: x[1], V: x[2], HeadDim: v.dim}
+					tape.diagPieces(y, g, diagOf(tape.DiagSystem(p)), x[8], r, all, slots, piece)
 					got := [][]float32{append([]float32(nil), y.Data()...)}
-					if (next != nil) != withState {
-						t.Fatalf("state %v, state after it %v", withState, next != nil)
-					}
 					tape.Seed(y, dy)
-					if withState {
-						got = append(got, append([]float32(nil), next.Data()...))
-						tape.Seed(next, dy[:next.Len()])
+					for _, s := range slots {
+						got = append(got, append([]float32(nil), s.X.Data()...))
+						tape.Seed(s.X, dy[:s.X.Len()])
 					}
 					tape.BackwardSeeded()
 					for _, x := range x {
@@ -68,20 +68,22 @@ func TestDiagPieces(t *testing.T) {
 	}
 }
 
-// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output, their gradients,
-// and a state for each piece.
+// TestLongSequencesNeedNoMoreScratch: beyond LongestAtOnce nothing grows with the sequence but its input, its output,
+// their gradients, and a state for each piece.
 func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 	const d, n = 2, 1
 	bytes := func(l int) int {
-		v, skip := tensor.New(1, l, d), tensor.New(d)
-		p := &engine.DiagParams{LogDt: tensor.New(d), InvAReal: tensor.New(d, n), AImag: tensor.New(d, n), C: tensor.New(d, n, 2)}
+		v, skip := tensor.New(l, d), tensor.New(d)
+		p := &engine.DiagParams{LogDt: tensor.New(d), InvAReal: tensor.New(d, n), AImag: tensor.New(d, n),
+			C: tensor.New(d, n, 2)}
 		v.SetNeedsGrad(true)
 		p.LogDt.SetNeedsGrad(true)
 		tape := NewTape()
 		tape.Record(true)
-		y, _ := tape.DiagSSM(engine.Gates{V: v}, tape.DiagSystem(p), skip, nil)
+		y := tape.DiagSSM(engine.Gates{V: v}, tape.DiagSystem(p), skip, engine.NewRows(l), nil)
 		for _, op := range tape.ops {
-			if op, ok := op.(*diagSSMOp); ok && (op.plan.N() > engine.LongestAtOnce/2 || tapsOf(op.kern) > engine.LongestAtOnce/2) {
+			op, ok := op.(*convolutionOp)
+			if ok && max(op.plan.N(), tapsOf(op.kern)) > engine.LongestAtOnce/2 {
 				t.Errorf("l=%d: a piece transforms %d points, with a kernel of %d", l, op.plan.N(), tapsOf(op.kern))
 			}
 		}

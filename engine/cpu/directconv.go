@@ -7,13 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// directUpTo is the length up to which a causal convolution is summed directly, tap by tap: its l/2 multiply-adds for each
-// element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
+// directUpTo is the length up to which a causal convolution is summed directly, tap by tap: its l/2 multiply-adds for
+// each element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
-// directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1. It
-// keeps u and K∗u + D u for backward.
-func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows, use func(i int) bool) {
+// directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1.
+// It keeps u and K∗u + D u for backward.
+func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows,
+	use func(i int) bool) {
 	op := take[directOp](eng)
 	op.choose(r, use)
 	if op.Count() == 0 {
@@ -25,7 +26,7 @@ func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tens
 	op.u = g.V.Data()
 	if g.K != nil || !op.whole() {
 		op.u = eng.arena.Floats(op.Total() * d)
-		op.toRows(op.u, g.V, g.K)
+		op.gate(rowsOf{op.u, true}, inAll(g.V), inAll(g.K), d, false)
 	}
 	op.z = y.Data()
 	apart := g.Q != nil || !op.whole()
@@ -37,7 +38,7 @@ func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tens
 		kernel.FIR(op.z[at:], op.u[at:], kern.Data(), op.through, d, op.taps(i), lo, hi)
 	})
 	if apart {
-		op.each(rowGrain(d), func(own, all, n int) { op.times(y.Data()[all*d:], g.Q, op.z[own*d:][:n*d], all*d) })
+		op.gate(inAll(y), rowsOf{op.z, true}, inAll(g.Q), d, false)
 	}
 	if eng.wants(g.Q, g.K, g.V, kern, skip) {
 		op.first = !y.NeedsGrad()
@@ -78,36 +79,15 @@ func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
 
 // over calls f on all cores for pieces of the rows, which depend on nothing but a row's own length.
 func (o *directOp) over(f func(i, lo, hi int)) {
-	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*min(o.kern.Dim(0), directUpTo))), f)
+	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*directUpTo)), f)
 }
 
-// times sets y to x times the elements of the gate from at on, to x where there is no gate.
-func (o *directOp) times(y []float32, gate *tensor.Tensor, x []float32, at int) {
-	if gate == nil {
-		copy(y, x)
-		return
+// inAll are the elements of x in all rows, none for an x of nil.
+func inAll(x *tensor.Tensor) rowsOf {
+	if x == nil {
+		return rowsOf{}
 	}
-	kernel.MulInto(y[:len(x)], gate.Data()[at:][:len(x)], x)
-}
-
-// toRows sets y, the rows one behind the other, to those of x times the gate.
-func (o *directOp) toRows(y []float32, x, gate *tensor.Tensor) {
-	d := x.Dim(-1)
-	o.each(rowGrain(d), func(own, all, n int) { o.times(y[own*d:], gate, x.Data()[all*d:][:n*d], all*d) })
-}
-
-// addRows adds x, the rows one behind the other, times the gate to those of y, where a y is wanted.
-func (o *directOp) addRows(y []float32, x []float32, gate *tensor.Tensor, d int) {
-	if y == nil {
-		return
-	}
-	o.each(rowGrain(d), func(own, all, n int) {
-		if to, from := y[all*d:][:n*d], x[own*d:]; gate == nil {
-			kernel.Add(to, from)
-		} else {
-			kernel.MulAdd(to, from, gate.Data()[all*d:])
-		}
-	})
+	return rowsOf{x: x.Data()}
 }
 
 func (o *directOp) Backward(eng *Engine) {
@@ -115,15 +95,14 @@ func (o *directOp) Backward(eng *Engine) {
 	if dz == nil {
 		return
 	}
-	if dq := eng.gradOf(o.Q); dq != nil {
-		o.each(rowGrain(d), func(own, all, n int) { kernel.MulAdd(dq[all*d:][:n*d], dz[all*d:], o.z[own*d:]) })
-	}
-	if dy := dz; !o.whole() {
+	dy := rowsOf{x: dz}
+	o.gate(rowsOf{x: eng.gradOf(o.Q)}, dy, rowsOf{o.z, true}, d, true)
+	if !o.whole() {
 		dz = eng.arena.Borrow(o.Total() * d)
 		defer eng.done(dz)
-		o.each(rowGrain(d), func(own, all, n int) { o.times(dz[own*d:], o.Q, dy[all*d:][:n*d], all*d) })
-	} else if o.Q != nil { // the gradient of y is needed no more
-		o.each(rowGrain(d), func(at, _, n int) { o.times(dz[at*d:], o.Q, dz[at*d:][:n*d], at*d) })
+	}
+	if !o.whole() || o.Q != nil { // the gradient of y is needed no more
+		o.gate(rowsOf{dz, true}, dy, inAll(o.Q), d, false)
 	}
 	if dk := eng.gradOf(o.kern); dk != nil {
 		parallel.For(min(o.kern.Dim(0), o.Longest()), max(firTaps, rowGrain(o.Total()*d)), func(lo, hi int) {
@@ -158,9 +137,9 @@ func (o *directOp) inputGrad(eng *Engine, dz []float32, d int) {
 		return
 	}
 	if o.K != nil {
-		o.addRows(eng.gradOf(o.K), du, o.V, d)
+		o.gate(rowsOf{x: eng.gradOf(o.K)}, rowsOf{du, true}, inAll(o.V), d, true)
 	}
-	o.addRows(eng.gradOf(o.V), du, o.K, d)
+	o.gate(rowsOf{x: eng.gradOf(o.V)}, rowsOf{du, true}, inAll(o.K), d, true)
 }
 
 // skipGrad adds to the gradient of a skip D (d) that of D⊙x, Σ dy·x over the rows of x and dy.

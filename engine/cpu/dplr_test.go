@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -66,16 +64,17 @@ func TestDPLRLongKernel(t *testing.T) {
 		if s.C, err = s.UntruncatedC(l); err != nil {
 			t.Fatal(err)
 		}
-		p := &engine.DPLRParams{LogDt: tensor.FromSlice([]float32{float32(math.Log(0.01))}, 1), InvAReal: tensor.FromSlice(re, 1, n/2),
-			AImag: tensor.FromSlice(im, 1, n/2), B: tensor.FromSlice(flat(normal.B), 1, n/2, 2),
+		p := &engine.DPLRParams{LogDt: tensor.FromSlice([]float32{float32(math.Log(0.01))}, 1),
+			InvAReal: tensor.FromSlice(re, 1, n/2),
+			AImag:    tensor.FromSlice(im, 1, n/2), B: tensor.FromSlice(flat(normal.B), 1, n/2, 2),
 			P: tensor.FromSlice(pp, len(normal.P), 1, n/2, 2), Ct: tensor.FromSlice(ct, 1, n/2, 2), L: l}
 		tape := NewTape()
 		compare(t, measure, tape.KernelRows(tape.DPLRKernel(tape.DPLRSystem(p), l), 1).Data(), s.Kernel(l), 2e-6)
 	}
 }
 
-// TestDPLRKeepsKernels: without gradients, kernels that were made before are used for as many steps and for fewer, until a parameter
-// changes or more steps are wanted.
+// TestDPLRKeepsKernels: without gradients, kernels that were made before are used for as many steps and for fewer,
+// until a parameter changes or more steps are wanted.
 func TestDPLRKeepsKernels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	const h, n, l = 3, 2, 90
@@ -83,12 +82,11 @@ func TestDPLRKeepsKernels(t *testing.T) {
 	tape := NewTape()
 	check := func(l int) {
 		t.Helper()
-		u := randomTensor(rng, 1, l, h)
-		got, _ := tape.DPLRSSM(u, tape.DPLRSystem(p), nil, nil)
-		fresh := &engine.DPLRParams{LogDt: p.LogDt, InvAReal: p.InvAReal, AImag: p.AImag, B: p.B, P: p.P, Ct: p.Ct, L: p.L}
-		k := tape.DPLRKernel(tape.DPLRSystem(fresh), l)
-		want := tape.like(u)
-		tape.convolvePiece(want, engine.Gates{V: u, HeadDim: 1}, k, nil, 0, l, false)
+		u, r := randomTensor(rng, l, h), engine.NewRows(l)
+		got := tape.DPLRSSM(u, tape.DPLRSystem(p), nil, r, nil)
+		fresh := &engine.DPLRParams{LogDt: p.LogDt, InvAReal: p.InvAReal, AImag: p.AImag, B: p.B, P: p.P, Ct: p.Ct,
+			L: p.L}
+		want := tape.DPLRSSM(u, tape.DPLRSystem(fresh), nil, r, nil)
 		if !slices.Equal(got.Data(), want.Data()) {
 			t.Errorf("%d steps: found other outputs than with new kernels", l)
 		}

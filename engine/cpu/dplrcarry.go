@@ -14,8 +14,8 @@ import (
 //
 //	x ← s + (s - x),  (I - A) s = x + b u
 //
-// the bilinear rule as the mean s of a state and the one after it. Its backward walks through the states a second time, in
-// float64, and back.
+// the bilinear rule as the mean s of a state and the one after it. Its backward walks through the states a second time,
+// in float64, and back.
 type dplrCarryOp struct {
 	sys      *dplrSystem
 	u        *tensor.Tensor
@@ -24,8 +24,8 @@ type dplrCarryOp struct {
 	dx0      [][]float32
 }
 
-// carryDPLR brings states from before the rows to after them, and records it. Where nothing follows the rows, only those that
-// were given go on.
+// carryDPLR brings states from before the rows to after them, and records it. Where nothing follows the rows, only
+// those that were given go on.
 func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, states *dplrStates, last bool) {
 	o := take[dplrCarryOp](eng)
 	*o = dplrCarryOp{sys: s, u: u, rows: o.rows[:0], x0: o.x0[:0], next: o.next[:0], dx0: o.dx0[:0]}
@@ -164,8 +164,8 @@ func (w *dplrCarryWork) walk(o *dplrCarryOp, b, h int) {
 	}
 }
 
-// back takes the gradient of the state after the row to its beginning. With g the gradient of a state, μ = (I - A)⁻ᵀ 2g is
-// that of x + b u, and A gets that of a product by s whose result has the gradient μ.
+// back takes the gradient of the state after the row to its beginning. With g the gradient of a state, μ = (I - A)⁻ᵀ 2g
+// is that of x + b u, and A gets that of a product by s whose result has the gradient μ.
 func (w *dplrCarryWork) back(o *dplrCarryOp, du []float32, b, h int) {
 	n, g := len(w.d), w.x
 	at := h * n

@@ -9,17 +9,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). What a system answers in its first L steps to a vector v that
-// stands in the place of Bbar, C Ābarʲ v, has at the L-th roots of unity z = exp(-2πik/L) the Fourier transform
+// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). What a system answers in its first L steps to a vector v
+// that stands in the place of Bbar, C Ābarʲ v, has at the L-th roots of unity z = exp(-2πik/L) the Fourier transform
 // C~ (I - Ābar z)⁻¹ v. With s = (1-z)/(1+z) = i·tan(πk/L) and w = (I - A) v / 2 that is
 //
 //	F(s) = (1+s) · C~ (s - A)⁻¹ w = (1+s) · (S_cw - S_cp (1 + S_pp)⁻¹ S_pw)
 //
-// by the Woodbury identity, where S_xy = Σ x_i y_i/(s - λ_i) over all modes and their conjugates: products with a Cauchy matrix,
-// x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit to the last digit.
+// by the Woodbury identity, where S_xy = Σ x_i y_i/(s - λ_i) over all modes and their conjugates: products with a
+// Cauchy matrix, x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit
+// to the last digit.
 
-// DPLRKernel generates the convolution kernels of the systems, K in tiles (⌈h/16⌉, l, 16), l ≤ L: the answer to an impulse, for
-// which w = b.
+// DPLRKernel generates the convolution kernels of the systems, K in tiles (⌈h/16⌉, l, 16), l ≤ L: the answer to an
+// impulse, for which w = b.
 //
 //	K[h/16, j, h%16] = 2 Re Σ_n C Ābarʲ Bbar
 func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
@@ -36,8 +37,8 @@ func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// addZeroInput adds to rows of y (n, h), of up to s.L positions each, what is heard of their states (h, n, 2), of which some
-// may be nil: C Ābarʲ⁺¹ x0, for which w = (I + A) x0 / 2.
+// addZeroInput adds to rows of y (n, h), of up to s.L positions each, what is heard of their states (h, n, 2), of which
+// some may be nil: C Ābarʲ⁺¹ x0, for which w = (I + A) x0 / 2.
 func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, states []*tensor.Tensor) {
 	op := take[cauchyOp](eng)
 	*op = cauchyOp{sys: s, y: y, rows: op.rows[:0], x0: op.x0[:0], dx0: op.dx0[:0]}

@@ -6,13 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, n, 2) holds the
-// state of every channel.
+// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, n, 2) holds
+// the state of every channel.
 //
 // A row without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
 // convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
 // describes a system for L steps.
-func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	s, y := dplrOf(sys), eng.like(u)
 	steps := func(i int) bool { return !eng.Recording && (slots.At(i) != nil || r.Len(i) > s.L) }
 	eng.stepDPLR(y, u, s, skip, r, slots, steps)
@@ -27,21 +28,21 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 		return y
 	}
 	k := eng.DPLRKernel(sys, longest)
-	eng.groups(r, func(i int) int {
+	groups(eng, r, func(i int) transform {
 		switch l := r.Len(i); {
 		case steps(i):
-			return 0
+			return transform{}
 		case l > s.L:
-			return -l
+			return transform{l, s.L}
 		default:
-			return taps(l)
+			return transform{kernel.NewConvPlan(l).N(), taps(l)}
 		}
-	}, func(rows []int) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
+	}, func(rows []int, _ transform) { eng.dplrPieces(y, u, s, k, skip, r, rows, slots, taps) })
 	return y
 }
 
-// dplrPieces is DPLRSSM by convolutions with the kernels k of pieces of up to s.L positions, of which as many taps count as taps
-// says for a length. The given rows of r are no longer than s.L, or of one length.
+// dplrPieces is DPLRSSM by convolutions with the kernels k of pieces of up to s.L positions, of which as many taps
+// count as taps says for a length. The given rows of r are no longer than s.L, or of one length.
 func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tensor.Tensor, r *engine.Rows, rows []int,
 	slots engine.Slots, taps func(l int) int) {
 	states := take[dplrStates](eng)
@@ -79,7 +80,8 @@ func (s *dplrStates) begin(rows []int, slots engine.Slots) {
 	}
 }
 
-// DPLRKernel makes kernels, or returns what it made before, perhaps longer, where no gradients of the system are wanted.
+// DPLRKernel makes kernels, or returns what it made before, perhaps longer, where no gradients of the system are
+// wanted.
 func (eng *Engine) DPLRKernel(sys *engine.DPLRSystem, l int) *tensor.Tensor {
 	s := dplrOf(sys)
 	if s.wantGrad {

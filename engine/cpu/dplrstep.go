@@ -110,8 +110,8 @@ func (c *lowRank) inverse(rank int) (m [engine.MaxRank][engine.MaxRank]float64) 
 	return m
 }
 
-// readOut returns the C whose C~ = C (I - Ābar^L) is trained. Partial fractions, 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k) over the
-// L-th roots of unity, make it a sum of what the Cauchy kernel has at its nodes:
+// readOut returns the C whose C~ = C (I - Ābar^L) is trained. Partial fractions, 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k) over
+// the L-th roots of unity, make it a sum of what the Cauchy kernel has at its nodes:
 //
 //	C = 1/L Σ_k (1+s_k)/2 · C~ (s_k - A)⁻¹ (I - A)
 func (w *cauchyWork) readOut(h int) []complex128 {
@@ -189,8 +189,8 @@ func (eng *Engine) stepDPLR(y, u *tensor.Tensor, s *dplrSystem, skip *tensor.Ten
 	s.step(y, u, skips, p.rows, p.states)
 }
 
-// step runs the recurrence through rows of u (n, h) from their states (h, n, 2), which it updates, and writes y (n, h) unless
-// it is nil.
+// step runs the recurrence through rows of u (n, h) from their states (h, n, 2), which it updates, and writes y (n, h)
+// unless it is nil.
 func (s *dplrSystem) step(y, u *tensor.Tensor, skip []float32, rows []span, states []*tensor.Tensor) {
 	n, positions := 2*s.N, 0
 	for _, row := range rows {

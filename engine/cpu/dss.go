@@ -7,13 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs forwards.
+// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs
+// forwards.
 func (eng *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	return eng.DiagSystem(eng.dssParams(p, false))
 }
 
-// DSSKernel generates the kernels K of p, in tiles (⌈h/16⌉, L, 16). With the softmax modes with Re Λ > 0 are allowed: they read the other end of the
-// signal.
+// DSSKernel generates the kernels K of p, in tiles (⌈h/16⌉, L, 16). With the softmax modes with Re Λ > 0 are allowed:
+// they read the other end of the signal.
 func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	k := eng.DiagKernel(eng.DSSSystem(p), l)
 	if p.LogNegRe {
@@ -24,7 +25,8 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 }
 
 // dssParams are the parameters of the diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:
-// A = z and 2 C (exp(z) - 1)/z = w, w being W as it is scaled. Mirrored, it has the modes with Re Λ > 0, as -z, backwards in time.
+// A = z and 2 C (exp(z) - 1)/z = w, w being W as it is scaled. Mirrored, it has the modes with Re Λ > 0, as -z,
+// backwards in time.
 func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagParams {
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)
@@ -42,7 +44,8 @@ func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagPar
 	if record {
 		alloc = eng.New
 	}
-	d := &engine.DiagParams{LogDt: alloc(h), InvAReal: alloc(h, n), AImag: alloc(h, n), C: alloc(h, n, 2), Disc: engine.ZOH}
+	d := &engine.DiagParams{LogDt: alloc(h), InvAReal: alloc(h, n), AImag: alloc(h, n), C: alloc(h, n, 2),
+		Disc: engine.ZOH}
 	d.LogDt.Zero()
 	op := dssOp{p: p, d: d, mirrored: mirrored}
 	for i := range h * n {

@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -8,23 +6,28 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKernelsInTiles: a convolution with kernels in tiles is that with the same kernels as rows, and so are its gradients, made or
-// added to, around whole tiles, with kernels shorter and longer than the sequence, and with head_dim above 1.
+// TestKernelsInTiles: a convolution with kernels in tiles is that with the same kernels as rows, and so are its
+// gradients, made or added to, around whole tiles, with kernels shorter and longer than the sequence, and with head_dim
+// above 1.
 func TestKernelsInTiles(t *testing.T) {
-	type conv func(t *Tape, v, k, ahead, skip *tensor.Tensor) *tensor.Tensor
-	long := func(t *Tape, v, k, _, skip *tensor.Tensor) *tensor.Tensor { return t.LongConv(v, k, skip) }
-	ways := func(t *Tape, v, k, ahead, skip *tensor.Tensor) *tensor.Tensor { return t.BothWays(v, k, ahead, skip) }
+	type conv func(t *Tape, v, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor
+	long := func(t *Tape, v, k, _, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+		return t.LongConv(v, k, skip, r)
+	}
+	ways := func(t *Tape, v, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+		return t.BothWays(v, k, ahead, skip, r)
+	}
 	heads := func(dim int) conv {
-		return func(t *Tape, v, k, _, skip *tensor.Tensor) *tensor.Tensor {
+		return func(t *Tape, v, k, _, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 			y := t.like(v)
 			y.Zero()
-			l := v.Dim(1)
-			t.convolve(convolution{Gates: engine.Gates{Q: v, K: v, V: v, HeadDim: dim}, heads: v.Dim(2) / dim, l: l, kern: k, skip: skip, y: y,
-				plan: kernel.NewConvPlan(l)}, true)
+			c := t.convolution(longConv, y, engine.Gates{Q: v, K: v, V: v, HeadDim: dim}, k, skip)
+			c.over(r, []int{0, 1})
+			c.taps = min(tapsOf(k), c.longest())
+			t.convolve(c, true)
 			return y
 		}
 	}
@@ -35,13 +38,16 @@ func TestKernelsInTiles(t *testing.T) {
 		dim        int
 	}{
 		{"direct", long, 40, 40, 20, 1}, {"direct, short", long, 40, 9, 16, 1},
-		{"whole tiles", long, 300, 300, 32, 1}, {"part of a tile", long, 300, 300, 21, 1}, {"less than a tile", long, 128, 128, 3, 1},
-		{"short kernel", long, 1500, 700, 40, 1}, {"long kernel", long, 200, 300, 40, 1}, {"many rows", long, 3000, 3000, 17, 1},
+		{"whole tiles", long, 300, 300, 32, 1}, {"part of a tile", long, 300, 300, 21, 1}, {"less than a tile", long,
+			128, 128, 3, 1},
+		{"short kernel", long, 1500, 700, 40, 1}, {"long kernel", long, 200, 300, 40, 1}, {"many rows", long, 3000,
+			3000, 17, 1},
 		{"both ways", ways, 250, 250, 37, 1}, {"both ways, short", ways, 250, 100, 37, 1},
-		{"head_dim 2", heads(2), 130, 130, 18, 2}, {"head_dim 3", heads(3), 130, 100, 18, 3}, {"head_dim 5", heads(5), 40, 60, 3, 5},
+		{"head_dim 2", heads(2), 130, 130, 18, 2}, {"head_dim 3", heads(3), 130, 100, 18, 3}, {"head_dim 5", heads(5),
+			40, 60, 3, 5},
 	} {
-		in := row{}.inputs([][]int{{2, c.l, c.h * c.dim}, {c.taps, c.h}, {c.taps, c.h}, {c.h}}, uint64(i))
-		dy := tensors(row{}.inputs([][]int{{2, c.l, c.h * c.dim}}, 99))[0]
+		in := row{}.inputs([][]int{{2 * c.l, c.h * c.dim}, {c.taps, c.h}, {c.taps, c.h}, {c.h}}, uint64(i))
+		dy := tensors(row{}.inputs([][]int{{2 * c.l, c.h * c.dim}}, 99))[0]
 		run := func(tiled bool) (out [][]float32) {
 			tape, in := NewTape(), tensors(in)
 			if tiled {
@@ -54,7 +60,7 @@ func TestKernelsInTiles(t *testing.T) {
 			}
 			tape.Record(true)
 			for range 2 {
-				y := c.f(tape, in[0], in[1], in[2], in[3])
+				y := c.f(tape, in[0], in[1], in[2], in[3], engine.EqualRows(2, c.l))
 				tape.BackwardFrom(y, dy.Data())
 				out = append(out, slices.Clone(y.Data()))
 				out = append(out, slices.Clone(tape.gradient(in[0])), slices.Clone(tape.gradient(in[3])))
@@ -77,7 +83,8 @@ func TestKernelsInTiles(t *testing.T) {
 	}
 }
 
-// TestKernelRows: generated kernels lie in tiles with zeros behind the last head, and come out as rows, as do their gradients.
+// TestKernelRows: generated kernels lie in tiles with zeros behind the last head, and come out as rows, as do their
+// gradients.
 func TestKernelRows(t *testing.T) {
 	for _, h := range []int{1, 15, 16, 17, 40} {
 		const l, n = 50, 3

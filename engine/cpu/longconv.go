@@ -6,7 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must be 1.
+// GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must
+// be 1.
 func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	g.HeadDim = max(1, g.HeadDim)
 	y := eng.like(g.V)
@@ -14,24 +15,32 @@ func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engi
 	return y
 }
 
-// longConv computes the rows of y for which use is true. One is summed directly, or transformed together with all that have
-// the same plan, as its own length and that of the kernels say.
-func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows, use func(i int) bool) {
+// longConv computes the rows of y for which use is true. One is summed directly, or transformed together with all that
+// have the same plan, as its own length and that of the kernels say.
+func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows,
+	use func(i int) bool) {
 	direct := func(i int) bool { return min(r.Len(i), tapsOf(k)) <= directUpTo }
 	eng.directConv(y, g, k, skip, r, func(i int) bool { return use(i) && direct(i) })
 	record := eng.wants(g.Q, g.K, g.V, k, skip)
-	eng.groups(r, func(i int) int {
+	groups(eng, r, func(i int) transform {
 		if !use(i) || direct(i) {
-			return 0
+			return transform{}
 		}
-		return kernel.NewConvPlan(r.Len(i)).N()
-	}, func(rows []int) {
+		return transformOf(r.Len(i), tapsOf(k))
+	}, func(rows []int, of transform) {
 		c := eng.convolution(longConv, y, g, k, skip)
 		c.over(r, rows)
-		c.taps = min(tapsOf(k), c.plan.N())
+		c.taps = of.taps
 		eng.convolve(c, record)
 	})
 }
+
+// transform is what rows have in common that are convolved with the same spectra of the kernels.
+type transform struct{ points, taps int }
+
+// transformOf is that of a row of l positions and kernels of so many taps. A row has no more taps than positions, so
+// that how many more there are for other rows does not change a bit.
+func transformOf(l, taps int) transform { return transform{kernel.NewConvPlan(l).N(), min(taps, l)} }
 
 // convolution returns one of all channels without rows, plan and states, as it has to be for an operation of that name.
 func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor) *convolutionOp {

@@ -1,5 +1,3 @@
-//go:build todo
-
 package cpu
 
 import (
@@ -11,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGatesAreProducts: between gates a convolution of whole tiles and a part is that of a product, times the other gate; so are its
-// gradients, the first time, when they are made, and when they are added to.
+// TestGatesAreProducts: between gates a convolution of whole tiles and a part is that of a product, times the other
+// gate; so are its gradients, the first time, when they are made, and when they are added to.
 func TestGatesAreProducts(t *testing.T) {
 	const l, d = directUpTo + 5, 40
 	r := row{}
 	for gates := range 4 {
 		q, k := gates&1 > 0, gates&2 > 0
-		gated := func(t *Tape, in ts) *tensor.Tensor {
+		gated := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor {
 			g := engine.Gates{V: in[0]}
 			if q {
 				g.Q = in[3]
@@ -26,27 +24,27 @@ func TestGatesAreProducts(t *testing.T) {
 			if k {
 				g.K = in[4]
 			}
-			return t.GatedLongConv(g, in[1], in[2])
+			return t.GatedLongConv(g, in[1], in[2], r)
 		}
-		products := func(t *Tape, in ts) *tensor.Tensor {
+		products := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor {
 			u := in[0]
 			if k {
 				u = t.Mul(u, in[4])
 			}
-			y := t.LongConv(u, in[1], in[2])
+			y := t.LongConv(u, in[1], in[2], r)
 			if q {
 				y = t.Mul(y, in[3])
 			}
 			return y
 		}
-		inputs := r.inputs([][]int{{2, l, d}, {l, d}, {d}, {2, l, d}, {2, l, d}}, 3)
-		dy := r.inputs([][]int{{2, l, d}}, 4)[0]
+		inputs := r.inputs([][]int{{2 * l, d}, {l, d}, {d}, {2 * l, d}, {2 * l, d}}, 3)
+		dy := r.inputs([][]int{{2 * l, d}}, 4)[0]
 		var found [2][][]float32
-		for i, f := range []func(*Tape, ts) *tensor.Tensor{gated, products} {
+		for i, f := range []func(*Tape, ts, *engine.Rows) *tensor.Tensor{gated, products} {
 			tape, in := NewTape(), tensors(inputs)
 			tape.Record(true)
 			for range 2 {
-				y := f(tape, in)
+				y := f(tape, in, engine.EqualRows(2, l))
 				found[i] = append(found[i], slices.Clone(y.Data()))
 				tape.BackwardFrom(y, tensors([]array{dy})[0].Data())
 				for _, x := range in {
@@ -79,11 +77,11 @@ func TestLongConvOfALeaf(t *testing.T) {
 		if i > 2 {
 			l, i = directUpTo+1, i-3
 		}
-		in := tensors(row{}.inputs([][]int{{2, l, 20}, {l, 20}, {20}}, 3))
+		in := tensors(row{}.inputs([][]int{{2 * l, 20}, {l, 20}, {20}}, 3))
 		for j, x := range in {
 			x.SetNeedsGrad(j == i)
 		}
-		y := tape.LongConv(in[0], in[1], in[2])
+		y := tape.LongConv(in[0], in[1], in[2], engine.EqualRows(2, l))
 		tape.BackwardFrom(y, make([]float32, y.Len()))
 		for j, x := range in {
 			if (tape.gradient(x) != nil) != (j == i) {

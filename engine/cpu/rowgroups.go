@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/hippo-ssm/hippo/engine"
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+)
 
 // span is a row of a tensor, or a piece of one: len positions from at on.
 type span struct{ at, len int }
@@ -11,13 +15,14 @@ func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 // rowGroup is memory for a group of rows.
 type rowGroup struct{ rows []int }
 
-// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out rows
-// with key 0.
-func (eng *Engine) groups(r *engine.Rows, key func(i int) int, f func(rows []int)) {
+// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out
+// rows whose key is zero.
+func groups[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
+	var none K
 	var g *rowGroup
 	for i := range r.Count() {
 		k := key(i)
-		if k == 0 || earlier(i, k, key) {
+		if k == none || earlier(i, k, key) {
 			continue
 		}
 		if g == nil {
@@ -29,12 +34,12 @@ func (eng *Engine) groups(r *engine.Rows, key func(i int) int, f func(rows []int
 				g.rows = append(g.rows, j)
 			}
 		}
-		f(g.rows)
+		f(g.rows, k)
 	}
 }
 
 // earlier reports whether a row before row i has the key k.
-func earlier(i, k int, key func(i int) int) bool {
+func earlier[K comparable](i int, k K, key func(i int) K) bool {
 	for j := range i {
 		if key(j) == k {
 			return true
@@ -69,12 +74,52 @@ func (s *subset) choose(all *engine.Rows, use func(i int) bool) {
 // whole reports whether the rows are all of them.
 func (s *subset) whole() bool { return s.Rows == s.all }
 
-// each calls f on all cores for pieces of the rows of up to g positions each: n positions, from own on in the subset and
-// from all on in the tensor.
-func (s *subset) each(g int, f func(own, all, n int)) {
+// in is what row i is in all.
+func (s *subset) in(i int) int {
 	if s.whole() {
-		overPositions(1, s.Total(), g, func(_, lo, hi int) { f(lo, lo, hi-lo) })
+		return i
+	}
+	return s.which[i]
+}
+
+// rowsOf are the elements of a tensor, or with own those of the subset's rows alone, d for each position.
+type rowsOf struct {
+	x   []float32
+	own bool
+}
+
+// gate sets y to x⊙g on all cores, or with add adds that to it; y is x where there is no g. A y of nil is not wanted.
+func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
+	if y.x == nil {
 		return
 	}
-	overRows(s.Rows, g, func(i, lo, hi int) { f(s.From(i)+lo, s.all.From(s.which[i])+lo, hi-lo) })
+	if s.whole() {
+		parallel.For(s.Total()*d, grain, func(lo, hi int) { gate(y.x[lo:hi], x.x[lo:hi], g.x, lo, add) })
+		return
+	}
+	overRows(s.Rows, rowGrain(d), func(i, lo, hi int) {
+		own, all := (s.From(i)+lo)*d, (s.all.From(s.in(i))+lo)*d
+		at := func(r rowsOf) int {
+			if r.own {
+				return own
+			}
+			return all
+		}
+		n := (hi - lo) * d
+		gate(y.x[at(y):][:n], x.x[at(x):][:n], g.x, at(g), add)
+	})
+}
+
+// gate is subset.gate for some elements, with those of g from at on.
+func gate(y, x, g []float32, at int, add bool) {
+	switch {
+	case g == nil && add:
+		kernel.Add(y, x)
+	case g == nil:
+		copy(y, x)
+	case add:
+		kernel.MulAdd(y, x, g[at:])
+	default:
+		kernel.MulInto(y, x, g[at:])
+	}
 }

@@ -64,3 +64,8 @@ func (t *Tape) Reset() {
 	t.ops = t.ops[:0]
 	t.Engine.Reset()
 }
+
+// LongConv is GatedLongConv without gates.
+func (t *Tape) LongConv(u, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	return t.GatedLongConv(engine.Gates{V: u}, k, skip, r)
+}

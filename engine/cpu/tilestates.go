@@ -20,8 +20,8 @@ func (w *tile) statesForward() {
 	}
 }
 
-// statesBackward makes ready what the old states add to the outputs, and what states give to the gradients of the inputs. It adds
-// to the gradients of the old states and of the systems.
+// statesBackward makes ready what the old states add to the outputs, and what states give to the gradients of the
+// inputs. It adds to the gradients of the old states and of the systems.
 func (w *tile) statesBackward() {
 	c, s := w.c, &w.states
 	if !c.carries(w.b) {

@@ -5,8 +5,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is the causal convolution of the n positions of every row behind the p inputs of its cache that count, none
-// for a cache of nil, for kernels k (m, d). A skip D of nil is 0. With x the inputs of the cache, then the row's own:
+// CachedLongConv is the causal convolution of the n positions of every row behind the p inputs of its cache that count,
+// none for a cache of nil, for kernels k (m, d). A skip D of nil is 0. With x the inputs of the cache, then the row's
+// own:
 //
 //	y[t, c] = Σ_{j≤p+t, j<m} k[j, c]·x[p+t-j, c] + D[c]·x[p+t, c],   t < n
 //
@@ -16,7 +17,8 @@ import (
 //	dD[c] += x[p+t, c]·dy[t, c],   dx[p+t, c] += D[c]·dy[t, c]
 //
 // The cache then has x. A gradient that later rows bring to x goes on to the cache's inputs and u.
-func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
+func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
+	caches []*engine.ConvCache) *tensor.Tensor {
 	d := u.Dim(1)
 	y := eng.like(u)
 	taps, D, ys := eng.values(k), eng.start(skip, d), eng.values(y)

@@ -5,8 +5,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv is the causal convolution of every channel of every row with a kernel of its own, between two gates (Hyena,
-// arXiv:2302.10866, §3.2). A gate of nil is 1 everywhere, a skip D of nil 0. With u = k⊙v and the taps K:
+// GatedLongConv is the causal convolution of every channel of every row with a kernel of its own, between two gates
+// (Hyena, arXiv:2302.10866, §3.2). A gate of nil is 1 everywhere, a skip D of nil 0. With u = k⊙v and the taps K:
 //
 //	z[t, c] = Σ_{j≤t} K[j, c]·u[t-j, c] + D[c]·u[t, c],   y = q⊙z
 //
