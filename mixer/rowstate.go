@@ -12,7 +12,6 @@ type rowState struct {
 	names []string
 	dims  []int // d of each
 	rows  []engine.RowCache
-	start int // positions that have been forgotten
 }
 
 func newRowState(names []string, dims ...int) *rowState {
@@ -35,7 +34,6 @@ func rowBytes(dims ...int) int {
 
 func (s *rowState) Clone() State {
 	c := newRowState(s.names, s.dims...)
-	c.start = s.start
 	for i := range s.rows {
 		c.rows[i] = s.rows[i].Clone()
 	}
@@ -46,13 +44,12 @@ func (s *rowState) Detach() { s.rows = s.Clone().(*rowState).rows }
 
 // Keep forgets all but the rows of the last n positions.
 func (s *rowState) Keep(n int) {
-	s.start += max(0, s.positions()-n)
 	for i := range s.rows {
 		s.rows[i].Keep(n)
 	}
 }
 
-// Tensors visits the rows and, where earlier ones have been forgotten, how many.
+// Tensors visits the rows.
 func (s *rowState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.positions() == 0 {
 		return
@@ -60,20 +57,11 @@ func (s *rowState) Tensors(visit func(string, *tensor.Tensor)) {
 	for i, name := range s.names {
 		visit(name, s.rows[i].Rows())
 	}
-	if s.start > 0 {
-		visit("start", number(s.start))
-	}
 }
 
 func (s *rowState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" {
-		n, err := positions(name, shape, data)
-		s.start = n
-		for i := range s.rows {
-			if x := s.rows[i].Rows(); x != nil {
-				s.rows[i].Fill(x, n)
-			}
-		}
+	if name == "start" { // of earlier versions: a row knows at which position it begins
+		_, err := positions(name, shape, data)
 		return err
 	}
 	for i, d := range s.dims {
@@ -89,10 +77,10 @@ func (s *rowState) Restore(name string, shape []int, data []float32) error {
 				return fmt.Errorf("state %q has %d positions, want the %d of %q", name, one[0], c.Len, s.names[k])
 			}
 		}
-		s.rows[i].Fill(tensor.FromSlice(data, one...), s.start)
+		s.rows[i].Fill(tensor.FromSlice(data, one...))
 		return nil
 	}
-	return fmt.Errorf("state has no part %q, only %q and start", name, s.names)
+	return fmt.Errorf("state has no part %q, only %q", name, s.names)
 }
 
 // number is n as a tensor of one element.
