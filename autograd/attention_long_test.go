@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and gradients
-// are those over all keys, also of rows that have one block beside those that have several.
+// TestAttentionOverBlocksOfKeys: the CPU's engine goes through long sequences in blocks of 3072 keys; outputs and
+// gradients are those over all keys, also of rows that have one block beside those that have several.
 func TestAttentionOverBlocksOfKeys(t *testing.T) {
 	const block = 3072
 	type o = engine.AttentionOptions

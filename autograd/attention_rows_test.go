@@ -16,8 +16,8 @@ type attentionVariant struct {
 	o         engine.AttentionOptions
 }
 
-// attentionSequences is a variant as an operation over rows. Rows that have a cache begin behind it, at a position that is
-// no multiple of anything; others at 0.
+// attentionSequences is a variant as an operation over rows. Rows that have a cache begin behind it, at a position
+// that is no multiple of anything; others at 0.
 func attentionSequences(v attentionVariant) sequences {
 	d := v.heads * v.hd
 	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * d}, trains: v.o.Dropout > 0,
@@ -98,8 +98,8 @@ func attentionVariants() []attentionVariant {
 	}
 }
 
-// large is the variant at shapes that cores share: two rows of 200 positions where the small ones have the same length, else
-// rows of different lengths, single queries beside long chunks.
+// large is the variant at shapes that cores share: two rows of 200 positions where the small ones have the same
+// length, else rows of different lengths, single queries beside long chunks.
 func (v attentionVariant) large() attentionVariant {
 	equal := true
 	for _, l := range v.lens {

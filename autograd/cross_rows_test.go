@@ -6,19 +6,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// crossSequences is attention to other sequences, of which each row has one of lens positions. The keys and values are a
-// parameter of the row in the table: they lie along other rows than the queries.
+// crossSequences is attention to other sequences, of which each row has one of lens positions. The keys and values
+// are a parameter of the row in the table: they lie along other rows than the queries.
 func crossSequences(name string, queries, keys []int, heads, hd int) row {
-	d := heads * hd
-	shapes := func(queries, keys []int) [][]int {
+	shapes := func(queries, keys []int, d int) [][]int {
 		return [][]int{{engine.NewRows(queries...).Total(), d}, {engine.NewRows(keys...).Total(), 2 * d}}
 	}
 	bigQueries, bigKeys := []int{256, 256, 256, 256}, []int{64, 64, 64, 64}
 	if len(queries) > 1 && queries[0] != queries[1] {
 		bigQueries, bigKeys = []int{256, 1, 100, 64, 300}, []int{64, 200, 1, 33, 70}
 	}
-	in := shapes(queries, keys)
-	return row{name: "CrossAttention/" + name, in: in, big: shapes(bigQueries, bigKeys),
+	in := shapes(queries, keys, heads*hd)
+	return row{name: "CrossAttention/" + name, in: in, big: shapes(bigQueries, bigKeys, 128),
 		op: func(t *autograd.Tape, x ts) ts {
 			rq, rkv := engine.NewRows(bigQueries...), engine.NewRows(bigKeys...)
 			if x[0].Rows() == in[0][0] {

@@ -28,6 +28,19 @@ func (t *Tape) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	return t.engine.Join(xs...)
 }
 
+// Stack puts tensors (n_i, d) one behind the other: y (Σ n_i, d). One alone it returns as it is.
+func (t *Tape) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
+	if len(xs) == 1 {
+		return xs[0]
+	}
+	for _, x := range xs {
+		if x.Dim(-1) != xs[0].Dim(-1) {
+			shapePanic("Stack", xs...)
+		}
+	}
+	return t.engine.Stack(xs...)
+}
+
 // Split cuts the last axis into parts of the given widths: x (…, w0+w1+…) → (…, w0), (…, w1), … The parts are copies.
 func (t *Tape) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	d := 0

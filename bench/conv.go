@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -29,9 +30,10 @@ func convCases(shrink int) []Case {
 }
 
 func convTrial(b, d, l int) trial {
-	u, k, skip := random(b, l, d), random((d+15)/16, l, 16), random(d)
+	u, k, skip := random(b*l, d), random((d+15)/16, l, 16), random(d)
+	rows := engine.EqualRows(b, l)
 	runs := forwardBackward([]*tensor.Tensor{u, k, skip}, func(t *autograd.Tape) *tensor.Tensor {
-		return t.LongConv(u, k, skip)
+		return t.LongConv(u, k, skip, rows)
 	})
 	return trial{runs: runs, fields: forwardBackwardFields("ns", 1e9/float64(b*d*l))}
 }

@@ -45,8 +45,10 @@ func decodeCases(shrink int) []Case {
 						return trial{}, err
 					}
 					s := generate.NewSession(m, c.batch)
-					if err := fillPast(s.State(), m, c.batch, past); err != nil {
-						return trial{}, err
+					for i := range c.batch {
+						if err := fillPast(s.State(i), m, past); err != nil {
+							return trial{}, err
+						}
 					}
 					memory := newMemory(shrink)
 					return trial{runs: []func() error{decoding(s), memory.read}, fields: func(t []Timing) Row {
@@ -80,10 +82,10 @@ func decoding(s *generate.Session) func() error {
 
 // fillPast puts a state at a position: it fills the caches of attention layers with random keys and values. Recurrent
 // states stay as they are: the work does not depend on their values.
-func fillPast(state *model.State, m *model.Model, batch, past int) error {
+func fillPast(state *model.State, m *model.Model, past int) error {
 	heads := m.Config.NumHeads
-	kv := []int{batch, heads, past, m.Config.DModel / heads}
-	x := uniform(rand.New(rand.NewPCG(1, 8)), batch*past*m.Config.DModel)
+	kv := []int{heads, past, m.Config.DModel / heads}
+	x := uniform(rand.New(rand.NewPCG(1, 8)), past*m.Config.DModel)
 	for i, b := range m.Blocks {
 		if b.Kind != "attention" {
 			continue

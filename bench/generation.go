@@ -31,7 +31,7 @@ func generationCases(shrink int) []Case {
 							return trial{}, err
 						}
 						session := generate.NewSession(m, 1)
-						if err := fillPast(session.State(), m, 1, past); err != nil {
+						if err := fillPast(session.State(0), m, past); err != nil {
 							return trial{}, err
 						}
 						runs = append(runs, decoding(session))

@@ -123,12 +123,12 @@ func newMixer(kind mixer.Info, d, l int) (mixer.Mixer, error) {
 
 // mixerRuns are a forward pass of a mixer, and one with backward, on a sequence of l positions.
 func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
-	x := random(1, l, d)
+	x, rows := random(l, d), &mixer.Rows{Rows: engine.NewRows(l)}
 	leaves := []*tensor.Tensor{x}
 	m.Params("", func(_ string, p *nn.Param) { leaves = append(leaves, p.Tensor) })
 	return forwardBackward(leaves, func(t *autograd.Tape) *tensor.Tensor {
 		t.SetPrecision(p)
-		return m.Forward(t, x, nil)
+		return m.Forward(t, x, rows)
 	})
 }
 
@@ -137,17 +137,19 @@ const stepsOn = 64
 
 // stepping returns a function that makes one step of a mixer, from position l on.
 func stepping(m mixer.Mixer, d, l int) func() error {
-	tape, start, x := autograd.NewTape(), m.NewState(1), random(1, 1, d)
-	m.Forward(tape, random(1, l, d), start)
-	var state mixer.State
+	tape, start, x := autograd.NewTape(), m.NewState(), random(1, d)
+	m.Forward(tape, random(l, d), &mixer.Rows{Rows: engine.NewRows(l), States: []mixer.State{start}})
+	rows := &mixer.Rows{Rows: &engine.Rows{}, States: []mixer.State{nil}}
 	n := 0
 	return func() error {
 		if n%stepsOn == 0 {
-			state = start.Clone()
+			rows.States[0] = start.Clone()
 		}
+		rows.Clear()
+		rows.Add(1, l+n%stepsOn)
 		n++
 		tape.Reset()
-		m.Forward(tape, x, state)
+		m.Forward(tape, x, rows)
 		return nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/optim"
@@ -62,15 +63,15 @@ type stepper struct {
 	opt   *optim.AdamW
 	tape  *autograd.Tape
 	grads *autograd.Gradients
-	rng   *rand.Rand
+	rows  *model.Rows
 	in    []int32 // (b, l)
 	next  []int32 // (b, l), those that follow
-	b, l  int
+	seed  int     // steps so far
 }
 
 func newStepper(m *model.Model, b, l int) *stepper {
 	rng := rand.New(rand.NewPCG(1, 6))
-	s := &stepper{m: m, tape: autograd.NewTape(), rng: rng, b: b, l: l}
+	s := &stepper{m: m, tape: autograd.NewTape(), rows: model.EqualRows(b, l)}
 	for range b {
 		ids := randomIDs(rng, l+1, m.Config.VocabSize)
 		s.in, s.next = append(s.in, ids[:l]...), append(s.next, ids[1:]...)
@@ -102,8 +103,9 @@ func (s *stepper) gradient() error {
 	t := s.tape
 	t.Reset()
 	t.Record(true)
-	t.Train(s.rng)
-	out := s.m.Loss(t, s.m.Forward(t, s.in, s.b, s.l, nil), s.next)
+	s.seed++
+	s.rows.Train(engine.RowSeeds(1, s.seed, 0, s.rows.Count())...)
+	out := s.m.Loss(t, s.m.Forward(t, s.in, s.rows), s.next)
 	var loss [1]float32
 	out.CopyTo(loss[:])
 	if v := float64(loss[0]); math.IsNaN(v) || math.IsInf(v, 0) {

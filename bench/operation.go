@@ -20,31 +20,30 @@ var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.T
 func selectiveScan(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	const n = 16
 	e := 2 * d
-	x, dt, a, bc, skip := random(1, l, e), random(1, l, e), tensor.New(e, n), random(1, l, 2*n), random(e)
+	x, dt, a, bc, skip := random(l, e), random(l, e), tensor.New(e, n), random(l, 2*n), random(e)
 	change(dt, func(_ int, v float32) float32 { return (v + 0.5) / 10 })
 	change(a, func(i int, _ float32) float32 { return -float32(i%n + 1) })
 	return []*tensor.Tensor{x, dt, a, bc, skip}, func(t *autograd.Tape) *tensor.Tensor {
-		y, _ := t.SelectiveScan(x, dt, a, bc, skip, 1, nil)
-		return y
+		return t.SelectiveScan(x, dt, a, bc, skip, 1, engine.NewRows(l), nil)
 	}
 }
 
 func linearAttention(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
-	q, k, v := random(1, l, d), random(1, l, d), random(1, l, d)
+	q, k, v := random(l, d), random(l, d), random(l, d)
 	return []*tensor.Tensor{q, k, v}, func(t *autograd.Tape) *tensor.Tensor {
-		y, _ := t.LinearAttention(q, k, v, engine.LinearState{},
-			engine.LinearOptions{Heads: 4, Phi: engine.ELU1, Eps: 1e-6})
-		return y
+		o := engine.LinearOptions{Heads: 4, Phi: engine.ELU1, Eps: 1e-6}
+		return t.LinearAttention(q, k, v, o, engine.NewRows(l), nil, nil)
 	}
 }
 
 // hyenaOperator is the short filter, the gates and one long convolution with a given filter.
 func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
-	x, w, b, k, skip := random(1, l, 3*d), random(3*d, 1, 3), random(3*d), random(l, d), random(d)
+	x, w, b, k, skip := random(l, 3*d), random(3*d, 1, 3), random(3*d), random(l, d), random(d)
 	return []*tensor.Tensor{x, w, b, k, skip}, func(t *autograd.Tape) *tensor.Tensor {
-		y, _ := t.CausalConv(x, w, b, nil, engine.None)
+		rows := engine.NewRows(l)
+		y := t.CausalConv(x, w, b, engine.None, rows, nil)
 		parts := t.Split(y, d, d, d)
-		return t.GatedLongConv(engine.Gates{Q: parts[0], K: parts[1], V: parts[2]}, k, skip)
+		return t.GatedLongConv(engine.Gates{Q: parts[0], K: parts[1], V: parts[2]}, k, skip, rows)
 	}
 }
 
@@ -52,13 +51,12 @@ func hyenaOperator(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.T
 // convolution.
 func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
 	diag := diagParams(d, dState/2)
-	u, skip, low := random(1, l, d), random(d), random(1, d, dState/2, 2)
+	u, skip, low := random(l, d), random(d), random(1, d, dState/2, 2)
 	p := &engine.DPLRParams{
 		LogDt: diag.LogDt, InvAReal: diag.InvAReal, AImag: diag.AImag, B: diag.B, P: low, Ct: diag.C, L: l,
 	}
 	return append(leavesOf(diag), u, skip, low), func(t *autograd.Tape) *tensor.Tensor {
-		y, _ := t.DPLRSSM(u, t.DPLRSystem(p), skip, nil)
-		return y
+		return t.DPLRSSM(u, t.DPLRSystem(p), skip, engine.NewRows(l), nil)
 	}
 }
 

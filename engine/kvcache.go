@@ -9,13 +9,13 @@ import (
 
 // KVCache holds the (rotated) keys and the values of the last Len positions of one sequence.
 //
-// While a tape records, Attention replaces K and V by new tensors of exactly these positions, through which gradients flow
-// into the past. Otherwise they lie in pages, which grow without being copied. What is filled of a page is never written
-// again. So clones share pages: only the cache that made its last page writes behind what is filled of it, and a clone
-// that goes on copies that one page first. Pages that no cache has are the garbage collector's.
+// While a tape records, Attention replaces K and V by new tensors of exactly these positions, through which gradients
+// flow into the past. Otherwise they lie in pages, which grow without being copied. What is filled of a page is never
+// written again. So clones share pages: only the cache that made its last page writes behind what is filled of it,
+// and a clone that goes on copies that one page first. Pages that no cache has are the garbage collector's.
 //
-// Pages end at multiples of PageLen, counted from the first position of the sequence: what is summed page by page has the
-// same bits however the cache came about.
+// Pages end at multiples of PageLen, counted from the first position of the sequence: what is summed page by page has
+// the same bits however the cache came about.
 //
 // With Rounded, keys and values are rounded when they come, those of a chunk before it sees them. K and V are nil then,
 // and no gradient flows into the past.
@@ -38,8 +38,8 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve makes room in pages for l positions behind the others, of which the first is position start of the sequence. The
-// caller writes them where At says, and then adds them to Len.
+// Reserve makes room in pages for l positions behind the others, of which the first is position start of the
+// sequence. The caller writes them where At says, and then adds them to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) {
 	c.Detach()
 	c.heads, c.hd = heads, hd
@@ -89,8 +89,8 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At says where position i lies, which counts from the first of the cache: at a place in a page, which ends so many places
-// after it.
+// At says where position i lies, which counts from the first of the cache: at a place in a page, which ends so many
+// places after it.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
 	return c.pages[(c.skip+i)/PageLen], place, PageLen - place
@@ -108,8 +108,8 @@ func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 	runtime.KeepAlive(c) // the memory of pages is lent
 }
 
-// CopyTo copies the keys (0) or values (1) of n positions from the given one on, which are not rounded, to the front of x
-// (heads, ≥ n, head_dim).
+// CopyTo copies the keys (0) or values (1) of n positions from the given one on, which are not rounded, to the front
+// of x (heads, ≥ n, head_dim).
 func (c *KVCache) CopyTo(x *tensor.Tensor, which, from, n int) {
 	if c.K != nil {
 		tensor.CopyRows(x, 0, [2]*tensor.Tensor{c.K, c.V}[which], from, n)
@@ -162,8 +162,8 @@ func (c *KVCache) Detach() {
 	}
 }
 
-// Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page when it
-// goes on. Several goroutines may clone a cache that none of them changes.
+// Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page
+// when it goes on. Several goroutines may clone a cache that none of them changes.
 func (c *KVCache) Clone() KVCache {
 	out := *c
 	out.Detach()
@@ -173,8 +173,8 @@ func (c *KVCache) Clone() KVCache {
 	return out
 }
 
-// Keep drops all but the last n positions, without gradients, and the pages that have none of them. Those that follow keep
-// their places.
+// Keep drops all but the last n positions, without gradients, and the pages that have none of them. Those that follow
+// keep their places.
 func (c *KVCache) Keep(n int) {
 	if n >= c.Len {
 		return
@@ -188,15 +188,15 @@ func (c *KVCache) Keep(n int) {
 	}
 }
 
-// Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32: (heads,
-// n, head_dim). What Fill takes from there is to the last bit what c has. There must be a position.
+// Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32:
+// (heads, n, head_dim). What Fill takes from there is to the last bit what c has. There must be a position.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
 	n = min(n, c.Len)
 	return c.get(0, c.Len-n, n), c.get(1, c.Len-n, n)
 }
 
-// Fill sets the keys (0) or the values (1) of an empty cache, or the others of one whose keys or values have been set, to
-// x (…, heads, n, head_dim), and reports whether it has as many positions.
+// Fill sets the keys (0) or the values (1) of an empty cache, or the others of one whose keys or values have been
+// set, to x (…, heads, n, head_dim), and reports whether it has as many positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
@@ -218,8 +218,8 @@ func (c *KVCache) RowBytes(hd int) int {
 	return c.Rounded.RowBytes(hd)
 }
 
-// Bytes is the memory that keys and values take: that of the positions, of at most pageStep-1 more in the last page, and
-// of those of the first page that have been dropped. Pages that others share are counted.
+// Bytes is the memory that keys and values take: that of the positions, of at most pageStep-1 more in the last page,
+// and of those of the first page that have been dropped. Pages that others share are counted.
 func (c *KVCache) Bytes() int {
 	if c.K != nil {
 		return c.K.Bytes() + c.V.Bytes()

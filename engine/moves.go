@@ -8,6 +8,8 @@ type Moves interface {
 	Append(past, x *tensor.Tensor, p, r *Rows) *tensor.Tensor
 	// Join: y = xs side by side along the last axis.
 	Join(xs ...*tensor.Tensor) *tensor.Tensor
+	// Stack: y = xs (n_i, d) one behind the other: (Σ n_i, d).
+	Stack(xs ...*tensor.Tensor) *tensor.Tensor
 	// Split: the last axis in parts of the given widths.
 	Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor
 	// Cut: row i of y is the n[i] positions from at[i] on of row i of x: (Σ n, d).

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one page
-// cost little beside reading it, and a clone that goes on copies 200 KB in the mean.
+// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one
+// page cost little beside reading it, and a clone that goes on copies 200 KB in the mean.
 const PageLen = 64
 
 // pageStep is by how many positions the last page grows. So a sequence that waits takes little more memory than its

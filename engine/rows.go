@@ -57,6 +57,17 @@ func (r *Rows) Add(length, start int) {
 	r.start = append(r.start, start)
 }
 
+// RowSeeds are the seeds of n examples of a step of a run with a seed, from example number first on. They depend on nothing
+// else, so that any split of a step's examples drops the same.
+func RowSeeds(seed uint64, step, first, n int) []uint64 {
+	seeds := make([]uint64, n)
+	of := counter.Mix64(counter.Mix64(seed) + uint64(step)*counter.Step)
+	for i := range seeds {
+		seeds[i] = counter.Mix64(of + uint64(first+i)*counter.Step)
+	}
+	return seeds
+}
+
 // Train switches dropout on: row i drops what its own seed, that of an example in a step, says. It does not matter which
 // rows stand beside it.
 func (r *Rows) Train(seeds []uint64) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -55,14 +56,14 @@ func TestOperatorIsTheMixer(t *testing.T) {
 			m := newModel(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
 			randomize(m, 0.2)
 			rng := rand.New(rand.NewPCG(1, 2))
-			u := tensor.New(1, l, d)
+			u := tensor.New(l, d)
 			x := make([]float32, l*d)
 			for i := range x {
 				x[i] = float32(rng.NormFloat64())
 			}
 			u.CopyFrom(x)
 			tape := autograd.NewTape()
-			want := floats(m.Forward(tape, u, nil))
+			want := floats(m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}))
 			op, ok := OperatorOf(tape, m, u)
 			if !ok {
 				t.Fatal("it has no heads")

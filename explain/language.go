@@ -30,7 +30,7 @@ func OfModel(m *model.Model) *Language {
 			backbone := m.Backbone
 			backbone.Blocks = blocks
 			with := model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: backbone}
-			with.Forward(t, ids, 1, len(ids), nil)
+			with.Forward(t, ids, model.EqualRows(1, len(ids)))
 		},
 	}
 }
@@ -48,7 +48,7 @@ func OfNetwork(m *model.Network) (*Language, error) {
 		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			with := *m
 			with.Blocks = blocks
-			with.Forward(t, model.Input{B: 1, L: len(ids), Tokens: ids}, nil)
+			with.Forward(t, model.Input{Lengths: []int{len(ids)}, Tokens: ids})
 		},
 	}
 	if m.Head != nil {
@@ -59,7 +59,7 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// each calls see with every block's mixer and the sequence (1, l, d_model) that it is given when the model reads ids.
+// each calls see with every block's mixer and the sequence (l, d_model) that it is given when the model reads ids.
 func (g *Language) each(t *autograd.Tape, ids []int32, see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
 	for i, b := range g.backbone.Blocks {
@@ -77,9 +77,9 @@ type watched struct {
 	see func(u *tensor.Tensor)
 }
 
-func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, s mixer.State) *tensor.Tensor {
+func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 	w.see(u)
-	return w.Mixer.Forward(t, u, s)
+	return w.Mixer.Forward(t, u, r)
 }
 
 // directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
@@ -97,7 +97,7 @@ func (g *Language) directions(t *autograd.Tape, tokens []int32) ([]float64, erro
 	default:
 		return nil, fmt.Errorf("found a final norm of the type %T, want one of known weights", norm)
 	}
-	picked := floats(t.Embedding(g.unembedding, tokens, 1, len(tokens)))
+	picked := floats(t.Embedding(g.unembedding, tokens))
 	t.Reset()
 	d := len(weights)
 	rows := make([]float64, len(picked))

@@ -57,7 +57,7 @@ func (o *Operator) Written(h int, rows, g []float64) {
 	}
 }
 
-// OperatorOf returns what a mixer does to the sequence u (1, l, d_model), and whether it is a mixer with heads: an
+// OperatorOf returns what a mixer does to the sequence u (l, d_model), and whether it is a mixer with heads: an
 // attention, causal or not, or H3. t must not record.
 func OperatorOf(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Operator, bool) {
 	switch m := m.(type) {
@@ -73,7 +73,7 @@ func OperatorOf(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Operator, b
 // logic of rotary positions, windows and blocks stays in one place. A head of head_dim channels gives that many columns
 // at a time.
 func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *Operator {
-	l, d, opt := u.Dim(1), u.Dim(2), m.Options()
+	l, d, opt := u.Dim(0), u.Dim(1), m.Options()
 	hd := d / opt.Heads
 	qkv := t.Split(m.Wqkv.Forward(t, u), d, d, d)
 	patterns := make([]float32, opt.Heads*l*l)
@@ -86,9 +86,9 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 				unit[(from+s)*d+h*hd+s] = 1
 			}
 		}
-		v := t.New(1, l, d)
+		v := t.New(l, d)
 		v.CopyFrom(unit)
-		t.Attention(t.Join(qkv[0], qkv[1], v), nil, opt).CopyTo(y)
+		t.Attention(t.Join(qkv[0], qkv[1], v), engine.NewRows(l), nil, opt).CopyTo(y)
 		for h := range opt.Heads {
 			for i := range l {
 				copy(patterns[(h*l+i)*l+from:][:n], y[i*d+h*hd:])
@@ -107,9 +107,10 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 }
 
 func h3Operator(t *autograd.Tape, m *mixer.H3, u *tensor.Tensor) *Operator {
-	l, d, heads := u.Dim(1), u.Dim(2), m.D.Len()
+	l, d, heads := u.Dim(0), u.Dim(1), m.D.Len()
 	hd := d / heads
-	shifted, _ := t.ShiftSSM(m.K.Forward(t, u), m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, nil)
+	shift := m.Shift
+	shifted := t.ShiftSSM(m.K.Forward(t, u), shift.B.Tensor, shift.C.Tensor, shift.D.Tensor, engine.NewRows(l), nil)
 	q, k, v := floats(m.Q.Forward(t, u)), floats(shifted), floats(m.V.Forward(t, u))
 	kernel, skip := floats(t.KernelRows(t.DiagKernel(m.Diag.System(t), l), heads)), floats(m.D.Tensor)
 	o := &Operator{Length: l, Heads: heads, HeadDim: hd, values: v, out: floats(m.Out.Weight.Tensor)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate/sample"
@@ -63,7 +64,8 @@ type writer struct {
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error,
 // or when ctx is done (with its error). prompt holds the ids that were fed, for the repetition penalty; it may be nil.
 // Afterwards the session is positioned after all drawn tokens, including those of pieces that were not consumed, and
-// can be fed or continued. A sequence that ended before the others has been fed token 0 in the meantime.
+// can be fed or continued. A sequence that ends leaves the batch: it costs nothing while the others go on, and is then
+// at a position of its own (see Session.PositionOf).
 func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32,
 	o Options) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
@@ -96,20 +98,29 @@ func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	start, stepped := time.Now(), len(s.pending) > 0
-	if err := s.flush(); err != nil {
+	start, stepped := time.Now(), false
+	err = s.flush(func(i int) bool {
+		if writers[i].end != "" {
+			return false
+		}
+		stepped = true
+		return true
+	})
+	if err != nil {
 		return nil, false, err
 	}
-	chosen := make([]int32, s.batch)
+	if s.pending == nil {
+		s.pending = slices.Repeat([]int32{none}, len(s.states))
+	}
 	for i, w := range writers {
 		if w.end != "" {
 			continue
 		}
 		text, id, err := w.next(s.Logits(i), tok, o)
 		if err != nil {
-			return nil, false, fmt.Errorf("generate: position %d: %w", s.Position(), err)
+			return nil, false, fmt.Errorf("generate: position %d: %w", s.PositionOf(i), err)
 		}
-		chosen[i] = id
+		s.pending[i] = id
 		if stepped { // the first token comes from the logits of the prompt
 			s.Stats.DecodeTokens++
 		}
@@ -119,7 +130,7 @@ func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*
 			w.fresh = nil
 		}
 	}
-	s.pending, s.Stats.StateBytes = chosen, s.StateSize()
+	s.Stats.StateBytes = s.StateSize()
 	s.Stats.DecodeSeconds += time.Since(start).Seconds()
 	return pieces, running, nil
 }
@@ -129,7 +140,7 @@ func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([
 		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
 	}
 	var out []*writer
-	for i := range s.batch {
+	for i := range s.states {
 		opt := o.Options
 		opt.Seed += uint64(i)
 		sampler, err := sample.New(opt)

@@ -5,26 +5,27 @@ package generate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // DefaultChunk is how many positions Feed runs at a time.
 const DefaultChunk = 512
 
-// Session is a batch of sequences being read or written by a model. It holds nothing but the recurrent state (and the
-// keys and values of attention layers) and the logits after the last position: the text itself is not kept, and the
-// memory to compute in is borrowed from the model for the time of a call. A Session is for one goroutine; any number of
-// sessions can share a model.
+// Session is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each
+// (and the keys and values of attention layers) and the logits after its last position: the text itself is not kept,
+// and the memory to compute in is borrowed from the model for the time of a call. A Session is for one goroutine; any
+// number of sessions can share a model, and Feed takes many of them one step further in one call.
 //
 // # What is the same to the last bit
 //
 // Feed runs its ids in pieces. A piece ends where the call ends, and at every position that is a multiple of Chunk,
 // counted from the start of the sequence. The same pieces give the same bits: on any number of cores, in a batch or
-// alone, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk makes no difference: if two ways
-// to cut a text into calls differ only in such ends, they give the same logits and the same continuation.
+// alone, beside sequences of any age, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk
+// makes no difference: if two ways to cut a text into calls differ only in such ends, they give the same logits and the same
+// continuation.
 //
 // Other pieces, from another Chunk or from calls that end elsewhere, give the same up to rounding, since a recurrence
 // and a convolution add in different orders. In float32 and bf16 logits then differ by some millionths of the largest.
@@ -42,10 +43,10 @@ type Session struct {
 	Stats    Stats
 
 	model  *model.Model
-	batch  int
-	state  *model.State
-	logits []float32
-	// pending are the ids that Generate chose last, one per sequence, which the model has not read yet.
+	states []*model.State // of each sequence
+	logits []float32      // (batch, padded vocabulary), nil for none
+	// pending are the ids that Generate chose last, which the model has not read yet: none for each sequence without
+	// one, or nil for all without.
 	pending []int32
 }
 
@@ -54,7 +55,11 @@ func NewSession(m *model.Model, batch int) *Session {
 	if batch < 1 {
 		panic(fmt.Sprintf("generate.NewSession: batch of %d sequences, want at least 1", batch))
 	}
-	return &Session{Chunk: DefaultChunk, model: m, batch: batch, state: m.NewState(batch)}
+	s := &Session{Chunk: DefaultChunk, model: m, states: make([]*model.State, batch)}
+	for i := range s.states {
+		s.states[i] = m.NewState()
+	}
+	return s
 }
 
 // Feed reads l ids for each sequence of the batch (ids is (batch, l), row-major) and computes the logits after the last
@@ -64,96 +69,52 @@ func NewSession(m *model.Model, batch int) *Session {
 // end of a piece (see Position) without logits: feed the ids from there on, or drop it. After any other error it is
 // unchanged.
 func (s *Session) Feed(ctx context.Context, ids []int32) error {
-	if len(ids) == 0 || len(ids)%s.batch != 0 {
-		return fmt.Errorf("generate: %d ids for a batch of %d, want at least one for each", len(ids), s.batch)
-	}
-	vocab := s.model.Config.PaddedVocab()
-	for i, id := range ids {
-		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("generate: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
-		}
-	}
-	if err := s.flush(); err != nil {
-		return err
-	}
-	l := len(ids) / s.batch
-	if err := s.checkLength(l); err != nil {
-		return err
-	}
-	for lo := 0; lo < l; {
-		if err := ctx.Err(); err != nil {
-			if lo > 0 {
-				s.logits = nil
+	return Feed(ctx, Part{Session: s, IDs: ids})
+}
+
+// flush reads the ids that Generate chose last for some of the sequences.
+func (s *Session) flush(some func(i int) bool) error {
+	b := lend()
+	defer b.giveBack()
+	for i := range s.pending {
+		if s.waits(i) && some(i) {
+			if err := s.checkLength(i, 1); err != nil {
+				return err
 			}
-			return err
+			b.add(s, i, s.pending[i:i+1], true)
 		}
-		hi := min(l, lo+s.piece())
-		s.run(columns(ids, s.batch, l, lo, hi), hi == l)
-		if lo = hi; s.Progress != nil {
-			s.Progress(lo, l)
-		}
+	}
+	if len(b.last) > 0 {
+		b.run(s.model)
+	}
+	for _, p := range b.last {
+		s.pending[p.i] = none
 	}
 	return nil
 }
 
-// piece is the number of positions up to the next multiple of Chunk.
-func (s *Session) piece() int {
+// none is no pending id.
+const none = -1
+
+// waits reports whether sequence i has an id that has not been read.
+func (s *Session) waits(i int) bool { return s.pending != nil && s.pending[i] != none }
+
+// piece is the number of positions of sequence i up to the next multiple of Chunk.
+func (s *Session) piece(i int) int {
 	chunk := s.Chunk
 	if chunk < 1 {
 		chunk = DefaultChunk
 	}
-	return chunk - s.state.Position%chunk
+	return chunk - s.states[i].Position%chunk
 }
 
-// run reads ids (batch, ·) as one piece, and computes the logits after them if last is set.
-func (s *Session) run(ids []int32, last bool) {
-	tape := s.model.Tapes.Lend()
-	defer s.model.Tapes.Return(tape)
-	hidden := s.model.Forward(tape, ids, s.batch, len(ids)/s.batch, s.state)
-	if last {
-		s.keepLogits(s.model.LastLogits(tape, hidden))
-	}
-}
-
-// checkLength returns an error unless the model can take l more ids.
-func (s *Session) checkLength(l int) error {
-	if most, at := s.model.MaxLength(), s.state.Position; most > 0 && at+l > most {
+// checkLength returns an error unless the model can take l more ids of sequence i.
+func (s *Session) checkLength(i, l int) error {
+	if most, at := s.model.MaxLength(), s.states[i].Position; most > 0 && at+l > most {
 		return fmt.Errorf("generate: %d ids after %d, want at most %d in all: the model has mixers of that length",
 			l, at, most)
 	}
 	return nil
-}
-
-// flush reads the ids that Generate chose last.
-func (s *Session) flush() error {
-	if len(s.pending) == 0 {
-		return nil
-	}
-	if err := s.checkLength(1); err != nil {
-		return err
-	}
-	s.run(s.pending, true)
-	s.pending = nil
-	return nil
-}
-
-// columns cuts positions [lo, hi) out of each row of ids (batch, l).
-func columns(ids []int32, batch, l, lo, hi int) []int32 {
-	if batch == 1 {
-		return ids[lo:hi]
-	}
-	out := make([]int32, 0, batch*(hi-lo))
-	for b := range batch {
-		out = append(out, ids[b*l+lo:b*l+hi]...)
-	}
-	return out
-}
-
-func (s *Session) keepLogits(x *tensor.Tensor) {
-	if s.logits == nil {
-		s.logits = make([]float32, x.Len())
-	}
-	x.CopyTo(s.logits)
 }
 
 // Logits are the logits after the last id fed to sequence i, over the tokens of the vocabulary (without its padding).
@@ -167,68 +128,74 @@ func (s *Session) Logits(i int) []float32 {
 }
 
 // Batch is the number of sequences.
-func (s *Session) Batch() int { return s.batch }
+func (s *Session) Batch() int { return len(s.states) }
 
-// Position is the number of ids of each sequence: those fed and those that Generate has drawn.
+// Position is the number of ids of each sequence: those fed and those that Generate has drawn. Where Generate has ended
+// sequences at different places it is that of the longest.
 func (s *Session) Position() int {
-	if len(s.pending) > 0 {
-		return s.state.Position + 1
+	most := 0
+	for i := range s.states {
+		most = max(most, s.PositionOf(i))
 	}
-	return s.state.Position
+	return most
+}
+
+// PositionOf is the number of ids of sequence i.
+func (s *Session) PositionOf(i int) int {
+	if s.waits(i) {
+		return s.states[i].Position + 1
+	}
+	return s.states[i].Position
 }
 
 // Prefill is Feed, timed for Stats.
 func (s *Session) Prefill(ctx context.Context, ids []int32) error {
 	start, before := time.Now(), s.Position()
 	err := s.Feed(ctx, ids)
-	s.Stats.PrefillTokens += s.batch * (s.Position() - before)
+	s.Stats.PrefillTokens += len(s.states) * (s.Position() - before)
 	s.Stats.PrefillSeconds += time.Since(start).Seconds()
 	return err
 }
 
 // StateSize is the number of bytes of the recurrent state, keys and values included.
-func (s *Session) StateSize() int { return s.state.Size() }
+func (s *Session) StateSize() int {
+	n := 0
+	for _, state := range s.states {
+		n += state.Size()
+	}
+	return n
+}
 
-// State is the session's state, for saving.
-func (s *Session) State() *model.State { return s.state }
+// State is the state of sequence i, for saving.
+func (s *Session) State(i int) *model.State { return s.states[i] }
 
 // Model is the model that the session runs.
 func (s *Session) Model() *model.Model { return s.model }
 
 // Fork returns an independent session in the same state, which may go on in another goroutine. Progress stays behind.
 func (s *Session) Fork() *Session {
-	return &Session{
-		Chunk: s.Chunk, model: s.model, batch: s.batch, state: s.state.Clone(),
-		logits: append([]float32(nil), s.logits...), pending: append([]int32(nil), s.pending...),
+	f := &Session{
+		Chunk: s.Chunk, model: s.model, logits: slices.Clone(s.logits), pending: slices.Clone(s.pending),
 	}
+	for _, state := range s.states {
+		f.states = append(f.states, state.Clone())
+	}
+	return f
 }
 
 // Repeat returns a session of n copies of this one's only sequence: the way to draw several samples after one prompt.
 func (s *Session) Repeat(n int) (*Session, error) {
-	if s.batch != 1 || n < 1 {
-		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n, s.batch)
+	if len(s.states) != 1 || n < 1 {
+		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n,
+			len(s.states))
 	}
-	if err := s.flush(); err != nil {
+	if err := s.flush(func(int) bool { return true }); err != nil {
 		return nil, err
 	}
-	r := NewSession(s.model, n)
-	r.Chunk, r.state.Position = s.Chunk, s.state.Position
-	var failed error
-	s.state.Tensors(func(name string, x *tensor.Tensor) {
-		one := make([]float32, x.Len())
-		x.CopyTo(one)
-		all := make([]float32, 0, n*len(one))
-		for range n {
-			all = append(all, one...)
-		}
-		shape := x.Shape()
-		shape[0] = n * shape[0]
-		if err := r.state.Restore(name, shape, all); err != nil && failed == nil {
-			failed = err
-		}
-	})
+	r := &Session{Chunk: s.Chunk, model: s.model}
 	for range n {
 		r.logits = append(r.logits, s.logits...)
+		r.states = append(r.states, s.states[0].Clone())
 	}
-	return r, failed
+	return r, nil
 }

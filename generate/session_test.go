@@ -228,10 +228,10 @@ func TestStateTensors(t *testing.T) {
 	m := language(t, hybrid)
 	s, r := NewSession(m, 1), NewSession(m, 1)
 	feed(t, s, text(6, 50))
-	s.State().Tensors(func(name string, x *tensor.Tensor) {
+	s.State(0).Tensors(func(name string, x *tensor.Tensor) {
 		data := make([]float32, x.Len())
 		x.CopyTo(data)
-		if err := r.State().Restore(name, x.Shape(), data); err != nil {
+		if err := r.State(0).Restore(name, x.Shape(), data); err != nil {
 			t.Fatal(err)
 		}
 	})

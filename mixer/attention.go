@@ -104,39 +104,34 @@ func checkHeads(heads, d int) error {
 // adds to the stream.
 func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer))) }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	var cache *engine.KVCache
-	if s != nil {
-		cache = &s.(*attentionState).KVCache
-	}
-	return m.Out.Forward(t, t.Attention(m.Wqkv.Forward(t, u), cache, m.opt))
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	y := t.Attention(m.Wqkv.Forward(t, u), r.Rows, r.keysAndValues(), m.opt)
+	return m.Out.Forward(t, y)
 }
-
-// ForwardPadded is Forward of whole sequences that end after so many positions, where Padded says so.
-func (m *Attention) ForwardPadded(t *autograd.Tape, u *tensor.Tensor, lengths []int) *tensor.Tensor {
-	o := m.opt
-	o.Lengths = lengths
-	return m.Out.Forward(t, t.Attention(m.Wqkv.Forward(t, u), nil, o))
-}
-
-// Padded tells that ForwardPadded is there for what looks ahead: not for blocks, which are counted from the end, too.
-func (m *Attention) Padded() bool { return m.opt.Ahead }
 
 // Options say how it attends.
 func (m *Attention) Options() engine.AttentionOptions { return m.opt }
 
-// LooksAhead says whether a position sees later ones.
-func (m *Attention) LooksAhead() bool {
-	return m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead
+// Traits: what sees all positions grows with them; what looks back only so far stops growing.
+func (m *Attention) Traits() Traits {
+	if m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead {
+		return Traits{LooksAhead: true}
+	}
+	s := m.newState()
+	if s.most < math.MaxInt {
+		return Traits{}
+	}
+	return Traits{Growth: s.rowBytes()}
 }
 
 // NewState returns an empty cache of keys and values, in the precision of the weights.
-func (m *Attention) NewState(batch int) State {
+func (m *Attention) NewState() State { return m.newState() }
+
+func (m *Attention) newState() *attentionState {
 	return &attentionState{
 		KVCache: engine.NewKVCache(m.Wqkv.Weight.Tensor),
-		batch:   batch, heads: m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
-		places: m.opt.Rotary.Dim > 0 || m.opt.Blocks != nil,
+		heads:   m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
 	}
 }
 
@@ -144,90 +139,4 @@ func (m *Attention) NewState(batch int) State {
 func (m *Attention) Params(prefix string, visit nn.Visitor) {
 	m.Wqkv.Params(prefix+"Wqkv.", visit)
 	m.Out.Params(prefix+"out_proj.", visit)
-}
-
-type attentionState struct {
-	engine.KVCache
-	batch, heads, headDim int
-	most                  int  // positions that can still be seen
-	places                bool // where a position is matters, not only how far from others
-}
-
-// Size counts the positions that can still be seen, not the room kept for more.
-func (s *attentionState) Size() int {
-	n := 2 * s.batch * s.heads * min(s.Len, s.most) * s.RowBytes(s.headDim)
-	if s.first() > 0 {
-		n += 4 * s.batch
-	}
-	return n
-}
-
-// first is the number of positions before those that can still be seen, 0 where it does not matter.
-func (s *attentionState) first() int {
-	if !s.places {
-		return 0
-	}
-	return s.Start + max(s.Len-s.most, 0)
-}
-
-// Growth is a key and a value for each sequence; what only looks back so far stops growing.
-func (s *attentionState) Growth() int {
-	if s.most < math.MaxInt {
-		return 0
-	}
-	return 2 * s.batch * s.heads * s.RowBytes(s.headDim)
-}
-
-func (s *attentionState) Clone() State {
-	c := *s
-	c.KVCache = s.KVCache.Clone(s.most)
-	return &c
-}
-
-func (s *attentionState) Detach() { s.KVCache = s.KVCache.Clone(s.most) }
-
-// Keep forgets all keys and values but those of the last n positions.
-func (s *attentionState) Keep(n int) { s.KVCache.Keep(n) }
-
-// Tensors visits keys and values and, where earlier ones have been forgotten, how many, as one number a sequence.
-func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
-	if s.Len > 0 && s.most > 0 {
-		k, v := s.KVCache.Tensors(s.most)
-		visit("k", k)
-		visit("v", v)
-	}
-	if first := s.first(); first > 0 {
-		start := tensor.New(s.batch)
-		x := make([]float32, s.batch)
-		for i := range x {
-			x[i] = float32(first)
-		}
-		start.CopyFrom(x)
-		visit("start", start)
-	}
-}
-
-func (s *attentionState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" {
-		if len(shape) != 1 || shape[0] != s.batch || len(data) != s.batch || !(data[0] >= 0 && data[0] < 1<<24) {
-			return fmt.Errorf("state %q has shape %v and %d values, want one number of positions for each of %d sequences", name, shape, len(data), s.batch)
-		}
-		s.Start = int(data[0])
-		return nil
-	}
-	if name != "k" && name != "v" {
-		return fmt.Errorf("state has no part %q, only k, v and start", name)
-	}
-	if len(shape) != 4 || shape[0] != s.batch || shape[1] != s.heads || shape[3] != s.headDim ||
-		shape[2] < 1 || shape[2] > s.most || len(data) != shape[0]*shape[1]*shape[2]*shape[3] {
-		return fmt.Errorf("state %q has shape %v and %d values, want (%d, %d, positions, %d)", name, shape, len(data), s.batch, s.heads, s.headDim)
-	}
-	which := 0
-	if name == "v" {
-		which = 1
-	}
-	if !s.Fill(which, tensor.FromSlice(data, shape...)) {
-		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[2], s.Len)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package mixer
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -83,79 +82,68 @@ func NewBlockRecurrent(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *BlockRecurrent) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st, _ := s.(*blockState)
-	var cache *engine.KVCache
-	if st != nil {
-		cache = &st.window.KVCache
-	} else {
-		st = m.NewState(u.Dim(0)).(*blockState)
-	}
+// Forward maps the rows of u (n, d_model) to y of the same shape. The state vectors of all rows are advanced together,
+// a block at a time; then all positions look at those of their block's beginning.
+func (m *BlockRecurrent) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	own := m.Wqkv.Forward(t, u)
-	near := t.Attention(own, cache, m.window.opt)
+	near := t.Attention(own, r.Rows, r.windows(), m.window.opt)
 	keys, queries := t.Split(own, m.d, 2*m.d)[1], m.Cross.Forward(t, u)
-	if st.position == 0 {
-		m.enter(t, st, m.Start.Forward(t, m.numbers(u.Dim(0)), u.Dim(0), m.rows))
+	run := &blockRun{m: m, t: t, r: r, keys: keys, heard: make([][]*blockVectors, r.Count()), pieces: make([][]int, r.Count())}
+	run.begin()
+	for run.round() {
 	}
-	var far *tensor.Tensor
-	for from, l := 0, u.Dim(1); from < l; {
-		n := min(m.block-st.position%m.block, l-from)
-		far = t.Append(far, t.CrossAttention(t.Positions(queries, from, n), m.keysOf(t, st.qkv), m.heads))
-		block := t.AppendRows(&st.block.rows[0], t.Positions(keys, from, n))
-		from, st.position = from+n, st.position+n
-		if st.position%m.block == 0 {
-			m.enter(t, st, m.next(t, st, t.Positions(block.X, 0, m.block)))
-			st.block.rows[0], st.position = engine.RowCache{}, m.block
+	pieces, seen := &engine.Rows{}, []*tensor.Tensor(nil)
+	for i := range r.Count() {
+		for j, n := range run.pieces[i] {
+			pieces.Add(n, 0)
+			seen = append(seen, run.heard[i][j].seen(run))
 		}
 	}
-	if !t.Recording() {
-		st.rows, st.qkv = st.rows.Clone(), st.qkv.Clone() // what is on the tape dies with it
-	}
+	far := t.CrossAttention(queries, t.Stack(seen...), m.heads, pieces, engine.EqualRows(len(seen), m.rows))
+	run.store()
 	return m.Out.Forward(t, t.Join(near, far))
 }
 
-// numbers are those of the state vectors, for each sequence.
-func (m *BlockRecurrent) numbers(batch int) []int32 {
-	ids := make([]int32, batch*m.rows)
+// numbers are those of the state vectors, for each of n sequences.
+func (m *BlockRecurrent) numbers(n int) []int32 {
+	ids := make([]int32, n*m.rows)
 	for i := range ids {
 		ids[i] = int32(i % m.rows)
 	}
 	return ids
 }
 
-// enter makes rows the state, with its queries, keys and values.
-func (m *BlockRecurrent) enter(t *autograd.Tape, st *blockState, rows *tensor.Tensor) {
-	st.rows, st.qkv = rows, m.StateQKV.Forward(t, m.normed(t, rows))
+// enter gives state vectors (n·rows, d) their queries, keys and values.
+func (m *BlockRecurrent) enter(t *autograd.Tape, rows *tensor.Tensor) *blockVectors {
+	return &blockVectors{rows: rows, qkv: m.StateQKV.Forward(t, m.normed(t, rows))}
 }
 
 // normed is norm(S) + ids.
 func (m *BlockRecurrent) normed(t *autograd.Tape, rows *tensor.Tensor) *tensor.Tensor {
 	_, x := m.Norm.AddForward(t, rows, nil)
-	return t.Add(x, m.IDs.Forward(t, m.numbers(rows.Dim(0)), rows.Dim(0), m.rows))
+	return t.Add(x, m.IDs.Forward(t, m.numbers(rows.Rows()/m.rows)))
 }
 
-// keysOf is keys and values without the queries.
-func (m *BlockRecurrent) keysOf(t *autograd.Tape, qkv *tensor.Tensor) *tensor.Tensor {
-	return t.Split(qkv, m.d, 2*m.d)[1]
-}
-
-// next is the state after a block of these keys and values: z + σ(g) ⊙ (S - z).
-func (m *BlockRecurrent) next(t *autograd.Tape, st *blockState, block *tensor.Tensor) *tensor.Tensor {
-	own := t.Attention(st.qkv, nil, engine.AttentionOptions{Heads: m.heads, Ahead: true})
-	other := t.CrossAttention(m.StateCross.Forward(t, m.normed(t, st.rows)), block, m.heads)
+// next are the state vectors of n sequences after a block of these keys and values: z + σ(g) ⊙ (S - z).
+func (m *BlockRecurrent) next(t *autograd.Tape, rows, qkv, block *tensor.Tensor, n int) *blockVectors {
+	each := engine.EqualRows(n, m.rows)
+	own := t.Attention(qkv, each, nil, engine.AttentionOptions{Heads: m.heads, Ahead: true})
+	cross := m.StateCross.Forward(t, m.normed(t, rows))
+	other := t.CrossAttention(cross, block, m.heads, each, engine.EqualRows(n, m.block))
 	z := m.OutState.Forward(t, t.Join(own, other))
-	change := t.Add(st.rows, t.ScaleShift(z, m.minus(), m.zero()))
-	return t.Add(z, t.Gate(change, t.ScaleShift(st.rows, m.zero(), m.Gate.Tensor), engine.Sigmoid))
+	change := t.Add(rows, t.ScaleShift(z, m.minus(), m.zero()))
+	return m.enter(t, t.Add(z, t.Gate(change, t.ScaleShift(rows, m.zero(), m.Gate.Tensor), engine.Sigmoid)))
 }
 
 // NewState returns the state before the first position.
-func (m *BlockRecurrent) NewState(batch int) State {
+func (m *BlockRecurrent) NewState() State {
 	return &blockState{
-		rows: tensor.New(batch, m.rows, m.d), qkv: tensor.New(batch, m.rows, 3*m.d),
-		block: newRowState(batch, []string{"block"}, 2*m.d), window: m.window.NewState(batch).(*attentionState),
+		rows: tensor.New(m.rows, m.d), qkv: tensor.New(m.rows, 3*m.d), whole: m.block, window: m.window.newState(),
 	}
 }
+
+// Traits are those of a recurrence: block and window fill up.
+func (m *BlockRecurrent) Traits() Traits { return Traits{} }
 
 // Params visits the parameters.
 func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
@@ -169,62 +157,4 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 	m.Start.Params(prefix+"state.", visit)
 	m.IDs.Params(prefix+"state_ids.", visit)
 	visit(prefix+"state_gate", m.Gate)
-}
-
-// blockState is the state vectors S with their queries, keys and values; keys and values of the block that is not
-// complete, as the next state will see them, and of the window; and how many positions there were, all whole blocks
-// counting as one.
-type blockState struct {
-	rows, qkv *tensor.Tensor // (b, rows, d), (b, rows, 3·d)
-	block     *rowState
-	window    *attentionState
-	position  int
-}
-
-func (s *blockState) Size() int {
-	return 4*(s.rows.Len()+s.qkv.Len()+s.rows.Dim(0)) + s.block.Size() + s.window.Size()
-}
-
-// Growth is none, before long: block and window fill up.
-func (s *blockState) Growth() int { return 0 }
-
-func (s *blockState) Clone() State {
-	return &blockState{rows: s.rows.Clone(), qkv: s.qkv.Clone(), block: s.block.Clone().(*rowState),
-		window: s.window.Clone().(*attentionState), position: s.position}
-}
-
-func (s *blockState) Detach() { *s = *s.Clone().(*blockState) }
-
-func (s *blockState) Keep(int) {}
-
-// Tensors visits the state; the number of positions comes as one number a sequence.
-func (s *blockState) Tensors(visit func(string, *tensor.Tensor)) {
-	visit("rows", s.rows)
-	visit("qkv", s.qkv)
-	s.block.Tensors(visit)
-	s.window.Tensors(visit)
-	position := make([]float32, s.rows.Dim(0))
-	for i := range position {
-		position[i] = float32(s.position)
-	}
-	visit("position", tensor.FromSlice(position, len(position)))
-}
-
-func (s *blockState) Restore(name string, shape []int, data []float32) error {
-	switch name {
-	case "position":
-		n, want := len(data), s.rows.Dim(0)
-		if len(shape) != 1 || shape[0] != want || n != want || !(data[0] >= 0 && data[0] < 1<<24) {
-			return fmt.Errorf("state %q has shape %v and %d values, want a number of positions for %d sequences",
-				name, shape, n, want)
-		}
-		s.position = int(data[0])
-		return nil
-	case "block":
-		return s.block.Restore(name, shape, data)
-	case "k", "v", "start":
-		return s.window.Restore(name, shape, data)
-	}
-	fixed := fixedState{names: []string{"rows", "qkv"}, x: []*tensor.Tensor{s.rows, s.qkv}}
-	return fixed.Restore(name, shape, data)
 }

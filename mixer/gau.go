@@ -57,18 +57,21 @@ func NewGAU(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk x (b, l, d_model) to y of the same shape.
-func (m *GAU) Forward(t *autograd.Tape, x *tensor.Tensor, s State) *tensor.Tensor {
-	z := m.Z.Forward(t, x) // (b, l, s)
+// Forward maps the rows of x (n, d_model) to y of the same shape.
+func (m *GAU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
+	z := m.Z.Forward(t, x) // (n, s)
 	q := t.ScaleShift(z, m.GammaQ.Tensor, m.BetaQ.Tensor)
-	k := t.AppendRows(rowsOf(s, 0), t.ScaleShift(z, m.GammaK.Tensor, m.BetaK.Tensor))
-	v := t.AppendRows(rowsOf(s, 1), m.V.Forward(t, x))
-	y := t.SquaredReLUAttention(q, k, v, m.Bias.Tensor) // (b, l, e)
+	k := t.ScaleShift(z, m.GammaK.Tensor, m.BetaK.Tensor)
+	v := m.V.Forward(t, x)
+	y := t.SquaredReLUAttention(q, k, v, m.Bias.Tensor, r.Rows, r.caches(0), r.caches(1)) // (n, e)
 	return m.Out.Forward(t, t.Gate(y, m.U.Forward(t, x), engine.SiLU))
 }
 
 // NewState returns a state without positions.
-func (m *GAU) NewState(batch int) State { return newRowState(batch, []string{"k", "v"}, m.s, m.e) }
+func (m *GAU) NewState() State { return newRowState([]string{"k", "v"}, m.s, m.e) }
+
+// Traits: a key and a value more with each position.
+func (m *GAU) Traits() Traits { return Traits{Growth: rowBytes(m.s, m.e)} }
 
 // Params visits the parameters.
 func (m *GAU) Params(prefix string, visit nn.Visitor) {

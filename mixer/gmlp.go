@@ -65,23 +65,23 @@ func gelu(m *nn.Linear) *nn.Linear {
 	return m
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	z1 := m.U1.Forward(t, u) // (b, l, inner)
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	z1 := m.U1.Forward(t, u) // (n, inner)
 	z2 := z1
 	if m.U2 != nil {
 		z2 = m.U2.Forward(t, u)
 	}
 	_, z2 = m.Norm.AddForward(t, z2, nil)
-	gate := t.SpatialMix(t.AppendRows(rowsOf(s, 0), z2), m.W.Tensor, m.B.Tensor, u.Dim(1))
+	gate := t.SpatialMix(z2, m.W.Tensor, m.B.Tensor, r.Rows, r.caches(0))
 	return m.V.Forward(t, t.Mul(z1, gate))
 }
 
 // NewState returns a state without positions.
-func (m *GMLP) NewState(batch int) State { return newRowState(batch, []string{"z"}, m.inner) }
+func (m *GMLP) NewState() State { return newRowState([]string{"z"}, m.inner) }
 
-// MaxLength is the longest sequence that W has rows for.
-func (m *GMLP) MaxLength() int { return m.lMax }
+// Traits: W has rows for so many positions.
+func (m *GMLP) Traits() Traits { return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner)} }
 
 // Params visits the parameters.
 func (m *GMLP) Params(prefix string, visit nn.Visitor) {

@@ -22,29 +22,31 @@ func TestGoldenLinearAttention(t *testing.T) {
 		var cfg struct{ Eps float32 }
 		c.Config(&cfg)
 		opt := engine.LinearOptions{Heads: heads, Eps: cfg.Eps}
-		start := func() engine.LinearState {
-			return engine.LinearState{S: leaf(make([]float32, b*heads*e*m), b, heads, e, m), Z: leaf(make([]float32, b*heads*e), b, heads, e)}
+		start := func() (s, z engine.Slots) {
+			return slots(b, tensor.New(b, heads*e*m)), slots(b, tensor.New(b, heads*e))
 		}
-		q, k, v := leaf(c.F32("in/q"), b, l, heads*e), leaf(c.F32("in/k"), b, l, heads*e), leaf(c.F32("in/v"), b, l, heads*m)
+		q, k, v := leaf(c.F32("in/q"), b*l, heads*e), leaf(c.F32("in/k"), b*l, heads*e), leaf(c.F32("in/v"), b*l, heads*m)
 		tape := recording()
-		y, state := tape.LinearAttention(q, k, v, start(), opt)
+		sums, norms := start()
+		y := tape.LinearAttention(q, k, v, opt, engine.EqualRows(b, l), sums, norms)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		golden.Close(t, "S", read(state.S), c.F64("out/state_S"), tol)
-		golden.Close(t, "z", read(state.Z), c.F64("out/state_Z"), tol)
+		golden.Close(t, "S", after(sums), c.F64("out/state_S"), tol)
+		golden.Close(t, "z", after(norms), c.F64("out/state_Z"), tol)
 		tape.BackwardFrom(y, c.F32("in/dy"))
 		golden.Close(t, "gradient of q", gradient(tape, q), c.F64("grad/in/q"), tol)
 		golden.Close(t, "gradient of k", gradient(tape, k), c.F64("grad/in/k"), tol)
 		golden.Close(t, "gradient of v", gradient(tape, v), c.F64("grad/in/v"), tol)
 
-		plain, st := autograd.NewTape(), start()
+		plain := autograd.NewTape()
+		sums, norms = start()
 		want := c.F64("out/y_recurrent")
 		for i := range l {
 			at := func(name string, n int) []float32 { return timeStep(c.F32(name), b, l, n, i) }
-			y, st = plain.LinearAttention(leaf(at("in/q", heads*e), b, 1, heads*e), leaf(at("in/k", heads*e), b, 1, heads*e),
-				leaf(at("in/v", heads*m), b, 1, heads*m), st, opt)
+			y = plain.LinearAttention(leaf(at("in/q", heads*e), b, heads*e), leaf(at("in/k", heads*e), b, heads*e),
+				leaf(at("in/v", heads*m), b, heads*m), opt, engine.EqualRows(b, 1), sums, norms)
 			golden.Close(t, "stepped y", read(y), timeStep(want, b, l, heads*m, i), tol)
 		}
-		golden.Close(t, "S of the steps", read(st.S), c.F64("out/state_S"), tol)
+		golden.Close(t, "S of the steps", after(sums), c.F64("out/state_S"), tol)
 	})
 }
 
@@ -70,10 +72,10 @@ func TestGoldenALiBi(t *testing.T) {
 		s := c.Shape("in/q")
 		b, heads, l, hd := s[0], s[1], s[2], s[3]
 		golden.Close(t, "slopes", engine.ALiBiSlopes(heads), c.F64("slopes"), 1e-7) // the file's are rounded to float32
-		qkv := leaf(packHeads(c, "in/q", "in/k", "in/v"), b, l, 3*heads*hd)
+		qkv := leaf(packHeads(c, "in/q", "in/k", "in/v"), b*l, 3*heads*hd)
 		for name, alibi := range map[string]bool{"out/plain": false, "out/alibi": true} {
 			tape := recording()
-			y := tape.Attention(qkv, nil, engine.AttentionOptions{Heads: heads, ALiBi: alibi})
+			y := tape.Attention(qkv, engine.EqualRows(b, l), nil, engine.AttentionOptions{Heads: heads, ALiBi: alibi})
 			golden.Close(t, name, read(y), wide(mergeHeads(c.F32(name), b, heads, l, hd)), tol)
 			if !alibi {
 				continue
@@ -92,10 +94,10 @@ func TestALiBiAtTwiceTheLength(t *testing.T) {
 	change := func(alibi string) float64 {
 		m := variant{build: NewAttention, cfg: Config{NumHeads: 2, Options: Options{"alibi": alibi}}}.mixer(t)
 		run := func(keep int) []float32 {
-			s := m.NewState(1)
-			m.Forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 1, 2*l-tail, dModel), s)
-			s.Keep(keep)
-			return read(m.Forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), 1, tail, dModel), s))
+			s := begin(m, 1)
+			s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
+			s.keep(keep)
+			return read(s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), tail, dModel)))
 		}
 		all, half := run(2*l), run(l)
 		most, size := 0.0, 0.0
@@ -164,8 +166,8 @@ func TestGoldenBigBird(t *testing.T) {
 				return out
 			}}
 			attend := func(qkv []float32, hd int) []float32 {
-				x := leaf(qkv, 1, l, 3*heads*hd)
-				return read(autograd.NewTape().Attention(x, nil, engine.AttentionOptions{Heads: heads, Blocks: blocks}))
+				x := leaf(qkv, l, 3*heads*hd)
+				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil, engine.AttentionOptions{Heads: heads, Blocks: blocks}))
 			}
 			if v.y != "" {
 				got := attend(packPlain(c, l, heads, hd), hd)
@@ -231,19 +233,20 @@ func TestGoldenSinkhorn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fill(t, c, m)
+			fillGolden(t, c, m)
 			return m
 		}
 		m := build(!cfg.Causal)
-		x := leaf(c.F32("in/x"), c.Shape("in/x")...)
+		s := c.Shape("in/x")
+		x, rows := leaf(c.F32("in/x"), s[0]*s[1], s[2]), equalRows(s[0], s[1])
 		tape := recording()
-		y := m.Forward(tape, x, nil)
+		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
 		tape.BackwardFrom(y, c.F32("in/dy"))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {
-			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, nil)), c.F64("out/y_fixed"), tol)
+			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)), c.F64("out/y_fixed"), tol)
 		}
 	})
 }
@@ -258,8 +261,8 @@ func TestSpAttenPrunes(t *testing.T) {
 		return variant{build: NewSpAtten, cfg: Config{NumHeads: 2, RotaryDim: 2, Options: o}}.mixer(t)
 	}
 	u := sequences(3, 2, l)
-	want := read(plain.Forward(autograd.NewTape(), u, nil))
-	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, nil)), want, chunkTol)
+	want := read(plain.Forward(autograd.NewTape(), u, equalRows(2, l)))
+	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))), want, chunkTol)
 	few, _ := chunked(pruned("4", "0"), u, []int{l}, never)
 	near(t, "y before the first pruning", cut(few, 2, 0, 16), cut(want, 2, 0, 16), chunkTol)
 	if slices.Equal(cut(few, 2, 16, l), cut(want, 2, 16, l)) {

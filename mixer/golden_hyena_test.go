@@ -39,7 +39,7 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, c, m)
+	fillGolden(t, c, m)
 	return m.(*Hyena)
 }
 
@@ -50,11 +50,11 @@ func TestGoldenHyena(t *testing.T) {
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
 		m := goldenHyena(t, c)
 		s := c.Shape("in/x")
-		x := leaf(c.F32("in/x"), s...)
+		x, rows := leaf(c.F32("in/x"), s[0]*s[1], s[2]), equalRows(s[0], s[1])
 		tape := recording()
 		golden.Close(t, "filter", read(m.Filter.generate(tape, s[1])), c.F64("out/filter"), tol)
 		tape = recording()
-		y := m.Forward(tape, x, nil)
+		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
 		tape.BackwardFrom(y, c.F32("in/dy"))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
@@ -70,10 +70,10 @@ func TestGoldenHyena(t *testing.T) {
 			golden.Close(t, "start of "+name, read(p.Tensor), c.F64("param/filter_fn."+name), 1e-5) // PyTorch computes them in float32
 		}
 
-		plain, st := autograd.NewTape(), m.NewState(s[0])
+		plain, st := autograd.NewTape(), begin(m, s[0])
 		steps := make([]float32, 0, y.Len())
 		for i := range s[1] {
-			steps = append(steps, read(m.Forward(plain, plain.Positions(x, i, 1), st))...)
+			steps = append(steps, read(st.forward(plain, tensor.FromSlice(positionsOf(read(x), s, i, i+1), s[0], s[2])))...)
 		}
 		golden.Close(t, "decoded y", steps, swapBatchTime(c.F64("out/y"), s), tol)
 	})
@@ -111,7 +111,7 @@ func TestHyenaContainsH3(t *testing.T) {
 	tape := autograd.NewTape()
 	m.Filter.cached.Store(&cachedKernels{tape.Engine(), m.Filter.versions(), []*tensor.Tensor{tape.KernelRows(tape.DiagKernel(h.Diag.System(tape), l), d)}})
 	u := sequences(1, 2, l)
-	near(t, "y", read(m.Forward(tape, u, nil)), read(h.Forward(tape, u, nil)), 2e-5)
+	near(t, "y", read(m.Forward(tape, u, equalRows(2, l))), read(h.Forward(tape, u, equalRows(2, l))), 2e-5)
 }
 
 // TestHyenaAnyLength: of a sequence longer than l_max a position sees the last l_max inputs of each long convolution.
@@ -140,25 +140,25 @@ func TestHyenaAnyLength(t *testing.T) {
 	copy(padded, read(k))
 	long.Filter.cached.Store(&cachedKernels{tape.Engine(), long.Filter.versions(), []*tensor.Tensor{tensor.FromSlice(padded, taps, dModel)}})
 	u := sequences(3, 2, l)
-	near(t, "y", read(short.Forward(tape, u, nil)), read(long.Forward(tape, u, nil)), chunkTol)
+	near(t, "y", read(short.Forward(tape, u, equalRows(2, l))), read(long.Forward(tape, u, equalRows(2, l))), chunkTol)
 }
 
 // TestHyenaKeep: after Keep(n) a long convolution sees n inputs before the next one.
 func TestHyenaKeep(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "100")}.mixer(t).(*Hyena)
 	_, s := chunked(m, sequences(2, 2, 20), []int{20}, never)
-	whole := s.Clone()
-	s.Keep(3)
-	if got, want := whole.Size()-s.Size(), 17*2*dModel*4; got != want {
+	whole := s.clone()
+	s.keep(3)
+	if got, want := whole.size()-s.size(), 17*2*dModel*4; got != want {
 		t.Errorf("Keep(3) of 20 frees %d bytes, want %d", got, want)
 	}
-	st := whole.(*hyenaState)
-	u := read(st.long[0].U)
-	for i := range 2 { // forgotten inputs are as zeros
-		clear(u[i*st.long[0].U.Dim(1)*dModel:][:17*dModel])
+	for _, x := range whole.states { // forgotten inputs are as zeros
+		long := &x.(*hyenaState).long[0]
+		u := read(long.U)
+		clear(u[:17*dModel])
+		long.U.CopyFrom(u)
 	}
-	st.long[0].U.CopyFrom(u)
-	near(t, "y after Keep", next(m, s, 5), next(m, whole, 5), 1e-6)
+	near(t, "y after Keep", next(s, 5), next(whole, 5), 1e-6)
 }
 
 // TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines, and anew when
@@ -166,12 +166,12 @@ func TestHyenaKeep(t *testing.T) {
 func TestHyenaCachesItsFilter(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
-	want := read(m.Forward(autograd.NewTape(), u, nil))
+	want := read(m.Forward(autograd.NewTape(), u, equalRows(1, 50)))
 	k := m.Filter.cached.Load()
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if y := read(m.Forward(autograd.NewTape(), u, nil)); !slices.Equal(y, want) {
+			if y := read(m.Forward(autograd.NewTape(), u, equalRows(1, 50))); !slices.Equal(y, want) {
 				t.Error("another goroutine gets another y")
 			}
 		})
@@ -180,13 +180,13 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 	if m.Filter.cached.Load() != k {
 		t.Error("the kernels were computed again")
 	}
-	m.Forward(autograd.NewTape(), sequences(1, 1, 190), nil)
+	m.Forward(autograd.NewTape(), sequences(1, 1, 190), equalRows(1, 190))
 	if longer := m.Filter.cached.Load(); longer == k || longer.k[0].Dim(0) != 200 {
 		t.Error("the kernels were not made longer")
 	}
 	m.Filter.Freq.Changed()
 	k = m.Filter.cached.Load()
-	m.Forward(autograd.NewTape(), u, nil)
+	m.Forward(autograd.NewTape(), u, equalRows(1, 50))
 	if m.Filter.cached.Load() == k {
 		t.Error("the kernels of other parameters were taken")
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// fill gives m the golden case's parameters.
-func fill(t *testing.T, c golden.Case, m nn.Module) {
+// fillGolden gives m the golden case's parameters.
+func fillGolden(t *testing.T, c golden.Case, m nn.Module) {
 	t.Helper()
 	m.Params("", func(name string, p *nn.Param) {
 		x := c.F32("param/" + name)
@@ -74,7 +74,7 @@ func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, c, m)
+	fillGolden(t, c, m)
 	return m.(*H3)
 }
 
@@ -84,34 +84,34 @@ func TestGoldenH3Layer(t *testing.T) {
 	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
 		m := goldenH3(t, c, "dh")
 		s := c.Shape("in/x")
-		x := leaf(c.F32("in/x"), s...)
+		x, rows := leaf(c.F32("in/x"), s[0]*s[1], s[2]), equalRows(s[0], s[1])
 		tape := recording()
-		y := m.Forward(tape, x, nil)
+		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
 		tape.BackwardFrom(y, c.F32("in/dy"))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if c.Has("out/y_hd_layout") {
-			hd := goldenH3(t, c, "hd").Forward(autograd.NewTape(), x, nil)
+			hd := goldenH3(t, c, "hd").Forward(autograd.NewTape(), x, rows)
 			golden.Close(t, "y in (h d) order", read(hd), c.F64("out/y_hd_layout"), tol)
 		}
 
 		plain := autograd.NewTape()
-		st := m.NewState(s[0])
-		m.Forward(plain, x, st)
+		st := begin(m, s[0])
+		st.forward(plain, x)
 		checkH3State(t, c, st, m, "out/prefill_state_", s[0])
 		next := c.Shape("in/x_next")
 		all := c.F32("in/x_next")
 		var steps []float32
 		for i := range next[1] {
-			u := tensor.New(next[0], 1, next[2])
+			u := tensor.New(next[0], next[2])
 			var one []float32
 			for b := range next[0] {
 				one = append(one, all[(b*next[1]+i)*next[2]:][:next[2]]...)
 			}
 			u.CopyFrom(one)
 			plain.Reset()
-			steps = append(steps, read(m.Forward(plain, u, st))...)
+			steps = append(steps, read(st.forward(plain, u))...)
 		}
 		golden.Close(t, "decoded y", steps, swapBatchTime(c.F64("out/y_steps"), next), tol)
 		checkH3State(t, c, st, m, "out/final_state_", s[0])
@@ -130,17 +130,17 @@ func swapBatchTime(x []float64, s []int) []float64 {
 }
 
 // checkH3State compares a state with the official one, whose diagonal part is ((b d1 d2), h, n).
-func checkH3State(t *testing.T, c golden.Case, st State, m *H3, prefix string, batch int) {
+func checkH3State(t *testing.T, c golden.Case, st *several, m *H3, prefix string, batch int) {
 	t.Helper()
-	st.Tensors(func(name string, x *tensor.Tensor) {
+	for name, x := range st.parts() {
 		if name == "shift" {
-			golden.Close(t, prefix+name, read(x), c.F64(prefix+"shift"), 1e-4)
-			return
+			golden.Close(t, prefix+name, x, c.F64(prefix+"shift"), 1e-4)
+			continue
 		}
 		re, im := c.F64(prefix+"diag_re"), c.F64(prefix+"diag_im")
 		pp, n := m.cfg.HeadDim*m.cfg.HeadDim, m.cfg.DState/2
 		heads := m.cfg.DModel / m.cfg.HeadDim
-		want := make([]float64, x.Len())
+		want := make([]float64, len(x))
 		for b := range batch {
 			for h := range heads {
 				for ij := range pp {
@@ -151,8 +151,8 @@ func checkH3State(t *testing.T, c golden.Case, st State, m *H3, prefix string, b
 				}
 			}
 		}
-		golden.Close(t, prefix+name, read(x), want, 1e-4)
-	})
+		golden.Close(t, prefix+name, x, want, 1e-4)
+	}
 }
 
 // TestGoldenH3Kernels: the two SSM kernels of H3 with gradients, and steps and states from a given state.
@@ -177,10 +177,11 @@ func TestGoldenH3Kernels(t *testing.T) {
 		for _, record := range []bool{false, true} { // stepping or convolving, by length, and always convolving
 			tape = autograd.NewTape()
 			tape.Record(record)
-			state := complexTensor(c, "in/state0")
-			y, next := tape.DiagSSM(engine.Gates{V: u}, tape.DiagSystem(p), skip, state)
-			golden.Close(t, fmt.Sprint("y from state0, recording ", record), read(transposeBack(y)), c.F64("out/y_step_from_state0"), 1e-5)
-			golden.Close(t, "final state", read(next), interleave(c, "out/state_final"), 1e-5)
+			b := c.Shape("in/u")[0]
+			next := slots(b, complexTensor(c, "in/state0"))
+			y := tape.DiagSSM(engine.Gates{V: u}, tape.DiagSystem(p), skip, engine.EqualRows(b, u.Rows()/b), next)
+			golden.Close(t, fmt.Sprint("y from state0, recording ", record), read(transposeBack(y, b)), c.F64("out/y_step_from_state0"), 1e-5)
+			golden.Close(t, "final state", after(next), interleave(c, "out/state_final"), 1e-5)
 		}
 	})
 	golden.Run(t, "04_shift_kernel", func(t *testing.T, c golden.Case) {
@@ -188,27 +189,29 @@ func TestGoldenH3Kernels(t *testing.T) {
 		h, l := s[1], s[2]
 		bw, cw, skip := leaf(c.F32("param/kernel.B"), c.Shape("param/kernel.B")...), leaf(c.F32("param/kernel.C"), c.Shape("param/kernel.C")...), tensor.New(h)
 		// The response to an impulse is the kernel, so its gradient under the cotangent G is that of the kernel.
-		impulse := tensor.New(1, l, h)
+		impulse := tensor.New(l, h)
 		x := make([]float32, l*h)
 		for i := range h {
 			x[i] = 1
 		}
 		impulse.CopyFrom(x)
 		tape := recording()
-		y, _ := tape.ShiftSSM(impulse, bw, cw, skip, nil)
-		golden.Close(t, "K", read(transposeBack(y)), c.F64("out/K"), 1e-5)
+		y := tape.ShiftSSM(impulse, bw, cw, skip, engine.NewRows(l), nil)
+		golden.Close(t, "K", read(transposeBack(y, 1)), c.F64("out/K"), 1e-5)
 		tape.BackwardFrom(y, read(transpose(c.F32("G"), []int{1, h, l})))
 		golden.Close(t, "gradient of B", gradient(tape, bw), c.F64("grad/kernel.B"), 1e-5)
 		golden.Close(t, "gradient of C", gradient(tape, cw), c.F64("grad/kernel.C"), 1e-5)
 
-		state := leaf(c.F32("in/state0"), c.Shape("in/state0")...)
-		y, next := autograd.NewTape().ShiftSSM(transpose(c.F32("in/u"), c.Shape("in/u")), bw, cw, skip, state)
-		golden.Close(t, "y from state0", read(transposeBack(y)), c.F64("out/y_step_from_state0"), 1e-5)
-		golden.Close(t, "final state", read(next), c.F64("out/state_final"), 1e-5)
+		b := c.Shape("in/u")[0]
+		next := slots(b, leaf(c.F32("in/state0"), c.Shape("in/state0")...))
+		u := transpose(c.F32("in/u"), c.Shape("in/u"))
+		y = autograd.NewTape().ShiftSSM(u, bw, cw, skip, engine.EqualRows(b, u.Rows()/b), next)
+		golden.Close(t, "y from state0", read(transposeBack(y, b)), c.F64("out/y_step_from_state0"), 1e-5)
+		golden.Close(t, "final state", after(next), c.F64("out/state_final"), 1e-5)
 	})
 }
 
-// transpose turns the official (b, h, l) into (b, l, h).
+// transpose turns the official (b, h, l) into (b·l, h).
 func transpose(x []float32, s []int) *tensor.Tensor {
 	out := make([]float32, len(x))
 	for b := range s[0] {
@@ -218,11 +221,12 @@ func transpose(x []float32, s []int) *tensor.Tensor {
 			}
 		}
 	}
-	return tensor.FromSlice(out, s[0], s[2], s[1])
+	return tensor.FromSlice(out, s[0]*s[2], s[1])
 }
 
-func transposeBack(x *tensor.Tensor) *tensor.Tensor {
-	return transpose(read(x), x.Shape()) // swapping the last two axes is its own inverse
+// transposeBack turns (b·l, h) into (b·h, l).
+func transposeBack(x *tensor.Tensor, b int) *tensor.Tensor {
+	return transpose(read(x), []int{b, x.Dim(0) / b, x.Dim(1)}) // swapping the last two axes is its own inverse
 }
 
 func interleave(c golden.Case, name string) []float64 {
@@ -256,15 +260,16 @@ func TestGoldenS4DLayer(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := mix.(*S4D)
-		fill(t, c, m)
+		fillGolden(t, c, m)
 		x := transpose(c.F32("in/x"), c.Shape("in/x"))
 		x.SetNeedsGrad(true)
 		tape := recording()
-		y := m.Forward(tape, x, nil)
-		golden.Close(t, "y", read(transposeBack(y)), c.F64("out/y"), tol)
+		b, l := c.Shape("in/x")[0], c.Shape("in/x")[2]
+		y := m.Forward(tape, x, equalRows(b, l))
+		golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), tol)
 		tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), c.Shape("in/dy"))))
 		dx := tensor.FromSlice(gradient(tape, x), x.Shape()...)
-		golden.Close(t, "gradient of x", read(transposeBack(dx)), c.F64("grad/in/x"), tol)
+		golden.Close(t, "gradient of x", read(transposeBack(dx, b)), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, gradTol)
 	})
 }
@@ -293,19 +298,26 @@ func TestGoldenRotary(t *testing.T) {
 			want := c.F64(name + "/out")
 			row := func(x []float64, bi, i, three, h int) []float64 { return x[(((bi*l+i)*3+three)*heads+h)*hd:][:hd] }
 
-			cache := &engine.KVCache{}
+			caches := make([]*engine.KVCache, b)
+			before, rows := &engine.Rows{}, &engine.Rows{}
+			for i := range caches {
+				caches[i] = &engine.KVCache{}
+				before.Add(max(1, offset), 0)
+				rows.Add(l, offset)
+			}
 			tape := autograd.NewTape()
 			opt := engine.AttentionOptions{Heads: heads, Rotary: rotary}
 			if offset > 0 {
-				tape.Attention(tensor.New(b, offset, 3*heads*hd), cache, opt)
+				tape.Attention(tensor.New(b*offset, 3*heads*hd), before, caches, opt)
 			}
-			qkv := tensor.FromSlice(c.F32("in/qkv"), b, l, 3*heads*hd)
-			y := read(tape.Attention(qkv, cache, opt))
-			keys, room := read(cache.K), cache.K.Dim(2)
+			qkv := tensor.FromSlice(c.F32("in/qkv"), b*l, 3*heads*hd)
+			y := read(tape.Attention(qkv, rows, caches, opt))
 			for bi := range b {
+				k, _ := caches[bi].Tensors(offset + l)
+				keys := read(k)
 				for h := range heads {
 					for i := range l {
-						got := keys[((bi*heads+h)*room+offset+i)*hd:][:hd]
+						got := keys[(h*(offset+l)+offset+i)*hd:][:hd]
 						if rotary.XPos > 0 { // official positions count from the middle
 							for j := range rotary.Dim {
 								zeta := (float64(2*(j%(rotary.Dim/2)))/float64(rotary.Dim) + 0.4) / 1.4

@@ -21,7 +21,7 @@ const gradTol = 2e-5
 // judged by the size of its like.
 func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool, from int) (du []float32, params map[nn.Role][]float32) {
 	const b = 2
-	l := u.Dim(1)
+	l := u.Rows() / b
 	rng := rand.New(rand.NewPCG(6, 7))
 	dy := make([]float32, u.Len())
 	for i := range dy {
@@ -29,17 +29,19 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool, from int) 
 			dy[i] = g
 		}
 	}
-	tape, s, lo := recording(), m.NewState(b), 0
+	tape, s, lo := recording(), begin(m, b), 0
 	chunks := make([]*tensor.Tensor, len(lengths))
 	for i, n := range lengths {
-		chunks[i] = leaf(cut(u.Data(), b, lo, lo+n), b, n, dModel)
-		state := s
+		chunks[i] = leaf(cut(u.Data(), b, lo, lo+n), b*n, dModel)
+		var y *tensor.Tensor
 		if len(lengths) == 1 {
-			state = nil // the whole at once: as in training on separate texts
+			y = m.Forward(tape, chunks[i], equalRows(b, n)) // the whole at once: as in training on separate texts
+		} else {
+			y = s.forward(tape, chunks[i])
 		}
-		tape.Seed(m.Forward(tape, chunks[i], state), cut(dy, b, lo, lo+n))
+		tape.Seed(y, cut(dy, b, lo, lo+n))
 		if detach {
-			s.Detach()
+			s.detach()
 		}
 		lo += n
 	}

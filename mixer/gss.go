@@ -16,7 +16,7 @@ import (
 //
 // The systems see d_model/bottleneck channels only, the gate is gate·d_model wide. All GELUs are exact. Systems are those of
 // S4D with B trained and the bilinear rule, whose dt starts at 1, as the paper finds that no small one is needed. The state is
-// (b, d_model/bottleneck, d_state/2, 2).
+// (d_model/bottleneck, d_state/2, 2).
 type GSS struct {
 	InputLinear, InputGate, OutputLinear, OutputGate *nn.Linear
 	Diag                                             Diagonal
@@ -69,20 +69,21 @@ func NewGSS(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *GSS) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st := recurrent(s, 1)
-	x := m.InputLinear.Forward(t, u) // (b, l, d_model/bottleneck)
-	y, next := t.DiagSSM(engine.Gates{V: x}, m.Diag.System(t), m.D.Tensor, st[0])
-	st[0] = next
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *GSS) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	x := m.InputLinear.Forward(t, u) // (n, d_model/bottleneck)
+	y := t.DiagSSM(engine.Gates{V: x}, m.Diag.System(t), m.D.Tensor, r.Rows, r.fixed(0))
 	y = m.OutputLinear.Forward(t, t.Activate(y, engine.GeluErf))
 	return m.OutputGate.Forward(t, t.Gate(y, m.InputGate.Forward(t, u), engine.GeluErf))
 }
 
-// NewState returns zero states for batch sequences.
-func (m *GSS) NewState(batch int) State {
-	return newFixedState([]string{"diag"}, []int{batch, m.d, m.n, 2})
+// NewState returns the state before the first position, zeros.
+func (m *GSS) NewState() State {
+	return newFixedState([]string{"diag"}, []int{m.d, m.n, 2})
 }
+
+// Traits are those of a recurrence.
+func (m *GSS) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *GSS) Params(prefix string, visit nn.Visitor) {

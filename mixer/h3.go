@@ -16,7 +16,7 @@ import (
 //	y = Out( Q ⊙ SSM_diag( SSM_shift(K) ⊗ V ) )
 //
 // with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each of
-// the two SSMs. The state is that of the shift, (b, d_model, d_state), and that of the diagonal SSM, (b, heads·head_dim²,
+// the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
 // d_state/2, 2): constant in the length of the sequence.
 type H3 struct {
 	Q, K, V, Out *nn.Linear
@@ -80,26 +80,28 @@ func NewH3(cfg Config) (Mixer, error) {
 	}, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (b, l, d) each
-	st := recurrent(s, 2)
-	k, st[0] = t.ShiftSSM(k, m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, st[0]) // Σ_j C_j k[·-j] + D k
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (n, d) each
+	// Σ_j C_j k[·-j] + D k
+	k = t.ShiftSSM(k, m.Shift.B.Tensor, m.Shift.C.Tensor, m.Shift.D.Tensor, r.Rows, r.fixed(0))
 	gates := engine.Gates{Q: q, K: k, V: v, HeadDim: m.cfg.HeadDim, Order: m.order}
-	y, next := t.DiagSSM(gates, m.Diag.System(t), m.D.Tensor, st[1]) // per head: q · (K * (k⊗v) + D (k⊗v))
-	st[1] = next
+	y := t.DiagSSM(gates, m.Diag.System(t), m.D.Tensor, r.Rows, r.fixed(1)) // per head: q · (K * (k⊗v) + D (k⊗v))
 	return m.Out.Forward(t, y)
 }
 
 // HeadOrder says how the output of heads of more than one channel is flattened in front of Out.
 func (m *H3) HeadOrder() engine.HeadOrder { return m.order }
 
-// NewState returns zero states for batch sequences.
-func (m *H3) NewState(batch int) State {
+// NewState returns the state before the first position, zeros.
+func (m *H3) NewState() State {
 	c := m.cfg
 	return newFixedState([]string{"shift", "diag"},
-		[]int{batch, c.DModel, c.DState}, []int{batch, c.DModel * c.HeadDim, c.DState / 2, 2})
+		[]int{c.DModel, c.DState}, []int{c.DModel * c.HeadDim, c.DState / 2, 2})
 }
+
+// Traits are those of a recurrence.
+func (m *H3) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under their official names.
 func (m *H3) Params(prefix string, visit nn.Visitor) {
@@ -120,12 +122,4 @@ func firstUnitVector(n int) func(*rand.Rand, []float32) {
 			x[i] = 1
 		}
 	}
-}
-
-// recurrent gives the tensors of a state to be replaced in place, or nils where there is no state.
-func recurrent(s State, n int) []*tensor.Tensor {
-	if s == nil {
-		return make([]*tensor.Tensor, n)
-	}
-	return s.(*fixedState).x
 }

@@ -3,6 +3,7 @@ package mixer
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -17,7 +18,7 @@ import (
 //
 // where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other filters is H3.
 // Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs of the short filter,
-// (b, short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (b, up to l_max-1, d_model): it grows.
+// (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to l_max-1, d_model): it grows.
 type Hyena struct {
 	In, Out             *nn.Linear
 	ShortWeight, ShortB *nn.Param // ((N+1)·d, 1, taps), ((N+1)·d)
@@ -109,19 +110,17 @@ func NewHyena(cfg Config) (Mixer, error) {
 	}, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st, _ := s.(*hyenaState)
-	taps := u.Dim(1)
-	var short *tensor.Tensor
-	if st != nil {
-		taps += st.long[0].Past()
-		short = st.short
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	caches := r.past(0)
+	if caches != nil && slices.Contains(caches, nil) { // without states gates are part of the convolutions
+		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
-	x, short := t.CausalConv(m.In.Forward(t, u), m.ShortWeight.Tensor, m.ShortB.Tensor, short, engine.None)
-	if st != nil {
-		st.short = short
+	taps := r.Longest()
+	for i, c := range caches {
+		taps = max(taps, c.Past()+r.Len(i))
 	}
+	x := t.CausalConv(m.In.Forward(t, u), m.ShortWeight.Tensor, m.ShortB.Tensor, engine.None, r.Rows, r.short())
 	parts := t.Split(x, widths(m.opt.Order+1, m.d)...) // x_0, x_1, ..., v
 
 	v, kernels, skips := parts[m.opt.Order], m.Filter.kernels(t, taps), m.Filter.split(t, m.Filter.D.Tensor)
@@ -130,11 +129,11 @@ func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Ten
 		if i == len(kernels)-1 {
 			g.Q = parts[0]
 		}
-		if st == nil {
-			v = t.GatedLongConv(g, k, skips[i])
+		if caches == nil {
+			v = t.GatedLongConv(g, k, skips[i], r.Rows)
 			continue
 		}
-		v = t.CachedLongConv(t.Mul(g.V, g.K), k, skips[i], &st.long[i])
+		v = t.CachedLongConv(t.Mul(g.V, g.K), k, skips[i], r.Rows, r.past(i))
 		if g.Q != nil {
 			v = t.Mul(v, g.Q)
 		}
@@ -151,11 +150,14 @@ func (m *Hyena) Params(prefix string, visit nn.Visitor) {
 	m.Filter.params(prefix+"filter_fn.", visit)
 }
 
-// NewState returns the state before the first position of batch sequences.
-func (m *Hyena) NewState(batch int) State {
-	s := &hyenaState{short: tensor.New(batch, m.opt.ShortOrder-1, (m.opt.Order+1)*m.d), d: m.d}
+// NewState returns the state before the first position.
+func (m *Hyena) NewState() State {
+	s := &hyenaState{short: engine.Slot{X: tensor.New(m.opt.ShortOrder-1, (m.opt.Order+1)*m.d)}, d: m.d}
 	for range m.opt.Order - 1 {
 		s.long = append(s.long, engine.ConvCache{Window: m.opt.LMax})
 	}
 	return s
 }
+
+// Traits: an input of each long convolution more with each position, until there are l_max-1.
+func (m *Hyena) Traits() Traits { return Traits{Growth: 4 * (m.opt.Order - 1) * m.d} }

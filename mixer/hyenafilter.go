@@ -137,7 +137,7 @@ func (f *hyenaFilter) generate(t *autograd.Tape, n int) *tensor.Tensor {
 	precision := t.Precision()
 	t.SetPrecision(engine.Float32)
 	defer t.SetPrecision(precision)
-	h, last := t.Rows(f.Z.Tensor, 0, n), len(f.Layers)-1
+	h, last := t.Slice(f.Z.Tensor, 0, n), len(f.Layers)-1
 	for _, layer := range f.Layers[:last] {
 		h = t.Sine(layer.Forward(t, h), f.Freq.Tensor)
 	}

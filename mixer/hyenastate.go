@@ -2,7 +2,6 @@ package mixer
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -10,25 +9,35 @@ import (
 
 // hyenaState is the inputs of the filters that later positions see.
 type hyenaState struct {
-	short *tensor.Tensor     // of the short filter, (b, taps-1, (order+1)·d)
+	short engine.Slot        // of the short filter, (taps-1, (order+1)·d)
 	long  []engine.ConvCache // of each long convolution
 	d     int
 }
 
+// short are the inputs of the short filter before the rows, whose states are hyenaStates.
+func (r *Rows) short() engine.Slots {
+	return collect(r, r.slotsOf(0), 0, func(s *hyenaState, _ int) *engine.Slot { return &s.short })
+}
+
+// past are the inputs of long convolution i before the rows.
+func (r *Rows) past(i int) []*engine.ConvCache {
+	for len(r.long) <= i {
+		r.long = append(r.long, nil)
+	}
+	return collect(r, &r.long[i], i, func(s *hyenaState, i int) *engine.ConvCache { return &s.long[i] })
+}
+
 // Size counts the inputs that are seen, not the room kept for more.
 func (s *hyenaState) Size() int {
-	n := s.short.Len()
+	n := s.short.X.Len()
 	for i := range s.long {
-		n += s.short.Dim(0) * s.long[i].Past() * s.d
+		n += s.long[i].Past() * s.d
 	}
 	return 4 * n
 }
 
-// Growth is an input of each long convolution for each sequence, until there are l_max-1.
-func (s *hyenaState) Growth() int { return 4 * len(s.long) * s.short.Dim(0) * s.d }
-
 func (s *hyenaState) Clone() State {
-	c := &hyenaState{short: s.short.Clone(), d: s.d}
+	c := &hyenaState{short: engine.Slot{X: s.short.X.Clone()}, d: s.d}
 	for i := range s.long {
 		c.long = append(c.long, s.long[i].Clone())
 	}
@@ -47,7 +56,7 @@ func (s *hyenaState) Keep(n int) {
 // Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as "long0" and
 // so on.
 func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
-	visit("short", s.short)
+	visit("short", s.short.X)
 	for i := range s.long {
 		if c := s.long[i].Clone(); c.Len > 0 {
 			visit(fmt.Sprint("long", i), c.U)
@@ -57,21 +66,17 @@ func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 
 func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 	if name == "short" {
-		if !slices.Equal(shape, s.short.Shape()) || len(data) != s.short.Len() {
-			return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), s.short.Shape())
-		}
-		s.short.CopyFrom(data)
-		return nil
+		return restored(s.short.X, name, shape, data)
 	}
 	for i := range s.long {
 		if name != fmt.Sprint("long", i) {
 			continue
 		}
-		c, batch := &s.long[i], s.short.Dim(0)
-		if len(shape) != 3 || shape[0] != batch || shape[1] < 1 || shape[1] >= c.Window || shape[2] != s.d || len(data) != batch*shape[1]*s.d {
-			return fmt.Errorf("state %q has shape %v and %d values, want (%d, 1 to %d positions, %d)", name, shape, len(data), batch, c.Window-1, s.d)
+		c, one := &s.long[i], ofOne(shape, 2)
+		if len(one) != 2 || one[0] < 1 || one[0] >= c.Window || one[1] != s.d || len(data) != one[0]*s.d {
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data), c.Window-1, s.d)
 		}
-		c.U, c.Len = tensor.New(shape...), shape[1]
+		c.U, c.Len = tensor.New(one...), one[0]
 		c.U.CopyFrom(data)
 		return nil
 	}

@@ -29,24 +29,18 @@ func TestKeep(t *testing.T) {
 		for b := range batch {
 			x = append(x, all[(b*12+lo)*d:(b*12+hi)*d]...)
 		}
-		return tensor.FromSlice(x, batch, hi-lo, d)
+		return tensor.FromSlice(x, batch*(hi-lo), d)
 	}
-	run := func(s State, lo, hi int) []float32 { return read(mix.Forward(autograd.NewTape(), cut(lo, hi), s)) }
+	run := func(s *several, lo, hi int) []float32 { return read(s.forward(autograd.NewTape(), cut(lo, hi))) }
 
-	s := mix.NewState(batch)
+	s := begin(mix, batch)
 	run(s, 0, 5)
-	whole := s.Clone()
-	s.Keep(n)
-	if got, want := s.Size(), 2*4*batch*d*n+4*batch; got != want { // keys and values, and where they begin
+	whole := s.clone()
+	s.keep(n)
+	if got, want := s.size(), 2*4*batch*d*n; got != want { // keys and values
 		t.Fatalf("%d bytes after Keep(%d), want %d", got, n, want)
 	}
-	restored := mix.NewState(batch)
-	s.Tensors(func(name string, x *tensor.Tensor) {
-		if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
-			t.Fatal(err)
-		}
-	})
-	short := mix.NewState(batch)
+	restored, short := s.restored(t), begin(mix, batch)
 	run(short, 5-n, 5)
 	want := make([]float64, 0, batch*l*d)
 	for _, v := range run(short, 5, 5+l) {

@@ -14,7 +14,7 @@ import (
 //
 //	S_t = S_{t-1} + φ(k_t) v_tᵀ,   z_t = z_{t-1} + φ(k_t),   y_t = φ(q_t)ᵀ S_t / (φ(q_t)·z_t + 1e-6)
 //
-// Its state is S (b, heads, head_dim, head_dim) and z (b, heads, head_dim).
+// Its state is S (heads, head_dim, head_dim) and z (heads, head_dim).
 type LinearAttention struct {
 	Q, K, V, Out *nn.Linear
 	opt          engine.LinearOptions
@@ -57,20 +57,20 @@ func NewLinearAttention(cfg Config) (Mixer, error) {
 	}, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *LinearAttention) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (b, l, d) each
-	st := recurrent(s, 2)
-	y, next := t.LinearAttention(q, k, v, engine.LinearState{S: st[0], Z: st[1]}, m.opt)
-	st[0], st[1] = next.S, next.Z
-	return m.Out.Forward(t, y)
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *LinearAttention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (n, d) each
+	return m.Out.Forward(t, t.LinearAttention(q, k, v, m.opt, r.Rows, r.fixed(0), r.fixed(1)))
 }
 
-// NewState returns zero states for batch sequences.
-func (m *LinearAttention) NewState(batch int) State {
+// NewState returns the state before the first position, zeros.
+func (m *LinearAttention) NewState() State {
 	h, hd := m.opt.Heads, m.headDim
-	return newFixedState([]string{"s", "z"}, []int{batch, h, hd, hd}, []int{batch, h, hd})
+	return newFixedState([]string{"s", "z"}, []int{h, hd, hd}, []int{h, hd})
 }
+
+// Traits are those of a recurrence.
+func (m *LinearAttention) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *LinearAttention) Params(prefix string, visit nn.Visitor) {

@@ -23,7 +23,7 @@ import (
 //
 //	s[t] = f( (W_x x[t] + b, 0) + K Bbar e_x·x[t] + (K N + (W_h, 0; 0, 0)) s[t-1] )
 //
-// The state is s, (b, hidden + order).
+// The state is s, (hidden + order).
 type LMU struct {
 	In, Out *nn.Linear
 	H, M    *nn.Param // W_h (hidden, hidden), W_m (hidden, order)
@@ -98,13 +98,12 @@ func newLMUConstants(h, q int, theta float64) *lmuConstants {
 	}
 }
 
-// Forward maps a chunk x (b, l, d_model) to y of the same shape.
-func (m *LMU) Forward(t *autograd.Tape, x *tensor.Tensor, s State) *tensor.Tensor {
-	st, w, c := recurrent(s, 1), m.weights(t), m.constants()
-	u := product(t, product(t, x, m.EX.Tensor), w.input) // K Bbar e_x·x (b, l, hidden + order)
+// Forward maps the rows of x (n, d_model) to y of the same shape.
+func (m *LMU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
+	w, c := m.weights(t), m.constants()
+	u := product(t, product(t, x, m.EX.Tensor), w.input) // K Bbar e_x·x (n, hidden + order)
 	u = t.Add(u, product(t, m.In.Forward(t, x), c.embed))
-	y, next := t.Recurrence(u, w.recurrent, st[0], m.hidden)
-	st[0] = next
+	y := t.Recurrence(u, w.recurrent, m.hidden, r.Rows, r.fixed(0))
 	return m.Out.Forward(t, product(t, y, c.pick)) // of h
 }
 
@@ -120,9 +119,9 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 		return kept
 	}
 	c := m.constants()
-	k := t.Append(m.M.Tensor, c.identity)                        // K (hidden + order, order)
-	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)      // Nᵀ
-	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor)) // (W_h, 0; 0, 0)
+	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order)) // K (hidden + order, order)
+	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)                                  // Nᵀ
+	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor))                             // (W_h, 0; 0, 0)
 	w := &lmuWeights{product(t, k, c.bRow), t.Add(product(t, k, nT), wide)}
 	if !t.Recording() {
 		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // what is on the tape dies with it
@@ -136,10 +135,13 @@ func product(t *autograd.Tape, a, b *tensor.Tensor) *tensor.Tensor {
 	return t.Linear(a, b, nil, engine.None)
 }
 
-// NewState returns zero states for batch sequences.
-func (m *LMU) NewState(batch int) State {
-	return newFixedState([]string{"h_m"}, []int{batch, m.hidden + m.order})
+// NewState returns the state before the first position, zeros.
+func (m *LMU) NewState() State {
+	return newFixedState([]string{"h_m"}, []int{m.hidden + m.order})
 }
+
+// Traits are those of a recurrence.
+func (m *LMU) Traits() Traits { return Traits{} }
 
 // Params visits the parameters.
 func (m *LMU) Params(prefix string, visit nn.Visitor) {

@@ -17,8 +17,8 @@ import (
 //	x, z = In(u);   x = silu(conv1d(x));   Δ, B, C = softplus(Dt(Δ')), B, C   with (Δ', B, C) = X(x)
 //	y = Out( SSM(Δ, A, B, C)(x) · silu(z) )
 //
-// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (b, d_conv-1, d_inner), and that of
-// the SSM, (b, d_inner, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that of
+// the SSM, (d_inner, d_state): constant in the length of the sequence.
 type Mamba struct {
 	In, X, Dt, Out *nn.Linear
 	Conv           shortConv
@@ -111,23 +111,24 @@ func NewMamba(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Mamba) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st, n := recurrent(s, 2), m.opt.DState
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Mamba) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	n := m.opt.DState
 	xz := t.Split(m.In.Forward(t, u), m.d, m.d)
-	x, next := m.Conv.forward(t, xz[0], st[0])
-	st[0] = next
+	x := m.Conv.forward(t, xz[0], r)
 	p := t.Split(m.X.Forward(t, x), m.opt.DtRank, 2*n)
 	dt, bc := m.Dt.Forward(t, p[0]), p[1] // Δ = softplus(Dt Δ' + bias); B and C
-	y, next := t.SelectiveScan(x, dt, t.NegExp(m.ALog.Tensor), bc, m.D.Tensor, 1, st[1])
-	st[1] = next
+	y := t.SelectiveScan(x, dt, t.NegExp(m.ALog.Tensor), bc, m.D.Tensor, 1, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, t.Gate(y, xz[1], engine.SiLU))
 }
 
-// NewState returns zero states for batch sequences.
-func (m *Mamba) NewState(batch int) State {
-	return newFixedState([]string{"conv", "ssm"}, []int{batch, m.opt.DConv - 1, m.d}, []int{batch, m.d, m.opt.DState})
+// NewState returns the state before the first position, zeros.
+func (m *Mamba) NewState() State {
+	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d}, []int{m.d, m.opt.DState})
 }
+
+// Traits are those of a recurrence.
+func (m *Mamba) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba) Params(prefix string, visit nn.Visitor) {
@@ -153,12 +154,13 @@ func newShortConv(d, taps int, bias bool) shortConv {
 	return c
 }
 
-func (c *shortConv) forward(t *autograd.Tape, x, state *tensor.Tensor) (y, next *tensor.Tensor) {
+// forward filters x. The inputs before its rows are part 0 of their states.
+func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if c.bias != nil {
 		bias = c.bias.Tensor
 	}
-	return t.CausalConv(x, c.weight.Tensor, bias, state, engine.SiLU)
+	return t.CausalConv(x, c.weight.Tensor, bias, engine.SiLU, r.Rows, r.fixed(0))
 }
 
 func (c *shortConv) params(prefix string, visit nn.Visitor) {

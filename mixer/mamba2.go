@@ -18,8 +18,8 @@ import (
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
 // over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm stands before the
-// gate, or is left out, by option. The state is the inputs that the filter needs, (b, d_conv-1, d_inner + 2·ngroups·d_state), and
-// that of the SSM, (b, heads, headdim, d_state): constant in the length of the sequence.
+// gate, or is left out, by option. The state is the inputs that the filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and
+// that of the SSM, (heads, headdim, d_state): constant in the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv
@@ -96,15 +96,13 @@ func NewMamba2(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st, filtered := recurrent(s, 2), m.d+2*m.opt.Groups*m.opt.DState
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	filtered := m.d + 2*m.opt.Groups*m.opt.DState
 	p := t.Split(m.In.Forward(t, u), m.d, filtered, m.heads)
 	z, dt := p[0], t.AddBias(p[2], m.DtBias.Tensor, engine.Softplus)
-	xbc, next := m.Conv.forward(t, p[1], st[0])
-	st[0] = next
-	y, next := t.SSD(xbc, dt, t.NegExp(m.ALog.Tensor), m.D.Tensor, m.opt.HeadDim, m.opt.Groups, st[1])
-	st[1] = next
+	xbc := m.Conv.forward(t, p[1], r)
+	y := t.SSD(xbc, dt, t.NegExp(m.ALog.Tensor), m.D.Tensor, m.opt.HeadDim, m.opt.Groups, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, m.gate(t, y, z))
 }
 
@@ -120,11 +118,14 @@ func (m *Mamba2) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// NewState returns zero states for batch sequences.
-func (m *Mamba2) NewState(batch int) State {
-	return newFixedState([]string{"conv", "ssm"}, []int{batch, m.opt.DConv - 1, m.d + 2*m.opt.Groups*m.opt.DState},
-		[]int{batch, m.heads, m.opt.HeadDim, m.opt.DState})
+// NewState returns the state before the first position, zeros.
+func (m *Mamba2) NewState() State {
+	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d + 2*m.opt.Groups*m.opt.DState},
+		[]int{m.heads, m.opt.HeadDim, m.opt.DState})
 }
+
+// Traits are those of a recurrence.
+func (m *Mamba2) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba2) Params(prefix string, visit nn.Visitor) {

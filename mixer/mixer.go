@@ -2,13 +2,10 @@
 // caches of states), nn, autograd, tensor, ssm and internal/config, and never looks inside a tensor.
 //
 // A mixer has one way to run. Training, prefill in chunks and token-by-token decoding are the same call of Forward; what
-// differs is the length of the chunk, whether there is a state, and whether the tape records.
+// differs is the lengths of the rows, whether they have states, and whether the tape records.
 package mixer
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -17,60 +14,29 @@ import (
 // Mixer mixes information along the sequence.
 type Mixer interface {
 	nn.Module
-	// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-	// With a nil state it starts from zero and keeps nothing. Otherwise it starts from s and leaves in s the state
-	// after the chunk, so that any way of cutting a sequence into chunks gives the same y, up to rounding.
-	Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor
-	// NewState returns the state before the first position of batch sequences.
-	NewState(batch int) State
+	// Forward maps u (n, d_model) to y of the same shape, n being the positions of all rows, which see nothing of each other.
+	// A row without a state starts from zero and keeps nothing. One with a state goes on from it and leaves in it the
+	// state after the row, so that any way of cutting a sequence into rows gives the same y, up to rounding.
+	Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
+	// NewState returns the state of one sequence before its first position.
+	NewState() State
+	// Traits says what the mixer can take, and what its state costs.
+	Traits() Traits
 }
 
-// LooksAhead tells whether y[t] depends on what comes after t, as that of bidirectional layers does. Such a mixer keeps no state
-// and is no part of a language model.
-func LooksAhead(m Mixer) bool {
-	a, ok := m.(interface{ LooksAhead() bool })
-	return ok && a.LooksAhead()
+// Traits are what sets mixers apart from one another for those that use them. The zero value is that of a recurrence: causal,
+// for sequences of any length, with a state of fixed size.
+type Traits struct {
+	// LooksAhead tells whether y[t] depends on what comes after t, as that of bidirectional layers does. Such a mixer keeps no
+	// state and is no part of a language model.
+	LooksAhead bool
+	MaxLength  int // positions of the longest sequence, 0 for any
+	Multiple   int // the lengths of sequences are multiples of it, 0 for any
+	Growth     int // bytes that each further position adds to the state, perhaps up to some length
 }
 
-// Paddable tells whether sequences of different lengths, filled up with zeros, have the same output at their own positions as each by
-// itself: so it is where a mixer does not look ahead, where zeros add nothing, as in a convolution, or where it can be told their
-// lengths.
-func Paddable(m Mixer) bool {
-	z, ok := m.(interface{ ZeroIsNothing() bool })
-	_, told := padded(m)
-	return !LooksAhead(m) || ok && z.ZeroIsNothing() || told
-}
-
-// padder is a mixer that looks ahead and would weigh zeros, as attention does, if it were not told where sequences end.
-type padder interface {
-	ForwardPadded(t *autograd.Tape, u *tensor.Tensor, lengths []int) *tensor.Tensor
-	Padded() bool
-}
-
-func padded(m Mixer) (padder, bool) {
-	p, ok := m.(padder)
-	return p, ok && p.Padded()
-}
-
-// ForwardPadded is Forward of a Paddable mixer that looks ahead, for whole sequences of so many positions each. Behind them u (b, l,
-// d_model) must be zeros.
-func ForwardPadded(t *autograd.Tape, m Mixer, u *tensor.Tensor, lengths []int) *tensor.Tensor {
-	if p, ok := padded(m); ok {
-		return p.ForwardPadded(t, u, lengths)
-	}
-	return m.Forward(t, u, nil)
-}
-
-// MaxLength is the longest sequence that a mixer of fixed length takes, 0 for any.
-func MaxLength(m Mixer) int {
-	if f, ok := m.(interface{ MaxLength() int }); ok {
-		return f.MaxLength()
-	}
-	return 0
-}
-
-// State is what a mixer carries from chunk to chunk. While a tape records, a state is part of the tape: gradients flow
-// through it into earlier chunks until Detach.
+// State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape: gradients flow
+// through it into earlier rows until Detach.
 type State interface {
 	// Size is the number of bytes that hold the state now.
 	Size() int
@@ -82,15 +48,9 @@ type State interface {
 	Keep(n int)
 	// Tensors visits the tensors that make up the state, by name, for saving. What it passes may be changed only by Restore.
 	Tensors(visit func(name string, x *tensor.Tensor))
-	// Restore sets one tensor of a new state from what Tensors gave, which it copies.
+	// Restore sets one tensor of a new state from what Tensors gave, which it copies. Before its shape there may be an axis of
+	// one sequence, as it was saved once.
 	Restore(name string, shape []int, data []float32) error
-}
-
-// Growing is a State that grows with the sequence.
-type Growing interface {
-	State
-	// Growth is the number of bytes that each further position adds, perhaps up to some length.
-	Growth() int
 }
 
 // Config is what the mixers of a model share. Each mixer reads the fields it knows, and the options that are its own.
@@ -107,74 +67,4 @@ type Config struct {
 	RotaryDim int    // attention: rotated components of each head, 0 for none
 	Dropout   float64
 	Options   Options // of this mixer alone: they stand above the fields
-}
-
-// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence.
-type fixedState struct {
-	names []string
-	x     []*tensor.Tensor
-}
-
-func newFixedState(names []string, shapes ...[]int) *fixedState {
-	s := &fixedState{names: names}
-	for _, shape := range shapes {
-		s.x = append(s.x, tensor.New(shape...))
-	}
-	return s
-}
-
-// Gather lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which have
-// the size that they always will. They must be results of no tape.
-func Gather(states []State) {
-	var xs []*tensor.Tensor
-	for _, s := range states {
-		if s, ok := s.(*fixedState); ok {
-			xs = append(xs, s.x...)
-		}
-	}
-	tensor.Gather(xs...)
-}
-
-func (s *fixedState) Size() int {
-	n := 0
-	for _, x := range s.x {
-		n += 4 * x.Len()
-	}
-	return n
-}
-
-func (s *fixedState) Clone() State {
-	c := &fixedState{names: s.names}
-	for _, x := range s.x {
-		c.x = append(c.x, x.Clone())
-	}
-	return c
-}
-
-func (s *fixedState) Detach() {
-	for i, x := range s.x {
-		s.x[i] = x.Clone()
-	}
-}
-
-func (s *fixedState) Keep(int) {}
-
-func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
-	for i, x := range s.x {
-		visit(s.names[i], x)
-	}
-}
-
-func (s *fixedState) Restore(name string, shape []int, data []float32) error {
-	for i, x := range s.x {
-		if s.names[i] != name {
-			continue
-		}
-		if !slices.Equal(shape, x.Shape()) || len(data) != x.Len() {
-			return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), x.Shape())
-		}
-		x.CopyFrom(data)
-		return nil
-	}
-	return fmt.Errorf("state has no part %q, only %q", name, s.names)
 }

@@ -108,10 +108,10 @@ func (v variant) mixer(t testing.TB) Mixer {
 	return m
 }
 
-// sequences are inputs (batch, l, dModel).
+// sequences are inputs (batch·l, dModel).
 func sequences(seed uint64, batch, l int) *tensor.Tensor {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	x := tensor.New(batch, l, dModel)
+	x := tensor.New(batch*l, dModel)
 	for i := range x.Data() {
 		x.Data()[i] = float32(rng.NormFloat64())
 	}
@@ -136,17 +136,22 @@ func paste(x, chunk []float32, b, lo, hi int) {
 	}
 }
 
-// chunked runs u in chunks of the given lengths and returns y and the state after them. Chunk i is recorded if record(i).
-func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) ([]float32, State) {
-	b, y, s, lo := u.Dim(0), make([]float32, u.Len()), m.NewState(u.Dim(0)), 0
+// chunked runs u in chunks of the given lengths and returns y and the states after them. Chunk i is recorded if record(i).
+func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) ([]float32, *several) {
+	l := 0
+	for _, n := range lengths {
+		l += n
+	}
+	b, y, lo := u.Rows()/l, make([]float32, u.Len()), 0
+	s := begin(m, b)
 	tape := autograd.NewTape()
 	for i, n := range lengths {
 		tape.Record(record(i))
-		part := tensor.FromSlice(cut(u.Data(), b, lo, lo+n), b, n, dModel)
-		paste(y, read(m.Forward(tape, part, s)), b, lo, lo+n)
+		part := tensor.FromSlice(cut(u.Data(), b, lo, lo+n), b*n, dModel)
+		paste(y, read(s.forward(tape, part)), b, lo, lo+n)
 		lo += n
 	}
-	s.Detach() // what is recorded must not die with the tape
+	s.detach() // what is recorded must not die with the tape
 	return y, s
 }
 
@@ -182,9 +187,9 @@ func near(t reporter, what string, got, want []float32, tol float64) {
 	}
 }
 
-func nearStates(t reporter, got, want State, tol float64) {
+func nearStates(t reporter, got, want *several, tol float64) {
 	t.Helper()
-	g, w := parts(got), parts(want)
+	g, w := got.parts(), want.parts()
 	if len(g) != len(w) {
 		t.Fatalf("state has %d parts, want %d", len(g), len(w))
 	}
@@ -214,7 +219,7 @@ func TestAnyChunking(t *testing.T) {
 				lengths, l := drawLengths(rt)
 				records := rapid.SliceOfN(rapid.Bool(), len(lengths), len(lengths)).Draw(rt, "record")
 				u := sequences(rapid.Uint64().Draw(rt, "seed"), 2, l)
-				want := read(m.Forward(autograd.NewTape(), u, nil))
+				want := read(m.Forward(autograd.NewTape(), u, equalRows(2, l)))
 				y, s := chunked(m, u, lengths, func(i int) bool { return records[i] })
 				near(rt, "y", y, want, chunkTol)
 				whole, state := chunked(m, u, []int{l}, never)
@@ -271,15 +276,15 @@ func TestBatchIsEachAlone(t *testing.T) {
 				for _, record := range []func(int) bool{never, always} {
 					u := sequences(9, batch, l)
 					y, s := chunked(m, u, lengths, record)
-					together := parts(s)
 					for i := range batch {
-						one := tensor.FromSlice(u.Data()[i*l*dModel:][:l*dModel], 1, l, dModel)
+						one := tensor.FromSlice(u.Data()[i*l*dModel:][:l*dModel], l, dModel)
 						alone, state := chunked(m, one, lengths, record)
 						if !slices.Equal(alone, y[i*l*dModel:][:l*dModel]) {
 							t.Errorf("chunks %v: y of sequence %d differs from that of the sequence alone", lengths, i)
 						}
-						for name, x := range parts(state) {
-							if !slices.Equal(x, together[name][i*len(x):][:len(x)]) {
+						together := parts(s.states[i])
+						for name, x := range parts(state.states[0]) {
+							if !slices.Equal(x, together[name]) {
 								t.Errorf("chunks %v: state %s of sequence %d differs", lengths, name, i)
 							}
 						}

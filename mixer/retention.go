@@ -16,14 +16,12 @@ import (
 //	o_t = Σ_{s ≤ t} γ_h^(t-s) ((R_t q_t)·(R_s k_s)) v_s,   γ_h = 1 - 2^(-5-h)
 //	y = W_o ( silu(W_g u) ⊙ norm_h(o) )
 //
-// where R_t is the rotation of position t and k is scaled by 1/√head_dim. Only t - s matters to the scores: as a
-// recurrence, the past turns away by one position a step, and with S the state that the present sees,
+// where R_t is the rotation of position t and k is scaled by 1/√head_dim. As a recurrence,
 //
-//	S_t = γ_h S_{t-1} R_{-1}ᵀ + v_t k_tᵀ,   o_t = S_t q_t
+//	S_t = γ_h S_{t-1} + v_t (R_t k_t)ᵀ,   o_t = S_t R_t q_t
 //
-// A chunk counts its positions from its own first. So it is Mamba-2's recurrence (SSD) for dt = 1/√head_dim, A =
-// log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is S (b, heads, head_dim, head_dim), turned to
-// the position that comes next.
+// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is S
+// (heads, head_dim, head_dim).
 //
 // Deliberate differences: a head of an odd number of components leaves the last unrotated; the frequencies are those
 // of rotary positions, base^(-2i/head_dim), in halves, where the authors' code spaces them evenly up to 1/base, in
@@ -76,25 +74,23 @@ func NewRetention(cfg Config) (Mixer, error) {
 	}, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Retention) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st := recurrent(s, 1)
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Retention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	p := t.Split(m.In.Forward(t, u), m.d, m.d, m.d, m.d)
-	dt := t.New(u.Dim(0), u.Dim(1), m.heads)
+	dt := t.New(u.Dim(0), m.heads)
 	dt.Fill(m.dt)
-	v, k, q := p[1], t.Rotate(p[2], m.heads, m.rotary, 0), t.Rotate(p[3], m.heads, m.rotary, 0)
-	o, next := t.SSD(t.Join(v, k, q), dt, m.decay, m.noSkip, m.d/m.heads, m.heads, st[0])
-	if next != nil {
-		next = t.RotateState(next, m.rotary, -u.Dim(1))
-	}
-	st[0] = next
+	v, k, q := p[1], t.Rotate(p[2], m.heads, m.rotary, r.Rows), t.Rotate(p[3], m.heads, m.rotary, r.Rows)
+	o := t.SSD(t.Join(v, k, q), dt, m.decay, m.noSkip, m.d/m.heads, m.heads, r.Rows, r.fixed(0))
 	return m.Out.Forward(t, t.Gate(t.RMSNorm(o, m.Norm.Weight.Tensor, m.heads, m.Norm.Eps), p[0], engine.SiLU))
 }
 
-// NewState returns zero states for batch sequences.
-func (m *Retention) NewState(batch int) State {
-	return newFixedState([]string{"s"}, []int{batch, m.heads, m.d / m.heads, m.d / m.heads})
+// NewState returns the state before the first position, zeros.
+func (m *Retention) NewState() State {
+	return newFixedState([]string{"vk"}, []int{m.heads, m.d / m.heads, m.d / m.heads})
 }
+
+// Traits are those of a recurrence.
+func (m *Retention) Traits() Traits { return Traits{} }
 
 // Params visits the parameters.
 func (m *Retention) Params(prefix string, visit nn.Visitor) {

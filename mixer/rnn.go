@@ -12,7 +12,7 @@ import (
 //
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1]),  y[t] = W_y h[t] + b_y
 //
-// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is h, (b, hidden).
+// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is h, (hidden).
 type RNN struct {
 	In, Out *nn.Linear
 	H       *nn.Param
@@ -47,16 +47,17 @@ func NewRNN(cfg Config) (Mixer, error) {
 	}, nil
 }
 
-// Forward maps a chunk x (b, l, d_model) to y of the same shape.
-func (m *RNN) Forward(t *autograd.Tape, x *tensor.Tensor, s State) *tensor.Tensor {
-	st := recurrent(s, 1)
-	h, next := t.Recurrence(m.In.Forward(t, x), m.H.Tensor, st[0], m.hidden)
-	st[0] = next
+// Forward maps the rows of x (n, d_model) to y of the same shape.
+func (m *RNN) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
+	h := t.Recurrence(m.In.Forward(t, x), m.H.Tensor, m.hidden, r.Rows, r.fixed(0))
 	return m.Out.Forward(t, h)
 }
 
-// NewState returns zero states for batch sequences.
-func (m *RNN) NewState(batch int) State { return newFixedState([]string{"h"}, []int{batch, m.hidden}) }
+// NewState returns the state before the first position, zeros.
+func (m *RNN) NewState() State { return newFixedState([]string{"h"}, []int{m.hidden}) }
+
+// Traits are those of a recurrence.
+func (m *RNN) Traits() Traits { return Traits{} }
 
 // Params visits the parameters.
 func (m *RNN) Params(prefix string, visit nn.Visitor) {

@@ -26,39 +26,33 @@ func TestRoundedState(t *testing.T) {
 					t.Fatal(err)
 				}
 				nn.InitAll(mix, "", 1)
-				before := mix.NewState(batch)
+				before := begin(mix, batch)
 				mix.Params("", func(_ string, q *nn.Param) {
 					if q.Role == nn.Weight {
 						autograd.Pack(p, q.Tensor)
 					}
 				})
-				rng, u := rand.New(rand.NewPCG(3, 1)), tensor.New(batch, l, d)
+				rng, u := rand.New(rand.NewPCG(3, 1)), tensor.New(batch*l, d)
 				for i := range u.Data() {
 					u.Data()[i] = float32(rng.NormFloat64())
 				}
-				s := mix.NewState(batch)
-				mix.Forward(autograd.NewTape(), u, s)
-				mix.Forward(autograd.NewTape(), u, before)
-				kept := min(l, s.(*attentionState).most)
-				if got, want := s.Size(), 2*batch*2*kept*row; got < want || got > want+4*batch {
+				s := begin(mix, batch)
+				s.forward(autograd.NewTape(), u)
+				before.forward(autograd.NewTape(), u)
+				kept := min(l, s.states[0].(*attentionState).most)
+				if got, want := s.size(), 2*batch*2*kept*row; got != want {
 					t.Errorf("%d bytes, want %d for %d positions", got, want, kept)
 				}
-				if s.Size() >= before.Size()*3/4 {
-					t.Errorf("%d bytes, where float32 takes %d", s.Size(), before.Size())
+				if s.size() >= before.size()*3/4 {
+					t.Errorf("%d bytes, where float32 takes %d", s.size(), before.size())
 				}
-				if got := s.(Growing).Growth(); got != 2*batch*2*row && v.name != "window-attention" {
-					t.Errorf("it grows by %d bytes a position, want %d", got, 2*batch*2*row)
+				if got := mix.Traits().Growth; got != 2*2*row && v.name != "window-attention" {
+					t.Errorf("it grows by %d bytes a position, want %d", got, 2*2*row)
 				}
-				restored := mix.NewState(batch)
-				s.Tensors(func(name string, x *tensor.Tensor) {
-					if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
-						t.Fatal(err)
-					}
-				})
-				copied := s.Clone()
-				want := read(mix.Forward(autograd.NewTape(), u, s))
-				for what, s := range map[string]State{"copied": copied, "restored": restored} {
-					if !slices.Equal(read(mix.Forward(autograd.NewTape(), u, s)), want) {
+				restored, copied := s.restored(t), s.clone()
+				want := read(s.forward(autograd.NewTape(), u))
+				for what, s := range map[string]*several{"copied": copied, "restored": restored} {
+					if !slices.Equal(read(s.forward(autograd.NewTape(), u)), want) {
 						t.Errorf("%s it goes on with other bits", what)
 					}
 				}

@@ -7,42 +7,33 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rowState is a state that has rows of all positions so far, for mixers that look at each of them: some parts (b, positions, d).
+// rowState is a state that has rows of all positions so far, for mixers that look at each of them: some parts (positions, d).
 type rowState struct {
 	names []string
 	dims  []int // d of each
 	rows  []engine.RowCache
-	batch int
 }
 
-func newRowState(batch int, names []string, dims ...int) *rowState {
-	return &rowState{names: names, dims: dims, rows: make([]engine.RowCache, len(dims)), batch: batch}
-}
-
-// rowsOf is part i of s, a rowState, nil where there is none.
-func rowsOf(s State, i int) *engine.RowCache {
-	if s == nil {
-		return nil
-	}
-	return &s.(*rowState).rows[i]
+func newRowState(names []string, dims ...int) *rowState {
+	return &rowState{names: names, dims: dims, rows: make([]engine.RowCache, len(dims))}
 }
 
 func (s *rowState) positions() int { return s.rows[0].Len }
 
 // Size counts the rows that are filled, not the room kept for more.
-func (s *rowState) Size() int { return s.positions() * s.Growth() }
+func (s *rowState) Size() int { return s.positions() * rowBytes(s.dims...) }
 
-// Growth is a row of each part for each sequence.
-func (s *rowState) Growth() int {
+// rowBytes is the memory of a position in parts of the given widths.
+func rowBytes(dims ...int) int {
 	n := 0
-	for _, d := range s.dims {
-		n += 4 * s.batch * d
+	for _, d := range dims {
+		n += 4 * d
 	}
 	return n
 }
 
 func (s *rowState) Clone() State {
-	c := newRowState(s.batch, s.names, s.dims...)
+	c := newRowState(s.names, s.dims...)
 	for i := range s.rows {
 		c.rows[i] = s.rows[i].Clone()
 	}
@@ -58,48 +49,47 @@ func (s *rowState) Keep(n int) {
 	}
 }
 
-// Tensors visits the rows and, where earlier ones have been forgotten, how many, as one number a sequence.
+// Tensors visits the rows.
 func (s *rowState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.positions() == 0 {
 		return
 	}
-	for i := range s.rows {
-		c := s.rows[i].Clone() // without the room for more
-		visit(s.names[i], c.X)
-	}
-	if n := s.rows[0].Start; n > 0 {
-		start := make([]float32, s.batch)
-		for i := range start {
-			start[i] = float32(n)
-		}
-		visit("start", tensor.FromSlice(start, s.batch))
+	for i, name := range s.names {
+		visit(name, s.rows[i].Rows())
 	}
 }
 
 func (s *rowState) Restore(name string, shape []int, data []float32) error {
-	if name == "start" {
-		if len(shape) != 1 || shape[0] != s.batch || len(data) != s.batch || !(data[0] >= 0 && data[0] < 1<<24) {
-			return fmt.Errorf("state %q has shape %v and %d values, want one number of positions for each of %d sequences", name, shape, len(data), s.batch)
-		}
-		for i := range s.rows {
-			s.rows[i].Start = int(data[0])
-		}
-		return nil
+	if name == "start" { // of earlier versions: a row knows at which position it begins
+		_, err := positions(name, shape, data)
+		return err
 	}
 	for i, d := range s.dims {
 		if s.names[i] != name {
 			continue
 		}
-		if len(shape) != 3 || shape[0] != s.batch || shape[1] < 1 || shape[2] != d || len(data) != shape[0]*shape[1]*d {
-			return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape, len(data), s.batch, d)
+		one := ofOne(shape, 2)
+		if len(one) != 2 || one[0] < 1 || one[1] != d || len(data) != one[0]*d {
+			return fmt.Errorf("state %q has shape %v and %d values, want (positions, %d)", name, shape, len(data), d)
 		}
 		for k, c := range s.rows {
-			if k != i && c.Len > 0 && c.Len != shape[1] {
-				return fmt.Errorf("state %q has %d positions, want the %d of %q", name, shape[1], c.Len, s.names[k])
+			if k != i && c.Len > 0 && c.Len != one[0] {
+				return fmt.Errorf("state %q has %d positions, want the %d of %q", name, one[0], c.Len, s.names[k])
 			}
 		}
-		s.rows[i].X, s.rows[i].Len = tensor.FromSlice(append([]float32(nil), data...), shape...), shape[1]
+		s.rows[i].Fill(tensor.FromSlice(data, one...))
 		return nil
 	}
-	return fmt.Errorf("state has no part %q, only %q and start", name, s.names)
+	return fmt.Errorf("state has no part %q, only %q", name, s.names)
+}
+
+// number is n as a tensor of one element.
+func number(n int) *tensor.Tensor { return tensor.FromSlice([]float32{float32(n)}, 1) }
+
+// positions reads what number was given: how many positions something took.
+func positions(name string, shape []int, data []float32) (int, error) {
+	if len(shape) != 1 || shape[0] != 1 || len(data) != 1 || !(data[0] >= 0 && data[0] < 1<<24) {
+		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name, shape, len(data))
+	}
+	return int(data[0]), nil
 }

@@ -19,35 +19,30 @@ func TestKeepRows(t *testing.T) {
 			m := v.mixer(t)
 			u := sequences(10, 2, 8)
 			_, whole := chunked(m, u, []int{8}, never)
-			one := whole.Size() / 8
-			s := whole.Clone()
-			s.Keep(9) // more than there are
-			if s.Size() != 8*one {
-				t.Errorf("%d bytes after Keep(9), want all %d", s.Size(), 8*one)
+			one := whole.size() / 8
+			s := whole.clone()
+			s.keep(9) // more than there are
+			if s.size() != 8*one {
+				t.Errorf("%d bytes after Keep(9), want all %d", s.size(), 8*one)
 			}
-			s.Keep(n)
-			if s.Size() != n*one {
-				t.Errorf("%d bytes after Keep(%d), want %d", s.Size(), n, n*one)
+			s.keep(n)
+			if s.size() != n*one {
+				t.Errorf("%d bytes after Keep(%d), want %d", s.size(), n, n*one)
 			}
-			restored := m.NewState(2)
-			s.Tensors(func(name string, x *tensor.Tensor) {
-				if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
-					t.Fatal(err)
-				}
-			})
-			if err := restored.Restore("start", []int{2}, []float32{-1, -1}); err == nil {
+			restored := s.restored(t)
+			if err := m.NewState().Restore("start", []int{1}, []float32{-1}); err == nil {
 				t.Error("less than no position forgotten is no error")
 			}
-			got := next(m, s, 11)
-			if !slices.Equal(next(m, restored, 11), got) {
+			got := next(s, 11)
+			if !slices.Equal(next(restored, 11), got) {
 				t.Error("the restored state goes on differently")
 			}
-			if slices.Equal(next(m, whole, 11), got) {
+			if slices.Equal(next(whole, 11), got) {
 				t.Error("Keep changed nothing")
 			}
 			if v.name == "gau" {
-				_, short := chunked(m, tensor.FromSlice(cut(u.Data(), 2, 8-n, 8), 2, n, dModel), []int{n}, never)
-				near(t, "y after Keep", got, next(m, short, 11), chunkTol)
+				_, short := chunked(m, tensor.FromSlice(cut(u.Data(), 2, 8-n, 8), 2*n, dModel), []int{n}, never)
+				near(t, "y after Keep", got, next(short, 11), chunkTol)
 			}
 		})
 	}
@@ -55,7 +50,7 @@ func TestKeepRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if MaxLength(m) != 30 {
-		t.Errorf("the longest sequence is %d, want 30", MaxLength(m))
+	if n := m.Traits().MaxLength; n != 30 {
+		t.Errorf("the longest sequence is %d, want 30", n)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the basis
 // where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of the first
 // l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences are convolved in
-// pieces of l_max that pass the state on. The state is (b, d_model, d_state/2, 2).
+// pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
 //
 // Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max; each
 // channel's C is a parameter of its own, C, C_1 and so on.
@@ -105,8 +105,8 @@ func NewS4(cfg Config) (Mixer, error) {
 		}
 		m.C, m.params = append(m.C, c), append(m.params, params)
 		m.systems = append(m.systems, system{
-			run: func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-				return t.DPLRSSM(u, t.DPLRSystem(params), skip, state)
+			run: func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+				return t.DPLRSSM(u, t.DPLRSystem(params), skip, r, slots)
 			},
 			kernel:  func(t *autograd.Tape, l int) *tensor.Tensor { return t.DPLRKernel(t.DPLRSystem(params), l) },
 			longest: o.LMax,

@@ -16,7 +16,7 @@ import (
 //	y = GLU( W gelu( SSM_diag(u) + D u ) + b )
 //
 // By default it is the minimal official form, with B = 1 frozen and zero-order hold; options train B, sample by the bilinear
-// rule, or make all modes real. Its state is (b, d_model, d_state/2, 2), or (b, d_model, d_state, 2) where modes are real.
+// rule, or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are real.
 //
 // Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every measure.
 type S4D struct {

@@ -2,6 +2,7 @@ package mixer
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -11,8 +12,8 @@ import (
 
 // system is d state-space systems.
 type system struct {
-	// run is them with a skip, which may be zero, over u (b, l, d): skip (d), state (b, d, n, 2) or nil.
-	run func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor)
+	// run is them with a skip, which may be zero, over rows u (n, d): skip (d), slots (d, n, 2).
+	run func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor
 	// kernel is their kernels (l, d) for sequences of up to longest positions.
 	kernel  func(t *autograd.Tape, l int) *tensor.Tensor
 	longest int
@@ -21,8 +22,8 @@ type system struct {
 // diagonalSystem is the system of what DiagSystem is given.
 func diagonalSystem(of func(t *autograd.Tape) *engine.DiagSystem) system {
 	return system{
-		run: func(t *autograd.Tape, u, skip, state *tensor.Tensor) (y, next *tensor.Tensor) {
-			return t.DiagSSM(engine.Gates{V: u}, of(t), skip, state)
+		run: func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+			return t.DiagSSM(engine.Gates{V: u}, of(t), skip, r, slots)
 		},
 		kernel:  func(t *autograd.Tape, l int) *tensor.Tensor { return t.DiagKernel(of(t), l) },
 		longest: engine.LongestAtOnce,
@@ -77,19 +78,26 @@ func newS4Layer(d, n int, o layerOptions) s4Layer {
 	return m
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	if s != nil && m.opt.Bidirectional {
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	if !m.opt.Bidirectional {
+		return m.forward(t, u, r)
+	}
+	if r.carry() {
 		panic("mixer: a bidirectional layer has no state to go on from")
 	}
-	st := recurrent(s, m.opt.Channels)
+	return r.apart(t, u, func(i int) int { return m.taps(r.Len(i)) }, m.forward)
+}
+
+// forward is Forward of rows that take the same kernels.
+func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var ys [16]*tensor.Tensor
 	for c, skip := range m.D {
 		if m.opt.Bidirectional {
-			ys[c] = m.bothWays(t, u, skip.Tensor, &m.systems[c], &m.systems[m.opt.Channels+c])
+			ys[c] = m.bothWays(t, u, skip.Tensor, &m.systems[c], &m.systems[m.opt.Channels+c], r.Rows)
 			continue
 		}
-		ys[c], st[c] = m.systems[c].run(t, u, skip.Tensor, st[c])
+		ys[c] = m.systems[c].run(t, u, skip.Tensor, r.Rows, r.fixed(c))
 	}
 	y := ys[0]
 	if m.opt.Channels > 1 {
@@ -102,31 +110,40 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.T
 	return t.GLU(y)
 }
 
-// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the sequence is too long for that.
-func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system) *tensor.Tensor {
-	if l := u.Dim(1); l <= min(back.longest, engine.LongestAtOnce) {
-		return t.BothWays(u, back.kernel(t, l), ahead.kernel(t, l), skip)
+// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row that is too
+// long for that. Kernels of other lengths have other bits. So that rows of many lengths share a few they are up to an eighth
+// longer than the row.
+func (m *s4Layer) taps(l int) int {
+	most := min(m.systems[0].longest, engine.LongestAtOnce)
+	if l > most {
+		return 0
 	}
-	y, _ := back.run(t, u, skip, nil)
-	z, _ := ahead.run(t, t.Reverse(u, 0), m.none(), nil)
-	return t.Add(y, t.Reverse(z, 1))
+	step := 1 << max(0, bits.Len(uint(l-1))-4)
+	return min(most, (l+step-1)/step*step)
 }
 
-// NewState returns zero states for batch sequences.
-func (m *s4Layer) NewState(batch int) State {
+// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long for that.
+func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system, r *engine.Rows) *tensor.Tensor {
+	if n := m.taps(r.Longest()); n > 0 {
+		return t.BothWays(u, back.kernel(t, n), ahead.kernel(t, n), skip, r)
+	}
+	y := back.run(t, u, skip, r, nil)
+	z := ahead.run(t, t.Reverse(u, 0, r), m.none(), r, nil)
+	return t.Add(y, t.Reverse(z, 1, r))
+}
+
+// NewState returns the state before the first position, zeros.
+func (m *s4Layer) NewState() State {
 	var names []string
 	var shapes [][]int
 	for c := range m.opt.Channels {
-		names, shapes = append(names, numbered("ssm", c)), append(shapes, []int{batch, m.d, m.n, 2})
+		names, shapes = append(names, numbered("ssm", c)), append(shapes, []int{m.d, m.n, 2})
 	}
 	return newFixedState(names, shapes...)
 }
 
-// LooksAhead tells whether the layer is bidirectional.
-func (m *s4Layer) LooksAhead() bool { return m.opt.Bidirectional }
-
-// ZeroIsNothing tells that positions of zeros after the end of a sequence change nothing before it.
-func (m *s4Layer) ZeroIsNothing() bool { return true }
+// Traits tell whether the layer is bidirectional.
+func (m *s4Layer) Traits() Traits { return Traits{LooksAhead: m.opt.Bidirectional} }
 
 // visitD visits the skips.
 func (m *s4Layer) visitD(prefix string, visit nn.Visitor) {

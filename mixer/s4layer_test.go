@@ -20,7 +20,7 @@ func TestS4LayerGate(t *testing.T) {
 				bias[i] = g
 			}
 		}
-		for i, y := range read(m.Forward(autograd.NewTape(), sequences(1, 2, 7), nil)) {
+		for i, y := range read(m.Forward(autograd.NewTape(), sequences(1, 2, 7), equalRows(2, 7))) {
 			if math.Abs(float64(y)-want) > 1e-6 {
 				t.Fatalf("gate=%s: y[%d] = %v, want %v", gate, i, y, want)
 			}

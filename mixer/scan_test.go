@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/golden"
 	"github.com/hippo-ssm/hippo/ssm"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -61,18 +62,20 @@ func TestScanIsTheRecurrence(t *testing.T) {
 
 	for _, chunk := range []int{l, 64, 7, 1} {
 		tape := autograd.NewTape()
-		h, hHead := tensor.New(1, 1, n), tensor.New(1, 1, 1, n)
+		h, hHead := slots(1, tensor.New(1, n)), slots(1, tensor.New(1, n))
 		var y, yHead []float32
 		for lo := 0; lo < l; lo += chunk {
 			k := min(chunk, l-lo)
-			in, step := tensor.FromSlice(u[lo:lo+k], 1, k, 1), tensor.FromSlice(dt[lo:lo+k], 1, k, 1)
-			out, _ := tape.SelectiveScan(in, step, tensor.FromSlice(a, 1, n), tensor.FromSlice(bc[lo*2*n:(lo+k)*2*n], 1, k, 2*n), tensor.FromSlice([]float32{0.5}, 1), 1, h)
+			in, step := tensor.FromSlice(u[lo:lo+k], k, 1), tensor.FromSlice(dt[lo:lo+k], k, 1)
+			rows, skip := engine.NewRows(k), tensor.FromSlice([]float32{0.5}, 1)
+			bcs := tensor.FromSlice(bc[lo*2*n:(lo+k)*2*n], k, 2*n)
+			out := tape.SelectiveScan(in, step, tensor.FromSlice(a, 1, n), bcs, skip, 1, rows, h)
 			y = append(y, read(out)...)
 			var xbc []float32
 			for i := lo; i < lo+k; i++ {
 				xbc = append(append(xbc, u[i]), bc[i*2*n:][:2*n]...)
 			}
-			out, _ = tape.SSD(tensor.FromSlice(xbc, 1, k, 1+2*n), step, tensor.FromSlice(a[:1], 1), tensor.FromSlice([]float32{0.5}, 1), 1, 1, hHead)
+			out = tape.SSD(tensor.FromSlice(xbc, k, 1+2*n), step, tensor.FromSlice(a[:1], 1), skip, 1, 1, rows, hHead)
 			yHead = append(yHead, read(out)...)
 		}
 		golden.Close(t, fmt.Sprintf("selective scan in chunks of %d", chunk), y, want, tol)

@@ -99,31 +99,30 @@ func NewSinkhorn(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	q := t.Linear(u, m.Q.Tensor, nil, engine.None)
 	kv := t.Linear(u, m.KV.Tensor, nil, engine.None)
-	var cache *engine.SinkhornCache
-	if s != nil {
-		cache = s.(*sinkhornState).cache()
-	}
-	return m.Out.Forward(t, t.SinkhornAttention(q, kv, cache, m.params, m.opt))
+	return m.Out.Forward(t, t.SinkhornAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
-// MaxLength is the longest sequence that the simple sort net has scores for, 0 for any with the other.
-func (m *Sinkhorn) MaxLength() int {
-	if m.Sort == nil {
-		return 0
+// Traits: the simple sort net has scores for so many buckets; looking ahead, all buckets are whole and there is no state.
+func (m *Sinkhorn) Traits() Traits {
+	traits := Traits{LooksAhead: m.opt.Ahead}
+	if m.Sort != nil {
+		traits.MaxLength = m.lMax
 	}
-	return m.lMax
+	if m.opt.Ahead {
+		traits.Multiple = m.opt.Bucket
+	} else {
+		traits.Growth = rowBytes(m.d, 2*m.d)
+	}
+	return traits
 }
 
-// LooksAhead says whether a position sees later ones.
-func (m *Sinkhorn) LooksAhead() bool { return m.opt.Ahead }
-
-// NewState returns the state before the first position of batch sequences. Looking ahead there is none after it.
-func (m *Sinkhorn) NewState(batch int) State {
-	return &sinkhornState{rowState: *newRowState(batch, []string{"q", "kv"}, m.d, 2*m.d)}
+// NewState returns the state before the first position. Looking ahead there is none after it.
+func (m *Sinkhorn) NewState() State {
+	return &sinkhornState{rowState: *newRowState([]string{"q", "kv"}, m.d, 2*m.d)}
 }
 
 // Params visits the parameters under the names of the release.
@@ -140,14 +139,19 @@ func (m *Sinkhorn) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// sinkhornState is the queries (b, l, d), and keys and values (b, l, 2d), so far.
+// sinkhornState is the queries (l, d), and keys and values (l, 2d), so far.
 type sinkhornState struct {
 	rowState
-	sums engine.SinkhornSums
+	sums  engine.SinkhornSums
+	cache engine.SinkhornCache // of both, for an operation
 }
 
-func (s *sinkhornState) cache() *engine.SinkhornCache {
-	return &engine.SinkhornCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
+// buckets are the states of the rows, which are sinkhornStates.
+func (r *Rows) buckets() []*engine.SinkhornCache {
+	return collect(r, &r.sinkhorn, 0, func(s *sinkhornState, _ int) *engine.SinkhornCache {
+		s.cache = engine.SinkhornCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
+		return &s.cache
+	})
 }
 
 func (s *sinkhornState) Clone() State {

@@ -66,35 +66,65 @@ func NewSpAtten(cfg Config) (Mixer, error) {
 // maxTokens bounds what a wrong configuration can cost.
 const maxTokens = 1 << 16
 
-// Forward maps a chunk u (b, l, d_model) to y of the same shape.
-func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, s State) *tensor.Tensor {
-	st := recurrent(s, 6)
-	before := engine.SpAttenState{K: st[0], V: st[1], Importance: st[2], Heads: st[3], Position: st[4]}
-	if m.opt.Progressive > 0 {
-		before.Low = st[5]
-	}
-	y, next := t.SpAtten(m.Wqkv.Forward(t, u), before, m.opt)
-	for i, x := range []*tensor.Tensor{next.K, next.V, next.Importance, next.Heads, next.Position, next.Low} {
-		if i < len(st) {
-			st[i] = x
+// Forward maps the rows of u (n, d_model) to y of the same shape.
+func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	before := r.pruned()
+	y := t.SpAtten(m.Wqkv.Forward(t, u), m.opt, r.Rows, before)
+	for i, s := range before {
+		if s != nil {
+			r.States[i].(*spattenState).store()
 		}
 	}
 	return m.Out.Forward(t, y)
 }
 
-// NewState returns the state before the first position of batch sequences, in which all heads are left.
-func (m *SpAtten) NewState(batch int) State {
+// NewState returns the state before the first position, in which all heads are left.
+func (m *SpAtten) NewState() State {
 	h, n := m.opt.Heads, m.opt.Keep+m.opt.Block
-	names, rows := []string{"k", "v", "importance", "heads", "position"}, []int{batch, h, n, m.d / h}
-	shapes := [][]int{rows, rows, {batch, n}, {batch, h}, {batch, 2}}
+	names, rows := []string{"k", "v", "importance", "heads", "position"}, []int{h, n, m.d / h}
+	shapes := [][]int{rows, rows, {n}, {h}, {2}}
 	if m.opt.Progressive > 0 {
 		names, shapes = append(names, "k_low"), append(shapes, rows)
 	}
-	return newFixedState(names, shapes...)
+	return &spattenState{fixedState: *newFixedState(names, shapes...)}
 }
+
+// Traits are those of a recurrence.
+func (m *SpAtten) Traits() Traits { return Traits{} }
 
 // Params visits the parameters under the names of Attention's.
 func (m *SpAtten) Params(prefix string, visit nn.Visitor) {
 	m.Wqkv.Params(prefix+"Wqkv.", visit)
 	m.Out.Params(prefix+"out_proj.", visit)
+}
+
+// spattenState is the tensors of an engine.SpAttenState, in its order.
+type spattenState struct {
+	fixedState
+	now engine.SpAttenState // for an operation
+}
+
+// pruned are the states of the rows, which are spattenStates, to be stored again after the operation.
+func (r *Rows) pruned() []*engine.SpAttenState {
+	return collect(r, &r.spatten, 0, func(s *spattenState, _ int) *engine.SpAttenState {
+		x := s.slots
+		s.now = engine.SpAttenState{K: x[0].X, V: x[1].X, Importance: x[2].X, Heads: x[3].X, Position: x[4].X}
+		if len(x) > 5 {
+			s.now.Low = x[5].X
+		}
+		return &s.now
+	})
+}
+
+func (s *spattenState) store() {
+	for i, x := range [...]*tensor.Tensor{s.now.K, s.now.V, s.now.Importance, s.now.Heads, s.now.Position, s.now.Low} {
+		if i < len(s.slots) {
+			s.slots[i].X = x
+		}
+	}
+	s.now = engine.SpAttenState{}
+}
+
+func (s *spattenState) Clone() State {
+	return &spattenState{fixedState: *s.fixedState.Clone().(*fixedState)}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // next feeds three more positions and returns their y.
-func next(m Mixer, s State, seed uint64) []float32 {
-	return read(m.Forward(autograd.NewTape(), sequences(seed, 2, 3), s))
+func next(s *several, seed uint64) []float32 {
+	return read(s.forward(autograd.NewTape(), sequences(seed, 2, 3)))
 }
 
 // TestStateClone: a clone and its original, taken by turns on different ways, go on as if each were alone.
@@ -22,16 +22,16 @@ func TestStateClone(t *testing.T) {
 			for _, record := range []func(int) bool{never, always} {
 				want := func(first, second uint64) [2][]float32 {
 					_, s := chunked(m, u, []int{7, 23}, record)
-					next(m, s, 20)
-					return [2][]float32{next(m, s, first), next(m, s, second)}
+					next(s, 20)
+					return [2][]float32{next(s, first), next(s, second)}
 				}
 				_, s := chunked(m, u, []int{7, 23}, record)
-				next(m, s, 20) // attention has room for more now
-				c := s.Clone()
+				next(s, 20) // attention has room for more now
+				c := s.clone()
 				var ofClone, ofOriginal [2][]float32
 				for i, seeds := range [2][2]uint64{{21, 22}, {22, 21}} {
-					ofClone[i] = next(m, c, seeds[0])
-					ofOriginal[i] = next(m, s, seeds[1])
+					ofClone[i] = next(c, seeds[0])
+					ofOriginal[i] = next(s, seeds[1])
 				}
 				for i := range 2 {
 					if !slices.Equal(ofClone[i], want(21, 22)[i]) {
@@ -52,33 +52,32 @@ func TestStateRestore(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			m := v.mixer(t)
 			_, s := chunked(m, sequences(10, 2, 30), []int{7, 23}, never)
-			c := m.NewState(2)
-			s.Tensors(func(name string, x *tensor.Tensor) {
-				data := read(x)
-				if err := c.Restore(name, x.Shape(), data); err != nil {
-					t.Fatal(err)
-				}
-				clear(data) // Restore keeps a copy
-			})
-			if c.Size() != s.Size() {
-				t.Errorf("it is %d bytes, the original %d", c.Size(), s.Size())
+			c := s.restored(t)
+			if c.size() != s.size() {
+				t.Errorf("it is %d bytes, the original %d", c.size(), s.size())
 			}
-			if !slices.Equal(next(m, c, 11), next(m, s, 11)) {
+			if !slices.Equal(next(c, 11), next(s, 11)) {
 				t.Error("the restored state goes on differently")
 			}
-			s.Tensors(func(name string, x *tensor.Tensor) {
+			old := m.NewState()
+			s.states[0].Tensors(func(name string, x *tensor.Tensor) {
 				shape := x.Shape()
+				if dims := len(shape); dims > 1 && dims < tensor.MaxDims { // as it was saved once
+					if err := old.Restore(name, append([]int{1}, shape...), read(x)); err != nil {
+						t.Errorf("%s behind an axis of one sequence: %v", name, err)
+					}
+				}
 				for _, bad := range []struct {
 					name  string
 					shape []int
 					data  []float32
 				}{
 					{"nothing", shape, read(x)},
-					{name, append([]int{1}, shape[1:]...), read(x)[x.Len()/2:]}, // another batch
-					{name, shape[1:], read(x)},
+					{name, append([]int{2}, shape...), append(read(x), read(x)...)}, // of two sequences
+					{name, append(shape[:len(shape):len(shape)], 1), read(x)},
 					{name, shape, read(x)[1:]},
 				} {
-					if err := c.Restore(bad.name, bad.shape, bad.data); err == nil {
+					if err := m.NewState().Restore(bad.name, bad.shape, bad.data); err == nil {
 						t.Errorf("%s of shape %v from %d values: no error", bad.name, bad.shape, len(bad.data))
 					}
 				}
@@ -96,13 +95,13 @@ func TestStateSize(t *testing.T) {
 			size := func(l int) int {
 				_, s := chunked(m, sequences(10, 2, l), []int{l}, never)
 				n := 0
-				s.Tensors(func(_ string, x *tensor.Tensor) { n += 4 * x.Len() })
-				if n != s.Size() {
-					t.Errorf("after %d positions Size is %d, its tensors have %d bytes", l, s.Size(), n)
+				s.states[1].Tensors(func(_ string, x *tensor.Tensor) { n += 4 * x.Len() })
+				if size := s.states[1].Size(); n != size {
+					t.Errorf("after %d positions Size is %d, its tensors have %d bytes", l, size, n)
 				}
 				return n
 			}
-			start, one, many := m.NewState(2).Size(), size(1), size(100)
+			start, one, many := m.NewState().Size(), size(1), size(100)
 			if v.fixed && (start != many || one != many || many == 0) {
 				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want a constant", start, one, many)
 			}
@@ -126,9 +125,6 @@ func TestStateSize(t *testing.T) {
 				each = one - fixed
 			}
 			want := fixed + kept*each
-			if kept < 100 && v.cfg.RotaryDim > 0 {
-				want += 2 * 4 // where they begin, batch 2
-			}
 			if start != fixed || each == 0 || many != want {
 				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want %d, more and %d", start, one, many, fixed, want)
 			}
@@ -136,8 +132,8 @@ func TestStateSize(t *testing.T) {
 			if _, isBlocks := m.(*BlockRecurrent); isBlocks || ok && a.opt.Window > 0 {
 				each = 0 // before long
 			}
-			if g, ok := m.NewState(2).(Growing); !ok || g.Growth() != each {
-				t.Errorf("it does not say that it grows by %d bytes a position", each)
+			if got := m.Traits().Growth; got != each {
+				t.Errorf("it says that it grows by %d bytes a position, want %d", got, each)
 			}
 		})
 	}
@@ -244,8 +240,8 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// TestGather: states keep what they hold, and each has memory of its own afterwards.
-func TestGather(t *testing.T) {
+// TestCompact: states keep what they hold, and each has memory of its own afterwards.
+func TestCompact(t *testing.T) {
 	fill := func(s State, from float32) {
 		s.Tensors(func(name string, x *tensor.Tensor) {
 			data := make([]float32, x.Len())
@@ -269,16 +265,16 @@ func TestGather(t *testing.T) {
 			from += 1000
 		})
 	}
-	a, b := newFixedState([]string{"x", "y"}, []int{2, 3}, []int{5}), newFixedState([]string{"z"}, []int{1, 17})
+	a, b := newFixedState([]string{"x", "y"}, []int{2, 3}, []int{5}), newFixedState([]string{"z"}, []int{17, 1})
 	kv := &attentionState{}
 	fill(a, 1)
 	fill(b, 5000)
-	Gather([]State{a, kv, b})
+	Compact([]State{a, kv, b})
 	holds(a, 1)
 	holds(b, 5000)
 	fill(a, 7)
 	holds(a, 7)
 	holds(b, 5000)
-	Gather([]State{kv})
-	Gather(nil)
+	Compact([]State{kv})
+	Compact(nil)
 }

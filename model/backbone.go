@@ -67,17 +67,13 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	bb.LnF.Params(prefix+names.finalNorm, visit)
 }
 
-// run maps a stream (b, l, d_model) to what the final norm makes of it. Sequence i ends after lengths[i] positions; nil means that
-// all are full. Only mixers that look ahead need to know: to them the rest is zeros.
-func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, state *State, lengths []int, drop float64) *tensor.Tensor {
+// run maps a stream (n, d_model) to what the final norm makes of it, and brings the states of the rows behind them.
+func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
+	r.advance()
 	for i, block := range bb.Blocks {
-		var s mixer.State
-		if state != nil {
-			s = state.Mixers[i]
-		}
-		residual, hidden = block.forward(t, residual, hidden, s, lengths, drop)
+		residual, hidden = block.forward(t, residual, hidden, r.of(i), drop)
 		t.ReleaseSince(mark, residual, hidden)
 	}
 	t.Scope("backbone.ln_f")
@@ -87,16 +83,12 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, state *State, l
 }
 
 // forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
-func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, s mixer.State, lengths []int, drop float64) (r, h *tensor.Tensor) {
+func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows, drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
 	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
-	if lengths != nil && mixer.LooksAhead(b.Mixer) {
-		hidden = mixer.ForwardPadded(t, b.Mixer, t.FirstPositions(hidden, lengths), lengths)
-	} else {
-		hidden = b.Mixer.Forward(t, hidden, s)
-	}
+	hidden = b.Mixer.Forward(t, hidden, rows)
 	t.Show(b.scopes[0], hidden)
-	hidden = t.Dropout(hidden, drop)
+	hidden = t.Dropout(hidden, drop, rows.Rows)
 	if b.MLP == nil {
 		return residual, hidden
 	}
@@ -104,13 +96,13 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, s mix
 	residual, hidden = b.Norm2.AddForward(t, hidden, residual)
 	hidden = b.MLP.Forward(t, hidden)
 	t.Show(b.scopes[1], hidden)
-	return residual, t.Dropout(hidden, drop)
+	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
 // LooksAhead tells whether an output depends on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
-		if mixer.LooksAhead(b.Mixer) {
+		if b.Mixer.Traits().LooksAhead {
 			return true
 		}
 	}
@@ -121,7 +113,7 @@ func (bb *Backbone) LooksAhead() bool {
 func (bb *Backbone) maxLength() int {
 	least := 0
 	for _, b := range bb.Blocks {
-		least = shorter(least, mixer.MaxLength(b.Mixer))
+		least = shorter(least, b.Mixer.Traits().MaxLength)
 	}
 	return least
 }

@@ -28,11 +28,11 @@ func (c *Classifier) Params(prefix string, visit nn.Visitor) {
 	c.Head.Params(prefix+ClassifierPrefix, visit)
 }
 
-// Forward maps token ids (b·l, row-major) to logits (b, 1, classes).
-func (c *Classifier) Forward(t *autograd.Tape, ids []int32, b, l int) *tensor.Tensor {
-	hidden := c.Model.Forward(t, ids, b, l, nil)
+// Forward maps token ids as Model.Forward to logits (rows, classes).
+func (c *Classifier) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
+	hidden := c.Model.Forward(t, ids, r)
 	t.Scope("head")
-	return c.Head.Forward(t, t.MeanPositions(hidden, nil))
+	return c.Head.Forward(t, t.MeanPositions(hidden, &r.at))
 }
 
 // Load fills all parameters, as Model.Load does. If the head does not fit, it is not filled.

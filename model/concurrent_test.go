@@ -2,12 +2,12 @@ package model
 
 import (
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -28,9 +28,10 @@ func TestStepsAtOnce(t *testing.T) {
 		tape.Record(true)
 		for pass := range uint64(2) { // the second adds
 			tape.Reset()
-			tape.Train(rand.New(rand.NewPCG(uint64(i), pass)))
 			ids := text(uint64(i), b*l)
-			mean := m.Loss(tape, m.Forward(tape, ids, b, l, nil), ids)
+			rows := EqualRows(b, l)
+			rows.Train(engine.RowSeeds(uint64(i), int(pass), 0, b)...)
+			mean := m.Loss(tape, m.Forward(tape, ids, rows), ids)
 			loss = append(loss, read(mean)...)
 			tape.Backward(mean)
 		}

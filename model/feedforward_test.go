@@ -23,7 +23,7 @@ func TestFeedForwardKindsHaveGradients(t *testing.T) {
 			ids := text(1, l)
 			tape := autograd.NewTape()
 			tape.Record(true)
-			tape.Backward(m.Loss(tape, m.Forward(tape, ids, 1, l, nil), ids))
+			tape.Backward(m.Loss(tape, m.Forward(tape, ids, EqualRows(1, l)), ids))
 			seen := 0
 			m.Params("", func(name string, p *nn.Param) {
 				if !strings.Contains(name, "layers.0.mlp") {

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
@@ -73,32 +75,29 @@ func (c *Config) CountParams() (int, error) {
 	return m.NumParams(), nil
 }
 
-// Forward maps a chunk of token ids (b·l, row-major) to hidden states (b, l, d_model) after the final norm. state is as in
-// mixer.Mixer: nil starts from zero and keeps nothing, otherwise the chunk continues it and it is brought to the end of the
-// chunk. Ids must be inside the vocabulary.
-func (m *Model) Forward(t *autograd.Tape, ids []int32, b, l int, state *State) *tensor.Tensor {
-	t.Scope("backbone.embeddings")
-	hidden := m.Embedding.Forward(t, ids, b, l)
-	at := 0
-	if state != nil {
-		at = state.Position
-		state.Position += l
+// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final norm. The
+// states of the rows are brought behind them. Ids must be inside the vocabulary.
+func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
+	if len(ids) != r.Total() {
+		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
 	}
-	hidden = t.Dropout(addPositions(t, m.Positions, hidden, at), m.Config.EmbedDropout)
-	return m.run(t, hidden, state, nil, m.Config.ResidDropout)
+	t.Scope("backbone.embeddings")
+	hidden := addPositions(t, m.Positions, m.Embedding.Forward(t, ids), &r.at)
+	return m.run(t, t.Dropout(hidden, m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// addPositions adds to each row of x (b, l, d) that of its position, the first of which is at; nothing where there is no table.
-func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, at int) *tensor.Tensor {
+// addPositions adds to x (n, d) the table's rows of its positions; nothing where there is no table.
+func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x
 	}
-	b, l := x.Dim(0), x.Dim(1)
-	ids := make([]int32, b*l)
-	for i := range ids {
-		ids[i] = int32(at + i%l)
+	ids := make([]int32, 0, r.Total())
+	for i := range r.Count() {
+		for j := range r.Len(i) {
+			ids = append(ids, int32(r.Start(i)+j))
+		}
 	}
-	return t.Add(x, table.Forward(t, ids, b, l))
+	return t.Add(x, table.Forward(t, ids))
 }
 
 // Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of Forward.
@@ -107,14 +106,17 @@ func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *
 	return t.LinearCrossEntropy(hidden, m.Embedding.Weight.Tensor, targets)
 }
 
-// Logits maps hidden states (b, l, d) to logits (b, l, padded vocabulary).
+// Logits maps hidden states (n, d) to logits (n, padded vocabulary).
 func (m *Model) Logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("lm_head")
 	return t.Linear(hidden, m.Embedding.Weight.Tensor, nil, engine.None)
 }
 
-// LastLogits maps the last position of hidden states (b, l, d) to logits (b, 1, padded vocabulary).
-func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+// LastLogits maps hidden states of rows to the logits after each row: (rows, padded vocabulary).
+func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {
 	t.Scope("lm_head")
-	return t.Linear(t.LastPosition(hidden), m.Embedding.Weight.Tensor, nil, engine.None)
+	if r.Total() > r.Count() {
+		hidden = t.Last(hidden, &r.at)
+	}
+	return t.Linear(hidden, m.Embedding.Weight.Tensor, nil, engine.None)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -159,40 +158,47 @@ func (m *Network) MaxLength() int {
 	return most
 }
 
-// Input is a batch of b sequences that are padded to l positions. What stands in the padding changes nothing.
+// Input is a batch of sequences, one behind the other.
 type Input struct {
-	B, L    int
-	Tokens  []int32   // (b·l), or
-	Values  []float32 // (b·l, channels)
-	Lengths []int     // of each sequence, nil where all have l positions
+	Lengths []int     // of each sequence, in positions
+	Tokens  []int32   // Σ Lengths of them, or
+	Values  []float32 // (Σ Lengths, channels)
+
+	// Seeds are those of dropout, one for each sequence; nil for none.
+	Seeds []uint64
 }
 
-// Forward maps a batch to (b, l, outputs), or (b, 1, outputs) where there is one output for a sequence. Of pairs the batch has all
-// first sequences, then all second ones; there is one output for each pair. state is as in Model.Forward: with one, sequences go on
-// from it, which needs an output everywhere or the pool "last".
-func (m *Network) Forward(t *autograd.Tape, in Input, state *State) *tensor.Tensor {
-	hidden := m.hidden(t, in, state)
+// Forward maps a batch of n positions to (n, outputs), or (sequences, outputs) where there is one output for a sequence. Of pairs
+// the batch has all first sequences, then all second ones; there is one output for each pair.
+func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
+	r := &Rows{}
+	for _, l := range in.Lengths {
+		r.Add(l, nil)
+	}
+	if in.Seeds != nil {
+		r.Train(in.Seeds...)
+	}
+	hidden, r := m.hidden(t, in, r)
 	if !m.Config.Everywhere {
-		hidden = m.pool(t, hidden, in.Lengths)
+		hidden = m.pool(t, hidden, r)
 	}
 	return m.output(t, hidden)
 }
 
-// Predict returns what Forward makes of a batch of whole sequences: (b, l, outputs), or (b, outputs) where there is one output for a
-// sequence.
+// Predict returns what Forward makes of a batch.
 func (m *Network) Predict(in Input) []float32 {
-	y := m.Forward(autograd.NewTape(), in, nil)
+	y := m.Forward(autograd.NewTape(), in)
 	out := make([]float32, y.Len())
 	y.CopyTo(out)
 	return out
 }
 
-// output is the head: of rows of the backbone's output, or of those that pool made.
+// output is the head: of positions of the backbone's output, or of what pool made.
 func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("head")
 	if m.Joint != nil {
 		n := hidden.Dim(0) / 2
-		a, b := t.Rows(hidden, 0, n), t.Rows(hidden, n, n)
+		a, b := t.Slice(hidden, 0, n), t.Slice(hidden, n, n)
 		hidden = m.Joint.Forward(t, t.Join(a, b, t.Mul(a, b)))
 	}
 	if m.Head == nil {
@@ -201,65 +207,58 @@ func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor
 	return m.Head.Forward(t, hidden)
 }
 
-// hidden maps a batch to the output of the backbone.
-func (m *Network) hidden(t *autograd.Tape, in Input, state *State) *tensor.Tensor {
+// hidden maps rows to the output of the backbone, and gives the rows in which it lies: with the class token, if there is one.
+func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *Rows) {
 	t.Scope("encoder")
 	var x *tensor.Tensor
 	if m.Embedding != nil {
-		x = m.Embedding.Forward(t, in.Tokens, in.B, in.L)
+		x = m.Embedding.Forward(t, in.Tokens)
 	} else {
-		v := t.New(in.B, in.L, m.Config.Channels)
+		v := t.New(r.Total(), m.Config.Channels)
 		v.CopyFrom(in.Values)
 		x = m.Encoder.Forward(t, v)
 	}
-	lengths, at := in.Lengths, 0
 	if m.Class != nil {
-		x = t.Append(m.Class.Forward(t, make([]int32, in.B), in.B, 1), x)
-		lengths = oneMore(lengths)
+		class, more := EqualRows(r.Count(), 1), &Rows{}
+		for i := range r.Count() {
+			more.Add(r.at.Len(i)+1, nil)
+		}
+		if in.Seeds != nil {
+			more.Train(in.Seeds...)
+		}
+		x = t.Append(m.Class.Forward(t, make([]int32, r.Count())), x, &class.at, &r.at)
+		r = more
 	}
-	if state != nil {
-		at = state.Position
-		state.Position += in.L
-	}
-	x = t.Dropout(addPositions(t, m.Positions, x, at), m.Config.Model.EmbedDropout)
-	return m.run(t, x, state, lengths, m.Config.Model.ResidDropout)
+	x = t.Dropout(addPositions(t, m.Positions, x, &r.at), m.Config.Model.EmbedDropout, &r.at)
+	return m.run(t, x, r, m.Config.Model.ResidDropout), r
 }
 
-// pool makes one row of each sequence: (b, l, d) → (b, 1, d).
-func (m *Network) pool(t *autograd.Tape, hidden *tensor.Tensor, lengths []int) *tensor.Tensor {
+// pool makes one vector of each row: (n, d) → (rows, d).
+func (m *Network) pool(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {
 	switch {
 	case m.Class != nil:
-		return t.Positions(hidden, 0, 1)
+		at, one := make([]int, r.Count()), make([]int, r.Count())
+		for i := range one {
+			one[i] = 1
+		}
+		return t.Cut(hidden, &r.at, at, one)
 	case m.Config.Pool == "mean":
-		return t.MeanPositions(hidden, lengths)
-	case lengths == nil:
-		return t.LastPosition(hidden)
+		return t.MeanPositions(hidden, &r.at)
 	}
-	last := make([]int, len(lengths))
-	for i, n := range lengths {
-		last[i] = n - 1
-	}
-	return t.PickPositions(hidden, last)
+	return t.Last(hidden, &r.at)
 }
 
-// oneMore is lengths, each one longer.
-func oneMore(lengths []int) []int {
-	if lengths == nil {
-		return nil
+// Takes returns an error unless the network takes sequences of a length.
+func (m *Network) Takes(l int) error {
+	if most := m.MaxLength(); most > 0 && l > most {
+		return fmt.Errorf("found a sequence of %d positions, but the network takes at most %d", l, most)
 	}
-	out := make([]int, len(lengths))
-	for i, n := range lengths {
-		out[i] = n + 1
+	if m.Class != nil {
+		l++
 	}
-	return out
-}
-
-// Paddable returns an error unless sequences of different lengths can stand in one batch: mixers that look ahead must take zeros for
-// the end of a sequence, as convolutions do, or their lengths.
-func (m *Network) Paddable() error {
 	for i, b := range m.Blocks {
-		if !mixer.Paddable(b.Mixer) {
-			return fmt.Errorf("layer %d: found a %s that looks ahead, which takes sequences of one length only; want s4, s4d or attention, or a mixer that does not look ahead", i, b.Kind)
+		if n := b.Mixer.Traits().Multiple; n > 0 && l%n != 0 {
+			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i, b.Kind, l, n)
 		}
 	}
 	return nil

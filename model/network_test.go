@@ -37,42 +37,32 @@ func normal(n int) []float32 {
 	return x
 }
 
-// TestPaddingDoesNotLeak compares sequences in a padded batch with each by itself: the same numbers, whatever stands in the padding,
-// NaN among it where the backbone does not mix rows.
-func TestPaddingDoesNotLeak(t *testing.T) {
-	const l, ch = 70, 2
+// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether layers
+// look ahead or not.
+func TestExamplesAreAlone(t *testing.T) {
+	const ch = 2
 	lengths := []int{70, 1, 33}
-	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true)", "mamba,hyena", "s4d(bidirectional=true),h3",
-		"attention(bidirectional=true,rotary_emb_dim=4)*2"} {
+	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true,l_max=40)", "mamba,hyena",
+		"s4d(bidirectional=true),h3", "attention(bidirectional=true,rotary_emb_dim=4)*2", "bigbird(bidirectional=true,block=4)",
+		"block-recurrent(block=8)"} {
 		for _, pool := range Pools {
 			if pool == "cls" && !strings.Contains(layers, "bidirectional=true)*2") {
 				continue
 			}
-			for _, pad := range []float32{0, 1e3} {
-				t.Run(fmt.Sprintf("%s/%s/%v", layers, pool, pad), func(t *testing.T) {
-					c := networkConfig(layers)
-					c.Pool = pool
-					m := newNetwork(t, c)
-					if err := m.Paddable(); err != nil {
-						t.Fatal(err)
+			t.Run(fmt.Sprintf("%s/%s", layers, pool), func(t *testing.T) {
+				c := networkConfig(layers)
+				c.Pool = pool
+				m := newNetwork(t, c)
+				x := normal((70 + 1 + 33) * ch)
+				got, at := m.Predict(Input{Lengths: lengths, Values: x}), 0
+				for i, n := range lengths {
+					alone := m.Predict(Input{Lengths: lengths[i : i+1], Values: x[at*ch:][:n*ch]})
+					if !slices.Equal(alone, got[i*3:][:3]) {
+						t.Errorf("sequence %d of %d positions: %v in the batch, %v alone", i, n, got[i*3:][:3], alone)
 					}
-					x := normal(len(lengths) * l * ch)
-					for i, n := range lengths {
-						for k := (i*l + n) * ch; k < (i+1)*l*ch; k++ {
-							x[k] = pad
-						}
-					}
-					got := m.Predict(Input{B: len(lengths), L: l, Values: x, Lengths: lengths})
-					for i, n := range lengths {
-						alone := m.Predict(Input{B: 1, L: n, Values: x[i*l*ch:][:n*ch]})
-						for k, want := range alone {
-							if v := got[i*3+k]; math.Abs(float64(v-want)) > 2e-5*(1+math.Abs(float64(want))) {
-								t.Errorf("sequence %d of %d positions, output %d: %v in the batch, %v alone", i, n, k, v, want)
-							}
-						}
-					}
-				})
-			}
+					at += n
+				}
+			})
 		}
 	}
 }
@@ -100,7 +90,7 @@ func TestStream(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := m.Predict(Input{B: 1, L: at + n, Values: x[:(at+n)*ch]})
+				want := m.Predict(Input{Lengths: []int{at + n}, Values: x[:(at+n)*ch]})
 				want = want[len(want)-len(got):]
 				if c.Everywhere && len(got) != 3*n || !c.Everywhere && len(got) != 3 {
 					t.Fatalf("%s, %s: %d outputs of %d positions", layers, pool, len(got), n)
@@ -141,11 +131,11 @@ func TestScaleDt(t *testing.T) {
 		}
 		return x
 	}
-	full := newNetwork(t, c).Predict(Input{B: 1, L: l, Values: slow(l)})
+	full := newNetwork(t, c).Predict(Input{Lengths: []int{l}, Values: slow(l)})
 	distance := func(factor float64) float64 {
 		m := newNetwork(t, c)
 		m.ScaleDt(factor)
-		half := m.Predict(Input{B: 1, L: l / 2, Values: slow(l / 2)})
+		half := m.Predict(Input{Lengths: []int{l / 2}, Values: slow(l / 2)})
 		sum := 0.0
 		for i := range half {
 			d := float64(half[i] - full[2*(i/3)*3+i%3])
@@ -165,7 +155,7 @@ func TestScaleDtSilences(t *testing.T) {
 		c.Model.DtMin, c.Model.DtMax = 0.6, 0.6
 		m := newNetwork(t, c)
 		x := normal(40)
-		before := m.Predict(Input{B: 1, L: 20, Values: x})
+		before := m.Predict(Input{Lengths: []int{20}, Values: x})
 		undo := m.ScaleDt(1.5)
 		some := 0
 		m.Params("", func(name string, p *nn.Param) {
@@ -185,7 +175,7 @@ func TestScaleDtSilences(t *testing.T) {
 			t.Errorf("%s: found no C", layers)
 		}
 		undo()
-		if after := m.Predict(Input{B: 1, L: 20, Values: x}); !slices.Equal(before, after) {
+		if after := m.Predict(Input{Lengths: []int{20}, Values: x}); !slices.Equal(before, after) {
 			t.Errorf("%s: undone, the outputs are %v, want %v", layers, after, before)
 		}
 	}
@@ -210,8 +200,11 @@ func TestNetworkErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, test.want)
 		}
 	}
-	m := newNetwork(t, networkConfig("bigbird(bidirectional=true,block=4)"))
-	if err := m.Paddable(); err == nil || !strings.Contains(err.Error(), "bigbird") {
-		t.Errorf("a bidirectional bigbird: error %v, want that it takes no padding", err)
+	m := newNetwork(t, networkConfig("sinkhorn(bidirectional=true,bucket=4)"))
+	if err := m.Takes(7); err == nil || !strings.Contains(err.Error(), "sinkhorn over 7 positions") {
+		t.Errorf("half a bucket: error %v, want that it takes whole ones", err)
+	}
+	if err := m.Takes(8); err != nil {
+		t.Error(err)
 	}
 }

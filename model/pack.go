@@ -40,7 +40,7 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
-	tensor.Gather(others...) // where they were, all parameters may have been, whose memory is given back only as a whole
+	tensor.Compact(others...) // where they were, all parameters may have been, whose memory is given back only as a whole
 	return nil
 }
 

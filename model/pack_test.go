@@ -40,12 +40,12 @@ func mixersAt(p engine.Precision) string {
 
 // logits reads a text in chunks, without recording.
 func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss float32) {
-	state, tape := m.NewState(b), autograd.NewTape()
+	states, tape := newStates(m, b), autograd.NewTape()
 	for at := 0; at < l; {
 		n := chunks[min(at, len(chunks)-1)]
 		tape.Reset()
 		part := columns(ids, b, at, at+n)
-		hidden := m.Forward(tape, part, b, n, state)
+		hidden := m.Forward(tape, part, rowsOf(n, states))
 		out = append(out, read(m.Logits(tape, hidden))...)
 		loss += read(m.Loss(tape, hidden, part))[0]
 		at += n
@@ -155,5 +155,5 @@ func TestPackedErrors(t *testing.T) {
 			t.Errorf("recording a packed model: %v", msg)
 		}
 	}()
-	m.Forward(tape, text(1, 8), 1, 8, nil)
+	m.Forward(tape, text(1, 8), EqualRows(1, 8))
 }

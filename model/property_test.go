@@ -71,6 +71,24 @@ func columns[T any](x []T, b, lo, hi int) []T {
 	return out
 }
 
+// newStates are those of b sequences before their first position.
+func newStates(m *Model, b int) []*State {
+	states := make([]*State, b)
+	for i := range states {
+		states[i] = m.NewState()
+	}
+	return states
+}
+
+// rowsOf are the next n positions of each sequence.
+func rowsOf(n int, states []*State) *Rows {
+	r := &Rows{}
+	for _, s := range states {
+		r.Add(n, s)
+	}
+	return r
+}
+
 type result struct {
 	logits []float32 // (b, l, vocabulary)
 	loss   float64
@@ -85,7 +103,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	count := len(ids) - 1
 	v := m.Config.PaddedVocab()
 	r := result{logits: make([]float32, len(ids)*v), state: map[string][]float32{}}
-	tape, state, lo := autograd.NewTape(), m.NewState(b), 0
+	tape, states, lo := autograd.NewTape(), newStates(m, b), 0
 	tape.Record(true)
 	for _, n := range lengths {
 		part := columns(targets, b, lo, lo+n)
@@ -95,7 +113,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 				here++
 			}
 		}
-		hidden := m.Forward(tape, columns(ids, b, lo, lo+n), b, n, state)
+		hidden := m.Forward(tape, columns(ids, b, lo, lo+n), rowsOf(n, states))
 		logits := read(m.Logits(tape, hidden))
 		for i := range b {
 			copy(r.logits[(i*l+lo)*v:], logits[i*n*v:][:n*v])
@@ -107,7 +125,9 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	}
 	tape.BackwardSeeded()
 	r.grads = gradients(tape, m)
-	state.Tensors(func(name string, x *tensor.Tensor) { r.state[name] = read(x) })
+	for _, s := range states {
+		s.Tensors(func(name string, x *tensor.Tensor) { r.state[name] = append(r.state[name], read(x)...) })
+	}
 	return r
 }
 
@@ -181,39 +201,40 @@ func TestSteppedLogits(t *testing.T) {
 	m := hybrid(t, every())
 	ids, v := text(3, b*l), m.Config.PaddedVocab()
 	want := run(m, ids, b, []int{l}).logits
-	tape, state := autograd.NewTape(), m.NewState(b)
-	var clone *State
-	restored := m.NewState(b)
+	tape, states, restored := autograd.NewTape(), newStates(m, b), newStates(m, b)
+	var clones []*State
 	for i := range l {
 		if i == l-1 {
-			clone = state.Clone()
-			state.Tensors(func(name string, x *tensor.Tensor) {
-				if err := restored.Restore(name, x.Shape(), read(x)); err != nil {
-					t.Fatal(err)
-				}
-			})
+			for k, s := range states {
+				clones = append(clones, s.Clone())
+				s.Tensors(func(name string, x *tensor.Tensor) {
+					if err := restored[k].Restore(name, x.Shape(), read(x)); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
 		}
 		tape.Reset()
-		got := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), b, 1, state)))
+		got := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, states))))
 		near(t, "logits", got, columns(want, b, i*v, (i+1)*v), 1e-5)
 		if i < l-1 {
 			continue
 		}
-		for what, s := range map[string]*State{"clone": clone, "restored copy": restored} {
+		for what, others := range map[string][]*State{"clone": clones, "restored copy": restored} {
 			tape.Reset()
-			if again := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), b, 1, s))); !slices.Equal(again, got) {
+			if again := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, others)))); !slices.Equal(again, got) {
 				t.Errorf("a %s of the state gives other logits", what)
 			}
-			if s.Size() != state.Size() {
-				t.Errorf("a %s of the state is %d bytes, want %d", what, s.Size(), state.Size())
+			if got, want := others[1].Size(), states[1].Size(); got != want {
+				t.Errorf("a %s of the state is %d bytes, want %d", what, got, want)
 			}
 		}
 	}
-	if state.Position != l || clone.Position != l {
-		t.Errorf("positions %d and %d, want %d", state.Position, clone.Position, l)
+	if a, b, c := states[1].Position, clones[1].Position, restored[1].Position; a != l || b != l || c != l {
+		t.Errorf("positions %d, %d and %d, want %d", a, b, c, l)
 	}
 	for _, bad := range []string{"", "diag", "layers.9.k", "layers.-1.k", "layers.0.nothing", "layers.x.k"} {
-		if err := restored.Restore(bad, []int{1}, []float32{1}); err == nil {
+		if err := restored[0].Restore(bad, []int{1}, []float32{1}); err == nil {
 			t.Errorf("state tensor %q was restored", bad)
 		}
 	}
@@ -226,21 +247,22 @@ func TestDropout(t *testing.T) {
 	dropping := hybrid(t, every())
 	dropping.Config.EmbedDropout, dropping.Config.ResidDropout = 0.5, 0.5
 	ids := text(4, 30)
-	forward := func(m *Model, rng *rand.Rand) []float32 {
-		tape := autograd.NewTape()
-		tape.Train(rng)
-		return read(m.Forward(tape, ids, 1, len(ids), nil))
+	forward := func(m *Model, seeds ...uint64) []float32 {
+		rows, all := EqualRows(max(1, len(seeds)), len(ids)), slices.Repeat(ids, max(1, len(seeds)))
+		if seeds != nil {
+			rows.Train(seeds...)
+		}
+		return read(m.Forward(autograd.NewTape(), all, rows))
 	}
-	rng := func(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
-	want := forward(plain, nil)
-	if !slices.Equal(forward(dropping, nil), want) {
+	want := forward(plain)
+	if !slices.Equal(forward(dropping), want) {
 		t.Error("dropout acts outside training")
 	}
-	one := forward(dropping, rng(1))
-	if slices.Equal(one, want) || slices.Equal(one, forward(dropping, rng(2))) {
+	one, two := forward(dropping, 1), forward(dropping, 2)
+	if slices.Equal(one, want) || slices.Equal(one, two) {
 		t.Error("dropout does nothing in training")
 	}
-	if !slices.Equal(one, forward(dropping, rng(1))) {
-		t.Error("the same generator gives another mask")
+	if !slices.Equal(forward(dropping, 2, 1), slices.Concat(two, one)) {
+		t.Error("the same seed gives another mask beside another row")
 	}
 }

@@ -69,7 +69,7 @@ func newMixer(entry string, cfg mixer.Config, encoder bool) (mixer.Mixer, error)
 	}
 	cfg.Options = options
 	m, err := registry[i].New(cfg)
-	if err == nil && !encoder && mixer.LooksAhead(m) {
+	if err == nil && !encoder && m.Traits().LooksAhead {
 		return nil, fmt.Errorf("found %s, which looks ahead, want a causal mixer in a language model", entry)
 	}
 	return m, err

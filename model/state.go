@@ -8,27 +8,28 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// State is what a model carries from chunk to chunk: the states of its mixers and how many positions they have seen.
+// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they have
+// seen.
 type State struct {
 	Mixers   []mixer.State
 	Position int
 }
 
-// NewState returns the state before the first position of batch sequences.
-func (bb *Backbone) NewState(batch int) *State {
+// NewState returns the state of a sequence before its first position.
+func (bb *Backbone) NewState() *State {
 	s := &State{}
 	for _, b := range bb.Blocks {
-		s.Mixers = append(s.Mixers, b.Mixer.NewState(batch))
+		s.Mixers = append(s.Mixers, b.Mixer.NewState())
 	}
-	mixer.Gather(s.Mixers)
+	mixer.Compact(s.Mixers)
 	return s
 }
 
 // Growth is how many bytes each token adds to the state of a sequence, and the kinds of mixers whose states grow.
 func (bb *Backbone) Growth() (bytes int, kinds []string) {
 	for _, b := range bb.Blocks {
-		if s, ok := b.Mixer.NewState(1).(mixer.Growing); ok && s.Growth() > 0 {
-			bytes += s.Growth()
+		if n := b.Mixer.Traits().Growth; n > 0 {
+			bytes += n
 			if !slices.Contains(kinds, b.Kind) {
 				kinds = append(kinds, b.Kind)
 			}
@@ -52,7 +53,7 @@ func (s *State) Clone() *State {
 	for _, x := range s.Mixers {
 		c.Mixers = append(c.Mixers, x.Clone())
 	}
-	mixer.Gather(c.Mixers)
+	mixer.Compact(c.Mixers)
 	return c
 }
 
@@ -70,8 +71,16 @@ func (s *State) Keep(n int) {
 	}
 }
 
-// Tensors visits every tensor of the state under names such as "layers.0.diag", for saving.
+// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest, as a
+// float32 holds no larger ones.
+const (
+	PositionName = "position"
+	positionUnit = 1 << 20
+)
+
+// Tensors visits every tensor of the state under names such as "layers.0.diag", and "position", for saving.
 func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
+	visit(PositionName, tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2))
 	for i, m := range s.Mixers {
 		m.Tensors(func(name string, x *tensor.Tensor) { visit(fmt.Sprintf("layers.%d.%s", i, name), x) })
 	}
@@ -79,6 +88,13 @@ func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 
 // Restore sets one tensor of the state from what Tensors gave.
 func (s *State) Restore(name string, shape []int, data []float32) error {
+	if name == PositionName {
+		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 && data[1] < positionUnit) {
+			return fmt.Errorf("state: found %q of shape %v, want two numbers of positions", name, shape)
+		}
+		s.Position = int(data[0])*positionUnit + int(data[1])
+		return nil
+	}
 	var layer int
 	var part string
 	if _, err := fmt.Sscanf(name, "layers.%d.%s", &layer, &part); err != nil || layer < 0 || layer >= len(s.Mixers) {

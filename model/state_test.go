@@ -16,7 +16,7 @@ func FuzzStateRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	m.Init(1)
-	m.NewState(1).Tensors(func(name string, x *tensor.Tensor) {
+	m.NewState().Tensors(func(name string, x *tensor.Tensor) {
 		shape := make([]byte, x.Dims())
 		for i := range shape {
 			shape[i] = byte(x.Dim(i))
@@ -24,7 +24,7 @@ func FuzzStateRestore(f *testing.F) {
 		f.Add(name, shape, make([]byte, 4*x.Len()))
 	})
 	f.Fuzz(func(t *testing.T, name string, dims, data []byte) {
-		s := m.NewState(1)
+		s := m.NewState()
 		shape := make([]int, len(dims))
 		for i, d := range dims {
 			shape[i] = int(int8(d))

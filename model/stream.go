@@ -13,6 +13,7 @@ type Stream struct {
 	m     *Network
 	tape  *autograd.Tape
 	state *State
+	rows  Rows
 	sum   []float32 // of the hidden states so far, for the pool "mean"
 	row   []float32
 	out   []float32
@@ -27,7 +28,7 @@ func (m *Network) NewStream() (*Stream, error) {
 		return nil, fmt.Errorf("found a network over pairs of sequences, want one over single sequences to go through a stream")
 	}
 	d := m.Config.Model.DModel
-	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(1), sum: make([]float32, d), row: make([]float32, d)}, nil
+	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d), row: make([]float32, d)}, nil
 }
 
 // Position is the number of positions seen.
@@ -44,7 +45,7 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 			return nil, fmt.Errorf("found token %d, want 0 to %d", id, vocab-1)
 		}
 	}
-	return s.step(Input{B: 1, L: len(ids), Tokens: ids})
+	return s.step(Input{Tokens: ids}, len(ids))
 }
 
 // Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to the last of
@@ -54,19 +55,22 @@ func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	if channels == 0 || len(rows)%channels != 0 {
 		return nil, fmt.Errorf("found %d numbers, want rows of %d", len(rows), channels)
 	}
-	return s.step(Input{B: 1, L: len(rows) / channels, Values: rows})
+	return s.step(Input{Values: rows}, len(rows)/channels)
 }
 
-func (s *Stream) step(in Input) ([]float32, error) {
-	if in.L == 0 {
+// step goes on by l positions.
+func (s *Stream) step(in Input, l int) ([]float32, error) {
+	if l == 0 {
 		return nil, fmt.Errorf("found nothing, want at least one position")
 	}
-	if most := s.m.MaxLength(); most > 0 && s.state.Position+in.L > most {
-		return nil, fmt.Errorf("found position %d, but the network takes at most %d", s.state.Position+in.L, most)
+	if most := s.m.MaxLength(); most > 0 && s.state.Position+l > most {
+		return nil, fmt.Errorf("found position %d, but the network takes at most %d", s.state.Position+l, most)
 	}
 	t := s.tape
 	t.Reset()
-	hidden := s.m.hidden(t, in, s.state)
+	s.rows.Clear()
+	s.rows.Add(l, s.state)
+	hidden, _ := s.m.hidden(t, in, &s.rows)
 	if !s.m.Config.Everywhere {
 		hidden = s.pool(hidden)
 	}
@@ -79,13 +83,12 @@ func (s *Stream) step(in Input) ([]float32, error) {
 	return s.out, nil
 }
 
-// pool is what the head sees of the sequence so far: (1, 1, d).
+// pool is what the head sees of the sequence so far: (1, d).
 func (s *Stream) pool(hidden *tensor.Tensor) *tensor.Tensor {
-	l := hidden.Dim(1)
 	if s.m.Config.Pool != "mean" {
-		return s.tape.LastPosition(hidden)
+		return s.tape.Last(hidden, &s.rows.at)
 	}
-	mean := s.tape.MeanPositions(hidden, nil)
+	l, mean := hidden.Dim(0), s.tape.MeanPositions(hidden, &s.rows.at)
 	mean.CopyTo(s.row)
 	n := float32(s.state.Position)
 	for i, v := range s.row {

@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -43,11 +43,12 @@ func TestAnyNumberOfCores(t *testing.T) {
 		tape, grads := autograd.NewTape(), autograd.NewGradients(opt.Tensors()...)
 		tape.Collect(grads)
 		tape.Record(true)
-		tape.Train(rand.New(rand.NewPCG(1, 2)))
+		rows := EqualRows(b, l)
 		for step := range uint64(3) {
 			tape.Reset()
 			ids := text(step, b*l)
-			loss := m.Loss(tape, m.Forward(tape, ids, b, l, nil), ids)
+			rows.Train(engine.RowSeeds(1, int(step), 0, b)...)
+			loss := m.Loss(tape, m.Forward(tape, ids, rows), ids)
 			bits = append(bits, read(loss)...)
 			tape.Backward(loss)
 			for _, g := range grads.Each() {
@@ -80,7 +81,7 @@ func TestBatchGradients(t *testing.T) {
 	run := func(ids []int32, b int) (logits []float32, loss float64, grads map[string][]float32) {
 		tape := autograd.NewTape()
 		tape.Record(true)
-		hidden := m.Forward(tape, ids, b, l, nil)
+		hidden := m.Forward(tape, ids, EqualRows(b, l))
 		logits = read(m.Logits(tape, hidden))
 		mean := m.Loss(tape, hidden, ids)
 		loss = float64(read(mean)[0])
@@ -151,12 +152,13 @@ func TestStepMemory(t *testing.T) {
 		ids, tape := text(6, b*l), autograd.NewTape()
 		tape.Collect(autograd.NewGradients(params...))
 		tape.Record(true)
-		tape.Train(rand.New(rand.NewPCG(1, 2)))
+		rows := EqualRows(b, l)
+		rows.Train(make([]uint64, b)...)
 		var held [4]int
 		var made [4]uint64
 		for i := range held {
 			tape.Reset()
-			tape.Backward(m.Loss(tape, m.Forward(tape, ids, b, l, nil), ids))
+			tape.Backward(m.Loss(tape, m.Forward(tape, ids, rows), ids))
 			held[i] = tape.Bytes()
 			var s runtime.MemStats
 			runtime.ReadMemStats(&s)

@@ -45,9 +45,9 @@ func NewEmbedding(vocab, d int) *Embedding {
 	return &Embedding{Weight: NewParam(Table, Normal(InitStd), vocab, d)}
 }
 
-// Forward gathers rows: ids (b·l) → (b, l, d).
-func (m *Embedding) Forward(t *autograd.Tape, ids []int32, b, l int) *tensor.Tensor {
-	return t.Embedding(m.Weight.Tensor, ids, b, l)
+// Forward copies the rows of n ids: (n, d).
+func (m *Embedding) Forward(t *autograd.Tape, ids []int32) *tensor.Tensor {
+	return t.Embedding(m.Weight.Tensor, ids)
 }
 
 // Params visits the table.

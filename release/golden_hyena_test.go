@@ -36,9 +36,9 @@ func TestGoldenHyenaDNA(t *testing.T) {
 		s, ids := c.Shape("in/ids"), ids32(c.I64("in/ids"))
 		tape := autograd.NewTape()
 		hidden := c.F64("out/hidden")
-		golden.Close(t, "hidden", read(m.Forward(tape, ids, s[0], s[1], nil)), hidden, tol)
+		golden.Close(t, "hidden", read(m.Forward(tape, ids, model.EqualRows(s[0], s[1]))), hidden, tol)
 		tape.Record(true)
-		y := head.Forward(tape, ids, s[0], s[1])
+		y := head.Forward(tape, ids, model.EqualRows(s[0], s[1]))
 		golden.Close(t, "head", read(y), c.F64("out/head"), tol)
 		tape.BackwardFrom(y, c.F32("in/dy"))
 		head.Params("", func(name string, p *nn.Param) {
@@ -47,7 +47,7 @@ func TestGoldenHyenaDNA(t *testing.T) {
 			}
 		})
 		for _, chunk := range []int{1, 5} {
-			state, plain, d := m.NewState(s[0]), autograd.NewTape(), m.Config.DModel
+			states, plain, d := newStates(m, s[0]), autograd.NewTape(), m.Config.DModel
 			for lo := 0; lo < s[1]; lo += chunk {
 				hi := min(s[1], lo+chunk)
 				var want []float64
@@ -55,8 +55,8 @@ func TestGoldenHyenaDNA(t *testing.T) {
 					want = append(want, hidden[(i*s[1]+lo)*d:(i*s[1]+hi)*d]...)
 				}
 				plain.Reset()
-				got := read(m.Forward(plain, columns(ids, s[0], lo, hi), s[0], hi-lo, state))
-				golden.Close(t, "hidden in chunks", got, want, tol)
+				y := m.Forward(plain, columns(ids, s[0], lo, hi), rowsOf(hi-lo, states))
+				golden.Close(t, "hidden in chunks", read(y), want, tol)
 			}
 		}
 	})

@@ -47,7 +47,7 @@ func checkMambaLM(t *testing.T, c golden.Case, m *model.Model, file string) {
 	ids := ids32(c.I64("in/ids"))
 	tape := autograd.NewTape()
 	tape.Record(true)
-	hidden := m.Forward(tape, ids, b, l, nil)
+	hidden := m.Forward(tape, ids, model.EqualRows(b, l))
 	golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), logitTol)
 	loss := m.Loss(tape, hidden, ids32(c.I64("in/targets")))
 	golden.CloseAbs(t, "loss", read(loss), c.F64("out/loss"), 1e-5)

@@ -7,6 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // Tolerances of logits with rounded weights: of the root mean square of the errors, relative to that of the logits, and
@@ -36,7 +37,7 @@ func TestPackedGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			tape := autograd.NewTape()
-			got := read(m.Logits(tape, m.Forward(tape, ids, s[0], s[1], nil)))
+			got := read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(s[0], s[1]))))
 			golden.Close(t, p.String()+": logits", got, want, tol.worst)
 			var errors, all float64
 			for i, w := range want {

@@ -82,7 +82,7 @@ func TestGoldenH3LM(t *testing.T) {
 
 		tape := autograd.NewTape()
 		tape.Record(true)
-		hidden := m.Forward(tape, ids, b, l, nil)
+		hidden := m.Forward(tape, ids, model.EqualRows(b, l))
 		golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), logitTol)
 		loss := m.Loss(tape, hidden, targets)
 		golden.CloseAbs(t, "loss", read(loss), c.F64("out/loss"), 1e-5)
@@ -113,7 +113,7 @@ func checkChunks(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 	v := m.Config.PaddedVocab()
 	for _, chunk := range []int{1, 5, 100, l} {
 		for _, record := range []bool{false, true} {
-			state, tape := m.NewState(b), autograd.NewTape()
+			states, tape := newStates(m, b), autograd.NewTape()
 			tape.Record(record)
 			for lo := 0; lo < l; lo += chunk {
 				hi := min(l, lo+chunk)
@@ -122,21 +122,23 @@ func checkChunks(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 					part = append(part, ids[i*l+lo:i*l+hi]...)
 					wantPart = append(wantPart, want[(i*l+lo)*v:(i*l+hi)*v]...)
 				}
-				got := read(m.Logits(tape, m.Forward(tape, part, b, hi-lo, state)))
-				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart,
-					logitTol)
+				got := read(m.Logits(tape, m.Forward(tape, part, rowsOf(hi-lo, states))))
+				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart, logitTol)
 			}
-			checkFinalState(t, c, m, state, b)
+			checkFinalState(t, c, m, states)
 		}
 	}
 }
 
-func checkFinalState(t *testing.T, c golden.Case, m *model.Model, state *model.State, b int) {
+func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*model.State) {
 	t.Helper()
 	for i := range m.Blocks {
 		prefix := fmt.Sprintf("out/final_state/layer%d_", i)
-		state.Mixers[i].Tensors(func(name string, x *tensor.Tensor) {
-			got := read(x)
+		parts := map[string][]float32{} // of all sequences, one after the other
+		for _, s := range states {
+			s.Mixers[i].Tensors(func(name string, x *tensor.Tensor) { parts[name] = append(parts[name], read(x)...) })
+		}
+		for name, got := range parts {
 			switch {
 			case name == "shift" && c.Has(prefix+"shift"):
 				golden.Close(t, prefix+name, got, c.F64(prefix+"shift"), 1e-4)
@@ -153,7 +155,7 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, state *model.S
 				s := c.Shape(prefix + "conv") // (b, d, d_conv), one input more than is needed; ours is (b, d_conv-1, d)
 				conv := c.F64(prefix + "conv")
 				var want []float64
-				for bi := range b {
+				for bi := range states {
 					for j := 1; j < s[2]; j++ {
 						for i := range s[1] {
 							want = append(want, conv[(bi*s[1]+i)*s[2]+j])
@@ -165,7 +167,7 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, state *model.S
 				s := c.Shape(prefix + "kv") // (b, l, 2, heads, head_dim); ours is (b, heads, l, head_dim)
 				kv, which := c.F64(prefix+"kv"), map[string]int{"k": 0, "v": 1}[name]
 				var want []float64
-				for bi := range b {
+				for bi := range states {
 					for h := range s[3] {
 						for p := range s[1] {
 							want = append(want, kv[(((bi*s[1]+p)*2+which)*s[3]+h)*s[4]:][:s[4]]...)
@@ -174,19 +176,20 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, state *model.S
 				}
 				golden.Close(t, prefix+name, got, want, 1e-4)
 			}
-		})
+		}
 	}
 }
 
 // greedy continues prompt to n ids in all, choosing among the first vocab logits.
 func greedy(m *model.Model, prompt []int32, n, chunk, vocab int) []int32 {
-	state, tape := m.NewState(1), autograd.NewTape()
+	state, tape := m.NewState(), autograd.NewTape()
 	out := slices.Clone(prompt)
 	var logits []float32
 	for fed := 0; len(out) < n; {
 		next := out[fed:min(len(out), fed+chunk)]
 		tape.Reset()
-		logits = read(m.LastLogits(tape, m.Forward(tape, next, 1, len(next), state)))
+		rows := model.OneRow(len(next), state)
+		logits = read(m.LastLogits(tape, m.Forward(tape, next, rows), rows))
 		if fed += len(next); fed < len(out) {
 			continue
 		}

@@ -35,6 +35,24 @@ func columns[T any](x []T, b, lo, hi int) []T {
 	return out
 }
 
+// newStates are those of b sequences before their first position.
+func newStates(m *model.Model, b int) []*model.State {
+	states := make([]*model.State, b)
+	for i := range states {
+		states[i] = m.NewState()
+	}
+	return states
+}
+
+// rowsOf are the next n positions of each sequence.
+func rowsOf(n int, states []*model.State) *model.Rows {
+	r := &model.Rows{}
+	for _, s := range states {
+		r.Add(n, s)
+	}
+	return r
+}
+
 // weights are those of a file.
 func weights(t *testing.T, f *checkpoint.File) model.Weights {
 	t.Helper()

@@ -50,7 +50,7 @@ func openAll(t testing.TB, dir string) (errs []error) {
 	add := func(err error) { errs = append(errs, err) }
 	m, _, err := LoadDir(dir)
 	if err == nil {
-		m.NewState(1)
+		m.NewState()
 	}
 	add(err)
 	_, _, err = Describe(dir)

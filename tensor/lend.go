@@ -5,8 +5,8 @@ import "github.com/hippo-ssm/hippo/internal/hugepage"
 // leastLent is how many elements are worth a place on huge pages.
 const leastLent = 1 << 15
 
-// Lend returns two tensors of one shape, side by side, that belong to owner: once that is garbage, nothing may use them.
-// Their contents are unspecified. They are for what many small pieces of memory hold that is read as a whole.
+// Lend returns two tensors of one shape, side by side, that belong to owner: once that is garbage, nothing may use
+// them. Their contents are unspecified. They are for what many small pieces of memory hold that is read as a whole.
 func Lend[P any](owner *P, shape ...int) (a, b *Tensor) {
 	a, b = Shaped(shape...), Shaped(shape...)
 	n := a.Len()

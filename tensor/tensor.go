@@ -66,9 +66,9 @@ func Contiguous(lengths ...int) (all []float32, starts []int) {
 	return hugepage.Make[float32](starts[len(lengths)]), starts
 }
 
-// Gather moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
+// Compact moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
 // The old memory is freed once nothing else uses it.
-func Gather(xs ...*Tensor) {
+func Compact(xs ...*Tensor) {
 	lengths := make([]int, len(xs)) // 0 if an engine stores it
 	for i, x := range xs {
 		lengths[i] = len(x.data)

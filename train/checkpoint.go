@@ -12,13 +12,11 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -86,13 +84,7 @@ func (tr *Trainer) Save(dir string) error {
 			return err
 		}
 		if tr.carried != nil {
-			var parts []checkpoint.Tensor
-			tr.carried.Tensors(func(name string, x *tensor.Tensor) {
-				v := make([]float32, x.Len())
-				x.CopyTo(v)
-				parts = append(parts, checkpoint.NewTensor(name, x.Shape(), v))
-			})
-			if err := writeTensors(filepath.Join(tmp, carriedFile), parts); err != nil {
+			if err := writeTensors(filepath.Join(tmp, carriedFile), carriedTensors(tr.carried)); err != nil {
 				return err
 			}
 		}
@@ -228,7 +220,10 @@ func (tr *Trainer) restore(s trainerState, dir string) error {
 	tr.bestStep = s.BestStep
 	tr.best, tr.lastValid = orElse(s.Best, math.Inf(1)), orElse(s.Valid, math.NaN())
 	if s.Carried {
-		return tr.restoreCarried(filepath.Join(dir, carriedFile))
+		c := &tr.Config.Train
+		var err error
+		tr.carried, err = readCarried(filepath.Join(dir, carriedFile), tr.Model, c.BatchSize, s.Data.Position*c.SeqLen)
+		return err
 	}
 	return nil
 }
@@ -276,39 +271,5 @@ func restoreMoments(opt *optim.AdamW, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return nil
-}
-
-func (tr *Trainer) restoreCarried(path string) error {
-	f, err := checkpoint.OpenSafetensors(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	batch := tr.Config.Train.BatchSize
-	if one := tr.Model.NewState(1).Size(); one > f.Size()/batch { // before there is memory for all
-		return fmt.Errorf("%s: found %d bytes, want more for states of %d bytes of %d sequences", path, f.Size(), one,
-			batch)
-	}
-	state := tr.Model.NewState(batch)
-	state.Tensors(func(name string, _ *tensor.Tensor) {
-		if _, ok := f.Tensor(name); !ok && err == nil {
-			err = fmt.Errorf("%s: missing %s", path, name)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for _, name := range f.Names() {
-		x, _ := f.Tensor(name)
-		v, err := x.Float32()
-		if err == nil {
-			err = state.Restore(name, x.Shape, v)
-		}
-		if err != nil {
-			return brief.Error(fmt.Errorf("%s: %w", path, err))
-		}
-	}
-	tr.carried = state
 	return nil
 }

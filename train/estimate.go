@@ -208,8 +208,9 @@ func (c *Config) probe(shape model.Config, layers []string, batch, l int) (probe
 		start := time.Now()
 		t.Reset()
 		t.Record(true)
-		t.Train(rng)
-		t.Backward(m.Loss(t, m.Forward(t, ids[:batch*l], batch, l, nil), ids[1:batch*l+1]))
+		rows := model.EqualRows(batch, l)
+		rows.Train(engine.RowSeeds(1, 0, 0, batch)...)
+		t.Backward(m.Loss(t, m.Forward(t, ids[:batch*l], rows), ids[1:batch*l+1]))
 		p = probed{bytes: t.Bytes(), seconds: time.Since(start).Seconds()}
 	}
 	runtime.ReadMemStats(&after)

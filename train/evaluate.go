@@ -59,11 +59,10 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		t = autograd.NewTape()
 	}
 	t.Record(false)
-	t.Train(nil)
 	t.SetPrecision(engine.Float32)
 	var state *model.State
 	if o.Stream {
-		state = m.NewState(1)
+		state = m.NewState()
 	}
 	sum, count := 0.0, 0
 	for w, err := range windows {
@@ -72,7 +71,11 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		}
 		t.Reset()
 		var loss [1]float32
-		m.Loss(t, m.Forward(t, w.Inputs, w.Rows, w.Len, state), w.Targets).CopyTo(loss[:])
+		rows := model.EqualRows(w.Rows, w.Len)
+		if state != nil {
+			rows = model.OneRow(w.Len, state)
+		}
+		m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])
 		if o.Stream && o.Keep > 0 {
 			state.Keep(o.Keep)
 		}

@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// taskBatch is a batch of examples of a set, padded to the longest.
+// taskBatch is a batch of examples of a set, one behind the other.
 type taskBatch struct {
 	set     *task.Set
 	in      model.Input
@@ -30,7 +31,7 @@ func (b *taskBatch) fill(split task.Split, indices []int) error {
 	for len(b.examples) < b.n {
 		b.examples = append(b.examples, task.Example{})
 	}
-	b.lengths, b.in.L = b.lengths[:0], 0
+	b.lengths, b.in.Seeds = b.lengths[:0], nil
 	for k, i := range indices {
 		split.Example(i, &b.examples[k])
 		b.lengths = append(b.lengths, b.length(&b.examples[k]))
@@ -40,21 +41,18 @@ func (b *taskBatch) fill(split task.Split, indices []int) error {
 			b.lengths = append(b.lengths, len(b.examples[k].Second))
 		}
 	}
-	b.in.B, b.in.L = len(b.lengths), slices.Max(b.lengths)
 	b.in.Lengths = b.lengths
-	if slices.Min(b.lengths) == b.in.L {
-		b.in.Lengths = nil
-	}
 	if slices.Min(b.lengths) < 1 {
 		return fmt.Errorf("found an empty sequence among examples %v, want at least one position", indices)
 	}
 	b.in.Tokens, b.in.Values = b.in.Tokens[:0], b.in.Values[:0]
 	for k := range indices {
-		b.addSequence(b.examples[k].Tokens, b.examples[k].Values)
+		b.in.Tokens = append(b.in.Tokens, b.examples[k].Tokens...)
+		b.in.Values = append(b.in.Values, b.examples[k].Values...)
 	}
 	if b.set.Pairs {
 		for k := range indices {
-			b.addSequence(b.examples[k].Second, nil)
+			b.in.Tokens = append(b.in.Tokens, b.examples[k].Second...)
 		}
 	}
 	return b.fillTargets(indices)
@@ -67,18 +65,11 @@ func (b *taskBatch) length(ex *task.Example) int {
 	return len(ex.Values) / b.set.Channels
 }
 
-// addSequence appends a sequence and its padding.
-func (b *taskBatch) addSequence(tokens []int32, values []float32) {
-	if b.set.Vocab > 0 {
-		b.in.Tokens = append(b.in.Tokens, tokens...)
-		for range b.in.L - len(tokens) {
-			b.in.Tokens = append(b.in.Tokens, 0)
-		}
-		return
-	}
-	b.in.Values = append(b.in.Values, values...)
-	for range b.in.L*b.set.Channels - len(values) {
-		b.in.Values = append(b.in.Values, 0)
+// train switches dropout on for a step of a run, of whose examples those of the batch are the ones from first on.
+func (b *taskBatch) train(seed uint64, step, first int) {
+	b.in.Seeds = engine.RowSeeds(seed, step, first, b.n)
+	if b.set.Pairs {
+		b.in.Seeds = append(b.in.Seeds, engine.RowSeeds(^seed, step, first, b.n)...)
 	}
 }
 
@@ -95,7 +86,7 @@ func (b *taskBatch) fillTargets(indices []int) error {
 			if k == 0 {
 				b.asked = asked
 			}
-			if asked < 1 || asked > want || asked != b.asked || b.in.Lengths != nil && b.set.Everywhere {
+			if asked < 1 || asked > want || asked != b.asked {
 				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the others of its batch", i, asked, want)
 			}
 			b.numbers = append(b.numbers, ex.Numbers...)
@@ -106,14 +97,6 @@ func (b *taskBatch) fillTargets(indices []int) error {
 		}
 		b.targets = append(b.targets, ex.Targets...)
 		b.tags = append(b.tags, ex.Tags...)
-		if b.set.Everywhere {
-			for range b.in.L - want {
-				b.targets = append(b.targets, task.Ignore)
-				if len(ex.Tags) > 0 {
-					b.tags = append(b.tags, task.Ignore)
-				}
-			}
-		}
 	}
 	for _, id := range b.targets {
 		if id != task.Ignore {

@@ -40,7 +40,7 @@ func (r *taskRunner) forecasts(ctx context.Context) error {
 		b, width := &r.eval.batch, r.set.Outputs
 		v := width - 1
 		f := TaskForecast{Example: i, Series: about.Series[v], Unit: about.Unit, Step: about.Step}
-		known := b.in.L - b.asked
+		known := b.lengths[0] - b.asked
 		for t := max(0, known-max(2*b.asked, leastKnown)); t < known; t++ {
 			f.Known = append(f.Known, b.in.Values[t*r.set.Channels+v])
 		}

@@ -10,10 +10,13 @@ import (
 // targets, however the examples are cut. A single micro-batch counts as one: its loss is that mean already.
 func (r *taskRunner) gradient(indices []int) (loss, count float64, err error) {
 	parts := slices.Collect(slices.Chunk(indices, r.eval.size))
+	first := 0 // examples of earlier parts
 	for _, part := range parts {
 		if err := r.batch.fill(r.set.Train, part); err != nil {
 			return 0, 0, err
 		}
+		r.batch.train(r.c.Seed, r.Step, first)
+		first += len(part)
 		r.tape.Reset()
 		_, out := taskLoss(r.tape, r.m, &r.batch)
 		var value [1]float32

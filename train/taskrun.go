@@ -114,8 +114,7 @@ type taskRunner struct {
 	opt       *optim.AdamW
 	schedule  optim.Schedule
 	budget    budget
-	source    *rand.PCG // of dropout masks
-	rng       *rand.Rand
+	source    *rand.PCG // saved for earlier versions, whose dropout masks it made
 	tape      *autograd.Tape
 	grads     *autograd.Gradients // of an update, in the optimizer's order
 	precision engine.Precision    // of updates; evaluations are in float32
@@ -156,9 +155,11 @@ func newTaskRunner(c TaskConfig, s *TaskSettings, set *task.Set, ev TaskEvents) 
 	if most := m.MaxLength(); most > 0 && set.MaxLength > most {
 		return nil, fmt.Errorf("task %s: found sequences of %d positions, but the model takes at most %d (a layer's l_max, or model.max_position_embeddings)", c.Task, set.MaxLength, most)
 	}
-	if _, vary := set.Train.(task.Lengths); vary {
-		if err := m.Paddable(); err != nil {
-			return nil, fmt.Errorf("task %s: its sequences are of different lengths: %w", c.Task, err)
+	if lengths, vary := set.Train.(task.Lengths); vary {
+		for i := range set.Train.Len() {
+			if err := m.Takes(lengths.Length(i)); err != nil {
+				return nil, fmt.Errorf("task %s: %w", c.Task, err)
+			}
 		}
 	}
 	if free, known := status.FreeMemory(); known && c.Memory != memoryIgnore {
@@ -177,7 +178,6 @@ func newTaskRunner(c TaskConfig, s *TaskSettings, set *task.Set, ev TaskEvents) 
 		budget: newBudget(c.Time, c.Clock),
 	}
 	r.source = rand.NewPCG(c.Seed, 0x647270)
-	r.rng = rand.New(r.source)
 	r.batch.set = set
 	size := c.BatchSize
 	if c.MicroBatch > 0 {
@@ -302,7 +302,6 @@ func (r *taskRunner) update(indices []int) error {
 	defer r.budget.count()()
 	t := r.tape
 	t.Record(true)
-	t.Train(r.rng)
 	t.SetPrecision(r.precision)
 	loss, count, err := r.gradient(indices)
 	if err != nil {

@@ -237,7 +237,7 @@ func TestTaskErrors(t *testing.T) {
 	}{
 		"no examples":    {func(_ *TaskConfig, s *task.Set) { s.Train = task.Examples{} }, "found 0 examples"},
 		"short model":    {func(c *TaskConfig, _ *task.Set) { c.Model.MaxPositions = 4 }, "takes at most 4"},
-		"no padding":     {func(c *TaskConfig, _ *task.Set) { c.Model.Layers = "bigbird(bidirectional=true,block=4)" }, "different lengths"},
+		"half a bucket":  {func(c *TaskConfig, _ *task.Set) { c.Model.Layers = "sinkhorn(bidirectional=true,bucket=4)" }, "takes multiples of 4 only"},
 		"unknown mixer":  {func(c *TaskConfig, _ *task.Set) { c.Model.Layers = "h4" }, `"h4"`},
 		"batch":          {func(c *TaskConfig, _ *task.Set) { c.BatchSize = 0 }, "batch_size: found 0"},
 		"micro-batch":    {func(c *TaskConfig, _ *task.Set) { c.MicroBatch = 21 }, "micro_batch: found 21"},

@@ -2,8 +2,8 @@ package train
 
 import (
 	"context"
-	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -120,7 +120,6 @@ func (e *evaluator) score(ctx context.Context, m *model.Network, split task.Spli
 		n = min(n, limit)
 	}
 	e.tape.Record(false)
-	e.tape.Train(nil)
 	e.tape.SetPrecision(engine.Float32)
 	var indices []int
 	for lo := 0; lo < n; lo += e.size {
@@ -134,8 +133,10 @@ func (e *evaluator) score(ctx context.Context, m *model.Network, split task.Spli
 		if err := e.batch.fill(split, indices); err != nil {
 			return Score{}, err
 		}
-		if most := m.MaxLength(); most > 0 && e.batch.in.L > most {
-			return Score{}, fmt.Errorf("found a sequence of %d positions, but the model takes at most %d", e.batch.in.L, most)
+		for _, l := range e.batch.lengths {
+			if err := m.Takes(l); err != nil {
+				return Score{}, err
+			}
 		}
 		e.tape.Reset()
 		y, loss := taskLoss(e.tape, m, &e.batch)
@@ -148,12 +149,16 @@ func (e *evaluator) score(ctx context.Context, m *model.Network, split task.Spli
 
 // taskLoss is what a network makes of a batch, as far as anything is asked, and the loss.
 func taskLoss(t *autograd.Tape, m *model.Network, b *taskBatch) (y, loss *tensor.Tensor) {
-	y = m.Forward(t, b.in, nil)
+	y = m.Forward(t, b.in)
 	if !b.set.Numbers {
 		return y, t.CrossEntropy(y, b.targets)
 	}
-	if l := y.Dim(1); b.asked < l {
-		y = t.Positions(y, l-b.asked, b.asked)
+	if b.set.Everywhere && b.asked*b.n < y.Rows() {
+		at, asked := make([]int, b.n), slices.Repeat([]int{b.asked}, b.n)
+		for i, l := range b.lengths {
+			at[i] = l - b.asked
+		}
+		y = t.Cut(y, engine.NewRows(b.lengths...), at, asked)
 	}
 	return y, t.SquaredError(y, b.numbers)
 }

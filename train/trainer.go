@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// Trainer is a run in progress: the model, the optimizer, the place in the data and the generator of dropout masks. All of
+// Trainer is a run in progress: the model, the optimizer and the place in the data. All of
 // it is saved in a checkpoint, so that a resumed run makes the same weights, bit for bit, as one that was not stopped.
 type Trainer struct {
 	Config Config
@@ -28,12 +28,11 @@ type Trainer struct {
 	tape      *autograd.Tape
 	grads     *autograd.Gradients // of an update, in the optimizer's order
 	precision engine.Precision    // of updates; evaluations are in float32
-	source    *rand.PCG           // of dropout masks
-	rng       *rand.Rand
-	carried   *model.State // with CarryState: the state after the last batch
-	step      int          // updates made
-	factor    float64      // of the learning rate, in the last of them
-	budget    budget       // of time, where the run has one
+	source    *rand.PCG           // saved for earlier versions, whose dropout masks it made
+	carried   []*model.State      // with CarryState: those of the sequences after the last batch
+	step      int                 // updates made
+	factor    float64             // of the learning rate, in the last of them
+	budget    budget              // of time, where the run has one
 	prompt    samplePrompt
 
 	best      float64 // lowest validation loss so far, +Inf before the first
@@ -95,7 +94,7 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	source := rand.NewPCG(cfg.Seed, 0x647270) // any other stream than that of the initialization
 	n := cfg.Train.tokensPerStep()
 	tr := &Trainer{
-		Config: cfg, Model: m, Data: d, loader: loader, tape: autograd.NewTape(), precision: precision, source: source, rng: rand.New(source),
+		Config: cfg, Model: m, Data: d, loader: loader, tape: autograd.NewTape(), precision: precision, source: source,
 		opt:      optim.NewAdamW(o.groups(m), o.Beta1, o.Beta2, o.Eps, o.Clip),
 		schedule: o.schedule(cfg.Train.Steps), best: math.Inf(1), lastValid: math.NaN(),
 		budget: newBudget(cfg.Train.Time, cfg.Train.Clock), inputs: make([]int32, n), targets: make([]int32, n),
@@ -127,7 +126,6 @@ func (tr *Trainer) Step() (loss, norm float64, err error) {
 	c := &tr.Config.Train
 	t := tr.tape
 	t.Record(true)
-	t.Train(tr.rng)
 	t.SetPrecision(tr.precision)
 	resets, err := tr.read()
 	if err != nil {
@@ -176,9 +174,18 @@ func (tr *Trainer) micro(i int, reset bool, scale float32) (float64, error) {
 	inputs, targets := tr.batch(i)
 	t.Reset()
 	if c.CarryState && (reset || tr.carried == nil) {
-		tr.carried = tr.Model.NewState(c.BatchSize)
+		tr.carried = newStates(tr.Model, c.BatchSize)
 	}
-	hidden := tr.Model.Forward(t, inputs, c.BatchSize, c.SeqLen, tr.carried)
+	rows := &model.Rows{}
+	for k := range c.BatchSize {
+		var s *model.State
+		if tr.carried != nil {
+			s = tr.carried[k]
+		}
+		rows.Add(c.SeqLen, s)
+	}
+	rows.Train(engine.RowSeeds(tr.Config.Seed, tr.step, i*c.BatchSize, c.BatchSize)...)
+	hidden := tr.Model.Forward(t, inputs, rows)
 	out := tr.Model.Loss(t, hidden, targets)
 	var loss [1]float32
 	out.CopyTo(loss[:])
@@ -186,9 +193,9 @@ func (tr *Trainer) micro(i int, reset bool, scale float32) (float64, error) {
 		return v, &NonFiniteError{Step: tr.step + 1, What: "loss", Value: v, Where: firstNonFinite(tr.opt, tr.tape)}
 	}
 	t.BackwardFrom(out, []float32{scale})
-	if tr.carried != nil {
-		tr.carried.Detach()
-		tr.carried.Keep(c.SeqLen) // attention sees one sequence back, the recurrent states all of the text
+	for _, s := range tr.carried {
+		s.Detach()
+		s.Keep(c.SeqLen) // attention sees one sequence back, the recurrent states all of the text
 	}
 	return float64(loss[0]), nil
 }

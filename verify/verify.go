@@ -176,7 +176,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 	l := len(v.ids) - 1
 	t.Record(!v.o.Forward)
 	t.Observe(func(name string, x *tensor.Tensor) { r.outputs.add(name, numbers(x)) })
-	hidden := v.m.Forward(t, v.ids[:l], 1, l, nil)
+	hidden := v.m.Forward(t, v.ids[:l], model.EqualRows(1, l))
 	t.Observe(nil)
 	r.logits = numbers(v.m.Logits(t, hidden))
 	loss := v.m.Loss(t, hidden, v.ids[1:])
@@ -195,20 +195,21 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 	}
 	t.Reset()
 	t.Record(false)
-	state := v.m.NewState(1)
-	v.m.Forward(t, v.ids[:l], 1, l, state)
+	state := v.m.NewState()
+	v.m.Forward(t, v.ids[:l], model.OneRow(l, state))
 	r.states = statesOf(state)
 	return r
 }
 
 // inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
 func (v *verifier) inPieces(cut []int) (r run) {
-	t, state := autograd.NewTape(), v.m.NewState(1)
+	t, state := autograd.NewTape(), v.m.NewState()
 	l := len(v.ids) - 1
 	for from, i := 0, 0; from < l; i++ {
 		n := min(cut[i%len(cut)], l-from)
 		t.Reset()
-		r.logits = append(r.logits, numbers(v.m.Logits(t, v.m.Forward(t, v.ids[from:from+n], 1, n, state)))...)
+		hidden := v.m.Forward(t, v.ids[from:from+n], model.OneRow(n, state))
+		r.logits = append(r.logits, numbers(v.m.Logits(t, hidden))...)
 		from += n
 	}
 	r.states = statesOf(state)

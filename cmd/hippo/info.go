@@ -79,7 +79,7 @@ func describeModel(t table, m *model.Model) {
 		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(count[name]))))
 	}
 	t.row("parameters", "%s (%d): %s", status.Count(float64(m.NumParams())), m.NumParams(), strings.Join(parts, ", "))
-	size := status.Bytes(uint64(m.NewState(1).Size())) + " per sequence"
+	size := status.Bytes(uint64(m.NewState().Size())) + " per sequence"
 	if n, kinds := m.Growth(); n > 0 {
 		size += " and " + status.Bytes(uint64(n)) + " more with each token, of " + strings.Join(kinds, ", ")
 	}

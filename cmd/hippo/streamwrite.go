@@ -72,7 +72,7 @@ func (w *streamer) run(ctx context.Context, steps <-chan streamStep) error {
 	if !w.m.Config.Everywhere {
 		all = last
 	}
-	whole.B, whole.L = 1, w.s.Position()
+	whole.Lengths = []int{w.s.Position()}
 	fmt.Fprintf(w.out, "step by step and at once, outputs of %d positions are at most %.2g apart\n",
 		w.s.Position(), apart(w.m, whole, all))
 	return w.out.Flush()

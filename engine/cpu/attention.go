@@ -13,9 +13,9 @@ import (
 // matrix.
 const attentionRows = 64
 
-// Attention makes scores tile by tile, over long sequences block by block of the keys, and makes them again in backward
-// from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own, and reads the
-// pages of its cache where they lie, unless the tape records.
+// Attention makes scores tile by tile, over long sequences block by block of the keys, and makes them again in
+// backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own,
+// and reads the pages of its cache where they lie, unless the tape records.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
@@ -74,7 +74,7 @@ type attention struct {
 	precision kernel.Precision
 	drop      mask
 	dropout   uint64 // its number
-	work      pieces
+	work      work
 }
 
 // attentionRow is what one row sees. Its keys and values lie in pages, or in k and v.
@@ -301,8 +301,8 @@ func joinSoftmax(y []float32, lse float32, more []float32, moreLSE float32) floa
 	return float32(float64(max(lse, moreLSE)) + math.Log1p(math.Exp(-math.Abs(ahead))))
 }
 
-// dropWeights applies dropout to a tile of weights (or of their gradients). The place of a weight is (head, query, key) in
-// its row.
+// dropWeights applies dropout to a tile of weights (or of their gradients). The place of a weight is (head, query,
+// key) in its row.
 func (a *attention) dropWeights(p []float32, row *attentionRow, h int, w *attentionTile) {
 	if a.drop.scale == 0 {
 		return

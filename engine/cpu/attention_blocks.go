@@ -3,8 +3,8 @@ package cpu
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // keyBlock is how many keys a tile looks at before it goes on to the next ones, so that their panels and its scores
-// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of the
-// sequence: what a query gets does not depend on the chunk that it comes in.
+// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of
+// the sequence: what a query gets does not depend on the chunk that it comes in.
 const keyBlock = 3072
 
 // inPanels tells whether keys and values are worth panels: several tiles see all of them from the first one on.

@@ -119,7 +119,8 @@ func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 	}
 }
 
-// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds them.
+// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds
+// them.
 func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add bool) {
 	if dqkv == nil {
 		return

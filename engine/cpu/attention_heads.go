@@ -5,9 +5,9 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in pages.
-// Where several tiles of queries see them all from the first one on, they are put into panels once for all tiles: across
-// for products with them, along for sums of them.
+// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in
+// pages. Where several tiles of queries see them all from the first one on, they are put into panels once for all
+// tiles: across for products with them, along for sums of them.
 type rowsOfHead struct {
 	x             []float32
 	pages         *engine.KVCache
@@ -33,8 +33,8 @@ func (a *attention) head(row *attentionRow, h, first int) (keys, values rowsOfHe
 	return keys, values
 }
 
-// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row number at
-// of rounded.
+// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row
+// number at of rounded.
 func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
 	if h.pages == nil {
 		return hi - lo, h.x[lo*h.hd:], nil, 0
@@ -66,8 +66,8 @@ func (w *attentionTile) steps(f func(r0, r1, columns int)) {
 	}
 }
 
-// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p is
-// unspecified.
+// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p
+// is unspecified.
 func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -187,7 +187,8 @@ func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
 	p.FillFrom(*buf)
 }
 
-// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows, columns).
+// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows,
+// columns).
 func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w *attentionTile) {
 	at, n, hd := 0, w.columns, a.hd
 	for _, s := range w.spans {
@@ -196,7 +197,7 @@ func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w 
 			columns -= w.rows
 			for r := 0; r < w.rows; r += stepRows {
 				own := columns + r
-				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows-r, A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
+				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r, A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
 			}
 		}
 		a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n, B: g, LDB: ldg, C: dx[s.Lo*hd:], LDC: hd, Add: true})

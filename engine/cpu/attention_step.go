@@ -5,9 +5,9 @@ func (a *attention) steps(row *attentionRow) bool {
 	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil
 }
 
-// step is forwardTile of the heads [lo, hi) of such a row. It takes page by page, and of each all these heads, which lie
-// there one behind the other: what takes time is to read them, and memory is read ahead in this order. Every head adds in
-// the order in which it would alone.
+// step is forwardTile of the heads [lo, hi) of such a row. It takes page by page, and of each all these heads, which
+// lie there one behind the other: what takes time is to read them, and memory is read ahead in this order. Every head
+// adds in the order in which it would alone.
 func (a *attention) step(row *attentionRow, lo, hi int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], row, lo, 0)

@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/engine"
 
-// attentionTile is a run of queries of a row and the keys that at least one of them sees. Their scores are a matrix (rows,
-// columns), the spans side by side.
+// attentionTile is a run of queries of a row and the keys that at least one of them sees. Their scores are a matrix
+// (rows, columns), the spans side by side.
 type attentionTile struct {
 	i0, rows int // of the row
 	spans    []engine.Span
@@ -29,8 +29,8 @@ func (w *attentionTile) seen(r int) (from, to int) {
 	return from, to
 }
 
-// block returns the part of a tile, whose keys are one span from the first one on, that is its block of keys b, with its
-// span in buf. It has no columns where the tile sees none of them.
+// block returns the part of a tile, whose keys are one span from the first one on, that is its block of keys b, with
+// its span in buf. It has no columns where the tile sees none of them.
 func (w attentionTile) block(buf []engine.Span, row *attentionRow, b int) attentionTile {
 	end := w.columns
 	lo, hi := row.block(b)

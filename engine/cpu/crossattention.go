@@ -24,7 +24,10 @@ func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engi
 		buf := getFloats(t.n * t.m)
 		defer putFloats(buf)
 		op.scores(*buf, &t, false)
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: op.hd, K: t.m, A: *buf, LDA: t.m, B: op.values(kv.Data(), &t), LDB: 2*d, C: op.queries(op.y.Data(), &t), LDC: d})
+		v, y := op.values(kv.Data(), &t), op.queries(op.y.Data(), &t)
+		kernel.GemmInline(kernel.Product{
+			Op: kernel.NN, M: t.n, N: op.hd, K: t.m, A: *buf, LDA: t.m, B: v, LDB: 2 * d, C: y, LDC: d,
+		})
 	})
 	if eng.wants(q, kv) {
 		eng.push(op)
@@ -38,7 +41,7 @@ type crossAttentionOp struct {
 	lse          []float32 // of each row (heads, l)
 	heads, d, hd int
 	scale        float32
-	work         pieces
+	work         work
 }
 
 func (o *crossAttentionOp) Name() string                   { return "CrossAttention" }
@@ -57,7 +60,8 @@ func (o *crossAttentionOp) tile(row, head, i int) crossTile {
 	return crossTile{row, head, i0, min(attentionRows, o.rq.Len(row)-i0), o.rkv.Len(row)}
 }
 
-// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out as kv.
+// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out
+// as kv.
 func (o *crossAttentionOp) queries(x []float32, t *crossTile) []float32 {
 	return x[(o.rq.From(t.row)+t.i0)*o.d+t.head*o.hd:]
 }
@@ -71,7 +75,7 @@ func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return 
 // scores fills p (n, m) with the softmax weights of a tile, given or making their log-sum-exp.
 func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2*o.d, C: p, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d, C: p, LDC: t.m})
 	lse := o.lse[o.rq.From(t.row)*o.heads+t.head*o.rq.Len(t.row)+t.i0:]
 	for r := range t.n {
 		if row := p[r*t.m:][:t.m]; known {
@@ -110,17 +114,17 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
 	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
 	o.scores(p, t, true)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, t), LDB: 2*o.d, C: ds, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, t), LDB: 2 * o.d, C: ds, LDC: t.m})
 	for r := range t.n {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
 		kernel.SoftmaxGrad(ds[r*t.m:][:t.m], p[r*t.m:][:t.m], delta, o.scale)
 	}
 	if dq != nil {
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m, B: o.keys(kv, t), LDB: 2*o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m, B: o.keys(kv, t), LDB: 2 * o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
 	}
 	if dkv != nil {
 		q := o.queries(o.q.Data(), t)
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d, C: o.keys(dkv, t), LDC: 2*o.d, Add: true})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d, C: o.values(dkv, t), LDC: 2*o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d, C: o.keys(dkv, t), LDC: 2 * o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d, C: o.values(dkv, t), LDC: 2 * o.d, Add: true})
 	}
 }

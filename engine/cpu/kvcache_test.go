@@ -41,7 +41,8 @@ func (s *sequence) fork() *sequence {
 	return &sequence{KVCache: s.Clone(), x: s.x, position: s.position}
 }
 
-// attend attends to the next positions of some sequences in one call, lens[i] of sequence i, and returns the results of each.
+// attend attends to the next positions of some sequences in one call, lens[i] of sequence i, and returns the results
+// of each.
 func attend(o engine.AttentionOptions, lens []int, sequences ...*sequence) [][]float32 {
 	rows, width := &engine.Rows{}, sequences[0].x.Dim(-1)
 	var caches []*engine.KVCache
@@ -104,8 +105,8 @@ func cacheVariants() map[string]struct {
 	}
 }
 
-// TestRoundedCache: attention over a cache of another precision is near that in float32, and no nearer than rounding makes
-// it, and it is the same in any chunks.
+// TestRoundedCache: attention over a cache of another precision is near that in float32, and no nearer than rounding
+// makes it, and it is the same in any chunks.
 func TestRoundedCache(t *testing.T) {
 	const l = 90
 	for name, v := range cacheVariants() {
@@ -199,8 +200,8 @@ func TestBlocksOfKeysInAnyChunks(t *testing.T) {
 	}
 }
 
-// TestRowsOfAnyAge: sequences of any ages, some with one query and some with a chunk of a prompt, give in one call the bits
-// that each gives alone, in any order.
+// TestRowsOfAnyAge: sequences of any ages, some with one query and some with a chunk of a prompt, give in one call
+// the bits that each gives alone, in any order.
 func TestRowsOfAnyAge(t *testing.T) {
 	ages := []int{0, 1, 3100, 63, 64, 65, 0, 200, 500}
 	lens := []int{1, 1, 1, 1, 1, 130, 70, 2, 1}

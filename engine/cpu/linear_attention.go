@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// linearChunk is how many positions are products of matrices together. Between chunks only the state is carried, so the work
-// is linear in the length: within one, l·linearChunk scores.
+// linearChunk is how many positions are products of matrices together. Between chunks only the state is carried, so
+// the work is linear in the length: within one, l·linearChunk scores.
 const linearChunk = 64
 
 var linearOnes = func() (x [linearChunk]float32) {
@@ -18,14 +18,16 @@ var linearOnes = func() (x [linearChunk]float32) {
 	return x
 }()
 
-// LinearAttention goes through each row chunk by chunk, with the products of a chunk as matrices (arXiv:2202.10447, §3.3).
-func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+// LinearAttention goes through each row chunk by chunk, with the products of a chunk as matrices (arXiv:2202.10447,
+// §3.3).
+func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
+	s, z engine.Slots) *tensor.Tensor {
 	op := take[linearAttentionOp](eng)
 	wants := eng.wantsRows(s, q, k, v)
 	wants = eng.wantsRows(z) || wants
 	a := &op.linearAttention
-	*a = linearAttention{LinearOptions: o, q: q, k: k, v: v, y: eng.like(v), rows: r, s: eng.carry(a.s, s), z: eng.carry(a.z, z),
-		e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads, precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
+	*a = linearAttention{LinearOptions: o, q: q, k: k, v: v, y: eng.like(v), rows: r,
+		s: eng.carry(a.s, s), z: eng.carry(a.z, z), e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads, precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
 	a.norms = eng.arena.Floats(o.Heads * r.Total())
 	chunks := 0
 	for i := range r.Count() {
@@ -52,7 +54,7 @@ type linearAttention struct {
 	chunks     []int     // of the rows before each
 	e, m       int       // components of a head: of queries and keys, and of values
 	precision  kernel.Precision
-	work       pieces
+	work       work
 }
 
 // stateBefore are S and z before the chunk that begins at t0, of a head of a row.
@@ -62,11 +64,12 @@ func (a *linearAttention) stateBefore(row, head, t0 int) (s, z []float32) {
 	return x[:a.e*a.m], x[a.e*a.m:]
 }
 
-// linearGroup is how many heads at most go from chunk to chunk together: rows that heads share are then read at one time.
+// linearGroup is how many heads at most go from chunk to chunk together: rows that heads share are then read at one
+// time.
 const linearGroup = 8
 
-// eachGroup calls f on all cores for the heads [lo, hi) of a row, linearGroup at most. Heads do not depend on each other, so
-// that it changes no result how many there are.
+// eachGroup calls f on all cores for the heads [lo, hi) of a row, linearGroup at most. Heads do not depend on each
+// other, so that it changes no result how many there are.
 func (a *linearAttention) eachGroup(f func(row, lo, hi int)) {
 	g := max(1, min(linearGroup, a.Heads, a.rows.Count()*a.Heads/parallel.Workers()))
 	a.work.clear()

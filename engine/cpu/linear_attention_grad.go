@@ -18,13 +18,13 @@ func (o *linearAttentionOp) Outputs(f func(*tensor.Tensor)) {
 	o.z.outputs(f)
 }
 
-// Backward: y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up to the
-// diagonal and S, z the state before it,
+// Backward: y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up
+// to the diagonal and S, z the state before it,
 //
 //	dW = dN Vᵀ + dD,   dφ(q) = dW φ(k) + dN Sᵀ + dD z,   dφ(k) = dWᵀ φ(q) + V dSᵀ + dz,   dV = Wᵀ dN + φ(k) dS
 //
-// where dS, dz are the gradients of the state after it; those of the state before it are dS + φ(q)ᵀ dN and dz + φ(q)ᵀ dD.
-// The forward kept the states between chunks.
+// where dS, dz are the gradients of the state after it; those of the state before it are dS + φ(q)ᵀ dN and dz + φ(q)ᵀ
+// dD. The forward kept the states between chunks.
 func (o *linearAttentionOp) Backward(eng *Engine) {
 	g := linearGrads{dy: o.y.Grad(), dq: eng.gradOf(o.q), dk: eng.gradOf(o.k), dv: eng.gradOf(o.v)}
 	if g.dy == nil { // only states were used

@@ -18,8 +18,8 @@ func pagesOf(held map[*engine.Page]bool, s *sequence) {
 	}
 }
 
-// TestForksSharePages: a hundred forks of a long cache take the memory of one, and when each has gone on, that of one page
-// more for each.
+// TestForksSharePages: a hundred forks of a long cache take the memory of one, and when each has gone on, that of one
+// page more for each.
 func TestForksSharePages(t *testing.T) {
 	const pages, forks, heads, hd = 30, 100, 2, 16
 	o := engine.AttentionOptions{Heads: heads}
@@ -47,8 +47,8 @@ func TestForksSharePages(t *testing.T) {
 	}
 }
 
-// TestForksDoNotChangeEachOther: forks that go on differently, the forked sequence and forks of forks among them, get what
-// each would have got alone.
+// TestForksDoNotChangeEachOther: forks that go on differently, the forked sequence and forks of forks among them, get
+// what each would have got alone.
 func TestForksDoNotChangeEachOther(t *testing.T) {
 	const at, heads, hd = engine.PageLen + 10, 2, 16
 	o := engine.AttentionOptions{Heads: heads, Rotary: engine.Rotary{Dim: 8}}
@@ -85,8 +85,8 @@ func TestForksDoNotChangeEachOther(t *testing.T) {
 	}
 }
 
-// TestWindowGivesPagesBack: pages that a window does not see any more are given back, after a long prompt and while tokens
-// come one by one.
+// TestWindowGivesPagesBack: pages that a window does not see any more are given back, after a long prompt and while
+// tokens come one by one.
 func TestWindowGivesPagesBack(t *testing.T) {
 	const window, heads, hd = 100, 2, 16
 	o := engine.AttentionOptions{Heads: heads, Window: window}

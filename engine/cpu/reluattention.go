@@ -43,7 +43,7 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	for p := 0; p < columns; {
 		k, n := o.k.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi-lo, N: n, K: s, A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi - lo, N: n, K: s, A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
 		p += n
 	}
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
@@ -76,7 +76,7 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		v, n := o.v.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi-lo, N: e, K: n, A: x[p:], LDA: columns, B: v, LDB: e, C: y, LDC: e, Add: p > 0})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: e, K: n, A: x[p:], LDA: columns, B: v, LDB: e, C: y, LDC: e, Add: p > 0})
 		p += n
 	}
 }

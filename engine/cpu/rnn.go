@@ -54,7 +54,7 @@ func (o *recurrenceOp) longer(t int) []int {
 func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int) {
 	n := o.u.Dim(-1)
 	if l := o.rows.Equal(); l > 0 {
-		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l*n, B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l*n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l * n, B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l * n, Add: true})
 		return
 	}
 	o.from, o.to = o.from[:0], o.to[:0]
@@ -175,7 +175,7 @@ func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 	for i := range o.rows.Count() {
 		if l := o.rows.Len(i); l > 1 {
 			from := o.rows.From(i) * n
-			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l-1, A: d[from+n:], LDA: n, B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
+			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l - 1, A: d[from+n:], LDA: n, B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
 		}
 	}
 	o.from, o.to = o.from[:0], o.to[:0]

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their positions, s =
-// 1/√head_dim, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0 for each weight:
+// Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their
+// positions, s = 1/√head_dim, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0 for each weight:
 //
 //	S[i,j] = s·q[i]·k[j] - m·(i-j)   where i sees j
 //	P[i,j] = e^S[i,j] / Σ_j e^S[i,j]
@@ -150,8 +150,8 @@ func (a *attention) forward(eng *Engine) {
 	}
 }
 
-// dropFactor is what dropout multiplies the weight at a place by: 1/(1-p) where it keeps it, else 0; 1 where there is no
-// dropout.
+// dropFactor is what dropout multiplies the weight at a place by: 1/(1-p) where it keeps it, else 0; 1 where there is
+// no dropout.
 func (a *attention) dropFactor(place int) float64 {
 	switch {
 	case a.drops == nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossAttention is softmax attention of the queries of a row to the keys and values of the row of the same number, head by
-// head, with s = 1/√head_dim:
+// CrossAttention is softmax attention of the queries of a row to the keys and values of the row of the same number,
+// head by head, with s = 1/√head_dim:
 //
 //	P[i,j] = softmax_j(s·q[i]·k[j]),   y[i] = Σ_j P[i,j]·v[j]
 //

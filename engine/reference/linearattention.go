@@ -20,7 +20,8 @@ import (
 //	dN_t = dy_t/c_t,   dc_t = -dy_t·y_t/c_t,   dw[t, s] = dN_t·v_s + dc_t
 //	dφ(q_t) = S dN_t + dc_t·Z + Σ_s dw[t, s]·φ(k_s),   dφ(k_s) = dS' v_s + dZ' + Σ_t dw[t, s]·φ(q_t)
 //	dv_s = φ(k_s)ᵀdS' + Σ_t w[t, s]·dN_t,   dS = dS' + Σ_t φ(q_t)·dN_tᵀ,   dZ = dZ' + Σ_t dc_t·φ(q_t)
-func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
+	s, z engine.Slots) *tensor.Tensor {
 	e, m := q.Dim(-1)/o.Heads, v.Dim(-1)/o.Heads
 	y := eng.like(v)
 	V, ys := eng.values(v), eng.values(y)
@@ -29,7 +30,8 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	sums, norms := eng.carry(s, r, o.Heads*e*m), eng.carry(z, r, o.Heads*e)
 	before := make([][2][]float64, r.Count()) // S and Z before each row
 	c := make([]float64, r.Total()*o.Heads)
-	// The components of head h at position t begin at keys in q and k, and at vals in v and y; t counts through all rows.
+	// The components of head h at position t begin at keys in q and k, and at vals in v and y; t counts through all
+	// rows.
 	keys := func(t, h int) int { return (t*o.Heads + h) * e }
 	vals := func(t, h int) int { return (t*o.Heads + h) * m }
 	// weight is w[t, s].

@@ -32,7 +32,8 @@ func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *eng
 	return y
 }
 
-// rotate applies the rotary embedding of a position (engine.Rotary) to x, a query (sign 1) or a key (-1), or its transpose.
+// rotate applies the rotary embedding of a position (engine.Rotary) to x, a query (sign 1) or a key (-1), or its
+// transpose.
 func rotate(r engine.Rotary, x []float64, position int, sign float64, transposed bool) {
 	half := r.Dim / 2
 	for i, f := range r.InvFreq() {

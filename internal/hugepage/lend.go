@@ -24,9 +24,9 @@ type slabs[T Element] struct {
 
 var floats slabs[float32]
 
-// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage they are lent again, so
-// nothing may use them then. Pieces of some hundred kilobytes are too small for huge pages. Here they are cut from slabs
-// that lie on them. A slab none of whose pieces is lent is the garbage collector's.
+// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage they are lent again,
+// so nothing may use them then. Pieces of some hundred kilobytes are too small for huge pages. Here they are cut from
+// slabs that lie on them. A slab none of whose pieces is lent is the garbage collector's.
 func Lend[P any](owner *P, n int) []float32 { return lend(&floats, owner, n) }
 
 func lend[T Element, P any](from *slabs[T], owner *P, n int) []T {

@@ -11,8 +11,8 @@ func RowDots(n, k int, w []float32, ldw int, x, y []float32) {
 	}
 }
 
-// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k, a weighted sum of n values, or adds that to y. Its bits
-// equal Gemm's.
+// RowSums sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n and j < k, a weighted sum of n values, or adds that to y. Its
+// bits equal Gemm's.
 func RowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) {
 	if n > 0 && k%16 == 0 && k > 0 && directRowSums(n, k, w, ldw, x, y, add) {
 		return

@@ -6,17 +6,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// pieces are pieces of work, of which each row has some: its heads, say, or the tiles of these.
-type pieces struct{ ends []int } // pieces of all rows up to and with this one
+// work is pieces of work, of which each row has some: its heads, say, or the tiles of these.
+type work struct{ ends []int } // pieces of all rows up to and with this one
 
 // clear takes all pieces away.
-func (p *pieces) clear() { p.ends = p.ends[:0] }
+func (p *work) clear() { p.ends = p.ends[:0] }
 
 // add adds the next row, with n pieces.
-func (p *pieces) add(n int) { p.ends = append(p.ends, p.total()+n) }
+func (p *work) add(n int) { p.ends = append(p.ends, p.total()+n) }
 
 // total is the number of all pieces.
-func (p *pieces) total() int {
+func (p *work) total() int {
 	if len(p.ends) == 0 {
 		return 0
 	}
@@ -24,7 +24,7 @@ func (p *pieces) total() int {
 }
 
 // each calls f on all cores for every piece i of every row.
-func (p *pieces) each(grain int, f func(row, i int)) {
+func (p *work) each(grain int, f func(row, i int)) {
 	parallel.For(p.total(), grain, func(lo, hi int) {
 		row := sort.SearchInts(p.ends, lo+1)
 		for at := lo; at < hi; at++ {

@@ -1,0 +1,199 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// Part is what Feed reads in one session.
+type Part struct {
+	Session *Session
+	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
+}
+
+// Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
+// read: the way to take all sessions of a server one token further, while others read a piece of their prompt. Each
+// gets the bits that it would get alone. No session may come twice.
+//
+// A call has as many rounds as the session with the most pieces, and in a round each reads a piece (see Session): if
+// the answer is wanted soon, no prompt should have more than one piece.
+//
+// After the error of a context that is done each session is at the end of a piece, and those that have not read all of
+// theirs are without logits. After any other error all are unchanged.
+func Feed(ctx context.Context, parts ...Part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	m := parts[0].Session.model
+	for _, p := range parts {
+		if p.Session.model != m {
+			return fmt.Errorf("generate: found sessions of different models, want those of one")
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+	for _, p := range parts {
+		if err := p.Session.flush(func(int) bool { return true }); err != nil {
+			return err
+		}
+	}
+	b := lend()
+	defer b.giveBack()
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			b.stop(parts)
+			return err
+		}
+		more = b.round(m, parts)
+	}
+	return nil
+}
+
+// check returns an error unless the session can read the part.
+func (p *Part) check() error {
+	s, n := p.Session, len(p.Session.states)
+	if len(p.IDs) == 0 || len(p.IDs)%n != 0 {
+		return fmt.Errorf("generate: %d ids for a batch of %d, want at least one for each", len(p.IDs), n)
+	}
+	vocab := s.model.Config.PaddedVocab()
+	for i, id := range p.IDs {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("generate: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
+		}
+	}
+	for i := range s.states {
+		l := len(p.IDs) / n
+		if s.waits(i) {
+			l++
+		}
+		if err := s.checkLength(i, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
+// nothing.
+type batch struct {
+	rows model.Rows
+	ids  []int32
+	last []place   // of each row: whose logits they are after it, of no session where nobody wants them
+	at   []int     // of each sequence of each part, how many ids it has read
+	all  []float32 // logits
+}
+
+type place struct {
+	s *Session
+	i int
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func lend() *batch { return batches.Get().(*batch) }
+
+func (b *batch) giveBack() {
+	b.clear()
+	b.at = b.at[:0]
+	batches.Put(b)
+}
+
+func (b *batch) clear() {
+	b.rows.Clear()
+	clear(b.last)
+	b.ids, b.last = b.ids[:0], b.last[:0]
+}
+
+// add puts ids of sequence i of s behind the others, after which it has logits if last is set.
+func (b *batch) add(s *Session, i int, ids []int32, last bool) {
+	b.rows.Add(len(ids), s.states[i])
+	b.ids = append(b.ids, ids...)
+	if !last {
+		s = nil
+	}
+	b.last = append(b.last, place{s, i})
+}
+
+// round has every session read its next piece, and reports whether there are more.
+func (b *batch) round(m *model.Model, parts []Part) (more bool) {
+	b.clear()
+	at := 0
+	for _, p := range parts {
+		n := len(p.Session.states)
+		l := len(p.IDs) / n
+		for i := range n {
+			if at == len(b.at) {
+				b.at = append(b.at, 0)
+			}
+			if lo := b.at[at]; lo < l {
+				hi := min(l, lo+p.Session.piece(i))
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l)
+				b.at[at], more = hi, more || hi < l
+			}
+			at++
+		}
+	}
+	b.run(m)
+	at = 0
+	for _, p := range parts {
+		n := len(p.Session.states)
+		if p.Session.Progress != nil {
+			p.Session.Progress(slices.Min(b.at[at:at+n]), len(p.IDs)/n)
+		}
+		at += n
+	}
+	return more
+}
+
+// stop takes the logits of sessions that have read a part of their ids only.
+func (b *batch) stop(parts []Part) {
+	at := 0
+	for _, p := range parts {
+		n, read := len(p.Session.states), 0
+		for range n {
+			if at < len(b.at) {
+				read += b.at[at]
+			}
+			at++
+		}
+		if read > 0 && read < len(p.IDs) {
+			p.Session.logits = nil
+		}
+	}
+}
+
+// run has the model read all rows, and keeps the logits after those that want them.
+func (b *batch) run(m *model.Model) {
+	tape := m.Tapes.Lend()
+	defer m.Tapes.Return(tape)
+	hidden := m.Forward(tape, b.ids, &b.rows)
+	wanted := false
+	for _, p := range b.last {
+		wanted = wanted || p.s != nil
+	}
+	if !wanted {
+		return
+	}
+	logits, v := m.LastLogits(tape, hidden, &b.rows), m.Config.PaddedVocab()
+	for _, p := range b.last {
+		if p.s != nil && p.s.logits == nil {
+			p.s.logits = make([]float32, len(p.s.states)*v)
+		}
+	}
+	if first := b.last[0]; len(b.last) == 1 && first.s != nil { // one sequence writes: no copy between
+		logits.CopyTo(first.s.logits[first.i*v:])
+		return
+	}
+	b.all = slices.Grow(b.all[:0], logits.Len())[:logits.Len()]
+	logits.CopyTo(b.all)
+	for row, p := range b.last {
+		if p.s != nil {
+			copy(p.s.logits[p.i*v:][:v], b.all[row*v:])
+		}
+	}
+}

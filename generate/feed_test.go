@@ -1,0 +1,163 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// ages are how many ids sessions have read before they go on together.
+var ages = []int{0, 3, 41, 24, 90, 1}
+
+// TestFeedTogether: sessions of different ages that read ids in one call, one id each or pieces of different lengths,
+// have the logits that each has alone, to the last bit, for every mixer that reads from left to right.
+func TestFeedTogether(t *testing.T) {
+	const chunk = 24
+	for _, kind := range append(model.MixerNames(), hybrid) {
+		t.Run(kind, func(t *testing.T) {
+			m := language(t, kind)
+			var alone, together []*Session
+			for i, age := range ages {
+				s := NewSession(m, 1+i%2)
+				s.Chunk = chunk
+				if age > 0 {
+					feed(t, s, text(uint64(i), age*s.Batch()))
+				}
+				alone, together = append(alone, s), append(together, s.Fork())
+			}
+			for round, lengths := range [][]int{{1, 1, 1, 1, 1, 1}, {30, 1, 7, 24, 1, 50}, {1, 1, 1, 1, 1, 1}} {
+				var parts []Part
+				for i, s := range alone {
+					ids := text(uint64(100*round+i), lengths[i]*s.Batch())
+					feed(t, s, ids)
+					parts = append(parts, Part{together[i], ids})
+				}
+				if err := Feed(t.Context(), parts...); err != nil {
+					t.Fatal(err)
+				}
+				for i, s := range alone {
+					if !slices.Equal(logits(together[i]), logits(s)) {
+						t.Errorf("round %d: session %d of age %d has other logits beside others", round, i, ages[i])
+					}
+					if got, want := together[i].Position(), s.Position(); got != want {
+						t.Errorf("round %d: session %d is at position %d, want %d", round, i, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestFeedTogetherPacked is TestFeedTogether of a model packed in each precision.
+func TestFeedTogetherPacked(t *testing.T) {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		t.Run(p.String(), func(t *testing.T) {
+			m := packed(t, "h3,attention,mamba", p)
+			var parts []Part
+			var want [][]float32
+			for i, age := range ages[1:] {
+				s := NewSession(m, 1)
+				feed(t, s, text(uint64(i), age))
+				other, next := s.Fork(), text(uint64(50+i), 1)
+				feed(t, s, next)
+				parts, want = append(parts, Part{other, next}), append(want, logits(s))
+			}
+			if err := Feed(t.Context(), parts...); err != nil {
+				t.Fatal(err)
+			}
+			for i, part := range parts {
+				if !slices.Equal(logits(part.Session), want[i]) {
+					t.Errorf("session %d has other logits beside others", i)
+				}
+			}
+		})
+	}
+}
+
+// TestFeedTogetherErrors: what one session cannot read no session reads.
+func TestFeedTogetherErrors(t *testing.T) {
+	m := language(t, hybrid)
+	a, b := NewSession(m, 1), NewSession(m, 2)
+	feed(t, a, text(1, 5))
+	before := logits(a)
+	for what, parts := range map[string][]Part{
+		"an id outside":   {{a, []int32{1}}, {b, []int32{1, 1 << 20}}},
+		"an odd number":   {{a, []int32{1}}, {b, []int32{1, 2, 3}}},
+		"nothing":         {{a, []int32{1}}, {b, nil}},
+		"another model's": {{a, []int32{1}}, {NewSession(language(t, hybrid), 1), []int32{1}}},
+	} {
+		if err := Feed(t.Context(), parts...); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+	if !slices.Equal(logits(a), before) || a.Position() != 5 || b.Position() != 0 {
+		t.Error("a refused call changed a session")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	a.Chunk = 8
+	a.Progress = func(int, int) { cancel() }
+	err := Feed(ctx, Part{a, text(2, 30)}, Part{b, text(3, 4)})
+	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil ||
+		b.Position() != 2 || b.Logits(0) == nil {
+		t.Errorf("stopped after the first round: %v, positions %d and %d", err, a.Position(), b.Position())
+	}
+	if err := Feed(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndedSampleLeaves: a sequence that has ended is read no further while the others go on, and the session can go on
+// with all of them, each from its own place.
+func TestEndedSampleLeaves(t *testing.T) {
+	m := byteModel(t)
+	whole, _, _ := collect(t, fed(t, m), drawn(30))
+	tok := ending{tokenizer.Bytes(), whole[0][5]} // sample 0 ends with it
+	batch, err := fed(t, m).Repeat(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, most := make([]int, 3), 0
+	for p, err := range batch.Generate(t.Context(), tok, nil, drawn(30)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[p.Sample] += len(p.IDs)
+	}
+	for i, n := range counts {
+		if got := batch.PositionOf(i); got != len(prompt)+n {
+			t.Errorf("sequence %d is at position %d after %d ids", i, got, len(prompt)+n)
+		}
+		if read := batch.State(i).Position; read != len(prompt)+n-1 { // all but the last one drawn
+			t.Errorf("of sequence %d the model has read %d ids, want %d", i, read, len(prompt)+n-1)
+		}
+		most = max(most, n)
+	}
+	if counts[0] == most || batch.Position() != len(prompt)+most {
+		t.Errorf("the sequences have %v ids, the session is at position %d", counts, batch.Position())
+	}
+	next := []int32{65, 66, 67}
+	feed(t, batch, next)
+	for i := range 3 {
+		o := drawn(30)
+		o.Seed += uint64(i)
+		one := fed(t, m)
+		for _, err := range one.Generate(t.Context(), tok, nil, o) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		feed(t, one, next[i:i+1])
+		if !slices.Equal(batch.Logits(i), one.Logits(0)) {
+			t.Errorf("sequence %d goes on otherwise than alone", i)
+		}
+	}
+	if _, err := batch.Repeat(2); err == nil || !strings.Contains(err.Error(), "3 sequences") {
+		t.Errorf("repeating three sequences: %v", err)
+	}
+}

@@ -1,0 +1,171 @@
+package mixer
+
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// blockVectors are the state vectors of some sequences, one after the other, or of one of them.
+type blockVectors struct {
+	rows, qkv *tensor.Tensor // (n·rows, d), (n·rows, 3·d)
+	kv        *tensor.Tensor // keys and values of qkv, made when first asked for
+
+	of    *blockVectors // of which these are a sequence, nil for none
+	place int           // in of
+}
+
+// seen is the keys and values of one sequence.
+func (v *blockVectors) seen(run *blockRun) *tensor.Tensor {
+	if v.of != nil {
+		return run.m.part(run.t, v.of.seen(run), v.place)
+	}
+	if v.kv == nil {
+		v.kv = run.t.Split(v.qkv, run.m.d, 2*run.m.d)[1]
+	}
+	return v.kv
+}
+
+// tensors are the vectors of one sequence, and their queries, keys and values.
+func (v *blockVectors) tensors(run *blockRun) (rows, qkv *tensor.Tensor) {
+	if v.of == nil {
+		return v.rows, v.qkv
+	}
+	return run.m.part(run.t, v.of.rows, v.place), run.m.part(run.t, v.of.qkv, v.place)
+}
+
+// part is what x has for the sequence at a place.
+func (m *BlockRecurrent) part(t *autograd.Tape, x *tensor.Tensor, place int) *tensor.Tensor {
+	if x.Rows() == m.rows {
+		return x
+	}
+	return t.Slice(x, place*m.rows, m.rows)
+}
+
+// blockRun takes rows through their blocks.
+type blockRun struct {
+	m    *BlockRecurrent
+	t    *autograd.Tape
+	r    *Rows
+	keys *tensor.Tensor // (n, 2·d)
+
+	now    []*blockVectors   // of each row
+	heard  [][]*blockVectors // by each piece of each row
+	pieces [][]int           // of each row: its positions in each block
+	at     []int             // of each row: how many positions have been taken
+	filled []int             // of each row: positions of its block before those
+}
+
+// state is that of row i, nil where it has none.
+func (run *blockRun) state(i int) *blockState {
+	s, _ := run.r.state(i).(*blockState)
+	return s
+}
+
+// begin finds the vectors that the rows begin with.
+func (run *blockRun) begin() {
+	var start *blockVectors // of all rows before their first position
+	run.at = make([]int, run.r.Count())
+	for i := range run.r.Count() {
+		s := run.state(i)
+		switch {
+		case s != nil && s.begun:
+			run.now = append(run.now, &blockVectors{rows: s.rows, qkv: s.qkv})
+			run.filled = append(run.filled, s.filled)
+			continue
+		case start == nil:
+			start = run.m.enter(run.t, run.m.Start.Forward(run.t, run.m.numbers(1)))
+		}
+		run.now, run.filled = append(run.now, start), append(run.filled, 0)
+	}
+}
+
+// round takes each row to the end of its block or to its own, and reports whether there is more.
+func (run *blockRun) round() (more bool) {
+	m, t := run.m, run.t
+	var ends []int // rows whose block ends
+	var blocks []*tensor.Tensor
+	for i := range run.r.Count() {
+		n := min(m.block-run.filled[i], run.r.Len(i)-run.at[i])
+		if n == 0 {
+			continue
+		}
+		x := t.Slice(run.keys, run.r.From(i)+run.at[i], n)
+		run.pieces[i], run.heard[i] = append(run.pieces[i], n), append(run.heard[i], run.now[i])
+		run.at[i] += n
+		left := run.at[i] < run.r.Len(i)
+		more = more || left
+		s := run.state(i)
+		if run.filled[i]+n < m.block {
+			if run.filled[i] += n; s != nil {
+				run.keep(s, x)
+			}
+			continue
+		}
+		run.filled[i] = 0
+		if s != nil && s.filled > 0 {
+			x = t.Stack(t.Slice(s.block, 0, s.filled), x)
+		}
+		if s != nil {
+			s.filled = 0
+		}
+		if left || s != nil {
+			ends, blocks = append(ends, i), append(blocks, x)
+		}
+	}
+	if len(ends) > 0 {
+		run.next(ends, t.Stack(blocks...))
+	}
+	return more
+}
+
+// next brings the vectors of some rows to behind a block.
+func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
+	before := run.now[ends[0]].of // of the same rows in the same order, perhaps
+	for k, i := range ends {
+		if v := run.now[i]; v.of != before || v.place != k {
+			before = nil
+		}
+	}
+	var rows, qkv *tensor.Tensor
+	if before != nil && before.rows.Rows() == len(ends)*run.m.rows {
+		rows, qkv = before.rows, before.qkv
+	} else {
+		var all, allQKV []*tensor.Tensor
+		for _, i := range ends {
+			one, oneQKV := run.now[i].tensors(run)
+			all, allQKV = append(all, one), append(allQKV, oneQKV)
+		}
+		rows, qkv = run.t.Stack(all...), run.t.Stack(allQKV...)
+	}
+	after := run.m.next(run.t, rows, qkv, blocks, len(ends))
+	for k, i := range ends {
+		run.now[i] = &blockVectors{of: after, place: k}
+	}
+}
+
+// keep puts keys and values x behind those of a state's block.
+func (run *blockRun) keep(s *blockState, x *tensor.Tensor) {
+	if !run.t.Recording() {
+		s.put(x)
+		return
+	}
+	if s.filled > 0 {
+		x = run.t.Stack(run.t.Slice(s.block, 0, s.filled), x)
+	}
+	s.block, s.own, s.filled = x, false, x.Rows()
+}
+
+// store leaves in the states what they have become.
+func (run *blockRun) store() {
+	for i := range run.r.Count() {
+		s := run.state(i)
+		if s == nil || s.begun && len(run.pieces[i]) == 1 && run.now[i] == run.heard[i][0] {
+			continue // or as it was
+		}
+		s.rows, s.qkv = run.now[i].tensors(run)
+		s.begun = true
+		if !run.t.Recording() { // what is on the tape dies with it
+			s.rows, s.qkv = s.rows.Clone(), s.qkv.Clone()
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package mixer
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// blockState is the state vectors S with their queries, keys and values; keys and values of the block that is not
+// complete, as the next state will see them, and of the window; and how many positions of the block there were.
+type blockState struct {
+	rows, qkv *tensor.Tensor // (rows, d), (rows, 3·d); zeros before the first position
+	block     *tensor.Tensor // (at least filled, 2·d), or nil
+	own       bool           // block is no result of a tape
+	filled    int            // positions of the block
+	whole     int            // positions of a whole block
+	begun     bool           // there has been a position
+	window    *attentionState
+}
+
+// windows are the keys and values near by of the rows, whose states are blockStates.
+func (r *Rows) windows() []*engine.KVCache {
+	return collect(r, &r.kv, 0, func(s *blockState, _ int) *engine.KVCache { return &s.window.KVCache })
+}
+
+func (s *blockState) width() int { return s.qkv.Dim(-1) / 3 * 2 }
+
+// Size counts the positions of the block that are filled, not the room for more.
+func (s *blockState) Size() int {
+	return 4*(s.rows.Len()+s.qkv.Len()+1+s.filled*s.width()) + s.window.Size()
+}
+
+func (s *blockState) Clone() State {
+	c := *s
+	c.rows, c.qkv, c.window = s.rows.Clone(), s.qkv.Clone(), s.window.Clone().(*attentionState)
+	c.block, c.own = s.keys(s.filled), true
+	return &c
+}
+
+// keys is a copy of the keys and values of the block in memory for so many positions, nil for none.
+func (s *blockState) keys(room int) *tensor.Tensor {
+	if room == 0 {
+		return nil
+	}
+	beside := s.block
+	if beside == nil {
+		beside = s.rows
+	}
+	x := tensor.NewBeside(beside, room, s.width())
+	if s.filled > 0 {
+		tensor.CopyRows(x, 0, s.block, 0, s.filled)
+	}
+	return x
+}
+
+// put appends positions x (n, 2·d), results of a tape, to the block, in memory of the state's own.
+func (s *blockState) put(x *tensor.Tensor) {
+	if !s.own || s.block == nil || s.block.Dim(0) < s.filled+x.Rows() {
+		if s.filled == 0 {
+			s.block = tensor.NewBeside(x, s.whole, s.width())
+		} else {
+			s.block = s.keys(s.whole)
+		}
+		s.own = true
+	}
+	tensor.CopyRows(s.block, s.filled, x, 0, x.Rows())
+	s.filled += x.Rows()
+}
+
+func (s *blockState) Detach() { *s = *s.Clone().(*blockState) }
+
+func (s *blockState) Keep(int) {}
+
+// Tensors visits the state; "position" is the number of positions, all whole blocks counting as one.
+func (s *blockState) Tensors(visit func(string, *tensor.Tensor)) {
+	visit("rows", s.rows)
+	visit("qkv", s.qkv)
+	if s.filled > 0 {
+		visit("block", s.keys(s.filled))
+	}
+	s.window.Tensors(visit)
+	position := s.filled
+	if s.begun && position == 0 {
+		position = s.whole
+	}
+	visit("position", number(position))
+}
+
+func (s *blockState) Restore(name string, shape []int, data []float32) error {
+	switch name {
+	case "rows":
+		return restored(s.rows, name, shape, data)
+	case "qkv":
+		return restored(s.qkv, name, shape, data)
+	case "position":
+		n, err := positions(name, shape, data)
+		s.begun = n > 0
+		return err
+	case "block":
+		one := ofOne(shape, 2)
+		if len(one) != 2 || one[0] < 1 || one[0] >= s.whole || one[1] != s.width() || len(data) != one[0]*one[1] {
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data),
+				s.whole-1, s.width())
+		}
+		s.block, s.own, s.filled = tensor.New(one...), true, one[0]
+		s.block.CopyFrom(data)
+		return nil
+	}
+	return s.window.Restore(name, shape, data)
+}

@@ -1,0 +1,91 @@
+package mixer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence.
+type fixedState struct {
+	names []string
+	slots []engine.Slot
+}
+
+func newFixedState(names []string, shapes ...[]int) *fixedState {
+	s := &fixedState{names: names, slots: make([]engine.Slot, len(shapes))}
+	for i, shape := range shapes {
+		s.slots[i].X = tensor.New(shape...)
+	}
+	return s
+}
+
+// Compact lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which
+// have the size that they always will. They must be results of no tape.
+func Compact(states []State) {
+	var xs []*tensor.Tensor
+	for _, s := range states {
+		if s, ok := s.(*fixedState); ok {
+			for i := range s.slots {
+				xs = append(xs, s.slots[i].X)
+			}
+		}
+	}
+	tensor.Compact(xs...)
+}
+
+func (s *fixedState) Size() int {
+	n := 0
+	for i := range s.slots {
+		n += 4 * s.slots[i].X.Len()
+	}
+	return n
+}
+
+func (s *fixedState) Clone() State {
+	c := &fixedState{names: s.names, slots: slices.Clone(s.slots)}
+	c.Detach()
+	return c
+}
+
+func (s *fixedState) Detach() {
+	for i := range s.slots {
+		s.slots[i].X = s.slots[i].X.Clone()
+	}
+}
+
+func (s *fixedState) Keep(int) {}
+
+func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
+	for i := range s.slots {
+		visit(s.names[i], s.slots[i].X)
+	}
+}
+
+func (s *fixedState) Restore(name string, shape []int, data []float32) error {
+	for i := range s.slots {
+		if s.names[i] == name {
+			return restored(s.slots[i].X, name, shape, data)
+		}
+	}
+	return fmt.Errorf("state has no part %q, only %q", name, s.names)
+}
+
+// restored copies a tensor that was saved under a name into x.
+func restored(x *tensor.Tensor, name string, shape []int, data []float32) error {
+	if !slices.Equal(ofOne(shape, x.Dims()), x.Shape()) || len(data) != x.Len() {
+		return fmt.Errorf("state %q has shape %v and %d values, want %v", name, shape, len(data), x.Shape())
+	}
+	x.CopyFrom(data)
+	return nil
+}
+
+// ofOne is a shape without the axis of one sequence that may stand before so many others.
+func ofOne(shape []int, dims int) []int {
+	if len(shape) == dims+1 && shape[0] == 1 {
+		return shape[1:]
+	}
+	return shape
+}

@@ -1,0 +1,97 @@
+package mixer
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// Rows are what Forward maps: sequences, or pieces of some, and the state that each goes on from.
+type Rows struct {
+	*engine.Rows
+	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for all.
+	// No two rows may have the same one.
+	States []State
+
+	// What is collected out of the states for one operation, which does not keep it.
+	slots    []engine.Slots
+	kv       []*engine.KVCache
+	rows     [2][]*engine.RowCache
+	long     [][]*engine.ConvCache
+	sinkhorn []*engine.SinkhornCache
+	spatten  []*engine.SpAttenState
+}
+
+// state is that of row i, nil where it has none.
+func (r *Rows) state(i int) State {
+	if len(r.States) == 0 {
+		return nil
+	}
+	return r.States[i]
+}
+
+// Carry reports whether some row has a state.
+func (r *Rows) carry() bool {
+	for _, s := range r.States {
+		if s != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Forget lets go of all states.
+func (r *Rows) Forget() {
+	clear(r.States)
+	r.States = r.States[:0]
+	for _, x := range r.slots {
+		clear(x[:cap(x)])
+	}
+	for _, x := range r.rows {
+		clear(x[:cap(x)])
+	}
+	for _, x := range r.long {
+		clear(x[:cap(x)])
+	}
+	clear(r.kv[:cap(r.kv)])
+	clear(r.sinkhorn[:cap(r.sinkhorn)])
+	clear(r.spatten[:cap(r.spatten)])
+}
+
+// collect puts what part i of each row's state is for an operation into out, nil where a row has no state. It returns nil
+// where none has.
+func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T) []*T {
+	if len(r.States) != 0 && len(r.States) != r.Count() {
+		panic(fmt.Sprintf("mixer: %d states for %d rows", len(r.States), r.Count()))
+	}
+	if !r.carry() {
+		return nil
+	}
+	*out = (*out)[:0]
+	for _, s := range r.States {
+		if s == nil {
+			*out = append(*out, nil)
+			continue
+		}
+		*out = append(*out, part(s.(S), i))
+	}
+	return *out
+}
+
+// fixed are the slots of part i of the rows' states, which are fixedStates.
+func (r *Rows) fixed(i int) engine.Slots {
+	return collect(r, r.slotsOf(i), i, func(s *fixedState, i int) *engine.Slot { return &s.slots[i] })
+}
+
+// slotsOf is room for the slots of part i.
+func (r *Rows) slotsOf(i int) *[]*engine.Slot {
+	for len(r.slots) <= i {
+		r.slots = append(r.slots, nil)
+	}
+	return (*[]*engine.Slot)(&r.slots[i])
+}
+
+// caches are part i, 0 or 1, of the rows' states, which are rowStates.
+func (r *Rows) caches(i int) []*engine.RowCache {
+	return collect(r, &r.rows[i], i, func(s *rowState, i int) *engine.RowCache { return &s.rows[i] })
+}

@@ -1,0 +1,88 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
+)
+
+// Rows are what a model maps in one call: sequences, or pieces of some, one behind the other. They may be of any lengths and
+// ages, and see nothing of each other. The zero value has none.
+//
+// A tape that records needs the rows that it was given until Reset.
+type Rows struct {
+	at     engine.Rows
+	states []*State
+	layer  mixer.Rows // with the states of one layer at a time
+}
+
+// EqualRows returns b sequences of l positions each, which begin at zero and keep nothing.
+func EqualRows(b, l int) *Rows {
+	r := &Rows{}
+	for range b {
+		r.Add(l, nil)
+	}
+	return r
+}
+
+// OneRow returns the next l positions of one sequence.
+func OneRow(l int, s *State) *Rows {
+	r := &Rows{}
+	r.Add(l, s)
+	return r
+}
+
+// Add puts l positions of another sequence behind the others. They go on from s and bring it behind them; with nil they begin
+// at zero and keep nothing. No two rows may have the same state.
+func (r *Rows) Add(l int, s *State) {
+	at := 0
+	if s != nil {
+		at = s.Position
+	}
+	r.at.Add(l, at)
+	r.states = append(r.states, s)
+}
+
+// Train switches dropout on, with a seed for each row.
+func (r *Rows) Train(seeds ...uint64) { r.at.Train(seeds) }
+
+// Clear takes all rows away and keeps their memory for others. No tape may need them any more.
+func (r *Rows) Clear() {
+	r.at.Clear()
+	clear(r.states)
+	r.states = r.states[:0]
+	r.layer.Forget()
+}
+
+// Count is the number of rows.
+func (r *Rows) Count() int { return r.at.Count() }
+
+// Total is the number of positions of all rows.
+func (r *Rows) Total() int { return r.at.Total() }
+
+// of gives the rows with the states of a layer.
+func (r *Rows) of(layer int) *mixer.Rows {
+	r.layer.Rows, r.layer.States = &r.at, r.layer.States[:0]
+	for _, s := range r.states {
+		var m mixer.State
+		if s != nil {
+			m = s.Mixers[layer]
+		}
+		r.layer.States = append(r.layer.States, m)
+	}
+	return &r.layer
+}
+
+// advance counts the positions that the states have seen.
+func (r *Rows) advance() {
+	for i, s := range r.states {
+		if s == nil {
+			continue
+		}
+		if s.Position != r.at.Start(i) {
+			panic(fmt.Sprintf("model: row %d is for position %d of its sequence, which is at %d", i, r.at.Start(i), s.Position))
+		}
+		s.Position += r.at.Len(i)
+	}
+}
