@@ -95,7 +95,7 @@ const firstBlind = "autograd"
 
 // mayLook names the functions above firstBlind that look all the same, each with its reason.
 var mayLook = map[string]string{
-	"model/load.go weightTensors": "hands the memory of the parameters to package checkpoint, to be written without a copy",
+	"model/parameters.go Tensors": "hands the memory of the parameters to package checkpoint, to be written without a copy",
 }
 
 // maxLines is the longest a file written by hand may be.
