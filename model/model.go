@@ -48,7 +48,9 @@ func (c *Config) newPositions() *nn.Embedding {
 }
 
 // configFile is config.json.
-func (m *Model) configFile() (name string, text []byte, err error) { return ConfigFile, m.Config.JSON(), nil }
+func (m *Model) configFile() (name string, text []byte, err error) {
+	return ConfigFile, m.Config.JSON(), nil
+}
 
 // Params visits every parameter under its official name.
 func (m *Model) Params(prefix string, visit nn.Visitor) {

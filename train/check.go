@@ -1,17 +1,12 @@
 package train
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -75,20 +70,6 @@ func (o *CompareOptions) Check(models []Entrant) error {
 	for _, e := range models {
 		_, err := o.configure(e.Config, settings, 0)
 		addAll(&p, e.Name, err)
-	}
-	return p.Err()
-}
-
-// Check returns every problem of a task's run that can be told before its data are made or read: those of Validate, and
-// a folder of files that is not there.
-func (c *TaskConfig) Check() error {
-	var p config.Problems
-	p.Add(c.Validate())
-	name, _, _ := strings.Cut(c.Task, "(")
-	if t, err := task.Find(name); err == nil && t.Files != "" && c.Data != "" {
-		if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {
-			p.Addf("data", "found no folder %s, want one with %s", c.Data, t.Files)
-		}
 	}
 	return p.Err()
 }

@@ -67,7 +67,7 @@ func (c *Config) checkMemory(vocab int) error {
 	if err != nil {
 		return err
 	}
-	// Updates take 22 to 27 numbers of a layer's width for each token of a micro-batch (H3, Mamba, attention). Some
+	// Updates take 22 to 27 numbers of a layer's width for each token of a shard (H3, Mamba, attention). Some
 	// mixers take more.
 	const most = 120
 	tokens := float64(c.Train.BatchSize) * float64(c.Train.SeqLen)
@@ -94,8 +94,8 @@ func (c *Config) fitsIn(free status.Memory, weights, activations int) error {
 	case room <= 0:
 		e.Advice = "a smaller model.d_model or fewer layers need less"
 	case batch >= 1:
-		parts := (c.Train.BatchSize*c.Train.Accumulation + batch - 1) / batch
-		e.Advice = fmt.Sprintf("train.batch_size=%d with train.accumulation=%d fits", batch, parts)
+		parts := (c.Train.BatchSize*c.Train.Shards + batch - 1) / batch
+		e.Advice = fmt.Sprintf("train.batch_size=%d with train.shards=%d fits", batch, parts)
 	default:
 		e.Advice = "a smaller train.seq_len, model.d_model or fewer layers need less"
 	}
@@ -147,7 +147,7 @@ func narrowed(shape model.Config, plan []string) (narrow model.Config, width, pa
 		nil
 }
 
-// activations is the memory of one micro-batch, from small updates.
+// activations is the memory of one shard, from small updates.
 func (c *Config) activations(shape model.Config, plan []string) (int, error) {
 	narrow, width, _, err := narrowed(shape, plan)
 	if err != nil {

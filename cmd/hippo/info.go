@@ -159,7 +159,7 @@ func describeRun(t table, dir string) error {
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.row("trained on", "%s; %s of %d tokens are asked for", text, length, run.Train.BatchSize*run.Train.SeqLen*run.Train.Accumulation)
+	t.row("trained on", "%s; %s of %d tokens are asked for", text, length, run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
 	if card := filepath.Join(out, train.CardFile); exists(card) {
 		t.row("run card", "%s", card)
 	}

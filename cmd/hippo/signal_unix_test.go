@@ -113,7 +113,7 @@ func TestInterruptTwice(t *testing.T) {
 	}
 	// One update is a minute of work, of which a moment is waited for so that the first signal comes in its middle.
 	r := start(t, command(dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048", "--model.d_model", "64",
-		"--train.accumulation", "5000", "--train.steps", "2"))
+		"--train.shards", "5000", "--train.steps", "2"))
 	waitFor(t, "the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
 	// Signals that come at once count as one, so that more are sent until it ends, long before the update would.
@@ -292,7 +292,7 @@ func TestShortLivedMachine(t *testing.T) {
 	}
 	args := []string{"task", "run", "induction(train=2000)", "--epochs", "100000", "--eval_limit", "10", "--out",
 		"task"}
-	place := filepath.Join(dir, "task", "last", "place.json")
+	place := filepath.Join(dir, "task", "last", "trainer.json")
 	r := start(t, command(dir, args...))
 	waitFor(t, "the first checkpoint", func() bool { return exists(place) })
 	r.signal(os.Kill)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -66,14 +65,6 @@ func taskNames() []string {
 	var names []string
 	for _, t := range task.All() {
 		names = append(names, t.Name)
-	}
-	return names
-}
-
-func recipeNames(t *task.Task) []string {
-	var names []string
-	for _, r := range t.Recipes {
-		names = append(names, r.Name)
 	}
 	return names
 }
@@ -155,10 +146,4 @@ func printTasksJSON(out io.Writer, tasks []*task.Task) error {
 		}
 	}
 	return nil
-}
-
-// taskName is the name in an entry such as induction(length=40).
-func taskName(entry string) string {
-	name, _, _ := strings.Cut(entry, "(")
-	return name
 }

@@ -1,4 +1,4 @@
-package main
+package experiment
 
 import (
 	"bytes"
@@ -12,20 +12,20 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 // The files of a report, in the folder of a run.
 const (
-	reportFile = "REPORT.md"
-	curveFile  = "curve.png"
-	scoreFile  = "score.png"
+	ReportFile = "REPORT.md"
+
+	curveFile = "curve.png"
+	scoreFile = "score.png"
 
 	forecastFiles = "forecast-%d.png"
 )
 
-// drawTask draws a run into its folder: losses, the accuracy, forecasts. It returns the names of the pictures.
-func drawTask(r *train.TaskResult) ([]string, error) {
+// draw draws a run into its folder: losses, the accuracy, forecasts. It returns the names of the pictures.
+func (r *Result) draw() ([]string, error) {
 	var epochs, loss, valid, score []float64
 	for _, p := range r.Curve {
 		epochs, loss, valid = append(epochs, p.Epoch), append(loss, p.TrainLoss), append(valid, p.Valid.Loss)
@@ -37,7 +37,8 @@ func drawTask(r *train.TaskResult) ([]string, error) {
 	}
 	names := []string{curveFile}
 	charts := []explain.Chart{{
-		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit, LogY: spreads(append(slices.Clone(loss), valid...)),
+		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit,
+		LogY:  spreads(slices.Concat(loss, valid)),
 		Lines: []explain.Line{{Name: "training", X: epochs, Y: loss}, {Name: "validation", X: epochs, Y: valid}},
 	}}
 	if !r.Numbers {
@@ -65,7 +66,7 @@ func spreads(losses []float64) bool {
 }
 
 // forecastChart draws a forecast beside what came, after what was known.
-func forecastChart(f train.TaskForecast, about string) explain.Chart {
+func forecastChart(f Forecast, about string) explain.Chart {
 	line := func(name string, from int, values []float32) explain.Line {
 		l := explain.Line{Name: name}
 		for i, v := range values {
@@ -83,8 +84,8 @@ func forecastChart(f train.TaskForecast, about string) explain.Chart {
 	}
 }
 
-// publishedRow is the published result beside a run's, or why there is none beside it.
-func publishedRow(r *train.TaskResult) string {
+// PublishedRow is the published result beside a run's, or why there is none beside it.
+func (r *Result) PublishedRow() string {
 	switch {
 	case r.Published != 0:
 		return fmt.Sprintf("%g (%s)", r.Published, r.Where)
@@ -94,36 +95,36 @@ func publishedRow(r *train.TaskResult) string {
 	return ""
 }
 
-// writeTaskReport writes the page of a run: what was done, how it came out, curves, and how to do it again.
-func writeTaskReport(r *train.TaskResult) error {
+// WriteReport writes the page of a run: what was done, how it came out, curves, and how to do it again.
+func (r *Result) WriteReport() error {
 	dir := r.Config.Out
 	numbers := r.Numbers
-	pictures, err := drawTask(r)
+	pictures, err := r.draw()
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s: %s\n\n", r.Task, r.Recipe)
-	if t, err := task.Find(taskName(r.Task)); err == nil {
+	if t, err := task.Find(TaskName(r.Task)); err == nil {
 		fmt.Fprintf(&b, "%s. %s.\n\n", t.About, t.Source)
 	}
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(key, format string, args ...any) {
 		fmt.Fprintf(&b, "| %s | %s |\n", key, fmt.Sprintf(format, args...))
 	}
-	row("test", "%s, of %d", scoreText(r.Test, numbers), r.Test.Count)
-	if text := publishedRow(r); text != "" {
+	row("test", "%s, of %d", ScoreText(r.Test, numbers), r.Test.Count)
+	if text := r.PublishedRow(); text != "" {
 		row("published", "%s", text)
 	}
 	for _, tag := range r.Test.Tags {
-		row("test, "+tag.Name, "%s of %d", percentText(tag.Accuracy, tag.Count), tag.Count)
+		row("test, "+tag.Name, "%s of %d", PercentText(tag.Accuracy, tag.Count), tag.Count)
 	}
 	for _, x := range r.Extra {
-		row(x.Name, "%s, of %d%s", scoreText(x.Score, numbers), x.Count, publishedText(x.Published))
+		row(x.Name, "%s, of %d%s", ScoreText(x.Score, numbers), x.Count, PublishedText(x.Published))
 	}
 	row("parameters", "%d", r.Params)
-	row("training", "%.1f epochs, %d updates, %s; %s of CPU time in all", r.Epochs, r.Steps, status.Duration(seconds(r.TrainSeconds)),
-		status.Duration(seconds(r.CPUSeconds)))
+	row("training", "%.1f epochs, %d updates, %s; %s of CPU time in all", r.Epochs, r.Steps,
+		status.Duration(Seconds(r.TrainSeconds)), status.Duration(Seconds(r.CPUSeconds)))
 	row("seed", "%d", r.Seed)
 	row("machine", "%s", r.Machine)
 	row("version", "%s", r.Version)
@@ -136,14 +137,7 @@ func writeTaskReport(r *train.TaskResult) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n```yaml\n%s```\n",
-		config.Quote(r.Task), r.Recipe, text)
-	return disk.WriteBytes(filepath.Join(dir, reportFile), b.Bytes())
-}
-
-func publishedText(v float64) string {
-	if v == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; published %g", v)
+	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n"+
+		"```yaml\n%s```\n", config.Quote(r.Task), r.Recipe, text)
+	return disk.WriteBytes(filepath.Join(dir, ReportFile), b.Bytes())
 }

@@ -1,4 +1,4 @@
-package train
+package experiment
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("%s: found no About, Source or Recipes", x.Name)
 		}
 		for _, r := range x.Recipes {
-			s, err := FindTask(x.Name, r.Name)
+			s, err := Find(x.Name, r.Name)
 			if err != nil {
 				t.Error(err)
 				continue
@@ -27,14 +27,14 @@ func TestRecipes(t *testing.T) {
 				t.Errorf("%s %s: published %g, where %q: want both or none", x.Name, r.Name, r.Published, r.Where)
 			}
 			set := &task.Set{Vocab: 9, Outputs: 9, Everywhere: s.Config.Pool == "mean", MaxLength: 64}
-			if _, err := model.NewNetwork(s.Config.network(set)); err != nil {
+			if _, err := model.NewNetwork(s.Config.Network(set)); err != nil {
 				t.Errorf("%s %s: %v", x.Name, r.Name, err)
 			}
 		}
 	}
 }
 
-func TestFindTaskErrors(t *testing.T) {
+func TestFindErrors(t *testing.T) {
 	for _, test := range [][3]string{
 		{"inductions", "", `found "inductions", want one of induction,`},
 		{"induction", "h4", `found the model "h4", want one of h3,`},
@@ -42,18 +42,20 @@ func TestFindTaskErrors(t *testing.T) {
 		{"induction(length=0)", "", "length"},
 		{"induction(length=3", "", "want NAME(OPTION=VALUE,...)"},
 	} {
-		if _, err := FindTask(test[0], test[1]); err == nil || !strings.Contains(err.Error(), test[2]) {
+		if _, err := Find(test[0], test[1]); err == nil || !strings.Contains(err.Error(), test[2]) {
 			t.Errorf("%s %s: error %v, want %q", test[0], test[1], err, test[2])
 		}
 	}
 }
 
-// TestFindTaskOptions: an option of the entry is stronger than one of the recipe, and the entry tells what is not at its default.
-func TestFindTaskOptions(t *testing.T) {
+// TestFindOptions: an option of the entry is stronger than one of the recipe, and the entry tells what is not at its
+// default.
+func TestFindOptions(t *testing.T) {
 	for entry, want := range map[string]string{
-		"induction": "induction(loss=answer)", "induction(loss=all)": "induction", "induction(length=30, vocab=8)": "induction(vocab=8,loss=answer)",
+		"induction": "induction(loss=answer)", "induction(loss=all)": "induction",
+		"induction(length=30, vocab=8)": "induction(vocab=8,loss=answer)",
 	} {
-		s, err := FindTask(entry, "h3")
+		s, err := Find(entry, "h3")
 		if err != nil {
 			t.Fatal(err)
 		}

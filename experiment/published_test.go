@@ -1,4 +1,4 @@
-package train
+package experiment
 
 import (
 	"os"
@@ -12,28 +12,28 @@ import (
 func TestPublishedForPublishedSettingsOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry, recipe string
-		change        func(*TaskConfig)
+		change        func(*Config)
 		kept          bool
 		changed       string
 	}{
-		"as it is": {"recall", "h3", func(*TaskConfig) {}, true, ""},
-		"the same": {"recall(length=20)", "h3", func(*TaskConfig) {}, true, ""},
-		"elsewhere": {"recall", "h3", func(c *TaskConfig) {
-			c.Out, c.Seed, c.EvalEvery, c.MicroBatch = "x", 7, 2,
+		"as it is": {"recall", "h3", func(*Config) {}, true, ""},
+		"the same": {"recall(length=20)", "h3", func(*Config) {}, true, ""},
+		"elsewhere": {"recall", "h3", func(c *Config) {
+			c.Out, c.Seed, c.EvalEvery, c.Shards = "x", 7, 2,
 				4
 		}, true, ""},
-		"harder":        {"recall(length=40)", "h3", func(*TaskConfig) {}, false, "length: 20 -> 40"},
-		"another model": {"recall", "h3", func(c *TaskConfig) { c.Model.DModel = 8 }, false, "model.d_model: 32 -> 8"},
-		"shorter":       {"recall", "attention", func(c *TaskConfig) { c.Epochs = 1 }, false, "epochs: "},
-		"of a task":     {"etth1(horizon=168)", "s4", func(*TaskConfig) {}, true, ""},
-		"not of it":     {"etth1(horizon=168)", "s4", func(c *TaskConfig) { c.Optim.LR = 1 }, false, "optim.lr: "},
+		"harder":        {"recall(length=40)", "h3", func(*Config) {}, false, "length: 20 -> 40"},
+		"another model": {"recall", "h3", func(c *Config) { c.Model.DModel = 8 }, false, "model.d_model: 32 -> 8"},
+		"shorter":       {"recall", "attention", func(c *Config) { c.Epochs = 1 }, false, "epochs: "},
+		"of a task":     {"etth1(horizon=168)", "s4", func(*Config) {}, true, ""},
+		"not of it":     {"etth1(horizon=168)", "s4", func(c *Config) { c.Optim.LR = 1 }, false, "optim.lr: "},
 	} {
-		s, err := FindTask(c.entry, c.recipe)
+		s, err := Find(c.entry, c.recipe)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.change(&s.Config)
-		r := &TaskResult{
+		r := &Result{
 			Task: s.Config.Task, Recipe: c.recipe, Published: 12, Where: "a paper", Config: s.Config,
 			Extra: []ExtraScore{{Name: "longer", Published: 34}},
 		}
@@ -41,7 +41,7 @@ func TestPublishedForPublishedSettingsOnly(t *testing.T) {
 		if err := r.write(dir); err != nil { // as an earlier version did
 			t.Fatal(err)
 		}
-		if r, err = ReadTaskResult(dir); err != nil {
+		if r, err = ReadResult(dir); err != nil {
 			t.Fatal(err)
 		}
 		if kept := r.Published == 12 && r.Where != "" && r.Extra[0].Published == 34; kept != c.kept {
@@ -52,7 +52,8 @@ func TestPublishedForPublishedSettingsOnly(t *testing.T) {
 			t.Errorf("%s: found the published results %g (%s) and %g, gone should be %v", name, r.Published, r.Where,
 				r.Extra[0].Published, !c.kept)
 		}
-		if got := strings.Join(r.Changed, ", "); !strings.HasPrefix(got, c.changed) || (got == "") != (c.changed == "") {
+		got := strings.Join(r.Changed, ", ")
+		if !strings.HasPrefix(got, c.changed) || (got == "") != (c.changed == "") {
 			t.Errorf("%s: found the changes %q, want %q", name, got, c.changed)
 		}
 	}
@@ -72,7 +73,7 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s: found the folder %s, want %s", entry, got, want)
 		}
 	}
-	s, err := FindTask("digits(copies=16)", "")
+	s, err := Find("digits(copies=16)", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package experiment
 
 import (
 	"os"
@@ -13,21 +13,21 @@ import (
 // foretold.
 func TestReportOfForecasts(t *testing.T) {
 	dir := t.TempDir()
-	one := train.TaskForecast{
+	one := Forecast{
 		Series: "oil temperature", Unit: "degrees", Step: "hours", Known: []float32{1, 2}, Truth: []float32{3, 4,
 			5}, Forecast: []float32{3, 3, 3},
 	}
-	r := &train.TaskResult{
+	r := &Result{
 		Task: "etth1", Recipe: "s4", Numbers: true, Test: train.Score{Loss: .0123456789, MAE: .1,
-			Count: 3}, Config: train.TaskConfig{Out: dir},
-		Curve:     []train.TaskPoint{{Epoch: 1, TrainLoss: .5, Valid: train.Score{Loss: .6}}},
-		Forecasts: []train.TaskForecast{one, one},
+			Count: 3}, Config: Config{LabelledConfig: train.LabelledConfig{Out: dir}},
+		Curve:     []train.Point{{Epoch: 1, TrainLoss: .5, Valid: train.Score{Loss: .6}}},
+		Forecasts: []Forecast{one, one},
 		Changed:   []string{"horizon: 24 -> 3"},
 	}
-	if err := writeTaskReport(r); err != nil {
+	if err := r.WriteReport(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, reportFile))
+	text, err := os.ReadFile(filepath.Join(dir, ReportFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestReportOfForecasts(t *testing.T) {
 
 // TestForecastChart: what was known and what came are one line, which the forecast leaves after the last known step.
 func TestForecastChart(t *testing.T) {
-	c := forecastChart(train.TaskForecast{Known: []float32{1, 2}, Truth: []float32{3, 4}, Forecast: []float32{5,
+	c := forecastChart(Forecast{Known: []float32{1, 2}, Truth: []float32{3, 4}, Forecast: []float32{5,
 		6}, Step: "hours"}, "")
 	for i, want := range []struct {
 		name string
@@ -70,15 +70,15 @@ func TestForecastChart(t *testing.T) {
 // TestScoresShowWhatTheyAreComparedBy: one target more makes another text, and so does a loss that is a little less.
 func TestScoresShowWhatTheyAreComparedBy(t *testing.T) {
 	for _, of := range []int{3, 500, 10_000, 123_457, 5_000_000} {
-		a, b := percentText(100*float64(of-1)/float64(of), of), percentText(100, of)
+		a, b := PercentText(100*float64(of-1)/float64(of), of), PercentText(100, of)
 		if a == b {
 			t.Errorf("all but one of %d and all of them: found %s twice", of, a)
 		}
 	}
-	if got := percentText(99.5, 500); got != "99.50 %" {
+	if got := PercentText(99.5, 500); got != "99.50 %" {
 		t.Errorf("found %s, want no more decimals than targets ask for", got)
 	}
-	if a, b := errorText(.0397123), errorText(.0397129); a == b {
+	if a, b := ErrorText(.0397123), ErrorText(.0397129); a == b {
 		t.Errorf("found %s twice", a)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// taskBatch is a batch of examples of a set, padded to the longest.
-type taskBatch struct {
+// labelledBatch is a batch of examples of a set, padded to the longest.
+type labelledBatch struct {
 	set     *task.Set
 	in      model.Input
 	n       int       // examples: half the sequences, of pairs
@@ -25,7 +25,7 @@ type taskBatch struct {
 }
 
 // fill makes the batch of the examples of a split with the given indices.
-func (b *taskBatch) fill(split task.Split, indices []int) error {
+func (b *labelledBatch) fill(split task.Split, indices []int) error {
 	b.n = len(indices)
 	for len(b.examples) < b.n {
 		b.examples = append(b.examples, task.Example{})
@@ -60,7 +60,7 @@ func (b *taskBatch) fill(split task.Split, indices []int) error {
 	return b.fillTargets(indices)
 }
 
-func (b *taskBatch) length(ex *task.Example) int {
+func (b *labelledBatch) length(ex *task.Example) int {
 	if b.set.Vocab > 0 {
 		return len(ex.Tokens)
 	}
@@ -68,7 +68,7 @@ func (b *taskBatch) length(ex *task.Example) int {
 }
 
 // addSequence appends a sequence and its padding.
-func (b *taskBatch) addSequence(tokens []int32, values []float32) {
+func (b *labelledBatch) addSequence(tokens []int32, values []float32) {
 	if b.set.Vocab > 0 {
 		b.in.Tokens = append(b.in.Tokens, tokens...)
 		for range b.in.L - len(tokens) {
@@ -82,7 +82,7 @@ func (b *taskBatch) addSequence(tokens []int32, values []float32) {
 	}
 }
 
-func (b *taskBatch) fillTargets(indices []int) error {
+func (b *labelledBatch) fillTargets(indices []int) error {
 	b.targets, b.numbers, b.tags, b.count = b.targets[:0], b.numbers[:0], b.tags[:0], 0
 	for k, i := range indices {
 		ex := &b.examples[k]

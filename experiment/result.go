@@ -1,62 +1,61 @@
-package train
+package experiment
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
 )
 
-// TaskResultFile is the name of a result in the folder of its run.
-const TaskResultFile = "result.json"
+// ResultFile is the name of a result in the folder of its run.
+const ResultFile = "result.json"
 
-// TaskResult is how a run of a task ended, and what it takes to repeat it.
-type TaskResult struct {
+// Result is how a run of a task ended, and what it takes to repeat it.
+type Result struct {
 	Task      string       `json:"task"`
 	Recipe    string       `json:"recipe"`
 	Seed      uint64       `json:"seed"`
 	Params    int          `json:"params"`
 	Numbers   bool         `json:"numbers"` // numbers are predicted, not classes
-	Test      Score        `json:"test"`
-	Valid     *Score       `json:"valid,omitempty"` // of the network that was tested
+	Test      train.Score  `json:"test"`
+	Valid     *train.Score `json:"valid,omitempty"` // of the network that was tested
 	Extra     []ExtraScore `json:"extra,omitempty"`
 	Published float64      `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
 	Where     string       `json:"where,omitempty"`
 	// Changed is what the run changes of the settings that results are published of, as "key: a -> b".
 	Changed []string `json:"changed,omitempty"`
 
-	Steps        int         `json:"steps"`
-	Epochs       float64     `json:"epochs"`
-	TrainSeconds float64     `json:"train_seconds"` // updates alone, by the run's clock
-	Seconds      float64     `json:"seconds"`       // all of the run, by the clock on the wall
-	CPUSeconds   float64     `json:"cpu_seconds"`   // of the process
-	Machine      string      `json:"machine"`
-	Version      string      `json:"version"`
-	Date         string      `json:"date"`
-	Config       TaskConfig  `json:"config"`
-	Curve        []TaskPoint `json:"curve"`
+	Steps        int     `json:"steps"`
+	Epochs       float64 `json:"epochs"`
+	TrainSeconds float64 `json:"train_seconds"` // updates alone, by the run's clock
+	Seconds      float64 `json:"seconds"`       // all of the run, by the clock on the wall
+	CPUSeconds   float64 `json:"cpu_seconds"`   // of the process
+	train.Maker
+	Date   string        `json:"date"`
+	Config Config        `json:"config"`
+	Curve  []train.Point `json:"curve"`
 
-	Forecasts []TaskForecast `json:"forecasts,omitempty"` // some, where the future of a series is asked
+	Forecasts []Forecast `json:"forecasts,omitempty"` // some, where the future of a series is asked
 }
 
 // ExtraScore is a further measurement of a task.
 type ExtraScore struct {
 	Name string `json:"name"`
-	Score
+	train.Score
 	Published float64 `json:"published,omitempty"`
 }
 
-func newTaskResult(c TaskConfig, s *TaskSettings, set *task.Set, params int) *TaskResult {
-	r := &TaskResult{
-		Task: c.Task, Recipe: c.Recipe, Seed: c.Seed, Params: params, Numbers: set.Numbers, Published: s.Recipe.Published, Where: s.Recipe.Where,
-		Machine: machine(), Version: commit(), Config: c,
+func newResult(c Config, s *Settings, set *task.Set, params int) *Result {
+	r := &Result{
+		Task: c.Task, Recipe: c.Recipe, Seed: c.Seed, Params: params, Numbers: set.Numbers,
+		Published: s.Recipe.Published, Where: s.Recipe.Where,
+		Maker: train.ThisMaker(), Config: c,
 	}
 	if r.Published == 0 {
 		r.Published, r.Where = set.Published, set.Where
@@ -65,23 +64,24 @@ func newTaskResult(c TaskConfig, s *TaskSettings, set *task.Set, params int) *Ta
 }
 
 // write writes the result of a run.
-func (r *TaskResult) write(dir string) error {
+func (r *Result) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return disk.WriteBytes(filepath.Join(dir, TaskResultFile), append(text, '\n'))
+	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
 }
 
-// ReadTaskResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
-func ReadTaskResult(dir string) (*TaskResult, error) {
-	path := filepath.Join(dir, TaskResultFile)
-	r := &TaskResult{}
+// ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
+func ReadResult(dir string) (*Result, error) {
+	path := filepath.Join(dir, ResultFile)
+	r := &Result{Config: Config{LabelledConfig: train.DefaultLabelled()}}
 	if err := disk.ReadJSON(path, r); err != nil {
 		return nil, err
 	}
-	r.Config.Out = dir                                    // it may have been moved
-	if s, err := FindTask(r.Task, r.Recipe); err == nil { // else it is of a task that this program does not have
+	r.Config.Settle()
+	r.Config.Out = dir                                // it may have been moved
+	if s, err := Find(r.Task, r.Recipe); err == nil { // else it is of a task that this program does not have
 		if err := r.settlePublished(s); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -90,7 +90,7 @@ func ReadTaskResult(dir string) (*TaskResult, error) {
 }
 
 // same returns an error that names what differs in what two runs would compute.
-func (c TaskConfig) same(other TaskConfig) error {
+func (c Config) same(other Config) error {
 	if c.Task != other.Task || c.Recipe != other.Recipe {
 		return fmt.Errorf("%s %s, now %s %s", other.Task, other.Recipe, c.Task, c.Recipe)
 	}
@@ -103,7 +103,7 @@ func (c TaskConfig) same(other TaskConfig) error {
 
 // Folder is where the run is kept under root ("" for runs/task) when the user names no place: in the folder that an
 // earlier version has made, if there is one, whose name has to be quoted in a shell.
-func (s *TaskSettings) Folder(root string) string {
+func (s *Settings) Folder(root string) string {
 	if root == "" {
 		root = filepath.Join("runs", "task")
 	}
@@ -135,17 +135,7 @@ func plainName(entry string) string {
 	return b.String()
 }
 
-// machine describes the machine, as closely as the system tells.
-func machine() string {
-	name := runtime.GOOS + "/" + runtime.GOARCH
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-				name += ", " + strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

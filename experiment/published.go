@@ -1,4 +1,4 @@
-package train
+package experiment
 
 import (
 	"slices"
@@ -9,12 +9,12 @@ import (
 
 // measuring are settings that say where and when is measured, by which machine, and with which random numbers: a
 // published result holds whatever they are.
-var measuring = []string{"data", "out", "seed", "eval_every", "eval_limit", "micro_batch", "clock"}
+var measuring = []string{"data", "out", "seed", "eval_every", "eval_limit", "shards", "clock"}
 
 // changed lists what a run changes of the settings of its recipe, options of the task among them, as "key: a -> b". A
 // published result is one of the recipe's own settings.
-func (s *TaskSettings) changed(c TaskConfig) ([]string, error) {
-	own, err := recipeSettings(s.Task, s.Recipe, nil)
+func (s *Settings) changed(c Config) ([]string, error) {
+	own, err := settingsOf(s.Task, s.Recipe, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *TaskSettings) changed(c TaskConfig) ([]string, error) {
 
 // settlePublished takes published results away from a run of other settings than they are of, and notes what differs;
 // so it does with results of earlier versions.
-func (r *TaskResult) settlePublished(s *TaskSettings) error {
+func (r *Result) settlePublished(s *Settings) error {
 	compares := r.Published != 0 || slices.ContainsFunc(r.Extra, func(x ExtraScore) bool { return x.Published != 0 })
 	if !compares {
 		return nil
