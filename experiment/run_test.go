@@ -27,6 +27,7 @@ func small(t testing.TB, set *task.Set) *Settings {
 		Task: &task.Task{
 			Name: "made", Open: func(context.Context, string, any) (*task.Set, error) { return set, nil },
 		},
+		Recipe: Recipe{Name: "small", Set: func(*train.LabelledConfig) {}},
 		Config: c,
 	}
 }

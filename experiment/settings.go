@@ -45,7 +45,7 @@ func (c *Config) Check() error {
 // options.
 type Settings struct {
 	Task    *task.Task
-	Recipe  task.Recipe
+	Recipe  Recipe
 	Options any // what Task.Options gives, with values; nil where it has none
 	Config  Config
 }
@@ -64,8 +64,11 @@ func Find(entry, recipe string) (*Settings, error) {
 		return s, err
 	}
 	var p config.Problems
-	r, err := t.Recipe(recipe)
-	p.Add(err)
+	r, err := recipeOf(t, recipe)
+	if err != nil {
+		p.Add(err)
+		r = Recipes(t)[0]
+	}
 	s, err = settingsOf(t, r, given)
 	p.Add(err)
 	return s, p.Err()
@@ -73,39 +76,19 @@ func Find(entry, recipe string) (*Settings, error) {
 
 // settingsOf are the settings of a task's recipe, with options of the task that are given. They come with an error too,
 // without what is wrong.
-func settingsOf(t *task.Task, recipe task.Recipe, given map[string]string) (*Settings, error) {
+func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
 	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
-	name := t.Name
 	var p config.Problems
-	options := map[string]string{}
-	known := map[string]bool{}
-	if t.Options != nil {
-		s.Options = t.Options()
-		for _, o := range config.Describe(s.Options) {
-			known[o.Key] = true
-		}
-	}
-	settings := map[string]string{}
-	for _, pair := range s.Recipe.Settings {
-		key, value, ok := strings.Cut(pair, "=")
-		switch {
-		case !ok:
-			p.Addf("recipe "+s.Recipe.Name+" of "+name, "found %q, want KEY=VALUE", pair)
-		case known[key]:
-			options[key] = value
-		default:
-			settings[key] = value
-		}
-	}
-	p.AddUnder("recipe "+s.Recipe.Name+" of "+name+": ", config.Pairs(&s.Config, settings))
-	for key, value := range given {
-		options[key] = value
-	}
+	recipe.Set(&s.Config.LabelledConfig)
 	switch {
-	case s.Options != nil:
-		p.AddUnder("task "+name+": ", config.Pairs(s.Options, options))
+	case t.Options != nil:
+		s.Options = t.Options()
+		if recipe.Options != nil {
+			recipe.Options(s.Options)
+		}
+		p.AddUnder("task "+t.Name+": ", config.Pairs(s.Options, given))
 	case len(given) > 0:
-		p.Addf("task "+name, "found options, but it has none")
+		p.Addf("task "+t.Name, "found options, but it has none")
 	}
 	s.Config.Task, s.Config.Recipe = s.entry(), s.Recipe.Name
 	return s, p.Err()

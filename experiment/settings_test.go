@@ -8,13 +8,20 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
+// TestRecipesAreOfTasks: every recipe belongs to a task that there is.
+func TestRecipesAreOfTasks(t *testing.T) {
+	if len(recipes) != len(task.All()) {
+		t.Errorf("found the recipes of %d tasks, want those of %d", len(recipes), len(task.All()))
+	}
+}
+
 // TestRecipes reads the settings of every recipe of every task, and makes its model for some data or other.
 func TestRecipes(t *testing.T) {
 	for _, x := range task.All() {
-		if x.About == "" || x.Source == "" || len(x.Recipes) == 0 {
+		if x.About == "" || x.Source == "" || len(Recipes(x)) == 0 {
 			t.Errorf("%s: found no About, Source or Recipes", x.Name)
 		}
-		for _, r := range x.Recipes {
+		for _, r := range Recipes(x) {
 			s, err := Find(x.Name, r.Name)
 			if err != nil {
 				t.Error(err)

@@ -68,13 +68,13 @@ func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
 // published are the recipes of a task that have a published result, or else its first.
 func published(t *task.Task) []string {
 	var models []string
-	for _, r := range t.Recipes {
+	for _, r := range Recipes(t) {
 		if r.Published != 0 && !strings.HasSuffix(r.Name, "-official") {
 			models = append(models, r.Name)
 		}
 	}
 	if len(models) == 0 {
-		models = []string{t.Recipes[0].Name}
+		models = []string{Recipes(t)[0].Name}
 	}
 	return models
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/task"
 )
@@ -95,7 +96,7 @@ func printTask(out io.Writer, t *task.Task) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\nmodels:\n")
-	for _, r := range t.Recipes {
+	for _, r := range experiment.Recipes(t) {
 		published := ""
 		if r.Published != 0 {
 			published = fmt.Sprintf("%g (%s)", r.Published, r.Where)
@@ -129,8 +130,8 @@ func printTasksJSON(out io.Writer, tasks []*task.Task) error {
 			}
 		}
 		var recipes []recipe
-		for _, r := range t.Recipes {
-			recipes = append(recipes, recipe(r))
+		for _, r := range experiment.Recipes(t) {
+			recipes = append(recipes, recipe{r.Name, r.Settings(t), r.Published, r.Where})
 		}
 		err := json.NewEncoder(out).Encode(struct {
 			Name    string        `json:"name"`
