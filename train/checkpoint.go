@@ -24,8 +24,8 @@ const (
 	carriedFile   = "state.safetensors" // with carry_state
 )
 
-// Saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
-type Saved struct {
+// saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
+type saved struct {
 	Version int             `json:"version"`
 	Kind    string          `json:"kind"`    // of the work
 	Program string          `json:"program"` // the version of hippo that wrote it
@@ -38,13 +38,13 @@ type Saved struct {
 	Work    json.RawMessage `json:"work"` // what Work.Place gave
 }
 
-// stateVersion is the version of Saved. oldformats.go reads those before.
+// stateVersion is the version of saved. oldformats.go reads those before.
 const stateVersion = 2
 
 // write writes a checkpoint to dir. At every moment there is a whole checkpoint on the disk: the new one is written
 // beside the old, made durable, and put in its place; only then the old one is removed.
 func (l *Training) write(dir string) error {
-	s := Saved{
+	s := saved{
 		Version: stateVersion, Kind: l.Plan.Kind, Program: commit(), Step: l.step, Updates: l.opt.Steps(),
 		Trained: l.budget.used, History: l.history,
 	}
@@ -106,13 +106,13 @@ func writeTensors(path string, tensors []checkpoint.Tensor) error {
 
 // readSaved reads the last checkpoint's trainer.json of the run in folder out, of a kind. A run that has none is an
 // fs.ErrNotExist. recover brings its folders to where they can be read.
-func readSaved(out, kind string, recover func(dir string) error) (*Saved, error) {
+func readSaved(out, kind string, recover func(dir string) error) (*saved, error) {
 	for _, sub := range []string{model.LastDir, model.BestDir} {
 		if err := recover(filepath.Join(out, sub)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	var s *Saved
+	var s *saved
 	var path string
 	dir := filepath.Join(out, model.LastDir)
 	err := checkpoint.ReadDir(dir, func() (err error) {
@@ -132,7 +132,7 @@ func readSaved(out, kind string, recover func(dir string) error) (*Saved, error)
 }
 
 // config reads the settings of the run into c, which holds defaults.
-func (s *Saved) config(dir string, c any) error {
+func (s *saved) config(dir string, c any) error {
 	if err := json.Unmarshal(s.Config, c); err != nil {
 		return brief.Error(fmt.Errorf("%s: config: %w", filepath.Join(dir, model.LastDir, trainerFile), err))
 	}
@@ -140,7 +140,7 @@ func (s *Saved) config(dir string, c any) error {
 }
 
 // check returns every problem of a state that no run can have saved.
-func (s *Saved) check() error {
+func (s *saved) check() error {
 	var p config.Problems
 	if s.Step < 0 {
 		p.Addf("step", "found %d, want 0 or more", s.Step)
@@ -162,8 +162,8 @@ func (s *Saved) check() error {
 	return p.Err()
 }
 
-// Restore brings a new run, whose model has the weights of the checkpoint in dir, to where it was saved.
-func (l *Training) Restore(s *Saved, dir string) error {
+// restore brings a new run, whose model has the weights of the checkpoint in dir, to where it was saved.
+func (l *Training) restore(s *saved, dir string) error {
 	path := filepath.Join(dir, trainerFile)
 	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (l *Training) Restore(s *Saved, dir string) error {
 }
 
 // within returns an error if the state is of more updates than the run it is of has.
-func (s *Saved) within(dir string, steps int) error {
+func (s *saved) within(dir string, steps int) error {
 	if s.Step > steps {
 		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, trainerFile),
 			s.Step, steps)

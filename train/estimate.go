@@ -22,7 +22,8 @@ import (
 type Estimate struct {
 	Params       int     `json:"params"`
 	Embedding    int     `json:"embedding_params"`
-	Weights      int     `json:"weight_bytes"`     // and the same again for the gradients
+	Weights      int     `json:"weight_bytes"`
+	Gradients    int     `json:"gradient_bytes"`   // as many times the weights as the sum over shards needs
 	Moments      int     `json:"moment_bytes"`     // of AdamW
 	Activations  int     `json:"activation_bytes"` // of one shard, with their gradients
 	Program      int     `json:"program_bytes"`    // the program itself, its text and the scratch of its cores
@@ -56,7 +57,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		return e, fmt.Errorf("train.seq_len: %w", err)
 	}
 	e.Params = m.NumParams()
-	e.Weights, e.Moments = 4*e.Params, 8*e.Params
+	e.Weights, e.Gradients, e.Moments = 4*e.Params, 4*e.Params*sumsOf(c.Train.Shards), 8*e.Params
 	micro := c.Train.BatchSize * c.Train.SeqLen
 	var seconds float64 // of a shard
 	if 6*float64(e.Params)*float64(micro) <= estimateFlops {
@@ -72,9 +73,9 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		}
 		e.Activations, e.Program, seconds = p.bytes, program+p.scratch, p.seconds
 	}
-	e.Total = 2*e.Weights + e.Moments + e.Activations + e.Program
+	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program
 	if known {
-		if err := c.fitsIn(free, 2*e.Weights+e.Moments, e.Activations); err != nil {
+		if err := c.fitsIn(free, e.Params, e.Activations); err != nil {
 			e.Misfit = err.Error()
 		}
 	}
@@ -236,7 +237,7 @@ func (e Estimate) String() string {
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
 run          %d tokens in %s, without evaluations
-`, e.Params, e.Embedding, gib(e.Total), gib(2*e.Weights), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
+`, e.Params, e.Embedding, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
 		e.Tokens, longTime(e.RunSeconds)) + fits
 }
 

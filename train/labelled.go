@@ -192,7 +192,7 @@ func OpenLabelled(c LabelledConfig, all any, set *task.Set, same func(saved []by
 		if err := s.within(dir, w.Plan.Steps); err != nil {
 			return err
 		}
-		return w.Restore(s, dir)
+		return w.restore(s, dir)
 	})
 }
 
@@ -212,7 +212,7 @@ func newNetwork(c *LabelledConfig, set *task.Set) (*model.Network, error) {
 		}
 	}
 	if free, known := status.FreeMemory(); known && c.Memory != memoryIgnore {
-		return m, weightsFit(m.NumParams(), free)
+		return m, weightsFit(m.NumParams(), c.Shards, free)
 	}
 	return m, nil
 }

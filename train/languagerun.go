@@ -80,7 +80,7 @@ func ReadRun(out string) (Config, error) {
 }
 
 // readRun reads the state and the configuration of a run. recover is as in readSaved.
-func readRun(out string, recover func(dir string) error) (*Saved, Config, error) {
+func readRun(out string, recover func(dir string) error) (*saved, Config, error) {
 	s, err := readSaved(out, languageKind, recover)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s: found no checkpoint to resume from (%s), want the folder of a training run", out,
@@ -126,7 +126,7 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 		if err != nil {
 			return err
 		}
-		return tr.Restore(s, dir)
+		return tr.restore(s, dir)
 	})
 	return tr, err
 }

@@ -19,7 +19,7 @@ const placeFile = "place.json"
 
 // readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the
 // path of the file that it read.
-func readAnyFormat(dir string) (s *Saved, path string, err error) {
+func readAnyFormat(dir string) (s *saved, path string, err error) {
 	path = filepath.Join(dir, trainerFile)
 	text, err := disk.ReadText(path, disk.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func readAnyFormat(dir string) (s *Saved, path string, err error) {
 		Version int    `json:"version"`
 		Program string `json:"program"`
 	}
-	s = &Saved{}
+	s = &saved{}
 	if err = json.Unmarshal(text, &head); err == nil {
 		switch head.Version {
 		case stateVersion:
@@ -75,7 +75,7 @@ type version1 struct {
 }
 
 // readVersion1 reads trainer.json of format 1.
-func readVersion1(text []byte) (*Saved, error) {
+func readVersion1(text []byte) (*saved, error) {
 	var v version1
 	if err := json.Unmarshal(text, &v); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func readVersion1(text []byte) (*Saved, error) {
 			"run, or a new run", c.Train.Accumulation)
 		return nil, p
 	}
-	s := &Saved{
+	s := &saved{
 		Version: stateVersion, Kind: languageKind, Config: v.Config, Step: v.Step, Updates: v.Updates, Random: v.Random,
 		Trained: v.Trained,
 		History: history{
@@ -118,7 +118,7 @@ func readVersion1(text []byte) (*Saved, error) {
 }
 
 // readPlace reads place.json of format 1.
-func readPlace(path string) (*Saved, error) {
+func readPlace(path string) (*saved, error) {
 	var v struct {
 		Config  json.RawMessage `json:"config"`
 		Updates int             `json:"optimizer_updates"`
@@ -138,7 +138,7 @@ func readPlace(path string) (*Saved, error) {
 		return nil, err
 	}
 	at := &v.Place
-	return &Saved{
+	return &saved{
 		Version: stateVersion, Kind: LabelledKind, Config: v.Config, Step: at.Step, Updates: v.Updates, Random: at.Random,
 		Trained: at.Used,
 		History: history{

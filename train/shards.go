@@ -1,13 +1,15 @@
 package train
 
 import (
+	"math/bits"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/optim"
 )
 
 // shardSum adds the gradients of the shards of an update in a fixed binary tree, ((0+1)+(2+3))+..., whoever computes
 // them and in whichever order they come: two neighbors are added as soon as both are there. Shards that come in order
-// take memory for log2(shards)+1 gradients.
+// take memory for sumsOf(shards) gradients.
 type shardSum struct {
 	opt     *optim.AdamW
 	free    []*autograd.Gradients // all zeros
@@ -22,6 +24,10 @@ type treeNode struct{ width, at int }
 func newShardSum(opt *optim.AdamW) *shardSum {
 	return &shardSum{opt: opt, waiting: map[treeNode]*autograd.Gradients{}}
 }
+
+// sumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
+// their number.
+func sumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
 // begin starts the sum of so many shards.
 func (s *shardSum) begin(shards int) {

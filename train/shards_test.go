@@ -230,8 +230,8 @@ func TestTreeOfShards(t *testing.T) {
 			if sum == nil || sum.Each()[0][1] != tree(0, n) || len(s.waiting) > 0 {
 				t.Fatalf("%d shards in the order %v: found %v, want %v", n, order, sum, tree(0, n))
 			}
-			if most := int(math.Ceil(math.Log2(float64(n)))) + 1; order == nil && len(lent) > most {
-				t.Errorf("%d shards take %d gradients, want %d", n, len(lent), most)
+			if order == nil && len(lent) != sumsOf(n) {
+				t.Errorf("%d shards take %d gradients, want %d", n, len(lent), sumsOf(n))
 			}
 			for _, g := range s.free {
 				if slices.ContainsFunc(g.Each()[0], func(v float32) bool { return v != 0 }) {
