@@ -56,7 +56,8 @@ func TestWriteText(t *testing.T) {
 				last--
 			}
 			if got.String() != text[first:last] {
-				t.Fatalf("bytes %d to %d: found a text of %d bytes, want those from %d to %d", lo, hi, got.Len(), first, last)
+				t.Fatalf("bytes %d to %d: found a text of %d bytes, want those from %d to %d", lo, hi, got.Len(), first,
+					last)
 			}
 		}
 	}
