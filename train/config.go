@@ -5,6 +5,7 @@
 package train
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -78,10 +79,22 @@ type Optim struct {
 }
 
 // settle gives settings of earlier versions their names of today.
-func (c *Config) settle() {
-	if t := &c.Train; t.Accumulation > 0 {
+func (c *Config) settle() { c.Train.settle() }
+
+func (t *Loop) settle() {
+	if t.Accumulation > 0 {
 		t.Shards, t.Accumulation = t.Accumulation, 0
 	}
+}
+
+// UnmarshalJSON reads settings that this version or an earlier one has saved.
+func (t *Loop) UnmarshalJSON(text []byte) error {
+	type plain Loop
+	if err := json.Unmarshal(text, (*plain)(t)); err != nil {
+		return err
+	}
+	t.settle()
+	return nil
 }
 
 // Validate gives settings of earlier versions their names of today, and returns every problem of the configuration at

@@ -98,7 +98,6 @@ func readRun(out string, recover func(dir string) error) (*saved, Config, error)
 			return nil, Config{}, err
 		}
 	}
-	c.settle()
 	c.Out = out
 	return s, c, nil
 }

@@ -43,8 +43,8 @@ func readAnyFormat(dir string) (s *saved, path string, err error) {
 		case 1:
 			s, err = readVersion1(text)
 		default:
-			err = fmt.Errorf("version: found %d, written by hippo %s, want at most %d: a newer hippo goes on with this run",
-				head.Version, head.Program, stateVersion)
+			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: the hippo that wrote it goes on with "+
+				"this run", head.Version, head.Program, stateVersion)
 		}
 	}
 	if err != nil {

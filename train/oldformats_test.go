@@ -78,7 +78,7 @@ func TestFormat1IsRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(out, model.LastDir, checkpoint.ManifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRun(out); err == nil || !strings.Contains(err.Error(), "found 9, written by hippo v9.1, want at most 2") {
+	if _, err := ReadRun(out); err == nil || !strings.Contains(err.Error(), "found 9, written by hippo v9.1, want 1 to 2") {
 		t.Errorf("a later version: %v", err)
 	}
 	if _, err := ReadRun(begun(t, "task")); err == nil || !strings.Contains(err.Error(), "found the run of a labelled network") {
@@ -92,6 +92,11 @@ func TestOldSettings(t *testing.T) {
 	c.Train.Accumulation = 8
 	if err := c.Validate(); err != nil || c.Train.Shards != 8 || c.Train.Accumulation != 0 {
 		t.Errorf("accumulation 8: %+v, %v, want 8 shards", c.Train, err)
+	}
+	saved := Config{}
+	if err := json.Unmarshal([]byte(`{"seed": 3, "train": {"steps": 5, "accumulation": 2}}`), &saved); err != nil ||
+		saved.Seed != 3 || saved.Train.Steps != 5 || saved.Train.Shards != 2 || saved.Train.Accumulation != 0 {
+		t.Errorf("saved with accumulation 2: %+v, %v, want 2 shards", saved.Train, err)
 	}
 	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
 		l := DefaultLabelled()
