@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// TestRunCells: cells without a result are run once each, no more at a time than asked for. What fails is named, and the
-// summary of the others has their mean and range.
+// TestRunCells: cells without a result are run once each, no more at a time than asked for. What fails is named, and
+// the summary of the others has their mean and range.
 func TestRunCells(t *testing.T) {
 	opt := &TableOptions{Models: []string{"h3", "attention"}, Seeds: 3, Jobs: 2, Out: t.TempDir()}
 	cells, err := Cells([]string{"induction"}, opt)
