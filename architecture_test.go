@@ -78,8 +78,10 @@ var house = []layer{
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
+	{"internal/toytask", "task", ""}, // no row below names it: it is for tests
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
+	{"experiment", "explain train task model internal/config internal/disk internal/status", ""},
 	{"serve", "generate generate/sample model tokenizer", ""},
 	{"bench", "explain train generate model mixer nn optim autograd engine tensor internal/kernel internal/parallel " +
 		"internal/config internal/status", ""},
@@ -87,9 +89,9 @@ var house = []layer{
 	// The ways in.
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
-	{"cmd/evidence", "compare train", ""},
-	{"cmd/hippo", ". bench verify serve compare explain train task generate generate/sample release model checkpoint " +
-		"tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/evidence", "compare experiment train", ""},
+	{"cmd/hippo", ". bench verify serve compare experiment explain train task generate generate/sample release model " +
+		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
@@ -98,7 +100,7 @@ const firstBlind = "autograd"
 
 // mayLook names the functions above firstBlind that look all the same, each with its reason.
 var mayLook = map[string]string{
-	"model/load.go weightTensors": "hands the memory of the parameters to package checkpoint, which writes it " +
+	"model/parameters.go Tensors": "hands the memory of the parameters to package checkpoint, which writes it " +
 		"without a copy",
 }
 

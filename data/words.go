@@ -1,19 +1,16 @@
 package data
 
+import (
+	"io"
+	"unicode/utf8"
+)
+
 // Words counts the words of the text that the tokens stand for: runs of bytes between white space (space, tab, line
 // feed, carriage return). dec gives the bytes of an id. A word that is cut by the first or the last token counts as
 // one. The only error is a *LostError.
 func (t *Tokens) Words(dec Decoder) (words int, err error) {
 	inside := false
-	var ids [1 << 12]int32
-	var text []byte
-	for at := 0; at < t.Len(); {
-		n, err := t.Read(ids[:], at)
-		if err != nil {
-			return 0, err
-		}
-		at += n
-		text = dec.Decode(text[:0], ids[:n])
+	err = t.eachText(dec, func(text []byte, _, _ bool) error {
 		for _, c := range text {
 			space := c == ' ' || c == '\n' || c == '\t' || c == '\r'
 			if !space && !inside {
@@ -21,6 +18,55 @@ func (t *Tokens) Words(dec Decoder) (words int, err error) {
 			}
 			inside = !space
 		}
+		return nil
+	})
+	return words, err
+}
+
+// WriteText writes the text that the tokens stand for, in whole characters: parts of one that was cut at the start or
+// the end are left out. dec gives the bytes of an id.
+func (t *Tokens) WriteText(w io.Writer, dec Decoder) error {
+	return t.eachText(dec, func(text []byte, first, last bool) error {
+		if first {
+			for i := 0; i < utf8.UTFMax-1 && len(text) > 0 && !utf8.RuneStart(text[0]); i++ {
+				text = text[1:]
+			}
+		}
+		if last {
+			text = text[:len(text)-cutOff(text)]
+		}
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// cutOff is how many bytes at the end of a text begin a character that they do not end.
+func cutOff(text []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return i
+		}
 	}
-	return words, nil
+	return 0
+}
+
+// eachText decodes the tokens, some thousand at a time. first and last tell the text at the ends.
+func (t *Tokens) eachText(dec Decoder, visit func(text []byte, first, last bool) error) error {
+	var ids [1 << 12]int32
+	var text []byte
+	for at := 0; at < t.Len(); {
+		n, err := t.Read(ids[:], at)
+		if err != nil {
+			return err
+		}
+		text = dec.Decode(text[:0], ids[:n])
+		if err := visit(text, at == 0, at+n == t.Len()); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
 }

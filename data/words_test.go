@@ -1,6 +1,10 @@
 package data
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
 
 // TestWords counts in a text that is longer than what is decoded at a time, and in parts of one.
 func TestWords(t *testing.T) {
@@ -27,5 +31,34 @@ func TestWords(t *testing.T) {
 	}
 	if got := wordsOf(tok.Slice(2, 9)); got != 2 { // rd word
 		t.Errorf("found %d words in a part, want 2", got)
+	}
+}
+
+// TestWriteText: the text of a part of tokens has no part of a character, and all between.
+func TestWriteText(t *testing.T) {
+	text := strings.Repeat("größer, 東京, 🙂; ", 2000)
+	var ids []int32
+	for _, c := range []byte(text) {
+		ids = append(ids, int32(c))
+	}
+	tok := fromIDs(t, ids, 256)
+	for lo := range 24 {
+		for hi := len(ids) - 24; hi <= len(ids); hi++ {
+			var got strings.Builder
+			if err := tok.Slice(lo, hi).WriteText(&got, decodingEncoder{}); err != nil {
+				t.Fatal(err)
+			}
+			first, last := lo, hi
+			for first < len(text) && !utf8.RuneStart(text[first]) {
+				first++
+			}
+			for last < len(text) && !utf8.RuneStart(text[last]) {
+				last--
+			}
+			if got.String() != text[first:last] {
+				t.Fatalf("bytes %d to %d: found a text of %d bytes, want those from %d to %d", lo, hi, got.Len(), first,
+					last)
+			}
+		}
 	}
 }

@@ -24,8 +24,8 @@ const DefaultChunk = 512
 // Feed runs its ids in pieces. A piece ends where the call ends, and at every position that is a multiple of Chunk,
 // counted from the start of the sequence. The same pieces give the same bits: on any number of cores, in a batch or
 // alone, beside sequences of any age, and after Fork, Repeat or saving. So a call that ends at a multiple of Chunk
-// makes no difference: if two ways to cut a text into calls differ only in such ends, they give the same logits and the same
-// continuation.
+// makes no difference: if two ways to cut a text into calls differ only in such ends, they give the same logits and the
+// same continuation.
 //
 // Other pieces, from another Chunk or from calls that end elsewhere, give the same up to rounding, since a recurrence
 // and a convolution add in different orders. In float32 and bf16 logits then differ by some millionths of the largest.

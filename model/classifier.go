@@ -1,8 +1,6 @@
 package model
 
 import (
-	"maps"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -12,6 +10,7 @@ import (
 type Classifier struct {
 	Model *Model
 	Head  *nn.Linear
+	Parameters
 }
 
 // ClassifierPrefix begins the names of the parameters of the head.
@@ -19,7 +18,9 @@ const ClassifierPrefix = "head.output_transform."
 
 // NewClassifier returns a classifier into so many classes whose head has no values yet.
 func NewClassifier(m *Model, classes int) *Classifier {
-	return &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
+	c := &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
+	c.Parameters = Parameters{of: c, shape: &m.Config, config: m.configFile}
+	return c
 }
 
 // Params visits every parameter under its official name.
@@ -33,14 +34,4 @@ func (c *Classifier) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Ten
 	hidden := c.Model.Forward(t, ids, r)
 	t.Scope("head")
 	return c.Head.Forward(t, t.MeanPositions(hidden, &r.at))
-}
-
-// Load fills all parameters, as Model.Load does. If the head does not fit, it is not filled.
-func (c *Classifier) Load(w Weights) error {
-	if err := c.Model.Load(w); err != nil {
-		return err
-	}
-	l := filling{f: w.File}
-	l.compare(c.Head, ClassifierPrefix, maps.Clone(w.Keys))
-	return l.fill(c.Head)
 }

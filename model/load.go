@@ -3,14 +3,11 @@ package model
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/nn"
 )
 
 // WeightsFile is the name of the weights in a model's folder.
@@ -34,64 +31,6 @@ func ownWeights(f *checkpoint.File) Weights {
 		w.Keys[name] = name
 	}
 	return w
-}
-
-// Load fills the model's parameters. It changes nothing unless everything fits: a missing, unexpected, misshapen or
-// non-finite tensor is an error, and the error lists all of them.
-func (m *Model) Load(w Weights) error {
-	l, err := m.compare(w)
-	if err != nil {
-		return err
-	}
-	return l.fill(m)
-}
-
-// CheckShapes is Load without values.
-func (m *Model) CheckShapes(w Weights) error {
-	l, err := m.compare(w)
-	if err == nil && len(l.problems) > 0 {
-		err = l.err()
-	}
-	return err
-}
-
-// compare finds the tensors of a model in a file, of which it reads none. The error is that of a file in which to look
-// is of no use.
-func (m *Model) compare(w Weights) (*filling, error) {
-	if err := checkFile(w.File, &m.Config); err != nil {
-		return nil, err
-	}
-	return w.compareAll(m), nil
-}
-
-// Tensors lists the parameters for writing a checkpoint. The tensors share the parameters' memory. The model must not
-// be packed.
-func (m *Model) Tensors() []checkpoint.Tensor { return weightTensors(m) }
-
-func weightTensors(m nn.Module) []checkpoint.Tensor {
-	var out []checkpoint.Tensor
-	m.Params("", func(name string, p *nn.Param) {
-		out = append(out, checkpoint.NewTensor(name, p.Shape(), p.Data()))
-	})
-	return out
-}
-
-// writeWeights writes the parameters of a module into dir.
-func writeWeights(m nn.Module, dir string) error {
-	return disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
-		return checkpoint.WriteSafetensors(w, weightTensors(m), map[string]string{"format": "pt", "producer": "hippo"})
-	})
-}
-
-// Save writes config.json and model.safetensors into dir, which must exist. It is an error if the model is packed.
-func (m *Model) Save(dir string) error {
-	if m.isPacked() {
-		return errPacked
-	}
-	if err := writeWeights(m, dir); err != nil {
-		return err
-	}
-	return disk.WriteBytes(filepath.Join(dir, ConfigFile), m.Config.JSON())
 }
 
 // NewFor is New for the weights of a file, which must have tensors for all layers.

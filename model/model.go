@@ -17,6 +17,7 @@ type Model struct {
 	Embedding *nn.Embedding
 	Positions *nn.Embedding // learned, added to the embedding; nil for none
 	Backbone
+	Parameters
 	Tapes *autograd.Tapes // for inference: sessions borrow one as long as they compute
 }
 
@@ -33,6 +34,7 @@ func New(cfg Config) (*Model, error) {
 		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(), Backbone: bb,
 		Tapes: &autograd.Tapes{},
 	}
+	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {
 		return nil, err
 	}
@@ -47,8 +49,10 @@ func (c *Config) newPositions() *nn.Embedding {
 	return nn.NewEmbedding(c.MaxPositions, c.DModel)
 }
 
-// Init fills every parameter as the releases do, from seed.
-func (m *Model) Init(seed uint64) { nn.InitAll(m, "", seed) }
+// configFile is config.json.
+func (m *Model) configFile() (name string, text []byte, err error) {
+	return ConfigFile, m.Config.JSON(), nil
+}
 
 // Params visits every parameter under its official name.
 func (m *Model) Params(prefix string, visit nn.Visitor) {
@@ -59,9 +63,6 @@ func (m *Model) Params(prefix string, visit nn.Visitor) {
 	}
 	m.params(prefix, names, visit)
 }
-
-// NumParams is the number of trainable numbers.
-func (m *Model) NumParams() int { return numParams(m) }
 
 // MaxLength is the longest sequence that the model takes, 0 for any.
 func (m *Model) MaxLength() int { return shorter(m.maxLength(), m.Config.MaxPositions) }

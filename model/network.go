@@ -46,6 +46,7 @@ type Network struct {
 	Positions *nn.Embedding // learned positions, or nil
 	Class     *nn.Embedding // the token before the sequence, for the pool "cls", or nil
 	Backbone
+	Parameters
 	Joint *nn.Linear // the hidden layer over a pair, or nil
 	Head  *nn.Linear // nil where it shares the embedding's weights
 }
@@ -61,6 +62,7 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 		return nil, err
 	}
 	m := &Network{Config: cfg, Positions: c.newPositions(), Backbone: bb}
+	m.Parameters = Parameters{of: m, shape: &m.Config.Model, config: m.configFile}
 	if cfg.Pool == "cls" && !cfg.Everywhere {
 		m.Class = nn.NewEmbedding(1, c.DModel)
 		if !m.LooksAhead() {
@@ -119,9 +121,6 @@ func (c *NetworkConfig) validate() error {
 	return p.Err()
 }
 
-// Init fills every parameter from seed.
-func (m *Network) Init(seed uint64) { nn.InitAll(m, "", seed) }
-
 // Params visits every parameter; those that a language model has, too, under the same names.
 func (m *Network) Params(prefix string, visit nn.Visitor) {
 	names := m.Config.Model.naming()
@@ -145,9 +144,6 @@ func (m *Network) Params(prefix string, visit nn.Visitor) {
 		m.Head.Params(prefix+"head.", visit)
 	}
 }
-
-// NumParams is the number of trainable numbers.
-func (m *Network) NumParams() int { return numParams(m) }
 
 // MaxLength is the longest sequence that the network takes, 0 for any.
 func (m *Network) MaxLength() int {

@@ -13,16 +13,10 @@ import (
 // NetworkFile is the name of a network's configuration in its folder.
 const NetworkFile = "network.json"
 
-// Save writes network.json and model.safetensors into dir, which must exist.
-func (m *Network) Save(dir string) error {
-	if err := writeWeights(m, dir); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(m.Config, "", "  ")
-	if err != nil {
-		return err
-	}
-	return disk.WriteBytes(filepath.Join(dir, NetworkFile), append(text, '\n'))
+// configFile is network.json.
+func (m *Network) configFile() (name string, text []byte, err error) {
+	text, err = json.MarshalIndent(m.Config, "", "  ")
+	return NetworkFile, append(text, '\n'), err
 }
 
 // LoadNetwork reads a network from its folder.
@@ -52,20 +46,5 @@ func readNetwork(dir string) (*Network, error) {
 	if err != nil {
 		return nil, brief.Error(fmt.Errorf("%s: %w", path, err))
 	}
-	return m, m.load(f)
+	return m, m.Load(ownWeights(f))
 }
-
-// LoadWeights fills the parameters from dir/model.safetensors. It changes nothing unless all fit; the error lists what
-// does not.
-func (m *Network) LoadWeights(dir string) error {
-	return checkpoint.ReadDir(dir, func() error {
-		f, err := checkpoint.OpenSafetensors(filepath.Join(dir, WeightsFile))
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return m.load(f)
-	}, WeightsFile)
-}
-
-func (m *Network) load(f *checkpoint.File) error { return ownWeights(f).compareAll(m).fill(m) }

@@ -44,8 +44,11 @@ func (m *Model) Pack(p engine.Precision) error {
 	return nil
 }
 
-// isPacked reports whether Pack has been called.
-func (m *Model) isPacked() bool { return m.Embedding.Weight.Packed() != nil }
+// isPacked reports whether a model has been packed.
+func isPacked(m nn.Module) (packed bool) {
+	m.Params("", func(_ string, p *nn.Param) { packed = packed || p.Packed() != nil })
+	return packed
+}
 
 // Bytes is the memory of the parameters, all of which a token's path reads.
 func (m *Model) Bytes() int {

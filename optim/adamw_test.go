@@ -268,3 +268,24 @@ func TestRanges(t *testing.T) {
 		}
 	}
 }
+
+// TestAdd: gradients are added element by element, on any number of cores, and what was added is zero.
+func TestAdd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	params := groups(7)
+	o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+	for _, cores := range []int{1, 4} {
+		runtime.GOMAXPROCS(cores)
+		dst, src := gradients(params, 1), gradients(params, 2)
+		was, other := gradients(params, 1), gradients(params, 2)
+		o.Add(dst, src)
+		for i := range dst {
+			for j := range dst[i] {
+				if want := was[i][j] + other[i][j]; dst[i][j] != want || src[i][j] != 0 {
+					t.Fatalf("%d cores: element %d of %s is %v and leaves %v, want %v and 0", cores, j, params[i].Name,
+						dst[i][j], src[i][j], want)
+				}
+			}
+		}
+	}
+}

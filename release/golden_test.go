@@ -123,7 +123,8 @@ func checkChunks(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 					wantPart = append(wantPart, want[(i*l+lo)*v:(i*l+hi)*v]...)
 				}
 				got := read(m.Logits(tape, m.Forward(tape, part, rowsOf(hi-lo, states))))
-				golden.CloseAbs(t, fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record), got, wantPart, logitTol)
+				what := fmt.Sprintf("logits of [%d, %d), recording %v", lo, hi, record)
+				golden.CloseAbs(t, what, got, wantPart, logitTol)
 			}
 			checkFinalState(t, c, m, states)
 		}

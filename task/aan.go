@@ -27,7 +27,6 @@ var Retrieval = &Task{
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 		return openRetrieval(ctx, dir, *options.(*retrievalOptions))
 	},
-	Recipes: retrievalRecipes,
 }
 
 var retrievalOrigin = origin{"retrieval", "Long Range Arena (lra_release.gz)", arenaURL}

@@ -22,15 +22,15 @@ func TestChannels(t *testing.T) {
 	sets := map[string]*Set{
 		"smnist": open(SMNIST, mnistDir(t), func(o any) { o.(*mnistOptions).Valid = 2 }),
 		"pathfinder": open(Pathfinder, "", func(x any) {
-			o := x.(*pathfinderOptions)
+			o := x.(*PathfinderOptions)
 			o.Generate, o.Train, o.Test = true, 3, 1
 		}),
 		"etth1": open(ETTh1, ett, func(x any) {
-			o := x.(*ettOptions)
+			o := x.(*ETTOptions)
 			o.Horizon, o.Lookback, o.Stamps = 24, 48, "all"
 		}),
 		"absolute": open(ETTh1, ett, func(x any) {
-			o := x.(*ettOptions)
+			o := x.(*ETTOptions)
 			o.Horizon, o.Lookback, o.Relative, o.Multivariate = 24, 48, false, true
 		}),
 	}

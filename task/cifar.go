@@ -18,16 +18,15 @@ var Image = &Task{
 	Source: "Long Range Arena, arXiv:2011.04006; CIFAR-10, Krizhevsky 2009",
 	Files: "cifar-10-batches-bin/data_batch_1.bin to data_batch_5.bin and test_batch.bin, or " +
 		"cifar-10-binary.tar.gz: " + imageOrigin.about(),
-	Options: func() any { return &imageOptions{Valid: 0.1} },
+	Options: func() any { return &ImageOptions{Valid: 0.1} },
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-		return openImage(ctx, dir, *options.(*imageOptions))
+		return openImage(ctx, dir, *options.(*ImageOptions))
 	},
-	Recipes: imageRecipes,
 }
 
 var imageOrigin = origin{"image", "CIFAR-10 (binary version)", "https://www.cs.toronto.edu/~kriz/cifar.html"}
 
-type imageOptions struct {
+type ImageOptions struct {
 	Tokens bool    `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
 	Valid  float64 `json:"valid" min:"0" max:"0.9" help:"fraction of the training pictures held out; officially 0.1"`
 }
@@ -41,7 +40,7 @@ const (
 )
 
 // openImage is the Open of Image.
-func openImage(ctx context.Context, dir string, o imageOptions) (*Set, error) {
+func openImage(ctx context.Context, dir string, o ImageOptions) (*Set, error) {
 	r := &cifarReader{}
 	at, err := imageOrigin.find(dir, "cifar-10-batches-bin/data_batch_1.bin",
 		"data_batch_1.bin", "cifar-10-binary.tar.gz")

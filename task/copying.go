@@ -23,8 +23,7 @@ var SelectiveCopying = &Task{
 	Options: func() any {
 		return &copyingOptions{Vocab: 16, Length: 256, Data: 16, Longer: 2, Train: 64000, Test: 500}
 	},
-	Open:    func(_ context.Context, _ string, options any) (*Set, error) { return options.(*copyingOptions).open() },
-	Recipes: copyingRecipes,
+	Open: func(_ context.Context, _ string, options any) (*Set, error) { return options.(*copyingOptions).open() },
 }
 
 type copyingOptions struct {

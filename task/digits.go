@@ -25,16 +25,15 @@ func digits(from origin) *Task {
 		Source: "free-spoken-digit-dataset; half rate as in S4, arXiv:2111.00396",
 		Files: "the folder recordings of the free-spoken-digit-dataset (" + from.url + "), as it is or in the folder " +
 			"of that name or fsdd, or archives fsdd*.tar.gz or free-spoken-digit-dataset*.tar.gz of its files",
-		Options: func() any { return &digitsOptions{Length: 8000, Valid: 1, Copies: 1} },
+		Options: func() any { return &DigitsOptions{Length: 8000, Valid: 1, Copies: 1} },
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-			return openDigits(ctx, from, dir, options.(*digitsOptions))
+			return openDigits(ctx, from, dir, options.(*DigitsOptions))
 		},
-		Recipes: digitsRecipes,
 	}
 }
 
-// digitsOptions are the options of Digits.
-type digitsOptions struct {
+// DigitsOptions are the options of Digits.
+type DigitsOptions struct {
 	Length int    `json:"length" min:"256" max:"65536" help:"samples of a recording that are used"`
 	Pad    bool   `json:"pad" help:"shorter recordings are filled up with zeros to length, instead of masked"`
 	Valid  int    `json:"valid" min:"0" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
@@ -48,28 +47,8 @@ const (
 	digitsShift     = digitsRate / 25 // 40 ms
 )
 
-var digitsRecipes = []Recipe{
-	// With four modes a channel and steps from 0.0005 to 0.7 the first layer starts as a bank of filters whose width is
-	// proportional to their frequency, from the rhythm of speech to 4 kHz. In the next layers the slow channels follow
-	// its bands. More modes (64) memorize the recordings. Copies without the upper band remove the frequencies that
-	// half the sampling rate lacks.
-	{Name: "s4d-small", Settings: []string{
-		"copies=16", "model.layers=s4d*3", "model.d_model=96", "model.mlp=none", "model.d_state=8",
-		"model.dt_min=0.0005", "model.dt_max=0.7",
-		"model.resid_dropout=0.1", "pool=mean", "epochs=3", "eval_every=0.25", "batch_size=8",
-		"optim.lr=0.006", "optim.ssm_lr=0.001",
-		"optim.weight_decay=0.05", "optim.schedule=cosine", "optim.warmup_epochs=0.1",
-	}},
-	// S4's settings for the 35 words of Speech Commands, as published with its code.
-	{Name: "s4", Settings: []string{
-		"model.layers=s4(bidirectional=true)*6", "model.d_model=128", "model.mlp=none", "model.d_state=64", "pool=mean",
-		"epochs=40", "batch_size=16", "optim.lr=0.01", "optim.ssm_lr=0.001", "optim.weight_decay=0.05",
-		"optim.schedule=cosine", "optim.warmup_epochs=1",
-	}},
-}
-
 // openDigits reads the recordings under dir.
-func openDigits(ctx context.Context, from origin, dir string, o *digitsOptions) (*Set, error) {
+func openDigits(ctx context.Context, from origin, dir string, o *DigitsOptions) (*Set, error) {
 	all, err := readRecordings(ctx, from, dir)
 	if err != nil {
 		return nil, err

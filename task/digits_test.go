@@ -88,7 +88,7 @@ func TestDigits(t *testing.T) {
 	putFile(t, archives, "fsdd/fsdd_test.tar.gz", tarred(t, first))
 	putFile(t, archives, "fsdd/fsdd_train.tar.gz", tarred(t, rest))
 	for _, dir := range []string{folder, archives} {
-		set, err := openTask(t, Digits, dir, func(o *digitsOptions) { o.Length = 505 })
+		set, err := openTask(t, Digits, dir, func(o *DigitsOptions) { o.Length = 505 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestDigitsCopies(t *testing.T) {
 		putFile(t, dir, "recordings/"+name, data)
 	}
 	open := func(seed uint64) *Set {
-		set, err := openTask(t, Digits, dir, func(o *digitsOptions) { o.Copies, o.Seed, o.Valid = 3, seed, 0 })
+		set, err := openTask(t, Digits, dir, func(o *DigitsOptions) { o.Copies, o.Seed, o.Valid = 3, seed, 0 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestDigitsCopies(t *testing.T) {
 	if set.MaxLength != longest {
 		t.Errorf("found the longest example of %d samples, the set tells %d", longest, set.MaxLength)
 	}
-	padded, err := openTask(t, Digits, dir, func(o *digitsOptions) { o.Pad, o.Length = true, 600 })
+	padded, err := openTask(t, Digits, dir, func(o *DigitsOptions) { o.Pad, o.Length = true, 600 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,14 @@ func TestDigitsErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			putFile(t, dir, c.file, c.data)
-			_, err := openTask[digitsOptions](t, Digits, dir, nil)
+			_, err := openTask[DigitsOptions](t, Digits, dir, nil)
 			wantError(t, err, append(c.want, "task digits")...)
 		})
 	}
 	dir := t.TempDir()
 	putFile(t, dir, "fsdd_a.tar.gz", tarred(t, takes()))
 	putFile(t, dir, "fsdd_b.tar.gz", tarred(t, takes()))
-	_, err := openTask[digitsOptions](t, Digits, dir, nil)
+	_, err := openTask[DigitsOptions](t, Digits, dir, nil)
 	wantError(t, err, "found 3_ann_0.wav twice")
 }
 

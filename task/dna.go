@@ -29,19 +29,6 @@ var DNA = &Task{
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 		return openDNA(ctx, dir, options.(*dnaOptions))
 	},
-	Recipes: []Recipe{
-		{Name: "h3-small", Settings: []string{
-			"model.layers=h3*2", "model.d_model=64", "model.mlp=gelu", "model.d_inner=128", "model.d_state=64",
-			"model.resid_dropout=0.1", "epochs=8", "batch_size=8", "optim.lr=0.002", "optim.weight_decay=0.1",
-			"optim.schedule=cosine", "optim.warmup_epochs=1",
-		}},
-		// The width, depth and rates of HyenaDNA's smallest model, which its authors train on the human genome.
-		{Name: "hyena", Settings: []string{
-			"model.layers=hyena*2", "model.d_model=128", "model.mlp=gelu", "model.d_inner=512",
-			"epochs=20", "batch_size=8", "optim.lr=0.0006", "optim.weight_decay=0.1", "optim.schedule=cosine",
-			"optim.warmup_epochs=1",
-		}},
-	},
 }
 
 var dnaOrigin = origin{task: "dna", data: "NCBI's nucleotide sequences", url: "https://www.ncbi.nlm.nih.gov/nuccore"}

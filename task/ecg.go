@@ -26,13 +26,6 @@ func ecg(from origin) *Task {
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 			return openECG(ctx, from, dir, options.(*ecgOptions))
 		},
-		Recipes: []Recipe{
-			{Name: "s4d-small", Settings: []string{
-				"model.layers=s4d*3", "model.d_model=32", "model.mlp=none", "model.d_state=32", "model.resid_dropout=0",
-				"epochs=30", "batch_size=16", "optim.lr=0.004", "optim.ssm_lr=0.001", "optim.weight_decay=0.01",
-				"optim.schedule=cosine", "optim.warmup_epochs=1",
-			}},
-		},
 	}
 }
 

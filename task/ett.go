@@ -29,22 +29,21 @@ func ett(name, file string, published ettPublished) *Task {
 		Source: "Informer, arXiv:2012.07436; as in S4, arXiv:2111.00396",
 		Files:  file + " of ETDataset (" + from.url + "), as it is or in the folders ETT-small or ett",
 		Options: func() any {
-			return &ettOptions{Horizon: 24, Lookback: 336, Mask: true, Stamps: "none", Relative: true}
+			return &ETTOptions{Horizon: 24, Lookback: 336, Mask: true, Stamps: "none", Relative: true}
 		},
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-			o := options.(*ettOptions)
+			o := options.(*ETTOptions)
 			set, err := openETT(ctx, from, dir, file, o)
 			if p := published.of(o); err == nil && p > 0 {
 				set.Published, set.Where = p, "S4, arXiv:2111.00396, appendix, forecasting"
 			}
 			return set, err
 		},
-		Recipes: ettRecipes,
 	}
 }
 
-// ettOptions are the options of ETTh1 and ETTh2.
-type ettOptions struct {
+// ETTOptions are the options of ETTh1 and ETTh2.
+type ETTOptions struct {
 	Horizon      int    `json:"horizon" min:"1" max:"720" help:"hours to predict: 24, 48, 168, 336, 720 in the papers"`
 	Lookback     int    `json:"lookback" min:"1" max:"4320" help:"hours given: 720 in Informer's runs, 384 in S4's"`
 	Multivariate bool   `json:"multivariate" help:"all seven variables, not the oil temperature alone"`
@@ -62,7 +61,7 @@ const (
 )
 
 // openETT reads file under dir and cuts it into windows.
-func openETT(ctx context.Context, from origin, dir, file string, o *ettOptions) (*Set, error) {
+func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) (*Set, error) {
 	if o.Horizon < 1 || o.Horizon > 4*ettMonth || o.Lookback < 1 || o.Lookback+o.Horizon > ettTrain {
 		return nil,
 			fmt.Errorf(
@@ -83,7 +82,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ettOptions) 
 		return nil, err
 	}
 	part := func(lo, hi int) *ettWindows { // windows whose hours to predict are in lo to hi
-		return &ettWindows{ettOptions: *o, series: h, first: max(lo-o.Lookback, 0),
+		return &ettWindows{ETTOptions: *o, series: h, first: max(lo-o.Lookback, 0),
 			n: hi - max(lo, o.Lookback) - o.Horizon + 1}
 	}
 	h.scale(o.Multivariate)
@@ -103,7 +102,7 @@ var ettSeries = []string{"high useful load", "high useless load", "middle useful
 	"low useless load", "oil temperature"}
 
 // forecast describes the last variables of a file.
-func (o *ettOptions) forecast(variables int) *Forecast {
+func (o *ETTOptions) forecast(variables int) *Forecast {
 	f := &Forecast{Series: ettSeries[len(ettSeries)-variables:],
 		Unit: "standard deviations from the mean", Step: "hours"}
 	if o.Relative {

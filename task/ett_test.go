@@ -37,7 +37,7 @@ func ettDir(t *testing.T) string {
 func TestETTParts(t *testing.T) {
 	dir := ettDir(t)
 	for _, horizon := range []int{24, 168, 720} {
-		set, err := openTask(t, ETTh1, dir, func(o *ettOptions) { o.Horizon, o.Lookback = horizon, 384 })
+		set, err := openTask(t, ETTh1, dir, func(o *ETTOptions) { o.Horizon, o.Lookback = horizon, 384 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,8 +59,8 @@ func TestETTParts(t *testing.T) {
 func TestETTWindows(t *testing.T) {
 	dir := ettDir(t)
 	var ex, later Example
-	open := func(set func(o *ettOptions)) *Set {
-		s, err := openTask(t, ETTh1, dir, func(o *ettOptions) {
+	open := func(set func(o *ETTOptions)) *Set {
+		s, err := openTask(t, ETTh1, dir, func(o *ETTOptions) {
 			o.Horizon, o.Lookback, o.Relative = 2, 3, false
 			set(o)
 		})
@@ -69,7 +69,7 @@ func TestETTWindows(t *testing.T) {
 		}
 		return s
 	}
-	plain := open(func(o *ettOptions) {})
+	plain := open(func(o *ETTOptions) {})
 	plain.Test.Example(0, &ex)
 	plain.Test.Example(2, &later)
 	// Window 2 has at its places 1 and 2 the targets of window 0.
@@ -84,7 +84,7 @@ func TestETTWindows(t *testing.T) {
 	}
 
 	var relative Example
-	open(func(o *ettOptions) { o.Relative = true }).Test.Example(0, &relative)
+	open(func(o *ETTOptions) { o.Relative = true }).Test.Example(0, &relative)
 	for i, x := range relative.Numbers {
 		if x != ex.Numbers[i]-ex.Values[4] {
 			t.Errorf("relative target %d is %g, want %g", i, x, ex.Numbers[i]-ex.Values[4])
@@ -98,11 +98,11 @@ func TestETTWindows(t *testing.T) {
 		f.Unit != "standard deviations from the mean" {
 		t.Errorf("found the forecast of %+v, want the oil temperature in deviations from its mean", f)
 	}
-	if set := open(func(o *ettOptions) { o.Horizon = 168 }); set.Published != .104 || plain.Published != 0 {
+	if set := open(func(o *ETTOptions) { o.Horizon = 168 }); set.Published != .104 || plain.Published != 0 {
 		t.Errorf("published: found %g at 168 hours and %g at 2, want .104 and none", set.Published, plain.Published)
 	}
 
-	all := open(func(o *ettOptions) { o.Multivariate, o.Stamps, o.Mask = true, "past", false })
+	all := open(func(o *ETTOptions) { o.Multivariate, o.Stamps, o.Mask = true, "past", false })
 	if all.Channels != 11 || all.Outputs != 7 {
 		t.Fatalf("found %d channels, %d outputs; want 11 and 7", all.Channels, all.Outputs)
 	}
@@ -117,7 +117,7 @@ func TestETTWindows(t *testing.T) {
 			t.Errorf("stamp %d of an hour that is asked is %g, want 0", i, ex.Values[3*11+7+i])
 		}
 	}
-	open(func(o *ettOptions) { o.Stamps = "all" }).Test.Example(0, &ex)
+	open(func(o *ETTOptions) { o.Stamps = "all" }).Test.Example(0, &ex)
 	if ex.Values[3*6+2] != -0.5 { // midnight
 		t.Errorf("the first hour that is asked has the stamp %g, want -0.5", ex.Values[3*6+2])
 	}
@@ -138,7 +138,7 @@ func sameColumn(values []float32, width, c int, want []float32) bool {
 
 // TestETTForecastNames: each output has its name, the temperature last, and windows that are shifted say so.
 func TestETTForecastNames(t *testing.T) {
-	set, err := openTask(t, ETTh1, ettDir(t), func(o *ettOptions) { o.Multivariate = true })
+	set, err := openTask(t, ETTh1, ettDir(t), func(o *ETTOptions) { o.Multivariate = true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestETTForecastNames(t *testing.T) {
 }
 
 func TestETTScale(t *testing.T) {
-	set, err := openTask(t, ETTh1, ettDir(t), func(o *ettOptions) {
+	set, err := openTask(t, ETTh1, ettDir(t), func(o *ETTOptions) {
 		o.Horizon, o.Lookback, o.Relative, o.Multivariate = 1, 1, false, true
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func TestETTScale(t *testing.T) {
 func TestETTBaselines(t *testing.T) {
 	dir := t.TempDir()
 	putFile(t, dir, "ETTh1.csv", ettText(ettTest, daily))
-	set, err := openTask(t, ETTh1, dir, func(o *ettOptions) { o.Horizon = 48 })
+	set, err := openTask(t, ETTh1, dir, func(o *ETTOptions) { o.Horizon = 48 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestETTErrors(t *testing.T) {
 	}
 	dir := t.TempDir()
 	putFile(t, dir, "ett/ETTh1.csv", []byte(good))
-	_, err := openTask[ettOptions](t, ETTh1, dir, nil)
+	_, err := openTask[ETTOptions](t, ETTh1, dir, nil)
 	wantError(t, err, "task etth1", "ETTh1.csv", "found 4 hours, want 14400")
-	_, err = openTask(t, ETTh1, dir, func(o *ettOptions) { o.Lookback = ettTrain })
+	_, err = openTask(t, ETTh1, dir, func(o *ETTOptions) { o.Lookback = ettTrain })
 	wantError(t, err, "lookback 8640")
 }
 

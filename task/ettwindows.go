@@ -8,7 +8,7 @@ import (
 
 // ettWindows is a Split of all windows of a part of a series: window i starts at row first + i.
 type ettWindows struct {
-	ettOptions
+	ETTOptions
 	series   *hourly
 	first, n int
 }

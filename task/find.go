@@ -16,15 +16,3 @@ func Find(name string) (*Task, error) {
 	}
 	return nil, fmt.Errorf("task: found %q, want one of %s", name, strings.Join(names, ", "))
 }
-
-// Recipe returns the recipe with a name, or the first one for "".
-func (t *Task) Recipe(name string) (Recipe, error) {
-	var names []string
-	for _, r := range t.Recipes {
-		if r.Name == name || name == "" {
-			return r, nil
-		}
-		names = append(names, r.Name)
-	}
-	return Recipe{}, fmt.Errorf("task %s: found the model %q, want one of %s", t.Name, name, strings.Join(names, ", "))
-}

@@ -26,7 +26,6 @@ var Text = &Task{
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 		return openText(ctx, dir, *options.(*textOptions))
 	},
-	Recipes: textRecipes,
 }
 
 var textOrigin = origin{"text", "Large Movie Review Dataset", "https://ai.stanford.edu/~amaas/data/sentiment/"}

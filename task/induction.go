@@ -23,23 +23,22 @@ var InductionHead = &Task{
 	About:  "random symbols with one trigger among them, then the trigger again: which symbol followed it?",
 	Source: "Hungry Hungry Hippos, arXiv:2212.14052, §3.1; data as in github.com/HazyResearch/safari",
 	Options: func() any {
-		symbols := symbolOptions{Vocab: 20, Length: 30, Longer: 2, Train: 5000, Test: 500, Loss: "all"}
-		return &inductionOptions{symbols, 1}
+		symbols := SymbolOptions{Vocab: 20, Length: 30, Longer: 2, Train: 5000, Test: 500, Loss: "all"}
+		return &InductionOptions{symbols, 1}
 	},
 	Open: func(_ context.Context, _ string, options any) (*Set, error) {
-		o := options.(*inductionOptions)
+		o := options.(*InductionOptions)
 		return o.set(1, o.draw)
 	},
-	Recipes: inductionRecipes,
 }
 
-type inductionOptions struct {
-	symbolOptions
+type InductionOptions struct {
+	SymbolOptions
 	Triggers int `json:"num_triggers" help:"the trigger is shown so often at most; the paper: 1" min:"1" max:"1024"`
 }
 
 // draw is a sentence.
-func (o *inductionOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
+func (o *InductionOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
 	for range length {
 		tokens = append(tokens, 1+rng.Int32N(int32(o.Vocab-2)))
 	}
@@ -53,7 +52,7 @@ func (o *inductionOptions) draw(rng *rand.Rand, length int, tokens []int32) []in
 
 // places draws the positions of the triggers in ascending order. Each is at least 2 from the end, so that no answer is
 // beside the question, and after the answer of the trigger before it.
-func (o *inductionOptions) places(rng *rand.Rand, length int) []int {
+func (o *InductionOptions) places(rng *rand.Rand, length int) []int {
 	n := 1
 	if o.Triggers > 1 && rng.IntN(2) == 0 {
 		n = o.Triggers

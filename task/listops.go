@@ -33,7 +33,6 @@ var ListOps = &Task{
 		}
 		return o.open(ctx)
 	},
-	Recipes: listOpsRecipes,
 }
 
 type listOpsOptions struct {

@@ -33,7 +33,6 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 			return openMNIST(ctx, from, dir, options.(*mnistOptions))
 		},
-		Recipes: mnistRecipes,
 	}
 }
 
@@ -42,35 +41,6 @@ type mnistOptions struct {
 	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files that are for validation"`
 	Order string `json:"order" enum:"lines,random,bitreversal" help:"pixels by rows, permuted by seed, or bit-reversed"`
 	Seed  uint64 `json:"seed" help:"of the random order: that of PCG(seed, 784)"`
-}
-
-// mnistRecipes are recipes with S4's width and rates for such images, and smaller ones that two cores train in half an
-// hour.
-var mnistRecipes = []Recipe{
-	{Name: "s4d-small", Settings: []string{
-		"model.layers=s4d*3", "model.d_model=64", "model.mlp=none", "model.d_state=64",
-		"model.resid_dropout=0.05", "pool=mean",
-		"epochs=10", "batch_size=50", "optim.lr=0.008", "optim.ssm_lr=0.001", "optim.weight_decay=0.01",
-		"optim.schedule=cosine", "optim.warmup_epochs=0.2", "time=28m",
-	}},
-	{Name: "s4d-rand", Settings: []string{ // s4d-small with a random initialization, to compare with HiPPO's
-		"model.layers=s4d(measure=diag-rand)*3", "model.d_model=64", "model.mlp=none", "model.d_state=64",
-		"model.resid_dropout=0.05", "pool=mean",
-		"epochs=10", "batch_size=50", "optim.lr=0.008", "optim.ssm_lr=0.001", "optim.weight_decay=0.01",
-		"optim.schedule=cosine", "optim.warmup_epochs=0.2", "time=28m",
-	}},
-	{Name: "h3-small", Settings: []string{
-		"model.layers=h3*2", "model.d_model=64", "model.mlp=gelu", "model.d_inner=128", "model.d_state=64",
-		"model.resid_dropout=0.05", "pool=mean", "epochs=10", "batch_size=50", "optim.lr=0.004",
-		"optim.ssm_lr=0.001", "optim.weight_decay=0.01",
-		"optim.schedule=cosine", "optim.warmup_epochs=0.2", "time=28m",
-	}},
-	{Name: "s4", Settings: []string{
-		"model.layers=s4*4", "model.d_model=256", "model.mlp=none", "model.d_state=64",
-		"model.resid_dropout=0.1", "pool=mean",
-		"epochs=100", "batch_size=50", "optim.lr=0.01", "optim.ssm_lr=0.001",
-		"optim.weight_decay=0", "optim.schedule=constant",
-	}},
 }
 
 // The mean and deviation of the training pixels, of 0 to 1.

@@ -30,8 +30,7 @@ var MQAR = &Task{
 	Options: func() any {
 		return &mqarOptions{Vocab: 256, Length: 64, MinPairs: 2, MaxPairs: 16, Power: 0.01, Train: 20000, Test: 1500}
 	},
-	Open:    func(_ context.Context, _ string, options any) (*Set, error) { return options.(*mqarOptions).open() },
-	Recipes: mqarRecipes,
+	Open: func(_ context.Context, _ string, options any) (*Set, error) { return options.(*mqarOptions).open() },
 }
 
 type mqarOptions struct {

@@ -30,9 +30,8 @@ var Pathfinder = &Task{
 	Files:   pathfinderFiles(32),
 	Options: func() any { o := pathfinderDefaults; return &o },
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-		return openPathfinder(ctx, dir, pathfinderOrigin, 32, *options.(*pathfinderOptions))
+		return openPathfinder(ctx, dir, pathfinderOrigin, 32, *options.(*PathfinderOptions))
 	},
-	Recipes: pathfinderRecipes,
 }
 
 // PathX is Pathfinder on pictures of 128 by 128: sequences of 16,384 numbers (arXiv:2011.04006, §2.6).
@@ -43,12 +42,11 @@ var PathX = &Task{
 	Files:   pathfinderFiles(128),
 	Options: Pathfinder.Options,
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
-		return openPathfinder(ctx, dir, pathXOrigin, 128, *options.(*pathfinderOptions))
+		return openPathfinder(ctx, dir, pathXOrigin, 128, *options.(*PathfinderOptions))
 	},
-	Recipes: pathXRecipes,
 }
 
-type pathfinderOptions struct {
+type PathfinderOptions struct {
 	Side     int    `json:"side" min:"0" max:"128" help:"of the pictures: 32, 64 or 128; 0 for that of the task"`
 	Tokens   bool   `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
 	Generate bool   `json:"generate" help:"draw pictures like the benchmark's; scores do not compare with it"`
@@ -58,7 +56,7 @@ type pathfinderOptions struct {
 }
 
 // pathfinderDefaults has as many pictures as the benchmark.
-var pathfinderDefaults = pathfinderOptions{Train: 160000, Test: 20000, Seed: 1}
+var pathfinderDefaults = PathfinderOptions{Train: 160000, Test: 20000, Seed: 1}
 
 // pathfinderLevel is the folder of the arena's difficulty: paths of 14 dashes.
 const pathfinderLevel = "curv_contour_length_14"
@@ -75,7 +73,7 @@ func pathfinderFiles(side int) string {
 }
 
 // openPathfinder is the Open of both tasks.
-func openPathfinder(ctx context.Context, dir string, from origin, side int, o pathfinderOptions) (*Set, error) {
+func openPathfinder(ctx context.Context, dir string, from origin, side int, o PathfinderOptions) (*Set, error) {
 	if o.Side != 0 {
 		side = o.Side
 	}

@@ -28,7 +28,7 @@ func somePictures() files {
 }
 
 func TestImageIsGreyPictures(t *testing.T) {
-	set := mustOpen[imageOptions](t, Image, somePictures().write(t), nil)
+	set := mustOpen[ImageOptions](t, Image, somePictures().write(t), nil)
 	if set.Channels != 1 || set.Vocab != 0 || set.Outputs != 10 || set.MaxLength != 1024 ||
 		len(set.Notes) != len(cifarFiles) {
 		t.Fatalf("the set is %+v", set)
@@ -43,11 +43,11 @@ func TestImageIsGreyPictures(t *testing.T) {
 				ex.Values[1023], (gray-122.6)/61)
 		}
 	}
-	archive := mustOpen[imageOptions](t, Image, files{"cifar-10-binary.tar.gz": somePictures().packed(t)}.write(t), nil)
+	archive := mustOpen[ImageOptions](t, Image, files{"cifar-10-binary.tar.gz": somePictures().packed(t)}.write(t), nil)
 	if !same(examples(archive.Train), examples(set.Train)) {
 		t.Error("the archive gives other examples than the folder")
 	}
-	tokens := mustOpen(t, Image, somePictures().write(t), func(o *imageOptions) { o.Tokens, o.Valid = true, 0 })
+	tokens := mustOpen(t, Image, somePictures().write(t), func(o *ImageOptions) { o.Tokens, o.Valid = true, 0 })
 	if tokens.Vocab != 256 || tokens.Channels != 0 || tokens.Valid != nil {
 		t.Errorf("the set in tokens is %+v", tokens)
 	}
@@ -89,7 +89,7 @@ func TestImageSaysWhatIsWrongWithItsFiles(t *testing.T) {
 			[]string{"data_batch_3.bin is missing or empty"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := openTask[imageOptions](t, Image, c.files.write(t), nil)
+			_, err := openTask[ImageOptions](t, Image, c.files.write(t), nil)
 			wantError(t, err, append(c.words, "task image:")...)
 		})
 	}
@@ -145,7 +145,7 @@ func somePaths(t *testing.T) files {
 }
 
 func TestPathfinderReadsTheArena(t *testing.T) {
-	set := mustOpen[pathfinderOptions](t, Pathfinder, somePaths(t).write(t), nil)
+	set := mustOpen[PathfinderOptions](t, Pathfinder, somePaths(t).write(t), nil)
 	if set.Channels != 1 || set.Outputs != 2 || set.MaxLength != 1024 || len(set.Notes) != 1 {
 		t.Fatalf("the set is %+v", set)
 	}
@@ -182,17 +182,17 @@ func TestPathfinderSaysWhatIsWrongWithItsFiles(t *testing.T) {
 			f[list] = c.line
 			f["pathfinder32/curv_contour_length_14/imgs/9/big.png"] = packedPicture(t, 64, 0, false)
 			f["pathfinder32/curv_contour_length_14/imgs/9/cut.png"] = packedPicture(t, 32, 0, false)[:60]
-			_, err := openTask[pathfinderOptions](t, Pathfinder, f.write(t), nil)
+			_, err := openTask[PathfinderOptions](t, Pathfinder, f.write(t), nil)
 			wantError(t, err, append(c.words, "task pathfinder:")...)
 		})
 	}
-	_, err := openTask[pathfinderOptions](t, PathX, somePaths(t).write(t), nil)
+	_, err := openTask[PathfinderOptions](t, PathX, somePaths(t).write(t), nil)
 	wantError(t, err, "pathfinder128/curv_contour_length_14/metadata", "task path-x", "lra_release.gz", "generate=true")
 	f := somePaths(t)
 	f["pathfinder32/curv_contour_length_14/metadata/about.npy"] = ""
-	_, err = openTask[pathfinderOptions](t, Pathfinder, f.write(t), nil)
+	_, err = openTask[PathfinderOptions](t, Pathfinder, f.write(t), nil)
 	wantError(t, err, "about.npy", "number")
-	_, err = openTask(t, Pathfinder, "", func(o *pathfinderOptions) { o.Side = 33 })
+	_, err = openTask(t, Pathfinder, "", func(o *PathfinderOptions) { o.Side = 33 })
 	wantError(t, err, "side: found 33")
 }
 
@@ -221,8 +221,8 @@ func FuzzPathfinderLines(f *testing.F) {
 }
 
 // somePathsDrawn opens a task with drawn pictures.
-func somePathsDrawn(t *testing.T, side int, change func(*pathfinderOptions)) *Set {
-	return mustOpen(t, Pathfinder, "", func(o *pathfinderOptions) {
+func somePathsDrawn(t *testing.T, side int, change func(*PathfinderOptions)) *Set {
+	return mustOpen(t, Pathfinder, "", func(o *PathfinderOptions) {
 		o.Generate, o.Side, o.Train, o.Test = true, side, 300, 100
 		if change != nil {
 			change(o)
@@ -246,7 +246,7 @@ func TestDrawnPicturesAreTheSameEveryTime(t *testing.T) {
 		var valid, test, other Example
 		b.Valid.Example(299%100, &valid)
 		b.Test.Example(299%100, &test)
-		somePathsDrawn(t, side, func(o *pathfinderOptions) { o.Seed = 2 }).Train.Example(299, &other)
+		somePathsDrawn(t, side, func(o *PathfinderOptions) { o.Seed = 2 }).Train.Example(299, &other)
 		if same([]Example{valid}, []Example{test}) || same([]Example{last}, []Example{other}) {
 			t.Errorf("side %d: two splits or two seeds give the same picture", side)
 		}

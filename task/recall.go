@@ -20,18 +20,17 @@ var Recall = &Task{
 	About:  "pairs of a key and a value, then a key: which value does it have?",
 	Source: "Hungry Hungry Hippos, arXiv:2212.14052, §3.1; data as in github.com/HazyResearch/safari",
 	Options: func() any {
-		return &recallOptions{symbolOptions{Vocab: 10, Length: 20, Longer: 2, Train: 5000, Test: 500, Loss: "all"},
+		return &RecallOptions{SymbolOptions{Vocab: 10, Length: 20, Longer: 2, Train: 5000, Test: 500, Loss: "all"},
 			1, 0}
 	},
 	Open: func(_ context.Context, _ string, options any) (*Set, error) {
-		o := options.(*recallOptions)
+		o := options.(*RecallOptions)
 		s, err := o.open()
 		if err == nil && o.Vocab == 10 && o.Length == 20 && o.Longer == 2 && o.Keys == 1 && o.Shown == 0 {
 			s.Extra[0].Published, s.Extra[0].Model = 98.4, "h3" // the paper's experiment, and no other
 		}
 		return s, err
 	},
-	Recipes: recallRecipes,
 }
 
 // RecallLarge is Recall at the larger of the two official settings.
@@ -40,20 +39,19 @@ var RecallLarge = &Task{
 	About:  "associative recall with 9 keys and 9 values in 40 symbols",
 	Source: "github.com/HazyResearch/safari, configs/experiment/synthetics/associative_recall",
 	Options: func() any {
-		return &recallOptions{symbolOptions{Vocab: 20, Length: 40, Longer: 2, Train: 5000, Test: 500, Loss: "all"},
+		return &RecallOptions{SymbolOptions{Vocab: 20, Length: 40, Longer: 2, Train: 5000, Test: 500, Loss: "all"},
 			1, 0}
 	},
-	Open:    func(_ context.Context, _ string, options any) (*Set, error) { return options.(*recallOptions).open() },
-	Recipes: recallLargeRecipes,
+	Open: func(_ context.Context, _ string, options any) (*Set, error) { return options.(*RecallOptions).open() },
 }
 
-type recallOptions struct {
-	symbolOptions
+type RecallOptions struct {
+	SymbolOptions
 	Keys  int `json:"keys" help:"symbols of a key" min:"1" max:"3"`
 	Shown int `json:"shown" help:"how often each pair is shown; 0 to draw pairs, as in the paper" min:"0" max:"64"`
 }
 
-func (o *recallOptions) open() (*Set, error) {
+func (o *RecallOptions) open() (*Set, error) {
 	if o.Length < o.Keys+1 {
 		return nil, fmt.Errorf("length: found %d, want at least %d, the symbols of a key and its value",
 			o.Length, o.Keys+1)
@@ -66,10 +64,10 @@ func (o *recallOptions) open() (*Set, error) {
 }
 
 // symbols is the number of symbols for keys.
-func (o *recallOptions) symbols() int { return (o.Vocab - 2) / 2 }
+func (o *RecallOptions) symbols() int { return (o.Vocab - 2) / 2 }
 
 // allKeys is the number of keys.
-func (o *recallOptions) allKeys() int {
+func (o *RecallOptions) allKeys() int {
 	n := 1
 	for range o.Keys {
 		n *= o.symbols()
@@ -78,7 +76,7 @@ func (o *recallOptions) allKeys() int {
 }
 
 // draw is a sentence.
-func (o *recallOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
+func (o *RecallOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32 {
 	value := map[int]int32{} // of the keys shown so far
 	var shown []int          // the same, in the order of their first appearance
 	pairs := length / (o.Keys + 1)
@@ -108,7 +106,7 @@ func (o *recallOptions) draw(rng *rand.Rand, length int, tokens []int32) []int32
 }
 
 // key appends the symbols of key k to tokens.
-func (o *recallOptions) key(k int, tokens []int32) []int32 {
+func (o *RecallOptions) key(k int, tokens []int32) []int32 {
 	for range o.Keys {
 		tokens = append(tokens, int32(1+k%o.symbols()))
 		k /= o.symbols()

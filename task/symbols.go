@@ -11,8 +11,8 @@ import (
 // which the settings of the paper never use, is token 0, the numbers "0", "1", "10", ... are tokens 1 to n-2, and the
 // trigger "=>" is n-1.
 
-// symbolOptions are the options of the tasks of such a language.
-type symbolOptions struct {
+// SymbolOptions are the options of the tasks of such a language.
+type SymbolOptions struct {
 	Vocab  int    `json:"vocab" help:"symbols, two of which are special" min:"4" max:"65536"`
 	Length int    `json:"length" help:"symbols before the question" min:"2" max:"65536"`
 	Longer int    `json:"longer" help:"also test at this many times the length; 1: do not" min:"1" max:"64"`
@@ -23,7 +23,7 @@ type symbolOptions struct {
 }
 
 // trigger is the token that the question begins with.
-func (o *symbolOptions) trigger() int32 { return int32(o.Vocab - 1) }
+func (o *SymbolOptions) trigger() int32 { return int32(o.Vocab - 1) }
 
 // Streams of random numbers, one for each split.
 const (
@@ -37,7 +37,7 @@ const (
 type sentence func(rng *rand.Rand, length int, tokens []int32) []int32
 
 // set makes the splits. asked is the number of symbols of the question.
-func (o *symbolOptions) set(asked int, draw sentence) (*Set, error) {
+func (o *SymbolOptions) set(asked int, draw sentence) (*Set, error) {
 	s := &Set{Vocab: o.Vocab, Outputs: o.Vocab, Everywhere: true, MaxLength: o.Length + asked}
 	var err error
 	if s.Train, err = o.distinct(trainStream, o.Train, o.Length, o.Loss == "all", draw); err != nil {
@@ -63,7 +63,7 @@ const patience = 100
 // distinct draws n sequences that differ from each other, as the official splits do. Each becomes an example: its input
 // is all symbols but the last, and its targets are the next symbols, at every position if all is set, otherwise at the
 // last position only.
-func (o *symbolOptions) distinct(stream uint64, n, length int, all bool, draw sentence) (Examples, error) {
+func (o *SymbolOptions) distinct(stream uint64, n, length int, all bool, draw sentence) (Examples, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, stream))
 	examples := make(Examples, 0, n)
 	seen := make(map[string]bool, n)

@@ -158,7 +158,7 @@ func checkVocabulary(t *testing.T, name string, got []string, size int) {
 		want = append(want, strconv.Itoa(i))
 	}
 	slices.Sort(want)
-	o := symbolOptions{Vocab: size}
+	o := SymbolOptions{Vocab: size}
 	if !slices.Equal(got, want) || got[o.trigger()] != "=>" || got[0] != "." {
 		t.Errorf("%s: vocabulary %q, want %q", name, got, want)
 	}
@@ -213,7 +213,7 @@ func TestInductionHead(t *testing.T) {
 	at := func(length int) func([]int32) (int32, error) {
 		return func(tokens []int32) (int32, error) { return answerOfInduction(20, length, 1, tokens) }
 	}
-	s := open(t, InductionHead, func(o *inductionOptions) {})
+	s := open(t, InductionHead, func(o *InductionOptions) {})
 	checkSplit(t, s.Train, 5000, true, at(30))
 	checkSplit(t, s.Test, 500, false, at(30))
 	checkSplit(t, s.Extra[0].Split, 500, false, at(60))
@@ -232,7 +232,7 @@ func TestInductionHead(t *testing.T) {
 	if len(places) != 28 || len(answers) != 18 {
 		t.Errorf("the trigger has %d places and %d answers, want 28 and 18", len(places), len(answers))
 	}
-	s = open(t, InductionHead, func(o *inductionOptions) { o.Loss, o.Train, o.Test, o.Longer = "answer", 7, 3, 1 })
+	s = open(t, InductionHead, func(o *InductionOptions) { o.Loss, o.Train, o.Test, o.Longer = "answer", 7, 3, 1 })
 	checkSplit(t, s.Train, 7, false, at(30))
 	checkSplit(t, s.Test, 3, false, at(30))
 	if len(s.Extra) != 0 {
@@ -244,7 +244,7 @@ func TestInductionHead(t *testing.T) {
 // before the same answer.
 func TestInductionTriggers(t *testing.T) {
 	const triggers, n = 4, 4000
-	s := open(t, InductionHead, func(o *inductionOptions) { o.Triggers, o.Train = triggers, n })
+	s := open(t, InductionHead, func(o *InductionOptions) { o.Triggers, o.Train = triggers, n })
 	rule := func(length int) func([]int32) (int32, error) {
 		return func(tokens []int32) (int32, error) { return answerOfInduction(20, length, triggers, tokens) }
 	}
@@ -276,8 +276,8 @@ func TestInductionTriggers(t *testing.T) {
 	if len(first) != 28 {
 		t.Errorf("the first trigger has %d places, want 28", len(first))
 	}
-	one := open(t, InductionHead, func(o *inductionOptions) { o.Train, o.Test = 50, 50 })
-	same := open(t, InductionHead, func(o *inductionOptions) { o.Train, o.Test, o.Triggers = 50, 50, 1 })
+	one := open(t, InductionHead, func(o *InductionOptions) { o.Train, o.Test = 50, 50 })
+	same := open(t, InductionHead, func(o *InductionOptions) { o.Train, o.Test, o.Triggers = 50, 50, 1 })
 	if fmt.Sprint(one.Train) != fmt.Sprint(same.Train) {
 		t.Error("num_triggers=1 is not what the task is without the option")
 	}
@@ -287,7 +287,7 @@ func TestRecall(t *testing.T) {
 	rule := func(vocab, length, keys int) func([]int32) (int32, error) {
 		return func(tokens []int32) (int32, error) { return answerOfRecall(vocab, length, keys, tokens) }
 	}
-	s := open(t, Recall, func(o *recallOptions) {})
+	s := open(t, Recall, func(o *RecallOptions) {})
 	checkSplit(t, s.Train, 5000, true, rule(10, 20, 1))
 	checkSplit(t, s.Test, 500, false, rule(10, 20, 1))
 	checkSplit(t, s.Extra[0].Split, 500, false, rule(10, 40, 1))
@@ -295,17 +295,17 @@ func TestRecall(t *testing.T) {
 		s.Extra[0].PublishedOf("s4d") != 0 {
 		t.Errorf("longest %d, further %+v", s.MaxLength, s.Extra[0])
 	}
-	s = open(t, RecallLarge, func(o *recallOptions) { o.Train = 200 })
+	s = open(t, RecallLarge, func(o *RecallOptions) { o.Train = 200 })
 	checkSplit(t, s.Train, 200, true, rule(20, 40, 1))
 	if s.MaxLength != 42 || s.Extra[0].Published != 0 {
 		t.Errorf("longest %d, further %+v", s.MaxLength, s.Extra[0])
 	}
-	s = open(t, Recall, func(o *recallOptions) { o.Keys, o.Length, o.Train, o.Loss = 2, 30, 300, "answer" })
+	s = open(t, Recall, func(o *RecallOptions) { o.Keys, o.Length, o.Train, o.Loss = 2, 30, 300, "answer" })
 	checkSplit(t, s.Train, 300, false, rule(10, 30, 2))
 	checkSplit(t, s.Extra[0].Split, 500, false, rule(10, 60, 2))
 
 	// 10 keys and 10 values, each pair twice.
-	s = open(t, Recall, func(o *recallOptions) { o.Vocab, o.Length, o.Shown, o.Train = 22, 40, 2, 300 })
+	s = open(t, Recall, func(o *RecallOptions) { o.Vocab, o.Length, o.Shown, o.Train = 22, 40, 2, 300 })
 	checkSplit(t, s.Train, 300, true, rule(22, 40, 1))
 	var ex Example
 	for i := range s.Train.Len() {
@@ -325,7 +325,7 @@ func TestRecall(t *testing.T) {
 // TestSymbolsSeed: the same options give the same data, another seed gives other data, and splits are independent.
 func TestSymbolsSeed(t *testing.T) {
 	few := func(seed uint64, train int) *Set {
-		return open(t, Recall, func(o *recallOptions) { o.Seed, o.Train, o.Test = seed, train, 20 })
+		return open(t, Recall, func(o *RecallOptions) { o.Seed, o.Train, o.Test = seed, train, 20 })
 	}
 	text := func(s Split) string { return fmt.Sprint(s) }
 	a, b, other, longer := few(1, 20), few(1, 20), few(2, 20), few(1, 50)
@@ -350,12 +350,12 @@ func TestSymbolsErrors(t *testing.T) {
 			}
 		}
 	}
-	small := symbolOptions{Vocab: 4, Length: 4, Longer: 1, Train: 500, Test: 5, Loss: "all"}
-	fail(InductionHead, &inductionOptions{small, 1}, "vocab=4", "want 500")
-	fail(Recall, &recallOptions{symbolOptions: small, Keys: 1}, "want 500")
-	fail(Recall, &recallOptions{symbolOptions: symbolOptions{Vocab: 10, Length: 2}, Keys: 2}, "at least 3")
-	fail(Recall, &recallOptions{symbolOptions: symbolOptions{Vocab: 22, Length: 20}, Keys: 1, Shown: 2},
+	small := SymbolOptions{Vocab: 4, Length: 4, Longer: 1, Train: 500, Test: 5, Loss: "all"}
+	fail(InductionHead, &InductionOptions{small, 1}, "vocab=4", "want 500")
+	fail(Recall, &RecallOptions{SymbolOptions: small, Keys: 1}, "want 500")
+	fail(Recall, &RecallOptions{SymbolOptions: SymbolOptions{Vocab: 10, Length: 2}, Keys: 2}, "at least 3")
+	fail(Recall, &RecallOptions{SymbolOptions: SymbolOptions{Vocab: 22, Length: 20}, Keys: 1, Shown: 2},
 		"found 20", "want 40")
-	fail(Recall, &recallOptions{symbolOptions: symbolOptions{Vocab: 10, Length: 20}, Keys: 3, Shown: 1},
+	fail(Recall, &RecallOptions{SymbolOptions: SymbolOptions{Vocab: 10, Length: 20}, Keys: 3, Shown: 1},
 		"want 256", "64 keys")
 }

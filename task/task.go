@@ -1,6 +1,6 @@
 // Package task holds the standard experiments for state-space models: data that is generated or read, the targets,
-// their scoring, recipes that train models on them, and published results. It trains nothing: package train does. It
-// may import data and tokenizer.
+// and published results. It trains nothing: package experiment has recipes and has package train carry them out. It may
+// import data and tokenizer.
 //
 // A task is a file with a Task in it and a line in registry.go. Its data is a Set. Examples are tokens or rows of
 // numbers. A split gives any example at any time, and the same example for the same options on every machine.
@@ -23,20 +23,10 @@ type Task struct {
 	Options func() any
 	// Open makes the data, or reads it from files under dir. options is what Options returned, with the values set.
 	Open func(ctx context.Context, dir string, options any) (*Set, error)
-	// Recipes are models with their training settings. The first is the default.
-	Recipes []Recipe
 }
 
 // Groups are the kinds of tasks, in the order of tables.
 var Groups = []string{"synthetic", "long range arena", "classification", "streams", "forecasting"}
-
-// Recipe is a model with the settings of its training.
-type Recipe struct {
-	Name      string   // of the model, in commands and tables
-	Settings  []string // key=value, of the configuration of a task's run
-	Published float64  // the result in the paper: accuracy in percent, or mean squared error; 0 for none
-	Where     string   // paper and table that Published is from
-}
 
 // Set is the data of a task.
 type Set struct {
@@ -58,7 +48,8 @@ type Set struct {
 	Classes         []string
 
 	Train, Valid, Test Split // Valid may be nil
-	// Published is the published result for exactly these options, for recipes without their own; 0 for none.
+	// Published is the published result for exactly these options, for recipes without their own: accuracy in percent,
+	// or mean squared error; 0 for none.
 	Published float64
 	Where     string
 	// Forecast describes the numbers if the outputs at the end are the future of the inputs; otherwise nil.
@@ -83,7 +74,7 @@ type Extra struct {
 	Name      string
 	Split     Split
 	DtScale   float64 // factor for every dt of the model; 0 for 1
-	Published float64 // as in Recipe, for the recipe Model and its official form, or for any
+	Published float64 // as in Set, for the recipe Model and its official form, or for any
 	Model     string
 }
 

@@ -16,14 +16,13 @@ func timed(t *testing.T, c Config, resume bool) *Trainer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	tr, err := NewTrainer(c, d)
+	begin := NewTrainer
+	if resume {
+		begin = resumed
+	}
+	tr, err := begin(c, d)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if resume {
-		if err := tr.Restore(c.Out); err != nil {
-			t.Fatal(err)
-		}
 	}
 	var now time.Duration
 	tr.budget.now = func() time.Duration { // read twice by each update, and by nothing else

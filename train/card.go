@@ -1,9 +1,11 @@
 package train
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -17,45 +19,13 @@ import (
 // CardFile is the name of the run card in a run's folder.
 const CardFile = "MODEL.md"
 
-// history is the curves and the sample that the run card shows. They are saved with the checkpoint.
-type history struct {
-	TrainSteps []int     `json:"train_steps"`
-	Train      []float64 `json:"train_loss"` // smoothed
-	ValidSteps []int     `json:"valid_steps"`
-	Valid      []float64 `json:"valid_loss"`
-	Sample     string    `json:"sample"`
-}
-
-// maxCurve is the most points a curve keeps; beyond it every second one goes.
-const maxCurve = 2000
-
-func (h *history) addTrain(step int, loss float64) {
-	h.TrainSteps, h.Train = append(h.TrainSteps, step), append(h.Train, loss)
-	if len(h.Train) > maxCurve {
-		for i := range len(h.Train) / 2 {
-			h.TrainSteps[i], h.Train[i] = h.TrainSteps[2*i+1], h.Train[2*i+1]
-		}
-		h.TrainSteps, h.Train = h.TrainSteps[:len(h.Train)/2], h.Train[:len(h.Train)/2]
-	}
-}
-
-// measured reports whether the validation loss of a step is known.
-func (h *history) measured(step int) bool {
-	n := len(h.ValidSteps)
-	return n > 0 && h.ValidSteps[n-1] == step
-}
-
-func (h *history) addValid(step int, loss float64) {
-	h.ValidSteps, h.Valid = append(h.ValidSteps, step), append(h.Valid, loss)
-}
-
 // card is the run card: what was trained, on what, how it went.
-func (r *runner) card(res Result) []byte {
+func (tr *Trainer) card(res Result) []byte {
 	var b bytes.Buffer
-	c := r.Config
+	c := tr.Config
 	plan, _ := c.Model.Plan()
 	fmt.Fprintf(&b, "# %s\n\n", c.Out)
-	fmt.Fprintf(&b, "A language model of %s parameters trained by hippo: %s.\n\n", status.Count(float64(r.Model.NumParams())), strings.Join(plan, ", "))
+	fmt.Fprintf(&b, "A language model of %s parameters trained by hippo: %s.\n\n", status.Count(float64(tr.Model.NumParams())), strings.Join(plan, ", "))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(key, format string, args ...any) {
 		fmt.Fprintf(&b, "| %s | %s |\n", key, fmt.Sprintf(format, args...))
@@ -68,20 +38,20 @@ func (r *runner) card(res Result) []byte {
 		row("validation loss at the end", "%.4f, in `%s/`", res.ValidLoss, model.LastDir)
 	}
 	row("training", "%d steps, %s tokens, %s", res.Step, status.Count(float64(res.Tokens)), status.Duration(res.Elapsed))
-	row("data", "%s, sha256 %s", r.Data.Name, r.Data.Hash)
-	row("tokens", "%d for training, %d for validation, %s tokenizer, fingerprint %s", r.Data.Train.Len(), r.Data.Valid.Len(),
-		r.Data.Tokenizer.Kind(), r.Data.Tokenizer.Fingerprint())
+	row("data", "%s, sha256 %s", tr.Data.Name, tr.Data.Hash)
+	row("tokens", "%d for training, %d for validation, %s tokenizer, fingerprint %s", tr.Data.Train.Len(), tr.Data.Valid.Len(),
+		tr.Data.Tokenizer.Kind(), tr.Data.Tokenizer.Fingerprint())
 	row("seed", "%d", c.Seed)
 	row("commit", "%s", commit())
 	row("machine", "%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
 	for _, text := range res.Remarks {
 		fmt.Fprintf(&b, "\nNote: %s.\n", text)
 	}
-	fmt.Fprintf(&b, "\n## Sample\n\n%s\n\n", quote(r.history.Sample))
-	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n", strings.TrimRight(status.Curve(r.history.Train, 72, 12), "\n"))
+	fmt.Fprintf(&b, "\n## Sample\n\n%s\n\n", quote(tr.sampled))
+	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n", strings.TrimRight(status.Curve(tr.history.Curve.Loss, 72, 12), "\n"))
 	fmt.Fprintf(&b, "| step | validation loss |\n|---|---|\n")
-	for i, s := range r.history.ValidSteps {
-		fmt.Fprintf(&b, "| %d | %.4f |\n", s, r.history.Valid[i])
+	for _, p := range tr.Points() {
+		fmt.Fprintf(&b, "| %d | %.4f |\n", p.Step, p.Valid.Loss)
 	}
 	text, err := config.Marshal(&c)
 	if err == nil {
@@ -125,3 +95,27 @@ func commit() string {
 	}
 	return "unknown"
 }
+
+// machine describes the machine, as closely as the system tells.
+func machine() string {
+	name := runtime.GOOS + "/" + runtime.GOARCH
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+				name += ", " + strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+}
+
+// Maker is what made a result.
+type Maker struct {
+	Machine string `json:"machine"`
+	Version string `json:"version"` // of hippo
+}
+
+// ThisMaker is this machine and program.
+func ThisMaker() Maker { return Maker{machine(), commit()} }

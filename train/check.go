@@ -1,17 +1,12 @@
 package train
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -75,20 +70,6 @@ func checkTokenizer(p *config.Problems, spec string) int {
 		return 0
 	}
 	return tok.VocabSize()
-}
-
-// Check returns every problem of a task's run that can be told before its data are made or read: those of Validate, and
-// a folder of files that is not there.
-func (c *TaskConfig) Check() error {
-	var p config.Problems
-	p.Add(c.Validate())
-	name, _, _ := strings.Cut(c.Task, "(")
-	if t, err := task.Find(name); err == nil && t.Files != "" && c.Data != "" {
-		if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {
-			p.Addf("data", "found no folder %s, want one with %s", c.Data, t.Files)
-		}
-	}
-	return p.Err()
 }
 
 // notSet is a vocab_size that nobody asks for.

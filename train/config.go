@@ -1,14 +1,15 @@
-// Package train runs the training of a language model: configuration, data, the loop, evaluation, checkpoints, resume,
-// metrics and the run card. It may import everything below it (model, generate, data, tokenizer, optim, checkpoint) and never
-// prints: what happens is told to the functions of Events.
+// Package train trains. Training is the loop: updates in shards, the schedule, the budget of time, measurements, metrics,
+// checkpoints and resume, written once. A Work is what is trained and on what: Trainer a language model on text, Labelled
+// a network on labelled sequences. It may import everything below it (model, generate, data, task, tokenizer, optim,
+// checkpoint) and never prints: what happens is told to the functions of Events.
 package train
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
@@ -43,9 +44,9 @@ type Config struct {
 // Loop says how long and on what batches to train, and what to do on the way.
 type Loop struct {
 	Steps        int    `json:"steps" min:"1" help:"updates; with train.time what optim.warmup is a part of"`
-	BatchSize    int    `json:"batch_size" min:"1" help:"sequences of a micro-batch"`
+	BatchSize    int    `json:"batch_size" min:"1" help:"sequences of a shard, which are computed together"`
 	SeqLen       int    `json:"seq_len" min:"1" help:"tokens of a sequence"`
-	Accumulation int    `json:"accumulation" min:"1" help:"micro-batches of an update"`
+	Shards       int    `json:"shards" min:"1" help:"shards of an update, whose gradients are added in a fixed tree"`
 	CarryState   bool   `json:"carry_state" help:"go through the text in order and carry the state from batch to batch: recurrent states for good, keys and values of attention for one sequence"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
 	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens of an evaluation on the way; the last one takes all"`
@@ -57,6 +58,9 @@ type Loop struct {
 
 	Time  time.Duration `json:"time" min:"0s" help:"end after so much time of training, such as 2m, whatever train.steps says; evaluations, samples and checkpoints do not count, and the learning rate follows the share of it that is gone; 0s for none"`
 	Clock string        `json:"clock" enum:"wall,cpu" help:"what train.time is measured by: wall, or cpu, the CPU time of the process divided by its cores, which a busy machine does not change"`
+
+	// Accumulation is what Shards was called.
+	Accumulation int `json:"accumulation,omitempty" config:"old" min:"1" help:"earlier name of train.shards"`
 }
 
 // Optim is the optimizer's settings.
@@ -74,24 +78,39 @@ type Optim struct {
 	MinLRRatio  float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
 }
 
-// Validate returns every problem of the configuration at once, as a config.Problems.
+// settle gives settings of earlier versions their names of today.
+func (c *Config) settle() { c.Train.settle() }
+
+func (t *Loop) settle() {
+	if t.Accumulation > 0 {
+		t.Shards, t.Accumulation = t.Accumulation, 0
+	}
+}
+
+// UnmarshalJSON reads settings that this version or an earlier one has saved.
+func (t *Loop) UnmarshalJSON(text []byte) error {
+	type plain Loop
+	if err := json.Unmarshal(text, (*plain)(t)); err != nil {
+		return err
+	}
+	t.settle()
+	return nil
+}
+
+// Validate gives settings of earlier versions their names of today, and returns every problem of the configuration at
+// once, as a config.Problems.
 func (c *Config) Validate() error {
+	c.settle()
 	var p config.Problems
 	shape := c.Model
 	if shape.VocabSize == 0 {
 		shape.VocabSize = 256 // the tokenizer decides later
 	}
-	var inner config.Problems
-	inner.Add(shape.Validate())
-	for _, line := range inner {
-		p = append(p, "model."+line)
-	}
+	p.AddUnder("model.", shape.Validate())
 	if !(c.ValidFraction > 0 && c.ValidFraction < 1) && len(c.Valid) == 0 {
 		p.Addf("valid_fraction", "found %g, want a number between 0 and 1, or valid text in valid", c.ValidFraction)
 	}
-	if c.Precision != engine.Float32.String() && c.Precision != engine.BF16.String() {
-		p.Addf("precision", "found %q, want float32 or bf16", c.Precision)
-	}
+	checkPrecision(&p, c.Precision)
 	if _, err := data.ParseSize(c.CacheLimit); err != nil {
 		p.Addf("cache_limit", "%v", err)
 	}
@@ -106,7 +125,7 @@ func (c *Config) Validate() error {
 		key string
 		v   int
 	}{
-		{"train.steps", t.Steps}, {"train.batch_size", t.BatchSize}, {"train.seq_len", t.SeqLen}, {"train.accumulation", t.Accumulation},
+		{"train.steps", t.Steps}, {"train.batch_size", t.BatchSize}, {"train.seq_len", t.SeqLen}, {"train.shards", t.Shards},
 		{"train.eval_every", t.EvalEvery}, {"train.eval_tokens", t.EvalTokens}, {"train.save_every", t.SaveEvery},
 		{"train.log_every", t.LogEvery}, {"train.sample_tokens", t.SampleTokens},
 	} {
@@ -114,10 +133,11 @@ func (c *Config) Validate() error {
 			p.Addf(f.key, "found %d, want at least 1", f.v)
 		}
 	}
-	if t.BatchSize > 0 && t.SeqLen > maxMicroBatch/t.BatchSize {
+	if t.BatchSize > 0 && t.SeqLen > maxShard/t.BatchSize {
 		p.Addf("train.batch_size, train.seq_len",
-			"found %d, %d, want at most %d tokens in a micro-batch (train.accumulation adds several)",
-			t.BatchSize, t.SeqLen, maxMicroBatch)
+			"found %d, %d, want at most %d tokens in a shard (train.shards adds several)", t.BatchSize, t.SeqLen, maxShard)
+	} else if n := t.BatchSize * t.SeqLen; n > 0 && t.Shards > maxUpdate/n {
+		p.Addf("train.shards", "found %d of %d tokens, want at most %d tokens in an update", t.Shards, n, maxUpdate)
 	}
 	if t.Time < 0 {
 		p.Addf("train.time", "found %v, want a duration such as 2m, or 0s for no limit", t.Time)
@@ -129,8 +149,18 @@ func (c *Config) Validate() error {
 	return p.Err()
 }
 
-// maxMicroBatch is far more tokens than the activations of any machine's memory are of.
-const maxMicroBatch = 1 << 24
+// checkOneOf adds a problem if a value is none of some.
+func checkOneOf(p *config.Problems, key, value string, want []string) {
+	if !slices.Contains(want, value) {
+		p.Addf(key, "found %q, want one of %q", value, want)
+	}
+}
+
+// maxShard is far more tokens than the activations of any machine's memory are of. An update's tokens are in memory.
+const (
+	maxShard  = 1 << 24
+	maxUpdate = 1 << 26
+)
 
 func (o *Optim) validate(p *config.Problems) {
 	for _, f := range []struct {
@@ -146,9 +176,7 @@ func (o *Optim) validate(p *config.Problems) {
 			p.Addf(f.key, "found %g, want a number from %g to %g", f.v, f.lo, f.hi)
 		}
 	}
-	if !slices.Contains(decayRules, o.DecayRule) {
-		p.Addf("optim.decay_rule", "found %q, want one of %q", o.DecayRule, decayRules)
-	}
+	checkOneOf(p, "optim.decay_rule", o.DecayRule, decayRules)
 	if err := (optim.Schedule{Kind: o.Schedule}).Validate(); err != nil {
 		p.Addf("optim.schedule", "%v", err)
 	}

@@ -22,9 +22,10 @@ import (
 type Estimate struct {
 	Params       int     `json:"params"`
 	Embedding    int     `json:"embedding_params"`
-	Weights      int     `json:"weight_bytes"`     // and the same again for the gradients
+	Weights      int     `json:"weight_bytes"`
+	Gradients    int     `json:"gradient_bytes"`   // as many times the weights as the sum over shards needs
 	Moments      int     `json:"moment_bytes"`     // of AdamW
-	Activations  int     `json:"activation_bytes"` // of one micro-batch, with their gradients
+	Activations  int     `json:"activation_bytes"` // of one shard, with their gradients
 	Program      int     `json:"program_bytes"`    // the program itself, its text and the scratch of its cores
 	Total        int     `json:"total_bytes"`
 	Misfit       string  `json:"misfit,omitempty"` // what Run would say where there is not as much memory
@@ -56,9 +57,9 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		return e, fmt.Errorf("train.seq_len: %w", err)
 	}
 	e.Params = m.NumParams()
-	e.Weights, e.Moments = 4*e.Params, 8*e.Params
+	e.Weights, e.Gradients, e.Moments = 4*e.Params, 4*e.Params*sumsOf(c.Train.Shards), 8*e.Params
 	micro := c.Train.BatchSize * c.Train.SeqLen
-	var seconds float64 // of a micro-batch
+	var seconds float64 // of a shard
 	if 6*float64(e.Params)*float64(micro) <= estimateFlops {
 		p, err := c.probe(shape, plan, c.Train.BatchSize, c.Train.SeqLen)
 		if err != nil {
@@ -72,13 +73,13 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		}
 		e.Activations, e.Program, seconds = p.bytes, program+p.scratch, p.seconds
 	}
-	e.Total = 2*e.Weights + e.Moments + e.Activations + e.Program
+	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program
 	if known {
-		if err := c.fitsIn(free, 2*e.Weights+e.Moments, e.Activations); err != nil {
+		if err := c.fitsIn(free, e.Params, e.Activations); err != nil {
 			e.Misfit = err.Error()
 		}
 	}
-	e.StepSeconds = seconds * float64(c.Train.Accumulation)
+	e.StepSeconds = seconds * float64(c.Train.Shards)
 	steps := c.Train.Steps
 	if c.Train.Time > 0 {
 		steps = int(math.Ceil(c.Train.Time.Seconds() / e.StepSeconds))
@@ -114,7 +115,7 @@ func (c *Config) extrapolate(shape model.Config, plan []string) (probed, error) 
 	return probed{bytes, scratch, seconds * larger * float64(c.Train.BatchSize*c.Train.SeqLen) / float64(l)}, err
 }
 
-// extrapolateBytes finds the activations of one micro-batch. They are a sum of parts that are constant, that grow with the
+// extrapolateBytes finds the activations of one shard. They are a sum of parts that are constant, that grow with the
 // length alone (convolution kernels), and with batch times length: three small steps tell them apart. What the loss keeps, of
 // few rows at a time, is counted apart, so that the probes need no more than a tiny vocabulary.
 func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error) {
@@ -237,7 +238,7 @@ func (e Estimate) String() string {
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
 run          %d tokens in %s, without evaluations
-`, e.Params, e.Embedding, gib(e.Total), gib(2*e.Weights), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
+`, e.Params, e.Embedding, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
 		e.Tokens, longTime(e.RunSeconds)) + fits
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -58,8 +57,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 	if t == nil {
 		t = autograd.NewTape()
 	}
-	t.Record(false)
-	t.SetPrecision(engine.Float32)
+	forMeasuring(t)
 	var state *model.State
 	if o.Stream {
 		state = m.NewState()

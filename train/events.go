@@ -28,11 +28,14 @@ type Start struct {
 // Progress is where a run is and how it goes.
 type Progress struct {
 	Step, Steps  int     // with a budget of time, Steps is an estimate
+	Epoch        float64 // passes over the training examples
 	Loss         float64 // of this step, nats per token
-	ValidLoss    float64 // the last measured, NaN before the first
+	MeanLoss     float64 // of the steps since the last measurement
+	Valid        Score   // the last measured
+	ValidLoss    float64 // its loss, NaN before the first
 	Best         bool    // ValidLoss is the lowest so far (in Eval)
-	Guess        float64 // the loss of holding all tokens for equally probable
-	TokensPerSec float64
+	Guess        float64 // the loss of a model that knows nothing
+	TokensPerSec float64 // or examples, of labelled sequences
 	GradNorm     float64
 	LR           float64
 	Elapsed, ETA time.Duration

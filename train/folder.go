@@ -27,6 +27,16 @@ func unlock(lock *disk.Lock, err *error) {
 	}
 }
 
+// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile.
+func InFolder(dir string, do func() error) (err error) {
+	lock, err := claim(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock(lock, &err)
+	return do()
+}
+
 // holdsRun reports whether a folder holds a run or a model. Without a checkpoint there is nothing to lose.
 func holdsRun(dir string) bool {
 	for _, name := range []string{model.LastDir, model.ConfigFile} {
@@ -93,11 +103,6 @@ func (c *Config) Anywhere() (err error) {
 		c.Valid, err = absolute(c.Valid)
 	}
 	return err
-}
-
-func isFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 func absolute(specs []string) ([]string, error) {

@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/toytask"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -98,11 +98,17 @@ func TestHostileTrainerState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range [][3]string{ // what is written, what stands in its place, what the error says
-		{`"step": 6`, `"step": 1000000000000000000`, "step: found 1000000000000000000, want at most the 6 steps"},
-		{`"step": 6`, `"step": -1`, "step: found -1, want 0 or more"},
+		{"\n  \"step\": 6", "\n  \"step\": 1000000000000000000", "optimizer_updates: found 6, want as many as"},
+		{"\n  \"step\": 6", "\n  \"step\": -1", "step: found -1, want 0 or more"},
+		{"\n  \"step\": 6,\n  \"optimizer_updates\": 6", "\n  \"step\": 7,\n  \"optimizer_updates\": 7",
+			"step: found 7, want at most the 6 steps"},
 		{`"optimizer_updates": 6`, `"optimizer_updates": 5`, "optimizer_updates: found 5, want as many as step, 6"},
-		{`"elapsed_ns": `, `"elapsed_ns": -1`, "elapsed_ns, trained_ns: found -1"},
-		{`"train_steps": [`, `"train_steps": [1, `, "history: found"},
+		{`"elapsed_ns": `, `"elapsed_ns": -1`, "elapsed_ns, cpu_ns, trained_ns, loss_n: found -1"},
+		{`"steps": [`, `"steps": [1, `, "history.curve: found"},
+		{`"best": `, `"best": 1`, "history.best: found 1"},
+		{`"kind": "language model"`, `"kind": "labelled network"`, "kind: found the run of a labelled network, want"},
+		{`"version": 2`, `"version": 3`, "version: found 3, written by hippo "},
+		{`"shards": 2`, `"shards": 1000000000000000000`, "train.shards: found 1000000000000000000 of 64 tokens"},
 		{`"d_model": 16`, `"d_model": 1000000000`, "want a model of at most 2^48 parameters"},
 		{`"d_inner": 0`, `"d_inner": 1000000000`, "want [1000000000 16]"},
 		{`"vocab_size": 256`, `"vocab_size": 1000000000`, "want [1000000000 16]"},
@@ -110,8 +116,8 @@ func TestHostileTrainerState(t *testing.T) {
 		{`"max_position_embeddings": 0`, `"max_position_embeddings": 1000000000`,
 			"the model takes at most 1000000000 tokens"},
 		{`"n_layer": 2`, `"n_layer": 10000`, "n_layer: found 10000 layers, want no more than"},
-		{`"batch_size": 2`, `"batch_size": 1000000000`, "want at most 16777216 tokens in a micro-batch"},
-		{`"seq_len": 32`, `"seq_len": 4000000000000000000`, "want at most 16777216 tokens in a micro-batch"},
+		{`"batch_size": 2`, `"batch_size": 1000000000`, "want at most 16777216 tokens in a shard"},
+		{`"seq_len": 32`, `"seq_len": 4000000000000000000`, "want at most 16777216 tokens in a shard"},
 		{`"batch_size": 2`, `"batch_size": 80`, "data"}, // more rows than the text has sequences for
 	} {
 		text := strings.Replace(whole, test[0], test[1], 1)
@@ -181,7 +187,7 @@ func FuzzCarriedState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		write(t, path, data)
 		if n := allocated(func() {
-			states, err := readCarried(path, tr.Model, c.Train.BatchSize, 3*c.Train.SeqLen)
+			states, err := readCarried(path, tr.Model, c.Train.sequences(), 3*c.Train.SeqLen)
 			if err != nil {
 				return
 			}
@@ -219,54 +225,31 @@ func FuzzMoments(f *testing.F) {
 	})
 }
 
-// FuzzTaskFiles: any place.json and any result.json is taken up or is an error.
-func FuzzTaskFiles(f *testing.F) {
-	s := settingsOf(f, made("class"))
-	s.Config.Epochs = 1
-	set, err := s.Task.Open(context.Background(), "", nil)
-	if err != nil {
+// FuzzLabelledState: any trainer.json and any place.json of format 1 is taken up or is an error.
+func FuzzLabelledState(f *testing.F) {
+	w := labelled(f, toytask.Made("class"), func(c *LabelledConfig) { c.Epochs = 1 })
+	if err := w.Save(); err != nil {
 		f.Fatal(err)
 	}
-	r, err := newTaskRunner(s.Config, s, set, TaskEvents{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := r.save(); err != nil {
-		f.Fatal(err)
-	}
-	last := filepath.Join(s.Config.Out, model.LastDir)
+	last := filepath.Join(w.Config.Out, model.LastDir)
 	if err := os.Remove(filepath.Join(last, checkpoint.ManifestFile)); err != nil {
 		f.Fatal(err)
 	}
-	if err := r.result.write(s.Config.Out); err != nil {
-		f.Fatal(err)
-	}
-	place, result := filepath.Join(last, taskPlaceFile), filepath.Join(s.Config.Out, TaskResultFile)
-	f.Add(contentOf(f, place), contentOf(f, result))
-	f.Fuzz(func(t *testing.T, placeText, resultText []byte) {
-		write(t, place, placeText)
-		write(t, result, resultText)
-		if res, err := ReadTaskResult(s.Config.Out); err == nil {
-			_ = s.Config.same(res.Config)
+	state, place := filepath.Join(last, trainerFile), filepath.Join(last, placeFile)
+	f.Add(contentOf(f, state), false)
+	f.Add(contentOf(f, filepath.Join("testdata", "format1", "task", model.LastDir, placeFile)), true)
+	f.Fuzz(func(t *testing.T, text []byte, old bool) {
+		path, other := state, place
+		if old {
+			path, other = place, state
 		}
-		if r.restore() == nil && (r.Step < 0 || r.Step > r.c.Epochs*r.perEpoch || r.Best >= len(r.Curve)) {
-			t.Errorf("found a place that cannot be: %+v", r.taskPlace)
+		write(t, path, text)
+		if err := os.RemoveAll(other); err != nil {
+			t.Fatal(err)
+		}
+		again, err := OpenLabelled(w.Config, &w.Config, w.Set, func([]byte) error { return nil })
+		if err == nil && (again.step < 0 || again.step > again.Plan.Steps || again.history.Best >= len(again.Points())) {
+			t.Errorf("found a place that cannot be: %d, %+v", again.step, again.history)
 		}
 	})
-}
-
-// TestHostilePlace: a place.json that no run can have saved is an error that says what is wrong.
-func TestHostilePlace(t *testing.T) {
-	p := savedPlace{Updates: 3, Place: taskPlace{Step: 9, Best: 0, LossN: -1}}
-	err := p.check(8)
-	for _, want := range []string{"4 problems", "place.step: found 9, want 0 to the 8 updates",
-		"optimizer_updates: found 3", "loss_n: found", "place.best: found 0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	p = savedPlace{Updates: 8, Place: taskPlace{Step: 8, Best: 0, Curve: slices.Repeat([]TaskPoint{{}}, 1)}}
-	if err := p.check(8); err != nil {
-		t.Errorf("a place as it should be: %v", err)
-	}
 }

@@ -17,8 +17,9 @@ const (
 
 var memoryChoices = []string{memoryCheck, memoryIgnore}
 
-// perParam is the memory of a parameter while it is trained: value, gradient and two moments in float32.
-const perParam = 16
+// perParam is the memory of a parameter while it is trained: value and two moments in float32, and gradients, of which
+// the shards of an update need several.
+func perParam(shards int) int { return 4 * (1 + 2 + sumsOf(shards)) }
 
 // MemoryError says that a run needs more memory than there is, and what would make it fit.
 type MemoryError struct {
@@ -41,12 +42,16 @@ func (e *MemoryError) Error() string {
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
 
 // weightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
-func weightsFit(params int, free status.Memory) error {
-	if need := perParam * params; need > int(free.Bytes) {
-		return &MemoryError{Need: need, Weights: need, Free: free, Advice: "a smaller model.d_model or fewer layers " +
-			"need less"}
+func weightsFit(params, shards int, free status.Memory) error {
+	need := perParam(shards) * params
+	if need <= int(free.Bytes) {
+		return nil
 	}
-	return nil
+	e := &MemoryError{Need: need, Weights: need, Free: free, Advice: "a smaller model.d_model or fewer layers need less"}
+	if perParam(1)*params <= int(free.Bytes) {
+		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
+	}
+	return e
 }
 
 // checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's
@@ -61,46 +66,56 @@ func (c *Config) checkMemory(vocab int) error {
 	if err != nil {
 		return err
 	}
-	if err := weightsFit(params, free); err != nil {
+	if err := weightsFit(params, c.Train.Shards, free); err != nil {
 		return err
 	}
 	plan, err := shape.Plan()
 	if err != nil {
 		return err
 	}
-	// Updates take 22 to 27 numbers of a layer's width for each token of a micro-batch (H3, Mamba, attention). Some
+	// Updates take 22 to 27 numbers of a layer's width for each token of a shard (H3, Mamba, attention). Some
 	// mixers take more.
 	const most = 120
 	tokens := float64(c.Train.BatchSize) * float64(c.Train.SeqLen)
 	rough := 4 * most * tokens * float64(len(plan)) * float64(shape.DModel+shape.Inner()/4)
-	if rough+float64(perParam*params) < float64(free.Bytes) {
+	if rough+float64(perParam(c.Train.Shards)*params) < float64(free.Bytes) {
 		return nil
 	}
 	bytes, err := c.activations(shape, plan)
 	if err != nil {
 		return err
 	}
-	return c.fitsIn(free, perParam*params, bytes)
+	return c.fitsIn(free, params, bytes)
 }
 
-// fitsIn returns a *MemoryError if weights and activations are more than there is.
-func (c *Config) fitsIn(free status.Memory, weights, activations int) error {
-	room := int(free.Bytes) - weights
-	if activations <= room {
+// fitsIn returns a *MemoryError if parameters in training and the activations of a shard are more than there is.
+func (c *Config) fitsIn(free status.Memory, params, activations int) error {
+	weights := perParam(c.Train.Shards) * params
+	if weights+activations <= int(free.Bytes) {
 		return nil
 	}
 	e := &MemoryError{Need: weights + activations, Weights: weights, Activations: activations, Free: free}
-	batch := int(float64(c.Train.BatchSize) * float64(room) / float64(activations))
-	switch {
-	case room <= 0:
+	if batch, shards := c.smaller(int(free.Bytes), params, activations); batch > 0 {
+		e.Advice = fmt.Sprintf("train.batch_size=%d with train.shards=%d fits", batch, shards)
+	} else if weights >= int(free.Bytes) {
 		e.Advice = "a smaller model.d_model or fewer layers need less"
-	case batch >= 1:
-		parts := (c.Train.BatchSize*c.Train.Accumulation + batch - 1) / batch
-		e.Advice = fmt.Sprintf("train.batch_size=%d with train.accumulation=%d fits", batch, parts)
-	default:
+	} else {
 		e.Advice = "a smaller train.seq_len, model.d_model or fewer layers need less"
 	}
 	return e
+}
+
+// smaller cuts an update into more shards of fewer sequences, so that it takes no more bytes; 0 where that cannot be.
+func (c *Config) smaller(bytes, params, activations int) (batch, shards int) {
+	each := float64(activations) / float64(c.Train.BatchSize)
+	room := float64(bytes - perParam(c.Train.Shards)*params)
+	for batch = min(c.Train.BatchSize, int(room/each)); batch > 0; batch-- {
+		shards = (c.Train.sequences() + batch - 1) / batch
+		if float64(perParam(shards)*params)+each*float64(batch) <= float64(bytes) {
+			return batch, shards
+		}
+	}
+	return 0, 0
 }
 
 // shape is the model's, with the tokenizer's vocabulary where it has none of its own.
@@ -148,7 +163,7 @@ func narrowed(shape model.Config, plan []string) (narrow model.Config, width, pa
 		nil
 }
 
-// activations is the memory of one micro-batch, from small updates.
+// activations is the memory of one shard, from small updates.
 func (c *Config) activations(shape model.Config, plan []string) (int, error) {
 	narrow, width, _, err := narrowed(shape, plan)
 	if err != nil {

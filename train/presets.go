@@ -8,7 +8,7 @@ func tiny() Config {
 		Preset: "tiny", Seed: 1, Precision: "float32", Memory: memoryCheck, ValidFraction: 0.1, TextField: "text",
 		Tokenizer: "bytes",
 		Train: Loop{
-			Steps: 700, BatchSize: 4, SeqLen: 256, Accumulation: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
+			Steps: 700, BatchSize: 4, SeqLen: 256, Shards: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
 			SampleTokens: 200, SaveEvery: 100, LogEvery: 10, Clock: wallClock,
 		},
 		Optim: Optim{
@@ -62,7 +62,7 @@ var presets = map[string]func(c *Config){
 func (c *Config) release(lr float64, batch int) {
 	c.Tokenizer = "gpt2"
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.Warmup = lr, 0, 8000
-	c.Train.BatchSize, c.Train.Accumulation, c.Train.SeqLen, c.Train.Steps = 1, batch, 2048, 800000
+	c.Train.BatchSize, c.Train.Shards, c.Train.SeqLen, c.Train.Steps = 1, batch, 2048, 800000
 	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.LogEvery = 1000, 1000, 1000, 1
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -21,397 +20,283 @@ import (
 // ConfigFile is the name of the complete configuration in a run's folder.
 const ConfigFile = "config.yaml"
 
-// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When ctx
-// is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
-func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
-	if err := cfg.Check(); err != nil {
-		return Result{}, err
-	}
-	if err := cfg.checkMemory(cfg.likelyVocab()); err != nil {
-		return Result{}, err
-	}
-	lock, err := cfg.claimNew()
-	if err != nil {
-		return Result{}, err
-	}
-	defer unlock(lock, &err)
-	d, err := cfg.OpenData(ctx, nil)
-	if err != nil {
-		return Result{}, err
-	}
-	defer d.Close()
-	if err := cfg.Anywhere(); err != nil {
-		return Result{}, err
-	}
-	tr, err := NewTrainer(cfg, d)
-	if err != nil {
-		return Result{}, err
-	}
-	return tr.run(ctx, ev)
-}
-
-// Resume continues the run in folder cfg.Out from its last checkpoint. cfg is what ReadRun gave, with changes where the
-// user wants them (more steps, say).
-func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
-	if err := cfg.Validate(); err != nil {
-		return Result{}, err
-	}
-	lock, err := claim(cfg.Out)
-	if err != nil {
-		return Result{}, err
-	}
-	defer unlock(lock, &err)
-	tok, err := RunTokenizer(cfg.Out)
-	if err != nil {
-		return Result{}, err
-	}
-	d, err := cfg.OpenData(ctx, tok)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by its name", err)
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	defer d.Close()
-	tr, err := resumed(cfg, d)
-	if err != nil {
-		return Result{}, err
-	}
-	return tr.run(ctx, ev)
-}
-
-// runner is one part of a run, from its start or resume to its end.
-type runner struct {
-	*Trainer
-	ev       Events
-	metrics  *events.Metrics
-	board    *events.Writer
-	started  time.Time
-	smoothed float64 // training loss
-	warned   bool    // that it diverges
-	overfit  bool    // said
-
-	pace pace
-
-	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last evaluation, for speed and time left
-}
-
-func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
-	r := &runner{Trainer: tr, ev: ev, started: time.Now(), smoothed: math.NaN(), pace: newPace()}
-	if err := r.open(); err != nil {
-		return Result{}, err
-	}
-	defer func() { err = errors.Join(err, r.metrics.Close(), r.board.Close()) }()
-	for _, note := range tr.Data.Notes {
-		r.note(note)
-	}
-	if ev.Start != nil {
-		ev.Start(Start{
-			Out: tr.Config.Out, Params: tr.Model.NumParams(), Tokenizer: tr.Data.Tokenizer.Kind(), Vocab: tr.Data.Tokenizer.VocabSize(),
-			DataName: tr.Data.Name, TrainTokens: tr.Data.Train.Len(), ValidTokens: tr.Data.Valid.Len(), Steps: tr.stepsInAll(), Resumed: tr.step,
-		})
-	}
-	interrupted, err := r.loop(ctx)
-	if err != nil {
-		return r.result(math.NaN()), r.saveUnlessBroken(err)
-	}
-	if interrupted {
-		res := r.result(math.NaN())
-		res.Interrupted = true
-		return res, nil
-	}
-	return r.finish(ctx)
-}
-
-// open makes the folder of the run and the files that it writes as it goes.
-func (r *runner) open() error {
-	out := r.Config.Out
+// Open makes the folder of the run, writes its configuration, and opens the files that are written on the way.
+func (l *Training) Open(ev Events) error {
+	l.ev = ev
+	out := l.Plan.Out
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}
-	text, err := config.Marshal(&r.Config)
+	text, err := config.Marshal(l.Plan.Config)
 	if err != nil {
 		return err
 	}
 	if err := disk.WriteBytes(filepath.Join(out, ConfigFile), text); err != nil {
 		return err
 	}
-	if r.metrics, err = events.OpenMetrics(filepath.Join(out, "metrics.jsonl"), int64(r.step)+1); err != nil {
+	if l.metrics, err = events.OpenMetrics(filepath.Join(out, "metrics.jsonl"), int64(l.step)+1); err != nil {
 		return err
 	}
-	r.board, err = events.NewWriter(out, int64(r.step)+1, time.Now)
-	return err
+	if l.board, err = events.NewWriter(out, int64(l.step)+1, time.Now); err != nil {
+		return errors.Join(err, l.metrics.Close())
+	}
+	l.started, l.cpu, l.pace = time.Now(), status.CPUTime(), newPace()
+	return nil
 }
 
-// loop makes the steps that are left. It reports whether ctx ended it first.
-func (r *runner) loop(ctx context.Context) (interrupted bool, err error) {
-	c := r.Config.Train
-	for !r.done() {
+// Close closes the files that Open opened.
+func (l *Training) Close() error { return errors.Join(l.metrics.Close(), l.board.Close()) }
+
+// Note tells the user something.
+func (l *Training) Note(text string) {
+	if l.ev.Note != nil {
+		l.ev.Note(text)
+	}
+}
+
+// Run makes the updates that are left, and measures and saves on the way. When ctx is done it finishes the update,
+// saves a checkpoint and reports interrupted. The measurement of the last update is left to Finish, so that a
+// checkpoint of it has its measurement: a run killed before does not write it twice.
+func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
+	for !l.done() {
 		if ctx.Err() != nil {
-			return true, r.save()
+			return true, l.Save()
 		}
 		start := time.Now()
-		loss, norm, err := r.Step()
+		loss, norm, err := l.Step()
 		if err != nil {
-			return false, err
+			return false, l.saveUnlessBroken(err)
 		}
-		if math.IsNaN(r.smoothed) {
-			r.smoothed, r.stepSeconds = loss, time.Since(start).Seconds()
+		seconds := time.Since(start).Seconds()
+		if math.IsNaN(l.smoothed) {
+			l.smoothed, l.stepSeconds = loss, seconds
 		}
-		r.smoothed += 0.1 * (loss - r.smoothed)
-		r.stepSeconds += 0.1 * (time.Since(start).Seconds() - r.stepSeconds)
-		r.warn()
-		p := r.progress(loss, norm)
-		if r.ev.Step != nil {
-			r.ev.Step(p)
+		l.smoothed += 0.1 * (loss - l.smoothed)
+		l.stepSeconds += 0.1 * (seconds - l.stepSeconds)
+		l.warn()
+		p := l.progress(loss, norm)
+		if l.ev.Step != nil {
+			l.ev.Step(p)
 		}
-		if r.step%c.LogEvery == 0 || r.step == 1 || r.done() {
-			if err := r.log(p); err != nil {
+		if l.step%l.Plan.LogEvery == 0 || l.step == 1 || l.done() {
+			if err := l.log(p); err != nil {
 				return false, err
 			}
 		}
-		if err := r.onTheWay(ctx, p); err != nil {
-			if errors.Is(err, ctx.Err()) { // an evaluation or sample was cut short, which is no error
-				return true, r.save()
+		if l.done() {
+			break
+		}
+		if err := l.onTheWay(ctx); err != nil {
+			if errors.Is(err, ctx.Err()) { // a measurement or sample was cut short, which is no error
+				return true, l.Save()
 			}
-			return false, err
+			return false, l.saveUnlessBroken(err)
 		}
 	}
 	return false, nil
 }
 
-// onTheWay evaluates, samples and saves when it is time to. All that belongs to the last step is left to finish, so that a
-// checkpoint of the last step has its measurements: a run killed before it does not write them twice.
-func (r *runner) onTheWay(ctx context.Context, p Progress) error {
-	c := r.Config.Train
-	if r.step%c.EvalEvery == 0 && !r.done() {
-		if err := r.evaluate(ctx, p); err != nil {
+// onTheWay measures and saves when it is time to.
+func (l *Training) onTheWay(ctx context.Context) error {
+	if l.step%l.Plan.EvalEvery == 0 {
+		if err := l.measure(ctx, false); err != nil {
 			return err
 		}
 	}
-	if c.SampleEvery > 0 && r.step%c.SampleEvery == 0 && !r.done() {
-		if err := r.sample(ctx); err != nil {
+	if l.Plan.Also != nil {
+		if err := l.Plan.Also(ctx); err != nil {
 			return err
 		}
 	}
-	if (r.step%c.SaveEvery == 0 || r.pace.due()) && !r.done() {
-		return r.save()
+	if l.Plan.SaveEvery > 0 && l.step%l.Plan.SaveEvery == 0 || l.pace.due() {
+		return l.Save()
 	}
 	return nil
 }
 
-// evaluate measures the model on the way.
-func (r *runner) evaluate(ctx context.Context, p Progress) error {
+// Finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
+// whether it did.
+func (l *Training) Finish(ctx context.Context) (measured bool, err error) {
+	if l.measured() {
+		return false, nil
+	}
+	return true, l.measure(ctx, true)
+}
+
+// measure scores the model, records the score and, where it is the best, keeps the model.
+func (l *Training) measure(ctx context.Context, last bool) error {
 	start := time.Now()
-	loss, err := r.validLoss(ctx, r.Config.Train.EvalTokens)
+	score, err := l.work.Measure(ctx, l.tape, last)
 	if err != nil {
 		return err
 	}
-	r.evalSeconds = time.Since(start).Seconds()
-	if r.overfits(loss, r.best) && !r.overfit {
-		r.overfit = true
-		r.note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training "+
-			"loss, %.4f, falls: the model overfits",
-			r.step, r.best, r.bestStep, loss, r.smoothed))
-	}
-	return r.measured(p, loss, loss < r.best)
-}
-
-// evaluateAll measures the model in the end, on all validation text, by which it is then known whether it or an earlier
-// one is best.
-func (r *runner) evaluateAll(ctx context.Context) error {
-	loss, err := r.validLoss(ctx, 0)
-	if err != nil {
+	if err := l.finite(score.Loss); err != nil {
 		return err
 	}
-	best, err := r.bestOnAll(ctx)
-	if err != nil {
-		return err
+	l.evalSeconds = time.Since(start).Seconds()
+	before, known := l.BestPoint()
+	best := !known
+	if known {
+		bar := before.Valid
+		if last {
+			if bar, err = l.bestInTheEnd(ctx); err != nil {
+				return err
+			}
+		}
+		best = score.Better(bar)
+		l.noteOverfitting(score.Loss, before, last)
 	}
-	return r.measured(r.progress(r.smoothed, 0), loss, loss < best)
-}
-
-// measured records a validation loss and, where it is the best, keeps the model.
-func (r *runner) measured(p Progress, loss float64, best bool) error {
-	r.lastValid, p.ValidLoss, p.Best = loss, loss, best
-	p.Elapsed = r.total()
+	h := &l.history
+	p := Point{
+		Step: l.step, Epoch: l.Epochs(), Seconds: l.budget.used.Seconds(),
+		LR: l.Plan.Optim.LR * l.schedule.At(l.at()), TrainLoss: h.LossSum / float64(max(1, h.LossN)), Valid: score,
+	}
+	h.LossSum, h.LossN = 0, 0
+	h.Points = append(h.Points, p)
 	if best {
-		r.best, r.bestStep = loss, r.step
-		if err := r.SaveModel(filepath.Join(r.Config.Out, model.BestDir)); err != nil {
-			return err
+		h.Best = len(h.Points) - 1
+		if l.Plan.KeepBest {
+			if err := writeModel(filepath.Join(l.Plan.Out, model.BestDir), l.work); err != nil {
+				return err
+			}
 		}
 	}
-	r.history.addValid(r.step, loss)
-	if err := r.metrics.Append(int64(r.step), map[string]any{"valid_loss": loss}); err != nil {
+	return l.tell(p, best)
+}
+
+// tell records a measurement.
+func (l *Training) tell(p Point, best bool) error {
+	line := map[string]float64{
+		"epoch": p.Epoch, "elapsed_s": l.Elapsed().Seconds(), "lr": p.LR, "train_loss": p.TrainLoss,
+		"valid_loss": p.Valid.Loss,
+	}
+	if p.Valid.Accuracy > 0 {
+		line["valid_accuracy"] = p.Valid.Accuracy
+	}
+	if p.Valid.MAE > 0 {
+		line["valid_mae"] = p.Valid.MAE
+	}
+	if err := l.metrics.Append(int64(l.step), line); err != nil {
 		return err
 	}
-	if err := r.board.Scalar(int64(r.step), "loss/valid", loss); err != nil {
+	if err := l.board.Scalar(int64(l.step), "loss/valid", p.Valid.Loss); err != nil {
 		return err
 	}
-	if r.ev.Eval != nil {
-		r.ev.Eval(p)
+	if l.ev.Eval != nil {
+		g := l.progress(l.smoothed, 0)
+		g.Best, g.MeanLoss = best, p.TrainLoss
+		l.ev.Eval(g)
 	}
 	return nil
 }
 
-// sample draws a sample text. One that cannot be drawn is told, and is no error: the training is none the worse for it.
-func (r *runner) sample(ctx context.Context) error {
-	text, err := r.SampleText(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.note(fmt.Sprintf("step %d: no sample text: %v", r.step, err))
+// bestInTheEnd is the score of the best checkpoint as scores are in the end.
+func (l *Training) bestInTheEnd(ctx context.Context) (Score, error) {
+	best, _ := l.BestPoint()
+	return l.work.Remeasure(ctx, l.tape, filepath.Join(l.Plan.Out, model.BestDir), best.Valid)
+}
+
+// finite returns an error if a validation loss is not.
+func (l *Training) finite(loss float64) error {
+	if isFinite(loss) {
 		return nil
 	}
-	r.history.Sample = text
-	if r.ev.Sample != nil {
-		r.ev.Sample(r.step, text)
-	}
-	return r.board.Text(int64(r.step), "sample", text)
+	return &NonFiniteError{Step: l.step, What: "validation loss", Value: loss, Where: l.firstNonFinite(l.tape)}
 }
 
-// validLoss is Evaluate with an error for a loss that is not finite.
-func (r *runner) validLoss(ctx context.Context, limit int) (float64, error) {
-	loss, err := r.Evaluate(ctx, limit)
-	if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
-		err = &NonFiniteError{Step: r.step, What: "validation loss", Value: loss, Where: firstNonFinite(r.opt, r.tape)}
-	}
-	return loss, err
-}
-
-// saveUnlessBroken saves what there is when the data is gone, which the next start makes anew: the trainer is as it
-// was after the last update. It returns err, and what came of saving.
-func (r *runner) saveUnlessBroken(err error) error {
+// saveUnlessBroken saves what there is when the data is gone, which the next start makes anew: the run is as it was
+// after the last update. It returns err, and what came of saving.
+func (l *Training) saveUnlessBroken(err error) error {
 	var lost *data.LostError
 	if !errors.As(err, &lost) {
 		return err
 	}
-	if saving := r.save(); saving != nil {
+	if saving := l.Save(); saving != nil {
 		return errors.Join(err, saving)
 	}
-	return fmt.Errorf("%w; step %d is saved, and --resume %s goes on from there", err, r.step, r.Config.Out)
+	return fmt.Errorf("%w; step %d is saved, and --resume %s goes on from there", err, l.step, l.Plan.Out)
 }
 
-// save tries the weights on a few validation tokens before they take the place of a checkpoint that works: an update can
-// ruin them though its own loss and gradient were finite.
-func (r *runner) save() error {
-	defer r.pace.count()()
-	_, err := r.validLoss(context.Background(), r.Config.Train.SeqLen)
+// Save writes a checkpoint that the run goes on from into its folder. It first tries the weights on a few examples,
+// before they take the place of a checkpoint that works: an update can ruin them though its own loss and gradient were
+// finite.
+func (l *Training) Save() error {
+	defer l.pace.count()()
+	loss, err := l.work.Try(context.Background(), l.tape)
 	var lost *data.LostError
-	if errors.As(err, &lost) { // nothing to try them on: the weights themselves must do
-		err = nil
-		if name, bad := r.opt.NonFiniteParam(); bad {
-			err = &NonFiniteError{Step: r.step, What: "weights", Value: math.NaN(), Where: name}
+	switch {
+	case errors.As(err, &lost): // nothing to try them on: the weights themselves must do
+		if name, bad := l.opt.NonFiniteParam(); bad {
+			return &NonFiniteError{Step: l.step, What: "weights", Value: math.NaN(), Where: name}
+		}
+	case err != nil:
+		return err
+	default:
+		if err := l.finite(loss); err != nil {
+			return err
 		}
 	}
-	if err != nil {
+	l.rest()
+	dir := filepath.Join(l.Plan.Out, model.LastDir)
+	if err := l.write(dir); err != nil {
 		return err
 	}
-	r.elapsed, r.started = r.total(), time.Now()
-	dir := filepath.Join(r.Config.Out, model.LastDir)
-	if err := r.Save(dir); err != nil {
-		return err
+	if l.board != nil {
+		if err := l.board.Flush(); err != nil {
+			return err
+		}
 	}
-	if err := r.board.Flush(); err != nil {
-		return err
-	}
-	if r.ev.Saved != nil {
-		r.ev.Saved(dir, r.step)
+	if l.ev.Saved != nil {
+		l.ev.Saved(dir, l.step)
 	}
 	return nil
 }
 
-// finish measures the whole validation text, draws a last sample and writes the run card.
-func (r *runner) finish(ctx context.Context) (Result, error) {
-	var err error
-	if !r.history.measured(r.step) { // else an earlier part of the run got as far as this
-		err = r.evaluateAll(ctx)
-		if err == nil && r.Config.Train.SampleEvery > 0 {
-			err = r.sample(ctx)
-		}
-	}
-	res := r.result(r.lastValid)
-	if err == nil {
-		if res.BestLoss = r.lastValid; r.bestStep != r.step {
-			res.BestLoss, err = r.bestOnAll(ctx)
-		}
-	}
-	if err != nil && errors.Is(err, ctx.Err()) {
-		res := r.result(math.NaN())
-		res.Interrupted = true
-		return res, r.save()
-	}
-	if err == nil {
-		err = r.save()
-	} else {
-		err = r.saveUnlessBroken(err)
-	}
-	if err != nil {
-		return res, err
-	}
-	res.Remarks = r.remarks(&res)
-	for _, text := range res.Remarks {
-		r.note(text)
-	}
-	if err := disk.WriteBytes(filepath.Join(r.Config.Out, CardFile), r.card(res)); err != nil {
-		return res, err
-	}
-	if r.diverged() {
-		return res, &DivergedError{Loss: r.trainLoss(), Guess: r.guess(), LR: r.Config.Optim.LR, Best: res.BestLoss,
-			BestStep: res.BestStep}
-	}
-	return res, nil
-}
-
-// total is the time of all parts of the run.
-func (r *runner) total() time.Duration { return r.elapsed + time.Since(r.started) }
-
-func (r *runner) progress(loss, norm float64) Progress {
-	c, steps := r.Config.Train, r.stepsInAll()
+// progress is what is told of an update with a loss and a norm of the gradient.
+func (l *Training) progress(loss, norm float64) Progress {
+	h, steps := &l.history, l.stepsInAll()
 	p := Progress{
-		Step: r.step, Steps: steps, Loss: loss, ValidLoss: r.lastValid, GradNorm: norm, Elapsed: r.total(), MemBytes: status.RSS(),
-		LR: r.Config.Optim.LR * r.factor, Guess: r.guess(),
+		Step: l.step, Steps: steps, Epoch: l.Epochs(), Loss: loss, MeanLoss: h.LossSum / float64(max(1, h.LossN)),
+		ValidLoss: math.NaN(), GradNorm: norm, Elapsed: l.Elapsed(), MemBytes: status.RSS(),
+		LR: l.Plan.Optim.LR * l.factor, Guess: l.work.Guess(),
 	}
-	if r.stepSeconds > 0 {
-		left := steps - r.step
-		p.TokensPerSec = float64(c.tokensPerStep()) / r.stepSeconds
-		p.ETA = time.Duration((float64(left)*r.stepSeconds + float64(left/c.EvalEvery)*r.evalSeconds) * float64(time.Second))
+	if len(h.Points) > 0 {
+		p.Valid = l.last().Valid
+		p.ValidLoss = p.Valid.Loss
+	}
+	if l.stepSeconds > 0 {
+		left := steps - l.step
+		p.TokensPerSec = l.Plan.UnitsPerStep / l.stepSeconds
+		seconds := float64(left)*l.stepSeconds + float64(left/l.Plan.EvalEvery)*l.evalSeconds
+		p.ETA = time.Duration(seconds * float64(time.Second))
 	}
 	return p
 }
 
-func (r *runner) log(p Progress) error {
-	r.history.addTrain(r.step, r.smoothed)
-	err := r.metrics.Append(int64(r.step), struct {
-		Loss         events.Float `json:"loss"`
-		GradNorm     events.Float `json:"grad_norm"`
-		LR           float64      `json:"lr"`
-		TokensPerSec float64      `json:"tokens_per_s"`
-		Elapsed      float64      `json:"elapsed_s"`
-		Mem          uint64       `json:"mem_bytes"`
-	}{events.Float(p.Loss), events.Float(p.GradNorm), p.LR, p.TokensPerSec, p.Elapsed.Seconds(), p.MemBytes})
+// log writes a line of metrics.
+func (l *Training) log(p Progress) error {
+	l.history.Curve.add(l.step, l.smoothed)
+	line := struct {
+		Loss     events.Float `json:"loss"`
+		GradNorm events.Float `json:"grad_norm"`
+		LR       float64      `json:"lr"`
+		Tokens   float64      `json:"tokens_per_s,omitempty"`
+		Examples float64      `json:"examples_per_s,omitempty"`
+		Elapsed  float64      `json:"elapsed_s"`
+		Mem      uint64       `json:"mem_bytes"`
+	}{events.Float(p.Loss), events.Float(p.GradNorm), p.LR, p.TokensPerSec, 0, p.Elapsed.Seconds(), p.MemBytes}
+	speed := "tokens_per_s"
+	if l.Plan.Examples {
+		speed, line.Tokens, line.Examples = "examples_per_s", 0, p.TokensPerSec
+	}
+	err := l.metrics.Append(int64(l.step), line)
 	for _, s := range []struct {
 		tag string
 		v   float64
-	}{{"loss/train", p.Loss}, {"grad_norm", p.GradNorm}, {"lr", p.LR}, {"tokens_per_s", p.TokensPerSec}} {
+	}{{"loss/train", p.Loss}, {"grad_norm", p.GradNorm}, {"lr", p.LR}, {speed, p.TokensPerSec}} {
 		if err == nil {
-			err = r.board.Scalar(int64(r.step), s.tag, s.v)
+			err = l.board.Scalar(int64(l.step), s.tag, s.v)
 		}
 	}
 	return err
-}
-
-func (r *runner) note(text string) {
-	if r.ev.Note != nil {
-		r.ev.Note(text)
-	}
-}
-
-func (r *runner) result(valid float64) Result {
-	return Result{
-		Out: r.Config.Out, Prompt: r.prompt.text, Step: r.step, Loss: r.smoothed, ValidLoss: valid, BestLoss: r.best,
-		BestStep: r.bestStep,
-		Tokens:   r.step * r.Config.Train.tokensPerStep(), Elapsed: r.total(), Trained: r.budget.used,
-	}
 }

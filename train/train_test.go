@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// small is a hybrid that trains in milliseconds, with dropout, accumulation and all that a checkpoint has to hold.
+// small is a hybrid that trains in milliseconds, with dropout, shards and all that a checkpoint has to hold.
 func small(t testing.TB) Config {
 	t.Helper()
 	c, err := Preset("tiny")
@@ -25,7 +25,7 @@ func small(t testing.TB) Config {
 	}
 	c.Model.DModel, c.Model.NLayer, c.Model.DState, c.Model.NumHeads, c.Model.AttnIdx = 16, 2, 8, 2, []int{1}
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0.1, 0.1, 0.1
-	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Accumulation: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4, SamplePrompt: "The ",
+	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Shards: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4, SamplePrompt: "The ",
 		SampleTokens: 8, SaveEvery: 2, LogEvery: 1}
 	c.Optim.Warmup = 2
 	c.Cache, c.Out = "none", filepath.Join(t.TempDir(), "run")
@@ -151,7 +151,7 @@ func TestRunFolder(t *testing.T) {
 func TestLearns(t *testing.T) {
 	c := small(t)
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
-	c.Train.Steps, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.Accumulation = 120, 1000, 1000, 0, 1
+	c.Train.Steps, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.Shards = 120, 1000, 1000, 0, 1
 	c.Optim.LR, c.Optim.SSMLR = 1e-2, 1e-3
 	if res := mustRun(t, c); res.ValidLoss > 1.2 {
 		t.Errorf("validation loss %.3f after 120 steps on one sentence, want below 1.2 (guessing: 5.5)", res.ValidLoss)

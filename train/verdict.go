@@ -1,16 +1,10 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/release"
 )
 
 // What the losses of a run, in nats per token, are judged by.
@@ -38,70 +32,73 @@ func (e *DivergedError) Error() string {
 		"optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, e.LR, best)
 }
 
-// guess is the loss of a model that holds all tokens for equally probable.
-func (tr *Trainer) guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
+// far reports whether a training loss is far above that of guessing.
+func (l *Training) far(loss float64) bool { return loss > l.work.Guess()+diverging }
 
-// wholeText reports whether evaluations on the way take all of the validation text.
-func (tr *Trainer) wholeText() bool { return tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len() }
-
-// bestOnAll is the loss of the best checkpoint on all validation text, +Inf where there is none.
-func (tr *Trainer) bestOnAll(ctx context.Context) (float64, error) {
-	if tr.wholeText() || math.IsInf(tr.best, 1) {
-		return tr.best, nil
+// Diverged returns a *DivergedError if the training diverged. best is the loss of the best checkpoint.
+func (l *Training) Diverged(best float64) error {
+	loss := l.trainLoss()
+	if !l.far(loss) {
+		return nil
 	}
-	best, _, err := release.LoadDir(filepath.Join(tr.Config.Out, model.BestDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return math.Inf(1), nil
+	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), LR: l.Plan.Optim.LR, Best: best}
+	if p, ok := l.BestPoint(); ok {
+		e.BestStep = p.Step
 	}
-	if err != nil {
-		return 0, err
-	}
-	r, err := Evaluate(ctx, best, tr.Data.Valid, EvalOptions{SeqLen: tr.Config.Train.SeqLen,
-		BatchSize: tr.Config.Train.BatchSize, tape: tr.tape})
-	return r.Loss, err
+	return e
 }
 
 // warn tells once, as soon as it is seen, that a run goes wrong.
-func (r *runner) warn() {
-	if r.warned || !(r.smoothed > r.guess()+diverging) {
+func (l *Training) warn() {
+	if l.warned || !l.far(l.smoothed) {
 		return
 	}
-	r.warned = true
-	r.note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: the training "+
-		"diverges; a smaller optim.lr (now %g), "+
-		"a longer optim.warmup or a smaller optim.clip may help", r.step, r.smoothed, r.guess(), r.Config.Optim.LR))
+	l.warned = true
+	l.Note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: the training "+
+		"diverges; a smaller optim.lr (now %g), a longer optim.warmup or a smaller optim.clip may help", l.step,
+		l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
 }
 
-// overfits reports whether a validation loss is above the best while the training loss is below it.
-func (r *runner) overfits(valid, best float64) bool {
-	return valid > best+rising && r.trainLoss() < best
+// noteOverfitting tells once, on the way, that a validation loss rises while the training loss falls.
+func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
+	if last || l.overfit || !l.overfits(valid, best.Valid.Loss) {
+		return
+	}
+	l.overfit = true
+	l.Note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training "+
+		"loss, %.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
+}
+
+// overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.
+func (l *Training) overfits(valid, best float64) bool {
+	return isFinite(l.work.Guess()) && valid > best+rising && l.trainLoss() < best
 }
 
 // trainLoss is the training loss, smoothed, also of a run that was resumed after its last step.
-func (r *runner) trainLoss() float64 {
-	if n := len(r.history.Train); math.IsNaN(r.smoothed) && n > 0 {
-		return r.history.Train[n-1]
+func (l *Training) trainLoss() float64 {
+	if n := len(l.history.Curve.Loss); math.IsNaN(l.smoothed) && n > 0 {
+		return l.history.Curve.Loss[n-1]
 	}
-	return r.smoothed
+	return l.smoothed
 }
 
 // remarks are what a user should know of how the run ended, and how to mend it.
-func (r *runner) remarks(res *Result) []string {
+func (tr *Trainer) remarks(res *Result) []string {
 	var all []string
-	if r.overfits(res.ValidLoss, res.BestLoss) {
+	if tr.overfits(res.ValidLoss, res.BestLoss) {
 		all = append(all, fmt.Sprintf("the model overfits: its validation loss was lowest, %.4f, at step %d, and is "+
 			"%.4f now, while the training loss "+
 			"fell to %.4f: it learns the text by heart; generate and eval take the checkpoint of step %d; more "+
 			"text, a smaller model, dropout "+
-			"(model.resid_dropout) or fewer steps may help", res.BestLoss, res.BestStep, res.ValidLoss, r.trainLoss(),
+			"(model.resid_dropout) or fewer steps may help", res.BestLoss, res.BestStep, res.ValidLoss, tr.trainLoss(),
 			res.BestStep))
 	}
-	unigram, err := data.UnigramLoss(r.Data.Train, r.Data.Valid, r.Config.Model.VocabSize)
-	if err == nil && res.BestLoss > unigram && !r.diverged() {
+	unigram, err := data.UnigramLoss(tr.Data.Train, tr.Data.Valid, tr.Config.Model.VocabSize)
+	if err == nil && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
 		how := fmt.Sprintf("the model has learnt next to nothing; more steps (train.steps, now %d) or another "+
-			"optim.lr (now %g) may help", r.step,
-			r.Config.Optim.LR)
-		if r.trainLoss() < unigram {
+			"optim.lr (now %g) may help", tr.step,
+			tr.Config.Optim.LR)
+		if tr.trainLoss() < unigram {
 			how = "what it has learnt of the training text does not hold elsewhere; more text, or validation text " +
 				"that is more like it, may help"
 		}
@@ -111,5 +108,3 @@ func (r *runner) remarks(res *Result) []string {
 	}
 	return all
 }
-
-func (r *runner) diverged() bool { return r.trainLoss() > r.guess()+diverging }

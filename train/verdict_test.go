@@ -45,7 +45,7 @@ func TestOverfittingIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
-		c.Train.Steps, c.Train.Accumulation, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery = 600, 1, 30,
+		c.Train.Steps, c.Train.Shards, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery = 600, 1, 30,
 			600, 0
 		c.Train.EvalTokens, c.Optim.LR, c.Optim.SSMLR = evalTokens, 1e-2, 1e-2
 		c.Optim.Schedule, c.Model.DModel = "constant", 32

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/compare"
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -49,7 +50,7 @@ func (r *result) key() string {
 // results of.
 func collect(runs string) (all []result, left []string, err error) {
 	err = filepath.WalkDir(runs, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() != train.TaskResultFile {
+		if err != nil || entry.IsDir() || entry.Name() != experiment.ResultFile {
 			return err
 		}
 		r, err := readRun(path)
@@ -70,7 +71,7 @@ func collect(runs string) (all []result, left []string, err error) {
 		return nil
 	})
 	if err == nil && len(all)+len(left) == 0 {
-		err = fmt.Errorf("%s: found no %s in or below it, want a folder of runs", runs, train.TaskResultFile)
+		err = fmt.Errorf("%s: found no %s in or below it, want a folder of runs", runs, experiment.ResultFile)
 	}
 	return all, left, err
 }
@@ -99,7 +100,7 @@ func readRun(path string) (result, error) {
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
 		}, nil
 	}
-	r, err := train.ReadTaskResult(filepath.Dir(path))
+	r, err := experiment.ReadResult(filepath.Dir(path))
 	if err != nil {
 		return result{}, err
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/data"
@@ -109,55 +108,17 @@ func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (tex
 		}
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, "text.txt")
-		if err := writeText(path, tok, e.valid); err != nil {
+		f, err := os.Create(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(e.valid.WriteText(f, tok), f.Close()); err != nil {
 			return nil, err
 		}
 		o.Data, o.ValidFraction, o.Cache = []string{path}, 0, data.CacheNone
 	}
 	texts = &evalTexts{opt: o}
 	return texts, texts.open(ctx, other)
-}
-
-// writeText writes the text of tokens, in whole characters.
-func writeText(path string, tok tokenizer.Tokenizer, tokens *data.Tokens) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return decodeTo(f, tok, tokens)
-}
-
-func decodeTo(w io.Writer, tok tokenizer.Tokenizer, tokens *data.Tokens) error {
-	ids := make([]int32, 1<<16)
-	var text []byte
-	for at := 0; at < tokens.Len(); {
-		n, err := tokens.Read(ids, at)
-		if err != nil {
-			return err
-		}
-		text = tok.Decode(text[:0], ids[:n])
-		if at == 0 {
-			// the end of a character that was cut
-			for i := 0; i < utf8.UTFMax-1 && len(text) > 0 && !utf8.RuneStart(text[0]); i++ {
-				text = text[1:]
-			}
-		}
-		if at += n; at == tokens.Len() {
-			for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
-				if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) {
-					if !utf8.FullRune(tail) {
-						text = text[:len(text)-i]
-					}
-					break
-				}
-			}
-		}
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.

@@ -163,7 +163,7 @@ func describeRun(t table, dir string) error {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
 	t.row("trained on", "%s; %s of %d tokens are asked for", text, length,
-		run.Train.BatchSize*run.Train.SeqLen*run.Train.Accumulation)
+		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
 	if card := filepath.Join(out, train.CardFile); exists(card) {
 		t.row("run card", "%s", card)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 // infoOfFile describes a checkpoint: its tensors, and the model that hippo convert would make of it.
@@ -97,10 +97,10 @@ func infoOfTask(cmd *cobra.Command, dir string) (done bool, err error) {
 	t.row("shape", "%s, d_model %d, d_inner %d, d_state %d, %s", in, c.Model.DModel, c.Model.Inner(), c.Model.DState,
 		out)
 	t.row("parameters", "%s (%d)", status.Count(float64(m.NumParams())), m.NumParams())
-	r, err := train.ReadTaskResult(dir)
+	r, err := experiment.ReadResult(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		t.row("task", "no %s in the folder: the run has not ended, or this is its network alone", train.TaskResultFile)
+		t.row("task", "no %s in the folder: the run has not ended, or this is its network alone", experiment.ResultFile)
 	case err != nil:
 		return true, err
 	default:
@@ -109,15 +109,15 @@ func infoOfTask(cmd *cobra.Command, dir string) (done bool, err error) {
 	return true, t.flush()
 }
 
-func describeResult(t table, r *train.TaskResult, dir string) {
+func describeResult(t table, r *experiment.Result, dir string) {
 	t.row("task", "%s, recipe %s, seed %d", r.Task, r.Recipe, r.Seed)
-	t.row("score", "%s, of %d", scoreText(r.Test, r.Numbers), r.Test.Count)
+	t.row("score", "%s, of %d", experiment.ScoreText(r.Test, r.Numbers), r.Test.Count)
 	for _, x := range r.Extra {
-		t.row(x.Name, "%s, of %d", scoreText(x.Score, r.Numbers), x.Count)
+		t.row(x.Name, "%s, of %d", experiment.ScoreText(x.Score, r.Numbers), x.Count)
 	}
 	t.row("training", "%.1f epochs, %d updates, %s; %s", r.Epochs, r.Steps, status.Duration(seconds(r.TrainSeconds)),
 		r.Date)
-	if report := filepath.Join(dir, reportFile); exists(report) {
+	if report := filepath.Join(dir, experiment.ReportFile); exists(report) {
 		t.row("report", "%s", report)
 	}
 }

@@ -80,7 +80,7 @@ func TestInterruptTwice(t *testing.T) {
 	}
 	// One update is a minute of work. The pause lets the first signal come in its middle.
 	r := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048",
-		"--model.d_model", "64", "--train.accumulation", "5000", "--train.steps", "2")
+		"--model.d_model", "64", "--train.shards", "5000", "--train.steps", "2")
 	r.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
 	// Two signals at the same moment count as one: more are sent until the program ends, long before the update would.
@@ -266,7 +266,7 @@ func TestShortLivedMachine(t *testing.T) {
 	}
 	args := []string{"task", "run", "induction(train=2000)", "--epochs", "100000", "--eval_limit", "10", "--out",
 		"task"}
-	place := filepath.Join(dir, "task", "last", "place.json")
+	place := filepath.Join(dir, "task", "last", "trainer.json")
 	r := background(t, dir, args...)
 	r.waitFor("the first checkpoint", func() bool { return exists(place) })
 	r.signal(os.Kill)

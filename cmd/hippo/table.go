@@ -5,6 +5,9 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"github.com/hippo-ssm/hippo/experiment"
 )
 
 // table prints names and values in two columns.
@@ -37,3 +40,6 @@ func printGrid(out io.Writer, head []string, lines [][]string, markdown bool) er
 	}
 	return w.Flush()
 }
+
+// seconds is a time given in seconds.
+func seconds(s float64) time.Duration { return experiment.Seconds(s) }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/task"
 )
@@ -70,14 +70,6 @@ func taskNames() []string {
 	return names
 }
 
-func recipeNames(t *task.Task) []string {
-	var names []string
-	for _, r := range t.Recipes {
-		names = append(names, r.Name)
-	}
-	return names
-}
-
 // printTasks lists the tasks by their groups.
 func printTasks(out io.Writer, tasks []*task.Task) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -104,7 +96,7 @@ func printTask(out io.Writer, t *task.Task) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\nmodels:\n")
-	for _, r := range t.Recipes {
+	for _, r := range experiment.Recipes(t) {
 		published := ""
 		if r.Published != 0 {
 			published = fmt.Sprintf("%g (%s)", r.Published, r.Where)
@@ -138,8 +130,8 @@ func printTasksJSON(out io.Writer, tasks []*task.Task) error {
 			}
 		}
 		var recipes []recipe
-		for _, r := range t.Recipes {
-			recipes = append(recipes, recipe(r))
+		for _, r := range experiment.Recipes(t) {
+			recipes = append(recipes, recipe{r.Name, r.Settings(t), r.Published, r.Where})
 		}
 		err := json.NewEncoder(out).Encode(struct {
 			Name    string        `json:"name"`
@@ -155,10 +147,4 @@ func printTasksJSON(out io.Writer, tasks []*task.Task) error {
 		}
 	}
 	return nil
-}
-
-// taskName is the name in an entry such as induction(length=40).
-func taskName(entry string) string {
-	name, _, _ := strings.Cut(entry, "(")
-	return name
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
@@ -35,7 +35,7 @@ result (result.json) and a report. Ctrl-C saves; the same command goes on from t
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(cobra.FixedCompletions(taskNames(), cobra.ShellCompDirectiveNoFileComp)),
 	}
-	var defaults train.TaskConfig
+	var defaults experiment.Config
 	config.Register(cmd.Flags(), &defaults)
 	cmd.Flags().StringVar(&recipe, "model", "", "the recipe, a model with its settings: see hippo task list TASK; empty for the first")
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
@@ -43,7 +43,7 @@ result (result.json) and a report. Ctrl-C saves; the same command goes on from t
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var problems config.Problems
-		s, err := train.FindTask(args[0], recipe)
+		s, err := experiment.Find(args[0], recipe)
 		problems.Add(err)
 		problems.Add(config.Load(&s.Config, config.Options{File: file, Flags: cmd.Flags()}))
 		if err == nil { // else the settings lack those of the recipe
@@ -56,14 +56,12 @@ result (result.json) and a report. Ctrl-C saves; the same command goes on from t
 			runtime.GOMAXPROCS(threads)
 		}
 		p := status.New(os.Stderr, 10*time.Second)
-		ev := watchTask(p)
-		ev.Done = writeTaskReport
 		ctx, stop := whileRead(cmd.Context())
 		defer stop()
-		res, err := train.RunTask(ctx, s, ev)
+		res, err := experiment.Run(ctx, s, watchTask(p))
 		p.Close()
 		switch {
-		case errors.Is(err, train.ErrTaskInterrupted):
+		case errors.Is(err, experiment.ErrInterrupted):
 			fmt.Fprintln(os.Stderr, "interrupted; the same command goes on from here")
 			return errInterrupted
 		case err != nil:
@@ -78,11 +76,11 @@ result (result.json) and a report. Ctrl-C saves; the same command goes on from t
 }
 
 // watchTask prints what happens in a run of a task.
-func watchTask(p *status.Printer) train.TaskEvents {
+func watchTask(p *status.Printer) experiment.Events {
 	numbers := false
-	return train.TaskEvents{
+	return experiment.Events{
 		Note: func(text string) { p.Printf("note: %s\n", text) },
-		Start: func(r *train.TaskResult, set *task.Set, resumed int) {
+		Start: func(r *experiment.Result, set *task.Set, resumed int) {
 			numbers = set.Numbers
 			p.Printf("%s, %s: %s parameters, %s examples to train on, %s to test on, up to %d positions\n", r.Task, r.Recipe,
 				status.Count(float64(r.Params)), status.Count(float64(set.Train.Len())), status.Count(float64(set.Test.Len())), set.MaxLength)
@@ -90,59 +88,37 @@ func watchTask(p *status.Printer) train.TaskEvents {
 				p.Printf("going on from step %d\n", resumed)
 			}
 		},
-		Step: func(g train.TaskProgress) {
+		Step: func(g train.Progress) {
 			p.Update(status.Line{
 				{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)}, {Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
-				{Key: "loss", Value: fmt.Sprintf("%.4f", g.Loss)}, {Key: "lr", Value: fmt.Sprintf("%.2g", g.LR)},
+				{Key: "loss", Value: fmt.Sprintf("%.4f", g.MeanLoss)}, {Key: "lr", Value: fmt.Sprintf("%.2g", g.LR)},
 				{Key: "eta", Value: status.Duration(g.ETA)},
 			})
 		},
-		Eval: func(g train.TaskPoint) {
-			p.Printf("epoch %.2f: training loss %s, validation %s\n", g.Epoch, errorText(g.TrainLoss), scoreText(g.Valid,
-				numbers))
+		Eval: func(g train.Progress) {
+			p.Printf("epoch %.2f: training loss %s, validation %s\n", g.Epoch, experiment.ErrorText(g.MeanLoss),
+				experiment.ScoreText(g.Valid, numbers))
 		},
 	}
 }
 
-// scoreText is a score as a reader wants it, with the digits that scores are compared by.
-func scoreText(s train.Score, numbers bool) string {
-	if numbers {
-		return fmt.Sprintf("MSE %s, MAE %s", errorText(s.Loss), errorText(s.MAE))
-	}
-	return fmt.Sprintf("%s, loss %s", percentText(s.Accuracy, s.Count), errorText(s.Loss))
-}
-
-// errorText is a loss or an error: with six digits, since scores that differ by less are different all the same.
-func errorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
-
-// percentText is a share of so many, in percent, with decimals enough to tell one more of them apart.
-func percentText(percent float64, of int) string {
-	decimals := 2
-	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
-		decimals++
-	}
-	return fmt.Sprintf("%.*f %%", decimals, percent)
-}
-
-func printTaskResult(out io.Writer, r *train.TaskResult) error {
+func printTaskResult(out io.Writer, r *experiment.Result) error {
 	w := newTable(out)
 	numbers := r.Numbers
 	w.row("task", "%s", r.Task)
 	w.row("model", "%s, %s parameters, seed %d", r.Recipe, status.Count(float64(r.Params)), r.Seed)
-	w.row("test", "%s", scoreText(r.Test, numbers))
-	if text := publishedRow(r); text != "" {
+	w.row("test", "%s", experiment.ScoreText(r.Test, numbers))
+	if text := r.PublishedRow(); text != "" {
 		w.row("published", "%s", text)
 	}
 	for _, tag := range r.Test.Tags {
-		w.row("  "+tag.Name, "%s of %d", percentText(tag.Accuracy, tag.Count), tag.Count)
+		w.row("  "+tag.Name, "%s of %d", experiment.PercentText(tag.Accuracy, tag.Count), tag.Count)
 	}
 	for _, x := range r.Extra {
-		w.row(x.Name, "%s%s", scoreText(x.Score, numbers), publishedText(x.Published))
+		w.row(x.Name, "%s%s", experiment.ScoreText(x.Score, numbers), experiment.PublishedText(x.Published))
 	}
 	w.row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(seconds(r.TrainSeconds)), status.Duration(seconds(r.CPUSeconds)))
 	w.row("machine", "%s", r.Machine)
-	w.row("report", "%s", filepath.Join(r.Config.Out, reportFile))
+	w.row("report", "%s", filepath.Join(r.Config.Out, experiment.ReportFile))
 	return w.flush()
 }
-
-func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

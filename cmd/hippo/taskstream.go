@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 // streamOptions are the flags of hippo task stream.
@@ -156,11 +156,11 @@ func streamSteps(cmd *cobra.Command, m *model.Network, args []string, opt *strea
 
 // testExample is a test example of the task of the run in dir.
 func testExample(ctx context.Context, dir string, i int) (*task.Example, error) {
-	r, err := train.ReadTaskResult(dir)
+	r, err := experiment.ReadResult(dir)
 	if err != nil {
 		return nil, err
 	}
-	set, err := train.OpenTask(ctx, &r.Config)
+	set, err := r.Config.Open(ctx)
 	if err != nil {
 		return nil, err
 	}

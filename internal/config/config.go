@@ -18,8 +18,9 @@
 // CSV: "a,b".
 //
 // The tags enum:"a,b", min:"1" and max:"9" bound a value (each element of a list); help:"..." explains it. The tag
-// config:"-" hides a field, as does json:"-". A struct that cannot be configured (a map, a pointer, two fields with the
-// same variable, a malformed bound) is a programmer's error and panics.
+// config:"-" hides a field, as does json:"-"; config:"old" marks a key of earlier versions, which is read but shown
+// only while it has a value. A struct that cannot be configured (a map, a pointer, two fields with the same variable, a
+// malformed bound) is a programmer's error and panics.
 //
 // Problems are reported together: [Load] applies every value that is well formed and returns all problems of all layers
 // as one [Problems], to which the caller may add its own.

@@ -20,6 +20,9 @@ func Marshal(cfg any) ([]byte, error) {
 	var b bytes.Buffer
 	var open []string // groups the writer is in
 	for _, f := range s.fields {
+		if f.old && f.value.IsZero() {
+			continue
+		}
 		path := strings.Split(f.key, ".")
 		open = open[:commonPrefix(open, path)]
 		for len(open) < len(path)-1 {

@@ -33,6 +33,9 @@ func Pairs(cfg any, values map[string]string) error {
 func Describe(cfg any) []Described {
 	var out []Described
 	for _, f := range newSchema(cfg).fields {
+		if f.old && f.value.IsZero() {
+			continue
+		}
 		out = append(out, Described{Key: f.key, Value: f.text(), Help: f.help})
 	}
 	return out

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestPairs(t *testing.T) {
@@ -38,5 +40,33 @@ func TestPairs(t *testing.T) {
 	want := []Described{{"d_state", "8", "size of the state"}, {"window", "5", ""}, {"decay", "0.002", ""}}
 	if got := Describe(&o); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestOldKeys: a key of an earlier version is read from every layer, and is written and listed only while it has a
+// value.
+func TestOldKeys(t *testing.T) {
+	type settings struct {
+		Shards int `json:"shards"`
+		Micro  int `json:"micro" config:"old"`
+	}
+	var c settings
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Register(fs, &c)
+	if text := Usages(fs, 0); strings.Contains(text, "micro") || !strings.Contains(text, "shards") {
+		t.Errorf("the help is %q, want shards alone", text)
+	}
+	text, err := Marshal(&c)
+	if err != nil || strings.Contains(string(text), "micro") || len(Describe(&c)) != 1 {
+		t.Errorf("without a value: %q, %v, %v", text, Describe(&c), err)
+	}
+	if err := fs.Parse([]string{"--micro", "3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Load(&c, Options{Flags: fs}); err != nil || c.Micro != 3 {
+		t.Errorf("found %+v, %v, want micro 3", c, err)
+	}
+	if text, err = Marshal(&c); err != nil || !strings.Contains(string(text), "micro: 3") || len(Describe(&c)) != 2 {
+		t.Errorf("with a value: %q, %v, %v", text, Describe(&c), err)
 	}
 }

@@ -53,3 +53,12 @@ func (p Problems) Error() string {
 	}
 	return fmt.Sprintf("%d problems:\n  %s", len(p), brief.List(p, "\n  "))
 }
+
+// AddUnder appends the problems of an error, each with a prefix that says what they are of.
+func (p *Problems) AddUnder(prefix string, err error) {
+	var inner Problems
+	inner.Add(err)
+	for _, line := range inner {
+		*p = append(*p, prefix+line)
+	}
+}

@@ -26,6 +26,7 @@ type field struct {
 	key   string // path, such as model.d_model
 	help  string
 	value reflect.Value
+	old   bool // a key of earlier versions: read from everywhere, written and listed nowhere unless it has a value
 
 	enum             []string // allowed texts; nil for any
 	min, max         float64  // inclusive; infinite for none
@@ -83,7 +84,9 @@ func (s *schema) add(prefix string, v reflect.Value) {
 }
 
 func newField(key, help string, v reflect.Value, tag reflect.StructTag) *field {
-	f := &field{key: key, help: help, value: v, min: math.Inf(-1), max: math.Inf(1)}
+	f := &field{
+		key: key, help: help, value: v, old: tag.Get("config") == "old", min: math.Inf(-1), max: math.Inf(1),
+	}
 	if kindOf(v.Type()) == unsupported {
 		panic(fmt.Sprintf("config: %s: type %v cannot be configured", key, v.Type()))
 	}

@@ -1,0 +1,49 @@
+package experiment
+
+import "context"
+
+// Forecast is what a network foretold of a test example, beside what came.
+type Forecast struct {
+	Example  int       `json:"example"`
+	Series   string    `json:"series"`
+	Unit     string    `json:"unit"`
+	Step     string    `json:"step"`  // of time
+	Known    []float32 `json:"known"` // the last of what was given
+	Truth    []float32 `json:"truth"`
+	Forecast []float32 `json:"forecast"`
+}
+
+// Forecasts are kept of so many examples, from the first to the last, with at least so many known steps before each.
+const (
+	keptForecasts = 3
+	leastKnown    = 48
+)
+
+// forecasts keeps some of the network's forecasts of the test examples, of the last variable.
+func (r *run) forecasts(ctx context.Context) error {
+	about := r.Set.Forecast
+	if about == nil {
+		return nil
+	}
+	for k := range keptForecasts {
+		i := (2*k + 1) * r.Set.Test.Len() / (2 * keptForecasts)
+		if n := len(r.result.Forecasts); n > 0 && r.result.Forecasts[n-1].Example == i {
+			continue // of one example only
+		}
+		known, truth, forecast, err := r.Forecast(ctx, r.Set.Test, i)
+		if err != nil {
+			return err
+		}
+		width, channels := r.Set.Outputs, r.Set.Channels
+		v, steps := width-1, len(known)/channels
+		f := Forecast{Example: i, Series: about.Series[v], Unit: about.Unit, Step: about.Step}
+		for t := max(0, steps-max(2*len(truth)/width, leastKnown)); t < steps; t++ {
+			f.Known = append(f.Known, known[t*channels+v])
+		}
+		for at := v; at < len(truth); at += width {
+			f.Truth, f.Forecast = append(f.Truth, truth[at]), append(f.Forecast, forecast[at])
+		}
+		r.result.Forecasts = append(r.result.Forecasts, f)
+	}
+	return nil
+}

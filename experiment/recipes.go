@@ -1,0 +1,80 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Recipe is a model of a task with the settings of its training.
+type Recipe struct {
+	Name string // of the model, in commands and tables
+	// Set changes the defaults to the recipe's settings.
+	Set func(c *train.LabelledConfig)
+	// Options changes the options of the task, whose type it knows; nil for none.
+	Options   func(options any)
+	Published float64 // the result in the paper: accuracy in percent, or mean squared error; 0 for none
+	Where     string  // paper and table that Published is from
+}
+
+// recipes are those of each task. The first is its default.
+var recipes = map[*task.Task][]Recipe{
+	task.InductionHead:    inductionRecipes,
+	task.Recall:           recallRecipes,
+	task.RecallLarge:      recallLargeRecipes,
+	task.MQAR:             mqarRecipes,
+	task.SelectiveCopying: copyingRecipes,
+	task.Text:             textRecipes,
+	task.Retrieval:        retrievalRecipes,
+	task.Image:            imageRecipes,
+	task.Pathfinder:       pathfinderRecipes,
+	task.PathX:            pathXRecipes,
+	task.ListOps:          listOpsRecipes,
+	task.SMNIST:           mnistRecipes,
+	task.PSMNIST:          mnistRecipes,
+	task.Digits:           digitsRecipes,
+	task.ECG:              ecgRecipes,
+	task.DNA:              dnaRecipes,
+	task.ETTh1:            ettRecipes,
+	task.ETTh2:            ettRecipes,
+}
+
+// Recipes are those of a task. The first is its default.
+func Recipes(t *task.Task) []Recipe { return recipes[t] }
+
+// recipeOf is the recipe of a task with a name, or the first one for "".
+func recipeOf(t *task.Task, name string) (Recipe, error) {
+	var names []string
+	for _, r := range Recipes(t) {
+		if r.Name == name || name == "" {
+			return r, nil
+		}
+		names = append(names, r.Name)
+	}
+	return Recipe{}, fmt.Errorf("task %s: found the model %q, want one of %s", t.Name, name, strings.Join(names, ", "))
+}
+
+// Settings lists what a recipe changes of the defaults, as KEY=VALUE: of the task's options first, then of training.
+func (r *Recipe) Settings(t *task.Task) []string {
+	var lines []string
+	add := func(defaults, set any) {
+		was := config.Describe(defaults)
+		for i, o := range config.Describe(set) {
+			if o.Value != was[i].Value {
+				lines = append(lines, o.Key+"="+o.Value)
+			}
+		}
+	}
+	if r.Options != nil {
+		options := t.Options()
+		r.Options(options)
+		add(t.Options(), options)
+	}
+	defaults, c := train.DefaultLabelled(), train.DefaultLabelled()
+	r.Set(&c)
+	add(&defaults, &c)
+	return lines
+}

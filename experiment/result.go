@@ -1,0 +1,141 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// ResultFile is the name of a result in the folder of its run.
+const ResultFile = "result.json"
+
+// Result is how a run of a task ended, and what it takes to repeat it.
+type Result struct {
+	Task      string       `json:"task"`
+	Recipe    string       `json:"recipe"`
+	Seed      uint64       `json:"seed"`
+	Params    int          `json:"params"`
+	Numbers   bool         `json:"numbers"` // numbers are predicted, not classes
+	Test      train.Score  `json:"test"`
+	Valid     *train.Score `json:"valid,omitempty"` // of the network that was tested
+	Extra     []ExtraScore `json:"extra,omitempty"`
+	Published float64      `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
+	Where     string       `json:"where,omitempty"`
+	// Changed is what the run changes of the settings that results are published of, as "key: a -> b".
+	Changed []string `json:"changed,omitempty"`
+
+	Steps        int     `json:"steps"`
+	Epochs       float64 `json:"epochs"`
+	TrainSeconds float64 `json:"train_seconds"` // updates alone, by the run's clock
+	Seconds      float64 `json:"seconds"`       // all of the run, by the clock on the wall
+	CPUSeconds   float64 `json:"cpu_seconds"`   // of the process
+	train.Maker
+	Date   string        `json:"date"`
+	Config Config        `json:"config"`
+	Curve  []train.Point `json:"curve"`
+
+	Forecasts []Forecast `json:"forecasts,omitempty"` // some, where the future of a series is asked
+}
+
+// ExtraScore is a further measurement of a task.
+type ExtraScore struct {
+	Name string `json:"name"`
+	train.Score
+	Published float64 `json:"published,omitempty"`
+}
+
+func newResult(c Config, s *Settings, set *task.Set, params int) *Result {
+	r := &Result{
+		Task: c.Task, Recipe: c.Recipe, Seed: c.Seed, Params: params, Numbers: set.Numbers,
+		Published: s.Recipe.Published, Where: s.Recipe.Where,
+		Maker: train.ThisMaker(), Config: c,
+	}
+	if r.Published == 0 {
+		r.Published, r.Where = set.Published, set.Where
+	}
+	return r
+}
+
+// write writes the result of a run.
+func (r *Result) write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
+}
+
+// ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
+func ReadResult(dir string) (*Result, error) {
+	path := filepath.Join(dir, ResultFile)
+	r := &Result{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	if err := disk.ReadJSON(path, r); err != nil {
+		return nil, err
+	}
+	r.Config.Settle()
+	r.Config.Out = dir                                // it may have been moved
+	if s, err := Find(r.Task, r.Recipe); err == nil { // else it is of a task that this program does not have
+		if err := r.settlePublished(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return r, nil
+}
+
+// same returns an error that names what differs in what two runs would compute.
+func (c Config) same(other Config) error {
+	if c.Task != other.Task || c.Recipe != other.Recipe {
+		return fmt.Errorf("%s %s, now %s %s", other.Task, other.Recipe, c.Task, c.Recipe)
+	}
+	other.Out, other.Data, other.Memory = c.Out, c.Data, c.Memory
+	if diff := config.Diff(&other, &c); len(diff) > 0 {
+		return fmt.Errorf("%s", strings.Join(diff, ", "))
+	}
+	return nil
+}
+
+// Folder is where the run is kept under root ("" for runs/task) when the user names no place: in the folder that an
+// earlier version has made, if there is one, whose name has to be quoted in a shell.
+func (s *Settings) Folder(root string) string {
+	if root == "" {
+		root = filepath.Join("runs", "task")
+	}
+	run := fmt.Sprintf("%s-seed%d", s.Config.Recipe, s.Config.Seed)
+	dir := filepath.Join(root, plainName(s.Config.Task), run)
+	if old := filepath.Join(root, s.Config.Task, run); !isFolder(dir) && isFolder(old) {
+		return old
+	}
+	return dir
+}
+
+// plainName is the name of a folder for a task with its options, such as digits-copies=16 for digits(copies=16), that
+// needs no quotes in a shell and is one folder on every system. What has another meaning there is written as in an
+// address, as %20.
+func plainName(entry string) string {
+	name, options, _ := strings.Cut(strings.TrimSuffix(entry, ")"), "(")
+	if options != "" {
+		name += "-" + options
+	}
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.,=+", c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

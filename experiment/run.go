@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Events are functions that a run calls, in its goroutine. Any may be nil.
+type Events struct {
+	Start func(r *Result, set *task.Set, resumed int)
+	Step  func(train.Progress)
+	Eval  func(train.Progress)
+	Note  func(text string)
+}
+
+// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+var ErrInterrupted = errors.New("interrupted")
+
+// Run trains the model of a configuration on the data of its task, measures it, and writes the folder of the run: the
+// network, what it was trained with, the result and a report. A run that was interrupted goes on; one that has ended
+// gives its result again. When ctx is done it saves where it is and returns ErrInterrupted.
+func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
+	c := s.Config
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if c.Out == "" {
+		c.Out = s.Folder("")
+	}
+	err = train.InFolder(c.Out, func() error {
+		if res, err = runHere(ctx, s, c, ev); err != nil {
+			return err
+		}
+		return res.WriteReport()
+	})
+	return res, err
+}
+
+// runHere is Run in a folder that is this process's own.
+func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
+	if done, err := ReadResult(c.Out); err == nil {
+		if err := c.same(done.Config); err != nil {
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
+				"another folder with --out", c.Out, err)
+		}
+		return done, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	set, err := s.Task.Open(ctx, c.Data, s.Options)
+	if err != nil {
+		return nil, err
+	}
+	same := func(saved []byte) error {
+		before := Config{LabelledConfig: train.DefaultLabelled()}
+		if err := json.Unmarshal(saved, &before); err != nil {
+			return err
+		}
+		before.Settle()
+		if err := c.same(before); err != nil {
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
+				"folder with --out", c.Out, err)
+		}
+		return nil
+	}
+	w, err := train.OpenLabelled(c.LabelledConfig, &c, set, same)
+	if err != nil {
+		return nil, fmt.Errorf("task %s: %w", c.Task, err)
+	}
+	r := &run{Labelled: w, settings: s, c: c, result: newResult(c, s, set, w.Net.NumParams())}
+	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+		return nil, err
+	}
+	if ev.Start != nil {
+		ev.Start(r.result, set, w.Steps())
+	}
+	for _, note := range set.Notes {
+		w.Note(note)
+	}
+	if err := errors.Join(r.make(ctx), w.Close()); err != nil {
+		return nil, err
+	}
+	return r.result, nil
+}
+
+// run is a run of a task in progress.
+type run struct {
+	*train.Labelled
+	c        Config
+	settings *Settings
+	result   *Result
+}
+
+// make makes the updates that are left, then the result.
+func (r *run) make(ctx context.Context) error {
+	interrupted, err := r.Training.Run(ctx)
+	if err == nil && !interrupted {
+		if _, err = r.Finish(ctx); err != nil && errors.Is(err, ctx.Err()) {
+			interrupted, err = true, r.Save()
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case interrupted:
+		return ErrInterrupted
+	}
+	if err := r.Save(); err != nil {
+		return err
+	}
+	best, _ := r.BestPoint()
+	if err := r.Diverged(best.Valid.Loss); err != nil { // the score says so, too
+		r.Note(err.Error())
+	}
+	err = r.measure(ctx)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		return ErrInterrupted
+	}
+	if err != nil {
+		return err
+	}
+	return r.conclude()
+}
+
+// measure measures the network that did best on the validation examples, the last one where there are none.
+func (r *run) measure(ctx context.Context) (err error) {
+	if r.result.Valid, err = r.TakeBest(); err != nil {
+		return err
+	}
+	if r.result.Test, err = r.Score(ctx, r.Set.Test); err != nil {
+		return err
+	}
+	if err := r.extras(ctx); err != nil {
+		return err
+	}
+	return r.forecasts(ctx)
+}
+
+// conclude writes the result.
+func (r *run) conclude() error {
+	res := r.result
+	res.Curve, res.Steps, res.Epochs = r.Points(), r.Steps(), r.Epochs()
+	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.Trained().Seconds(), r.Elapsed().Seconds(), r.CPUTime().Seconds()
+	res.Date = time.Now().UTC().Format(time.RFC3339)
+	if err := res.settlePublished(r.settings); err != nil {
+		return err
+	}
+	return res.write(r.c.Out)
+}
+
+// extras makes the further measurements of the task.
+func (r *run) extras(ctx context.Context) error {
+	for _, x := range r.Set.Extra {
+		if most := r.Net.MaxLength(); most > 0 && r.Longest(x.Split) > most {
+			r.Note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
+			continue
+		}
+		undo := func() {}
+		if x.DtScale > 0 {
+			undo = r.Net.ScaleDt(x.DtScale)
+		}
+		score, err := r.Score(ctx, x.Split)
+		undo()
+		if err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
+		}
+		r.result.Extra = append(r.result.Extra, ExtraScore{
+			Name: x.Name, Score: score, Published: x.PublishedOf(r.c.Recipe),
+		})
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// ScoreText is a score as a reader wants it, with the digits that scores are compared by. numbers tells that it is of
+// numbers, not of classes.
+func ScoreText(s train.Score, numbers bool) string {
+	if numbers {
+		return fmt.Sprintf("MSE %s, MAE %s", ErrorText(s.Loss), ErrorText(s.MAE))
+	}
+	return fmt.Sprintf("%s, loss %s", PercentText(s.Accuracy, s.Count), ErrorText(s.Loss))
+}
+
+// ErrorText is a loss or an error: with six digits, since scores that differ by less are different all the same.
+func ErrorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
+
+// PercentText is a share of so many, in percent, with decimals enough to tell one more of them apart.
+func PercentText(percent float64, of int) string {
+	decimals := 2
+	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
+		decimals++
+	}
+	return fmt.Sprintf("%.*f %%", decimals, percent)
+}
+
+// ScoresText is the mean of scores of so many targets each, with their range.
+func ScoresText(scores []float64, numbers bool, count int) string {
+	one := func(v float64) string {
+		if numbers {
+			return ErrorText(v)
+		}
+		return PercentText(v, count)
+	}
+	text := one(mean(scores))
+	if len(scores) > 1 {
+		text += fmt.Sprintf(" (%s to %s, %d seeds)", one(slices.Min(scores)), one(slices.Max(scores)), len(scores))
+	}
+	return text
+}
+
+// PublishedText is a published result beside a score, "" for none.
+func PublishedText(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; published %g", v)
+}
+
+// mean is that of scores, of which there is one at least.
+func mean(scores []float64) float64 {
+	sum := 0.0
+	for _, x := range scores {
+		sum += x
+	}
+	return sum / float64(len(scores))
+}
+
+// Seconds is a time given in seconds.
+func Seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

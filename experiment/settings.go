@@ -1,0 +1,128 @@
+// Package experiment runs the papers' tasks: it trains and scores a model by a recipe, keeps the result and a report,
+// runs tables of them, and sets what came out beside what was published. Package task has the data, package train the
+// training. It may import both, what stands below them, and explain, whose charts a report shows. It never prints: what
+// happens is told to the functions of Events.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Config is everything a run of a task depends on: the defaults, then what the recipe says, then what the user changes.
+type Config struct {
+	Task   string `json:"task" config:"-"`   // with options not at their defaults, such as induction(length=40)
+	Recipe string `json:"recipe" config:"-"` // the name of the recipe
+
+	Data string `json:"data" help:"folder of the task's files, for tasks that read some"`
+
+	train.LabelledConfig
+}
+
+// Check returns every problem of a run that can be told before its data are made or read: those of Validate, and a
+// folder of files that is not there.
+func (c *Config) Check() error {
+	var p config.Problems
+	p.Add(c.Validate())
+	if t, err := task.Find(TaskName(c.Task)); err == nil && t.Files != "" && c.Data != "" {
+		if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {
+			p.Addf("data", "found no folder %s, want one with %s", c.Data, t.Files)
+		}
+	}
+	return p.Err()
+}
+
+// Settings is the configuration of a task by its recipe, before the user's changes, with the values of the task's
+// options.
+type Settings struct {
+	Task    *task.Task
+	Recipe  Recipe
+	Options any // what Task.Options gives, with values; nil where it has none
+	Config  Config
+}
+
+// Find reads NAME or NAME(OPTION=VALUE,...) and the name of a recipe, "" for the first one. Settings of the recipe that
+// are options of the task set those that the entry does not. All problems of both come at once; the settings are then
+// those without what is wrong.
+func Find(entry, recipe string) (*Settings, error) {
+	s := &Settings{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	name, given, err := model.ParseEntry(entry)
+	if err != nil {
+		return s, fmt.Errorf("task: %w", err)
+	}
+	t, err := task.Find(name)
+	if err != nil {
+		return s, err
+	}
+	var p config.Problems
+	r, err := recipeOf(t, recipe)
+	if err != nil {
+		p.Add(err)
+		r = Recipes(t)[0]
+	}
+	s, err = settingsOf(t, r, given)
+	p.Add(err)
+	return s, p.Err()
+}
+
+// settingsOf are the settings of a task's recipe, with options of the task that are given. They come with an error too,
+// without what is wrong.
+func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
+	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	var p config.Problems
+	recipe.Set(&s.Config.LabelledConfig)
+	switch {
+	case t.Options != nil:
+		s.Options = t.Options()
+		if recipe.Options != nil {
+			recipe.Options(s.Options)
+		}
+		p.AddUnder("task "+t.Name+": ", config.Pairs(s.Options, given))
+	case len(given) > 0:
+		p.Addf("task "+t.Name, "found options, but it has none")
+	}
+	s.Config.Task, s.Config.Recipe = s.entry(), s.Recipe.Name
+	return s, p.Err()
+}
+
+// Open makes or reads the data of the run that c is the configuration of.
+func (c *Config) Open(ctx context.Context) (*task.Set, error) {
+	s, err := Find(c.Task, c.Recipe)
+	if err != nil {
+		return nil, err
+	}
+	return s.Task.Open(ctx, c.Data, s.Options)
+}
+
+// entry is the task with its options that are not at their defaults.
+func (s *Settings) entry() string {
+	if s.Options == nil {
+		return s.Task.Name
+	}
+	var set []string
+	defaults := config.Describe(s.Task.Options())
+	for i, o := range config.Describe(s.Options) {
+		if o.Value != defaults[i].Value {
+			set = append(set, o.Key+"="+o.Value)
+		}
+	}
+	if len(set) == 0 {
+		return s.Task.Name
+	}
+	return s.Task.Name + "(" + strings.Join(set, ",") + ")"
+}
+
+// TaskName is the name in an entry such as induction(length=40).
+func TaskName(entry string) string {
+	name, _, _ := strings.Cut(entry, "(")
+	return name
+}

@@ -1,0 +1,214 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// TableOptions say what a table has.
+type TableOptions struct {
+	Models []string `json:"models" help:"recipes, in the order of rows; empty: those with a published result"`
+	Seeds  int      `json:"seeds" min:"1" help:"runs of each cell, with the seeds 1, 2, ..."`
+	Jobs   int      `json:"jobs" min:"0" help:"runs at the same time, each on one core; 0 for one on each core"`
+	Data   string   `json:"data" help:"folder of the tasks' files, for tasks that read some"`
+	Out    string   `json:"out" help:"folder of the runs; empty: runs/task"`
+	Set    []string `json:"set" help:"settings of all runs, KEY=VALUE, as flags of hippo task run"`
+}
+
+// Cell is a model on a task with a seed.
+type Cell struct {
+	Task, Model string
+	Seed        int
+	Settings    *Settings
+	Result      *Result // nil where it has not been run
+}
+
+// Folder is where the run of the cell is kept.
+func (c *Cell) Folder(opt *TableOptions) string { return c.Settings.Folder(opt.Out) }
+
+// Cells are those of a table, with the results that are there already.
+func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
+	models := opt.Models
+	var cells []*Cell
+	for _, entry := range entries {
+		first, err := Find(entry, "")
+		if err != nil {
+			return nil, err
+		}
+		if len(models) == 0 {
+			models = published(first.Task)
+		}
+		for _, name := range models {
+			for seed := 1; seed <= opt.Seeds; seed++ {
+				s, err := Find(entry, name)
+				if err != nil {
+					return nil, err
+				}
+				s.Config.Seed = uint64(seed)
+				cell := &Cell{Task: entry, Model: name, Seed: seed, Settings: s}
+				if cell.Result, err = ReadResult(cell.Folder(opt)); err != nil && !errors.Is(err, os.ErrNotExist) {
+					return nil, err
+				}
+				cells = append(cells, cell)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// published are the recipes of a task that have a published result, or else its first.
+func published(t *task.Task) []string {
+	var models []string
+	for _, r := range Recipes(t) {
+		if r.Published != 0 && !strings.HasSuffix(r.Name, "-official") {
+			models = append(models, r.Name)
+		}
+	}
+	if len(models) == 0 {
+		models = []string{Recipes(t)[0].Name}
+	}
+	return models
+}
+
+// RunCells has run make the cells that have no result, several at the same time, and tells done of each that ended and
+// how many are left. run leaves the result in the cell's folder. When ctx is done the runs under way are left to run,
+// and the error is ctx's.
+func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
+	done func(c *Cell, left int)) error {
+	jobs, left := opt.Jobs, Missing(cells)
+	if jobs == 0 {
+		jobs = runtime.NumCPU()
+	}
+	todo := withoutResult(cells)
+	var mu sync.Mutex
+	var failed []error
+	var wg sync.WaitGroup
+	for range min(jobs, len(todo)) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				if len(todo) == 0 || ctx.Err() != nil {
+					mu.Unlock()
+					return
+				}
+				c := todo[0]
+				todo = todo[1:]
+				mu.Unlock()
+				err := run(ctx, c)
+				var res *Result
+				if err == nil {
+					res, err = ReadResult(c.Folder(opt))
+				}
+				mu.Lock()
+				if err != nil {
+					failed = append(failed, fmt.Errorf("%s %s, seed %d: %w", c.Task, c.Model, c.Seed, err))
+				} else {
+					c.Result = res
+					left--
+					done(c, left)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(failed...)
+}
+
+// Missing is how many cells have no result.
+func Missing(cells []*Cell) int { return len(withoutResult(cells)) }
+
+// withoutResult are the cells that have no result.
+func withoutResult(cells []*Cell) []*Cell {
+	return slices.DeleteFunc(slices.Clone(cells), func(c *Cell) bool { return c.Result != nil })
+}
+
+// Summary is a model on a task, over all seeds.
+type Summary struct {
+	Task      string         `json:"task"`
+	Model     string         `json:"model"`
+	Numbers   bool           `json:"numbers"` // Scores are mean squared errors, and not accuracies in percent
+	Scores    []float64      `json:"scores"`
+	Mean      float64        `json:"mean"`
+	Spread    float64        `json:"spread"` // from the lowest to the highest
+	Published float64        `json:"published,omitempty"`
+	Where     string         `json:"where,omitempty"`
+	Params    int            `json:"params"`
+	Seconds   float64        `json:"train_seconds"` // mean
+	Extra     []ExtraSummary `json:"extra,omitempty"`
+
+	Count int `json:"-"` // targets of a run
+}
+
+// ExtraSummary is a further measurement of the runs of a summary.
+type ExtraSummary struct {
+	Name      string    `json:"name"`
+	Scores    []float64 `json:"scores"`
+	Published float64   `json:"published,omitempty"`
+
+	count int
+}
+
+// Summarize gives a summary of each model on each task.
+func Summarize(cells []*Cell) []Summary {
+	var out []Summary
+	for _, c := range cells {
+		if c.Result == nil {
+			continue
+		}
+		i := slices.IndexFunc(out, func(s Summary) bool { return s.Task == c.Task && s.Model == c.Model })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Summary{
+				Task: c.Task, Model: c.Model, Numbers: c.Result.Numbers, Published: c.Result.Published,
+				Where: c.Result.Where, Params: c.Result.Params, Count: c.Result.Test.Count,
+			})
+		}
+		out[i].add(c.Result)
+	}
+	return out
+}
+
+// add counts one more result.
+func (s *Summary) add(r *Result) {
+	s.Scores = append(s.Scores, mainScore(r.Test, s.Numbers))
+	for _, x := range r.Extra {
+		k := slices.IndexFunc(s.Extra, func(e ExtraSummary) bool { return e.Name == x.Name })
+		if k < 0 {
+			k = len(s.Extra)
+			s.Extra = append(s.Extra, ExtraSummary{Name: x.Name, Published: x.Published, count: x.Count})
+		}
+		s.Extra[k].Scores = append(s.Extra[k].Scores, mainScore(x.Score, s.Numbers))
+	}
+	s.Mean = mean(s.Scores)
+	s.Seconds += (r.TrainSeconds - s.Seconds) / float64(len(s.Scores))
+	s.Spread = slices.Max(s.Scores) - slices.Min(s.Scores)
+}
+
+func mainScore(s train.Score, numbers bool) float64 {
+	if numbers {
+		return s.Loss
+	}
+	return s.Accuracy
+}
+
+// Also is the further measurements, with what is published of them.
+func (s *Summary) Also() string {
+	var all []string
+	for _, x := range s.Extra {
+		all = append(all, x.Name+": "+ScoresText(x.Scores, s.Numbers, x.count)+PublishedText(x.Published))
+	}
+	return strings.Join(all, "; ")
+}

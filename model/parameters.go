@@ -1,0 +1,90 @@
+package model
+
+import (
+	"io"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// Parameters are the weights of a model of any kind. They get their values from a seed or from a file, and are saved,
+// in one way: a Model, a Network and a Classifier have this in common.
+type Parameters struct {
+	of     nn.Module
+	shape  *Config // of the layers, for which a file must have tensors
+	config func() (name string, text []byte, err error)
+}
+
+// Init fills every parameter as the releases do, from seed.
+func (p *Parameters) Init(seed uint64) { nn.InitAll(p.of, "", seed) }
+
+// NumParams is the number of trainable numbers.
+func (p *Parameters) NumParams() int { return numParams(p.of) }
+
+// Load fills the parameters. It changes nothing unless everything fits: a missing, unexpected, misshapen or non-finite
+// tensor is an error, and the error lists all of them.
+func (p *Parameters) Load(w Weights) error {
+	l, err := p.compare(w)
+	if err != nil {
+		return err
+	}
+	return l.fill(p.of)
+}
+
+// LoadSaved is Load from the file of weights that Save wrote into a folder.
+func (p *Parameters) LoadSaved(dir string) error {
+	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return p.Load(ownWeights(f))
+}
+
+// CheckShapes is Load without values.
+func (p *Parameters) CheckShapes(w Weights) error {
+	l, err := p.compare(w)
+	if err == nil && len(l.problems) > 0 {
+		err = l.err()
+	}
+	return err
+}
+
+// compare finds the tensors of a model in a file, of which it reads none. The error is that of a file in which to look
+// is of no use.
+func (p *Parameters) compare(w Weights) (*filling, error) {
+	if err := checkFile(w.File, p.shape); err != nil {
+		return nil, err
+	}
+	return w.compareAll(p.of), nil
+}
+
+// Tensors lists the parameters for writing a checkpoint. The tensors share the parameters' memory. The model must not
+// be packed.
+func (p *Parameters) Tensors() []checkpoint.Tensor {
+	var out []checkpoint.Tensor
+	p.of.Params("", func(name string, q *nn.Param) {
+		out = append(out, checkpoint.NewTensor(name, q.Shape(), q.Data()))
+	})
+	return out
+}
+
+// Save writes the configuration and the weights into dir, which must exist. It is an error if the model is packed.
+func (p *Parameters) Save(dir string) error {
+	if isPacked(p.of) {
+		return errPacked
+	}
+	err := disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
+		return checkpoint.WriteSafetensors(w, p.Tensors(), map[string]string{"format": "pt", "producer": "hippo"})
+	})
+	if err != nil {
+		return err
+	}
+	name, text, err := p.config()
+	if err != nil {
+		return err
+	}
+	return disk.WriteBytes(filepath.Join(dir, name), text)
+}

@@ -1,0 +1,128 @@
+package train
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// tally sums what a Score is made of.
+type tally struct {
+	loss, absolute float64
+	count, right   int
+	tagRight       []int
+	tagCount       []int
+	out            []float32
+}
+
+// add counts the results y of a batch whose loss is the mean over its targets.
+func (s *tally) add(b *labelledBatch, y *tensor.Tensor, loss float64) {
+	s.loss += loss * float64(b.count)
+	s.count += b.count
+	s.out = append(s.out[:0], make([]float32, y.Len())...)
+	y.CopyTo(s.out)
+	if b.set.Numbers {
+		for i, want := range b.numbers {
+			s.absolute += math.Abs(float64(s.out[i] - want))
+		}
+		return
+	}
+	v := y.Dim(-1)
+	for r, want := range b.targets {
+		if want == task.Ignore {
+			continue
+		}
+		right := argmax(s.out[r*v:][:v]) == want
+		if right {
+			s.right++
+		}
+		if len(b.tags) > 0 && b.tags[r] != task.Ignore {
+			s.tagCount[b.tags[r]]++
+			if right {
+				s.tagRight[b.tags[r]]++
+			}
+		}
+	}
+}
+
+func argmax(x []float32) int32 {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
+func (s *tally) score(set *task.Set) Score {
+	n := float64(max(1, s.count))
+	out := Score{Loss: s.loss / n, Count: s.count}
+	if set.Numbers {
+		out.MAE = s.absolute / n
+		return out
+	}
+	out.Accuracy = 100 * float64(s.right) / n
+	for i, name := range set.Tags {
+		if s.tagCount[i] > 0 {
+			out.Tags = append(out.Tags, TagScore{name, 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]), s.tagCount[i]})
+		}
+	}
+	return out
+}
+
+// score measures the network on the first limit examples of a split (0 for all).
+func (w *Labelled) score(ctx context.Context, t *autograd.Tape, split task.Split, limit int) (Score, error) {
+	w.tally = tally{tagRight: make([]int, len(w.Set.Tags)), tagCount: make([]int, len(w.Set.Tags)), out: w.tally.out}
+	n := split.Len()
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	forMeasuring(t)
+	b := &w.batch
+	var indices []int
+	for lo := 0; lo < n; lo += w.size {
+		if err := ctx.Err(); err != nil {
+			return Score{}, err
+		}
+		indices = indices[:0]
+		for i := lo; i < min(n, lo+w.size); i++ {
+			indices = append(indices, i)
+		}
+		if err := b.fill(split, indices); err != nil {
+			return Score{}, err
+		}
+		for _, l := range b.lengths {
+			if err := w.Net.Takes(l); err != nil {
+				return Score{}, err
+			}
+		}
+		t.Reset()
+		y, loss := w.forward(t, b)
+		var value [1]float32
+		loss.CopyTo(value[:])
+		w.tally.add(b, y, float64(value[0]))
+	}
+	return w.tally.score(w.Set), nil
+}
+
+// forward is what the network makes of a batch, as far as anything is asked, and the loss.
+func (w *Labelled) forward(t *autograd.Tape, b *labelledBatch) (y, loss *tensor.Tensor) {
+	y = w.Net.Forward(t, b.in)
+	if !b.set.Numbers {
+		return y, t.CrossEntropy(y, b.targets)
+	}
+	if b.set.Everywhere && b.asked*b.n < y.Rows() {
+		at, asked := make([]int, b.n), slices.Repeat([]int{b.asked}, b.n)
+		for i, l := range b.lengths {
+			at[i] = l - b.asked
+		}
+		y = t.Cut(y, engine.NewRows(b.lengths...), at, asked)
+	}
+	return y, t.SquaredError(y, b.numbers)
+}

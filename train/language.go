@@ -1,0 +1,257 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// languageKind is the kind of a Trainer's checkpoints.
+const languageKind = "language model"
+
+// Trainer is the work of a language model, with the loop that does it: each token is predicted from those before it.
+type Trainer struct {
+	*Training
+	Config Config
+	Model  *model.Model
+	Data   *Dataset
+
+	loader  *data.Loader
+	carried []*model.State // with CarryState: those of the sequences of an update after the last one, nil before
+	prompt  samplePrompt
+	sampled string  // the last sample text
+	inputs  []int32 // of an update
+	targets []int32
+}
+
+var _ Work = (*Trainer)(nil)
+
+// NewTrainer makes a model of the configuration's shape, freshly initialized, and prepares to train it on d. When the
+// configuration leaves vocab_size to the tokenizer it is filled in.
+func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
+	return newTrainer(cfg, d, func(m *model.Model) error {
+		m.Init(cfg.Seed)
+		return nil
+	})
+}
+
+// newTrainer is NewTrainer with a function that gives the parameters their values.
+func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Trainer, error) {
+	cfg.settle()
+	vocab := d.Tokenizer.VocabSize()
+	if cfg.Model.VocabSize == 0 {
+		cfg.Model.VocabSize = vocab
+	}
+	if cfg.Model.VocabSize < vocab {
+		return nil, tooFewTokens(cfg.Model.VocabSize, d.Tokenizer.Kind(), vocab)
+	}
+	cfg.Model.Tokenizer = d.Tokenizer.Fingerprint()
+	m, err := model.New(cfg.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(m, cfg.Train.SeqLen, cfg.Train.CarryState); err != nil {
+		return nil, fmt.Errorf("train.seq_len: %w", err)
+	}
+	if err := start(m); err != nil {
+		return nil, err
+	}
+	mode := data.Shuffle
+	if cfg.Train.CarryState {
+		mode = data.Stream
+	}
+	loader, err := data.NewLoader(d.Train, data.LoaderOptions{
+		BatchSize: cfg.Train.sequences(), SeqLen: cfg.Train.SeqLen, Seed: cfg.Seed, Mode: mode,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("training text: %w", err)
+	}
+	if d.Valid.Len() < 2 {
+		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; give more text or a larger "+
+			"valid_fraction", d.Valid.Len())
+	}
+	n := cfg.Train.tokensPerStep()
+	tr := &Trainer{
+		Config: cfg, Model: m, Data: d, loader: loader, inputs: make([]int32, n), targets: make([]int32, n),
+	}
+	if tr.Training, err = NewTraining(tr.plan(), tr); err != nil {
+		return nil, err
+	}
+	tr.choosePrompt()
+	return tr, nil
+}
+
+// plan is what the loop of the run goes by.
+func (tr *Trainer) plan() Plan {
+	c := &tr.Config
+	t := &c.Train
+	return Plan{
+		Kind: languageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards, Optim: c.Optim,
+		Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
+		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
+		UnitsPerStep:  float64(t.tokensPerStep()),
+		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true, Also: tr.maybeSample,
+	}
+}
+
+// Params visits the parameters of the model.
+func (tr *Trainer) Params(prefix string, visit nn.Visitor) { tr.Model.Params(prefix, visit) }
+
+// Read reads the sequences of the next update.
+func (tr *Trainer) Read(int) (examples int, err error) {
+	c := &tr.Config.Train
+	anew, err := tr.loader.Next(tr.inputs, tr.targets)
+	if err == nil && c.CarryState && (anew || tr.carried == nil) {
+		tr.carried = newStates(tr.Model, c.sequences())
+	}
+	return c.sequences(), err
+}
+
+// Loss is the cross-entropy of a shard.
+func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error) {
+	c, b := &tr.Config.Train, s.End-s.First
+	rows := &model.Rows{}
+	for k := range b {
+		var state *model.State
+		if tr.carried != nil {
+			state = tr.carried[s.First+k]
+		}
+		rows.Add(c.SeqLen, state)
+	}
+	rows.Train(engine.RowSeeds(tr.Config.Seed, s.Step, s.First, b)...)
+	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], rows)
+	return tr.Model.Loss(t, hidden, tr.targets[s.First*c.SeqLen:s.End*c.SeqLen]), b * c.SeqLen, nil
+}
+
+// Went cuts the states of a shard off from what is behind them.
+func (tr *Trainer) Went(s Shard) {
+	if tr.carried == nil {
+		return
+	}
+	for _, state := range tr.carried[s.First:s.End] {
+		state.Detach()
+		state.Keep(tr.Config.Train.SeqLen) // attention sees one sequence back, the recurrent states all of the text
+	}
+}
+
+// Evaluate is the mean loss on at most limit validation tokens (0 for all), in windows of the training length.
+func (tr *Trainer) Evaluate(ctx context.Context, limit int) (float64, error) {
+	s, err := tr.evaluate(ctx, tr.tape, tr.Model, limit)
+	return s.Loss, err
+}
+
+func (tr *Trainer) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, limit int) (Score, error) {
+	tokens := tr.Data.Valid
+	if limit > 0 && limit+1 < tokens.Len() {
+		tokens = tokens.Slice(0, limit+1)
+	}
+	c := &tr.Config.Train
+	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, tape: t})
+	return Score{Loss: r.Loss, Count: r.Tokens}, err
+}
+
+// Try is the loss on one sequence of the validation text.
+func (tr *Trainer) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
+	s, err := tr.evaluate(ctx, t, tr.Model, tr.Config.Train.SeqLen)
+	return s.Loss, err
+}
+
+// Measure is the loss on as many validation tokens as the configuration says or, in the end, on all.
+func (tr *Trainer) Measure(ctx context.Context, t *autograd.Tape, last bool) (Score, error) {
+	limit := tr.Config.Train.EvalTokens
+	if last {
+		limit = 0
+	}
+	return tr.evaluate(ctx, t, tr.Model, limit)
+}
+
+// Remeasure is the loss of the best checkpoint on all validation text, +Inf where there is none.
+func (tr *Trainer) Remeasure(ctx context.Context, t *autograd.Tape, dir string, score Score) (Score, error) {
+	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText {
+		return score, nil
+	}
+	best, _, err := release.LoadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Score{Loss: math.Inf(1)}, nil
+	}
+	if err != nil {
+		return Score{}, err
+	}
+	return tr.evaluate(ctx, t, best, 0)
+}
+
+// Enough is never reached: a language model trains until the end.
+func (tr *Trainer) Enough(Score) bool { return false }
+
+// Guess is the loss of a model that holds all tokens for equally probable.
+func (tr *Trainer) Guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
+
+// SaveModel writes configuration, weights and tokenizer.
+func (tr *Trainer) SaveModel(dir string) error {
+	if err := tr.Model.Save(dir); err != nil {
+		return err
+	}
+	return tr.Data.Tokenizer.Save(dir)
+}
+
+// languagePlace is the place of a Trainer.
+type languagePlace struct {
+	Data      data.Cursor `json:"data"`
+	Tokenizer string      `json:"tokenizer_fingerprint"`
+	Sample    string      `json:"sample"`
+	Carried   bool        `json:"carried_state"`
+}
+
+// Place is the place in the text, and the states that are carried on.
+func (tr *Trainer) Place(dir string) (any, error) {
+	place := languagePlace{
+		Data: tr.loader.Cursor(), Tokenizer: tr.Data.Tokenizer.Fingerprint(), Sample: tr.sampled,
+		Carried: tr.carried != nil,
+	}
+	if !place.Carried {
+		return place, nil
+	}
+	return place, writeTensors(filepath.Join(dir, carriedFile), carriedTensors(tr.carried))
+}
+
+// Return goes to a place in the same text.
+func (tr *Trainer) Return(place []byte, dir string) (err error) {
+	path := filepath.Join(dir, trainerFile)
+	var p languagePlace
+	if err := json.Unmarshal(place, &p); err != nil {
+		return brief.Error(fmt.Errorf("%s: work: %w", path, err))
+	}
+	if got := tr.Data.Tokenizer.Fingerprint(); got != p.Tokenizer {
+		return fmt.Errorf("%s: found a checkpoint of tokenizer %s, the run now has %s (%s); want the same", dir,
+			p.Tokenizer, got, tr.Data.Tokenizer.Kind())
+	}
+	if err := tr.loader.Seek(p.Data); err != nil {
+		return fmt.Errorf("%s: the run cannot go on with other data: %w", path, err)
+	}
+	tr.sampled = p.Sample
+	if p.Carried {
+		c := &tr.Config.Train
+		at := p.Data.Position * c.SeqLen
+		tr.carried, err = readCarried(filepath.Join(dir, carriedFile), tr.Model, c.sequences(), at)
+	}
+	return err
+}
+
+// sequences is the number of training sequences of one update.
+func (c *Loop) sequences() int { return c.BatchSize * c.Shards }
+
+// tokensPerStep is the number of training tokens of one update.
+func (c *Loop) tokensPerStep() int { return c.sequences() * c.SeqLen }

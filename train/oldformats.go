@@ -1,0 +1,146 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// placeFile is where format 1 kept what trainer.json is for the run of a labelled network.
+const placeFile = "place.json"
+
+// readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the
+// path of the file that it read.
+func readAnyFormat(dir string) (s *saved, path string, err error) {
+	path = filepath.Join(dir, trainerFile)
+	text, err := disk.ReadText(path, disk.MaxText)
+	if errors.Is(err, fs.ErrNotExist) {
+		if old := filepath.Join(dir, placeFile); exists(old) {
+			s, err = readPlace(old)
+			return s, old, err
+		}
+	}
+	if err != nil {
+		return nil, path, err
+	}
+	var head struct {
+		Version int    `json:"version"`
+		Program string `json:"program"`
+	}
+	s = &saved{}
+	if err = json.Unmarshal(text, &head); err == nil {
+		switch head.Version {
+		case stateVersion:
+			err = json.Unmarshal(text, s)
+		case 1:
+			s, err = readVersion1(text)
+		default:
+			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: the hippo that wrote it goes on with "+
+				"this run", head.Version, head.Program, stateVersion)
+		}
+	}
+	if err != nil {
+		return nil, path, brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	return s, path, nil
+}
+
+// version1 is trainer.json of format 1, of language models alone.
+type version1 struct {
+	Config    json.RawMessage `json:"config"`
+	Step      int             `json:"step"`
+	Updates   int             `json:"optimizer_updates"`
+	Data      json.RawMessage `json:"data"`
+	Tokenizer string          `json:"tokenizer_fingerprint"`
+	BestStep  int             `json:"best_step"`
+	Elapsed   time.Duration   `json:"elapsed_ns"`
+	Trained   time.Duration   `json:"trained_ns"`
+	History   struct {
+		TrainSteps []int     `json:"train_steps"`
+		Train      []float64 `json:"train_loss"`
+		ValidSteps []int     `json:"valid_steps"`
+		Valid      []float64 `json:"valid_loss"`
+		Sample     string    `json:"sample"`
+	} `json:"history"`
+	Carried bool `json:"carried_state"`
+}
+
+// readVersion1 reads trainer.json of format 1.
+func readVersion1(text []byte) (*saved, error) {
+	var v version1
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	var p config.Problems
+	h := &v.History
+	if len(h.Valid) != len(h.ValidSteps) {
+		p.Addf("history", "found %d losses for %d steps, want one for each", len(h.Valid), len(h.ValidSteps))
+		return nil, p
+	}
+	var c struct {
+		Train struct {
+			Accumulation int `json:"accumulation"`
+		} `json:"train"`
+	}
+	if err := json.Unmarshal(v.Config, &c); err != nil {
+		return nil, err
+	}
+	if v.Carried && c.Train.Accumulation > 1 {
+		p.Addf("version", "found 1, of a hippo from before shards, with train.carry_state and train.accumulation %d: "+
+			"there one state went through all micro-batches, here each shard has its own; want the hippo that began the "+
+			"run, or a new run", c.Train.Accumulation)
+		return nil, p
+	}
+	s := &saved{
+		Version: stateVersion, Kind: languageKind, Config: v.Config, Step: v.Step, Updates: v.Updates,
+		Trained: v.Trained,
+		History: history{
+			Elapsed: v.Elapsed, Best: slices.Index(h.ValidSteps, v.BestStep), Curve: curve{h.TrainSteps, h.Train},
+		},
+	}
+	for i, step := range h.ValidSteps {
+		s.History.Points = append(s.History.Points, Point{Step: step, Valid: Score{Loss: h.Valid[i]}})
+	}
+	var err error
+	s.Work, err = json.Marshal(map[string]any{
+		"data": v.Data, "tokenizer_fingerprint": v.Tokenizer, "sample": h.Sample, "carried_state": v.Carried,
+	})
+	return s, err
+}
+
+// readPlace reads place.json of format 1.
+func readPlace(path string) (*saved, error) {
+	var v struct {
+		Config  json.RawMessage `json:"config"`
+		Updates int             `json:"optimizer_updates"`
+		Place   struct {
+			Step    int           `json:"step"`
+			Used    time.Duration `json:"trained_ns"`
+			Elapsed time.Duration `json:"elapsed_ns"`
+			CPU     time.Duration `json:"cpu_ns"`
+			LossSum float64       `json:"loss_sum"`
+			LossN   int           `json:"loss_n"`
+			Curve   []Point       `json:"curve"`
+			Best    int           `json:"best"`
+		} `json:"place"`
+	}
+	if err := disk.ReadJSON(path, &v); err != nil {
+		return nil, err
+	}
+	at := &v.Place
+	return &saved{
+		Version: stateVersion, Kind: LabelledKind, Config: v.Config, Step: at.Step, Updates: v.Updates,
+		Trained: at.Used,
+		History: history{
+			Elapsed: at.Elapsed, CPU: at.CPU, LossSum: at.LossSum, LossN: at.LossN, Points: at.Curve, Best: at.Best,
+		},
+	}, nil
+}

@@ -1,0 +1,73 @@
+package train
+
+import (
+	"math/bits"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/optim"
+)
+
+// shardSum adds the gradients of the shards of an update in a fixed binary tree, ((0+1)+(2+3))+..., whoever computes
+// them and in whichever order they come: two neighbors are added as soon as both are there. Shards that come in order
+// take memory for sumsOf(shards) gradients.
+type shardSum struct {
+	opt     *optim.AdamW
+	free    []*autograd.Gradients // all zeros
+	waiting map[treeNode]*autograd.Gradients
+	shards  int // of this update
+}
+
+// treeNode is the sum of the shards from width*at to before width*(at+1), as far as there are so many. width is a power
+// of two.
+type treeNode struct{ width, at int }
+
+func newShardSum(opt *optim.AdamW) *shardSum {
+	return &shardSum{opt: opt, waiting: map[treeNode]*autograd.Gradients{}}
+}
+
+// sumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
+// their number.
+func sumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
+
+// begin starts the sum of so many shards.
+func (s *shardSum) begin(shards int) {
+	s.shards = shards
+	clear(s.waiting) // of an update that failed
+}
+
+// take lends zeroed gradients for one shard.
+func (s *shardSum) take() *autograd.Gradients {
+	n := len(s.free)
+	if n == 0 {
+		return autograd.NewGradients(s.opt.Tensors()...)
+	}
+	g := s.free[n-1]
+	s.free = s.free[:n-1]
+	return g
+}
+
+// put adds the gradient of a shard, which take has lent. It returns the sum when it is that of all shards, nil before.
+// Whoever updates by it zeroes it and gives it back.
+func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
+	for node := (treeNode{1, shard}); node.width < s.shards; node = (treeNode{2 * node.width, node.at / 2}) {
+		sibling := treeNode{node.width, node.at ^ 1}
+		if sibling.at*node.width >= s.shards { // it has none
+			continue
+		}
+		other, there := s.waiting[sibling]
+		if !there {
+			s.waiting[node] = g
+			return nil
+		}
+		delete(s.waiting, sibling)
+		if node.at%2 == 1 {
+			g, other = other, g
+		}
+		s.opt.Add(g.Each(), other.Each())
+		s.giveBack(other)
+	}
+	return g
+}
+
+// giveBack takes zeroed gradients back.
+func (s *shardSum) giveBack(g *autograd.Gradients) { s.free = append(s.free, g) }

@@ -1,0 +1,276 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/events"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/optim"
+)
+
+// Training is a run in progress, of whatever work: the optimizer, the schedule, the budget of time,
+// what has been measured. All of it is saved in a checkpoint, so that a resumed run makes the same
+// weights, bit for bit, as one that was not stopped.
+type Training struct {
+	Plan Plan
+
+	work      Work
+	opt       *optim.AdamW
+	schedule  optim.Schedule
+	tape      *autograd.Tape
+	sum       *shardSum
+	collected *autograd.Gradients // by the tape
+	precision engine.Precision    // of updates
+	step      int                 // updates made
+	factor    float64             // of the learning rate, in the last of them
+	budget    budget
+	history   history
+
+	ev       Events
+	metrics  *events.Metrics
+	board    *events.Writer
+	pace     pace
+	started  time.Time     // when this part of the run began, or when it was saved last
+	cpu      time.Duration // of the process at that time
+	smoothed float64       // training loss
+	warned   bool          // that it diverges
+	overfit  bool          // said
+
+	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last measurement
+}
+
+// history is what a run has come to, as it is saved.
+type history struct {
+	Elapsed time.Duration `json:"elapsed_ns"` // of earlier parts of the run
+	CPU     time.Duration `json:"cpu_ns"`     // of the process, in these
+	LossSum float64       `json:"loss_sum"`   // of the updates since the last point
+	LossN   int           `json:"loss_n"`
+	Points  []Point       `json:"points"`
+	Best    int           `json:"best"`  // the place of the best among Points, -1 before the first
+	Curve   curve         `json:"curve"` // of training
+}
+
+// curve is a smoothed training loss by step.
+type curve struct {
+	Steps []int     `json:"steps"`
+	Loss  []float64 `json:"loss"`
+}
+
+// maxCurve is the most points a curve keeps; beyond it every second one goes.
+const maxCurve = 2000
+
+func (c *curve) add(step int, loss float64) {
+	c.Steps, c.Loss = append(c.Steps, step), append(c.Loss, loss)
+	if len(c.Loss) > maxCurve {
+		for i := range len(c.Loss) / 2 {
+			c.Steps[i], c.Loss[i] = c.Steps[2*i+1], c.Loss[2*i+1]
+		}
+		c.Steps, c.Loss = c.Steps[:len(c.Loss)/2], c.Loss[:len(c.Loss)/2]
+	}
+}
+
+// NewTraining prepares to train the model of a work, whose parameters have their values.
+func NewTraining(p Plan, w Work) (*Training, error) {
+	precision, err := engine.ParsePrecision(p.Precision)
+	if err != nil {
+		return nil, fmt.Errorf("precision: %w", err)
+	}
+	o := p.Optim
+	l := &Training{
+		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip), schedule: o.schedule(p.Steps),
+		tape: autograd.NewTape(), precision: precision,
+		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
+		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
+	}
+	l.sum = newShardSum(l.opt)
+	return l, nil
+}
+
+// NonFiniteError says that training broke down: a loss, gradient or weight became NaN or infinite.
+type NonFiniteError struct {
+	Step  int    // the update that could not be made, counted from 1
+	What  string // "loss", "gradient"
+	Value float64
+	Where string // the tensor in which it was seen first
+}
+
+func (e *NonFiniteError) Error() string {
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, a longer "+
+		"optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// Step makes one update and returns its mean loss, in nats per target or as a squared error, and the norm of the
+// gradient before clipping. Its examples are read first, so that what is wrong with them leaves the run as it was.
+func (l *Training) Step() (loss, norm float64, err error) {
+	defer l.budget.count()()
+	forUpdates(l.tape, l.precision)
+	examples, err := l.work.Read(l.step)
+	if err != nil {
+		return math.NaN(), math.NaN(), err
+	}
+	loss, count, sum, err := l.gradient(examples)
+	if err != nil {
+		return loss, math.NaN(), err
+	}
+	l.factor = l.schedule.At(l.at())
+	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
+		name, _ := l.opt.NonFiniteGrad(sum.Each())
+		return loss, norm, &NonFiniteError{
+			Step: l.step + 1, What: "gradient", Value: norm, Where: "the gradient of " + name,
+		}
+	}
+	l.sum.giveBack(sum)
+	l.step++
+	l.history.LossSum, l.history.LossN = l.history.LossSum+loss, l.history.LossN+1
+	return loss, norm, nil
+}
+
+// shards are the parts of an update of so many examples: as many as the plan says, contiguous, and of equal size where
+// their number divides that of the examples. None is empty.
+func (l *Training) shards(examples int) []Shard {
+	n := min(l.Plan.Shards, examples)
+	all := make([]Shard, n)
+	for i := range all {
+		all[i] = Shard{Step: l.step, Index: i, First: i * examples / n, End: (i + 1) * examples / n}
+	}
+	return all
+}
+
+// gradient returns the mean loss of an update, and its gradient times count. Each shard is computed alone, and its
+// gradient counts as often as it has targets, so that the gradient divided by count is that of the mean over all
+// targets. A single shard counts as one: its loss is that mean already.
+func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
+	shards := l.shards(examples)
+	l.sum.begin(len(shards))
+	for _, s := range shards {
+		g := l.sum.take()
+		mean, targets, err := l.shard(l.tape, s, len(shards) == 1, g)
+		if err != nil {
+			return mean, 0, nil, err
+		}
+		loss, count = loss+targets*mean, count+targets
+		sum = l.sum.put(s.Index, g)
+	}
+	count = max(1, count) // nothing may be asked for
+	return loss / count, count, sum, nil
+}
+
+// shard adds the gradient of a shard, times the weight that it returns, to g, and returns the shard's mean loss.
+func (l *Training) shard(t *autograd.Tape, s Shard, alone bool, g *autograd.Gradients) (mean, weight float64, err error) {
+	t.Reset()
+	if l.collected != g {
+		t.Collect(g)
+		l.collected = g
+	}
+	out, targets, err := l.work.Loss(t, s)
+	if err != nil {
+		return math.NaN(), 0, err
+	}
+	var loss [1]float32
+	out.CopyTo(loss[:])
+	mean = float64(loss[0])
+	if !isFinite(mean) {
+		return mean, 0, &NonFiniteError{Step: l.step + 1, What: "loss", Value: mean, Where: l.firstNonFinite(t)}
+	}
+	weight = 1
+	if !alone {
+		weight = float64(targets)
+	}
+	t.BackwardFrom(out, []float32{float32(weight)})
+	l.work.Went(s)
+	return mean, weight, nil
+}
+
+// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a result.
+func (l *Training) firstNonFinite(t *autograd.Tape) string {
+	if name, found := l.opt.NonFiniteParam(); found {
+		return "the weights " + name
+	}
+	if where, found := t.FirstNonFinite(); found {
+		return where
+	}
+	return "the loss"
+}
+
+// limited tells whether the plan's steps end the run, be it before its time is used.
+func (l *Training) limited() bool { return l.budget.limit == 0 || !l.Plan.TimeAlone }
+
+// at is where the run is in the schedule of the learning rate, in steps: by its updates, or by its time where that ends
+// it earlier.
+func (l *Training) at() float64 {
+	at := l.budget.share() * float64(l.Plan.Steps)
+	if l.limited() {
+		at = max(at, float64(l.step))
+	}
+	return at
+}
+
+// done reports whether all steps are made, all time is used, or the last measurement was good enough.
+func (l *Training) done() bool {
+	if l.measured() && l.work.Enough(l.last().Valid) {
+		return true
+	}
+	return l.limited() && l.step >= l.Plan.Steps || l.budget.share() >= 1
+}
+
+// stepsInAll is how many steps the run has, of one with a budget of time as its speed so far tells.
+func (l *Training) stepsInAll() int {
+	most := math.MaxInt
+	if l.limited() {
+		most = l.Plan.Steps
+	}
+	switch share := l.budget.share(); {
+	case l.budget.limit == 0:
+		return most
+	case l.done() || share == 0 && !l.limited():
+		return l.step
+	case share == 0:
+		return most
+	default:
+		return min(most, max(l.step+1, int(math.Round(float64(l.step)/share))))
+	}
+}
+
+// Steps is the number of updates made.
+func (l *Training) Steps() int { return l.step }
+
+// Epochs is the number of passes over the training examples.
+func (l *Training) Epochs() float64 { return float64(l.step) / l.Plan.StepsPerEpoch }
+
+// Points are the measurements so far.
+func (l *Training) Points() []Point { return l.history.Points }
+
+// last is the last measurement. There must be one.
+func (l *Training) last() *Point { return &l.history.Points[len(l.history.Points)-1] }
+
+// measured reports whether the model has been measured after the last update.
+func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.last().Step == l.step }
+
+// BestPoint is the best of Points; ok is false before the first.
+func (l *Training) BestPoint() (p Point, ok bool) {
+	if l.history.Best < 0 {
+		return Point{}, false
+	}
+	return l.history.Points[l.history.Best], true
+}
+
+// Trained is the time of all updates, by the run's own clock.
+func (l *Training) Trained() time.Duration { return l.budget.used }
+
+// Elapsed is the time of all parts of the run.
+func (l *Training) Elapsed() time.Duration { return l.history.Elapsed + time.Since(l.started) }
+
+// CPUTime is the time of the processor in all parts of the run.
+func (l *Training) CPUTime() time.Duration { return l.history.CPU + status.CPUTime() - l.cpu }
+
+// rest begins to count time anew, with that so far kept.
+func (l *Training) rest() {
+	l.history.Elapsed, l.history.CPU = l.Elapsed(), l.CPUTime()
+	l.started, l.cpu = time.Now(), status.CPUTime()
+}

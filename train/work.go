@@ -1,0 +1,130 @@
+package train
+
+import (
+	"context"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Work is what differs between runs: the model, its data, the loss and the score. All else is Training's.
+type Work interface {
+	nn.Module
+
+	// Read reads the examples of the next update and returns their number. step counts from 0. After an error nothing
+	// has changed.
+	Read(step int) (examples int, err error)
+	// Loss records a forward pass over a shard of what was read. The loss is the mean over count targets.
+	Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error)
+	// Went is called when a shard's gradient is computed, before the tape is reset.
+	Went(s Shard)
+
+	// Try is the loss on a few examples that the model is not trained on: to see that its weights are no ruins.
+	Try(ctx context.Context, t *autograd.Tape) (float64, error)
+	// Measure scores the model on the way or, if last is true, as it will be in the end.
+	Measure(ctx context.Context, t *autograd.Tape, last bool) (Score, error)
+	// Remeasure scores the best checkpoint, which is in dir and had a score on the way, as Measure does in the end.
+	Remeasure(ctx context.Context, t *autograd.Tape, dir string, score Score) (Score, error)
+	// Enough tells whether a score is all that is asked for.
+	Enough(s Score) bool
+	// Guess is the loss of a model that knows nothing, +Inf if there is none to compare with.
+	Guess() float64
+
+	// SaveModel writes what it takes to use the model into a folder.
+	SaveModel(dir string) error
+	// Place is where the work is in its data and what else the next update depends on. Files for it go into dir.
+	Place(dir string) (place any, err error)
+	// Return brings the work to a place that Place gave, as JSON, with its files in dir.
+	Return(place []byte, dir string) error
+}
+
+// Shard is a part of the examples of an update: those from First to before End.
+type Shard struct {
+	Step       int // updates made before
+	Index      int
+	First, End int
+}
+
+// Plan is what a Training goes by.
+type Plan struct {
+	Kind      string // of the work: the checkpoints of one kind are of no use to another
+	Config    any    // a pointer to all settings of the run, which are saved with every checkpoint
+	Out       string // folder of the run
+	Seed      uint64 // of dropout
+	Precision string // of the operands of products in updates; measurements are in float32
+	Shards    int    // parts of an update
+	Optim     Optim
+
+	Steps     int           // updates, and what the schedule of the learning rate goes over
+	Time      time.Duration // of training; 0 for no limit
+	Clock     string        // that Time is measured by
+	TimeAlone bool          // Steps ends nothing where there is a limit of time
+
+	StepsPerEpoch float64
+	UnitsPerStep  float64 // tokens, by which speed is told
+	Examples      bool    // they are examples, not tokens
+
+	EvalEvery, LogEvery int // steps
+	SaveEvery           int // steps; 0 leaves it to the pace of saving
+	KeepBest            bool
+	// Also is called after an update that is not the last, before a checkpoint is saved; nil for nothing.
+	Also func(ctx context.Context) error
+}
+
+// Score is how well a model does on examples.
+type Score struct {
+	Loss     float64 `json:"loss"` // cross-entropy in nats, or the mean squared error
+	Accuracy float64 `json:"accuracy,omitempty"`
+	MAE      float64 `json:"mae,omitempty"` // mean absolute error, of numbers
+	Count    int     `json:"count"`         // targets
+	// Tags are the accuracies of the groups of targets that the task names.
+	Tags []TagScore `json:"tags,omitempty"`
+}
+
+// TagScore is the accuracy, in percent, of a group of targets.
+type TagScore struct {
+	Name     string  `json:"name"`
+	Accuracy float64 `json:"accuracy"`
+	Count    int     `json:"count"`
+}
+
+// Better tells whether s is better than other: more targets right or, where numbers are predicted, a lower error.
+func (s Score) Better(other Score) bool {
+	if s.Accuracy != other.Accuracy {
+		return s.Accuracy > other.Accuracy
+	}
+	return s.Loss < other.Loss
+}
+
+// Point is a measurement on the way.
+type Point struct {
+	Step      int     `json:"step"`
+	Epoch     float64 `json:"epoch"`
+	Seconds   float64 `json:"seconds"` // of training
+	LR        float64 `json:"lr"`
+	TrainLoss float64 `json:"train_loss"` // mean since the last point
+	Valid     Score   `json:"valid"`
+}
+
+// forUpdates has a tape compute what updates need.
+func forUpdates(t *autograd.Tape, p engine.Precision) {
+	t.Record(true)
+	t.SetPrecision(p)
+}
+
+// forMeasuring has a tape compute what scores need.
+func forMeasuring(t *autograd.Tape) {
+	t.Record(false)
+	t.SetPrecision(engine.Float32)
+}
+
+// checkPrecision adds a problem if a precision is none of training.
+func checkPrecision(p *config.Problems, precision string) {
+	if precision != engine.Float32.String() && precision != engine.BF16.String() {
+		p.Addf("precision", "found %q, want float32 or bf16", precision)
+	}
+}
