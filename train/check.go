@@ -26,7 +26,7 @@ func (c *Config) CheckInputs() error {
 	if vocab := checkTokenizer(&p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 		p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
 	}
-	p.Add(c.checkOut())
+	p.Add(c.checkFree())
 	return p.Err()
 }
 

@@ -56,11 +56,28 @@ func (c *Config) checkOut() error {
 	return nil
 }
 
+// checkFree is checkOut, but where the run is still going on it says so: nobody can resume it now.
+func (c *Config) checkFree() error {
+	taken := c.checkOut()
+	if taken == nil {
+		return nil
+	}
+	lock, err := disk.LockDir(c.Out)
+	var locked *disk.LockedError
+	if errors.As(err, &locked) {
+		return fmt.Errorf("out: %w", err)
+	}
+	if err == nil {
+		err = lock.Release()
+	}
+	return errors.Join(taken, err)
+}
+
 // claimNew claims the folder of a new run, and sets Out to it: the one asked for, which must hold no run, or the first
 // free one.
 func (c *Config) claimNew() (*disk.Lock, error) {
 	if c.Out != "" {
-		if err := c.checkOut(); err != nil {
+		if err := c.checkFree(); err != nil {
 			return nil, err
 		}
 		lock, err := claim(c.Out)

@@ -34,12 +34,11 @@ func TestTwoTrainersInOneFolder(t *testing.T) {
 	}
 	first := background(t, dir, append(longRun, "--out", "run")...)
 	first.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
-	if !exists(filepath.Join(dir, "run", "last")) {
-		wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
-	}
+	wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	first.waitFor("the first checkpoint", func() bool {
 		return exists(filepath.Join(dir, "run", "last", "trainer.json"))
 	})
+	wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	wantInUse(t, dir, first, "train", "--resume", "run")
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
