@@ -175,6 +175,11 @@ func (r *run) element(v, at value) value {
 func (x *sliceExpr) eval(r *run) value {
 	r.step(0)
 	v := x.x.eval(r)
+	switch v.(type) {
+	case string, *list:
+	default:
+		r.fail("found %s to cut, want a text or a list", typeName(v))
+	}
 	size := int64(r.length(v))
 	bound := func(e expr, def int64) int64 {
 		if e == nil {
@@ -211,22 +216,19 @@ func (x *sliceExpr) eval(r *run) value {
 		from, to = place(x.from, high), place(x.to, low)
 	}
 	step = min(max(step, -size-1), size+1) // so that sums stay in range
-	switch s := v.(type) {
-	case string:
+	if s, ok := v.(string); ok {
 		return r.runeSlice(s, from, to, step)
-	case *list:
-		if step == 1 {
-			return &list{s.items[from:max(from, to)], s.tuple}
-		}
-		out := &list{tuple: s.tuple}
-		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-			r.spend(itemWork)
-			out.items = append(out.items, s.items[i])
-		}
-		return out
 	}
-	r.fail("found %s, want a text or a list to cut", typeName(v))
-	return nil
+	l := v.(*list)
+	if step == 1 {
+		return &list{l.items[from:max(from, to)], l.tuple}
+	}
+	out := &list{tuple: l.tuple}
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+		r.spend(itemWork)
+		out.items = append(out.items, l.items[i])
+	}
+	return out
 }
 
 func (x *callExpr) eval(r *run) value {

@@ -294,6 +294,9 @@ func round(r *run, v value, a *args) value {
 	scale := math.Pow(10, float64(min(max(p, -300), 300)))
 	switch method := r.textOf(to[1], "common"); method {
 	case "common":
+		if n, whole := integer(v); whole && p >= 0 {
+			return n
+		}
 		if p >= 0 {
 			x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'f', int(min(p, 300)), 64), 64)
 			return x

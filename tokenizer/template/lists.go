@@ -174,6 +174,9 @@ func groupBy(r *run, v value, a *args) value {
 
 // mapItems is the filter map: an attribute of each element, or a filter of it.
 func mapItems(r *run, v value, a *args) value {
+	if !truth(v) { // as Jinja has it: none, too, is an empty list here
+		return &list{}
+	}
 	if name, ok := a.named.get("attribute"); ok {
 		def, _ := a.named.get("default")
 		return &list{items: r.mapped(r.items(v), func(x value) value {
@@ -212,6 +215,9 @@ func (r *run) choose(v value, a *args, attr, want bool) value {
 		holds = func(x value) bool { return r.test(name, x, rest) }
 	}
 	out := &list{}
+	if !truth(v) { // as in mapItems
+		return out
+	}
 	for _, item := range r.items(v) {
 		r.step(0)
 		if holds(of(item)) == want {

@@ -85,6 +85,8 @@ TEMPLATES = {
     "tojson(indent=2, sort_keys=true) }}|{{ '</é\\u2028' | tojson }}|{{ [1, 2] | tojson(separators=(',', ':')) }}|{{ (1, 2) | tojson }}",
     "conditions": "{{ 'x' if nope is defined }}|{{ nope or 'd' }}|{{ [] and 1 }}|{{ 0 or none }}|{{ not nope }}|{{ nope == nope2 }}|"
     "{{ 1 in [1.0] }}|{{ 'b' not in 'abc' }}|{{ (1, 2) == [1, 2] }}",
+    "nothing selected": "{{ none | selectattr('a') | list }}{{ none | map('upper') | list }}{{ 5 | round(1) }}{{ true | round }}",
+    "cut of a number": "{% set n = 5 %}{{ n[1:] }}",
     "attribute of nothing": "{{ nope.more }}",
     "element of nothing": "{{ nope['more'] }}",
     "text and number": "{{ 'a' + 1 }}",
