@@ -92,12 +92,14 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 		}
 		return false, nil
 	}
-	reading := false
+	shown := false
 	t.chat().Progress = func(read, total int) {
-		if reading = read < total; reading {
+		switch {
+		case read < total:
+			shown = true
 			t.write(fmt.Sprintf("\rreading %d/%d", read, total))
-		} else {
-			t.write("\r\x1b[K")
+		case shown:
+			t.write("\r\x1b[K") // the reply follows
 		}
 	}
 	stopped, err = t.during(func(ctx context.Context) error {
