@@ -52,6 +52,7 @@ var house = []layer{
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", ""},
+	{"tokenizer/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/golden", "checkpoint", ""},            // likewise for tests
 	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
@@ -73,6 +74,7 @@ var house = []layer{
 	// What is done with models.
 	{"generate/sample", "", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
+	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", ""},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
@@ -90,8 +92,9 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task generate generate/sample release model " +
-		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +
+		"model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
+		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

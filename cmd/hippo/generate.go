@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -70,9 +71,6 @@ written as they are.`,
 		if err != nil {
 			return err
 		}
-		if prompt == "" {
-			return fmt.Errorf("prompt: found nothing, want at least one character")
-		}
 		m, err := hippo.Load(args[0], hippo.Precision(g.precision))
 		if err != nil {
 			return err
@@ -85,8 +83,16 @@ written as they are.`,
 // precisions are the values that hippo.Precision takes.
 var precisions = []string{"float32", "bf16", "int8"}
 
-// promptOf is the second argument or, where there is none, all of standard input, byte for byte.
+// promptOf is the second argument or, where there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {
+	prompt, err := givenPrompt(ctx, args)
+	if err == nil && prompt == "" {
+		err = errors.New("prompt: found nothing, want at least one character")
+	}
+	return prompt, err
+}
+
+func givenPrompt(ctx context.Context, args []string) (string, error) {
 	if len(args) == 2 {
 		return args[1], nil
 	}
