@@ -44,6 +44,7 @@ var house = []layer{
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
 	{"internal/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -69,6 +70,7 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
 	{"release", "model checkpoint internal/brief internal/disk", ""},
+	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
 	{"generate/sample", "", ""},
@@ -88,8 +90,8 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare train", ""},
-	{"cmd/hippo", ". bench verify serve compare explain train task generate generate/sample release model checkpoint " +
-		"tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve compare explain train task generate generate/sample release release/hub " +
+		"model checkpoint tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

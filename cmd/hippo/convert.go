@@ -53,7 +53,11 @@ GPT-2's, one with that of HyenaDNA its own.`,
 	completeFlag(cmd, "tokenizer", completeTokenizer)
 	completeFlag(cmd, "config", completeFiles("json"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		file, dir := args[0], args[1]
+		file, err := modelFile(args[0])
+		if err != nil {
+			return err
+		}
+		dir := args[1]
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
 			return notAFile(file)
 		}

@@ -115,8 +115,9 @@ type evalReport struct {
 }
 
 // evaluate measures one model.
-func evaluate(ctx context.Context, dir string, opt evalOptions) (r *evalReport, err error) {
-	if err := wantModel(dir); err != nil {
+func evaluate(ctx context.Context, name string, opt evalOptions) (r *evalReport, err error) {
+	dir, err := modelPath(name)
+	if err != nil {
 		return nil, err
 	}
 	m, texts, err := openEval(ctx, dir, opt, nil, nil)

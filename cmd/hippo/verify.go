@@ -104,7 +104,11 @@ func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, er
 	case len(args) == 0:
 		return nil, o, errors.New("found no model, want a folder or --preset NAME")
 	}
-	m, err := hippo.Load(args[0])
+	dir, err := modelPath(args[0])
+	if err != nil {
+		return nil, o, err
+	}
+	m, err := hippo.Load(dir)
 	if err != nil {
 		return nil, o, err
 	}
