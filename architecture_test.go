@@ -90,8 +90,9 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare train", ""},
-	{"cmd/hippo", ". bench verify serve compare explain train task generate generate/sample release release/hub " +
-		"model checkpoint tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve compare explain train task generate generate/sample release " +
+		"release/hub model checkpoint tokenizer data internal/brief internal/config internal/disk internal/status " +
+		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

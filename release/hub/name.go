@@ -36,9 +36,8 @@ var (
 	sumPattern    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or a revision and one of the others
-// with a colon between them. A file is what ends as files of weights do, a quantisation what is called as those of
-// llama.cpp are.
+// ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or org/name:REVISION:FILE and so on.
+// A file is what ends as files of weights do, a quantisation what is called as those of llama.cpp are.
 func ParseName(text string) (Name, error) {
 	repo, detail, hasDetail := strings.Cut(text, ":")
 	const longest = 200
@@ -58,7 +57,8 @@ func ParseName(text string) (Name, error) {
 	case quantPattern.MatchString(detail):
 		n.Quant = strings.ToUpper(detail)
 	case n.Revision != "" || detail == "":
-		return n, fmt.Errorf("%s: found %.100q behind the colon, want a file of weights or a quantisation", repo, detail)
+		return n, fmt.Errorf("%s: found %.100q behind the colon, want a file of weights or a quantisation", repo,
+			detail)
 	default:
 		n.Revision = detail
 	}
