@@ -36,8 +36,9 @@ var (
 	sumPattern    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or org/name:REVISION:FILE and so on.
-// A file is what ends as files of weights do, a quantisation what is called as those of llama.cpp are.
+// ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or a revision and a file with a
+// second colon between them. A file is what ends as files of weights do, a quantisation what is called as those of
+// llama.cpp are.
 func ParseName(text string) (Name, error) {
 	repo, detail, hasDetail := strings.Cut(text, ":")
 	const longest = 200
