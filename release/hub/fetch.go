@@ -83,8 +83,8 @@ func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force
 		err = part.Sync()
 	}
 	if err := errors.Join(err, part.Close()); err != nil {
-		if errors.Is(err, errSum) {
-			err = errors.Join(err, os.Remove(part.Name())) // it can never become right
+		if errors.Is(err, errSum) || d.at == 0 { // it can never become right, or is nothing yet
+			err = errors.Join(err, os.Remove(part.Name()))
 		}
 		return false, err
 	}

@@ -38,6 +38,11 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseListing(n, text)
+}
+
+// parseListing reads an answer of the hub. Names that no file can have are set apart.
+func parseListing(n Name, text []byte) (*listing, error) {
 	var said struct {
 		Commit string `json:"sha"`
 		Files  []struct {

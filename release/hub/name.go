@@ -110,9 +110,9 @@ func (n Name) revision() string {
 // system, and can be printed.
 func isSafePath(p string) bool {
 	const longest = 1000
-	if p == "" || len(p) > longest || !utf8.ValidString(p) || path.Clean(p) != p || strings.ContainsAny(p, `\:*?"<>|`) {
+	if p == "" || len(p) > longest || path.Clean(p) != p || strings.ContainsAny(p, `\:*?"<>|`) {
 		return false
 	}
-	return !strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }) &&
+	return !strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) &&
 		p != "." && filepath.IsLocal(filepath.FromSlash(p))
 }

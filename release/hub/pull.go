@@ -118,11 +118,15 @@ func (c *Client) place(r repo, commit string, f File) error {
 	return r.link(commit, f)
 }
 
-// keepOthers gives files that an earlier commit had, and that are the same in this one, their names in this one:
-// another part of a repository that was pulled before stays usable.
+// keepOthers gives files that were pulled of the commit before, and are the same in this one, their names in this one:
+// another part of a repository stays usable.
 func (c *Client) keepOthers(r repo, p *Plan) error {
+	before, err := r.commit(p.Name.revision())
+	if err != nil || before == p.Commit {
+		return nil // there is none
+	}
 	for _, f := range p.other {
-		if !isFile(r.blob(f.sum()), f.Size) || r.has(p.Commit, f) {
+		if !r.has(before, f) || !isFile(r.blob(f.sum()), f.Size) || r.has(p.Commit, f) {
 			continue
 		}
 		if err := r.link(p.Commit, f); err != nil {
