@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,7 @@ import (
 // modelPath is where the model is that a user names: a path that exists, which always wins, or the name of a published
 // model in the hub's cache (org/name, with :file, :quantisation or :revision).
 func modelPath(name string) (string, error) {
-	return resolveModel(name, hub.Found.Path)
+	return resolveModel(name, hub.Found.Path, func(error) error { return noModel(name) })
 }
 
 // modelFile is modelPath for commands that take one file: the file of the weights, where there is only one.
@@ -25,18 +27,20 @@ func modelFile(name string) (string, error) {
 			return f.Weights[0]
 		}
 		return f.Path()
-	})
+	}, func(err error) error { return err })
 }
 
-func resolveModel(name string, of func(hub.Found) string) (string, error) {
-	_, err := os.Stat(name)
-	if err == nil {
+// resolveModel is modelPath. of is what is taken of a published model, absent the error where there is neither a path nor
+// a model.
+func resolveModel(name string, of func(hub.Found) string, absent func(error) error) (string, error) {
+	_, noPath := os.Stat(name)
+	if noPath == nil {
 		return name, nil
 	}
 	published, notName := hub.ParseName(name)
 	if notName != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", noModel(name)
+		if errors.Is(noPath, fs.ErrNotExist) {
+			return "", absent(noPath)
 		}
 		return name, nil // what is wrong with it its reader says
 	}
@@ -49,8 +53,8 @@ func resolveModel(name string, of func(hub.Found) string) (string, error) {
 		return of(found), nil
 	}
 	if errors.Is(err, fs.ErrNotExist) { // nothing of it is there: it may be meant for a path
-		err = noModel(name)
-		if strings.ContainsAny(name, "/:") {
+		err = absent(noPath)
+		if strings.Contains(name, ":") || strings.Contains(name, "/") && !isCheckpoint(name) {
 			err = fmt.Errorf("%w; if it is the name of a published model, hippo pull %s fetches it", err, published)
 		}
 	}
@@ -80,4 +84,9 @@ func completePublished(*cobra.Command, []string, string) ([]string, cobra.ShellC
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// isCheckpoint tells by its name whether something is the file of a checkpoint.
+func isCheckpoint(name string) bool {
+	return slices.Contains(checkpointEndings, strings.TrimPrefix(filepath.Ext(name), "."))
 }

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -41,12 +40,12 @@ type Repo map[string]Files
 // Files are the contents of files by their paths.
 type Files map[string][]byte
 
-// New starts a hub. The end of the test ends it.
-func New(t testing.TB) *Hub {
+// New starts a hub. cleanup is called with what ends it, as T.Cleanup takes it.
+func New(cleanup func(func())) *Hub {
 	h := &Hub{Repos: map[string]Repo{}}
 	server := httptest.NewServer(h)
 	h.URL = server.URL
-	t.Cleanup(server.Close)
+	cleanup(server.Close)
 	return h
 }
 

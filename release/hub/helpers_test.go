@@ -68,7 +68,7 @@ func modelFiles(t testing.TB) hubtest.Files {
 
 // newHub starts a hub with a model under testRepo.
 func newHub(t testing.TB, files hubtest.Files) *hubtest.Hub {
-	h := hubtest.New(t)
+	h := hubtest.New(t.Cleanup)
 	h.Repos[testRepo] = hubtest.Repo{MainRevision: files}
 	return h
 }

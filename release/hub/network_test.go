@@ -280,7 +280,7 @@ func TestToken(t *testing.T) {
 	wantError(t, err, "it needs a token, which HF_TOKEN may hold")
 	wantContent(t, mustPull(t, client(t, h, "hf_secret"), testRepo), "config.json", files["config.json"])
 
-	other := hubtest.New(t) // the same address, another port
+	other := hubtest.New(t.Cleanup) // the same address, another port
 	other.Repos = h.Repos
 	h.Files = other.URL
 	wantContent(t, mustPull(t, client(t, h, "hf_secret"), testRepo), "config.json", files["config.json"])
