@@ -110,12 +110,14 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
 	files["x-F16.gguf"] = ggufFile(t, 64)
-	files["config.json"] = []byte(`{"model_type": "mamba", "hidden_size": 8, "long": "` + strings.Repeat("x", 300) + `"}`)
+	files["config.json"] = []byte(`{"model_type": "mamba", "hidden_size": 8, "long": "` +
+		strings.Repeat("x", 300) + `"}`)
 	c := client(t, newHub(t, files), "")
 	mustPull(t, c, testRepo)
 	mustPull(t, c, testRepo+":F16")
 	s, err := c.Cache.Show(mustParse(t, testRepo))
-	if err != nil || s.Said["hidden_size"] != 8.0 || s.Said["long"] != nil || len(s.Files) != 3 || s.Parameters != 50_000 {
+	if err != nil || s.Said["hidden_size"] != 8.0 || s.Said["long"] != nil ||
+		len(s.Files) != 3 || s.Parameters != 50_000 {
 		t.Errorf("shown: %+v (%v)", s, err)
 	}
 	s, err = c.Cache.Show(mustParse(t, testRepo+":F16"))

@@ -12,7 +12,8 @@ import (
 func FuzzListing(f *testing.F) {
 	f.Add(hubtest.Listing(testRepo, hubtest.Files{"config.json": nil, "model.safetensors": nil}), "model.safetensors")
 	f.Add(hubtest.Listing(testRepo, hubtest.Files{"../x.gguf": nil, "x-Q8_0.gguf": nil}), "../x")
-	f.Add([]byte(`{"sha": "`+strings.Repeat("0", 40)+`", "siblings": [{"rfilename": "model.safetensors.index.json"}]}`), "")
+	f.Add([]byte(`{"sha": "`+strings.Repeat("0", 40)+`", "siblings": [{`+
+		`"rfilename": "model.safetensors.index.json"}]}`), "")
 	f.Fuzz(func(t *testing.T, text []byte, shard string) {
 		n := Name{Repo: testRepo}
 		l, err := parseListing(n, text)
