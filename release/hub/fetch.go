@@ -54,8 +54,8 @@ type download struct {
 	came    func(at int64)
 }
 
-// fetch brings a file's content into the folder of blobs, from where an earlier pull has left it. Another program that
-// fetches the same is waited for. It returns whether anything had to be fetched.
+// fetch brings a file into its place, from where an earlier pull has left it. Another program that fetches the same is
+// waited for. It returns whether anything had to be fetched.
 func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force bool,
 	came func(at int64)) (fetched bool, err error) {
 	r := c.Cache.repo(n.Repo)
@@ -64,9 +64,12 @@ func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force
 		return false, err
 	}
 	defer unlock()
-	if !force && (r.has(commit, f) || isFile(r.blob(f.sum()), f.Size)) {
+	if here := isFile(r.blob(f.sum()), f.Size); !force && (here || r.has(commit, f)) {
 		came(f.Size)
-		return false, nil
+		if here {
+			err = r.link(commit, f)
+		}
+		return false, err
 	}
 	if err := os.MkdirAll(r.blobs(), 0o777); err != nil {
 		return false, err
@@ -91,7 +94,7 @@ func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force
 	if err := os.Rename(part.Name(), r.blob(f.sum())); err != nil {
 		return false, err
 	}
-	return true, disk.SyncDir(r.blobs())
+	return true, errors.Join(disk.SyncDir(r.blobs()), r.link(commit, f))
 }
 
 func isFile(path string, size int64) bool {
@@ -179,17 +182,16 @@ func (d *download) more(ctx context.Context) error {
 		return err
 	}
 	defer a.close()
-	if a.StatusCode == http.StatusOK && d.at > 0 { // a hub that knows no ranges sends all
-		if err := d.restart(); err != nil {
-			return err
-		}
+	switch n := a.ContentLength; {
+	case a.StatusCode == http.StatusPartialContent:
+		err = d.checkRange(a.Header.Get("Content-Range"))
+	case n >= 0 && n != d.file.Size: // a page that says something else: what has come is kept
+		return fmt.Errorf("the hub does not send what it listed: it sends %d bytes, want %d", n, d.file.Size)
+	case d.at > 0: // a hub that knows no ranges sends all
+		err = d.restart()
 	}
-	if a.StatusCode == http.StatusPartialContent {
-		if err := d.checkRange(a.Header.Get("Content-Range")); err != nil {
-			return err
-		}
-	} else if n := a.ContentLength; n >= 0 && n != d.file.Size {
-		return fmt.Errorf("%w: it sends %d bytes, want %d", errSum, n, d.file.Size)
+	if err != nil {
+		return err
 	}
 	return d.copy(a)
 }
@@ -203,7 +205,7 @@ func (d *download) checkRange(text string) error {
 		return &transient{err: fmt.Errorf("the hub sends the part %.50q, want what begins at %d", text, d.at)}
 	}
 	if n, err := strconv.ParseInt(total, 10, 64); err == nil && n != d.file.Size {
-		return fmt.Errorf("%w: it has %d bytes, want %d", errSum, n, d.file.Size)
+		return fmt.Errorf("the hub sends a part of another file: it has %d bytes, want %d", n, d.file.Size)
 	}
 	return nil
 }

@@ -118,9 +118,9 @@ func TestBusyHubIsWaitedFor(t *testing.T) {
 // TestRetryAfterIsObeyed waits as long as the hub asks, and not for ever.
 func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
-	var first, second time.Time
+	var first, second atomic.Int64 // times in nanoseconds
 	h, _ := brokenHub(t, 1, func(w http.ResponseWriter, r *http.Request, _ []byte) {
-		first = time.Now()
+		first.Store(time.Now().UnixNano())
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
@@ -130,12 +130,12 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 			return true
 		}
 		if isWeightsRequest(r) {
-			second = time.Now()
+			second.Store(time.Now().UnixNano())
 		}
 		return false
 	}
 	mustPull(t, client(t, h, ""), testRepo)
-	if waited := second.Sub(first); waited < time.Second {
+	if waited := time.Duration(second.Load() - first.Load()); waited < time.Second {
 		t.Errorf("waited %v, want a second", waited)
 	}
 
@@ -319,5 +319,25 @@ func TestFullDisk(t *testing.T) {
 	wantContent(t, mustPull(t, c, testRepo), "model.safetensors", files["model.safetensors"])
 	if got := ranges(h); len(got) != 2 || got[1] == "" {
 		t.Errorf("asked for the ranges %q, want the second to be the rest", got)
+	}
+}
+
+// TestErrorPageKeepsWhatCame answers the request for the rest with a page of another size: what came before is kept.
+func TestErrorPageKeepsWhatCame(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	h, files := brokenHub(t, 2, func(w http.ResponseWriter, r *http.Request, content []byte) {
+		if asked++; asked == 1 {
+			sendPart(w, content, 50_000)
+			cut(w)
+		}
+		fmt.Fprint(w, "down for maintenance")
+	})
+	c := client(t, h, "")
+	_, err := pull(t, c, testRepo)
+	wantError(t, err, "it sends 20 bytes, want 200072", "of 200072 bytes are kept")
+	wantContent(t, mustPull(t, c, testRepo), "model.safetensors", files["model.safetensors"])
+	if got := ranges(h); len(got) != 3 || got[2] != got[1] || got[2] == "" {
+		t.Errorf("asked for the ranges %q, want the third to be the second again", got)
 	}
 }

@@ -90,9 +90,6 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 		if err != nil {
 			return Found{}, err
 		}
-		if err := c.place(r, p.Commit, f); err != nil {
-			return Found{}, err
-		}
 		before += f.Size
 		if c.Watch.File != nil {
 			c.Watch.File(f, fetched)
@@ -105,17 +102,6 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 		return Found{}, err
 	}
 	return foundIn(r, p.Name, p.Commit, p.choice), nil
-}
-
-// place gives a fetched file its name. A file that stands there itself, as where there are no links, is in its place.
-func (c *Client) place(r repo, commit string, f File) error {
-	if !isFile(r.blob(f.sum()), f.Size) {
-		if r.has(commit, f) {
-			return nil
-		}
-		return fmt.Errorf("%s: it was removed while it was fetched", r.blob(f.sum()))
-	}
-	return r.link(commit, f)
 }
 
 // keepOthers gives files that were pulled of the commit before, and are the same in this one, their names in this one:
