@@ -44,6 +44,7 @@ var house = []layer{
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
 	{"internal/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -70,6 +71,7 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
 	{"release", "model checkpoint internal/brief internal/disk", ""},
+	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
 	{"generate/sample", "", ""},
@@ -93,7 +95,8 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +
-		"model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
+		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
+		"internal/status " +
 		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }

@@ -19,10 +19,13 @@ import (
 )
 
 // evaluateAll measures several models, one after the other, on the text that the first model would be measured on.
-func evaluateAll(ctx context.Context, dirs []string, opt evalOptions) (reports []*evalReport, err error) {
+func evaluateAll(ctx context.Context, names []string, opt evalOptions) (reports []*evalReport, err error) {
 	var p config.Problems
-	for _, dir := range dirs {
-		p.Add(wantModel(dir))
+	var dirs []string
+	for _, name := range names {
+		dir, err := modelPath(name)
+		p.Add(err)
+		dirs = append(dirs, dir)
 	}
 	if err := p.Err(); err != nil {
 		return nil, err

@@ -54,15 +54,18 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
+		dir, err := modelPath(args[0])
+		if err != nil {
+			return err
+		}
 		talks := len(args) == 1 && isTerminal(os.Stdin) && isTerminal(os.Stdout)
 		prompt := ""
 		if !talks {
-			var err error
 			if prompt, err = promptOf(cmd.Context(), args); err != nil {
 				return err
 			}
 		}
-		m, err := hippo.Load(args[0], hippo.Precision(r.precision))
+		m, err := hippo.Load(dir, hippo.Precision(r.precision))
 		if err != nil {
 			return err
 		}
