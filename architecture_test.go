@@ -49,7 +49,7 @@ var house = []layer{
 	{"internal/licenses", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", ""},
+	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/golden", "checkpoint", ""},            // no row below names it: it is for tests
 	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
