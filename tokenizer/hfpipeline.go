@@ -260,7 +260,7 @@ func (t *pipeline) finish() error {
 			cooked = append(cooked, a)
 		}
 	}
-	t.raw, t.cooked = newFlaggedSet(raw), newFlaggedSet(cooked)
+	t.raw, t.cooked, t.plain = newFlaggedSet(raw), newFlaggedSet(append(cooked, t.user...)), newFlaggedSet(t.user)
 	t.workers.New = func() any { return &wordWorker{} }
 	return checkAffixes(t.before, t.after, len(t.tokens))
 }
@@ -339,7 +339,7 @@ func (m *hfModel) charBPE() (*charBPE, error) {
 }
 
 // maxPiece bounds the bytes of a token of a unigram model, so that time is linear in the text.
-const maxPiece = 1 << 10
+const maxPiece = 256
 
 // unigram makes the model of a unigram vocabulary.
 func (m *hfModel) unigram(texts []string) (*unigram, error) {

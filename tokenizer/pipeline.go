@@ -13,6 +13,8 @@ type pipeline struct {
 	raw    *flaggedSet // added tokens that are found in the text as it is
 	cooked *flaggedSet // those that are found behind the normalizers
 	added  []hfAdded
+	user   []hfAdded // found behind the normalizers in untrusted text too
+	plain  *flaggedSet
 	norms  []normalizer
 	lead   []preStep // steps before the first that cuts
 	cut    *cutStep  // the first that cuts; nil for none
@@ -80,7 +82,7 @@ func (t *pipeline) stream(added bool) *pipeStream {
 	s := &pipeStream{t: t, norms: newChain(t.norms), first: true, start: true}
 	s.raw, s.cooked = flaggedScan{find: t.raw}, flaggedScan{find: t.cooked}
 	if !added {
-		s.raw.find, s.cooked.find = &flaggedSet{set: &addedSet{}}, &flaggedSet{set: &addedSet{}}
+		s.raw.find, s.cooked.find = &flaggedSet{set: &addedSet{}}, t.plain
 	}
 	s.raw.stretch, s.raw.token = s.normalize, s.emit
 	s.cooked.stretch, s.cooked.token = s.words, s.emit

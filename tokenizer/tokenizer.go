@@ -20,7 +20,8 @@
 // pattern to a table; split cuts text into words with it; merge and wordcache turn a word into ids; added finds added
 // tokens such as <|endoftext|>; bpe puts these together, for byte-level BPE. pipeline does for all else: normalize and
 // charsmap change the text, addedflags finds added tokens, pretokenize cuts, charbpe and unigram are the models, in
-// parts of words that pairs finds. hfread, hfsplit, hfpipeline, hfdecode, affixes and hfwrite are the file format;
+// parts of words that pairs finds. hfread, hfsplit, hfpipeline, hfdecode, affixes and hfwrite are Hugging Face's file
+// format, protobuf, spmodel and sentencepiece that of SentencePiece; gguf makes a tokenizer of what a GGUF file says.
 // train and trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces.
 //
 // The package imports internal/brief, internal/disk, golang.org/x/text for the Unicode normalization forms, and the
@@ -28,6 +29,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,7 +125,8 @@ func Parse(spec string) (Tokenizer, error) {
 }
 
 // Load reads a tokenizer.json, or the one in the folder path. It reads files of Save, and Hugging Face's format with a
-// BPE or a Unigram model.
+// BPE or a Unigram model. It also reads a tokenizer.model of SentencePiece, which in a folder counts where there is no
+// tokenizer.json.
 //
 // In Hugging Face's format it ignores truncation and padding: hippo does not cut the text. What post_processor adds is
 // told by Affixes. An unsupported part that would change ids is an error that names it. Ids are those of Hugging Face's
@@ -134,13 +137,23 @@ func Load(path string) (Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if info.IsDir() {
-		path = filepath.Join(path, FileName)
+		dir := path
+		path = filepath.Join(dir, FileName)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(dir, ModelName)); err == nil {
+				path = filepath.Join(dir, ModelName)
+			}
+		}
 	}
 	data, err := disk.ReadText(path, disk.MaxText) // the largest published byte-level ones have about 28 MB
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := parseFile(data)
+	parse := parseFile
+	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] != '{' && filepath.Ext(path) != ".json" {
+		parse = SentencePiece
+	}
+	t, err := parse(data)
 	if err != nil {
 		return nil, brief.Error(fmt.Errorf("tokenizer: %s: %w", path, err))
 	}
@@ -151,6 +164,10 @@ func Load(path string) (Tokenizer, error) {
 type ownSection struct {
 	Kind     string `json:"kind"`
 	Alphabet string `json:"alphabet,omitempty"`
+
+	Model  []byte  `json:"model,omitempty"`  // of SentencePiece
+	Before []int32 `json:"before,omitempty"` // the ids around a text
+	After  []int32 `json:"after,omitempty"`
 }
 
 // parseFile makes a tokenizer of the content of a tokenizer.json.
@@ -171,8 +188,15 @@ func parseFile(data []byte) (Tokenizer, error) {
 		return GPT2(), nil
 	case "chars":
 		return newChars(file.Hippo.Alphabet)
+	case "sentencepiece":
+		m, err := readSPModel(file.Hippo.Model)
+		if err != nil {
+			return nil, fmt.Errorf("hippo.model: %w", err)
+		}
+		return m.tokenizer(file.Hippo.Before, file.Hippo.After)
 	}
-	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna" or "gpt2"`, file.Hippo.Kind)
+	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna", "gpt2" or "sentencepiece"`,
+		file.Hippo.Kind)
 }
 
 // WriteFile writes what Save writes to a file of any name.

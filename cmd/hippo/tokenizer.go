@@ -22,7 +22,7 @@ func newTokenizer() *cobra.Command {
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
 		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a tokenizer.json (BPE
-or unigram in Hugging Face's format), or the folder of a model or training run.`,
+or unigram in Hugging Face's format) or of a tokenizer.model (SentencePiece), or the folder of a model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
