@@ -113,12 +113,18 @@ func (m *hfMerge) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return fmt.Errorf("a merge: %w", err)
 	}
+	var err error
+	*m, err = parseMerge(text)
+	return err
+}
+
+// parseMerge reads "a b".
+func parseMerge(text string) (hfMerge, error) {
 	left, right, _ := strings.Cut(text, " ")
 	if left == "" || right == "" || strings.Contains(right, " ") {
-		return fmt.Errorf("merge %.60q, want two tokens with a space between", text)
+		return hfMerge{}, fmt.Errorf("merge %.60q, want two tokens with a space between", text)
 	}
-	*m = hfMerge{left, right}
-	return nil
+	return hfMerge{left, right}, nil
 }
 
 // parseHuggingFace checks a tokenizer.json in Hugging Face's format and makes a tokenizer of it.
