@@ -1,9 +1,11 @@
 package tokenizer
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash"
 	"math"
@@ -41,6 +43,15 @@ func (f fingerprint) flags(added []hfAdded) {
 	}
 }
 
+// json takes JSON, however it is laid out.
+func (f fingerprint) json(data json.RawMessage) {
+	var short bytes.Buffer
+	if err := json.Compact(&short, data); err != nil { // it is absent
+		short.Reset()
+	}
+	f.text(short.String())
+}
+
 // sum is the first 16 hexadecimal digits.
 func (f fingerprint) sum() string { return hex.EncodeToString(f.h.Sum(nil)[:8]) }
 
@@ -48,8 +59,8 @@ func (f fingerprint) sum() string { return hex.EncodeToString(f.h.Sum(nil)[:8]) 
 func (r *hfReader) fingerprint(t *pipeline) string {
 	m := &r.file.Model
 	f := newFingerprint(t.kind)
-	f.text(string(r.file.Normalizer))
-	f.text(string(r.file.PreTokenizer))
+	f.json(r.file.Normalizer)
+	f.json(r.file.PreTokenizer)
 	f.flags(t.added)
 	f.number(len(t.tokens))
 	for _, token := range t.tokens {

@@ -237,7 +237,7 @@ func (r *hfReader) aroundBPE(b *bpe) (Tokenizer, error) {
 		f := newFingerprint("bpe")
 		f.text(b.Fingerprint())
 		if r.changes {
-			f.text(string(r.file.Normalizer))
+			f.json(r.file.Normalizer)
 		} else if !slices.ContainsFunc(b.added, hfAdded.hasFlags) {
 			return b.Fingerprint()
 		}
