@@ -16,8 +16,9 @@ import (
 // children (times 256 if bit 9 is set). The children of node i stand at i ^ offset ^ label; the one with label 0 is the
 // value of the string, the place of its replacement, which ends with a zero byte.
 type charsmap struct {
-	units []uint32
-	texts []byte
+	units   []uint32
+	texts   []byte
+	longest int // bytes of the longest replacement
 }
 
 // maxCharsmap bounds the file's part; the largest published one has about 300 KB. maxKey bounds the strings, so that
@@ -25,7 +26,7 @@ type charsmap struct {
 const (
 	maxCharsmap = 16 << 20
 	maxKey      = 64
-	maxReplaced = 1 << 10 // bytes of a replacement
+	maxReplaced = 256 // bytes of a replacement
 )
 
 // newCharsmap reads the binary form: the size of the trie in bytes, the trie, the replacements.
@@ -53,10 +54,11 @@ func newCharsmap(data []byte) (*charsmap, error) {
 		return nil, errors.New("precompiled_charsmap: the last replacement does not end with a zero")
 	}
 	for part := range bytes.SplitSeq(m.texts, []byte{0}) {
-		if len(part) > maxReplaced {
-			return nil, fmt.Errorf("precompiled_charsmap: a replacement of %d bytes, want at most %d", len(part),
-				maxReplaced)
-		}
+		m.longest = max(m.longest, len(part))
+	}
+	if m.longest > maxReplaced {
+		return nil, fmt.Errorf("precompiled_charsmap: a replacement of %d bytes, want at most %d", m.longest,
+			maxReplaced)
 	}
 	return m, nil
 }
@@ -64,9 +66,9 @@ func newCharsmap(data []byte) (*charsmap, error) {
 // offset is where the children of a node stand, before ^ with the node and their labels.
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// longest finds the longest string that text begins with, its length and its replacement; n is 0 when there is none.
+// find finds the longest string that text begins with, its length and its replacement; n is 0 when there is none.
 // open says that a longer one is possible when more text follows.
-func (m *charsmap) longest(text []byte) (with []byte, n int, open bool) {
+func (m *charsmap) find(text []byte) (with []byte, n int, open bool) {
 	at := offset(m.units[0])
 	for i, b := range text {
 		if i == maxKey || b == 0 {
@@ -94,7 +96,7 @@ func (m *charsmap) longest(text []byte) (with []byte, n int, open bool) {
 
 func (m *charsmap) apply(dst, src []byte, _, final bool) ([]byte, int) {
 	for i := 0; i < len(src); {
-		with, n, open := m.longest(src[i:])
+		with, n, open := m.find(src[i:])
 		if open && !final {
 			return dst, i
 		}

@@ -87,7 +87,11 @@ func (r *hfReader) normalizer(p hfPart) (normalizer, error) {
 		if len(p.Charsmap) == 0 {
 			return nil, nil
 		}
-		return newCharsmap(p.Charsmap)
+		m, err := newCharsmap(p.Charsmap)
+		if err != nil {
+			return nil, err
+		}
+		return m, r.grow(1, m.longest)
 	case "Replace":
 		return r.replace(p)
 	}

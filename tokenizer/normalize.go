@@ -35,7 +35,7 @@ func newChain(steps []normalizer) normalizerChain {
 }
 
 // push gives the next part of a stretch to the steps, and returns what comes out behind the last. It is valid until the
-// next call.
+// next call, and as long as src.
 func (c *normalizerChain) push(src []byte, final bool) []byte {
 	for i, step := range c.steps {
 		s := &c.state[i]
@@ -44,10 +44,19 @@ func (c *normalizerChain) push(src []byte, final bool) []byte {
 			s.pending = append(s.pending, src...)
 			in = s.pending
 		}
-		out, used := step.apply(s.out[:0], in, !s.inside, final)
+		out, used := in, 0
+		form, ok := step.(unicodeForm)
+		if ok = ok && len(s.pending) == 0; ok { // most text is in its form, and then need not be copied
+			used, ok = form.keeps(in, final)
+			out = in[:used]
+		}
+		if !ok {
+			out, used = step.apply(s.out[:0], in, !s.inside, final)
+			s.out = out
+		}
 		s.inside = !final && (s.inside || used > 0)
 		s.pending = append(s.pending[:0], in[used:]...)
-		s.out, src = out, out
+		src = out
 	}
 	return src
 }
@@ -64,14 +73,20 @@ func (c *normalizerChain) held() (n int) {
 type unicodeForm struct{ form norm.Form }
 
 func (f unicodeForm) apply(dst, src []byte, _, final bool) ([]byte, int) {
-	n := len(src)
-	if !final {
-		n = max(f.form.LastBoundary(src), 0)
-	}
-	if f.form.QuickSpan(src[:n]) == n {
+	n, ok := f.keeps(src, final)
+	if ok {
 		return append(dst, src[:n]...), n
 	}
 	return append(dst, f.form.Bytes(src[:n])...), n
+}
+
+// keeps tells how much of src is settled, and whether it is in the form as it is.
+func (f unicodeForm) keeps(src []byte, final bool) (n int, ok bool) {
+	n = len(src)
+	if !final {
+		n = max(f.form.LastBoundary(src), 0)
+	}
+	return n, f.form.QuickSpan(src[:n]) == n
 }
 
 // eachRune changes character by character. A byte that is not UTF-8 stays.

@@ -45,6 +45,7 @@ type wordWorker struct {
 	merger
 	cache wordCache
 	best  []pathStep
+	ends  []int
 }
 
 // wordCarry is what a model keeps from a part of a word to the next.
@@ -152,9 +153,9 @@ func (s *pipeStream) normalize(text []byte, final bool) error {
 		return nil
 	}
 	kept := len(s.text) + s.norms.held()
-	s.text = append(s.text, s.norms.push(text, final)...)
-	n, err := s.cooked.run(s.text, final)
-	s.text = append(s.text[:0], s.text[n:]...)
+	text = joined(&s.text, s.norms.push(text, final))
+	n, err := s.cooked.run(text, final)
+	s.text = append(s.text[:0], text[n:]...)
 	return moveError(err, -int64(kept))
 }
 
@@ -166,21 +167,21 @@ func (s *pipeStream) words(text []byte, final bool) error {
 	}
 	s.start = begins && len(text) == 0
 	kept := len(s.word)
-	s.word = append(s.word, text...)
+	word := joined(&s.word, text)
 	done, at, err := 0, -1, error(nil)
 	switch {
 	case s.t.bytes != nil:
 		e := s.t.bytes.encoders.Get().(*bpeEncoder)
 		e.dst = s.dst
-		done, err = e.encode(s.word, final)
+		done, err = e.encode(word, final)
 		s.dst, e.dst = e.dst, nil
 		s.t.bytes.encoders.Put(e)
 	case s.t.cut == nil:
-		done, at = s.encode(s.word, !s.inside, final)
+		done, at = s.encode(word, !s.inside, final)
 		s.inside = !final && (s.inside || done > 0)
 	default:
-		done = s.t.cut.cut(s.word, final, func(lo, hi int) {
-			if at < 0 && !s.follow(s.t.rest, len(s.t.lead), s.word[lo:hi], s.first && lo == 0) {
+		done = s.t.cut.cut(word, final, func(lo, hi int) {
+			if at < 0 && !s.follow(s.t.rest, len(s.t.lead), word[lo:hi], s.first && lo == 0) {
 				at = lo
 			}
 		})
@@ -192,8 +193,17 @@ func (s *pipeStream) words(text []byte, final bool) error {
 		return moveError(err, -int64(kept))
 	}
 	s.first = s.first && done == 0
-	s.word = append(s.word[:0], s.word[done:]...)
+	s.word = append(s.word[:0], word[done:]...)
 	return nil
+}
+
+// joined is what was kept and text, one behind the other, without a copy of text where nothing was kept.
+func joined(kept *[]byte, text []byte) []byte {
+	if len(*kept) == 0 {
+		return text
+	}
+	*kept = append(*kept, text...)
+	return *kept
 }
 
 // changed is what a step makes of a piece, in memory of its own.

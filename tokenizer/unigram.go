@@ -69,13 +69,11 @@ func (m *unigram) encode(w *wordWorker, dst []int32, word []byte, _ bool) (ids [
 // path appends the ids of the best path.
 func (m *unigram) path(w *wordWorker, dst []int32, word []byte) (ids []int32, bad int) {
 	start := len(dst)
+	w.ends = w.ends[:0]
 	for at := len(word); at > 0; at = int(w.best[at].from) {
-		dst = append(dst, int32(at))
+		w.ends = append(w.ends, at)
 	}
-	slices.Reverse(dst[start:])
-	ends := slices.Clone(dst[start:])
-	dst = dst[:start]
-	for _, end := range ends {
+	for _, end := range slices.Backward(w.ends) {
 		step := w.best[end]
 		if step.id >= 0 {
 			dst = append(dst, step.id)
