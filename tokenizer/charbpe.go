@@ -71,6 +71,9 @@ func (m *charBPE) encode(w *wordWorker, dst []int32, word []byte, whole bool) (i
 	}
 	var place *cachedWord
 	if len(word) <= maxCachedWord && !w.unknown {
+		if w.cache == nil {
+			w.cache = &wordCache{}
+		}
 		key := keyOf(word, 0, len(word))
 		place = w.cache.place(key)
 		if place.key == key {

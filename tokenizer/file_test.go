@@ -124,6 +124,7 @@ func TestFileErrors(t *testing.T) {
 		"normalizers": {set(neoxStyle(), object{"type": "Sequence",
 			"normalizers": []any{object{"type": "NFC"}, object{"type": "BertNormalizer"}}}, "normalizer"),
 			`"BertNormalizer" is not supported`},
+		"nested":  {set(neoxStyle(), nest(9), "normalizer"), "more than 8 Sequences"},
 		"replace": {set(neoxStyle(), object{"type": "Replace"}, "normalizer"), "Replace: pattern is missing"},
 		"charsmap": {set(neoxStyle(), object{"type": "Precompiled", "precompiled_charsmap": "AAAAAAA="}, "normalizer"),
 			"precompiled_charsmap: the trie is empty"},
@@ -173,6 +174,14 @@ func TestFileErrors(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
+}
+
+// nest is a Sequence in a Sequence, and so on.
+func nest(depth int) any {
+	if depth == 0 {
+		return object{"type": "NFC"}
+	}
+	return object{"type": "Sequence", "normalizers": []any{nest(depth - 1)}}
 }
 
 func TestSplitByString(t *testing.T) {

@@ -130,7 +130,7 @@ func byteOfToken(token string) (byte, bool) {
 // metaspaceDecoder writes spaces; in the first token of a text it drops them if the encoder may have added one.
 func metaspaceDecoder(p hfPart) (func(string, bool) string, error) {
 	if utf8.RuneCountInString(p.Replacement) != 1 {
-		return nil, fmt.Errorf("Metaspace: replacement %.60q, want one character", p.Replacement)
+		return nil, fmt.Errorf("in Metaspace: replacement %.60q, want one character", p.Replacement)
 	}
 	never := p.PrependScheme == "never" ||
 		p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace
@@ -146,17 +146,17 @@ func metaspaceDecoder(p hfPart) (func(string, bool) string, error) {
 func replaceDecoder(p hfPart, fused bool, work *regexWork) (step func(string, bool) string, longer int, err error) {
 	if text := p.Pattern.String; text != nil && *text != "" {
 		if fused && utf8.RuneCountInString(*text) > 1 {
-			return nil, 0, errors.New("Replace of several characters behind Fuse is not supported")
+			return nil, 0, errors.New("a Replace of several characters behind Fuse is not supported")
 		}
 		longer = max(1, (len(p.Content)+len(*text)-1)/len(*text))
 		return func(token string, _ bool) string { return strings.ReplaceAll(token, *text, p.Content) }, longer, nil
 	}
 	pattern, err := p.Pattern.regex()
 	if err != nil {
-		return nil, 0, fmt.Errorf("Replace: %w", err)
+		return nil, 0, fmt.Errorf("in Replace: %w", err)
 	}
 	if fused {
-		return nil, 0, errors.New("Replace by a pattern behind Fuse is not supported")
+		return nil, 0, errors.New("a Replace by a pattern behind Fuse is not supported")
 	}
 	d, err := compileWithin(pattern, work)
 	if err != nil {

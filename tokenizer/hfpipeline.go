@@ -80,7 +80,7 @@ func (r *hfReader) normalizer(p hfPart) (normalizer, error) {
 		return stripSpace{p.StripLeft, p.StripRight}, nil
 	case "Prepend":
 		if len(p.Prepend) > maxPrepend {
-			return nil, fmt.Errorf("Prepend of %d bytes, want at most %d", len(p.Prepend), maxPrepend)
+			return nil, fmt.Errorf("a Prepend of %d bytes, want at most %d", len(p.Prepend), maxPrepend)
 		}
 		return prepend(p.Prepend), nil
 	case "Precompiled":
@@ -106,7 +106,7 @@ func (r *hfReader) replace(p hfPart) (normalizer, error) {
 	}
 	pattern, err := p.Pattern.regex()
 	if err != nil {
-		return nil, fmt.Errorf("Replace: %w", err)
+		return nil, fmt.Errorf("in Replace: %w", err)
 	}
 	d, err := compileWithin(pattern, &r.work)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *hfReader) preStep(p hfPart) ([]preStep, error) {
 	case "Split":
 		behavior, ok := cutBehaviors[p.Behavior]
 		if !ok {
-			return nil, fmt.Errorf("Split: behavior %.60q is not known", p.Behavior)
+			return nil, fmt.Errorf("in Split: behavior %.60q is not known", p.Behavior)
 		}
 		pattern, err := p.Pattern.regex()
 		if err != nil {
@@ -155,7 +155,7 @@ func (r *hfReader) preStep(p hfPart) ([]preStep, error) {
 	case "Punctuation":
 		behavior, ok := cutBehaviors[p.Behavior]
 		if p.Behavior != "" && !ok {
-			return nil, fmt.Errorf("Punctuation: behavior %.60q is not known", p.Behavior)
+			return nil, fmt.Errorf("in Punctuation: behavior %.60q is not known", p.Behavior)
 		}
 		d, err := compileSet(setPunctuation(), false, &r.work)
 		return cut(d, err, behavior, false)
@@ -197,7 +197,7 @@ func (r *hfReader) preStep(p hfPart) ([]preStep, error) {
 func (r *hfReader) metaspace(p hfPart) ([]preStep, error) {
 	d, err := compileChar(p.Replacement, &r.work)
 	if err != nil {
-		return nil, fmt.Errorf("Metaspace: replacement: %w", err)
+		return nil, fmt.Errorf("in Metaspace: replacement: %w", err)
 	}
 	scheme := p.PrependScheme
 	if scheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
@@ -211,7 +211,7 @@ func (r *hfReader) metaspace(p hfPart) ([]preStep, error) {
 		steps = append(steps, prefixStep{with: p.Replacement, first: true})
 	case "never":
 	default:
-		return nil, fmt.Errorf("Metaspace: prepend_scheme %.60q, want always, first or never", scheme)
+		return nil, fmt.Errorf("in Metaspace: prepend_scheme %.60q, want always, first or never", scheme)
 	}
 	if p.Split == nil || *p.Split {
 		steps = append(steps, &cutStep{pattern: d, behavior: cutNext})

@@ -15,8 +15,7 @@ type hfPart struct {
 	Normalizers   []json.RawMessage `json:"normalizers"`   // Sequence
 	PreTokenizers []json.RawMessage `json:"pretokenizers"` // Sequence
 	Decoders      []json.RawMessage `json:"decoders"`      // Sequence
-
-	Processors []json.RawMessage `json:"processors"` // Sequence
+	Processors    []json.RawMessage `json:"processors"`    // Sequence
 
 	AddPrefixSpace   *bool `json:"add_prefix_space"`  // ByteLevel, and Metaspace in older files
 	UseRegex         *bool `json:"use_regex"`         // ByteLevel; absent is true
@@ -52,11 +51,19 @@ type hfPattern struct {
 	String *string
 }
 
-// maxParts bounds the steps of a Sequence with those inside it; published files have up to about ten.
-const maxParts = 64
+// Bounds on a Sequence: its steps with those inside it, and how deep they stand. Published files have up to about ten,
+// and one in another.
+const (
+	maxParts = 64
+	maxNests = 8
+)
 
 // hfParts reads a part, or the parts in it if it is a Sequence; list picks their field. It returns nil for no part.
 func hfParts(data json.RawMessage, list func(hfPart) []json.RawMessage) ([]hfPart, error) {
+	return hfNested(data, list, maxNests)
+}
+
+func hfNested(data json.RawMessage, list func(hfPart) []json.RawMessage, depth int) ([]hfPart, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
 	}
@@ -67,9 +74,12 @@ func hfParts(data json.RawMessage, list func(hfPart) []json.RawMessage) ([]hfPar
 	if part.Type != "Sequence" {
 		return []hfPart{part}, nil
 	}
+	if depth == 0 {
+		return nil, fmt.Errorf("more than %d Sequences inside each other", maxNests)
+	}
 	var parts []hfPart
 	for i, data := range list(part) {
-		more, err := hfParts(data, list)
+		more, err := hfNested(data, list, depth-1)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}

@@ -43,7 +43,7 @@ type wordModel interface {
 type wordWorker struct {
 	wordCarry
 	merger
-	cache wordCache
+	cache *wordCache // made when it is used
 	best  []pathStep
 	ends  []int
 }
