@@ -21,13 +21,22 @@ const spSpace = "▁"
 //
 // The file does not say which tokens begin and end a text, so Affixes has none.
 func SentencePiece(model []byte) (Tokenizer, error) {
+	t, err := parseSentencePiece(model)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+// parseSentencePiece is SentencePiece for a caller that names the file.
+func parseSentencePiece(model []byte) (Tokenizer, error) {
 	m, err := readSPModel(model)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: SentencePiece model: %w", err)
+		return nil, fmt.Errorf("SentencePiece model: %w", err)
 	}
 	t, err := m.tokenizer(nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: SentencePiece model: %w", err)
+		return nil, fmt.Errorf("SentencePiece model: %w", err)
 	}
 	return t, nil
 }

@@ -29,7 +29,6 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,12 +124,14 @@ func Parse(spec string) (Tokenizer, error) {
 }
 
 // Load reads a tokenizer.json, or the one in the folder path. It reads files of Save, and Hugging Face's format with a
-// BPE or a Unigram model. It also reads a tokenizer.model of SentencePiece, which in a folder counts where there is no
-// tokenizer.json.
+// BPE or a Unigram model. It also reads a .model file of SentencePiece: in a folder its tokenizer.model,
+// where there is no tokenizer.json.
 //
 // In Hugging Face's format it ignores truncation and padding: hippo does not cut the text. What post_processor adds is
 // told by Affixes. An unsupported part that would change ids is an error that names it. Ids are those of Hugging Face's
-// library, but for text in which a base has more than 30 combining marks under a normalization form.
+// library but in three cases: a base with more than 30 combining marks under a normalization form; Precompiled, which
+// is applied as SentencePiece does, where that library replaces a short cluster of characters by what its first part
+// becomes; and a Split of byte-level BPE that would drop text, which is kept.
 func Load(path string) (Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -150,8 +151,8 @@ func Load(path string) (Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	parse := parseFile
-	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] != '{' && filepath.Ext(path) != ".json" {
-		parse = SentencePiece
+	if filepath.Ext(path) == filepath.Ext(ModelName) {
+		parse = parseSentencePiece
 	}
 	t, err := parse(data)
 	if err != nil {

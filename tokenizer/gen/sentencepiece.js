@@ -21,7 +21,7 @@ function charsmap(rules) {
     out = Buffer.concat([out, Buffer.from(to), Buffer.from([0])]);
     return [Buffer.from(from), at];
   }).sort((a, b) => Buffer.compare(a[0], b[0]));
-  const units = [0], used = [true];
+  const units = [0], used = [true], bases = new Set();
   const build = (node, list, depth) => {
     const children = new Map(); // label 0 is the end of a key
     for (const k of list) {
@@ -30,7 +30,8 @@ function charsmap(rules) {
       children.get(label).push(k);
     }
     let base = 1;
-    while ([...children.keys()].some((c) => used[base ^ c])) base++;
+    while (bases.has(base) || [...children.keys()].some((c) => used[base ^ c])) base++;
+    bases.add(base); // two nodes of one base would have each other's children
     for (const c of children.keys()) used[base ^ c] = true;
     units[node] |= (node ^ base) << 10;
     if (children.has(0)) units[node] |= 1 << 8;
