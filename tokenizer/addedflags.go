@@ -1,8 +1,6 @@
 package tokenizer
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // flaggedSet is an addedSet whose tokens have flags: single_word, which a token in the middle of a word is not; lstrip
 // and rstrip, by which a token takes the white space before or behind it.
@@ -65,7 +63,7 @@ func (f *flaggedScan) run(text []byte, last bool) (done int, err error) {
 			}
 			return lo, pass(lo, last)
 		}
-		if flags.SingleWord && (f.letterBefore(text[:lo]) || letterAt(text[hi:])) || lo < begin {
+		if flags.SingleWord && (f.letterBefore(text[:lo]) || letterAt(text[hi:])) {
 			at = hi
 			continue
 		}

@@ -13,8 +13,8 @@ type pipeline struct {
 	raw    *flaggedSet // added tokens that are found in the text as it is
 	cooked *flaggedSet // those that are found behind the normalizers
 	added  []hfAdded
-	user   []hfAdded // found behind the normalizers in untrusted text too
-	plain  *flaggedSet
+	user   []hfAdded   // pieces of SentencePiece's user: found like cooked, in untrusted text too
+	plain  *flaggedSet // of user
 	norms  []normalizer
 	lead   []preStep // steps before the first that cuts
 	cut    *cutStep  // the first that cuts; nil for none

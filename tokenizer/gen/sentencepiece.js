@@ -115,10 +115,11 @@ const cases = {
 
 (async () => {
   const out = [];
+  const file = require("path").join(require("os").tmpdir(), "one.model");
   for (const [name, data] of Object.entries(cases)) {
-    fs.writeFileSync("/tmp/one.model", data);
+    fs.writeFileSync(file, data);
     const sp = new SentencePieceProcessor();
-    await sp.load("/tmp/one.model");
+    await sp.load(file);
     const ids = texts.map((t) => [...sp.encodeIds(t)]);
     const decoded = ids.map((list) => (list.includes(0) ? null : sp.decodeIds(list)));
     out.push(JSON.stringify(name) + ":{\"model\":" + JSON.stringify(data.toString("base64")) + ",\n\"ids\":" +
