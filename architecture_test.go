@@ -52,7 +52,7 @@ var house = []layer{
 	{"internal/licenses", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", ""},
+	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
 	{"tokenizer/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/golden", "checkpoint", ""},            // likewise for tests
