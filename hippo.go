@@ -59,7 +59,7 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	tok, err := tokenizerFor(dir, &net.Config)
+	tok, err := generate.LoadTokenizer(dir, &net.Config)
 	if err != nil {
 		return nil, err
 	}

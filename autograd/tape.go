@@ -91,10 +91,11 @@ func (t *Tape) Bytes() int { return t.engine.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (t *Tape) Mark() int { return t.engine.Mark() }
 
-// ReleaseSince gives back the memory of every tensor made after mark except keep. While recording it does nothing,
-// because backward needs them.
+// ReleaseSince gives back the memory of every tensor made after mark except keep. It does nothing once an operation has
+// been recorded, because backward needs them. Before that, while a recording tape has met frozen parameters only, states
+// of the rows may be among the tensors: the caller keeps them.
 func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
-	if !t.step.Recording {
+	if !t.step.Recording || len(t.ops) == 0 {
 		t.engine.ReleaseSince(mark, keep...)
 	}
 }

@@ -71,10 +71,13 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
+	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
 	r.advance()
 	for i, block := range bb.Blocks {
 		residual, hidden = block.forward(t, residual, hidden, r.of(i), drop)
-		t.ReleaseSince(mark, residual, hidden)
+		if free {
+			t.ReleaseSince(mark, residual, hidden)
+		}
 	}
 	t.Scope("backbone.ln_f")
 	_, out := bb.LnF.AddForward(t, hidden, residual)

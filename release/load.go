@@ -131,14 +131,28 @@ func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*mod
 	if err != nil {
 		return nil, err
 	}
-	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, model.WeightsFile))
+	f, err := openWeights(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	m, err := modelOf(dir, cfg, f)
+	if err != nil {
+		return nil, err
+	}
+	return m, use(m, f)
+}
+
+// openWeights opens the weights of a folder.
+func openWeights(dir string) (*checkpoint.File, error) {
+	return checkpoint.OpenSafetensors(filepath.Join(dir, model.WeightsFile))
+}
+
+// modelOf makes the model of a folder whose configuration is cfg and whose weights are f.
+func modelOf(dir string, cfg model.Config, f *checkpoint.File) (*model.Model, error) {
 	m, err := model.NewFor(cfg, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, model.ConfigFile), err)
 	}
-	return m, use(m, f)
+	return m, nil
 }
