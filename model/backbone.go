@@ -56,15 +56,24 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 // params visits the parameters under the names of a release.
 func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	for i, b := range bb.Blocks {
-		at := fmt.Sprintf("%sbackbone.layers.%d.", prefix, i)
-		b.Mixer.Params(at+"mixer.", visit)
-		b.Norm1.Params(at+names.norm, visit)
-		if b.MLP != nil {
-			b.MLP.Params(at+"mlp.", visit)
-			b.Norm2.Params(at+names.mlpNorm, visit)
-		}
+		b.params(fmt.Sprintf("%sbackbone.layers.%d.", prefix, i), names, visit)
 	}
 	bb.LnF.Params(prefix+names.finalNorm, visit)
+}
+
+func (b *Block) params(prefix string, names naming, visit nn.Visitor) {
+	b.Mixer.Params(prefix+"mixer.", visit)
+	b.Norm1.Params(prefix+names.norm, visit)
+	if b.MLP != nil {
+		b.MLP.Params(prefix+"mlp.", visit)
+		b.Norm2.Params(prefix+names.mlpNorm, visit)
+	}
+}
+
+// trained reports whether a parameter of the block is trained.
+func (b *Block) trained() (some bool) {
+	b.params("", mlpNames, func(_ string, p *nn.Param) { some = some || p.NeedsGrad() })
+	return some
 }
 
 // run maps a stream (n, d_model) to what the final norm makes of it, and brings the states of the rows behind them.

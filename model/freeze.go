@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,19 @@ func (p *Parameters) Freeze(patterns []string) error {
 		}
 	}
 	return nil
+}
+
+// FirstTrained is the first block that a step goes back through, the number of blocks where it is none: below it, all
+// parameters are frozen.
+func (m *Model) FirstTrained() int {
+	if numParams(m.Embedding) > 0 || m.Positions != nil && numParams(m.Positions) > 0 {
+		return 0
+	}
+	first := slices.IndexFunc(m.Blocks, (*Block).trained)
+	if first < 0 {
+		return len(m.Blocks)
+	}
+	return first
 }
 
 // nearNames is how many names an error lists.

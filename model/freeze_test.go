@@ -99,8 +99,9 @@ func TestFreezeErrors(t *testing.T) {
 	}
 }
 
-// gradientsOf are the gradients of a step by the names of the parameters that are trained.
-func gradientsOf(m *Model, tape *autograd.Tape) map[string][]float32 {
+// gradientsOf are the gradients of a step by the names of the parameters that are trained. The step goes on from the
+// states of as many others as carried says.
+func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float32 {
 	var leaves []*tensor.Tensor
 	var names []string
 	m.Params("", func(name string, p *nn.Param) {
@@ -112,13 +113,26 @@ func gradientsOf(m *Model, tape *autograd.Tape) map[string][]float32 {
 	tape.Collect(grads)
 	tape.Record(true)
 	const b, l = 2, 40
-	ids := text(1, b*l)
-	for i := range ids {
-		ids[i] %= int32(m.Config.VocabSize)
+	states := make([]*State, b)
+	for step := range 1 + carried {
+		tape.Reset()
+		grads.Zero()
+		ids := text(uint64(step), b*l)
+		rows := &Rows{}
+		for i := range states {
+			if states[i] == nil && carried > 0 {
+				states[i] = m.NewState()
+			}
+			rows.Add(l, states[i])
+		}
+		rows.Train(engine.RowSeeds(1, step, 0, b)...)
+		tape.Backward(m.Loss(tape, m.Forward(tape, ids, rows), ids))
+		for _, s := range states {
+			if s != nil {
+				s.Detach()
+			}
+		}
 	}
-	rows := EqualRows(b, l)
-	rows.Train(engine.RowSeeds(1, 0, 0, b)...)
-	tape.Backward(m.Loss(tape, m.Forward(tape, ids, rows), ids))
 	out := map[string][]float32{}
 	for i, name := range names {
 		out[name] = slices.Clone(grads.Each()[i])
@@ -127,52 +141,67 @@ func gradientsOf(m *Model, tape *autograd.Tape) map[string][]float32 {
 }
 
 // TestFrozenPartsChangeNoGradient: of every mixer, whatever is frozen beside it, a parameter has the gradient that it
-// has where all are trained, to the bit.
+// has where all are trained, to the bit; also in a step that goes on from the states of others.
 func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	for _, name := range MixerNames() {
 		layers := name + "," + name
-		whole := gradientsOf(hybrid(t, layers), autograd.NewTape())
-		var params []string
-		hybrid(t, layers).Params("", func(name string, p *nn.Param) {
-			if p.NeedsGrad() {
-				params = append(params, name)
-			}
-		})
-		choices := map[string][]string{
-			"below":  {"backbone.layers.0", "backbone.embedding*"},
-			"above":  {"backbone.layers.1"},
-			"mixers": {"*.mixer"}, "others": {"*.mlp", "*.norm*", "backbone.ln_f"},
+		carry := 2
+		if hybrid(t, layers).MaxLength() > 0 {
+			carry = 0
 		}
-		for i := range 2 { // every second one, so that each operation has both
-			var some []string
-			for k, p := range params {
-				if k%2 == i {
-					some = append(some, p)
+		whole := [2]map[string][]float32{
+			gradientsOf(hybrid(t, layers), autograd.NewTape(), 0), gradientsOf(hybrid(t, layers), autograd.NewTape(), carry),
+		}
+		for what, patterns := range frozenParts(hybrid(t, layers)) {
+			for i, carried := range []int{0, carry} {
+				m := hybrid(t, layers)
+				if err := m.Freeze(patterns); err != nil {
+					t.Fatalf("%s, %s: %v", name, what, err)
 				}
-			}
-			choices[fmt.Sprintf("half %d", i)] = some
-		}
-		for _, p := range params {
-			if strings.HasPrefix(p, "backbone.layers.1.mixer.") {
-				choices["only "+p] = slices.DeleteFunc(slices.Clone(params), func(q string) bool { return q == p })
-			}
-		}
-		for what, patterns := range choices {
-			m := hybrid(t, layers)
-			if err := m.Freeze(patterns); err != nil {
-				t.Fatalf("%s, %s: %v", name, what, err)
-			}
-			got := gradientsOf(m, autograd.NewTape())
-			if len(got) == 0 || len(got) == len(whole) {
-				t.Fatalf("%s, %s: %d of %d are trained", name, what, len(got), len(whole))
-			}
-			for p, g := range got {
-				if !slices.Equal(g, whole[p]) {
-					t.Errorf("%s, %s: the gradient of %s is another with frozen parts", name, what, p)
+				got := gradientsOf(m, autograd.NewTape(), carried)
+				if len(got) == 0 || len(got) == len(whole[i]) {
+					t.Fatalf("%s, %s: %d of %d are trained", name, what, len(got), len(whole[i]))
+				}
+				for p, g := range got {
+					if !slices.Equal(g, whole[i][p]) {
+						t.Errorf("%s, %s, after %d steps: the gradient of %s is another with frozen parts", name, what,
+							carried, p)
+					}
 				}
 			}
 		}
 	}
+}
+
+// frozenParts are patterns of what to freeze of a model of two layers, by what they are: parts, every second parameter,
+// so that each operation has both kinds, and all but one.
+func frozenParts(m *Model) map[string][]string {
+	var params []string
+	m.Params("", func(name string, p *nn.Param) {
+		if p.NeedsGrad() {
+			params = append(params, name)
+		}
+	})
+	choices := map[string][]string{
+		"below":  {"backbone.layers.0", "backbone.embedding*"},
+		"above":  {"backbone.layers.1"},
+		"mixers": {"*.mixer"}, "others": {"*.mlp", "*.norm*", "backbone.ln_f"},
+	}
+	for i := range 2 {
+		var some []string
+		for k, p := range params {
+			if k%2 == i {
+				some = append(some, p)
+			}
+		}
+		choices[fmt.Sprintf("half %d", i)] = some
+	}
+	for _, p := range params {
+		if strings.HasPrefix(p, "backbone.layers.1.mixer.") {
+			choices["all but "+p] = slices.DeleteFunc(slices.Clone(params), func(q string) bool { return q == p })
+		}
+	}
+	return choices
 }
 
 // TestFrozenLayersTakeNoActivations: below the first layer that is trained nothing is kept for the way back.
@@ -183,7 +212,7 @@ func TestFrozenLayersTakeNoActivations(t *testing.T) {
 			t.Fatal(err)
 		}
 		tape := autograd.NewTape()
-		gradientsOf(m, tape)
+		gradientsOf(m, tape, 0)
 		return tape.Bytes()
 	}
 	all, half := taken(), taken("backbone.embeddings", "backbone.layers.0-5")

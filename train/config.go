@@ -27,6 +27,11 @@ type Config struct {
 
 	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that needs more memory than there is; ignore: try all the same"`
 
+	Init        string   `json:"init" help:"model to begin with, in place of random weights: a folder, a run, a file or the name of a published model; its shape and tokenizer are taken, too"`
+	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init: filled in by the run, compared where it is given"`
+	Freeze      []string `json:"freeze" help:"parameters that are not trained: names, what they begin with, or patterns with *, ? and ranges, such as backbone.embeddings,backbone.layers.0-5"`
+	Base        Base     `json:"base,omitzero" config:"-"` // the model that Init names
+
 	Data          []string `json:"data" help:"files, folders, globs, or - for standard input; .gz, .zst and .jsonl are understood. Empty: the built-in Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text, in the same forms; empty cuts it off the end of the data"`
 	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`

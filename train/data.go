@@ -137,6 +137,9 @@ func (c *Config) fill(ctx context.Context, d *Dataset) error {
 
 // makeTokenizer makes the configured tokenizer; that of characters takes its alphabet from the texts.
 func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok, nil
+	}
 	if c.Tokenizer != "chars" {
 		return tokenizer.Parse(c.Tokenizer)
 	}
@@ -163,6 +166,9 @@ func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 
 // VocabSize is the size of the vocabulary of the configured tokenizer.
 func (c *Config) VocabSize() (int, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok.VocabSize(), nil
+	}
 	if c.Tokenizer != "chars" {
 		tok, err := tokenizer.Parse(c.Tokenizer)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 // otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in proportion.
 type Estimate struct {
 	Params       int     `json:"params"`
+	Trained      int     `json:"trained_params"` // of them: the others are frozen
 	Embedding    int     `json:"embedding_params"`
 	Weights      int     `json:"weight_bytes"`
 	Gradients    int     `json:"gradient_bytes"`   // as many times the weights as the sum over shards needs
@@ -56,12 +57,16 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	if err := fits(m, c.Train.SeqLen, c.Train.CarryState); err != nil {
 		return e, fmt.Errorf("train.seq_len: %w", err)
 	}
-	e.Params = m.NumParams()
-	e.Weights, e.Gradients, e.Moments = 4*e.Params, 4*e.Params*sumsOf(c.Train.Shards), 8*e.Params
+	params, err := c.countParams(shape)
+	if err != nil {
+		return e, err
+	}
+	e.Params, e.Trained = params.all, params.trained
+	e.Weights, e.Gradients, e.Moments = 4*e.Params, 4*e.Trained*sumsOf(c.Train.Shards), 8*e.Trained
 	micro := c.Train.BatchSize * c.Train.SeqLen
 	var seconds float64 // of a shard
 	if 6*float64(e.Params)*float64(micro) <= estimateFlops {
-		p, err := c.probe(shape, plan, c.Train.BatchSize, c.Train.SeqLen)
+		p, err := c.probe(shape, plan, c.Freeze, c.Train.BatchSize, c.Train.SeqLen)
 		if err != nil {
 			return e, err
 		}
@@ -75,7 +80,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	}
 	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program
 	if known {
-		if err := c.fitsIn(free, e.Params, e.Activations); err != nil {
+		if err := c.fitsIn(free, params, e.Activations); err != nil {
 			e.Misfit = err.Error()
 		}
 	}
@@ -108,7 +113,7 @@ func (c *Config) extrapolate(shape model.Config, plan []string) (probed, error) 
 	l := min(32, c.Train.SeqLen)
 	scratch := 0
 	seconds, err := addLayers(plan, func(layers []string) (float64, error) {
-		p, err := c.probe(shape, layers, 1, l)
+		p, err := c.probe(shape, layers, nil, 1, l)
 		scratch = max(scratch, p.scratch)
 		return p.seconds, err
 	})
@@ -138,7 +143,7 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 	total, err := addLayers(plan, func(layers []string) (float64, error) {
 		var at [3]float64
 		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
-			p, err := c.probe(small, layers, size.b, size.l)
+			p, err := c.probe(small, layers, nil, size.b, size.l)
 			if err != nil {
 				return 0, err
 			}
@@ -180,8 +185,9 @@ func addLayers(plan []string, f func(layers []string) (float64, error)) (float64
 	return sum, nil
 }
 
-// probe runs two updates of a model with these layers on random tokens, and measures the second.
-func (c *Config) probe(shape model.Config, layers []string, batch, l int) (probed, error) {
+// probe runs two updates of a model with these layers on random tokens, and measures the second. What the patterns of
+// frozen match is not trained.
+func (c *Config) probe(shape model.Config, layers, frozen []string, batch, l int) (probed, error) {
 	shape.Layers = strings.Join(layers, ",")
 	rng := rand.New(rand.NewPCG(1, 2))
 	ids := make([]int32, batch*l+1)
@@ -192,9 +198,16 @@ func (c *Config) probe(shape model.Config, layers []string, batch, l int) (probe
 	if err != nil {
 		return probed{}, err
 	}
+	if err := m.Freeze(frozen); err != nil {
+		return probed{}, err
+	}
 	m.Init(1)
 	var leaves []*tensor.Tensor
-	m.Params("", func(_ string, p *nn.Param) { leaves = append(leaves, p.Tensor) })
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.NeedsGrad() {
+			leaves = append(leaves, p.Tensor)
+		}
+	})
 	precision, err := engine.ParsePrecision(c.Precision)
 	if err != nil {
 		return probed{}, err
@@ -234,11 +247,15 @@ func (e Estimate) String() string {
 	if e.Misfit != "" {
 		fits = "does not fit " + e.Misfit + "\n"
 	}
-	return fmt.Sprintf(`parameters   %d, of them %d in the embedding
+	trained := ""
+	if e.Trained < e.Params {
+		trained = fmt.Sprintf("; %d are trained, %d frozen", e.Trained, e.Params-e.Trained)
+	}
+	return fmt.Sprintf(`parameters   %d, of them %d in the embedding%s
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
 run          %d tokens in %s, without evaluations
-`, e.Params, e.Embedding, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
+`, e.Params, e.Embedding, trained, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
 		e.Tokens, longTime(e.RunSeconds)) + fits
 }
 

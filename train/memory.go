@@ -17,9 +17,36 @@ const (
 
 var memoryChoices = []string{memoryCheck, memoryIgnore}
 
-// perParam is the memory of a parameter while it is trained: value and two moments in float32, and gradients, of which
-// the shards of an update need several.
-func perParam(shards int) int { return 4 * (1 + 2 + sumsOf(shards)) }
+// paramCount is the number of a model's parameters: of all, and of those that are trained.
+type paramCount struct{ all, trained int }
+
+// countParams counts the parameters of a shape.
+func (c *Config) countParams(shape model.Config) (n paramCount, err error) {
+	m, err := model.New(shape)
+	if err != nil {
+		return n, err
+	}
+	n.all = m.NumParams()
+	err = c.freeze(m)
+	n.trained = m.NumParams()
+	return n, err
+}
+
+// kept are the layers of a plan whose activations a step keeps: those from the first that it goes back through.
+func (c *Config) kept(shape model.Config, plan []string) ([]string, error) {
+	m, err := model.New(shape)
+	if err == nil {
+		err = c.freeze(m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return plan[min(m.FirstTrained(), len(plan)-1):], nil
+}
+
+// bytes is the memory of parameters while they are trained: values in float32 of all, and of those that are trained two
+// moments, and gradients, of which the shards of an update need several.
+func (n paramCount) bytes(shards int) int { return 4*n.all + 4*(2+sumsOf(shards))*n.trained }
 
 // MemoryError says that a run needs more memory than there is, and what would make it fit.
 type MemoryError struct {
@@ -42,13 +69,13 @@ func (e *MemoryError) Error() string {
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
 
 // weightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
-func weightsFit(params, shards int, free status.Memory) error {
-	need := perParam(shards) * params
+func weightsFit(params paramCount, shards int, free status.Memory) error {
+	need := params.bytes(shards)
 	if need <= int(free.Bytes) {
 		return nil
 	}
 	e := &MemoryError{Need: need, Weights: need, Free: free, Advice: "a smaller model.d_model or fewer layers need less"}
-	if perParam(1)*params <= int(free.Bytes) {
+	if params.bytes(1) <= int(free.Bytes) {
 		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
 	}
 	return e
@@ -62,7 +89,7 @@ func (c *Config) checkMemory(vocab int) error {
 		return nil
 	}
 	shape := c.shape(vocab)
-	params, err := shape.CountParams()
+	params, err := c.countParams(shape)
 	if err != nil {
 		return err
 	}
@@ -78,7 +105,7 @@ func (c *Config) checkMemory(vocab int) error {
 	const most = 120
 	tokens := float64(c.Train.BatchSize) * float64(c.Train.SeqLen)
 	rough := 4 * most * tokens * float64(len(plan)) * float64(shape.DModel+shape.Inner()/4)
-	if rough+float64(perParam(c.Train.Shards)*params) < float64(free.Bytes) {
+	if rough+float64(params.bytes(c.Train.Shards)) < float64(free.Bytes) {
 		return nil
 	}
 	bytes, err := c.activations(shape, plan)
@@ -89,8 +116,8 @@ func (c *Config) checkMemory(vocab int) error {
 }
 
 // fitsIn returns a *MemoryError if parameters in training and the activations of a shard are more than there is.
-func (c *Config) fitsIn(free status.Memory, params, activations int) error {
-	weights := perParam(c.Train.Shards) * params
+func (c *Config) fitsIn(free status.Memory, params paramCount, activations int) error {
+	weights := params.bytes(c.Train.Shards)
 	if weights+activations <= int(free.Bytes) {
 		return nil
 	}
@@ -106,12 +133,12 @@ func (c *Config) fitsIn(free status.Memory, params, activations int) error {
 }
 
 // smaller cuts an update into more shards of fewer sequences, so that it takes no more bytes; 0 where that cannot be.
-func (c *Config) smaller(bytes, params, activations int) (batch, shards int) {
+func (c *Config) smaller(bytes int, params paramCount, activations int) (batch, shards int) {
 	each := float64(activations) / float64(c.Train.BatchSize)
-	room := float64(bytes - perParam(c.Train.Shards)*params)
+	room := float64(bytes - params.bytes(c.Train.Shards))
 	for batch = min(c.Train.BatchSize, int(room/each)); batch > 0; batch-- {
 		shards = (c.Train.sequences() + batch - 1) / batch
-		if float64(perParam(shards)*params)+each*float64(batch) <= float64(bytes) {
+		if float64(params.bytes(shards))+each*float64(batch) <= float64(bytes) {
 			return batch, shards
 		}
 	}
@@ -165,6 +192,10 @@ func narrowed(shape model.Config, plan []string) (narrow model.Config, width, pa
 
 // activations is the memory of one shard, from small updates.
 func (c *Config) activations(shape model.Config, plan []string) (int, error) {
+	plan, err := c.kept(shape, plan)
+	if err != nil {
+		return 0, err
+	}
 	narrow, width, _, err := narrowed(shape, plan)
 	if err != nil {
 		return 0, err

@@ -328,7 +328,7 @@ func TestExtrapolatedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := c.probe(c.Model, plan, shape.b, shape.l)
+		whole, err := c.probe(c.Model, plan, nil, shape.b, shape.l)
 		if err != nil {
 			t.Fatal(err)
 		}

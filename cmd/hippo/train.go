@@ -28,13 +28,16 @@ func newTrain() *cobra.Command {
 		Short: "Train a language model",
 		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
 that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
-the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
+the one before. --init begins with the weights, shape and tokenizer of a model in place of random weights: a folder, a
+run, a file, or a published model that hippo pull has fetched; --freeze keeps parts of it as they are. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
 A terminal that is closed saves a checkpoint, too.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
+  hippo train --init runs/book --data letters.txt
+  hippo train --init state-spaces/mamba-130m --data mine.txt --freeze backbone.embedding,backbone.layers.0-11
   hippo train --resume runs/book --train.steps 4000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -58,7 +61,7 @@ A terminal that is closed saves a checkpoint, too.`,
 		var cfg train.Config
 		var err error
 		if resume == "" {
-			cfg, err = train.LoadNew(opt)
+			cfg, err = train.LoadNew(opt, modelPath)
 		} else {
 			cfg, err = resumed(resume, opt)
 		}
@@ -87,6 +90,14 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 	p.Add(config.Load(&cfg, opt))
 	if cfg.Preset != run.Preset {
 		p.Addf("preset", "found %q together with --resume, want none: a resumed run keeps its settings", cfg.Preset)
+	}
+	for _, f := range []struct{ key, was, is string }{
+		{"init", run.Init, cfg.Init}, {"init_weights", run.InitWeights, cfg.InitWeights},
+		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
+	} {
+		if f.is != f.was {
+			p.Addf(f.key, "found %q together with --resume, want none: a resumed run keeps what it began with", f.is)
+		}
 	}
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
 		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
@@ -171,8 +182,16 @@ func watch(p *status.Printer) train.Events {
 	return train.Events{
 		Note: func(text string) { p.Printf("note: %s\n", text) },
 		Start: func(s train.Start) {
-			p.Printf("%s parameters, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
-				status.Count(float64(s.Params)), s.Tokenizer, s.Vocab, s.DataName, status.Count(float64(s.TrainTokens)),
+			base, trained := "", ""
+			if s.Base != "" {
+				base = " of " + printable(s.Base)
+			}
+			if s.Trained < s.Params {
+				trained = fmt.Sprintf(" (%s trained, %s frozen)", status.Count(float64(s.Trained)),
+					status.Count(float64(s.Params-s.Trained)))
+			}
+			p.Printf("%s parameters%s%s, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
+				status.Count(float64(s.Params)), base, trained, s.Tokenizer, s.Vocab, s.DataName, status.Count(float64(s.TrainTokens)),
 				status.Count(float64(s.ValidTokens)), s.Out)
 			if s.Resumed > 0 {
 				p.Printf("going on from step %d\n", s.Resumed)
