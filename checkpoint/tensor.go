@@ -60,6 +60,13 @@ func (t *Tensor) Elements() int {
 	return n
 }
 
+// Part is the elements from at on, n of them, in one row. Both are multiples of the type's Block, or n goes up to the end
+// of the tensor.
+func (t *Tensor) Part(at, n int) Tensor {
+	block, size := t.DType.Block()
+	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: t.Data[at/block*size:][:n/block*size]}
+}
+
 // Float32 returns a copy of the elements as float32. F64 and wide integers are rounded to the nearest; BOOL gives 0 or
 // 1.
 func (t *Tensor) Float32() ([]float32, error) { return floats[float32](t) }

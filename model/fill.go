@@ -107,10 +107,9 @@ func (l *filling) err() error {
 // checkFinite checks the values of a tensor, a few at a time: of a file that does not fit nothing is kept.
 func checkFinite(x *checkpoint.Tensor) error {
 	const rows = 1 << 14
-	size, n := x.DType.Size(), x.Elements()
+	n := x.Elements()
 	for at := 0; at < n; at += rows {
-		part := checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: []int{min(rows, n-at)}}
-		part.Data = x.Data[at*size:][:part.Shape[0]*size]
+		part := x.Part(at, min(rows, n-at))
 		v, err := part.Float32()
 		if err == nil {
 			err = finiteValues(v, at, n)

@@ -73,7 +73,7 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	training := newTrain()
 	completeConfig(training, train.Config{})
 	root.AddCommand(training, newGenerate(), newRun(), newEval(), newCompare(),
-		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newTokenizer(), newBench(),
+		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(), newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

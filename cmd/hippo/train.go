@@ -29,8 +29,9 @@ func newTrain() *cobra.Command {
 		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
 that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
 the one before. --init begins with the weights, shape and tokenizer of a model in place of random weights: a folder, a
-run, a file, or a published model that hippo pull has fetched; --freeze keeps parts of it as they are. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
-A terminal that is closed saves a checkpoint, too.`,
+run, a file, or a published model that hippo pull has fetched; --freeze keeps parts of it as they are. The learning rate
+is then 0.05 by the width of the model, unless it is given. Ctrl-C saves a checkpoint and prints the command that goes
+on from there; a second Ctrl-C stops at once. A terminal that is closed saves a checkpoint, too.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
