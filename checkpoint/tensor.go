@@ -60,8 +60,8 @@ func (t *Tensor) Elements() int {
 	return n
 }
 
-// Part is the elements from at on, n of them, in one row. Both are multiples of the type's Block, or n goes up to the end
-// of the tensor.
+// Part is the elements from at on, n of them, in one row. Both are multiples of the type's Block, or n goes up to the
+// end of the tensor.
 func (t *Tensor) Part(at, n int) Tensor {
 	block, size := t.DType.Block()
 	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: t.Data[at/block*size:][:n/block*size]}

@@ -152,12 +152,14 @@ func TestDescribeFloat(t *testing.T) {
 	}
 	x := tensorsOf(m)
 	const rounded = "backbone.layers.0.mlp.fc1.weight"
-	x[rounded] = checkpoint.NewTensor(rounded, x[rounded].Shape, make([]int8, x[rounded].Shape[0]*x[rounded].Shape[1]))
+	shape := x[rounded].Shape
+	x[rounded] = checkpoint.NewTensor(rounded, shape, make([]int8, shape[0]*shape[1]))
 	f := file(t, x)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(f.Path()), model.ConfigFile), m.Config.JSON(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := "found quantized weights (" + rounded + " of I8), want [F64 F32 BF16 F16]: the model that these were made from"
+	want := "found quantized weights (" + rounded + " of I8), want [F64 F32 BF16 F16]: the model that these were made " +
+		"from"
 	for _, path := range []string{f.Path(), filepath.Dir(f.Path())} {
 		if _, _, err := DescribeFloat(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", path, err, want)

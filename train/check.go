@@ -57,18 +57,23 @@ func (c *Config) checkFreeze() error {
 	if err != nil {
 		return nil
 	}
-	return c.freeze(m)
+	_, err = c.freeze(m)
+	return err
 }
 
-// freeze freezes the parameters of a model that are not to be trained.
-func (c *Config) freeze(m *model.Model) error {
+// freeze freezes the parameters of a model that are not to be trained, and counts all and the others.
+func (c *Config) freeze(m *model.Model) (n paramCount, err error) {
+	n.all = m.NumParams()
+	if n.trained = n.all; len(c.Freeze) == 0 {
+		return n, nil
+	}
 	if err := m.Freeze(c.Freeze); err != nil {
-		return err
+		return n, err
 	}
-	if m.NumParams() == 0 {
-		return fmt.Errorf("freeze: found %q, which leaves no parameter to be trained", c.Freeze)
+	if n.trained = m.NumParams(); n.trained == 0 {
+		return n, fmt.Errorf("freeze: found %q, which leaves no parameter to be trained", c.Freeze)
 	}
-	return nil
+	return n, nil
 }
 
 func tooFewTokens(size int, tokenizer string, vocab int) error {

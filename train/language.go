@@ -78,12 +78,11 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	if err := fits(m, cfg.Train.SeqLen, cfg.Train.CarryState); err != nil {
 		return nil, fmt.Errorf("train.seq_len: %w", err)
 	}
-	params := paramCount{all: m.NumParams()}
-	if err := cfg.freeze(m); err != nil {
+	if err := start(m); err != nil {
 		return nil, err
 	}
-	params.trained = m.NumParams()
-	if err := start(m); err != nil {
+	params, err := cfg.freeze(m)
+	if err != nil {
 		return nil, err
 	}
 	mode := data.Shuffle

@@ -21,24 +21,21 @@ var memoryChoices = []string{memoryCheck, memoryIgnore}
 type paramCount struct{ all, trained int }
 
 // countParams counts the parameters of a shape.
-func (c *Config) countParams(shape model.Config) (n paramCount, err error) {
+func (c *Config) countParams(shape model.Config) (paramCount, error) {
 	m, err := model.New(shape)
 	if err != nil {
-		return n, err
+		return paramCount{}, err
 	}
-	n.all = m.NumParams()
-	err = c.freeze(m)
-	n.trained = m.NumParams()
-	return n, err
+	return c.freeze(m)
 }
 
 // kept are the layers of a plan whose activations a step keeps: those from the first that it goes back through.
 func (c *Config) kept(shape model.Config, plan []string) ([]string, error) {
 	m, err := model.New(shape)
-	if err == nil {
-		err = c.freeze(m)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if _, err := c.freeze(m); err != nil {
 		return nil, err
 	}
 	return plan[min(m.FirstTrained(), len(plan)-1):], nil
