@@ -15,6 +15,9 @@ import (
 // It also returns the folder or file that it took.
 func DescribeFloat(path string) (m *model.Model, at string, err error) {
 	err = openAny(path, func(f *checkpoint.File, dir string) error {
+		if err := noBlocks(f); err != nil { // whatever model it is of
+			return err
+		}
 		if at = dir; dir == "" {
 			at = f.Path()
 			m, _, err = newModel(f, ShapeOptions{})
@@ -73,8 +76,19 @@ func openAny(path string, use func(f *checkpoint.File, dir string) error) error 
 // floats are the types of elements that training can begin with.
 var floats = []checkpoint.DType{checkpoint.F64, checkpoint.F32, checkpoint.BF16, checkpoint.F16}
 
-// wantFloat returns an error for parameters of other types in a file: rounded to few bits, they are no weights to go on
-// from, and whole numbers may mean anything.
+// noBlocks returns an error for a file with tensors that are quantized in blocks: rounded to few bits, they are no
+// weights to go on from.
+func noBlocks(f *checkpoint.File) error {
+	var found []string
+	for _, name := range f.Names() {
+		if x, _ := f.Tensor(name); x.DType.Quantized() {
+			found = append(found, fmt.Sprintf("%s of %s", name, x.DType))
+		}
+	}
+	return quantized(f, found)
+}
+
+// wantFloat returns an error for parameters of other types than floats in a file. Whole numbers may mean anything.
 func wantFloat(m *model.Model, f *checkpoint.File) error {
 	w, err := Weights(f)
 	if err != nil {
@@ -86,6 +100,11 @@ func wantFloat(m *model.Model, f *checkpoint.File) error {
 			found = append(found, fmt.Sprintf("%s of %s", p.Name, x.DType))
 		}
 	}
+	return quantized(f, found)
+}
+
+// quantized is the error for tensors found in a file, nil where there are none.
+func quantized(f *checkpoint.File, found []string) error {
 	if len(found) == 0 {
 		return nil
 	}
