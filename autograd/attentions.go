@@ -11,10 +11,10 @@ import (
 //
 //	y = softmax(Q Kᵀ/√head_dim + mask) V
 //
-// in each row by itself, with the positions in its cache (nil for none) before its own. It is causal, unless it is to see
-// ahead. The scores are made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention,
-// arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values
-// carry no gradient.
+// in each row by itself, with the positions in its cache (nil for none) before its own. It is causal, unless it is to
+// see ahead. The scores are made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention,
+// arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and
+// values carry no gradient.
 func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
 	checkRows("Attention", r, qkv)
@@ -46,9 +46,9 @@ func checkCaches[T any](op string, r *engine.Rows, caches []*T) {
 	}
 }
 
-// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (n, d) of row i of rq to
-// all of the keys and values kv (m, 2·d) of row i of rkv. A position of kv holds a key and then a value, for each head of
-// d/heads components:
+// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (n, d) of row i of rq
+// to all of the keys and values kv (m, 2·d) of row i of rkv. A position of kv holds a key and then a value, for each
+// head of d/heads components:
 //
 //	y = softmax(Q Kᵀ/√head_dim) V,   y (n, d)
 func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
@@ -61,8 +61,8 @@ func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.R
 	return t.engine.CrossAttention(q, kv, heads, rq, rkv)
 }
 
-// Rotate turns the heads, side by side, of each position of x (n, d) by the rotation of that position of its sequence, as
-// Attention turns queries and keys. Rotations keep lengths, so that xPos is refused.
+// Rotate turns the heads, side by side, of each position of x (n, d) by the rotation of that position of its sequence,
+// as Attention turns queries and keys. Rotations keep lengths, so that xPos is refused.
 func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	checkRows("Rotate", r, x)
@@ -76,8 +76,8 @@ func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.
 //
 //	y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps)
 //
-// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). The slots of a row hold the sum S
-// (heads, e, m) of φ(k) vᵀ and that of φ(k), Z (heads, e), over what came before it.
+// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). The slots of a row hold the
+// sum S (heads, e, m) of φ(k) vᵀ and that of φ(k), Z (heads, e), over what came before it.
 func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
 	checkRows("LinearAttention", r, q, k, v)
 	if o.Heads < 1 || !q.SameShape(k) || q.Dim(-1)%o.Heads != 0 || v.Dim(-1)%o.Heads != 0 || len(s) != len(z) {

@@ -88,8 +88,8 @@ func (t *Tape) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	return t.engine.Slice(x, at, n)
 }
 
-// Reverse turns every row of x (n, d), of l positions, round and moves it on by lag ≥ 0 positions towards the start: y[t] =
-// x[l-1-lag-t], zero where there is no such position. It is its own transpose.
+// Reverse turns every row of x (n, d), of l positions, round and moves it on by lag ≥ 0 positions towards the start:
+// y[t] = x[l-1-lag-t], zero where there is no such position. It is its own transpose.
 //
 // A convolution of Reverse(u, 0), reversed with lag 1, looks ahead: y[t] = Σ_j k[j]·u[t+1+j].
 func (t *Tape) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {

@@ -63,8 +63,8 @@ func (t *Tape) rmsNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *t
 	return t.engine.AddRMSNorm(x, r, w, groups, eps)
 }
 
-// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have a
-// target of
+// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have
+// a target of
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //
@@ -80,8 +80,8 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 	return t.engine.LinearCrossEntropy(x, w, targets)
 }
 
-// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in nats; Ignore is
-// no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
+// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in
+// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
 func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	if len(targets) != rows {

@@ -9,8 +9,8 @@ import (
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = Σ_n C[t]·h[t] + D·u[t]
 //
-// u, delta (l, d), A (d, n) with A ≤ 0, D (d). bc (l, 2·g·n) holds B and then C of g groups of channels, d/g each side by
-// side. A slot (d, n) holds the state.
+// u, delta (l, d), A (d, n) with A ≤ 0, D (d). bc (l, 2·g·n) holds B and then C of g groups of channels, d/g each side
+// by side. A slot (d, n) holds the state.
 func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	d, n := u.Dim(-1), a.Dim(-1)
 	checkRows("SelectiveScan", r, u, delta, bc)
@@ -43,8 +43,8 @@ func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups i
 //
 //	h[t] = exp(dt[t]·A)·h[t-1] + dt[t]·x[t]·B[t]ᵀ,   y[t] = h[t]·C[t] + D·x[t]
 //
-// xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (l, h),
-// A (h) with A ≤ 0, D (h). A slot (h, headDim, n) holds the state.
+// xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (l,
+// h), A (h) with A ≤ 0, D (h). A slot (h, headDim, n) holds the state.
 func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	heads, d := a.Len(), a.Len()*headDim
 	checkRows("SSD", r, xbc, dt)
@@ -63,8 +63,8 @@ func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine
 //
 //	s[t] = f(u[t] + R s[t-1])
 //
-// with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (l, n) has all s[t]. A slot (n)
-// holds the state, the last s[t].
+// with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (l, n) has all s[t]. A slot
+// (n) holds the state, the last s[t].
 func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	n := u.Dim(-1)
 	checkRows("Recurrence", r, u)

@@ -43,11 +43,11 @@ func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
-// where SSM is the head's diagonal system s and D (h) its skip. Long rows are convolved, short ones stepped, which is the
-// same up to rounding. A slot (h·head_dim², modes, 2) holds the complex state of each u_ij.
+// where SSM is the head's diagonal system s and D (h) its skip. Long rows are convolved, short ones stepped, which is
+// the same up to rounding. A slot (h·head_dim², modes, 2) holds the complex state of each u_ij.
 //
-// A row longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
-// grows with it (arXiv:2212.14052 §4.2).
+// A row longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the
+// scratch grows with it (arXiv:2212.14052 §4.2).
 func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	v := g.V
 	d := v.Dim(-1)
@@ -61,14 +61,15 @@ func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor
 	return t.engine.DiagSSM(g, s, skip, r, slots)
 }
 
-// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs forwards.
+// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs
+// forwards.
 func (t *Tape) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	t.checkDSS(p)
 	return t.engine.DSSSystem(p)
 }
 
-// DSSKernel generates the kernels K of p, in the engine's layout. With the softmax modes with Re Λ > 0 are allowed: they read the other end of the
-// signal.
+// DSSKernel generates the kernels K of p, in the engine's layout. With the softmax modes with Re Λ > 0 are allowed:
+// they read the other end of the signal.
 func (t *Tape) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	t.checkDSS(p)
 	if !p.LogNegRe && (p.Scale != engine.DSSSoftmax || l != p.L) {
@@ -107,8 +108,8 @@ func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	return t.engine.DPLRKernel(s, l)
 }
 
-// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2) holds
-// the state of every channel.
+// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2)
+// holds the state of every channel.
 //
 // A row without a slot is convolved with the kernel of S4. One with a slot is stepped or, while the tape records,
 // convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~

@@ -1,9 +1,9 @@
-// Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula, shapes,
-// source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape keeps in order;
-// Backward runs it in reverse, each operation ADDING into its inputs' gradients.
+// Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula,
+// shapes, source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape
+// keeps in order; Backward runs it in reverse, each operation ADDING into its inputs' gradients.
 //
-// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers' errors
-// (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
+// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers'
+// errors (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
 package autograd
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero value is
-// not ready: use NewTape.
+// Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero
+// value is not ready: use NewTape.
 type Tape struct {
 	open   func(step *engine.Step) engine.Engine
 	engine engine.Engine
@@ -55,7 +55,8 @@ func (t *Tape) Record(on bool) { t.step.Recording = on }
 // Recording tells whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
-// SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has Float32.
+// SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has
+// Float32.
 func (t *Tape) SetPrecision(p engine.Precision) {
 	if p != engine.Float32 && p != engine.BF16 {
 		panic(fmt.Sprintf("autograd.SetPrecision: %v, want float32 or bf16", p))
@@ -122,8 +123,8 @@ func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	t.BackwardSeeded()
 }
 
-// Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several results
-// at once, such as those of the chunks of one sequence. It does nothing where no gradient is wanted behind y.
+// Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several
+// results at once, such as those of the chunks of one sequence. It does nothing where no gradient is wanted behind y.
 func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
 	if len(dy) != y.Len() {
 		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))

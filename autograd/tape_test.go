@@ -135,8 +135,8 @@ func TestShapePanics(t *testing.T) {
 	}
 }
 
-// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last operation only
-// reads it, writes over it, or another one has used y or has seeded it.
+// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last
+// operation only reads it, writes over it, or another one has used y or has seeded it.
 func TestBackwardFrom(t *testing.T) {
 	x, w := filled(0.5, 12, 8), filled(0.25, 6, 8)
 	p := &engine.DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4),

@@ -11,15 +11,17 @@ import (
 
 // Attentions compare every position with others.
 type Attentions interface {
-	// Attention: y = softmax(Q Kᵀ/√head_dim + mask) V over qkv (n, 3·d), rows (three, heads, head_dim), with the positions
-	// in each row's cache, nil for none, before its own, which are added to it. drop is the number of the dropout of weights.
+	// Attention: y = softmax(Q Kᵀ/√head_dim + mask) V over qkv (n, 3·d), rows (three, heads, head_dim), with the
+	// positions in each row's cache, nil for none, before its own, which are added to it. drop is the number of the
+	// dropout of weights.
 	Attention(qkv *tensor.Tensor, r *Rows, caches []*KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
-	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of rows rkv.
+	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of
+	// rows rkv.
 	CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *Rows) *tensor.Tensor
 	// Rotate: each head of position t of x (n, d) turned by the rotation of that position of its sequence.
 	Rotate(x *tensor.Tensor, heads int, rot Rotary, r *Rows) *tensor.Tensor
-	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n, heads·m);
-	// slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
+	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n,
+	// heads·m); slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
 	LinearAttention(q, k, v *tensor.Tensor, o LinearOptions, r *Rows, s, z Slots) *tensor.Tensor
 	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), i and j positions from
 	// the first in the row's caches on. The row's keys and values are put into its caches, nil for none.
@@ -67,16 +69,17 @@ func (o *AttentionOptions) Remembered(n int) int {
 	return n
 }
 
-// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention: of
-// each head the first Dim components, as two halves (x1, x2), become
+// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention:
+// of each head the first Dim components, as two halves (x1, x2), become
 //
 //	(x1 cos θ - x2 sin θ, x1 sin θ + x2 cos θ),   θ = position · base^(-2i/Dim), i < Dim/2
 //
 // The frequencies are rounded to float32 as the official code does. The zero value rotates nothing.
 //
-// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ = (2i/Dim +
-// 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the sequence, which makes
-// no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at 70·XPos positions.
+// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ =
+// (2i/Dim + 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the
+// sequence, which makes no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at
+// 70·XPos positions.
 type Rotary struct {
 	Dim  int
 	Base float64 // 10000 where 0
@@ -131,10 +134,10 @@ func ParseFeatureMap(name string) (FeatureMap, error) {
 	return ELU1, fmt.Errorf("found %q, want one of %s", name, strings.Join(featureMapNames[:], ", "))
 }
 
-// ALiBiSlopes returns the slopes m of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409), of which
-// head h adds -m·(i-j) to the score of query i and key j: 2^(-8k/n) for k = 1..n where the number n of heads is a power of two.
-// For others they are those of the largest such n below it, then every second one of 2n from the first on, as in the official
-// code.
+// ALiBiSlopes returns the slopes m of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409), of
+// which head h adds -m·(i-j) to the score of query i and key j: 2^(-8k/n) for k = 1..n where the number n of heads is a
+// power of two. For others they are those of the largest such n below it, then every second one of 2n from the first
+// on, as in the official code.
 func ALiBiSlopes(heads int) []float64 {
 	slopes := make([]float64, heads)
 	for h := range slopes {

@@ -7,11 +7,12 @@ import (
 )
 
 // Blocks says which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
-// (arXiv:2007.14062, §2): the first Global blocks of the sequence, those around it, and some drawn at random. A sequence costs
-// as many blocks of scores as it has blocks, times the few that each of them sees.
+// (arXiv:2007.14062, §2): the first Global blocks of the sequence, those around it, and some drawn at random. A
+// sequence costs as many blocks of scores as it has blocks, times the few that each of them sees.
 //
-// Causal blocks see no later ones, and the keys up to the query of their own. So the window is to the left only, and the draw is
-// from the blocks between the global ones and the window; it depends on nothing but the block, so that the sequence may grow.
+// Causal blocks see no later ones, and the keys up to the query of their own. So the window is to the left only, and
+// the draw is from the blocks between the global ones and the window; it depends on nothing but the block, so that the
+// sequence may grow.
 type Blocks struct {
 	Size   int // positions of a block
 	Window int // blocks on each side, besides its own
@@ -29,8 +30,8 @@ type Span struct{ Lo, Hi int }
 // Len is the number of keys.
 func (s Span) Len() int { return s.Hi - s.Lo }
 
-// Spans appends the keys of a block of queries of which the last seen one is hi-1, in a sequence of l positions so far. Keys count
-// from position start on; what lies before is forgotten.
+// Spans appends the keys of a block of queries of which the last seen one is hi-1, in a sequence of l positions so far.
+// Keys count from position start on; what lies before is forgotten.
 func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	var buf [16]int
 	count := (l + b.Size - 1) / b.Size

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Precision is what numbers are rounded to in matrix products. On a tape that trains, Float32 or BF16, it is that of the operands of
-// Linear, Attention and the head, forward and backward; of a model packed for inference it is that of the weights (see Pack). Sums,
-// norms, SSM parameters, states, softmax, convolutions and the loss are float32 always.
+// Precision is what numbers are rounded to in matrix products. On a tape that trains, Float32 or BF16, it is that of
+// the operands of Linear, Attention and the head, forward and backward; of a model packed for inference it is that of
+// the weights (see Pack). Sums, norms, SSM parameters, states, softmax, convolutions and the loss are float32 always.
 type Precision int
 
 // The precisions.

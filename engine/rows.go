@@ -7,12 +7,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions from
-// From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of each other.
+// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions
+// from From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of
+// each other.
 //
-// One layout serves a batch to train on, pieces of prompts, many sessions that each write a token, examples of different
-// lengths, and documents packed side by side. Only operations along the sequence look at rows: everything else works on n
-// positions, wherever they come from.
+// One layout serves a batch to train on, pieces of prompts, many sessions that each write a token, examples of
+// different lengths, and documents packed side by side. Only operations along the sequence look at rows: everything
+// else works on n positions, wherever they come from.
 type Rows struct {
 	from   []int // of each row, and the end of the last
 	start  []int
@@ -57,8 +58,8 @@ func (r *Rows) Add(length, start int) {
 	r.start = append(r.start, start)
 }
 
-// RowSeeds are the seeds of n examples of a step of a run with a seed, from example number first on. They depend on nothing
-// else, so that any split of a step's examples drops the same.
+// RowSeeds are the seeds of n examples of a step of a run with a seed, from example number first on. They depend on
+// nothing else, so that any split of a step's examples drops the same.
 func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	seeds := make([]uint64, n)
 	of := counter.Mix64(counter.Mix64(seed) + uint64(step)*counter.Step)
@@ -68,8 +69,8 @@ func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	return seeds
 }
 
-// Train switches dropout on: row i drops what its own seed, that of an example in a step, says. It does not matter which
-// rows stand beside it.
+// Train switches dropout on: row i drops what its own seed, that of an example in a step, says. It does not matter
+// which rows stand beside it.
 func (r *Rows) Train(seeds []uint64) {
 	if len(seeds) != r.Count() {
 		panic(fmt.Sprintf("engine.Rows.Train: %d seeds for %d rows", len(seeds), r.Count()))
@@ -123,11 +124,12 @@ func (r *Rows) Longest() int {
 	return most
 }
 
-// Slot keeps one tensor of the state of one sequence. An operation that carries it brings X from before its row to after
-// it: in place, or as a new tensor while the tape records.
+// Slot keeps one tensor of the state of one sequence. An operation that carries it brings X from before its row to
+// after it: in place, or as a new tensor while the tape records.
 type Slot struct{ X *tensor.Tensor }
 
-// Slots are those of rows. A nil slot is that of a row that starts from zero and keeps nothing; nil Slots are nil for all.
+// Slots are those of rows. A nil slot is that of a row that starts from zero and keeps nothing; nil Slots are nil for
+// all.
 type Slots []*Slot
 
 // At is the state of row i, nil where it has none.

@@ -3,8 +3,8 @@ package cpu
 // Convolutions: where to begin.
 //
 // An operation that mixes positions linearly has up to three ways to compute the same thing, equal up to rounding:
-// stepping a recurrence, adding the kernel tap by tap, and multiplying spectra. What is fastest depends on the length of
-// the chunk l, on whether there is a state, and on whether the tape records.
+// stepping a recurrence, adding the kernel tap by tap, and multiplying spectra. What is fastest depends on the length
+// of the chunk l, on whether there is a state, and on whether the tape records.
 //
 //	operation       file            which way, in the order in which it is asked
 //	CausalConv      causalconv.go   always tap by tap: its filter has a few taps

@@ -7,18 +7,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The fused loss keeps logitsBudget logits at a time, or those of logitsRows rows, with which products still run at nearly full speed.
-// Fewer than that in all and they are kept for backward. Else the gradients are made in forward, while the logits of a group of
-// rows are there, but for the factor that backward brings: that takes memory like the weights once more, and making the logits
-// twice would take a third of the time. Where all logits take no more memory than that, they are kept after all: then each product
-// is a single one, which puts the weights into panels once and passes over their gradient once.
+// The fused loss keeps logitsBudget logits at a time, or those of logitsRows rows, with which products still run at
+// nearly full speed. Fewer than that in all and they are kept for backward. Else the gradients are made in forward,
+// while the logits of a group of rows are there, but for the factor that backward brings: that takes memory like the
+// weights once more, and making the logits twice would take a third of the time. Where all logits take no more memory
+// than that, they are kept after all: then each product is a single one, which puts the weights into panels once and
+// passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
 	logitsRows   = 256
 )
 
-// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have a
-// target of
+// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have
+// a target of
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //

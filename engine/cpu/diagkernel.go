@@ -67,7 +67,8 @@ func (o *diagKernelOp) Backward(eng *Engine) {
 	})
 }
 
-// unreadFrom is the number of floats of kernels from which on the first of them are gone from the caches when they are read.
+// unreadFrom is the number of floats of kernels from which on the first of them are gone from the caches when they are
+// read.
 const unreadFrom = 2 << 20
 
 // modeScratch is scratch for the modes of a channel.

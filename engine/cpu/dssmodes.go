@@ -8,7 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dssEpsilon keeps the denominator x of the softmax from 0: conj(x)/(|x|² + ε) stands for 1/x. It is that of the release.
+// dssEpsilon keeps the denominator x of the softmax from 0: conj(x)/(|x|² + ε) stands for 1/x. It is that of the
+// release.
 const dssEpsilon = 1e-7
 
 // dssMode is a mode of DSS on its way from Λ, dt and W to a diagonal system. z is -z where it is mirrored.

@@ -1,6 +1,6 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, tiles, loops over cores and what is kept for
-// backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine implement
-// engine.Engine, whose comments have the formulas and shapes.
+// Package cpu is the engine that computes in float32 on all cores. Layouts, tiles, loops over cores and what is kept
+// for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
+// implement engine.Engine, whose comments have the formulas and shapes.
 //
 // It may import engine, tensor, internal/counter, internal/kernel and internal/parallel. Beside it only optim reads and
 // writes the float32 elements of tensors. Shapes have been checked by package autograd.
@@ -126,8 +126,8 @@ type resetter interface{ reset() }
 
 func (p *pool[T]) reset() { p.next = 0 }
 
-// take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices can be
-// reused; the caller sets every field.
+// take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices
+// can be reused; the caller sets every field.
 func take[T any](eng *Engine) *T {
 	key := reflect.TypeFor[T]()
 	p, ok := eng.pools[key].(*pool[T])

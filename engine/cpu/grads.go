@@ -54,8 +54,8 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
-// gradTo is gradOf for operations that can also write: where add is false the contents are unspecified, and the first share
-// is to be written there, which saves zeroing and reading them.
+// gradTo is gradOf for operations that can also write: where add is false the contents are unspecified, and the first
+// share is to be written there, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	if x == nil || !x.NeedsGrad() {
 		return nil, false
@@ -83,8 +83,8 @@ func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 	})
 }
 
-// moveGrad adds the gradient of y, a result that is needed no more, to that of x. It becomes the gradient of x if that has none
-// yet.
+// moveGrad adds the gradient of y, a result that is needed no more, to that of x. It becomes the gradient of x if that
+// has none yet.
 func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 	if x != nil && x.NeedsGrad() && eng.gradient(x) == nil {
 		eng.setGradient(x, y.Grad())
@@ -97,11 +97,12 @@ func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 // Backward adds the share of op, which this engine recorded, to the gradients of its inputs.
 func (eng *Engine) Backward(op engine.Op) { op.(operation).Backward(eng) }
 
-// gradReader is an operation that can do without a gradient of its own: its Backward only reads that of result, unless this is
-// nil.
+// gradReader is an operation that can do without a gradient of its own: its Backward only reads that of result, unless
+// this is nil.
 type gradReader interface{ result() *tensor.Tensor }
 
-// BackwardFrom goes back through op with dy itself for the gradient of y instead of a copy, and reports whether it could.
+// BackwardFrom goes back through op with dy itself for the gradient of y instead of a copy, and reports whether it
+// could.
 func (eng *Engine) BackwardFrom(op engine.Op, y *tensor.Tensor, dy []float32) bool {
 	r, ok := op.(gradReader)
 	if !ok || r.result() != y || y.Grad() != nil || len(dy) != y.Len() {

@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The kernels of h convolutions are rows of taps, (l, h), where products make them. Where systems generate them they lie in tiles,
-// (⌈h/16⌉, l, 16): those of 16 heads side by side, which are what one transform takes, in one piece of memory. Behind the last
-// head are zeros.
+// The kernels of h convolutions are rows of taps, (l, h), where products make them. Where systems generate them they
+// lie in tiles, (⌈h/16⌉, l, 16): those of 16 heads side by side, which are what one transform takes, in one piece of
+// memory. Behind the last head are zeros.
 
 // newKernels is room for kernels in tiles.
 func (eng *Engine) newKernels(h, l int) *tensor.Tensor { return eng.New((h+lanes-1)/lanes, l, lanes) }
@@ -79,7 +79,8 @@ func fromTiles(rows, tiles []float32, l, h int) {
 	})
 }
 
-// eachTile calls f for the tiles of h kernels of length l and the columns of rows (l, h) that belong to them, on all cores.
+// eachTile calls f for the tiles of h kernels of length l and the columns of rows (l, h) that belong to them, on all
+// cores.
 func eachTile(tiles, rows []float32, l, h int, f func(tile, rows kernel.Rows, l, width int)) {
 	parallel.For((h+lanes-1)/lanes, rowGrain(l*lanes), func(lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in nats; Ignore is
-// no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
+// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in
+// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
 func (eng *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	op := take[logitsLossOp](eng)

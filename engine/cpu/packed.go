@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed form for
-// inference: products with it read memory as fast as it comes. Nothing can be recorded for Backward with such weights, and
-// their elements cannot be had back. At Int8, k must be at most MaxInt8Terms.
+// Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed
+// form for inference: products with it read memory as fast as it comes. Nothing can be recorded for Backward with such
+// weights, and their elements cannot be had back. At Int8, k must be at most MaxInt8Terms.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 	ms := make([]kernel.Matrix, len(ws))
 	for i, w := range ws {

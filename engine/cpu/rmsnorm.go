@@ -6,7 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddRMSNorm computes s = x + r, y = s/√(mean(s²)+eps) · w over each of the groups that the last axis is cut into (arXiv:1910.07467).
+// AddRMSNorm computes s = x + r, y = s/√(mean(s²)+eps) · w over each of the groups that the last axis is cut into
+// (arXiv:1910.07467).
 func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := w.Len() / groups
 	s = x

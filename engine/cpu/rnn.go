@@ -129,8 +129,8 @@ func (o *recurrenceOp) Outputs(f func(*tensor.Tensor)) {
 	o.outputs(f)
 }
 
-// Backward turns the gradient of y, position by position from the last, into that of what f is applied to; that of R is one
-// product for each row.
+// Backward turns the gradient of y, position by position from the last, into that of what f is applied to; that of R is
+// one product for each row.
 func (o *recurrenceOp) Backward(eng *Engine) {
 	used := o.y.Grad() != nil
 	for i := range o.before {

@@ -10,7 +10,8 @@ import (
 // turn is a rotation: cosines and sines (Dim/2 each), times xPos's factors.
 type turn struct{ cos, sin []float32 }
 
-// rotaryTable holds turns (positions, Dim/2) of queries and of keys, which are the same without xPos, and grows by doubling.
+// rotaryTable holds turns (positions, Dim/2) of queries and of keys, which are the same without xPos, and grows by
+// doubling.
 type rotaryTable struct{ q, k turn }
 
 var (

@@ -57,8 +57,8 @@ func overPositions(batch, l, g int, f func(b, lo, hi int)) {
 // narrowRows is the length up to which rows are added many at a time.
 const narrowRows = 128
 
-// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does not
-// depend on the number of cores.
+// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does
+// not depend on the number of cores.
 func sumRows(eng *Engine, y, x []float32, n int) {
 	rows := len(x) / n
 	g := rowGrain(n)
@@ -87,7 +87,8 @@ func addRows(y, x []float32) {
 
 var floatPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// getFloats lends n floats with unspecified contents to one core inside a parallel loop, where the tape's arena cannot be used.
+// getFloats lends n floats with unspecified contents to one core inside a parallel loop, where the tape's arena cannot
+// be used.
 func getFloats(n int) *[]float32 {
 	buf := floatPool.Get().(*[]float32)
 	*buf = resize(*buf, n)

@@ -9,12 +9,13 @@ import (
 
 // The selective scan is cut into slabs of channels, one task each, which go along the sequence in chunks.
 const (
-	// scanChunk is the distance of the borders at which states are kept for backward; between them they are computed again.
+	// scanChunk is the distance of the borders at which states are kept for backward; between them they are computed
+	// again.
 	scanChunk = 32
 	// scanSlab is how many channels a task takes: one pair of gradients of B and C is summed for each.
 	scanSlab = 128
-	// scanShort is the length below which states are stepped one by one where the tape does not record: their tiles would
-	// cost more.
+	// scanShort is the length below which states are stepped one by one where the tape does not record: their tiles
+	// would cost more.
 	scanShort = 4
 )
 

@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// shelf is memory for what is kept as long as a model and read for every token: that of all layers lies side by side, in
-// pieces large enough for huge pages, from which a recurrence runs a quarter faster. A piece is given back with the last that
-// lies in it.
+// shelf is memory for what is kept as long as a model and read for every token: that of all layers lies side by side,
+// in pieces large enough for huge pages, from which a recurrence runs a quarter faster. A piece is given back with the
+// last that lies in it.
 var shelf struct {
 	sync.Mutex
 	rest []float32

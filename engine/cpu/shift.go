@@ -13,9 +13,9 @@ const (
 	firTaps = 16
 )
 
-// ShiftSSM filters a row by the taps h[i] = Σ_j B[j] C[i+j], as many as the longest row has positions, and then adds what
-// is heard of the state before it. A row of one position that goes on from a state makes a step of the recurrence, unless
-// the tape records.
+// ShiftSSM filters a row by the taps h[i] = Σ_j B[j] C[i+j], as many as the longest row has positions, and then adds
+// what is heard of the state before it. A row of one position that goes on from a state makes a step of the recurrence,
+// unless the tape records.
 func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	op := take[shiftOp](eng)
 	record := eng.wantsRows(slots, x, bw, cw, dw)
@@ -161,8 +161,8 @@ func (o *shiftOp) Backward(eng *Engine) {
 	eng.skipGrad(o.d, dy, x)
 }
 
-// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before it, nil
-// where none is wanted, dnext that of the state after it, nil for zero.
+// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before it,
+// nil where none is wanted, dnext that of the state after it, nil for zero.
 func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi int) {
 	d, n := o.x.Dim(-1), o.n
 	before, _ := o.at(i)

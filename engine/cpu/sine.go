@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's filters, after
-// SIREN (arXiv:2006.09661).
+// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's
+// filters, after SIREN (arXiv:2006.09661).
 func (eng *Engine) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	o := sineOp{x: x, f: f, y: eng.like(x)}
 	o.angles(func(at int, angles []float32) { kernel.FuncSin.Into(o.y.Data()[at:][:len(angles)], angles) })

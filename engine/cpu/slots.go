@@ -55,8 +55,8 @@ func (c *carried) outputs(f func(*tensor.Tensor)) {
 	}
 }
 
-// grads are the gradients of the states of row i: that to add to, nil where none is wanted, and that of the state after it,
-// nil where nothing used it.
+// grads are the gradients of the states of row i: that to add to, nil where none is wanted, and that of the state after
+// it, nil where nothing used it.
 func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 	if !c.has(i) {
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mamba-2's state-space duality is computed by blocks (arXiv:2405.21060, §6): products of matrices inside a block of positions, and
-// between blocks the states at their borders alone.
+// Mamba-2's state-space duality is computed by blocks (arXiv:2405.21060, §6): products of matrices inside a block of
+// positions, and between blocks the states at their borders alone.
 const (
 	// ssdBlock is the number of positions of a block.
 	ssdBlock = 64
@@ -186,7 +186,8 @@ func (o *ssdOp) head(k *block, h int) {
 		k.dt[t] = o.dt.Data()[(k.first+t)*o.heads+h]
 	}
 	o.starts(k, h)
-	// Row t of the exponents is row t-1 and one step more: each is summed up at its own size, so that none of them cancels.
+	// Row t of the exponents is row t-1 and one step more: each is summed up at its own size, so that none of them
+	// cancels.
 	l := k.decay[:q*q]
 	minusInf := float32(math.Inf(-1))
 	for t := range q {

@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// ssdGrads are the gradients of an SSD on the way. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from the border, w those
-// to the next one, H the state before a block and dH the gradient of the state after it:
+// ssdGrads are the gradients of an SSD on the way. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from the
+// border, w those to the next one, H the state before a block and dH the gradient of the state after it:
 //
 //	dX = Mᵀ dY + w·(B dHᵀ)        dM = dY Xᵀ,  d(C Bᵀ) = L ⊙ dM
 //	dC = e·(dY H) + d(C Bᵀ) B     dB = (w·X) dH + d(C Bᵀ)ᵀ C

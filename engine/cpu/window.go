@@ -6,7 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each channel:
+// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each
+// channel:
 //
 //	y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift)
 //

@@ -1,9 +1,10 @@
-// Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and in
-// the order in which one would write it on paper: no layouts, no tiles, no threads, nothing fused. It is what the other
-// engines are tested against, and the place to read what an operation is. One file holds one operation, its formula first.
+// Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and
+// in the order in which one would write it on paper: no layouts, no tiles, no threads, nothing fused. It is what the
+// other engines are tested against, and the place to read what an operation is. One file holds one operation, its
+// formula first.
 //
-// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of products
-// is always float64, whatever the tape asks for.
+// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of
+// products is always float64, whatever the tape asks for.
 package reference
 
 import (
@@ -87,7 +88,8 @@ func (eng *Engine) values(x *tensor.Tensor) []float64 {
 	return eng.storage(x).x
 }
 
-// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is room that nobody reads.
+// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is room that
+// nobody reads.
 func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	if x == nil || !x.NeedsGrad() {
 		return make([]float64, n)
