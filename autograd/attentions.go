@@ -15,7 +15,8 @@ import (
 // see ahead. The scores are made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention,
 // arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and
 // values carry no gradient.
-func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
+func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
+	o engine.AttentionOptions) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3
 	checkRows("Attention", r, qkv)
 	checkCaches("Attention", r, caches)
@@ -24,7 +25,8 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 		if c != nil {
 			cached, rounded = true, rounded || c.Rounded != nil
 			if r.Start(i) < c.Len {
-				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others", i, r.Start(i), c.Len))
+				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others",
+					i, r.Start(i), c.Len))
 			}
 		}
 	}
@@ -78,7 +80,8 @@ func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.
 //
 // (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). The slots of a row hold the
 // sum S (heads, e, m) of φ(k) vᵀ and that of φ(k), Z (heads, e), over what came before it.
-func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
+	s, z engine.Slots) *tensor.Tensor {
 	checkRows("LinearAttention", r, q, k, v)
 	if o.Heads < 1 || !q.SameShape(k) || q.Dim(-1)%o.Heads != 0 || v.Dim(-1)%o.Heads != 0 || len(s) != len(z) {
 		shapePanic("LinearAttention", q, k, v)

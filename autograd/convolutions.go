@@ -11,7 +11,8 @@ import (
 //
 // w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. A slot (k-1, d) holds the
 // inputs before a row, oldest first.
-func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d := x.Dim(-1)
 	k := w.Len() / d
 	checkRows("CausalConv", r, x)

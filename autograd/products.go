@@ -111,6 +111,7 @@ func checkTargets(name string, targets []int32, v int) {
 // mustTrain panics if the weights w are packed and one of inputs wants a gradient: an operation has none then.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor, inputs ...*tensor.Tensor) {
 	if w.Packed() != nil && t.wants(inputs...) {
-		panic("autograd." + op + ": the weights " + w.String() + " are packed for inference, want the elements of one that trains")
+		panic("autograd." + op + ": the weights " + w.String() +
+			" are packed for inference, want the elements of one that trains")
 	}
 }

@@ -51,7 +51,8 @@ func normsRows() []row {
 		return r
 	}
 	rms := func(name string, groups int, residual bool) row {
-		r := row{name: "AddRMSNorm/" + name, in: [][]int{{5, 6}, {5, 6}, {6}}, big: [][]int{{512, 768}, {512, 768}, {768}}}
+		r := row{name: "AddRMSNorm/" + name, in: [][]int{{5, 6}, {5, 6}, {6}},
+			big: [][]int{{512, 768}, {512, 768}, {768}}}
 		r.op = func(t *autograd.Tape, in ts) ts {
 			if !residual {
 				return ts{t.RMSNorm(in[0], in[2], groups, 1e-5)}

@@ -46,7 +46,8 @@ func TestAnyRows(t *testing.T) {
 				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], loose*r.tolerance())
 			}
 			for i := range in {
-				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], loose*r.tolerance())
+				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i],
+					loose*r.tolerance())
 			}
 			s.alone(t, rapid.Bool().Draw(t, "record"))
 		}))

@@ -48,7 +48,8 @@ func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 //
 // A row longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the
 // scratch grows with it (arXiv:2212.14052 §4.2).
-func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	v := g.V
 	d := v.Dim(-1)
 	g.HeadDim = max(1, g.HeadDim)
@@ -81,7 +82,8 @@ func (t *Tape) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 func (t *Tape) checkDSS(p *engine.DSSParams) {
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)
-	if p.Im.Len() != n || p.W.Len() != 2*h*n || p.LogDt != nil && p.LogDt.Len() != 2*h || p.Scale == engine.DSSSoftmax && p.L < 1 {
+	if p.Im.Len() != n || p.W.Len() != 2*h*n || p.LogDt != nil && p.LogDt.Len() != 2*h ||
+		p.Scale == engine.DSSSoftmax && p.L < 1 {
 		shapePanic("DSS", p.Re, p.Im, p.LogDt, p.W)
 	}
 }
@@ -90,8 +92,8 @@ func (t *Tape) checkDSS(p *engine.DSSParams) {
 func (t *Tape) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
-	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.Ct.Len() != 2*h*n || p.B.Len() != 2*h*n || p.Rank() > engine.MaxRank ||
-		p.P != nil && p.P.Len() != 2*p.Rank()*h*n || p.L < 1 {
+	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.Ct.Len() != 2*h*n || p.B.Len() != 2*h*n ||
+		p.Rank() > engine.MaxRank || p.P != nil && p.P.Len() != 2*p.Rank()*h*n || p.L < 1 {
 		shapePanic("DPLRSystem", p.LogDt, p.InvAReal, p.AImag, p.B, p.P, p.Ct)
 	}
 	return t.engine.DPLRSystem(p)
@@ -114,7 +116,8 @@ func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 // A row without a slot is convolved with the kernel of S4. One with a slot is stepped or, while the tape records,
 // convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
 // describes a system for L steps.
-func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)
 	checkRows("DPLRSSM", r, u)
 	if d != s.H || skip != nil && skip.Len() != d {

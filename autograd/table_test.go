@@ -84,7 +84,8 @@ func cotangents(out [][]float64) [][]float32 {
 }
 
 // onReference runs the row on the reference engine. Without cotangents it gives no gradients.
-func (r *row) onReference(shapes [][]int, in [][]float64, cotangents func([][]float64) [][]float32) (out, grad [][]float64) {
+func (r *row) onReference(shapes [][]int, in [][]float64,
+	cotangents func([][]float64) [][]float32) (out, grad [][]float64) {
 	eng, t := referenceTape()
 	t.Record(true)
 	x := make(ts, len(in))

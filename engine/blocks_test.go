@@ -29,7 +29,8 @@ func TestBlocksSeen(t *testing.T) {
 			fixed := 0
 			for k := range total {
 				near := k >= block-b.Window && k <= block+b.Window
-				global := k < b.Global || b.Ahead && (k >= count-b.Global || block < b.Global || block >= count-b.Global)
+				global := k < b.Global || b.Ahead &&
+					(k >= count-b.Global || block < b.Global || block >= count-b.Global)
 				if near || global {
 					fixed++
 					if !slices.Contains(seen, k) {

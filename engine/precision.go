@@ -14,7 +14,7 @@ type Precision int
 const (
 	Float32 Precision = iota
 	BF16              // bfloat16: the range of float32 with 8 bits of precision, relative error 1/256 at most
-	Int8              // for inference: weights are integers with a factor a row, inputs of products with a factor a position
+	Int8              // for inference: integers, with a factor for each row of weights and each position of inputs
 )
 
 var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8"}

@@ -48,7 +48,8 @@ func (r *Rows) Clear() {
 // Add puts a row of length positions behind the others, which begins at position start of its sequence.
 func (r *Rows) Add(length, start int) {
 	if length < 1 || start < 0 {
-		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on", length, start))
+		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on",
+			length, start))
 	}
 	if len(r.from) == 0 {
 		r.from, r.equal = append(r.from, 0), true

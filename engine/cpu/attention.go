@@ -21,8 +21,8 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 	d := qkv.Dim(-1) / 3
 	op := take[attentionOp](eng)
 	a := &op.attention
-	*a = attention{qkv: qkv, opt: o, rows: r, each: resize(a.each, r.Count()), hd: d / o.Heads, precision: eng.precision(),
-		work: a.work}
+	*a = attention{qkv: qkv, opt: o, rows: r, each: resize(a.each, r.Count()), hd: d / o.Heads,
+		precision: eng.precision(), work: a.work}
 	a.scale = float32(1 / math.Sqrt(float64(a.hd)))
 	record := eng.wants(qkv)
 	for i := range a.each {

@@ -111,7 +111,8 @@ func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile
 		kernel.RowDots(n, h.hd, x, h.hd, q, p)
 	default:
 		x, lent := h.widened(x, rounded, at, n)
-		h.precision.GemmInline(kernel.Product{Op: kernel.NT, M: w.rows, N: n, K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd, C: p, LDC: w.columns})
+		h.precision.GemmInline(kernel.Product{Op: kernel.NT, M: w.rows, N: n, K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd,
+			C: p, LDC: w.columns})
 		giveBack(lent)
 	}
 	return n
@@ -127,7 +128,8 @@ func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, ad
 		kernel.RowSums(n, h.hd, x, h.hd, p, y, add)
 	default:
 		x, lent := h.widened(x, rounded, at, n)
-		h.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: h.hd, K: n, A: p, LDA: w.columns, B: x, LDB: h.hd, C: y, LDC: ldy, Add: add})
+		h.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: h.hd, K: n, A: p, LDA: w.columns,
+			B: x, LDB: h.hd, C: y, LDC: ldy, Add: add})
 		giveBack(lent)
 	}
 	return n
@@ -197,10 +199,12 @@ func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w 
 			columns -= w.rows
 			for r := 0; r < w.rows; r += stepRows {
 				own := columns + r
-				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r, A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
+				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r,
+					A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
 			}
 		}
-		a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n, B: g, LDB: ldg, C: dx[s.Lo*hd:], LDC: hd, Add: true})
+		a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n,
+			B: g, LDB: ldg, C: dx[s.Lo*hd:], LDC: hd, Add: true})
 		at += s.Len()
 	}
 }

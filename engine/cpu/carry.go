@@ -5,7 +5,7 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // carrier takes the states of up to 16 channels, the lanes of signals (l, 16), through a row of l positions. For each
 // of them, with n modes, x0 the state before the row and x1 that after it:
 //
-//	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0        (a Vandermonde product with c = C Ā x0)
+//	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0  (a Vandermonde product, c = C Ā x0)
 //	the state after the row:                x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
 //
 // States are (16, n, 2), fewer if there are fewer channels; an x0 of nil stands for zeros. What depends on the systems

@@ -12,7 +12,8 @@ import (
 func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
 	d := q.Dim(-1)
 	op := take[crossAttentionOp](eng)
-	*op = crossAttentionOp{q: q, kv: kv, y: eng.like(q), rq: rq, rkv: rkv, heads: heads, d: d, hd: d / heads, work: op.work}
+	*op = crossAttentionOp{q: q, kv: kv, y: eng.like(q), rq: rq, rkv: rkv, heads: heads, d: d, hd: d / heads,
+		work: op.work}
 	op.scale = float32(1 / math.Sqrt(float64(op.hd)))
 	op.lse = eng.arena.Floats(heads * rq.Total())
 	op.work.clear()
@@ -75,7 +76,8 @@ func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return 
 // scores fills p (n, m) with the softmax weights of a tile, given or making their log-sum-exp.
 func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d, C: p, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d,
+		C: p, LDC: t.m})
 	lse := o.lse[o.rq.From(t.row)*o.heads+t.head*o.rq.Len(t.row)+t.i0:]
 	for r := range t.n {
 		if row := p[r*t.m:][:t.m]; known {
@@ -114,17 +116,21 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
 	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
 	o.scores(p, t, true)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, t), LDB: 2 * o.d, C: ds, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d,
+		B: o.values(kv, t), LDB: 2 * o.d, C: ds, LDC: t.m})
 	for r := range t.n {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
 		kernel.SoftmaxGrad(ds[r*t.m:][:t.m], p[r*t.m:][:t.m], delta, o.scale)
 	}
 	if dq != nil {
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m, B: o.keys(kv, t), LDB: 2 * o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m,
+			B: o.keys(kv, t), LDB: 2 * o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
 	}
 	if dkv != nil {
 		q := o.queries(o.q.Data(), t)
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d, C: o.keys(dkv, t), LDC: 2 * o.d, Add: true})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d, C: o.values(dkv, t), LDC: 2 * o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d,
+			C: o.keys(dkv, t), LDC: 2 * o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d,
+			C: o.values(dkv, t), LDC: 2 * o.d, Add: true})
 	}
 }

@@ -34,8 +34,8 @@ func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *ten
 		group, _ = recordedLoss(rows, d, v)
 	}
 	op := take[crossEntropyOp](eng)
-	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(group * v), lse: eng.arena.Floats(rows), count: count,
-		targets: append(op.targets[:0], targets...)}
+	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(group * v), lse: eng.arena.Floats(rows),
+		count: count, targets: append(op.targets[:0], targets...)}
 	logits, lse := op.logits, op.lse
 	if record {
 		op.inForward = group < rows

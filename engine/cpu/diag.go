@@ -209,7 +209,8 @@ func (o *diagSystemOp) Backward(eng *Engine) {
 
 func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 	s, n, half := &o.sys, o.sys.N, o.sys.width/2
-	a, b, abar, bbar, dabar, dbbar := s.of(s.a, h), s.of(s.b, h), s.of(s.abar, h), s.of(s.bbar, h), s.of(s.dA, h), s.of(s.dB, h)
+	a, b, abar, bbar := s.of(s.a, h), s.of(s.b, h), s.of(s.abar, h), s.of(s.bbar, h)
+	dabar, dbbar := s.of(s.dA, h), s.of(s.dB, h)
 	w.resize(s.width)
 	da, db, ddt := w.s, w.ds, w.c[:half]
 	disc := kernel.Discretization{A: a, B: b, Dt: s.dt[h], Abar: abar, Bbar: bbar}

@@ -21,7 +21,7 @@ type dplrSystem struct {
 	all, dp  []complex128 // the p of all ranks side by side, and their gradients
 	store    [4]complexes // what the tensors Lambda, B, P and Ct hold
 	steps    dplrSteps
-	given    atomic.Pointer[tensor.Tensor] // the kernels of a system without gradients, as long as they were last wanted
+	given    atomic.Pointer[tensor.Tensor] // the last kernels made for a system without gradients
 }
 
 // publish makes the tensors of the system show what it holds.

@@ -84,7 +84,8 @@ func fromTiles(rows, tiles []float32, l, h int) {
 func eachTile(tiles, rows []float32, l, h int, f func(tile, rows kernel.Rows, l, width int)) {
 	parallel.For((h+lanes-1)/lanes, rowGrain(l*lanes), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			f(kernel.Rows{X: tiles[i*l*lanes:], Step: lanes}, kernel.Rows{X: rows[i*lanes:], Step: h}, l, min(lanes, h-i*lanes))
+			f(kernel.Rows{X: tiles[i*l*lanes:], Step: lanes}, kernel.Rows{X: rows[i*lanes:], Step: h}, l,
+				min(lanes, h-i*lanes))
 		}
 	})
 }

@@ -27,7 +27,8 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	wants = eng.wantsRows(z) || wants
 	a := &op.linearAttention
 	*a = linearAttention{LinearOptions: o, q: q, k: k, v: v, y: eng.like(v), rows: r,
-		s: eng.carry(a.s, s), z: eng.carry(a.z, z), e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads, precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
+		s: eng.carry(a.s, s), z: eng.carry(a.z, z), e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads,
+		precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
 	a.norms = eng.arena.Floats(o.Heads * r.Total())
 	chunks := 0
 	for i := range r.Count() {

@@ -57,7 +57,8 @@ func (o *normOp) Backward(eng *Engine) {
 		// The gradient of the sum s collects both the path through the norm and the residual stream's own.
 		if ds := eng.gradOf(o.s); ds != nil {
 			parallel.For(rows, rowGrain(d), func(lo, hi int) {
-				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi], o.rstd[lo:hi], d)
+				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi],
+					o.rstd[lo:hi], d)
 			})
 		}
 		o.paramGrad(eng, dy, d, rows)
@@ -80,7 +81,8 @@ func (o *normOp) paramGrad(eng *Engine, dy []float32, d, rows int) {
 	defer eng.done(partial)
 	parallel.For(rows, g, func(lo, hi int) {
 		p := partial[2*(lo/g)*d:]
-		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
+		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi],
+			d)
 	})
 	for c := range chunks { // Add does nothing for the one that is not wanted
 		kernel.Add(dw, partial[2*c*d:][:d])

@@ -43,7 +43,8 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	for p := 0; p < columns; {
 		k, n := o.k.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi - lo, N: n, K: s, A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi - lo, N: n, K: s,
+			A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
 		p += n
 	}
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
@@ -76,7 +77,8 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		v, n := o.v.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: e, K: n, A: x[p:], LDA: columns, B: v, LDB: e, C: y, LDC: e, Add: p > 0})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: e, K: n, A: x[p:], LDA: columns,
+			B: v, LDB: e, C: y, LDC: e, Add: p > 0})
 		p += n
 	}
 }
@@ -119,7 +121,8 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	dy, q := o.y.Grad()[o.at(i, lo, e):], o.q.Data()[o.at(i, lo, s):]
 	gemm := o.precision.GemmInline
 	if dv != nil {
-		gemm(kernel.Product{Op: kernel.TN, M: columns, N: e, K: m, A: a, LDA: columns, B: dy, LDB: e, C: dv, LDC: e, Add: true})
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: e, K: m, A: a, LDA: columns, B: dy, LDB: e,
+			C: dv, LDC: e, Add: true})
 	}
 	gemm(kernel.Product{Op: kernel.NT, M: m, N: columns, K: e, A: dy, LDA: e, B: v, LDB: e, C: dx, LDC: columns})
 	scale := float32(1 / math.Sqrt(float64(s)))
@@ -133,9 +136,11 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 		kernel.Scale(row, scale)
 	}
 	if dq != nil {
-		gemm(kernel.Product{Op: kernel.NN, M: m, N: s, K: columns, A: dx, LDA: columns, B: k, LDB: s, C: dq[o.at(i, lo, s):], LDC: s, Add: true})
+		gemm(kernel.Product{Op: kernel.NN, M: m, N: s, K: columns, A: dx, LDA: columns, B: k, LDB: s,
+			C: dq[o.at(i, lo, s):], LDC: s, Add: true})
 	}
 	if dk != nil {
-		gemm(kernel.Product{Op: kernel.TN, M: columns, N: s, K: m, A: dx, LDA: columns, B: q, LDB: s, C: dk, LDC: s, Add: true})
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: s, K: m, A: dx, LDA: columns, B: q, LDB: s,
+			C: dk, LDC: s, Add: true})
 	}
 }

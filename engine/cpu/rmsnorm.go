@@ -57,7 +57,8 @@ func (o *rmsNormOp) Backward(eng *Engine) {
 				work := getFloats(o.d)
 				defer putFloats(work)
 				lo, hi = lo*n, hi*n
-				kernel.RMSNormGrad(ds[lo:hi], dy[lo:hi], o.s.Data()[lo:hi], o.w.Data(), o.rstd[lo/o.d:hi/o.d], *work, o.d)
+				kernel.RMSNormGrad(ds[lo:hi], dy[lo:hi], o.s.Data()[lo:hi], o.w.Data(), o.rstd[lo/o.d:hi/o.d], *work,
+					o.d)
 			})
 		}
 		o.paramGrad(eng, dy)

@@ -54,7 +54,8 @@ func (o *recurrenceOp) longer(t int) []int {
 func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int) {
 	n := o.u.Dim(-1)
 	if l := o.rows.Equal(); l > 0 {
-		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l * n, B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l * n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l * n,
+			B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l * n, Add: true})
 		return
 	}
 	o.from, o.to = o.from[:0], o.to[:0]
@@ -70,10 +71,12 @@ func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
 	switch m {
 	case 0:
 	case 1:
-		eng.precision().Gemm(kernel.Product{Op: op, M: 1, N: n, K: n, A: o.from[0], LDA: n, B: o.r.Data(), LDB: n, C: o.to[0], LDC: n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: 1, N: n, K: n, A: o.from[0], LDA: n, B: o.r.Data(), LDB: n,
+			C: o.to[0], LDC: n, Add: true})
 	default:
 		a, c := eng.sideBySide(o.from), eng.sideBySide(o.to)
-		eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: n, A: a, LDA: n, B: o.r.Data(), LDB: n, C: c, LDC: n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: n, A: a, LDA: n, B: o.r.Data(), LDB: n,
+			C: c, LDC: n, Add: true})
 		for i, to := range o.to {
 			copy(to, c[i*n:])
 		}
@@ -175,7 +178,8 @@ func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 	for i := range o.rows.Count() {
 		if l := o.rows.Len(i); l > 1 {
 			from := o.rows.From(i) * n
-			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l - 1, A: d[from+n:], LDA: n, B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
+			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l - 1, A: d[from+n:], LDA: n,
+				B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
 		}
 	}
 	o.from, o.to = o.from[:0], o.to[:0]
@@ -186,7 +190,8 @@ func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 	}
 	if m := len(o.from); m > 0 {
 		first, states := eng.sideBySide(o.from), eng.sideBySide(o.to)
-		eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: m, A: first, LDA: n, B: states, LDB: n, C: dr, LDC: n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: m, A: first, LDA: n, B: states, LDB: n,
+			C: dr, LDC: n, Add: true})
 		eng.done(first)
 		eng.done(states)
 	}

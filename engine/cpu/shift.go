@@ -175,6 +175,7 @@ func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi i
 	for c := lo; c < hi; c++ {
 		at := o.rows.From(i)*d + c
 		k := o.channel(i, c, before)
-		k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: part(ds, c), X: dx[at:]}, part(dnext, c), dy[at:])
+		k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: part(ds, c), X: dx[at:]}, part(dnext, c),
+			dy[at:])
 	}
 }

@@ -247,7 +247,8 @@ func (g *sinkhornHead) each(f func(u int, w *queries)) {
 func (g *sinkhornHead) raw(s []float32, w *queries) {
 	at, q, gemm := 0, g.own(g.q.x.Data(), w.at), g.precision.GemmInline
 	for _, r := range w.runs {
-		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: q, LDA: g.step, B: r.k, LDB: r.step, C: s[at:], LDC: w.columns})
+		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: q, LDA: g.step, B: r.k, LDB: r.step,
+			C: s[at:], LDC: w.columns})
 		at += r.n
 	}
 }
@@ -295,7 +296,8 @@ func (g *sinkhornHead) forward() {
 		w.weigh(s)
 		y, at := g.own(g.y.Data(), w.at), 0
 		for _, r := range w.runs {
-			g.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns, B: r.v, LDB: r.step, C: y, LDC: g.step, Add: at > 0})
+			g.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns,
+				B: r.v, LDB: r.step, C: y, LDC: g.step, Add: at > 0})
 			at += r.n
 		}
 	})

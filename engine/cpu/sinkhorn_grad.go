@@ -111,7 +111,8 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	g.softmax(p, w, true)
 	at := 0
 	for _, r := range w.runs {
-		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: in, LDA: g.step, B: r.v, LDB: r.step, C: ds[at:], LDC: w.columns})
+		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: in, LDA: g.step, B: r.v, LDB: r.step,
+			C: ds[at:], LDC: w.columns})
 		at += r.n
 	}
 	w.dots(dr, p, ds)
@@ -126,11 +127,14 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	at = 0
 	for _, r := range w.runs {
 		if dq != nil {
-			gemm(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: ds[at:], LDA: w.columns, B: r.k, LDB: r.step, C: dq, LDC: g.step, Add: true})
+			gemm(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: ds[at:], LDA: w.columns,
+				B: r.k, LDB: r.step, C: dq, LDC: g.step, Add: true})
 		}
 		if r.dk != nil {
-			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: ds[at:], LDA: w.columns, B: q, LDB: g.step, C: r.dk, LDC: r.step, Add: true})
-			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: p[at:], LDA: w.columns, B: in, LDB: g.step, C: r.dv, LDC: r.step, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: ds[at:], LDA: w.columns,
+				B: q, LDB: g.step, C: r.dk, LDC: r.step, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: p[at:], LDA: w.columns,
+				B: in, LDB: g.step, C: r.dv, LDC: r.step, Add: true})
 		}
 		at += r.n
 	}

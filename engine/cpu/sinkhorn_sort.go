@@ -105,7 +105,8 @@ func (g *sinkhornHead) sort() {
 	}
 	if g.Sort != nil {
 		w := g.net(g.Sort.Data())
-		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.columns, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: w, LDB: s.columns, C: s.x, LDC: s.columns})
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.columns, K: s.e, A: s.a[g.from*s.e:], LDA: s.e,
+			B: w, LDB: s.columns, C: s.x, LDC: s.columns})
 		leak := g.leak()
 		for i, v := range s.x {
 			if v < 0 {
@@ -113,7 +114,8 @@ func (g *sinkhornHead) sort() {
 			}
 		}
 	} else {
-		gemm(kernel.Product{Op: kernel.NT, M: rows, N: g.count, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: s.b, LDB: s.e, C: s.x, LDC: g.count})
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: g.count, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: s.b, LDB: s.e,
+			C: s.x, LDC: g.count})
 		kernel.Scale(s.x, g.scale)
 	}
 	g.choose()
@@ -254,8 +256,10 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	}
 	if g.Sort == nil {
 		kernel.Scale(dx, g.scale)
-		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.e, K: g.count, A: dx, LDA: g.count, B: s.b, LDB: s.e, C: da[from:], LDC: s.e})
-		gemm(kernel.Product{Op: kernel.TN, M: g.count, N: s.e, K: rows, A: dx, LDA: g.count, B: s.a[from:], LDB: s.e, C: db, LDC: s.e})
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.e, K: g.count, A: dx, LDA: g.count, B: s.b, LDB: s.e,
+			C: da[from:], LDC: s.e})
+		gemm(kernel.Product{Op: kernel.TN, M: g.count, N: s.e, K: rows, A: dx, LDA: g.count, B: s.a[from:], LDB: s.e,
+			C: db, LDC: s.e})
 	} else {
 		leak := g.leak()
 		for i, v := range s.x {
@@ -264,9 +268,11 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 			}
 		}
 		w := g.net(g.Sort.Data())
-		gemm(kernel.Product{Op: kernel.NT, M: rows, N: s.e, K: s.columns, A: dx, LDA: s.columns, B: w, LDB: s.columns, C: da[from:], LDC: s.e})
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: s.e, K: s.columns, A: dx, LDA: s.columns, B: w, LDB: s.columns,
+			C: da[from:], LDC: s.e})
 		if dw != nil {
-			gemm(kernel.Product{Op: kernel.TN, M: s.e, N: s.columns, K: rows, A: s.a[from:], LDA: s.e, B: dx, LDB: s.columns, C: dw, LDC: s.columns, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: s.e, N: s.columns, K: rows, A: s.a[from:], LDA: s.e,
+				B: dx, LDB: s.columns, C: dw, LDC: s.columns, Add: true})
 		}
 	}
 	g.summaryGrad(da, db)

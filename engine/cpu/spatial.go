@@ -64,7 +64,8 @@ func (o *spatialOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		x, n := o.x.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: d, K: n, A: (*buf)[p:], LDA: columns, B: x, LDB: d, C: y, LDC: d, Add: true})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: d, K: n, A: (*buf)[p:], LDA: columns,
+			B: x, LDB: d, C: y, LDC: d, Add: true})
 		p += n
 	}
 }
@@ -101,7 +102,8 @@ func (o *spatialOp) Backward(eng *Engine) {
 				hi := min(lo+spatialRows, r.Len(i))
 				buf := getFloats((hi - lo) * (o.x.past(i) + hi))
 				columns := o.weights(*buf, i, lo, hi)
-				o.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: d, K: hi - lo, A: *buf, LDA: columns, B: dy[lo*d:], LDB: d, C: dx[i], LDC: d, Add: true})
+				o.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: d, K: hi - lo,
+					A: *buf, LDA: columns, B: dy[lo*d:], LDB: d, C: dx[i], LDC: d, Add: true})
 				putFloats(buf)
 			}
 		}
@@ -124,7 +126,8 @@ func (o *spatialOp) rowGrads(dw, dBias, dy []float32, lo, hi int) {
 		dy := rowOf(dy, r, i)[(a-start)*d : (b-start)*d]
 		if dw != nil {
 			x, _ := o.x.run(i, 0)
-			o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: b - a, N: b - first, K: d, A: dy, LDA: d, B: x, LDB: d, C: sum[(a-lo)*hi+first:], LDC: hi, Add: true})
+			o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: b - a, N: b - first, K: d, A: dy, LDA: d,
+				B: x, LDB: d, C: sum[(a-lo)*hi+first:], LDC: hi, Add: true})
 		}
 		for t := 0; dBias != nil && t < b-a; t++ {
 			for _, g := range dy[t*d:][:d] {

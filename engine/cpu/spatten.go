@@ -268,7 +268,8 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	for r := range rows {
 		kernel.Add(importance, (*p)[r*columns:])
 	}
-	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns, B: v, LDB: s.hd, C: y, LDC: d})
+	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns,
+		B: v, LDB: s.hd, C: y, LDC: d})
 	for r := range rows {
 		for _, x := range y[r*d:][:s.hd] {
 			*mass += max(x, -x)
@@ -282,7 +283,8 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []float32, known bool) {
 	columns := len(p) / rows
 	q, lse := s.q.Data()[s.place(w, h, i0):], s.lse[w.from*s.Heads+h*w.l+i0:]
-	s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: s.hd, A: q, LDA: s.hd, B: k, LDB: s.hd, C: p, LDC: columns})
+	s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: s.hd, A: q, LDA: s.hd, B: k, LDB: s.hd,
+		C: p, LDC: columns})
 	for r := range rows {
 		row, sees := p[r*columns:][:columns], columns-rows+r+1
 		if low != nil {
@@ -306,7 +308,8 @@ func (s *spatten) refine(scores, q, low []float32) {
 		sum += kernel.Exp((x - most) * s.scale)
 	}
 	if 1/sum < s.Progressive {
-		s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd, B: low, LDB: s.hd, C: scores, LDC: len(scores), Add: true})
+		s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd,
+			B: low, LDB: s.hd, C: scores, LDC: len(scores), Add: true})
 	}
 }
 

@@ -112,7 +112,8 @@ func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
 		kernel.SoftmaxGrad(ds[r*columns:][:columns], p[r*columns:][:columns], delta, o.scale)
 	}
-	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd, C: dq[piece.i0*hd:], LDC: hd})
+	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd,
+		C: dq[piece.i0*hd:], LDC: hd})
 	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: ds, LDA: columns, B: q, LDB: hd, C: gk, LDC: hd})
 	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: p, LDA: columns, B: g, LDB: d, C: gv, LDC: hd})
 	for row, to := range piece.origins {

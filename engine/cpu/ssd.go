@@ -166,7 +166,8 @@ func (k *block) rows(x []float32, width, at int) []float32 { return x[k.first*wi
 // scores computes C Bᵀ of group g.
 func (o *ssdOp) scores(k *block, g int) {
 	in, w := o.xbc.Data(), o.width()
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: k.q, N: k.q, K: o.n, A: k.rows(in, w, o.atC(g)), LDA: w, B: k.rows(in, w, o.atB(g)), LDB: w, C: k.g, LDC: k.q})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: k.q, N: k.q, K: o.n, A: k.rows(in, w, o.atC(g)), LDA: w,
+		B: k.rows(in, w, o.atB(g)), LDB: w, C: k.g, LDC: k.q})
 }
 
 // starts computes the decays of head h from the border on.
@@ -230,8 +231,10 @@ func (o *ssdOp) inside(k *block) {
 			o.scores(k, g)
 		}
 		o.head(k, h)
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: o.p, K: q, A: k.m, LDA: q, B: k.x, LDB: o.p, C: k.rows(o.y.Data(), d, h*o.p), LDC: d})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: o.p, N: o.n, K: q, A: k.toBorder(o.p), LDA: o.p, B: k.rows(in, w, o.atB(g)), LDB: w, C: o.border(o.borders, k.i, h), LDC: o.n})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: o.p, K: q, A: k.m, LDA: q, B: k.x, LDB: o.p,
+			C: k.rows(o.y.Data(), d, h*o.p), LDC: d})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: o.p, N: o.n, K: q, A: k.toBorder(o.p), LDA: o.p,
+			B: k.rows(in, w, o.atB(g)), LDB: w, C: o.border(o.borders, k.i, h), LDC: o.n})
 		o.decays[k.i*o.heads+h] = k.start[q-1]
 	}
 }
@@ -265,7 +268,9 @@ func (o *ssdOp) fromBorder(k *block) {
 	for h := k.h0; h < k.h1; h++ {
 		o.starts(k, h)
 		if !k.fromZero {
-			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: o.p, K: o.n, A: k.rows(in, w, o.atC(o.group(h))), LDA: w, B: o.border(o.borders, k.i, h), LDB: o.n, C: k.w, LDC: o.p})
+			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: o.p, K: o.n,
+				A: k.rows(in, w, o.atC(o.group(h))), LDA: w, B: o.border(o.borders, k.i, h), LDB: o.n,
+				C: k.w, LDC: o.p})
 		}
 		for t := range q {
 			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]

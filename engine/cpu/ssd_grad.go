@@ -57,7 +57,8 @@ func (w *ssdGrads) toStates(k *block) {
 			copy(row, k.rows(w.dy, d, t*d+h*w.p))
 			kernel.Scale(row, k.start[t])
 		}
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p, B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p,
+			B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
 	}
 }
 
@@ -107,8 +108,10 @@ func (w *ssdGrads) block(k *block) {
 			w.borderIn(k, h, dx, db, z, steps, dstart)
 			w.inputs(k, h, dx, steps, dstart)
 		}
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: b, LDB: width, C: dc, LDC: width, Add: true})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: c, LDB: width, C: db, LDC: width, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: b, LDB: width,
+			C: dc, LDC: width, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: c, LDB: width,
+			C: db, LDC: width, Add: true})
 	}
 }
 
@@ -137,7 +140,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: k.q, N: w.n, K: w.p, A: k.rows(w.dy, d, h*w.p), LDA: d, B: w.border(w.borders, k.i, h), LDB: w.n, C: z, LDC: w.n})
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: k.q, N: w.n, K: w.p, A: k.rows(w.dy, d, h*w.p), LDA: d,
+		B: w.border(w.borders, k.i, h), LDB: w.n, C: z, LDC: w.n})
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])
@@ -150,11 +154,13 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
 	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
-	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n, C: z, LDC: w.n})
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n,
+		C: z, LDC: w.n})
 	for s := range q {
 		kernel.Add(db[s*width:][:w.n], z[s*w.n:][:w.n])
 	}
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: w.p, K: w.n, A: b, LDA: width, B: ds, LDB: w.n, C: k.w, LDC: w.p})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: w.p, K: w.n, A: b, LDA: width, B: ds, LDB: w.n,
+		C: k.w, LDC: w.p})
 	sum := 0.0 // of the gradients of the exponents before s
 	for s, v := range last {
 		row := k.w[s*w.p:][:w.p]

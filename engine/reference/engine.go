@@ -72,7 +72,8 @@ func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if l.version != x.Version() {
 		values := make([]float32, x.Len())
 		if x.CopyTo(values) != x.Len() {
-			panic("engine/reference: found " + x.String() + " without its elements, want those of a model that is not packed")
+			panic("engine/reference: found " + x.String() +
+				" without its elements, want those of a model that is not packed")
 		}
 		l.Write(values)
 		l.version = x.Version()
