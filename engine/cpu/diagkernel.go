@@ -9,10 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagKernel generates the convolution kernels of the h systems, K in tiles (⌈h/16⌉, l, 16), h being the channels of a
-// convolution; KernelRows gives them as (l, h):
-//
-//	K[h/16, j, h%16] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
+// DiagKernel makes the kernels in lanes (⌈h/16⌉, l, 16), as a product with a Vandermonde matrix of powers of Ā.
 func (eng *Engine) DiagKernel(sys *engine.DiagSystem, l int) *tensor.Tensor {
 	s := diagOf(sys)
 	k := eng.newKernels(s.H, l)
@@ -78,7 +75,7 @@ type modeScratch struct {
 	rows     []float32 // channel by channel
 }
 
-// kernelGroup is the number of channels whose kernels are made at a time: a tile.
+// kernelGroup is the number of channels whose kernels are made at a time.
 const kernelGroup = lanes
 
 var modePool = sync.Pool{New: func() any { return new(modeScratch) }}

@@ -19,10 +19,7 @@ import (
 // Cauchy matrix, x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit
 // to the last digit.
 
-// DPLRKernel generates the convolution kernels of the systems, K in tiles (⌈h/16⌉, l, 16), l ≤ L: the answer to an
-// impulse, for which w = b.
-//
-//	K[h/16, j, h%16] = 2 Re Σ_n C Ābarʲ Bbar
+// makeKernel makes the kernels of DPLRKernel in lanes (⌈h/16⌉, l, 16): the answer to an impulse, for which w = b.
 func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	k := eng.newKernels(s.H, l)
 	if !eng.Recording || !s.wantGrad {
@@ -101,7 +98,7 @@ func (o *cauchyOp) forward(eng *Engine) {
 		})
 		f.Inverse(x, spectrum, s.H, work)
 		if o.kernels() {
-			toTiles(o.y.Data(), x, o.l, s.H)
+			toLanes(o.y.Data(), x, o.l, s.H)
 			continue
 		}
 		y := o.row(o.y.Data(), b)
@@ -124,7 +121,7 @@ func (o *cauchyOp) Backward(eng *Engine) {
 	}
 	for b := range o.vectors() {
 		if o.kernels() {
-			fromTiles(x, dy, o.l, s.H)
+			fromLanes(x, dy, o.l, s.H)
 		} else {
 			clear(x[copy(x, o.row(dy, b)):])
 		}

@@ -1,4 +1,4 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, tiles, loops over cores and what is kept
+// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is kept
 // for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
 // implement engine.Engine, whose comments have the formulas and shapes.
 //

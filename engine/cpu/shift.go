@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The direct filters work on tiles: fewer rows, or gradients of fewer taps, than these are not worth a task.
+// Fewer positions, or gradients of fewer taps, than these are not worth a task of the direct filters.
 const (
 	firRows = 64
 	firTaps = 16
