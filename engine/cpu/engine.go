@@ -19,7 +19,7 @@ type Engine struct {
 	*engine.Step
 	arena *tensor.Arena
 	pools map[reflect.Type]resetter
-	// leaves has the gradients of those that Step.Leaves does not collect.
+	// leaves has the gradients of leaves that Step.Leaves does not collect.
 	leaves map[*tensor.Tensor][]float32
 }
 
@@ -33,17 +33,17 @@ var _ engine.Engine = (*Engine)(nil)
 // Kind is "cpu".
 func (eng *Engine) Kind() string { return kind }
 
-// kind names this engine, to engine.Kept too.
+// kind names this engine, and is its key in engine.Kept.
 const kind = "cpu"
 
 // operation is an operation that this engine recorded.
 type operation interface {
 	engine.Op
-	// Backward adds the operation's share to the gradients of its inputs.
+	// Backward adds to the gradients of the operation's inputs.
 	Backward(eng *Engine)
 }
 
-// precision is that of products.
+// precision is the precision of products.
 func (eng *Engine) precision() kernel.Precision { return kernel.Precision(eng.Precision) }
 
 // New returns a tensor with unspecified contents that lives until Reset.
@@ -99,7 +99,7 @@ func markWanting(x *tensor.Tensor) {
 	}
 }
 
-// wants reports whether an operation has to be recorded, and says which leaves it uses. inputs are all that it has.
+// wants reports whether an operation with these inputs has to be recorded. It tells Step.Leaves which leaves it uses.
 func (eng *Engine) wants(inputs ...*tensor.Tensor) (record bool) {
 	if !eng.Recording {
 		return false
