@@ -88,7 +88,7 @@ type attentionRow struct {
 	pastK, pastV   *tensor.Tensor
 	alone          int // first position among those of rows without a cache
 	panels         int // where the panels of the present block of keys begin
-	group          int // heads that step takes together
+	together       int // heads that step takes together
 }
 
 // keys is the number of keys.
@@ -200,8 +200,8 @@ func (a *attention) forward(eng *Engine) {
 			case b >= a.blocks(row):
 				a.work.add(0)
 			case a.steps(row):
-				row.group = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
-				a.work.add((a.opt.Heads + row.group - 1) / row.group)
+				row.together = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
+				a.work.add((a.opt.Heads + row.together - 1) / row.together)
 			default:
 				a.work.add(a.opt.Heads * a.tiles(row))
 			}
@@ -210,7 +210,7 @@ func (a *attention) forward(eng *Engine) {
 		a.work.each(grain, func(index, i int) {
 			row := &a.each[index]
 			if a.steps(row) {
-				a.step(row, i*row.group, min(a.opt.Heads, (i+1)*row.group))
+				a.step(row, i*row.together, min(a.opt.Heads, (i+1)*row.together))
 				return
 			}
 			tiles := a.tiles(row)

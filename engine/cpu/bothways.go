@@ -11,7 +11,7 @@ import (
 func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
 	taps := max(tapsOf(k), tapsOf(ahead)+1)
-	groups(eng, r, func(i int) transform { return transformOf(r.Len(i), taps) }, func(rows []int, of transform) {
+	byKey(eng, r, func(i int) transform { return transformOf(r.Len(i), taps) }, func(rows []int, of transform) {
 		c := eng.convolution(longConv, y, engine.Gates{V: u, HeadDim: 1}, k, skip)
 		c.over(r, rows)
 		c.ahead, c.taps, c.tapsAhead = ahead, min(tapsOf(k), of.taps), min(tapsOf(ahead), of.taps-1)

@@ -30,7 +30,7 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 			func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
 	}
 	// A kernel's bits depend on its length (see kernel.Vandermonde), so rows of one length share a kernel.
-	groups(eng, r, func(i int) int {
+	byKey(eng, r, func(i int) int {
 		if steps(i) || direct(i) {
 			return 0
 		}
@@ -105,7 +105,7 @@ const headsPerStep = 32
 // their states.
 func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows,
 	slots engine.Slots, steps func(i int) bool) {
-	list, positions, p := take[rowGroup](eng), 0, g.HeadDim
+	list, positions, p := take[rowList](eng), 0, g.HeadDim
 	list.rows = list.rows[:0]
 	for i := range r.Count() {
 		if steps(i) {

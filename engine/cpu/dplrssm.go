@@ -28,7 +28,7 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 		transform
 		pieces int // the length of a row that is cut into pieces, else 0
 	}
-	groups(eng, r, func(i int) kind {
+	byKey(eng, r, func(i int) kind {
 		switch l := r.Len(i); {
 		case steps(i):
 			return kind{}

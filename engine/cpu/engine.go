@@ -1,6 +1,12 @@
 // Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is kept
 // for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
-// implement engine.Engine, whose comments have the formulas and shapes.
+// implement engine.Engine, whose comments have the formulas and shapes. Comments here say how they compute.
+//
+// Words: a row is the positions of one sequence in a call (engine.Rows). A chunk of a row is what a scan or linear
+// attention computes at a time, carrying the state from one to the next, and so is a block of SSD. A piece is any other
+// part of a row: one convolution of a longer row, or a part that a task computes. A task is a chunk of parallel.For.
+// Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some keys. A group is a model's
+// own, of channels that share B and C or a norm.
 //
 // It may import engine, tensor, internal/counter, internal/kernel and internal/parallel. Beside it only optim reads and
 // writes the float32 elements of tensors. Shapes have been checked by package autograd.

@@ -2,15 +2,14 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// ssdGrads are the gradients of an SSD on the way. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from the
-// border, w those to the next one, H the state before a block and dH the gradient of the state after it:
+// ssdGrads are the gradients of an SSD during Backward. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from
+// the border, w the decays to the next border, H the state before a block and dH the gradient of the state after it:
 //
 //	dX = Mᵀ dY + w·(B dHᵀ)        dM = dY Xᵀ,  d(C Bᵀ) = L ⊙ dM
 //	dC = e·(dY H) + d(C Bᵀ) B     dB = (w·X) dH + d(C Bᵀ)ᵀ C
 //
-// All decays are exponentials of sums of steps dt·A. The gradient of the step at a position is the sum over the
-// decays that it is part of. It is summed over these alone: as a difference of sums over more it would cancel where A
-// is large.
+// All decays are exponentials of sums of steps dt·A. The gradient of a step is the sum over the decays that it is part
+// of. It is summed over these only: as a difference of larger sums it would cancel where A is large.
 type ssdGrads struct {
 	*ssdOp
 	dy, dxbc, ddt []float32
@@ -23,7 +22,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 		return
 	}
 	w := ssdGrads{ssdOp: o, dy: eng.grad(o.y)}
-	// What is not wanted is computed all the same, into memory that is given back.
+	// Both gradients are computed in one pass: one that is not wanted goes to scratch.
 	var unwanted [2][]float32
 	if w.dxbc = eng.gradOf(o.xbc); w.dxbc == nil {
 		unwanted[0] = eng.scratch(o.xbc.Len())
@@ -47,7 +46,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 	}
 }
 
-// toStates computes what the outputs of a block give to the gradient of the state before it: (e·dY)ᵀ C.
+// toStates computes the outputs' part of the gradient of the state before a block: (e·dY)ᵀ C.
 func (w *ssdGrads) toStates(k *block) {
 	d, width := w.heads*w.p, w.width()
 	for h := k.h0; h < k.h1; h++ {
@@ -62,7 +61,7 @@ func (w *ssdGrads) toStates(k *block) {
 	}
 }
 
-// between replaces these by the gradients of the states after each block.
+// between replaces what toStates has computed by the gradients of the states after each block.
 func (w *ssdGrads) between(row, h int) {
 	buf := getFloats(2 * w.p * w.n)
 	defer putFloats(buf)
@@ -116,8 +115,7 @@ func (w *ssdGrads) block(k *block) {
 }
 
 // inner is the backward of Y = M X. The exponent of L[t, s] is the sum of the steps from s+1 to t. So the gradient of
-// the step at i, steps[i], is the sum over t ≥ i and s < i: sums holds what rows from t on have added up to, a column
-// each.
+// the step at i, steps[i], is the sum over t ≥ i and s < i. sums[s] is the sum over the rows from t on.
 func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32) {
 	q, d := k.q, w.heads*w.p
 	dy := k.rows(w.dy, d, h*w.p)
