@@ -87,7 +87,7 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 	return t.engine.Dropout(x, p, r, t.drop())
 }
 
-// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each
+// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a different rate in each
 // channel:
 //
 //	y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift)
@@ -101,8 +101,8 @@ func (t *Tape) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Te
 	return t.engine.DecayWindow(h, at, rate, shift)
 }
 
-// RealPairs makes real parameters x (h, n) complex ones without imaginary parts, (h, n, 2): it is for systems whose
-// modes are real numbers.
+// RealPairs returns the real parameters x (h, n) as complex numbers (h, n, 2) with imaginary part 0, for systems with
+// real modes.
 func (t *Tape) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.RealPairs(x)
 }

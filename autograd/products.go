@@ -68,8 +68,8 @@ func (t *Tape) rmsNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *t
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //
-// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. Logits are never
-// kept whole for long sequences. Reference: H3, §5; the head has no bias.
+// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. It never has
+// all logits of a long sequence in memory. The head has no bias (H3, §5).
 func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
 	if w.Dim(1) != d || len(targets) != rows {
@@ -108,7 +108,7 @@ func checkTargets(name string, targets []int32, v int) {
 	}
 }
 
-// mustTrain panics if the weights w are packed and one of inputs wants a gradient: an operation has none then.
+// mustTrain panics if the weights w are packed and one of inputs wants a gradient: packed weights have no backward.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor, inputs ...*tensor.Tensor) {
 	if w.Packed() != nil && t.wants(inputs...) {
 		panic("autograd." + op + ": the weights " + w.String() +

@@ -67,8 +67,8 @@ func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine
 //
 //	s[t] = f(u[t] + R s[t-1])
 //
-// with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (l, n) has all s[t]. A slot
-// (n) holds the state, the last s[t].
+// with R (n, n), and f the tanh of the first tanhs components and the identity of the others. y (l, n) is all s[t]. A
+// slot (n) holds the state, the last s[t].
 func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	n := u.Dim(-1)
 	checkRows("Recurrence", r, u)

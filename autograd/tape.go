@@ -77,7 +77,7 @@ func (t *Tape) Reset() {
 	t.engine.Reset()
 }
 
-// drop is the number of a dropout: all that a mask depends on beside the seed of a row.
+// drop is the number of a dropout. A mask depends on it and on the seed of the row only.
 func (t *Tape) drop() uint64 {
 	t.drops++
 	return t.drops
@@ -101,8 +101,8 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 }
 
 // Backward runs the recorded operations in reverse from a scalar loss. Gradients of leaves (parameters, inputs that
-// want one) are added to what Collect has set, else to what the tape holds; those of intermediate results are given
-// back as soon as they have been used.
+// want one) are added to the Gradients that Collect has set, else to gradients on the tape. The memory of other
+// gradients is given back as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
 	if loss.Len() != 1 {
 		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss))
@@ -110,7 +110,7 @@ func (t *Tape) Backward(loss *tensor.Tensor) {
 	t.BackwardFrom(loss, []float32{1})
 }
 
-// BackwardFrom is Backward from a tensor of any shape with the given cotangent dy.
+// BackwardFrom is Backward from a tensor of any shape, with cotangent dy.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	last := len(t.ops) - 1
 	// Nothing that was recorded after the last operation has used its result, so dy itself may serve as the gradient.
@@ -123,8 +123,9 @@ func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	t.BackwardSeeded()
 }
 
-// Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several
-// results at once, such as those of the chunks of one sequence. It does nothing where no gradient is wanted behind y.
+// Seed adds the cotangent dy to the gradient of y, from which BackwardSeeded starts. So a backward can start from
+// several results, such as the outputs of several calls on one sequence. It does nothing where y depends on no leaf
+// with a gradient.
 func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
 	if len(dy) != y.Len() {
 		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))
@@ -187,10 +188,10 @@ func (t *Tape) forget() {
 // Scope names the part of the model whose operations follow ("backbone.layers.3.mixer"), for FirstNonFinite.
 func (t *Tape) Scope(name string) { t.scope = name }
 
-// Observe has what Show shows passed to watch; nil ends that.
+// Observe sets the function that Show calls; nil for none.
 func (t *Tape) Observe(watch func(name string, x *tensor.Tensor)) { t.watch = watch }
 
-// Show passes a result that has a meaning of its own, such as the output of a layer, to who observes.
+// Show passes a named result, such as the output of a layer, to the function that Observe has set.
 func (t *Tape) Show(name string, x *tensor.Tensor) {
 	if t.watch != nil {
 		t.watch(name, x)

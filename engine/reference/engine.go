@@ -1,5 +1,5 @@
 // Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and
-// in the order in which one would write it on paper: no layouts, no tiles, no threads, nothing fused. It is what the
+// in the order in which one would write it on paper: no layouts, no blocks, no threads, nothing fused. It is what the
 // other engines are tested against, and the place to read what an operation is. One file holds one operation, its
 // formula first.
 //
@@ -89,8 +89,7 @@ func (eng *Engine) values(x *tensor.Tensor) []float64 {
 	return eng.storage(x).x
 }
 
-// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is room that
-// nobody reads.
+// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is scratch.
 func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	if x == nil || !x.NeedsGrad() {
 		return make([]float64, n)
@@ -122,7 +121,7 @@ func (eng *Engine) withLast(x *tensor.Tensor, n int) *tensor.Tensor {
 	return eng.New(shape...)
 }
 
-// next is the state after a chunk with the elements x: a new tensor while the tape records, else the given one.
+// next is the state after a row, with the elements x: a new tensor while the tape records, else the given one.
 func (eng *Engine) next(state *tensor.Tensor, x []float64) *tensor.Tensor {
 	if state == nil {
 		return nil
@@ -211,7 +210,7 @@ func (eng *Engine) AllFinite(x *tensor.Tensor) bool {
 	return true
 }
 
-// Backward adds the share of o to the gradients of its inputs.
+// Backward adds to the gradients of the inputs of o.
 func (eng *Engine) Backward(o engine.Op) { o.(*op).backward() }
 
 // BackwardFrom cannot do without a copy of dy.

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried are the states of the rows of an operation: what they were before the rows, and what becomes of them.
+// carried is the states of an operation's rows, before and after each row.
 type carried struct {
 	eng        *Engine
 	size       int
@@ -33,8 +33,8 @@ func (eng *Engine) carry(slots engine.Slots, r *engine.Rows, size int) *carried 
 // after are the elements of the state of row i: at first those before the row, zeros where it has none.
 func (c *carried) after(i int) []float64 { return c.afterwards[i] }
 
-// grads are the gradients of the state of row i before it, to add to, and after it. Where there is no state the first
-// is room that nobody reads.
+// grads are the gradients of the states before row i, to add to, and after it. Where there is no state the first is
+// scratch.
 func (c *carried) grads(i int) (before, after []float64) {
 	return c.eng.grad(c.before[i], c.size), c.eng.grad(c.next[i], c.size)
 }
