@@ -193,7 +193,10 @@ func (a *attention) forward(eng *Engine) {
 			}
 		}
 		a.work.clear()
-		share := max(attendGrain, work/(2*parallel.Workers()))
+		share := work // a core alone reads pages as they lie, for all heads
+		if cores := parallel.Workers(); cores > 1 {
+			share = max(attendGrain, work/(2*cores))
+		}
 		for i := range a.each {
 			row := &a.each[i]
 			switch {
