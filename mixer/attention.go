@@ -11,10 +11,12 @@ import (
 )
 
 // Attention is multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
-// positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the attention of the hybrids of H3.
-// Wqkv's rows are ordered (three, heads, head_dim). It is causal, unless bidirectional is asked for. Its state, the keys and values seen so far, grows with the sequence.
+// positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the
+// attention of the hybrids of H3. Wqkv's rows are ordered (three, heads, head_dim). It is causal, unless bidirectional
+// is asked for. Its state, the keys and values seen so far, grows with the sequence.
 //
-// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other options.
+// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other
+// options.
 type Attention struct {
 	Wqkv, Out *nn.Linear
 	opt       engine.AttentionOptions
@@ -100,8 +102,8 @@ func checkHeads(heads, d int) error {
 	return nil
 }
 
-// outStd is the deviation that the last projection of a mixer starts with in the releases: each of the two sums of a layer
-// adds to the stream.
+// outStd is the deviation that the last projection of a mixer starts with in the releases: each of the two sums of a
+// layer adds to the stream.
 func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer))) }
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 )
 
-// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last. What it
-// computes is in the golden file of a layer of this kind.
+// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last.
+// What it computes is in the golden file of a layer of this kind.
 func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{

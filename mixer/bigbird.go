@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// BigBirdInfo describes the block-sparse attention of "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062, §2): the
-// blocks around a query's own, the first of the sequence and some at random. In language models it is causal: see
-// engine.Blocks.
+// BigBirdInfo describes the block-sparse attention of "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062,
+// §2): the blocks around a query's own, the first of the sequence and some at random. In language models it is causal:
+// see engine.Blocks.
 var BigBirdInfo = Info{
 	Name: "bigbird", Paper: "Big Bird, arXiv:2007.14062", Time: "l·block·(global + window + random)·d + l·d²", State: "2·l·d",
 	Causal: true, Bidirectional: true, New: NewBigBird, Options: func(c Config) any { o := bigBirdOptionsOf(c); return &o },

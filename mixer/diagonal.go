@@ -88,8 +88,8 @@ func diagonalStart(measure string, n int) (func() diagonalSpectrum, error) {
 	}), nil
 }
 
-// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is compared with
-// (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
+// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is
+// compared with (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
 func randomModes(dState int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	invAReal = func(rng *rand.Rand, x []float32) {
 		for i := range x {

@@ -22,8 +22,8 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 	return s
 }
 
-// Compact lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which
-// have the size that they always will. They must be results of no tape.
+// Compact lays the tensors of states side by side, as what is passed over for every token: those of the recurrences,
+// which have the size that they always will. They must be results of no tape.
 func Compact(states []State) {
 	var xs []*tensor.Tensor
 	for _, s := range states {

@@ -7,16 +7,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GAU is the gated attention unit of "Transformer Quality in Linear Time" (arXiv:2202.10447, §3), its quadratic form, causal:
+// GAU is the gated attention unit of "Transformer Quality in Linear Time" (arXiv:2202.10447, §3), its quadratic form,
+// causal:
 //
 //	y = W_o( silu(W_u x) ⊙ A silu(W_v x) ),  A_ij = relu( q_i·k_j/√s + bias_{i-j} )² / (i+1)
 //	q = γ_q ⊙ z + β_q,  k = γ_k ⊙ z + β_k,  z = silu(W_z x)
 //
 // with one head of s components. Its state, k and the values of all positions, grows with the sequence.
 //
-// Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1, where the
-// paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of max_distance and more
-// share a bias.
+// Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1,
+// where the paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of
+// max_distance and more share a bias.
 type GAU struct {
 	U, V, Z, Out                 *nn.Linear
 	GammaQ, BetaQ, GammaK, BetaK *nn.Param

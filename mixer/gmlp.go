@@ -13,8 +13,9 @@ import (
 //
 //	y = V( z₁ ⊙ (W norm(z₂) + b) ),  z = gelu(U u)
 //
-// where z₁ and z₂ are the two halves of z or, whole, both z. W (l_max, l_max) is lower triangular and starts near zero, b at one,
-// so that the block starts as an MLP. Sequences have l_max positions at most. The state is norm(z₂) of all positions.
+// where z₁ and z₂ are the two halves of z or, whole, both z. W (l_max, l_max) is lower triangular and starts near zero,
+// b at one, so that the block starts as an MLP. Sequences have l_max positions at most. The state is norm(z₂) of all
+// positions.
 type GMLP struct {
 	U1, U2, V *nn.Linear // U2 is nil for the whole form
 	Norm      *nn.LayerNorm

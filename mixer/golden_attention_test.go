@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state it leaves, and
-// step by step.
+// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state
+// it leaves, and step by step.
 func TestGoldenLinearAttention(t *testing.T) {
 	const tol = 1e-5 // the golden file's own float32 tolerance
 	golden.Run(t, "07_linear_attention", func(t *testing.T, c golden.Case) {
@@ -86,8 +86,8 @@ func TestGoldenALiBi(t *testing.T) {
 	})
 }
 
-// TestALiBiAtTwiceTheLength: at twice the length ALiBi gives nearly what it gives when it sees the second half alone, far more so than
-// attention without positions. What it has learned at one length holds at another.
+// TestALiBiAtTwiceTheLength: at twice the length ALiBi gives nearly what it gives when it sees the second half alone,
+// far more so than attention without positions. What it has learned at one length holds at another.
 func TestALiBiAtTwiceTheLength(t *testing.T) {
 	const l, tail = 2048, 8
 	u := sequences(5, 1, 2*l)
@@ -143,8 +143,8 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention under it.
-// The random choice of the official code is a table, given.
+// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention
+// under it. The random choice of the official code is a table, given.
 func TestGoldenBigBird(t *testing.T) {
 	golden.Run(t, "07_bigbird", func(t *testing.T, c golden.Case) {
 		var cfg struct {
@@ -205,8 +205,8 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys of
-// picked buckets for their values; its numbers without that slip are in the file too.
+// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
+// of picked buckets for their values; its numbers without that slip are in the file too.
 func TestGoldenSinkhorn(t *testing.T) {
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
@@ -251,8 +251,8 @@ func TestGoldenSinkhorn(t *testing.T) {
 	})
 }
 
-// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change little,
-// and nothing while the tape records.
+// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change
+// little, and nothing while the tape records.
 func TestSpAttenPrunes(t *testing.T) {
 	const l = 48
 	plain := variant{build: NewAttention, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)

@@ -78,8 +78,8 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 	checkLayer(t, c, m, same, 1e-4, 1e-4)
 }
 
-// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the same
-// operations:
+// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the
+// same operations:
 //
 //	y = x + W_o( W_g ssm(norm(gelu(W_v z))) ⊙ gelu(W_u z) ),  z = norm(x)
 func TestGoldenGSSKernel(t *testing.T) {

@@ -43,8 +43,8 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	return m.(*Hyena)
 }
 
-// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it starts
-// with; and the same in steps.
+// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it
+// starts with; and the same in steps.
 func TestGoldenHyena(t *testing.T) {
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
@@ -161,8 +161,8 @@ func TestHyenaKeep(t *testing.T) {
 	near(t, "y after Keep", next(s, 5), next(whole, 5), 1e-6)
 }
 
-// TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines, and anew when
-// one changes or a longer one is wanted.
+// TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines,
+// and anew when one changes or a longer one is wanted.
 func TestHyenaCachesItsFilter(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
@@ -192,7 +192,8 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 	}
 }
 
-// TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked for.
+// TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked
+// for.
 func TestHyenaStart(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1", "target", "0.125", "shift", "0.25")}.mixer(t).(*Hyena)
 	nn.InitAll(m, "", 1)

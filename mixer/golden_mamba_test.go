@@ -23,8 +23,8 @@ func options(values map[string]int) Options {
 	return o
 }
 
-// checkBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill, decoded
-// positions and the states after those.
+// checkBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill,
+// decoded positions and the states after those.
 func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	t.Helper()
 	fillGolden(t, c, m)
@@ -72,8 +72,8 @@ func positionsOf(x []float32, s []int, lo, hi int) []float32 {
 	return out
 }
 
-// checkBlockState compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more than is
-// needed.
+// checkBlockState compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more
+// than is needed.
 func checkBlockState(t *testing.T, c golden.Case, st *several, prefix string, batch int) {
 	t.Helper()
 	for name, x := range st.parts() {
@@ -119,8 +119,8 @@ func TestGoldenMambaBlock(t *testing.T) {
 	})
 }
 
-// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not change,
-// which is a group for each channel.
+// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not
+// change, which is a group for each channel.
 func TestGoldenSelectiveScan(t *testing.T) {
 	golden.Run(t, "06_mamba_scan", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/u") // (b, d, l)
@@ -242,8 +242,8 @@ func TestGoldenMamba2Block(t *testing.T) {
 	})
 }
 
-// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so here
-// A is -1, dt the decay and x its X/dt; a head is a group.
+// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so
+// here A is -1, dt the decay and x its X/dt; a head is a group.
 func TestGoldenSSD(t *testing.T) {
 	golden.Run(t, "06_mamba2_ssd", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/X") // (b, l, h, p)

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// officialRow names the official parameter that holds ours, by a function of its name without number, and the part of it that
-// is ours: C_1 is the second row of C.
+// officialRow names the official parameter that holds ours, by a function of its name without number, and the part of
+// it that is ours: C_1 is the second row of C.
 func officialRow(name string, rename func(string) string) (official string, row int) {
 	base, number, some := strings.Cut(name, "_1")
 	if some && number == "" {

@@ -250,8 +250,8 @@ func complexTensor(c golden.Case, name string) *tensor.Tensor {
 // TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
 func TestGoldenS4DLayer(t *testing.T) {
 	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
-		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of the
-		// golden files): its gradient of A_imag is off by 1.5e-4.
+		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of
+		// the golden files): its gradient of A_imag is off by 1.5e-4.
 		const tol, gradTol = 1e-5, 1.5e-4
 		var cfg struct{ H, N int }
 		c.Config(&cfg)
@@ -337,7 +337,8 @@ func TestGoldenRotary(t *testing.T) {
 	})
 }
 
-// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and values.
+// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and
+// values.
 func attend(x []float64, row func([]float64, int, int, int, int) []float64, b, i, h, offset, hd int) []float64 {
 	out := make([]float64, hd)
 	sum := float64(offset) // e^0 each

@@ -11,12 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// H3 is the mixer of "Hungry Hungry Hippos: Towards Language Modeling with State Space Models" (arXiv:2212.14052, §3.1):
+// H3 is the mixer of "Hungry Hungry Hippos: Towards Language Modeling with State Space Models" (arXiv:2212.14052,
+// §3.1):
 //
 //	y = Out( Q ⊙ SSM_diag( SSM_shift(K) ⊗ V ) )
 //
-// with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each of
-// the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
+// with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each
+// of the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
 // d_state/2, 2): constant in the length of the sequence.
 type H3 struct {
 	Q, K, V, Out *nn.Linear

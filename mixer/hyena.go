@@ -16,9 +16,10 @@ import (
 //
 //	v ← h_n * (v ⊙ x_n) + D_n (v ⊙ x_n),   n = N-1, …, 1;      y = Out(v ⊙ x_0)
 //
-// where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other filters is H3.
-// Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs of the short filter,
-// (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to l_max-1, d_model): it grows.
+// where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other
+// filters is H3. Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs
+// of the short filter, (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to
+// l_max-1, d_model): it grows.
 type Hyena struct {
 	In, Out             *nn.Linear
 	ShortWeight, ShortB *nn.Param // ((N+1)·d, 1, taps), ((N+1)·d)

@@ -53,8 +53,8 @@ func (s *hyenaState) Keep(n int) {
 	}
 }
 
-// Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as "long0" and
-// so on.
+// Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as
+// "long0" and so on.
 func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 	visit("short", s.short.X)
 	for i := range s.long {

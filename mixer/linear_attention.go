@@ -10,7 +10,8 @@ import (
 )
 
 // LinearAttention is the mixer of "Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention"
-// (arXiv:2006.16236, §3), with multiple heads: softmax(q·k) becomes φ(q)·φ(k), so that the sums over the past can be carried,
+// (arXiv:2006.16236, §3), with multiple heads: softmax(q·k) becomes φ(q)·φ(k), so that the sums over the past can be
+// carried,
 //
 //	S_t = S_{t-1} + φ(k_t) v_tᵀ,   z_t = z_{t-1} + φ(k_t),   y_t = φ(q_t)ᵀ S_t / (φ(q_t)·z_t + 1e-6)
 //

@@ -11,15 +11,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LMU is the Legendre Memory Unit of Voelker, Kajić and Eliasmith (NeurIPS 2019), a baseline: a recurrent network whose memory m
-// holds the last theta inputs u as coefficients of Legendre polynomials,
+// LMU is the Legendre Memory Unit of Voelker, Kajić and Eliasmith (NeurIPS 2019), a baseline: a recurrent network whose
+// memory m holds the last theta inputs u as coefficients of Legendre polynomials,
 //
 //	u[t] = e_x·x[t] + e_h·h[t-1] + e_m·m[t-1]
 //	m[t] = Ābar m[t-1] + Bbar u[t]
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1] + W_m m[t]),  y[t] = W_y h[t] + b_y
 //
-// with the matrices of ssm.LMU over a window of theta, frozen, by zero-order hold: those of HiPPO-LegT in another basis. Since m
-// is linear it is one recurrence of s = (h, m), whose first part has a tanh. With K = (W_m; I) and N = Bbar (e_h, e_m) + (0, Ābar):
+// with the matrices of ssm.LMU over a window of theta, frozen, by zero-order hold: those of HiPPO-LegT in another
+// basis. Since m is linear it is one recurrence of s = (h, m), whose first part has a tanh. With K = (W_m; I) and N =
+// Bbar (e_h, e_m) + (0, Ābar):
 //
 //	s[t] = f( (W_x x[t] + b, 0) + K Bbar e_x·x[t] + (K N + (W_h, 0; 0, 0)) s[t-1] )
 //

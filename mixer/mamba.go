@@ -17,8 +17,8 @@ import (
 //	x, z = In(u);   x = silu(conv1d(x));   Δ, B, C = softplus(Dt(Δ')), B, C   with (Δ', B, C) = X(x)
 //	y = Out( SSM(Δ, A, B, C)(x) · silu(z) )
 //
-// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that of
-// the SSM, (d_inner, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that
+// of the SSM, (d_inner, d_state): constant in the length of the sequence.
 type Mamba struct {
 	In, X, Dt, Out *nn.Linear
 	Conv           shortConv
@@ -144,7 +144,8 @@ func (m *Mamba) Params(prefix string, visit nn.Visitor) {
 // shortConv is a causal filter of a few taps for each channel, and SiLU.
 type shortConv struct{ weight, bias *nn.Param }
 
-// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil without.
+// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil
+// without.
 func newShortConv(d, taps int, bias bool) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
 	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps)}
@@ -170,8 +171,8 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared: that is the number of layers for a
-// projection that adds to the stream of all.
+// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared: that is the number of
+// layers for a projection that adds to the stream of all.
 func projection(in, out, shared int, bias bool) *nn.Linear {
 	m := &nn.Linear{Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {

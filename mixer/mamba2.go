@@ -11,15 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mamba2 is the block of "Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State Space
-// Duality" (arXiv:2405.21060, §7):
+// Mamba2 is the block of "Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State
+// Space Duality" (arXiv:2405.21060, §7):
 //
 //	z, (x, B, C), dt = In(u);   (x, B, C) = silu(conv1d(x, B, C));   dt = softplus(dt + dt_bias)
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
-// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm stands before the
-// gate, or is left out, by option. The state is the inputs that the filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and
-// that of the SSM, (heads, headdim, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm stands
+// before the gate, or is left out, by option. The state is the inputs that the filter needs, (d_conv-1, d_inner +
+// 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant in the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv

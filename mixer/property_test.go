@@ -136,7 +136,8 @@ func paste(x, chunk []float32, b, lo, hi int) {
 	}
 }
 
-// chunked runs u in chunks of the given lengths and returns y and the states after them. Chunk i is recorded if record(i).
+// chunked runs u in chunks of the given lengths and returns y and the states after them. Chunk i is recorded if
+// record(i).
 func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) ([]float32, *several) {
 	l := 0
 	for _, n := range lengths {
@@ -210,7 +211,8 @@ func drawLengths(t *rapid.T) (lengths []int, total int) {
 	return lengths, total
 }
 
-// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the whole.
+// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the
+// whole.
 func TestAnyChunking(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {

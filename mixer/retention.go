@@ -10,8 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Retention is the mixer of "Retentive Network: A Successor to Transformer for Large Language Models" (arXiv:2307.08621, §2): linear
-// attention without a feature map, with rotated queries and keys, whose past fades at a rate of its own in each head h,
+// Retention is the mixer of "Retentive Network: A Successor to Transformer for Large Language Models"
+// (arXiv:2307.08621, §2): linear attention without a feature map, with rotated queries and keys, whose past fades at a
+// rate of its own in each head h,
 //
 //	o_t = Σ_{s ≤ t} γ_h^(t-s) ((R_t q_t)·(R_s k_s)) v_s,   γ_h = 1 - 2^(-5-h)
 //	y = W_o ( silu(W_g u) ⊙ norm_h(o) )
@@ -20,8 +21,8 @@ import (
 //
 //	S_t = γ_h S_{t-1} + v_t (R_t k_t)ᵀ,   o_t = S_t R_t q_t
 //
-// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is S
-// (heads, head_dim, head_dim).
+// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is
+// S (heads, head_dim, head_dim).
 //
 // Deliberate differences: a head of an odd number of components leaves the last unrotated; the frequencies are those
 // of rotary positions, base^(-2i/head_dim), in halves, where the authors' code spaces them evenly up to 1/base, in

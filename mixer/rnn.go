@@ -12,7 +12,8 @@ import (
 //
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1]),  y[t] = W_y h[t] + b_y
 //
-// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is h, (hidden).
+// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is
+// h, (hidden).
 type RNN struct {
 	In, Out *nn.Linear
 	H       *nn.Param

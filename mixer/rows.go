@@ -9,8 +9,8 @@ import (
 // Rows are what Forward maps: sequences, or pieces of some, and the state that each goes on from.
 type Rows struct {
 	*engine.Rows
-	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for all.
-	// No two rows may have the same one.
+	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for
+	// all. No two rows may have the same one.
 	States []State
 
 	// What is collected out of the states for one operation, which does not keep it.
@@ -58,8 +58,8 @@ func (r *Rows) Forget() {
 	clear(r.spatten[:cap(r.spatten)])
 }
 
-// collect puts what part i of each row's state is for an operation into out, nil where a row has no state. It returns nil
-// where none has.
+// collect puts what part i of each row's state is for an operation into out, nil where a row has no state. It returns
+// nil where none has.
 func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T) []*T {
 	if len(r.States) != 0 && len(r.States) != r.Count() {
 		panic(fmt.Sprintf("mixer: %d states for %d rows", len(r.States), r.Count()))

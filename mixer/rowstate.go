@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rowState is a state that has rows of all positions so far, for mixers that look at each of them: some parts (positions, d).
+// rowState is a state that has rows of all positions so far, for mixers that look at each of them: some parts
+// (positions, d).
 type rowState struct {
 	names []string
 	dims  []int // d of each

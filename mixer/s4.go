@@ -17,13 +17,13 @@ import (
 //
 //	x' = (Λ - P P^*) x + B u,  y = GLU( W gelu( C x + D u ) + b )
 //
-// one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the basis
-// where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of the first
-// l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences are convolved in
-// pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
+// one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the
+// basis where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of
+// the first l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences
+// are convolved in pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
 //
-// Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max; each
-// channel's C is a parameter of its own, C, C_1 and so on.
+// Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max;
+// each channel's C is a parameter of its own, C, C_1 and so on.
 type S4 struct {
 	s4Layer
 	C                            []*nn.Param

@@ -15,10 +15,12 @@ import (
 //
 //	y = GLU( W gelu( SSM_diag(u) + D u ) + b )
 //
-// By default it is the minimal official form, with B = 1 frozen and zero-order hold; options train B, sample by the bilinear
-// rule, or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are real.
+// By default it is the minimal official form, with B = 1 frozen and zero-order hold; options train B, sample by the
+// bilinear rule, or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are
+// real.
 //
-// Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every measure.
+// Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every
+// measure.
 type S4D struct {
 	s4Layer
 	C                         []*nn.Param

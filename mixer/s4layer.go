@@ -34,9 +34,9 @@ func diagonalSystem(of func(t *autograd.Tape) *engine.DiagSystem) system {
 //
 //	y = GLU( W gelu( (SSM_c(u) + D_c u)_c ) + b )
 //
-// Its channels c are several systems over the same input that differ in their C and D. A bidirectional layer has as many
-// again that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is the exact one, GLU(a, g) = a·sigmoid(g). Without a gate
-// the layer ends with W gelu(...) + b, as the S4D that H3 is compared with.
+// Its channels c are several systems over the same input that differ in their C and D. A bidirectional layer has as
+// many again that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is the exact one, GLU(a, g) = a·sigmoid(g). Without a
+// gate the layer ends with W gelu(...) + b, as the S4D that H3 is compared with.
 type s4Layer struct {
 	D   []*nn.Param // of each channel, (d)
 	Out *nn.Linear
@@ -110,9 +110,9 @@ func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return t.GLU(y)
 }
 
-// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row that is too
-// long for that. Kernels of other lengths have other bits. So that rows of many lengths share a few they are up to an eighth
-// longer than the row.
+// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row
+// that is too long for that. Kernels of other lengths have other bits. So that rows of many lengths share a few they
+// are up to an eighth longer than the row.
 func (m *s4Layer) taps(l int) int {
 	most := min(m.systems[0].longest, engine.LongestAtOnce)
 	if l > most {
@@ -122,7 +122,8 @@ func (m *s4Layer) taps(l int) int {
 	return min(most, (l+step-1)/step*step)
 }
 
-// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long for that.
+// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long
+// for that.
 func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system, r *engine.Rows) *tensor.Tensor {
 	if n := m.taps(r.Longest()); n > 0 {
 		return t.BothWays(u, back.kernel(t, n), ahead.kernel(t, n), skip, r)

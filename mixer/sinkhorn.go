@@ -11,8 +11,9 @@ import (
 )
 
 // Sinkhorn is the sparse attention of "Sparse Sinkhorn Attention" (arXiv:2002.11296) in the deterministic form that the
-// sinkhorn-transformer release has by default: positions attend to their own bucket and to the few that a sort net picks for it.
-// See autograd.SinkhornAttention. Its state is the queries, keys and values so far, from which the buckets are summarized.
+// sinkhorn-transformer release has by default: positions attend to their own bucket and to the few that a sort net
+// picks for it. See autograd.SinkhornAttention. Its state is the queries, keys and values so far, from which the
+// buckets are summarized.
 type Sinkhorn struct {
 	Q, KV        *nn.Param // projections (d, d) and (2d, d), without biases
 	Out          *nn.Linear
@@ -106,7 +107,8 @@ func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.
 	return m.Out.Forward(t, t.SinkhornAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
-// Traits: the simple sort net has scores for so many buckets; looking ahead, all buckets are whole and there is no state.
+// Traits: the simple sort net has scores for so many buckets; looking ahead, all buckets are whole and there is no
+// state.
 func (m *Sinkhorn) Traits() Traits {
 	traits := Traits{LooksAhead: m.opt.Ahead}
 	if m.Sort != nil {

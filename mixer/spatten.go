@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its state, the
-// keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
+// SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its
+// state, the keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
 type SpAtten struct {
 	Wqkv, Out *nn.Linear
 	opt       engine.SpAttenOptions

@@ -86,8 +86,8 @@ func TestStateRestore(t *testing.T) {
 	}
 }
 
-// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention, of those
-// in its window.
+// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention,
+// of those in its window.
 func TestStateSize(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP, and a final
-// norm.
+// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP,
+// and a final norm.
 type Backbone struct {
 	Blocks []*Block
 	LnF    nn.AddNorm

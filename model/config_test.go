@@ -96,8 +96,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestLayerOptions: an entry of layers may set options of its mixer, which no other entry sees; a wrong one is reported with those
-// there are.
+// TestLayerOptions: an entry of layers may set options of its mixer, which no other entry sees; a wrong one is reported
+// with those there are.
 func TestLayerOptions(t *testing.T) {
 	c := good()
 	c.Layers = "h3(d_state=16, head_dim=2),h3,attention(num_heads=2)"

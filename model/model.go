@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares the
-// embedding's weights. Its parameters have the names of the official H3 release (backbone.layers.0.mixer.q_proj.weight) or,
-// without MLPs, those of Mamba's.
+// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
+// the embedding's weights. Its parameters have the names of the official H3 release
+// (backbone.layers.0.mixer.q_proj.weight) or, without MLPs, those of Mamba's.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding
@@ -76,8 +76,8 @@ func (c *Config) CountParams() (int, error) {
 	return m.NumParams(), nil
 }
 
-// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final norm. The
-// states of the rows are brought behind them. Ids must be inside the vocabulary.
+// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
+// norm. The states of the rows are brought behind them. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	if len(ids) != r.Total() {
 		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
@@ -101,7 +101,8 @@ func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *en
 	return t.Add(x, table.Forward(t, ids))
 }
 
-// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of Forward.
+// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of
+// Forward.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	return t.LinearCrossEntropy(hidden, m.Embedding.Weight.Tensor, targets)

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pools are the ways in which a Network makes one row of a sequence: the mean of its positions, the last one, or the one of a
-// learned token put before it, which a backbone that looks ahead fills.
+// Pools are the ways in which a Network makes one row of a sequence: the mean of its positions, the last one, or the
+// one of a learned token put before it, which a backbone that looks ahead fills.
 var Pools = []string{"mean", "last", "cls"}
 
 // NetworkConfig is the shape of a Network. Its backbone may look ahead.
@@ -34,8 +34,8 @@ type NetworkConfig struct {
 }
 
 // Network maps sequences of tokens or of rows of numbers to numbers for each position or for the whole: a model for
-// classification, forecasting and streams. Where tokens are predicted from tokens its head shares the weights of the embedding, as in
-// a language model.
+// classification, forecasting and streams. Where tokens are predicted from tokens its head shares the weights of the
+// embedding, as in a language model.
 //
 // Of two sequences a and b the head sees a, b and a⊙b through one hidden layer, as in the Long Range Arena's retrieval
 // (arXiv:2011.04006; the difference, which it has too, is a linear map of a and b).
@@ -87,8 +87,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	return m, nil
 }
 
-// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the first norm would
-// see nothing of a single number but its sign.
+// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the
+// first norm would see nothing of a single number but its sign.
 func newEncoder(channels, d int) *nn.Linear {
 	std := 1 / math.Sqrt(float64(channels))
 	m := nn.NewLinear(channels, d, std)
@@ -164,8 +164,8 @@ type Input struct {
 	Seeds []uint64
 }
 
-// Forward maps a batch of n positions to (n, outputs), or (sequences, outputs) where there is one output for a sequence. Of pairs
-// the batch has all first sequences, then all second ones; there is one output for each pair.
+// Forward maps a batch of n positions to (n, outputs), or (sequences, outputs) where there is one output for a
+// sequence. Of pairs the batch has all first sequences, then all second ones; there is one output for each pair.
 func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	r := &Rows{}
 	for _, l := range in.Lengths {
@@ -203,7 +203,8 @@ func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor
 	return m.Head.Forward(t, hidden)
 }
 
-// hidden maps rows to the output of the backbone, and gives the rows in which it lies: with the class token, if there is one.
+// hidden maps rows to the output of the backbone, and gives the rows in which it lies: with the class token, if there
+// is one.
 func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *Rows) {
 	t.Scope("encoder")
 	var x *tensor.Tensor

@@ -37,8 +37,8 @@ func normal(n int) []float32 {
 	return x
 }
 
-// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether layers
-// look ahead or not.
+// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether
+// layers look ahead or not.
 func TestExamplesAreAlone(t *testing.T) {
 	const ch = 2
 	lengths := []int{70, 1, 33}
@@ -67,8 +67,8 @@ func TestExamplesAreAlone(t *testing.T) {
 	}
 }
 
-// TestStream goes through sequences sample by sample and in chunks, with the outputs of the whole: at each position, or of the sequence
-// so far.
+// TestStream goes through sequences sample by sample and in chunks, with the outputs of the whole: at each position, or
+// of the sequence so far.
 func TestStream(t *testing.T) {
 	const l, ch = 40, 2
 	for _, layers := range []string{"h3,s4d", "mamba", "attention,gss"} {
@@ -117,8 +117,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same times agree more
-// closely than without.
+// TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same
+// times agree more closely than without.
 func TestScaleDt(t *testing.T) {
 	const l = 256
 	c := networkConfig("s4d")
@@ -148,7 +148,8 @@ func TestScaleDt(t *testing.T) {
 	}
 }
 
-// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is undone.
+// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is
+// undone.
 func TestScaleDtSilences(t *testing.T) {
 	for _, layers := range []string{"s4d(bidirectional=true)", "h3"} {
 		c := networkConfig(layers) // 3 modes with angles of 0, 0.6 π and 1.2 π a sample, which is -0.8 π

@@ -13,10 +13,10 @@ import (
 // errPacked is what a model packed for inference says to whom wants its weights.
 var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without a precision")
 
-// Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one token at a
-// time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8 rounded, for half and
-// a quarter of the memory (see engine.Precision). Everything else stays float32. The model can be used as before, but neither be
-// trained nor saved. All its weights must have values.
+// Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
+// token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
+// rounded, for half and a quarter of the memory (see engine.Precision). Everything else stays float32. The model can be
+// used as before, but neither be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
 	var weights, others []*tensor.Tensor
 	var err error

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// Rows are what a model maps in one call: sequences, or pieces of some, one behind the other. They may be of any lengths and
-// ages, and see nothing of each other. The zero value has none.
+// Rows are what a model maps in one call: sequences, or pieces of some, one behind the other. They may be of any
+// lengths and ages, and see nothing of each other. The zero value has none.
 //
 // A tape that records needs the rows that it was given until Reset.
 type Rows struct {
@@ -33,8 +33,8 @@ func OneRow(l int, s *State) *Rows {
 	return r
 }
 
-// Add puts l positions of another sequence behind the others. They go on from s and bring it behind them; with nil they begin
-// at zero and keep nothing. No two rows may have the same state.
+// Add puts l positions of another sequence behind the others. They go on from s and bring it behind them; with nil they
+// begin at zero and keep nothing. No two rows may have the same state.
 func (r *Rows) Add(l int, s *State) {
 	at := 0
 	if s != nil {

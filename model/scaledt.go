@@ -7,10 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by factor: a model for
-// signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396, §4.3). Diagonal modes that would then
-// turn by more than half a circle from one sample to the next answer to frequencies which the signal no longer has, and would take
-// others for them: they are silenced (as by bandlimit in the official code). undo makes it all as it was.
+// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by
+// factor: a model for signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396,
+// §4.3). Diagonal modes that would then turn by more than half a circle from one sample to the next answer to
+// frequencies which the signal no longer has, and would take others for them: they are silenced (as by bandlimit in the
+// official code). undo makes it all as it was.
 func (m *Network) ScaleDt(factor float64) (undo func()) {
 	all := map[string]*nn.Param{}
 	var undone []func()

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they have
-// seen.
+// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they
+// have seen.
 type State struct {
 	Mixers   []mixer.State
 	Position int
@@ -71,8 +71,8 @@ func (s *State) Keep(n int) {
 	}
 }
 
-// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest, as a
-// float32 holds no larger ones.
+// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest,
+// as a float32 holds no larger ones.
 const (
 	PositionName = "position"
 	positionUnit = 1 << 20

@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stream runs a network over one sequence as it comes, position by position or in chunks, with the outputs that the whole sequence
-// would give. Its memory does not grow where the states of the mixers do not. It is for one goroutine; a network may have many.
+// Stream runs a network over one sequence as it comes, position by position or in chunks, with the outputs that the
+// whole sequence would give. Its memory does not grow where the states of the mixers do not. It is for one goroutine; a
+// network may have many.
 type Stream struct {
 	m     *Network
 	tape  *autograd.Tape
@@ -19,7 +20,8 @@ type Stream struct {
 	out   []float32
 }
 
-// NewStream returns a stream before its first position. It is an error if the network needs to see the end of a sequence first.
+// NewStream returns a stream before its first position. It is an error if the network needs to see the end of a
+// sequence first.
 func (m *Network) NewStream() (*Stream, error) {
 	switch {
 	case m.LooksAhead():
@@ -48,8 +50,8 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	return s.step(Input{Tokens: ids}, len(ids))
 }
 
-// Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to the last of
-// them, in memory that the next call reuses.
+// Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to
+// the last of them, in memory that the next call reuses.
 func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	channels := s.m.Config.Channels
 	if channels == 0 || len(rows)%channels != 0 {

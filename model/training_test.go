@@ -132,9 +132,10 @@ func TestFrozenParameters(t *testing.T) {
 	})
 }
 
-// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a second
-// one takes no memory for tensors. Every loop that is shared between cores costs an object, and another when its caller has
-// to wait for the others; the smallest of the steps compared here has work enough for all loops to be shared.
+// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a
+// second one takes no memory for tensors. Every loop that is shared between cores costs an object, and another when its
+// caller has to wait for the others; the smallest of the steps compared here has work enough for all loops to be
+// shared.
 func TestStepMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools of the cores
 	// What has a longest sequence gets one that is long enough, what has blocks, of some operations each, one block.

@@ -38,8 +38,8 @@ func seconds(t *testing.T, n int) Config {
 	return c
 }
 
-// TestTimeBudget: the run ends when its time is used, however many steps it was to have, and the learning rate follows the
-// share of the time that is gone.
+// TestTimeBudget: the run ends when its time is used, however many steps it was to have, and the learning rate follows
+// the share of the time that is gone.
 func TestTimeBudget(t *testing.T) {
 	c := seconds(t, 20)
 	c.Optim.Schedule = "linear"

@@ -1,7 +1,7 @@
-// Package train trains. Training is the loop: updates in shards, the schedule, the budget of time, measurements, metrics,
-// checkpoints and resume, written once. A Work is what is trained and on what: Trainer a language model on text, Labelled
-// a network on labelled sequences. It may import everything below it (model, generate, data, task, tokenizer, optim,
-// checkpoint) and never prints: what happens is told to the functions of Events.
+// Package train trains. Training is the loop: updates in shards, the schedule, the budget of time, measurements,
+// metrics, checkpoints and resume, written once. A Work is what is trained and on what: Trainer a language model on
+// text, Labelled a network on labelled sequences. It may import everything below it (model, generate, data, task,
+// tokenizer, optim, checkpoint) and never prints: what happens is told to the functions of Events.
 package train
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in capitals
-// with the prefix HIPPO_, the environment variables.
+// Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in
+// capitals with the prefix HIPPO_, the environment variables.
 type Config struct {
 	Preset string `json:"preset" help:"where to start: a model shape with settings that suit it"`
 	Out    string `json:"out" help:"folder of the run; empty takes the first free one of runs/PRESET, runs/PRESET-2, ..."`

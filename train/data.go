@@ -80,7 +80,8 @@ func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
 	return tokens, append(corpus.Notes(), notes...), err
 }
 
-// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it names.
+// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it
+// names.
 func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
 	d := &Dataset{Tokenizer: tok}
 	if err := c.fill(ctx, d); err != nil {
@@ -89,8 +90,8 @@ func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Datase
 	return d, nil
 }
 
-// fill opens the texts of the configuration into d, which may be half full after an error. Each text is opened once, since
-// standard input can be read only once.
+// fill opens the texts of the configuration into d, which may be half full after an error. Each text is opened once,
+// since standard input can be read only once.
 func (c *Config) fill(ctx context.Context, d *Dataset) error {
 	kind, o := c.Tokenizer, c.text()
 	if d.Tokenizer != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Estimate is what a run will need. Activations and time are measured: by real updates of the run where those take seconds,
-// otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in proportion.
+// Estimate is what a run will need. Activations and time are measured: by real updates of the run where those take
+// seconds, otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in
+// proportion.
 type Estimate struct {
 	Params       int     `json:"params"`
 	Embedding    int     `json:"embedding_params"`
@@ -116,8 +117,8 @@ func (c *Config) extrapolate(shape model.Config, plan []string) (probed, error) 
 }
 
 // extrapolateBytes finds the activations of one shard. They are a sum of parts that are constant, that grow with the
-// length alone (convolution kernels), and with batch times length: three small steps tell them apart. What the loss keeps, of
-// few rows at a time, is counted apart, so that the probes need no more than a tiny vocabulary.
+// length alone (convolution kernels), and with batch times length: three small steps tell them apart. What the loss
+// keeps, of few rows at a time, is counted apart, so that the probes need no more than a tiny vocabulary.
 func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error) {
 	batch := c.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
@@ -125,7 +126,8 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 	}
 	small := shape
 	small.VocabSize = 64
-	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is affordable.
+	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
+	// affordable.
 	small.Layers = strings.Join(slices.Compact(slices.Sorted(slices.Values(plan))), ",")
 	params, err := small.CountParams()
 	if err != nil {
@@ -152,8 +154,8 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 	return int(total + loss(batch*c.Train.SeqLen, shape)), err
 }
 
-// addLayers finds what f gives for all layers of plan, if it is a sum over them and something for all together, from one layer
-// of each kind and from one more of each.
+// addLayers finds what f gives for all layers of plan, if it is a sum over them and something for all together, from
+// one layer of each kind and from one more of each.
 func addLayers(plan []string, f func(layers []string) (float64, error)) (float64, error) {
 	kinds := slices.Compact(slices.Sorted(slices.Values(plan)))
 	base, err := f(kinds)

@@ -110,8 +110,8 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 // bucket is how many batches are sorted by length together.
 const bucket = 16
 
-// epochOrder is the batches of an epoch: every example once, in an order that depends on seed and epoch alone. Where a split tells the
-// lengths of its examples, those of a batch are of similar length.
+// epochOrder is the batches of an epoch: every example once, in an order that depends on seed and epoch alone. Where a
+// split tells the lengths of its examples, those of a batch are of similar length.
 func epochOrder(split task.Split, size int, seed uint64, epoch int) [][]int {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572+uint64(epoch)))
 	order := rng.Perm(split.Len())

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When ctx
-// is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
+// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When
+// ctx is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
 func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
 	if err := cfg.Check(); err != nil {
 		return Result{}, err

@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// begun copies the checkpoint of a run that was interrupted by hippo e86549c, before there were shards, into a new folder.
+// begun copies the checkpoint of a run that was interrupted by hippo e86549c, before there were shards, into a new
+// folder.
 func begun(t *testing.T, name string) (out string) {
 	t.Helper()
 	out = filepath.Join(t.TempDir(), "run")

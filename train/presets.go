@@ -18,8 +18,8 @@ func tiny() Config {
 	}
 }
 
-// presets change what tiny says. The published shapes take the settings of the releases (arXiv:2212.14052, appendix). The tiny
-// presets of the mixers are not here: they train as tiny does, but for the rate.
+// presets change what tiny says. The published shapes take the settings of the releases (arXiv:2212.14052, appendix).
+// The tiny presets of the mixers are not here: they train as tiny does, but for the rate.
 var presets = map[string]func(c *Config){
 	"small": func(c *Config) {
 		c.Train.Steps, c.Train.BatchSize, c.Train.SeqLen, c.Train.EvalEvery, c.Train.SaveEvery = 5000, 8, 512, 250, 250

@@ -86,7 +86,8 @@ func TestSameWeights(t *testing.T) {
 	}
 }
 
-// TestResume: a run that is interrupted after any step, saved, and resumed ends with the same weights as one that is not.
+// TestResume: a run that is interrupted after any step, saved, and resumed ends with the same weights as one that is
+// not.
 func TestResume(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		whole := small(t)
@@ -187,8 +188,8 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// TestNonFiniteResult: when no weight is bad but a result is, the part of the model and the operation are named. The weights
-// here are so large, though finite, that a product overflows.
+// TestNonFiniteResult: when no weight is bad but a result is, the part of the model and the operation are named. The
+// weights here are so large, though finite, that a product overflows.
 func TestNonFiniteResult(t *testing.T) {
 	c := small(t)
 	d, err := c.OpenData(context.Background(), nil)

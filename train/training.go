@@ -187,7 +187,8 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool, g *autograd.Grad
 	return mean, weight, nil
 }
 
-// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a result.
+// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a
+// result.
 func (l *Training) firstNonFinite(t *autograd.Tape) string {
 	if name, found := l.opt.NonFiniteParam(); found {
 		return "the weights " + name
