@@ -60,7 +60,8 @@ func TestRowsOfAllAges(t *testing.T) {
 					from, to := together.From(i)*dModel, (together.From(i)+together.Len(i))*dModel
 					if !slices.Equal(got[from:to], ys[from:to]) {
 						near(t, "y", got[from:to], ys[from:to], 0)
-						t.Errorf("row %d of age %d and length %d: y differs from that of the row alone", i, ages[i], lengths[i])
+						t.Errorf("row %d of age %d and length %d: y differs from that of the row alone", i,
+							ages[i], lengths[i])
 					}
 					if states[i] == nil {
 						continue

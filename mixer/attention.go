@@ -26,14 +26,15 @@ type Attention struct {
 // AttentionInfo describes Attention.
 var AttentionInfo = Info{
 	Name: "attention", Paper: "Attention Is All You Need, arXiv:1706.03762", Time: "l²·d + l·d²", State: "2·l·d",
-	Causal: true, Bidirectional: true, New: NewAttention, Options: func(c Config) any { return &denseOptions{attentionOptions: attentionOptionsOf(c)} },
-	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Bidirectional: true, New: NewAttention,
+	Options: func(c Config) any { return &denseOptions{attentionOptions: attentionOptionsOf(c)} },
+	Tiny:    Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type attentionOptions struct {
 	NumHeads  int     `json:"num_heads" help:"heads"`
 	RotaryDim int     `json:"rotary_emb_dim" help:"rotated components of each head; 0 for none"`
-	XPos      float64 `json:"xpos" min:"0" max:"65536" help:"xPos: rotary scores fall off over so many positions, 512 in FlashAttention; 0 for not"`
+	XPos      float64 `json:"xpos" min:"0" max:"65536" help:"xPos: positions over which scores fall off; 0: not"`
 	ALiBi     bool    `json:"alibi" help:"distances weigh against keys (ALiBi), instead of rotary positions"`
 	Dropout   float64 `json:"dropout" min:"0" max:"0.999" help:"dropout on attention weights, in training"`
 }
@@ -79,7 +80,8 @@ func newAttention(cfg Config, o attentionOptions) (*Attention, error) {
 		return nil, err
 	}
 	if hd := cfg.DModel / o.NumHeads; o.RotaryDim < 0 || o.RotaryDim > hd || o.RotaryDim%2 != 0 {
-		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head", o.RotaryDim, hd)
+		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head",
+			o.RotaryDim, hd)
 	}
 	if o.XPos > 0 && o.RotaryDim == 0 {
 		return nil, fmt.Errorf("xpos: found %g without rotary_emb_dim, want both", o.XPos)
@@ -90,7 +92,10 @@ func newAttention(cfg Config, o attentionOptions) (*Attention, error) {
 	d := cfg.DModel
 	return &Attention{
 		Wqkv: nn.NewLinear(d, 3*d, nn.InitStd), Out: nn.NewLinear(d, d, outStd(cfg)), d: d,
-		opt: engine.AttentionOptions{Heads: o.NumHeads, Rotary: engine.Rotary{Dim: o.RotaryDim, XPos: o.XPos}, ALiBi: o.ALiBi, Dropout: o.Dropout},
+		opt: engine.AttentionOptions{
+			Heads: o.NumHeads, Rotary: engine.Rotary{Dim: o.RotaryDim, XPos: o.XPos},
+			ALiBi: o.ALiBi, Dropout: o.Dropout,
+		},
 	}, nil
 }
 

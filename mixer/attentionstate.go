@@ -52,8 +52,8 @@ func (s *attentionState) Restore(name string, shape []int, data []float32) error
 	one := ofOne(shape, 3)
 	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||
 		len(data) != one[0]*one[1]*one[2] {
-		return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape, len(data), s.heads,
-			s.headDim)
+		return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape,
+			len(data), s.heads, s.headDim)
 	}
 	which := 0
 	if name == "v" {

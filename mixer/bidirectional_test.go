@@ -12,7 +12,8 @@ func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{
 		{"s4", NewS4, Config{DState: 6, Options: Options{"bidirectional": "true", "l_max": "16"}}, true},
-		{"attention", NewAttention, Config{NumHeads: 2, Options: Options{"bidirectional": "true", "rotary_emb_dim": "2"}}, true},
+		{"attention", NewAttention,
+			Config{NumHeads: 2, Options: Options{"bidirectional": "true", "rotary_emb_dim": "2"}}, true},
 		{"s4d", NewS4D, Config{DState: 6, Options: Options{"bidirectional": "true", "channels": "2"}}, true},
 	} {
 		t.Run(v.name, func(t *testing.T) {

@@ -100,8 +100,8 @@ func (s *blockState) Restore(name string, shape []int, data []float32) error {
 	case "block":
 		one := ofOne(shape, 2)
 		if len(one) != 2 || one[0] < 1 || one[0] >= s.whole || one[1] != s.width() || len(data) != one[0]*one[1] {
-			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data),
-				s.whole-1, s.width())
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name,
+				shape, len(data), s.whole-1, s.width())
 		}
 		s.block, s.own, s.filled = tensor.New(one...), true, one[0]
 		s.block.CopyFrom(data)

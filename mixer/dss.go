@@ -27,9 +27,11 @@ type DSS struct {
 
 // DSSInfo describes DSS.
 var DSSInfo = Info{
-	Name: "dss", Paper: "Diagonal State Spaces are as Effective as Structured State Spaces, arXiv:2203.14343", Time: "l·log l·d + l·d²",
-	State: "2·d·d_state", Causal: true, Recurrent: true, New: NewDSS, Options: func(c Config) any { o := dssOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
+	Name: "dss", Paper: "Diagonal State Spaces are as Effective as Structured State Spaces, arXiv:2203.14343",
+	Time:  "l·log l·d + l·d²",
+	State: "2·d·d_state", Causal: true, Recurrent: true, New: NewDSS,
+	Options: func(c Config) any { o := dssOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
 }
 
 type dssOptions struct {
@@ -44,7 +46,9 @@ func dssOptionsOf(c Config) dssOptions {
 	return dssOptions{c.DState, "softmax", 1024, c.DtMin, c.DtMax}
 }
 
-var dssScales = map[string]engine.DSSScale{"softmax": engine.DSSSoftmax, "exp": engine.DSSExp, "exp-no-scale": engine.DSSPlain}
+var dssScales = map[string]engine.DSSScale{
+	"softmax": engine.DSSSoftmax, "exp": engine.DSSExp, "exp-no-scale": engine.DSSPlain,
+}
 
 // NewDSS returns a DSS mixer whose parameters have no values yet.
 func NewDSS(cfg Config) (Mixer, error) {
@@ -74,7 +78,8 @@ func NewDSS(cfg Config) (Mixer, error) {
 			func(i int) []float64 { return []float64{math.Abs(imag(start().a[i]))} }), n),
 	}
 	params := &engine.DSSParams{
-		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true, Scale: dssScales[o.Version], L: o.LMax,
+		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true,
+		Scale: dssScales[o.Version], L: o.LMax,
 	}
 	m.systems = []system{diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DSSSystem(params) })}
 	return m, nil

@@ -28,8 +28,8 @@ type GAU struct {
 
 // GAUInfo describes GAU.
 var GAUInfo = Info{
-	Name: "gau", Paper: "Transformer Quality in Linear Time, arXiv:2202.10447", Time: "l²·(d·expand + s) + l·d²·expand", State: "l·(d·expand + s)",
-	Causal: true, New: NewGAU, Options: func(Config) any { o := defaultGAU; return &o },
+	Name: "gau", Paper: "Transformer Quality in Linear Time, arXiv:2202.10447", Time: "l²·(d·expand + s) + l·d²·expand",
+	State: "l·(d·expand + s)", Causal: true, New: NewGAU, Options: func(Config) any { o := defaultGAU; return &o },
 	Tiny: Tiny{Options: "query_dim=64", DModel: 128, NLayer: 8},
 }
 
@@ -49,7 +49,8 @@ func NewGAU(cfg Config) (Mixer, error) {
 	}
 	d, e, s := cfg.DModel, o.Expand*cfg.DModel, o.QueryDim
 	m := &GAU{
-		U: nn.NewLinear(d, e, nn.InitStd), V: nn.NewLinear(d, e, nn.InitStd), Z: nn.NewLinear(d, s, nn.InitStd), Out: nn.NewLinear(e, d, nn.InitStd),
+		U: nn.NewLinear(d, e, nn.InitStd), V: nn.NewLinear(d, e, nn.InitStd), Z: nn.NewLinear(d, s, nn.InitStd),
+		Out:    nn.NewLinear(e, d, nn.InitStd),
 		GammaQ: nn.NewParam(nn.Norm, nn.Constant(1), s), BetaQ: nn.NewParam(nn.Norm, nn.Constant(0), s),
 		GammaK: nn.NewParam(nn.Norm, nn.Constant(1), s), BetaK: nn.NewParam(nn.Norm, nn.Constant(0), s),
 		Bias: nn.NewParam(nn.Bias, nn.Normal(nn.InitStd), o.MaxDistance), s: s, e: e,

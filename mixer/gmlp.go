@@ -26,8 +26,8 @@ type GMLP struct {
 
 // GMLPInfo describes GMLP.
 var GMLPInfo = Info{
-	Name: "gmlp", Paper: "Pay Attention to MLPs, arXiv:2105.08050", Time: "l²·d·expand + l·d²·expand", State: "l·d·expand/2",
-	Causal: true, New: NewGMLP, Options: func(Config) any { o := defaultGMLP; return &o },
+	Name: "gmlp", Paper: "Pay Attention to MLPs, arXiv:2105.08050", Time: "l²·d·expand + l·d²·expand",
+	State: "l·d·expand/2", Causal: true, New: NewGMLP, Options: func(Config) any { o := defaultGMLP; return &o },
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 5, LR: 8e-3},
 }
 
@@ -47,7 +47,8 @@ func NewGMLP(cfg Config) (Mixer, error) {
 	}
 	inner := o.Expand * cfg.DModel
 	if o.Split && inner%2 != 0 {
-		return nil, fmt.Errorf("expand: found %d, want an even inner width %d·%d to split", o.Expand, o.Expand, cfg.DModel)
+		return nil, fmt.Errorf("expand: found %d, want an even inner width %d·%d to split", o.Expand,
+			o.Expand, cfg.DModel)
 	}
 	m := &GMLP{lMax: o.LMax}
 	if o.Split {

@@ -25,7 +25,8 @@ func TestGoldenLinearAttention(t *testing.T) {
 		start := func() (s, z engine.Slots) {
 			return slots(b, tensor.New(b, heads*e*m)), slots(b, tensor.New(b, heads*e))
 		}
-		q, k, v := leaf(c.F32("in/q"), b*l, heads*e), leaf(c.F32("in/k"), b*l, heads*e), leaf(c.F32("in/v"), b*l, heads*m)
+		q, k, v := leaf(c.F32("in/q"), b*l, heads*e), leaf(c.F32("in/k"), b*l, heads*e),
+			leaf(c.F32("in/v"), b*l, heads*m)
 		tape := recording()
 		sums, norms := start()
 		y := tape.LinearAttention(q, k, v, opt, engine.EqualRows(b, l), sums, norms)
@@ -81,7 +82,8 @@ func TestGoldenALiBi(t *testing.T) {
 				continue
 			}
 			tape.BackwardFrom(y, mergeHeads(c.F32("in/dy"), b, heads, l, hd))
-			golden.Close(t, "gradients", gradient(tape, qkv), wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
+			golden.Close(t, "gradients", gradient(tape, qkv),
+				wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
 		}
 	})
 }
@@ -158,16 +160,18 @@ func TestGoldenBigBird(t *testing.T) {
 			{"in/rand_attn", "out/mask", "out/y"}, {"out/rand_attn_with_head", "out/mask_with_head", ""},
 		} {
 			plan := c.I64(v.plan)
-			blocks := &engine.Blocks{Size: cfg.Block, Window: 1, Global: 1, Ahead: true, Plan: func(head, block int) []int {
-				var out []int
-				for _, k := range plan[(head*inner+block-1)*cfg.RandBlocks:][:cfg.RandBlocks] {
-					out = append(out, int(k))
-				}
-				return out
-			}}
+			blocks := &engine.Blocks{Size: cfg.Block, Window: 1, Global: 1, Ahead: true,
+				Plan: func(head, block int) []int {
+					var out []int
+					for _, k := range plan[(head*inner+block-1)*cfg.RandBlocks:][:cfg.RandBlocks] {
+						out = append(out, int(k))
+					}
+					return out
+				}}
 			attend := func(qkv []float32, hd int) []float32 {
 				x := leaf(qkv, l, 3*heads*hd)
-				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil, engine.AttentionOptions{Heads: heads, Blocks: blocks}))
+				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil,
+					engine.AttentionOptions{Heads: heads, Blocks: blocks}))
 			}
 			if v.y != "" {
 				got := attend(packPlain(c, l, heads, hd), hd)
@@ -224,7 +228,8 @@ func TestGoldenSinkhorn(t *testing.T) {
 		build := func(keysAsValues bool) Mixer {
 			o := Options{
 				"bucket": fmt.Sprint(cfg.Bucket), "l_max": fmt.Sprint(cfg.Max), "top": fmt.Sprint(cfg.Top),
-				"temperature": fmt.Sprint(cfg.Temperature), "bidirectional": fmt.Sprint(!cfg.Causal), "keys_as_values": fmt.Sprint(keysAsValues),
+				"temperature": fmt.Sprint(cfg.Temperature), "bidirectional": fmt.Sprint(!cfg.Causal),
+				"keys_as_values": fmt.Sprint(keysAsValues),
 			}
 			if cfg.Simple {
 				o["sort_net"] = "simple"
@@ -246,7 +251,8 @@ func TestGoldenSinkhorn(t *testing.T) {
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {
-			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)), c.F64("out/y_fixed"), tol)
+			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)),
+				c.F64("out/y_fixed"), tol)
 		}
 	})
 }
@@ -262,7 +268,8 @@ func TestSpAttenPrunes(t *testing.T) {
 	}
 	u := sequences(3, 2, l)
 	want := read(plain.Forward(autograd.NewTape(), u, equalRows(2, l)))
-	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))), want, chunkTol)
+	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))),
+		want, chunkTol)
 	few, _ := chunked(pruned("4", "0"), u, []int{l}, never)
 	near(t, "y before the first pruning", cut(few, 2, 0, 16), cut(want, 2, 0, 16), chunkTol)
 	if slices.Equal(cut(few, 2, 16, l), cut(want, 2, 16, l)) {

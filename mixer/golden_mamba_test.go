@@ -232,7 +232,8 @@ func TestGoldenMamba2Block(t *testing.T) {
 			NormBeforeGate bool `json:"norm_before_gate"`
 		}{Groups: 1, RMSNorm: true}
 		c.Config(&cfg)
-		o := options(map[string]int{"d_state": cfg.DState, "d_conv": cfg.DConv, "headdim": cfg.HeadDim, "expand": cfg.Expand, "ngroups": cfg.Groups})
+		o := options(map[string]int{"d_state": cfg.DState, "d_conv": cfg.DConv, "headdim": cfg.HeadDim,
+			"expand": cfg.Expand, "ngroups": cfg.Groups})
 		o["rmsnorm"], o["norm_before_gate"] = strconv.FormatBool(cfg.RMSNorm), strconv.FormatBool(cfg.NormBeforeGate)
 		m, err := NewMamba2(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: o})
 		if err != nil {
@@ -265,7 +266,8 @@ func TestGoldenSSD(t *testing.T) {
 		}
 		a := tensor.New(h)
 		a.CopyFrom(slices.Repeat([]float32{-1}, h))
-		run := func(state *tensor.Tensor, record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
+		run := func(state *tensor.Tensor,
+			record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
 			tape = autograd.NewTape()
 			tape.Record(record)
 			xbc, dt = leaf(packed, b*l, width), leaf(dts, b*l, h)
@@ -296,7 +298,8 @@ func TestGoldenSSD(t *testing.T) {
 		for name, g := range map[string][]float32{"X": gradX, "B": gradB, "C": gradC} {
 			golden.Close(t, "gradient of "+name, g, c.F64("grad/in/"+name), mambaTol)
 		}
-		golden.Close(t, "gradient of A", gradA, c.F64("grad/in/A"), 5*mambaTol) // here the difference of two that are larger
+		// here the difference of two that are larger
+		golden.Close(t, "gradient of A", gradA, c.F64("grad/in/A"), 5*mambaTol)
 		_, _, _, y, last = run(tensor.FromSlice(c.F32("in/state0"), b, h, p, n), false)
 		golden.Close(t, "y from a state", read(y), c.F64("out/y_from_state0"), mambaTol)
 		golden.Close(t, "final state from a state", last, c.F64("out/final_state_from_state0"), mambaTol)

@@ -27,9 +27,10 @@ type GSS struct {
 
 // GSSInfo describes GSS.
 var GSSInfo = Info{
-	Name: "gss", Paper: "Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947", Time: "l·log l·d/bottleneck + l·d²·gate",
-	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, New: NewGSS, Options: func(c Config) any { o := gssOptionsOf(c); return &o },
-	Tiny: Tiny{DModel: 112, NLayer: 7},
+	Name: "gss", Paper: "Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947",
+	Time:  "l·log l·d/bottleneck + l·d²·gate",
+	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, New: NewGSS,
+	Options: func(c Config) any { o := gssOptionsOf(c); return &o }, Tiny: Tiny{DModel: 112, NLayer: 7},
 }
 
 type gssOptions struct {

@@ -75,7 +75,8 @@ func (o *hyenaOptions) check() error {
 		v, least, most int
 	}{
 		{"order", o.Order, 2, maxOrder}, {"l_max", o.LMax, 1, maxTaps}, {"filter_order", o.FilterOrder, 1, maxFilter},
-		{"emb_dim", o.EmbDim, 3, maxFeatures}, {"num_inner_mlps", o.InnerMLPs, 0, maxInner}, {"short_filter_order", o.ShortOrder, 1, maxFilter},
+		{"emb_dim", o.EmbDim, 3, maxFeatures}, {"num_inner_mlps", o.InnerMLPs, 0, maxInner},
+		{"short_filter_order", o.ShortOrder, 1, maxFilter},
 	} {
 		if f.v < f.least || f.v > f.most {
 			return fmt.Errorf("%s: found %d, want %d to %d", f.name, f.v, f.least, f.most)
@@ -83,11 +84,13 @@ func (o *hyenaOptions) check() error {
 	}
 	switch {
 	case o.EmbDim%2 == 0:
-		return fmt.Errorf("emb_dim: found %d, want an odd number: time, and a sine and a cosine for each band", o.EmbDim)
+		return fmt.Errorf("emb_dim: found %d, want an odd number: time, and a sine and a cosine for each band",
+			o.EmbDim)
 	case !(o.Target > 0 && o.Target < 1):
 		return fmt.Errorf("target: found %g, want 0 < target < 1", o.Target)
 	case !(o.FastDecay > 0 && o.FastDecay <= o.SlowDecay):
-		return fmt.Errorf("fast_decay_pct, slow_decay_pct: found %g, %g, want 0 < fast ≤ slow", o.FastDecay, o.SlowDecay)
+		return fmt.Errorf("fast_decay_pct, slow_decay_pct: found %g, %g, want 0 < fast ≤ slow", o.FastDecay,
+			o.SlowDecay)
 	}
 	return nil
 }
@@ -102,10 +105,11 @@ func NewHyena(cfg Config) (Mixer, error) {
 		return nil, err
 	}
 	d, wide := cfg.DModel, (o.Order+1)*cfg.DModel
+	scale := nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer)))
 	start := nn.Uniform(1 / math.Sqrt(float64(o.ShortOrder))) // that of PyTorch's Conv1d
 	return &Hyena{
-		In:          nn.NewLinear(d, wide, nn.InitStd),
-		Out:         nn.NewLinear(d, d, nn.InitStd/math.Sqrt(float64(2*max(1, cfg.NLayer)))), // as the releases scale it
+		In: nn.NewLinear(d, wide, nn.InitStd),
+		Out:         nn.NewLinear(d, d, scale), // as the releases scale it
 		ShortWeight: nn.NewParam(nn.SSM, start, wide, 1, o.ShortOrder), ShortB: nn.NewParam(nn.Bias, start, wide),
 		Filter: newHyenaFilter(d, o.Order-1, &o), opt: o, d: d,
 	}, nil

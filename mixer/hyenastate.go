@@ -74,7 +74,8 @@ func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 		}
 		c, one := &s.long[i], ofOne(shape, 2)
 		if len(one) != 2 || one[0] < 1 || one[0] >= c.Window || one[1] != s.d || len(data) != one[0]*s.d {
-			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data), c.Window-1, s.d)
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape,
+				len(data), c.Window-1, s.d)
 		}
 		c.U, c.Len = tensor.New(one...), one[0]
 		c.U.CopyFrom(data)

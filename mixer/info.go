@@ -25,9 +25,10 @@ type Info struct {
 // parameters as the preset tiny: what a mixer needs less goes into the MLP or into more layers. Windows, blocks and
 // kernels are such as suit the 256 tokens that they are trained on.
 type Tiny struct {
-	Options                string  // of the mixer: OPTION=VALUE,...
-	DModel, NLayer, DInner int     // no MLP where DInner is 0, as for mixers with a gate of their own
-	LR, SSMLR              float64 // peak learning rates, in all and of the systems, where those of tiny are not the best; 0 for those
+	Options                string // of the mixer: OPTION=VALUE,...
+	DModel, NLayer, DInner int    // no MLP where DInner is 0, as for mixers with a gate of their own
+	// Peak learning rates, of all parameters and of the systems; 0 for those of the preset tiny.
+	LR, SSMLR float64
 }
 
 // Options are what an entry in a list of layers sets for its mixer alone, such as d_state=16 in mamba(d_state=16), as

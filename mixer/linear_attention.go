@@ -24,9 +24,10 @@ type LinearAttention struct {
 
 // LinearAttentionInfo describes LinearAttention.
 var LinearAttentionInfo = Info{
-	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)", State: "d·(head_dim + 1)",
-	Causal: true, Recurrent: true, New: NewLinearAttention, Options: func(c Config) any { o := linearOptionsOf(c); return &o },
-	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
+	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)",
+	State:  "d·(head_dim + 1)",
+	Causal: true, Recurrent: true, New: NewLinearAttention,
+	Options: func(c Config) any { o := linearOptionsOf(c); return &o }, Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type linearOptions struct {

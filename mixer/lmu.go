@@ -44,7 +44,8 @@ type lmuConstants struct {
 
 // LMUInfo describes LMU.
 var LMUInfo = Info{
-	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019", Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
+	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019",
+	Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
 	Causal: true, Recurrent: true, New: NewLMU, Options: func(c Config) any { o := lmuOptionsOf(c); return &o },
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 624},
 }
@@ -94,8 +95,10 @@ func newLMUConstants(h, q int, theta float64) *lmuConstants {
 		embed[i*h+i], pick[i*(h+q)+i] = 1, 1
 	}
 	return &lmuConstants{
-		bRow: tensor.FromSlice(bbar, 1, q), bColumn: tensor.FromSlice(bbar, q, 1), identity: tensor.FromSlice(identity, q, q),
-		abarT: tensor.FromSlice(abarT, h+q, q), embed: tensor.FromSlice(embed, h+q, h), pick: tensor.FromSlice(pick, h, h+q),
+		bRow: tensor.FromSlice(bbar, 1, q), bColumn: tensor.FromSlice(bbar, q, 1),
+		identity: tensor.FromSlice(identity, q, q),
+		abarT:    tensor.FromSlice(abarT, h+q, q), embed: tensor.FromSlice(embed, h+q, h),
+		pick: tensor.FromSlice(pick, h, h+q),
 	}
 }
 
@@ -120,9 +123,10 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 		return kept
 	}
 	c := m.constants()
-	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order)) // K (hidden + order, order)
-	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)                                  // Nᵀ
-	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor))                             // (W_h, 0; 0, 0)
+	// K (hidden + order, order)
+	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order))
+	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)      // Nᵀ
+	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor)) // (W_h, 0; 0, 0)
 	w := &lmuWeights{product(t, k, c.bRow), t.Add(product(t, k, nT), wide)}
 	if !t.Recording() {
 		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // what is on the tape dies with it

@@ -103,10 +103,11 @@ func NewMamba(cfg Config) (Mixer, error) {
 			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
-		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
-		D:    nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
-		Out:  projection(d, cfg.DModel, cfg.NLayer, o.Bias),
-		opt:  o, d: d,
+		ALog: nn.NewParam(nn.SSMSystem,
+			repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
+		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
+		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
+		opt: o, d: d,
 	}
 	return m, nil
 }

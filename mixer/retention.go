@@ -40,9 +40,11 @@ type Retention struct {
 
 // RetentionInfo describes Retention.
 var RetentionInfo = Info{
-	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²", State: "d·head_dim",
-	Causal: true, Recurrent: true, New: NewRetention, Options: func(c Config) any { return &retentionOptions{c.NumHeads} },
-	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},
+	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²",
+	State:  "d·head_dim",
+	Causal: true, Recurrent: true, New: NewRetention,
+	Options: func(c Config) any { return &retentionOptions{c.NumHeads} },
+	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }
 
 type retentionOptions struct {
@@ -60,7 +62,8 @@ func NewRetention(cfg Config) (Mixer, error) {
 		return nil, err
 	}
 	if o.NumHeads > 48 {
-		return nil, fmt.Errorf("num_heads: found %d, want at most 48: further heads would not forget at all", o.NumHeads)
+		return nil, fmt.Errorf("num_heads: found %d, want at most 48: further heads would not forget at all",
+			o.NumHeads)
 	}
 	hd := d / o.NumHeads
 	dt := 1 / math.Sqrt(float64(hd))

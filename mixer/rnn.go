@@ -23,7 +23,8 @@ type RNN struct {
 
 // RNNInfo describes RNN.
 var RNNInfo = Info{
-	Name: "rnn", Paper: "Finding Structure in Time, Elman 1990", Time: "l·hidden·(hidden + d), one position after the other", State: "hidden",
+	Name: "rnn", Paper: "Finding Structure in Time, Elman 1990",
+	Time: "l·hidden·(hidden + d), one position after the other", State: "hidden",
 	Causal: true, Recurrent: true, New: NewRNN, Options: func(c Config) any { return &rnnOptions{} },
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 640},
 }

@@ -90,7 +90,8 @@ func number(n int) *tensor.Tensor { return tensor.FromSlice([]float32{float32(n)
 // positions reads what number was given: how many positions something took.
 func positions(name string, shape []int, data []float32) (int, error) {
 	if len(shape) != 1 || shape[0] != 1 || len(data) != 1 || !(data[0] >= 0 && data[0] < 1<<24) {
-		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name, shape, len(data))
+		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name,
+			shape, len(data))
 	}
 	return int(data[0]), nil
 }

@@ -33,18 +33,18 @@ type S4 struct {
 
 // S4Info describes S4.
 var S4Info = Info{
-	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²", State: "d·d_state",
-	Causal: true, Bidirectional: true, Recurrent: true, New: NewS4,
+	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²",
+	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, New: NewS4,
 	Options: func(c Config) any { o := s4OptionsOf(c); return &o },
 	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
 }
 
 type s4Options struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
-	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from: legs, legt, fourier, lagt, fourier2, fourier_decay, glagt, tlagt, legsd, foud"`
+	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from, such as legs, legt, fourier, fourier2"`
 	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
 	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
-	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences are convolved in pieces" min:"1" max:"1048576"`
+	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences go in pieces" min:"1" max:"1048576"`
 	layerOptions
 }
 
@@ -101,7 +101,8 @@ func NewS4(cfg Config) (Mixer, error) {
 	for range o.ways() {
 		c := nn.NewParam(nn.SSM, nn.Normal(math.Sqrt(0.5)), 1, d, n, 2)
 		params := &engine.DPLRParams{
-			LogDt: m.LogDt.Tensor, InvAReal: m.InvWReal.Tensor, AImag: m.WImag.Tensor, B: m.B.Tensor, P: p, Ct: c.Tensor, L: o.LMax,
+			LogDt: m.LogDt.Tensor, InvAReal: m.InvWReal.Tensor, AImag: m.WImag.Tensor, B: m.B.Tensor, P: p,
+			Ct: c.Tensor, L: o.LMax,
 		}
 		m.C, m.params = append(m.C, c), append(m.params, params)
 		m.systems = append(m.systems, system{

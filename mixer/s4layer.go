@@ -49,7 +49,7 @@ type s4Layer struct {
 
 // layerOptions are the options of s4Layer.
 type layerOptions struct {
-	Channels      int  `json:"channels" help:"systems that see each channel of the stream, with a C and a D of their own" min:"1" max:"16"`
+	Channels      int  `json:"channels" help:"systems of each channel, each with its C and D" min:"1" max:"16"`
 	Bidirectional bool `json:"bidirectional" help:"as many systems look ahead: for encoders"`
 	Gate          bool `json:"gate" help:"GLU after the output's linear map"`
 }
@@ -124,7 +124,8 @@ func (m *s4Layer) taps(l int) int {
 
 // bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long
 // for that.
-func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system, r *engine.Rows) *tensor.Tensor {
+func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system,
+	r *engine.Rows) *tensor.Tensor {
 	if n := m.taps(r.Longest()); n > 0 {
 		return t.BothWays(u, back.kernel(t, n), ahead.kernel(t, n), skip, r)
 	}

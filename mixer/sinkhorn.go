@@ -26,9 +26,11 @@ type Sinkhorn struct {
 
 // SinkhornInfo describes Sinkhorn.
 var SinkhornInfo = Info{
-	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296", Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
-	Causal: true, Bidirectional: true, New: NewSinkhorn, Options: func(c Config) any { o := sinkhornOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
+	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296",
+	Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
+	Causal: true, Bidirectional: true, New: NewSinkhorn,
+	Options: func(c Config) any { o := sinkhornOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type sinkhornOptions struct {
@@ -36,14 +38,15 @@ type sinkhornOptions struct {
 	Bucket        int     `json:"bucket" help:"positions of a bucket"`
 	Top           int     `json:"top" help:"buckets that each bucket picks, up to 7"`
 	Temperature   float64 `json:"temperature" help:"of the softmax that picks buckets"`
-	SortNet       string  `json:"sort_net" help:"how buckets are scored: attention compares queries and keys, simple is a linear map"`
+	SortNet       string  `json:"sort_net" help:"scores of buckets: attention (queries, keys) or simple (a linear map)"`
 	LMax          int     `json:"l_max" help:"simple sort net: the longest sequence"`
 	Bidirectional bool    `json:"bidirectional" help:"look ahead; for encoders"`
-	KeysAsValues  bool    `json:"keys_as_values" help:"bidirectional: picked buckets give their keys for values, a slip of the release"`
+	KeysAsValues  bool    `json:"keys_as_values" help:"bidirectional: keys of picked buckets are their values"`
 }
 
 func sinkhornOptionsOf(c Config) sinkhornOptions {
-	return sinkhornOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75, SortNet: "attention", LMax: 8192}
+	return sinkhornOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75,
+		SortNet: "attention", LMax: 8192}
 }
 
 // check reports what cannot be built for a model of width d.
@@ -79,7 +82,8 @@ func NewSinkhorn(cfg Config) (Mixer, error) {
 	}
 	d, hd := cfg.DModel, cfg.DModel/o.NumHeads
 	m := &Sinkhorn{
-		Q: nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), d, d), KV: nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), 2*d, d),
+		Q:   nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), d, d),
+		KV:  nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), 2*d, d),
 		Out: nn.NewLinear(d, d, outStd(cfg)), d: d, lMax: o.LMax,
 		opt: engine.SinkhornOptions{
 			Heads: o.NumHeads, Bucket: o.Bucket, Top: o.Top, Temperature: float32(o.Temperature),

@@ -31,7 +31,8 @@ type spattenOptions struct {
 	Keep      int `json:"keep" help:"tokens that are left then"`
 	KeepHeads int `json:"keep_heads" help:"heads that are left in the end; 0 for all"`
 
-	Progressive float64 `json:"progressive" min:"0" max:"1" help:"at inference, 8-bit keys; their lower 4 bits count where no weight reaches this; 0 for whole keys"`
+	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits count only where no weight reaches it.
+	Progressive float64 `json:"progressive" min:"0" max:"1" help:"weight for 4-bit keys; 0: not quantized"`
 }
 
 func spattenOptionsOf(c Config) spattenOptions {

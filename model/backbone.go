@@ -83,7 +83,8 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 }
 
 // forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
-func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows, drop float64) (r, h *tensor.Tensor) {
+func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows,
+	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
 	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	hidden = b.Mixer.Forward(t, hidden, rows)

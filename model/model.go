@@ -31,8 +31,8 @@ func New(cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(), Backbone: bb,
-		Tapes: &autograd.Tapes{},
+		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(),
+		Backbone: bb, Tapes: &autograd.Tapes{},
 	}
 	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {

@@ -66,7 +66,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	if cfg.Pool == "cls" && !cfg.Everywhere {
 		m.Class = nn.NewEmbedding(1, c.DModel)
 		if !m.LooksAhead() {
-			return nil, fmt.Errorf("pool: found cls, but no layer looks ahead, so that the first position sees nothing; want mean or last, or such as s4d(bidirectional=true)")
+			return nil, fmt.Errorf("pool: found cls, but no layer looks ahead, so that the first position sees " +
+				"nothing; want mean or last, or such as s4d(bidirectional=true)")
 		}
 	}
 	if cfg.Vocab > 0 {
@@ -255,7 +256,8 @@ func (m *Network) Takes(l int) error {
 	}
 	for i, b := range m.Blocks {
 		if n := b.Mixer.Traits().Multiple; n > 0 && l%n != 0 {
-			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i, b.Kind, l, n)
+			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i,
+				b.Kind, l, n)
 		}
 	}
 	return nil

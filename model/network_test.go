@@ -42,8 +42,10 @@ func normal(n int) []float32 {
 func TestExamplesAreAlone(t *testing.T) {
 	const ch = 2
 	lengths := []int{70, 1, 33}
-	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true,l_max=40)", "mamba,hyena",
-		"s4d(bidirectional=true),h3", "attention(bidirectional=true,rotary_emb_dim=4)*2", "bigbird(bidirectional=true,block=4)",
+	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true,l_max=40)",
+		"mamba,hyena",
+		"s4d(bidirectional=true),h3", "attention(bidirectional=true,rotary_emb_dim=4)*2",
+		"bigbird(bidirectional=true,block=4)",
 		"block-recurrent(block=8)"} {
 		for _, pool := range Pools {
 			if pool == "cls" && !strings.Contains(layers, "bidirectional=true)*2") {
@@ -97,7 +99,8 @@ func TestStream(t *testing.T) {
 				}
 				for k, v := range got {
 					if math.Abs(float64(v-want[k])) > 1e-4*(1+math.Abs(float64(want[k]))) {
-						t.Fatalf("%s, %s: after %d positions, output %d: %v, want %v", layers, pool, at+n, k, v, want[k])
+						t.Fatalf("%s, %s: after %d positions, output %d: %v, want %v", layers, pool, at+n,
+							k, v, want[k])
 					}
 				}
 			}
@@ -144,7 +147,8 @@ func TestScaleDt(t *testing.T) {
 		return math.Sqrt(sum)
 	}
 	if scaled, same := distance(2), distance(1); scaled > same/4 {
-		t.Errorf("distance from the outputs at full rate: %v with dt doubled, %v with dt as it was; want a quarter at most", scaled, same)
+		t.Errorf("distance from the outputs at full rate: %v with dt doubled, %v with dt as it was; want a quarter at "+
+			"most", scaled, same)
 	}
 }
 
@@ -160,7 +164,8 @@ func TestScaleDtSilences(t *testing.T) {
 		undo := m.ScaleDt(1.5)
 		some := 0
 		m.Params("", func(name string, p *nn.Param) {
-			if last := name[strings.LastIndex(name, ".")+1:]; !strings.HasPrefix(last, "C") || strings.Contains(name, "ssm_k_") {
+			if last := name[strings.LastIndex(name, ".")+1:]; !strings.HasPrefix(last, "C") ||
+				strings.Contains(name, "ssm_k_") {
 				return
 			}
 			some++

@@ -11,7 +11,8 @@ import (
 )
 
 // errPacked is what a model packed for inference says to whom wants its weights.
-var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without a precision")
+var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without " +
+	"a precision")
 
 // Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
 // token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
@@ -32,7 +33,8 @@ func (m *Model) Pack(p engine.Precision) error {
 		case q.Bytes() == 0:
 			err = fmt.Errorf("%s: found no values, want a model that has been loaded", name)
 		case p == engine.Int8 && q.Dim(1) > autograd.MaxInt8Terms:
-			err = fmt.Errorf("%s: found shape %v, want rows of at most %d for int8", name, q.Shape(), autograd.MaxInt8Terms)
+			err = fmt.Errorf("%s: found shape %v, want rows of at most %d for int8", name, q.Shape(),
+				autograd.MaxInt8Terms)
 		}
 		weights = append(weights, q.Tensor)
 	})
@@ -40,7 +42,8 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
-	tensor.Compact(others...) // where they were, all parameters may have been, whose memory is given back only as a whole
+	// where they were, all parameters may have been, whose memory is given back only as a whole
+	tensor.Compact(others...)
 	return nil
 }
 

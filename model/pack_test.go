@@ -60,7 +60,8 @@ func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss
 func TestPackedModel(t *testing.T) {
 	const b, l = 2, 30
 	ids := text(1, b*l)
-	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: bf16LogitTol, engine.Int8: int8LogitTol} {
+	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: bf16LogitTol,
+		engine.Int8: int8LogitTol} {
 		plain, m := hybrid(t, mixersAt(p)), packed(t, p)
 		want, wantLoss := logits(plain, ids, b, l, l)
 		wantSteps, _ := logits(plain, ids, b, l, 1)
@@ -147,7 +148,8 @@ func TestPackedErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := empty.Pack(engine.Int8); err == nil || !strings.Contains(err.Error(), "word_embeddings.weight: found no values") {
+	if err := empty.Pack(engine.Int8); err == nil ||
+		!strings.Contains(err.Error(), "word_embeddings.weight: found no values") {
 		t.Errorf("packing a model without values: %v", err)
 	}
 	tape := autograd.NewTape()

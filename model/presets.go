@@ -104,7 +104,8 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 func Preset(name string) (Config, error) {
 	set, ok := presets[name]
 	if !ok {
-		return Config{}, fmt.Errorf("preset: found %q, want one of %s%s", name, strings.Join(Presets(), ", "), config.DidYouMean(name, Presets()))
+		return Config{}, fmt.Errorf("preset: found %q, want one of %s%s", name, strings.Join(Presets(), ", "),
+			config.DidYouMean(name, Presets()))
 	}
 	c := DefaultConfig()
 	set(&c)

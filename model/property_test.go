@@ -223,7 +223,8 @@ func TestSteppedLogits(t *testing.T) {
 		}
 		for what, others := range map[string][]*State{"clone": clones, "restored copy": restored} {
 			tape.Reset()
-			if again := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, others)))); !slices.Equal(again, got) {
+			if again := read(m.Logits(tape,
+				m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, others)))); !slices.Equal(again, got) {
 				t.Errorf("a %s of the state gives other logits", what)
 			}
 			if got, want := others[1].Size(), states[1].Size(); got != want {

@@ -65,7 +65,8 @@ func newMixer(entry string, cfg mixer.Config, encoder bool) (mixer.Mixer, error)
 	i := slices.IndexFunc(registry, func(m mixer.Info) bool { return m.Name == name })
 	if i < 0 {
 		names := MixerNames()
-		return nil, fmt.Errorf("found mixer %q, want one of %s%s", name, strings.Join(names, ", "), config.DidYouMean(name, names))
+		return nil, fmt.Errorf("found mixer %q, want one of %s%s", name, strings.Join(names, ", "),
+			config.DidYouMean(name, names))
 	}
 	cfg.Options = options
 	m, err := registry[i].New(cfg)

@@ -81,7 +81,8 @@ func (r *Rows) advance() {
 			continue
 		}
 		if s.Position != r.at.Start(i) {
-			panic(fmt.Sprintf("model: row %d is for position %d of its sequence, which is at %d", i, r.at.Start(i), s.Position))
+			panic(fmt.Sprintf("model: row %d is for position %d of its sequence, which is at %d", i, r.at.Start(i),
+				s.Position))
 		}
 		s.Position += r.at.Len(i)
 	}

@@ -57,7 +57,8 @@ func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 		key       string
 		got, want int
 	}{
-		{"signal.inputs", len(s.Inputs), c.Channels}, {"signal.outputs", len(s.Outputs), c.Outputs}, {"signal.classes", len(s.Classes), c.Outputs},
+		{"signal.inputs", len(s.Inputs), c.Channels}, {"signal.outputs", len(s.Outputs), c.Outputs},
+		{"signal.classes", len(s.Classes), c.Outputs},
 	} {
 		if part.got != 0 && part.got != part.want {
 			p.Addf(part.key, "found %d, want %d, or none", part.got, part.want)
@@ -69,7 +70,8 @@ func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 			finite = finite && !math.IsNaN(x) && !math.IsInf(x, 0)
 		}
 		if !finite || ch.Deviation <= 0 {
-			p.Addf("signal", "channel %d, %.40q: found the deviation %v, want finite numbers, and a deviation above 0", i, ch.Name, ch.Deviation)
+			p.Addf("signal", "channel %d, %.40q: found the deviation %v, want finite numbers, and a deviation above 0",
+				i, ch.Name, ch.Deviation)
 		}
 	}
 	for _, name := range s.Classes {

@@ -27,10 +27,12 @@ func (m *Network) NewStream() (*Stream, error) {
 	case m.LooksAhead():
 		return nil, fmt.Errorf("found layers that look ahead, want a causal network to go through a stream")
 	case m.Config.Pairs:
-		return nil, fmt.Errorf("found a network over pairs of sequences, want one over single sequences to go through a stream")
+		return nil, fmt.Errorf("found a network over pairs of sequences, " +
+			"want one over single sequences to go through a stream")
 	}
 	d := m.Config.Model.DModel
-	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d), row: make([]float32, d)}, nil
+	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d),
+		row: make([]float32, d)}, nil
 }
 
 // Position is the number of positions seen.

@@ -92,7 +92,8 @@ func TestClocks(t *testing.T) {
 		c := small(t)
 		c.Train.Time, c.Train.Clock, c.Train.Steps = time.Millisecond, clock, 1<<30
 		if res := mustRun(t, c); res.Step < 1 || res.Trained < c.Train.Time {
-			t.Errorf("clock %q: ended at step %d after %v, want some steps and %v", clock, res.Step, res.Trained, c.Train.Time)
+			t.Errorf("clock %q: ended at step %d after %v, want some steps and %v", clock, res.Step, res.Trained,
+				c.Train.Time)
 		}
 	}
 }

@@ -150,7 +150,8 @@ func (s *saved) check() error {
 			s.Trained, h.LossN)
 	}
 	if len(h.Curve.Loss) != len(h.Curve.Steps) {
-		p.Addf("history.curve", "found %d losses for %d steps, want one for each", len(h.Curve.Loss), len(h.Curve.Steps))
+		p.Addf("history.curve", "found %d losses for %d steps, want one for each", len(h.Curve.Loss),
+			len(h.Curve.Steps))
 	}
 	if h.Best < -1 || h.Best >= len(h.Points) {
 		p.Addf("history.best", "found %d, want the place of one of the %d points, or -1", h.Best, len(h.Points))

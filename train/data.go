@@ -53,11 +53,13 @@ func (c *Config) text() TextOptions { return TextOptions{c.TextField, c.Binary, 
 // tokenizer only.
 func openText(specs []string, kind string, o TextOptions) (*data.Corpus, error) {
 	bytes := kind == "bytes"
-	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary, CacheDir: o.Cache})
+	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary,
+		CacheDir: o.Cache})
 }
 
 // Tokenize turns text into tokens by tok, through the cache. specs are those of data.Open.
-func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, o TextOptions) (*data.Tokens, *data.Corpus, []string, error) {
+func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string,
+	o TextOptions) (*data.Tokens, *data.Corpus, []string, error) {
 	corpus, err := openText(specs, tok.Kind(), o)
 	if err != nil {
 		return nil, nil, nil, err
@@ -70,7 +72,8 @@ func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, o Te
 	return tokens, corpus, notes, nil
 }
 
-func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus, o TextOptions) (*data.Tokens, []string, error) {
+func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
+	o TextOptions) (*data.Tokens, []string, error) {
 	limit, err := data.ParseSize(o.CacheLimit)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cache_limit: %w", err)

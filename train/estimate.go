@@ -240,7 +240,9 @@ func (e Estimate) String() string {
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
 run          %d tokens in %s, without evaluations
-`, e.Params, e.Embedding, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
+`, e.Params, e.Embedding,
+		gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program),
+		e.TokensPerSec, e.StepSeconds, how,
 		e.Tokens, longTime(e.RunSeconds)) + fits
 }
 

@@ -87,13 +87,15 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 				b.asked = asked
 			}
 			if asked < 1 || asked > want || asked != b.asked {
-				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the others of its batch", i, asked, want)
+				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the "+
+					"others of its batch", i, asked, want)
 			}
 			b.numbers = append(b.numbers, ex.Numbers...)
 			continue
 		}
 		if len(ex.Targets) != want || len(ex.Tags) != 0 && len(ex.Tags) != want {
-			return fmt.Errorf("example %d: found %d targets and %d tags, want %d", i, len(ex.Targets), len(ex.Tags), want)
+			return fmt.Errorf("example %d: found %d targets and %d tags, want %d", i, len(ex.Targets),
+				len(ex.Tags), want)
 		}
 		b.targets = append(b.targets, ex.Targets...)
 		b.tags = append(b.tags, ex.Tags...)

@@ -70,7 +70,8 @@ func (s *tally) score(set *task.Set) Score {
 	out.Accuracy = 100 * float64(s.right) / n
 	for i, name := range set.Tags {
 		if s.tagCount[i] > 0 {
-			out.Tags = append(out.Tags, TagScore{name, 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]), s.tagCount[i]})
+			out.Tags = append(out.Tags, TagScore{name, 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]),
+				s.tagCount[i]})
 		}
 	}
 	return out

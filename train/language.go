@@ -99,8 +99,8 @@ func (tr *Trainer) plan() Plan {
 	c := &tr.Config
 	t := &c.Train
 	return Plan{
-		Kind: languageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards, Optim: c.Optim,
-		Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
+		Kind: languageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards,
+		Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
 		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true, Also: tr.maybeSample,

@@ -47,7 +47,8 @@ func weightsFit(params, shards int, free status.Memory) error {
 	if need <= int(free.Bytes) {
 		return nil
 	}
-	e := &MemoryError{Need: need, Weights: need, Free: free, Advice: "a smaller model.d_model or fewer layers need less"}
+	e := &MemoryError{Need: need, Weights: need, Free: free,
+		Advice: "a smaller model.d_model or fewer layers need less"}
 	if perParam(1)*params <= int(free.Bytes) {
 		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
 	}

@@ -25,8 +25,8 @@ func small(t testing.TB) Config {
 	}
 	c.Model.DModel, c.Model.NLayer, c.Model.DState, c.Model.NumHeads, c.Model.AttnIdx = 16, 2, 8, 2, []int{1}
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0.1, 0.1, 0.1
-	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Shards: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4, SamplePrompt: "The ",
-		SampleTokens: 8, SaveEvery: 2, LogEvery: 1}
+	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Shards: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4,
+		SamplePrompt: "The ", SampleTokens: 8, SaveEvery: 2, LogEvery: 1}
 	c.Optim.Warmup = 2
 	c.Cache, c.Out = "none", filepath.Join(t.TempDir(), "run")
 	text := strings.Repeat("the quick brown fox jumps over the lazy dog; ", 60)
@@ -125,7 +125,8 @@ func TestResume(t *testing.T) {
 func TestRunFolder(t *testing.T) {
 	c := small(t)
 	res := mustRun(t, c)
-	for _, name := range []string{ConfigFile, CardFile, "metrics.jsonl", "best/config.json", "best/tokenizer.json", "best/model.safetensors",
+	for _, name := range []string{ConfigFile, CardFile, "metrics.jsonl", "best/config.json", "best/tokenizer.json",
+		"best/model.safetensors",
 		"last/optimizer.safetensors", "last/trainer.json", "last/model.safetensors"} {
 		if _, err := os.Stat(filepath.Join(c.Out, name)); err != nil {
 			t.Error(err)
@@ -135,7 +136,8 @@ func TestRunFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"validation loss", "sha256 ", "fingerprint ", "commit", "## Sample", "The ", "## Configuration", "d_model: 16"} {
+	for _, want := range []string{"validation loss", "sha256 ", "fingerprint ", "commit", "## Sample", "The ",
+		"## Configuration", "d_model: 16"} {
 		if !strings.Contains(string(card), want) {
 			t.Errorf("%s has no %q", CardFile, want)
 		}

@@ -81,8 +81,8 @@ func NewTraining(p Plan, w Work) (*Training, error) {
 	}
 	o := p.Optim
 	l := &Training{
-		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip), schedule: o.schedule(p.Steps),
-		tape: autograd.NewTape(), precision: precision,
+		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip),
+		schedule: o.schedule(p.Steps), tape: autograd.NewTape(), precision: precision,
 		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
 		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
 	}
@@ -99,8 +99,8 @@ type NonFiniteError struct {
 }
 
 func (e *NonFiniteError) Error() string {
-	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, a longer "+
-		"optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller "+
+		"optim.lr, a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
@@ -162,7 +162,8 @@ func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gr
 }
 
 // shard adds the gradient of a shard, times the weight that it returns, to g, and returns the shard's mean loss.
-func (l *Training) shard(t *autograd.Tape, s Shard, alone bool, g *autograd.Gradients) (mean, weight float64, err error) {
+func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
+	g *autograd.Gradients) (mean, weight float64, err error) {
 	t.Reset()
 	if l.collected != g {
 		t.Collect(g)

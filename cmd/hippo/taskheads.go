@@ -22,15 +22,16 @@ func newTaskHeads() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heads DIR",
 		Short: "Score how much of an induction head each head of a model is",
-		Long: `Show the model in DIR, the folder of a task's run, a training run or a model, strings of random tokens that are said several
-times over, and score its attention and H3 heads as "In-context Learning and Induction Heads" does (arXiv:2209.11895), between 0 and 1:
+		Long: `Show the model in DIR, the folder of a task's run, a training run or a model, strings of random tokens
+that are said several times over, and score its attention and H3 heads as "In-context Learning and Induction Heads" does
+(arXiv:2209.11895), between 0 and 1:
 
   prefix   the share of what a head reads that stands behind an earlier place of the token that it is at
   copying  the share of what it raises among the string's tokens that goes to the token that it reads
 
-An induction head has both near 1. What a head of H3 reads is told by the matrix that maps its values to its outputs; of many heads
-of one channel each, the line of the layer says more. --at asks only where some tokens stand, such as the trigger of the task
-induction: 19, the last of its 20 symbols. No other symbol says there what comes next.`,
+An induction head has both near 1. What a head of H3 reads is told by the matrix that maps its values to its outputs; of
+many heads of one channel each, the line of the layer says more. --at asks only where some tokens stand, such as the
+trigger of the task induction: 19, the last of its 20 symbols. No other symbol says there what comes next.`,
 		Example: `  hippo task heads runs/task/recall/h3-seed1
   hippo task heads runs/task/induction/attention-seed1 --at 19
   hippo task heads models/h3-125m --strings 2 --top 3`,
@@ -85,8 +86,9 @@ func languageIn(dir string) (*explain.Language, error) {
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
 func printHeads(out io.Writer, r *explain.HeadReport, top int) error {
 	o := r.Options
-	fmt.Fprintf(out, "%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a copying of %.3f\n\n",
-		o.Strings, o.Tokens, o.Repeats, r.Chance, 1/float64(o.Tokens))
+	fmt.Fprintf(out,
+		"%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a "+
+			"copying of %.3f\n\n", o.Strings, o.Tokens, o.Repeats, r.Chance, 1/float64(o.Tokens))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "layer\tmixer\thead\tprefix\tcopying\t\n")
 	for scores := r.Scores; len(scores) > 0; {
@@ -94,7 +96,8 @@ func printHeads(out io.Writer, r *explain.HeadReport, top int) error {
 		for n < len(scores) && scores[n].Layer == scores[0].Layer {
 			n++
 		}
-		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", scores[0].Layer, scores[0].Mixer, n-1, scores[0].Prefix, scores[0].Copying)
+		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", scores[0].Layer, scores[0].Mixer, n-1, scores[0].Prefix,
+			scores[0].Copying)
 		heads := slices.Clone(scores[1:n])
 		slices.SortStableFunc(heads, func(a, b explain.HeadScore) int { return cmp.Compare(b.Prefix, a.Prefix) })
 		if top > 0 {

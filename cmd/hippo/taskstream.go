@@ -31,12 +31,12 @@ func newTaskStream() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stream DIR [FILE]",
 		Short: "Go through a sequence step by step with a trained network",
-		Long: `Feed the network of a run in DIR one position after the other, from its recurrent state, and print its outputs at each: for a
-network with one output for a sequence, those of the sequence so far. What goes in is a line of numbers for each position, or tokens,
-from FILE or the standard input as it comes; or, with --example, a test example of the run's task. Numbers are those of the data, such
-as pixels of 0 to 255: the network keeps how they are scaled, says what it expects, and gives numbers back in their units. - stands for
-one that is not known. --scaled takes and gives them as the task scales them. --check then runs the whole sequence at once and prints
-how far the two are apart.`,
+		Long: `Feed the network of a run in DIR one position after the other, from its recurrent state, and print its
+outputs at each: for a network with one output for a sequence, those of the sequence so far. What goes in is a line of
+numbers for each position, or tokens, from FILE or the standard input as it comes; or, with --example, a test example of
+the run's task. Numbers are those of the data, such as pixels of 0 to 255: the network keeps how they are scaled, says
+what it expects, and gives numbers back in their units. - stands for one that is not known. --scaled takes and gives
+them as the task scales them. --check then runs the whole sequence at once and prints how far the two are apart.`,
 		Example: `  hippo task stream runs/task/ecg/s4d-small-seed1 --example 0 --every 1000 --check
   sensor | hippo task stream runs/task/ecg/s4d-small-seed1 -
   hippo task stream runs/task/smnist/s4d-small-seed1 --example 3 --classes --every 100`,
@@ -101,7 +101,8 @@ type streamStep struct {
 }
 
 // streamSteps gives the positions one by one, and what ends their reading.
-func streamSteps(cmd *cobra.Command, m *model.Network, args []string, opt *streamOptions) (<-chan streamStep, func(), error) {
+func streamSteps(cmd *cobra.Command, m *model.Network, args []string,
+	opt *streamOptions) (<-chan streamStep, func(), error) {
 	ctx, stop := context.WithCancel(cmd.Context())
 	steps := make(chan streamStep)
 	send := func(s streamStep) bool {
