@@ -108,7 +108,7 @@ func NewHyena(cfg Config) (Mixer, error) {
 	scale := nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer)))
 	start := nn.Uniform(1 / math.Sqrt(float64(o.ShortOrder))) // that of PyTorch's Conv1d
 	return &Hyena{
-		In: nn.NewLinear(d, wide, nn.InitStd),
+		In:          nn.NewLinear(d, wide, nn.InitStd),
 		Out:         nn.NewLinear(d, d, scale), // as the releases scale it
 		ShortWeight: nn.NewParam(nn.SSM, start, wide, 1, o.ShortOrder), ShortB: nn.NewParam(nn.Bias, start, wide),
 		Filter: newHyenaFilter(d, o.Order-1, &o), opt: o, d: d,
