@@ -39,7 +39,7 @@ type attentionOptions struct {
 	Dropout   float64 `json:"dropout" min:"0" max:"0.999" help:"dropout on attention weights, in training"`
 }
 
-// denseOptions are those of the attention that sees all.
+// denseOptions are the options of Attention itself, in which a query sees all earlier positions.
 type denseOptions struct {
 	attentionOptions
 	Bidirectional bool `json:"bidirectional" help:"look ahead; for encoders"`
@@ -66,7 +66,7 @@ func NewAttention(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// checkAhead reports biases for what was before together with queries that see what comes later.
+// checkAhead returns an error for a bidirectional layer with biases that are defined for earlier positions only.
 func checkAhead(bidirectional, alibi bool) error {
 	if bidirectional && alibi {
 		return fmt.Errorf("alibi: found together with bidirectional, want causal attention")
@@ -74,7 +74,7 @@ func checkAhead(bidirectional, alibi bool) error {
 	return nil
 }
 
-// newAttention returns the attention that o asks for, which sees all that was before.
+// newAttention returns the attention of options o, in which a query sees all earlier positions.
 func newAttention(cfg Config, o attentionOptions) (*Attention, error) {
 	if err := checkHeads(o.NumHeads, cfg.DModel); err != nil {
 		return nil, err
@@ -117,10 +117,10 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 	return m.Out.Forward(t, y)
 }
 
-// Options say how it attends.
+// Options are the options of the attention operation.
 func (m *Attention) Options() engine.AttentionOptions { return m.opt }
 
-// Traits: what sees all positions grows with them; what looks back only so far stops growing.
+// Traits: the state grows with every position, unless there is a window: then it stops growing.
 func (m *Attention) Traits() Traits {
 	if m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead {
 		return Traits{LooksAhead: true}

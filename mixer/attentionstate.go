@@ -14,7 +14,7 @@ type attentionState struct {
 	most           int // positions that can still be seen
 }
 
-// keysAndValues are the states of the rows, which are attentionStates.
+// keysAndValues are the caches of the rows, whose states are attentionStates.
 func (r *Rows) keysAndValues() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *attentionState, _ int) *engine.KVCache { return &s.KVCache })
 }
@@ -22,7 +22,7 @@ func (r *Rows) keysAndValues() []*engine.KVCache {
 // Size counts the positions that can still be seen, not the room kept for more.
 func (s *attentionState) Size() int { return min(s.Len, s.most) * s.rowBytes() }
 
-// rowBytes is the memory of a position.
+// rowBytes is the memory of the keys and values of one position.
 func (s *attentionState) rowBytes() int { return 2 * s.heads * s.RowBytes(s.headDim) }
 
 func (s *attentionState) Clone() State {

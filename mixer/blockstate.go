@@ -15,11 +15,11 @@ type blockState struct {
 	own       bool           // block is no result of a tape
 	filled    int            // positions of the block
 	whole     int            // positions of a whole block
-	begun     bool           // there has been a position
+	begun     bool           // some position has been seen
 	window    *attentionState
 }
 
-// windows are the keys and values near by of the rows, whose states are blockStates.
+// windows are the caches of the window of the rows, whose states are blockStates.
 func (r *Rows) windows() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *blockState, _ int) *engine.KVCache { return &s.window.KVCache })
 }

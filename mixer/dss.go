@@ -14,7 +14,7 @@ import (
 //	K[k] = Re Σ_i w_i exp(Λ_i dt k),  y = GLU( W gelu( K*u + D u ) + b )
 //
 // whose channels share d_state complex modes Λ, without conjugates, and have steps for Re Λ and for Im Λ of their own.
-// The weights w are trained (exp-no-scale), or zero-order hold's multiples of them (exp), or they are normalised by a
+// The weights w are trained (exp-no-scale), or zero-order hold's multiples of them (exp), or they are normalized by a
 // softmax over l_max steps. The state is (d_model, d_state, 2).
 //
 // Deliberate differences: Re Λ = -exp(Lambda_log_neg_re) for the softmax too, so that every kernel has a recurrence

@@ -82,7 +82,7 @@ func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tens
 // NewState returns a state without positions.
 func (m *GMLP) NewState() State { return newRowState([]string{"z"}, m.inner) }
 
-// Traits: W has rows for so many positions.
+// Traits: W has l_max rows, one for each position.
 func (m *GMLP) Traits() Traits { return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner)} }
 
 // Params visits the parameters.

@@ -52,7 +52,7 @@ type hyenaOptions struct {
 	TrainPosEmb bool    `json:"train_pos_emb" help:"positional features are trained"`
 }
 
-// hyenaDefaults are those of the release, but for the features and frequencies of its language models.
+// hyenaDefaults are the options of the release; features and frequencies are those of its language models.
 func hyenaDefaults() hyenaOptions {
 	return hyenaOptions{
 		Order: 2, LMax: 1024, FilterOrder: 64, EmbDim: 33, InnerMLPs: 2, W: 14, ShortOrder: 3,
@@ -118,7 +118,7 @@ func NewHyena(cfg Config) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	caches := r.past(0)
-	if caches != nil && slices.Contains(caches, nil) { // without states gates are part of the convolutions
+	if caches != nil && slices.Contains(caches, nil) { // rows without a state fuse gates with the convolutions
 		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
 	taps := r.Longest()
@@ -164,5 +164,5 @@ func (m *Hyena) NewState() State {
 	return s
 }
 
-// Traits: an input of each long convolution more with each position, until there are l_max-1.
+// Traits: each position adds one input of each long convolution to the state, until there are l_max-1.
 func (m *Hyena) Traits() Traits { return Traits{Growth: 4 * (m.opt.Order - 1) * m.d} }

@@ -37,7 +37,7 @@ type hyenaFilter struct {
 // cachedKernels are the kernels while the parameters stay as they are, so that decoding does not compute them at every
 // token.
 type cachedKernels struct {
-	engine   string // whose tensors they are
+	engine   string // of the tensors
 	versions []uint64
 	k        []*tensor.Tensor
 }
@@ -103,8 +103,8 @@ func positionalFeatures(l, dim int) func(*rand.Rand, []float32) {
 	}
 }
 
-// kernels are those of all convolutions, (taps, d) each: n taps, or where t does not record as many as decoding on
-// wants; l_max at most.
+// kernels are the kernels of all convolutions, (taps, d) each. There are n taps, or more if t does not record, so that
+// decoding can go on with them; l_max at most.
 func (f *hyenaFilter) kernels(t *autograd.Tape, n int) []*tensor.Tensor {
 	if t.Recording() {
 		return f.split(t, f.generate(t, min(n, f.lMax)))
@@ -133,8 +133,8 @@ func (f *hyenaFilter) versions() []uint64 {
 	return v
 }
 
-// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape: what sines make of
-// errors grows with f.
+// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape: the frequencies f
+// multiply rounding errors in the arguments of sines.
 func (f *hyenaFilter) generate(t *autograd.Tape, n int) *tensor.Tensor {
 	precision := t.Precision()
 	t.SetPrecision(engine.Float32)

@@ -19,7 +19,7 @@ func (r *Rows) short() engine.Slots {
 	return collect(r, r.slotsOf(0), 0, func(s *hyenaState, _ int) *engine.Slot { return &s.short })
 }
 
-// past are the inputs of long convolution i before the rows.
+// past are the caches of long convolution i, the inputs before the rows.
 func (r *Rows) past(i int) []*engine.ConvCache {
 	for len(r.long) <= i {
 		r.long = append(r.long, nil)

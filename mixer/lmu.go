@@ -123,13 +123,13 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 		return kept
 	}
 	c := m.constants()
-	// K (hidden + order, order)
+	// K is (hidden + order, order).
 	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order))
 	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)      // Nᵀ
 	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor)) // (W_h, 0; 0, 0)
 	w := &lmuWeights{product(t, k, c.bRow), t.Add(product(t, k, nT), wide)}
 	if !t.Recording() {
-		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // what is on the tape dies with it
+		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // tensors of the tape do not outlive it
 		m.kept.Store(t.Engine(), w, of[:]...)
 	}
 	return w

@@ -52,7 +52,7 @@ type mambaOptions struct {
 	mambaCommon
 }
 
-// mambaDefaults are those of the release. Its d_state is not that of H3, which cfg has.
+// mambaDefaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mambaDefaults(c Config) mambaOptions {
 	return mambaOptions{DState: 16, mambaCommon: mambaCommonDefaults(c)}
 }
@@ -156,7 +156,7 @@ func newShortConv(d, taps int, bias bool) shortConv {
 	return c
 }
 
-// forward filters x. The inputs before its rows are part 0 of their states.
+// forward filters x. Part 0 of the rows' states holds the inputs before them.
 func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if c.bias != nil {
@@ -172,8 +172,8 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared: that is the number of
-// layers for a projection that adds to the stream of all.
+// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared. For a projection that adds
+// to the stream, shared is the number of layers, else 1.
 func projection(in, out, shared int, bias bool) *nn.Linear {
 	m := &nn.Linear{Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {

@@ -48,7 +48,7 @@ type mamba2Options struct {
 	mambaCommon
 }
 
-// mamba2Defaults are those of the release. Its d_state is not that of H3, which cfg has.
+// mamba2Defaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mamba2Defaults(c Config) mamba2Options {
 	return mamba2Options{DState: 128, Groups: 1, RMSNorm: true, mambaCommon: mambaCommonDefaults(c)}
 }

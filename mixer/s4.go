@@ -51,7 +51,7 @@ type s4Options struct {
 func s4OptionsOf(c Config) s4Options {
 	o := s4Options{c.DState, c.Measure, c.DtMin, c.DtMax, 1024, layerDefaults()}
 	if o.Measure == "" || strings.HasPrefix(o.Measure, "diag-") {
-		o.Measure = "legs" // what the whole model is set to is for diagonal systems
+		o.Measure = "legs" // the model's own measure is for diagonal systems
 	}
 	return o
 }
@@ -70,7 +70,7 @@ func NewS4(cfg Config) (Mixer, error) {
 	if measure == "fourier" { // as the release calls it
 		measure = "fout"
 	}
-	low, err := ssm.LowRank(measure, 2) // of any size: a measure has one rank
+	low, err := ssm.LowRank(measure, 2) // the rank does not depend on the size
 	if err != nil {
 		return nil, fmt.Errorf("measure: %w", err)
 	}

@@ -111,8 +111,8 @@ func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.
 	return m.Out.Forward(t, t.SinkhornAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
-// Traits: the simple sort net has scores for so many buckets; looking ahead, all buckets are whole and there is no
-// state.
+// Traits: the simple sort net has scores for a limited number of buckets. A bidirectional layer needs whole buckets and
+// has no state.
 func (m *Sinkhorn) Traits() Traits {
 	traits := Traits{LooksAhead: m.opt.Ahead}
 	if m.Sort != nil {
@@ -126,7 +126,7 @@ func (m *Sinkhorn) Traits() Traits {
 	return traits
 }
 
-// NewState returns the state before the first position. Looking ahead there is none after it.
+// NewState returns the state before the first position. A bidirectional layer leaves it empty.
 func (m *Sinkhorn) NewState() State {
 	return &sinkhornState{rowState: *newRowState([]string{"q", "kv"}, m.d, 2*m.d)}
 }
@@ -149,10 +149,10 @@ func (m *Sinkhorn) Params(prefix string, visit nn.Visitor) {
 type sinkhornState struct {
 	rowState
 	sums  engine.SinkhornSums
-	cache engine.SinkhornCache // of both, for an operation
+	cache engine.SinkhornCache // both, in the form that the operation takes
 }
 
-// buckets are the states of the rows, which are sinkhornStates.
+// buckets are the caches of the rows, whose states are sinkhornStates.
 func (r *Rows) buckets() []*engine.SinkhornCache {
 	return collect(r, &r.sinkhorn, 0, func(s *sinkhornState, _ int) *engine.SinkhornCache {
 		s.cache = engine.SinkhornCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
@@ -166,7 +166,7 @@ func (s *sinkhornState) Clone() State {
 
 func (s *sinkhornState) Detach() { *s = *s.Clone().(*sinkhornState) }
 
-// Keep does nothing: what is far is as likely to be picked as what is near, and the summaries are of all.
+// Keep does nothing: a far bucket is as likely to be picked as a near one, and summaries cover all positions.
 func (s *sinkhornState) Keep(int) {}
 
 func (s *sinkhornState) Restore(name string, shape []int, data []float32) error {

@@ -99,13 +99,13 @@ func (m *SpAtten) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// spattenState is the tensors of an engine.SpAttenState, in its order.
+// spattenState holds the tensors of an engine.SpAttenState, in its order.
 type spattenState struct {
 	fixedState
-	now engine.SpAttenState // for an operation
+	now engine.SpAttenState // in the form that the operation takes
 }
 
-// pruned are the states of the rows, which are spattenStates, to be stored again after the operation.
+// pruned are the states of the rows, which are spattenStates. After the operation they must be stored again.
 func (r *Rows) pruned() []*engine.SpAttenState {
 	return collect(r, &r.spatten, 0, func(s *spattenState, _ int) *engine.SpAttenState {
 		x := s.slots

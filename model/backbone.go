@@ -67,7 +67,7 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	bb.LnF.Params(prefix+names.finalNorm, visit)
 }
 
-// run maps a stream (n, d_model) to what the final norm makes of it, and brings the states of the rows behind them.
+// run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
@@ -100,7 +100,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows 
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// LooksAhead tells whether an output depends on later inputs, as in encoders.
+// LooksAhead tells whether outputs depend on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
 		if b.Mixer.Traits().LooksAhead {

@@ -77,7 +77,7 @@ func (c *Config) CountParams() (int, error) {
 }
 
 // Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
-// norm. The states of the rows are brought behind them. Ids must be inside the vocabulary.
+// norm, and updates the states of the rows. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	if len(ids) != r.Total() {
 		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
@@ -87,7 +87,7 @@ func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return m.run(t, t.Dropout(hidden, m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// addPositions adds to x (n, d) the table's rows of its positions; nothing where there is no table.
+// addPositions adds learned positions to x (n, d), if the model has any.
 func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pools are the ways in which a Network makes one row of a sequence: the mean of its positions, the last one, or the
-// one of a learned token put before it, which a backbone that looks ahead fills.
+// Pools are the ways in which a Network makes one vector of a sequence: the mean of its positions, the last position,
+// or that of a learned token put before the sequence, which needs a backbone that looks ahead.
 var Pools = []string{"mean", "last", "cls"}
 
 // NetworkConfig is the shape of a Network. Its backbone may look ahead.
@@ -25,11 +25,11 @@ type NetworkConfig struct {
 	Outputs  int    `json:"outputs"`  // numbers that come out: scores of classes, say
 	// Everywhere asks for an output at every position, and not one of the sequence.
 	Everywhere bool   `json:"everywhere"`
-	Pairs      bool   `json:"pairs"` // an example is two sequences, and what comes out is about both
+	Pairs      bool   `json:"pairs"` // an example is two sequences with one output for both
 	Pool       string `json:"pool"`  // one of Pools, where there is one output for a sequence
 
-	// Signal is what the network was trained on, nil where that is not known. It changes nothing that the network
-	// computes.
+	// Signal describes the data that the network was trained on, nil if that is not known. The network computes the
+	// same without it.
 	Signal *Signal `json:"signal,omitempty"`
 }
 
@@ -155,7 +155,7 @@ func (m *Network) MaxLength() int {
 	return most
 }
 
-// Input is a batch of sequences, one behind the other.
+// Input is some sequences, one behind the other, of any lengths.
 type Input struct {
 	Lengths []int     // of each sequence, in positions
 	Tokens  []int32   // Σ Lengths of them, or
@@ -165,8 +165,8 @@ type Input struct {
 	Seeds []uint64
 }
 
-// Forward maps a batch of n positions to (n, outputs), or (sequences, outputs) where there is one output for a
-// sequence. Of pairs the batch has all first sequences, then all second ones; there is one output for each pair.
+// Forward maps sequences of n positions in all to (n, outputs), or (sequences, outputs) where there is one output for a
+// sequence. For pairs the input has all first sequences, then all second ones; there is one output for each pair.
 func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	r := &Rows{}
 	for _, l := range in.Lengths {
@@ -182,7 +182,7 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	return m.output(t, hidden)
 }
 
-// Predict returns what Forward makes of a batch.
+// Predict returns the result of Forward, on a tape of its own.
 func (m *Network) Predict(in Input) []float32 {
 	y := m.Forward(autograd.NewTape(), in)
 	out := make([]float32, y.Len())
@@ -190,7 +190,7 @@ func (m *Network) Predict(in Input) []float32 {
 	return out
 }
 
-// output is the head: of positions of the backbone's output, or of what pool made.
+// output applies the head to positions of the backbone's output, or to the vectors that pool made.
 func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("head")
 	if m.Joint != nil {
@@ -204,8 +204,7 @@ func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor
 	return m.Head.Forward(t, hidden)
 }
 
-// hidden maps rows to the output of the backbone, and gives the rows in which it lies: with the class token, if there
-// is one.
+// hidden maps rows to the output of the backbone, and returns its rows, which include the class token if there is one.
 func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *Rows) {
 	t.Scope("encoder")
 	var x *tensor.Tensor

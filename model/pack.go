@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// errPacked is what a model packed for inference says to whom wants its weights.
+// errPacked is the error of a model packed for inference when float32 weights are needed.
 var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without " +
 	"a precision")
 
@@ -42,7 +42,7 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
-	// where they were, all parameters may have been, whose memory is given back only as a whole
+	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
 	tensor.Compact(others...)
 	return nil
 }
@@ -53,7 +53,7 @@ func isPacked(m nn.Module) (packed bool) {
 	return packed
 }
 
-// Bytes is the memory of the parameters, all of which a token's path reads.
+// Bytes is the memory of the parameters, all of which are read for each token.
 func (m *Model) Bytes() int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) { n += p.Bytes() })

@@ -87,7 +87,7 @@ func (s *Stream) step(in Input, l int) ([]float32, error) {
 	return s.out, nil
 }
 
-// pool is what the head sees of the sequence so far: (1, d).
+// pool is the vector of the sequence so far that the head sees: (1, d).
 func (s *Stream) pool(hidden *tensor.Tensor) *tensor.Tensor {
 	if s.m.Config.Pool != "mean" {
 		return s.tape.Last(hidden, &s.rows.at)

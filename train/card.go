@@ -66,7 +66,7 @@ func (tr *Trainer) card(res Result) []byte {
 // LossText is a loss in nats per token, with what it means as a perplexity.
 func LossText(nats float64) string {
 	format := "%.2f"
-	if nats > 12 { // of more digits than anybody reads
+	if nats > 12 { // its perplexity would have more digits than anybody reads
 		format = "%.3g"
 	}
 	return fmt.Sprintf("%.4f nats per token (perplexity "+format+")", nats, math.Exp(nats))
@@ -114,7 +114,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
 }
 
-// Maker is what made a result.
+// Maker describes the machine and the program that made a result.
 type Maker struct {
 	Machine string `json:"machine"`
 	Version string `json:"version"` // of hippo

@@ -159,7 +159,7 @@ func (s *saved) check() error {
 	return p.Err()
 }
 
-// restore brings a new run, whose model has the weights of the checkpoint in dir, to where it was saved.
+// restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
 func (l *Training) restore(s *saved, dir string) error {
 	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (l *Training) restore(s *saved, dir string) error {
 	return nil
 }
 
-// within returns an error if the state is of more updates than the run it is of has.
+// within returns an error if the state has made more updates than its run has.
 func (s *saved) within(dir string, steps int) error {
 	if s.Step > steps {
 		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, trainerFile),

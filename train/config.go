@@ -168,7 +168,7 @@ func checkOneOf(p *config.Problems, key, value string, want []string) {
 	}
 }
 
-// maxShard is far more tokens than the activations of any machine's memory are of. An update's tokens are in memory.
+// maxShard bounds the tokens of a shard: no machine has memory for the activations of so many.
 const (
 	maxShard  = 1 << 24
 	maxUpdate = 1 << 26

@@ -93,13 +93,13 @@ func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Datase
 	return d, nil
 }
 
-// fill opens the texts of the configuration into d, which may be half full after an error. Each text is opened once,
-// since standard input can be read only once.
+// fill opens the texts of the configuration into d, which may have some of them after an error. Each text is opened
+// once, since standard input can be read only once.
 func (c *Config) fill(ctx context.Context, d *Dataset) error {
 	kind, o := c.Tokenizer, c.text()
 	if d.Tokenizer != nil {
 		kind = d.Tokenizer.Kind()
-		o.Binary = true // what a run was begun with is no news
+		o.Binary = true // no note: the run was begun with this text
 	}
 	text, err := openText(c.Data, kind, o)
 	if err != nil {

@@ -29,7 +29,7 @@ type Estimate struct {
 	Activations  int     `json:"activation_bytes"` // of one shard, with their gradients
 	Program      int     `json:"program_bytes"`    // the program itself, its text and the scratch of its cores
 	Total        int     `json:"total_bytes"`
-	Misfit       string  `json:"misfit,omitempty"` // what Run would say where there is not as much memory
+	Misfit       string  `json:"misfit,omitempty"` // the error of Run if there is too little memory
 	TokensPerSec float64 `json:"tokens_per_s"`
 	StepSeconds  float64 `json:"step_s"`
 	RunSeconds   float64 `json:"run_s"` // without evaluations
@@ -117,8 +117,8 @@ func (c *Config) extrapolate(shape model.Config, plan []string) (probed, error) 
 }
 
 // extrapolateBytes finds the activations of one shard. They are a sum of parts that are constant, that grow with the
-// length alone (convolution kernels), and with batch times length: three small steps tell them apart. What the loss
-// keeps, of few rows at a time, is counted apart, so that the probes need no more than a tiny vocabulary.
+// length alone (convolution kernels), and with the positions of all rows: three small steps tell them apart. What the
+// loss keeps is counted separately, so that the probes need only a tiny vocabulary.
 func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error) {
 	batch := c.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
@@ -147,7 +147,7 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 			at[i] = float64(p.bytes) - loss(size.b*size.l, small)
 		}
 		each := (at[2] - at[0]) / float64(l)          // for each token
-		kernels := (at[1]-at[0])/float64(more) - each // for each position, whatever the batch
+		kernels := (at[1]-at[0])/float64(more) - each // for each position, however many rows there are
 		constant := at[0] - (each+kernels)*float64(l)
 		return constant + (kernels+each*float64(batch))*float64(c.Train.SeqLen), nil
 	})

@@ -144,7 +144,7 @@ type Labelled struct {
 	Net    *model.Network
 
 	perEpoch int // updates
-	epoch    int // that order is of
+	epoch    int // of order
 	order    [][]int
 	indices  []int // of the examples of this update
 	size     int   // sequences that are computed together
@@ -220,7 +220,7 @@ func newNetwork(c *LabelledConfig, set *task.Set) (*model.Network, error) {
 	return m, nil
 }
 
-// plan is what the loop of the run goes by.
+// plan is the plan of the run's loop.
 func (w *Labelled) plan(all any) Plan {
 	c := &w.Config
 	o := c.Optim
@@ -260,7 +260,7 @@ func (w *Labelled) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count i
 	return loss, w.batch.count, nil
 }
 
-// Went does nothing: nothing is carried on.
+// Went does nothing: no state is carried to the next step.
 func (w *Labelled) Went(Shard) {}
 
 // watched are the examples that are measured on the way.
@@ -292,7 +292,7 @@ func (w *Labelled) Enough(s Score) bool {
 	return w.Config.Stop > 0 && !w.Set.Numbers && s.Accuracy >= w.Config.Stop
 }
 
-// Guess is the loss of holding all classes for equally probable. Of numbers there is none.
+// Guess is the loss of a model for which all classes are equally probable. There is none for numbers.
 func (w *Labelled) Guess() float64 {
 	if w.Set.Numbers {
 		return math.Inf(1)
@@ -303,10 +303,10 @@ func (w *Labelled) Guess() float64 {
 // SaveModel writes the network.
 func (w *Labelled) SaveModel(dir string) error { return w.Net.Save(dir) }
 
-// Place is nothing: the number of updates says which examples come next.
+// Place is empty: the number of updates says which examples come next.
 func (w *Labelled) Place(string) (any, error) { return nil, nil }
 
-// Return does nothing: Read goes where it is told.
+// Return does nothing: Read is told the number of the update.
 func (w *Labelled) Return([]byte, string) error { return nil }
 
 // TakeBest gives the network the weights that did best on the validation examples, and returns their score; nil where
@@ -325,7 +325,7 @@ func (w *Labelled) Score(ctx context.Context, split task.Split) (Score, error) {
 	return w.score(ctx, w.tape, split, 0)
 }
 
-// Forecast is what the network foretells of one example beside what comes: rows of Set.Outputs numbers. known are the
+// Forecast returns the network's forecast of one example, and the truth: rows of Set.Outputs numbers. known are the
 // rows of Set.Channels numbers that were given before.
 func (w *Labelled) Forecast(ctx context.Context, split task.Split,
 	i int) (known, truth, forecast []float32, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// labelledBatch is a batch of examples of a set, one behind the other.
+// labelledBatch is some examples of a set, one behind the other without padding.
 type labelledBatch struct {
 	set     *task.Set
 	in      model.Input

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// What Config.Memory can be.
+// Values of Config.Memory.
 const (
 	memoryCheck  = "check"
 	memoryIgnore = "ignore"
@@ -128,8 +128,8 @@ func (c *Config) shape(vocab int) model.Config {
 	return shape
 }
 
-// What probes may take: of memory where nobody says how much there is, and of parameters, by which their time goes.
-// Those of wider models have about narrowParams.
+// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
+// Probes of wider models have about narrowParams.
 const (
 	unknownMemory = 8 << 30
 	mostParams    = 1 << 29

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// placeFile is where format 1 kept what trainer.json is for the run of a labelled network.
+// placeFile was, in format 1, the trainer.json of the run of a labelled network.
 const placeFile = "place.json"
 
 // readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the

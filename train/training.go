@@ -37,13 +37,13 @@ type Training struct {
 	started  time.Time     // when this part of the run began, or when it was saved last
 	cpu      time.Duration // of the process at that time
 	smoothed float64       // training loss
-	warned   bool          // that it diverges
-	overfit  bool          // said
+	warned   bool          // warned that it diverges
+	overfit  bool          // warned that it overfits
 
 	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last measurement
 }
 
-// history is what a run has come to, as it is saved.
+// history holds the results of a run so far, as they are saved.
 type history struct {
 	Elapsed time.Duration `json:"elapsed_ns"` // of earlier parts of the run
 	CPU     time.Duration `json:"cpu_ns"`     // of the process, in these
@@ -157,7 +157,7 @@ func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gr
 		loss, count = loss+targets*mean, count+targets
 		sum = l.sum.put(s.Index, g)
 	}
-	count = max(1, count) // nothing may be asked for
+	count = max(1, count) // there may be no targets
 	return loss / count, count, sum, nil
 }
 
