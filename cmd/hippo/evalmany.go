@@ -146,7 +146,7 @@ func printEvals(out io.Writer, reports []*evalReport) error {
 					fmt.Sprintf("%.4f", c.loss), "",
 					fmt.Sprintf("%.4f", c.loss*r.BitsByte/r.Loss)})
 			}
-			break // those of one tokenizer
+			break // one baseline, of one tokenizer
 		}
 	}
 	return printGrid(out, head, lines, false)

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 )
 
@@ -66,7 +65,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 
 // languageIn reads the network of a task's run, or else a language model, from a folder.
 func languageIn(dir string) (*explain.Language, error) {
-	if n, err := networkIn(dir); n != nil || err != nil {
+	if n, err := model.FindNetwork(dir); n != nil || err != nil {
 		if err != nil {
 			return nil, err
 		}
@@ -91,22 +90,16 @@ func printHeads(out io.Writer, r *explain.HeadReport, top int) error {
 			"copying of %.3f\n\n", o.Strings, o.Tokens, o.Repeats, r.Chance, 1/float64(o.Tokens))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "layer\tmixer\thead\tprefix\tcopying\t\n")
-	for scores := r.Scores; len(scores) > 0; {
-		n := 1
-		for n < len(scores) && scores[n].Layer == scores[0].Layer {
-			n++
-		}
-		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", scores[0].Layer, scores[0].Mixer, n-1, scores[0].Prefix,
-			scores[0].Copying)
-		heads := slices.Clone(scores[1:n])
-		slices.SortStableFunc(heads, func(a, b explain.HeadScore) int { return cmp.Compare(b.Prefix, a.Prefix) })
+	for _, scores := range r.Layers() {
+		whole, heads := scores[0], scores[1:]
+		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", whole.Layer, whole.Mixer, len(heads), whole.Prefix,
+			whole.Copying)
 		if top > 0 {
 			heads = heads[:min(top, len(heads))]
 		}
 		for _, s := range heads {
 			fmt.Fprintf(w, "\t\t%d\t%.3f\t%.3f\t\n", s.Head, s.Prefix, s.Copying)
 		}
-		scores = scores[n:]
 	}
 	if err := w.Flush(); err != nil {
 		return err

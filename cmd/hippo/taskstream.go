@@ -3,11 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +54,7 @@ them as the task scales them. --check then runs the whole sequence at once and p
 		case opt.example >= 0 && len(args) > 1:
 			return fmt.Errorf("found --example and the file %s, want one of them", args[1])
 		}
-		m, err := networkIn(args[0])
+		m, err := model.FindNetwork(args[0])
 		if err != nil {
 			return err
 		}
@@ -76,21 +73,6 @@ them as the task scales them. --check then runs the whole sequence at once and p
 		return (&streamer{m: m, s: s, out: bufio.NewWriter(cmd.OutOrStdout()), opt: &opt}).run(cmd.Context(), steps)
 	}
 	return cmd
-}
-
-// networkIn loads the network of a run or of a folder of its own; nil where there is none.
-func networkIn(dir string) (*model.Network, error) {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s: found a file, want the folder of a task's run", dir)
-	}
-	for _, sub := range []string{"", model.BestDir, model.LastDir} {
-		at := filepath.Join(dir, sub)
-		if _, err := os.Stat(filepath.Join(at, model.NetworkFile)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return model.LoadNetwork(at)
-	}
-	return nil, nil
 }
 
 // streamStep is a position that goes in: a token, or a row of numbers.
@@ -114,7 +96,11 @@ func streamSteps(cmd *cobra.Command, m *model.Network, args []string,
 		}
 	}
 	if opt.example >= 0 {
-		ex, err := testExample(ctx, args[0], opt.example)
+		var ex *task.Example
+		r, err := experiment.ReadResult(args[0])
+		if err == nil {
+			ex, err = r.TestExample(ctx, opt.example)
+		}
 		if err != nil {
 			stop()
 			return nil, nil, err
@@ -153,22 +139,4 @@ func streamSteps(cmd *cobra.Command, m *model.Network, args []string,
 		}
 	}()
 	return steps, done, nil
-}
-
-// testExample is a test example of the task of the run in dir.
-func testExample(ctx context.Context, dir string, i int) (*task.Example, error) {
-	r, err := experiment.ReadResult(dir)
-	if err != nil {
-		return nil, err
-	}
-	set, err := r.Config.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if i >= set.Test.Len() {
-		return nil, fmt.Errorf("example: found %d, want 0 to %d", i, set.Test.Len()-1)
-	}
-	ex := &task.Example{}
-	set.Test.Example(i, ex)
-	return ex, nil
 }
