@@ -80,20 +80,6 @@ func (l *Training) write(dir string) error {
 // writeModel writes what is needed to use a model to dir, all or nothing.
 func writeModel(dir string, w Work) error { return checkpoint.WriteDirAtomic(dir, w.SaveModel) }
 
-func finite(v float64) *float64 {
-	if !isFinite(v) {
-		return nil
-	}
-	return &v
-}
-
-func orElse(p *float64, v float64) float64 {
-	if p == nil {
-		return v
-	}
-	return *p
-}
-
 func writeTensors(path string, tensors []checkpoint.Tensor) error {
 	return disk.WriteFile(path, func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, nil)

@@ -150,7 +150,7 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 
 // describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
-	run, out, err := runOf(dir)
+	run, out, err := train.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}
