@@ -44,6 +44,7 @@ var house = []layer{
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
 	{"internal/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -51,7 +52,8 @@ var house = []layer{
 	{"internal/licenses", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", ""},
+	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
+	{"tokenizer/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/golden", "checkpoint", ""},            // likewise for tests
 	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
@@ -69,10 +71,12 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
 	{"release", "model checkpoint internal/brief internal/disk", ""},
+	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
 	{"generate/sample", "", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
+	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", ""},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
@@ -90,8 +94,10 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task generate generate/sample release model " +
-		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +
+		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
+		"internal/status " +
+		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

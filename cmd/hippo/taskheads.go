@@ -34,7 +34,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		Example: `  hippo task heads runs/task/recall/h3-seed1
   hippo task heads runs/task/induction/attention-seed1 --at 19
   hippo task heads models/h3-125m --strings 2 --top 3`,
-		Args:              modelArgs(1, 1),
+		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	config.Register(cmd.Flags(), &opt)
@@ -47,7 +47,11 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		if top < 0 {
 			return fmt.Errorf("top: found %d, want 0 or more", top)
 		}
-		g, err := languageIn(args[0])
+		dir, err := modelPath(args[0])
+		if err != nil {
+			return err
+		}
+		g, err := languageIn(dir)
 		if err != nil {
 			return err
 		}
