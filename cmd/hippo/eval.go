@@ -36,10 +36,10 @@ func newEval() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval DIR...",
 		Short: "Measure how well a model predicts a text",
-		Long: `Measure how well the model in DIR, or the published one of that name, predicts a text: the mean loss in nats
-per token, its exponential (perplexity) and bits per byte of text, which models with different tokenizers can be compared
-by. The text is read in windows that each start from an empty state, or with --stream from its start to its end with
-the state carried along.
+		Long: `Measure how well the model in DIR, or the published one of that name, predicts a text: the mean loss in
+nats per token, its exponential (perplexity) and bits per byte of text, which models with different tokenizers can be
+compared by. The text is read in windows that each start from an empty state, or with --stream from its start to its end
+with the state carried along.
 
 The folder of a training run is measured on the run's own validation part unless --data says otherwise; any other model
 on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram
