@@ -25,7 +25,8 @@ func newInfo() *cobra.Command {
 		Short: "Describe a model",
 		Long: `Describe what is at PATH, or at the name of a published model: the model in a folder or of a training
 run, with its layers, parameters, the size of its state and its tokenizer; the network, task and score of a task's run;
-or the tensors of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not loaded.`,
+or the tensors of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not
+loaded.`,
 		Example: `  hippo info runs/tiny
   hippo info H3-125M/model.pt
   hippo info runs/task/recall/h3-seed1`,
