@@ -78,14 +78,14 @@ var house = []layer{
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
-	{"task", "data tokenizer", ""},
+	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
 	{"internal/toytask", "task", ""}, // no row below names it: it is for tests
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
-	{"experiment", "explain train task model internal/config internal/disk internal/status", ""},
+	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "generate generate/sample model tokenizer", ""},
 	{"bench", "explain train generate model mixer nn optim autograd engine tensor internal/kernel internal/parallel " +
 		"internal/config internal/status", ""},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/train"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // ScoreText is a score with the digits that scores are compared by. numbers tells that numbers are predicted, not
@@ -38,7 +40,7 @@ func ScoresText(scores []float64, numbers bool, count int) string {
 		}
 		return PercentText(v, count)
 	}
-	text := one(mean(scores))
+	text := one(stat.Mean(scores, nil))
 	if len(scores) > 1 {
 		text += fmt.Sprintf(" (%s to %s, %d seeds)", one(slices.Min(scores)), one(slices.Max(scores)), len(scores))
 	}
@@ -51,15 +53,6 @@ func PublishedText(v float64) string {
 		return ""
 	}
 	return fmt.Sprintf("; published %g", v)
-}
-
-// mean is the mean of scores, of which there is at least one.
-func mean(scores []float64) float64 {
-	sum := 0.0
-	for _, x := range scores {
-		sum += x
-	}
-	return sum / float64(len(scores))
 }
 
 // Seconds is a time given in seconds.

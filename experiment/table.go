@@ -12,6 +12,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // TableOptions are the settings of a table.
@@ -192,7 +194,7 @@ func (s *Summary) add(r *Result) {
 		}
 		s.Extra[k].Scores = append(s.Extra[k].Scores, mainScore(x.Score, s.Numbers))
 	}
-	s.Mean = mean(s.Scores)
+	s.Mean = stat.Mean(s.Scores, nil)
 	s.Seconds += (r.TrainSeconds - s.Seconds) / float64(len(s.Scores))
 	s.Spread = slices.Max(s.Scores) - slices.Min(s.Scores)
 }
