@@ -20,7 +20,8 @@ type attentionVariant struct {
 // that is no multiple of anything; others at 0.
 func attentionSequences(v attentionVariant) sequences {
 	d := v.heads * v.hd
-	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * d}, trains: v.o.Dropout > 0,
+	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * d},
+		trains: v.o.Dropout > 0,
 		states: [][]int{{v.heads, v.past, v.hd}, {v.heads, v.past, v.hd}}}
 	for i := range v.lens {
 		start := 0
@@ -86,7 +87,8 @@ func attentionVariants() []attentionVariant {
 		{name: "alibi_past", lens: []int{3, 1, 2}, keeps: some, past: 4, heads: 2, hd: 2, o: o{ALiBi: true}},
 		{name: "window", lens: []int{64 + 5}, heads: 1, hd: 2, o: o{Window: 3}},
 		{name: "window_past", lens: []int{4, 4}, keeps: all, past: 5, heads: 2, hd: 2, o: o{Rotary: turned, Window: 4}},
-		{name: "window_alibi", lens: []int{7}, keeps: []bool{true}, past: 1, heads: 2, hd: 2, o: o{ALiBi: true, Window: 4}},
+		{name: "window_alibi", lens: []int{7}, keeps: []bool{true}, past: 1, heads: 2,
+			hd: 2, o: o{ALiBi: true, Window: 4}},
 		{name: "window_one", lens: []int{3, 1, 2}, keeps: some, past: 2, heads: 1, hd: 2, o: o{Window: 1}},
 		{name: "blocks", lens: []int{17, 17}, heads: 2, hd: 2, o: o{Blocks: blocks(2, 2)}},
 		{name: "blocks_alibi_past", lens: []int{11, 1, 4}, keeps: some, past: 7, heads: 2, hd: 2,

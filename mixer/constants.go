@@ -15,7 +15,7 @@ func zeros(shape ...int) func() *tensor.Tensor {
 	return sync.OnceValue(func() *tensor.Tensor { return tensor.New(shape...) })
 }
 
-// must is v of a computation that New has checked the arguments of.
+// must returns the result of a computation that cannot fail, as New has checked its arguments.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("mixer: " + err.Error())

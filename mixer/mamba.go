@@ -17,8 +17,8 @@ import (
 //	x, z = In(u);   x = silu(conv1d(x));   Δ, B, C = softplus(Dt(Δ')), B, C   with (Δ', B, C) = X(x)
 //	y = Out( SSM(Δ, A, B, C)(x) · silu(z) )
 //
-// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that of
-// the SSM, (d_inner, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that
+// of the SSM, (d_inner, d_state): constant in the length of the sequence.
 type Mamba struct {
 	In, X, Dt, Out *nn.Linear
 	Conv           shortConv
@@ -52,7 +52,7 @@ type mambaOptions struct {
 	mambaCommon
 }
 
-// mambaDefaults are those of the release. Its d_state is not that of H3, which cfg has.
+// mambaDefaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mambaDefaults(c Config) mambaOptions {
 	return mambaOptions{DState: 16, mambaCommon: mambaCommonDefaults(c)}
 }
@@ -103,10 +103,11 @@ func NewMamba(cfg Config) (Mixer, error) {
 			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
-		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
-		D:    nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
-		Out:  projection(d, cfg.DModel, cfg.NLayer, o.Bias),
-		opt:  o, d: d,
+		ALog: nn.NewParam(nn.SSMSystem,
+			repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
+		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
+		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
+		opt: o, d: d,
 	}
 	return m, nil
 }
@@ -144,7 +145,8 @@ func (m *Mamba) Params(prefix string, visit nn.Visitor) {
 // shortConv is a causal filter of a few taps for each channel, and SiLU.
 type shortConv struct{ weight, bias *nn.Param }
 
-// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil without.
+// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil
+// without.
 func newShortConv(d, taps int, bias bool) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
 	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps)}
@@ -154,7 +156,7 @@ func newShortConv(d, taps int, bias bool) shortConv {
 	return c
 }
 
-// forward filters x. The inputs before its rows are part 0 of their states.
+// forward filters x. Part 0 of the rows' states holds the inputs before them.
 func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if c.bias != nil {
@@ -170,8 +172,8 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared: that is the number of layers for a
-// projection that adds to the stream of all.
+// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared. For a projection that adds
+// to the stream, shared is the number of layers, else 1.
 func projection(in, out, shared int, bias bool) *nn.Linear {
 	m := &nn.Linear{Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {

@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP, and a final
-// norm.
+// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP,
+// and a final norm.
 type Backbone struct {
 	Blocks []*Block
 	LnF    nn.AddNorm
@@ -56,27 +56,18 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 // params visits the parameters under the names of a release.
 func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	for i, b := range bb.Blocks {
-		b.params(fmt.Sprintf("%sbackbone.layers.%d.", prefix, i), names, visit)
+		at := fmt.Sprintf("%sbackbone.layers.%d.", prefix, i)
+		b.Mixer.Params(at+"mixer.", visit)
+		b.Norm1.Params(at+names.norm, visit)
+		if b.MLP != nil {
+			b.MLP.Params(at+"mlp.", visit)
+			b.Norm2.Params(at+names.mlpNorm, visit)
+		}
 	}
 	bb.LnF.Params(prefix+names.finalNorm, visit)
 }
 
-func (b *Block) params(prefix string, names naming, visit nn.Visitor) {
-	b.Mixer.Params(prefix+"mixer.", visit)
-	b.Norm1.Params(prefix+names.norm, visit)
-	if b.MLP != nil {
-		b.MLP.Params(prefix+"mlp.", visit)
-		b.Norm2.Params(prefix+names.mlpNorm, visit)
-	}
-}
-
-// trained reports whether a parameter of the block is trained.
-func (b *Block) trained() (some bool) {
-	b.params("", mlpNames, func(_ string, p *nn.Param) { some = some || p.NeedsGrad() })
-	return some
-}
-
-// run maps a stream (n, d_model) to what the final norm makes of it, and brings the states of the rows behind them.
+// run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
@@ -95,7 +86,8 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 }
 
 // forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
-func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows, drop float64) (r, h *tensor.Tensor) {
+func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows,
+	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
 	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	hidden = b.Mixer.Forward(t, hidden, rows)
@@ -111,7 +103,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows 
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// LooksAhead tells whether an output depends on later inputs, as in encoders.
+// LooksAhead tells whether outputs depend on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
 		if b.Mixer.Traits().LooksAhead {

@@ -22,26 +22,26 @@ type Config struct {
 	DInner   int    `json:"d_inner" help:"inner width of the MLP; 0 means 4·d_model"`
 	Mixer    string `json:"mixer" help:"mixer of every block not named otherwise: see the registry"`
 	AttnIdx  []int  `json:"attn_layer_idx" help:"blocks (from 0) whose mixer is attention"`
-	Layers   string `json:"layers" help:"all mixers in order, such as h3*2,attention(num_heads=4),h3*3, options of their own in parentheses; overrides n_layer, mixer and attn_layer_idx"`
+	Layers   string `json:"layers" help:"mixers in order: h3*2,attention(num_heads=4); overrides n_layer"`
 	NumHeads int    `json:"num_heads" help:"heads of attention"`
 	Norm     string `json:"norm" enum:"layer,rms" help:"norms of the stream: layer (LayerNorm) or rms (RMSNorm)"`
-	MLP      string `json:"mlp" enum:"gelu,glu,swiglu,geglu,none" help:"what follows each mixer: an MLP with GELU, one with a gate, or none, as in Mamba"`
+	MLP      string `json:"mlp" enum:"gelu,glu,swiglu,geglu,none" help:"what follows each mixer"`
 	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
 
-	MaxPositions int `json:"max_position_embeddings" help:"learned positions, added to the embedding, for sequences of at most so many tokens; 0 for none"`
+	MaxPositions int `json:"max_position_embeddings" help:"tokens that have a learned position; 0 for none"`
 
 	DState    int     `json:"d_state" help:"state size of the SSMs"`
 	HeadDim   int     `json:"head_dim" help:"channels of an H3 head"`
-	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads of more than one channel: dh (PyTorch path) or hd (CUDA path)"`
-	Measure   string  `json:"measure" help:"how A starts: diag-lin, diag-inv, diag-legs, diag-inv2, diag-quad, diag-real, diag-rand"`
+	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads: as PyTorch or CUDA"`
+	Measure   string  `json:"measure" help:"how A starts: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
 	DtMin     float64 `json:"dt_min" help:"smallest dt at the start"`
 	DtMax     float64 `json:"dt_max" help:"largest dt at the start"`
 
 	VocabSize        int     `json:"vocab_size" help:"tokens; 0 takes the tokenizer's"`
-	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are padded to a multiple of this"`
+	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are a multiple of this"`
 	EmbedDropout     float64 `json:"embed_dropout" help:"dropout on embeddings, in training"`
 	AttnDropout      float64 `json:"attn_dropout" help:"dropout on attention weights, in training"`
-	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add to the stream, in training"`
+	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add"`
 	LayerNormEpsilon float64 `json:"layer_norm_epsilon" help:"epsilon of the norms"`
 
 	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" where that is not known.
@@ -209,7 +209,8 @@ func checkSize(p *config.Problems, key string, v, least int) {
 func (c *Config) mixerConfig(layers int) mixer.Config {
 	return mixer.Config{
 		DModel: c.DModel, NLayer: layers, DState: c.DState, HeadDim: c.HeadDim, HeadOrder: c.HeadOrder,
-		DtMin: c.DtMin, DtMax: c.DtMax, Measure: c.Measure, NumHeads: c.NumHeads, RotaryDim: c.Rotary, Dropout: c.AttnDropout,
+		DtMin: c.DtMin, DtMax: c.DtMax, Measure: c.Measure, NumHeads: c.NumHeads, RotaryDim: c.Rotary,
+		Dropout: c.AttnDropout,
 	}
 }
 

@@ -24,8 +24,8 @@ type filling struct {
 	elements int
 }
 
-// compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
-// not be there, is a problem.
+// compareAll finds the tensors of all parameters of m. Missing and misshapen tensors are problems, and so are tensors
+// of the file that are no parameters and that Extra does not allow.
 func (w Weights) compareAll(m nn.Module) *filling {
 	l := &filling{f: w.File}
 	keys := maps.Clone(w.Keys)
@@ -40,8 +40,8 @@ func (w Weights) compareAll(m nn.Module) *filling {
 	return l
 }
 
-// compare finds the tensor of each parameter of m under the key that keys has for its name, and takes these keys away.
-// What is missing or misshapen is a problem.
+// compare finds the tensor of each parameter of m under the key that keys has for its name, and removes these keys.
+// Missing and misshapen tensors are problems.
 func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
 	m.Params(prefix, func(name string, p *nn.Param) {
 		key, ok := keys[name]
@@ -104,7 +104,7 @@ func (l *filling) err() error {
 	return brief.Error(fmt.Errorf("%s does not fit the configuration: %w", l.f.Path(), l.problems.Err()))
 }
 
-// checkFinite checks the values of a tensor, a few at a time: of a file that does not fit nothing is kept.
+// checkFinite checks the values of a tensor, a few at a time. It is for files that do not fit: nothing is kept.
 func checkFinite(x *checkpoint.Tensor) error {
 	const rows = 1 << 14
 	n := x.Elements()

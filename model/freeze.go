@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,13 +55,19 @@ func (p *Parameters) Freeze(patterns []string) error {
 // FirstTrained is the first block that a step goes back through, the number of blocks where it is none: below it, all
 // parameters are frozen.
 func (m *Model) FirstTrained() int {
-	if numParams(m.Embedding) > 0 || m.Positions != nil && numParams(m.Positions) > 0 {
-		return 0
-	}
-	first := slices.IndexFunc(m.Blocks, (*Block).trained)
-	if first < 0 {
-		return len(m.Blocks)
-	}
+	names := m.Config.naming()
+	first := len(m.Blocks)
+	m.Params("", func(name string, p *nn.Param) {
+		if !p.NeedsGrad() {
+			return
+		}
+		var layer int
+		if _, err := fmt.Sscanf(name, "backbone.layers.%d.", &layer); err == nil {
+			first = min(first, layer)
+		} else if strings.HasPrefix(name, names.embedding) || strings.HasPrefix(name, names.positions) {
+			first = 0
+		}
+	})
 	return first
 }
 

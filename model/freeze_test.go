@@ -43,7 +43,7 @@ func TestFreezePatterns(t *testing.T) {
 		"*.norm?":                   func(n string) bool { return strings.Contains(n, ".norm") },
 		"*.norm1.bias":              func(n string) bool { return strings.HasSuffix(n, ".norm1.bias") },
 		"backbone.layers.1-10.*":    func(n string) bool { return inLayers(n, 1, 10) },
-		"*.9-11.mixer.out*":         func(n string) bool { return inLayers(n, 9, 11) && strings.Contains(n, ".mixer.out") },
+		"*.9-11.mlp":                func(n string) bool { return inLayers(n, 9, 11) && strings.Contains(n, ".mlp.") },
 		"*":                         func(string) bool { return true },
 		"backbone.layers.0-3.mlp.*": func(n string) bool { return inLayers(n, 0, 3) && strings.Contains(n, ".mlp.") },
 	} {
@@ -150,7 +150,8 @@ func TestFrozenPartsChangeNoGradient(t *testing.T) {
 			carry = 0
 		}
 		whole := [2]map[string][]float32{
-			gradientsOf(hybrid(t, layers), autograd.NewTape(), 0), gradientsOf(hybrid(t, layers), autograd.NewTape(), carry),
+			gradientsOf(hybrid(t, layers), autograd.NewTape(), 0),
+			gradientsOf(hybrid(t, layers), autograd.NewTape(), carry),
 		}
 		for what, patterns := range frozenParts(hybrid(t, layers)) {
 			for i, carried := range []int{0, carry} {

@@ -55,15 +55,24 @@ func Resolve(dir string) (string, error) {
 		return "", fmt.Errorf("%s: found a file, want a model's folder with %s and %s (hippo convert makes one from a "+
 			".pt file)", dir, ConfigFile, WeightsFile)
 	}
+	path, err := folderOf(dir, ConfigFile)
+	if err == nil && path == "" {
+		err = fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder",
+			dir, ConfigFile, BestDir, LastDir)
+	}
+	return path, err
+}
+
+// folderOf is the first of dir, dir/best and dir/last that has a file of this name, "" if none has.
+func folderOf(dir, name string) (string, error) {
 	for _, sub := range []string{"", BestDir, LastDir} {
 		path := filepath.Join(dir, sub)
 		if err := checkpoint.SettleDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder",
-		dir, ConfigFile, BestDir, LastDir)
+	return "", nil
 }

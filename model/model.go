@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares the
-// embedding's weights. Its parameters have the names of the official H3 release (backbone.layers.0.mixer.q_proj.weight) or,
-// without MLPs, those of Mamba's.
+// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
+// the embedding's weights. Its parameters have the names of the official H3 release
+// (backbone.layers.0.mixer.q_proj.weight) or, without MLPs, those of Mamba's.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding
@@ -31,8 +31,8 @@ func New(cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(), Backbone: bb,
-		Tapes: &autograd.Tapes{},
+		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(),
+		Backbone: bb, Tapes: &autograd.Tapes{},
 	}
 	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {
@@ -76,8 +76,8 @@ func (c *Config) CountParams() (int, error) {
 	return m.NumParams(), nil
 }
 
-// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final norm. The
-// states of the rows are brought behind them. Ids must be inside the vocabulary.
+// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
+// norm, and updates the states of the rows. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	if len(ids) != r.Total() {
 		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
@@ -87,7 +87,7 @@ func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return m.run(t, t.Dropout(hidden, m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// addPositions adds to x (n, d) the table's rows of its positions; nothing where there is no table.
+// addPositions adds learned positions to x (n, d), if the model has any.
 func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x
@@ -101,7 +101,8 @@ func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *en
 	return t.Add(x, table.Forward(t, ids))
 }
 
-// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of Forward.
+// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of
+// Forward.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	return t.LinearCrossEntropy(hidden, m.Embedding.Weight.Tensor, targets)

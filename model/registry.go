@@ -55,8 +55,8 @@ func MixerOptions(m mixer.Info) []config.Described {
 	return config.Describe(m.Options(c.mixerConfig(1)))
 }
 
-// newMixer makes the mixer of an entry of Plan: NAME or NAME(OPTION=VALUE,...), of which the options stand above cfg. Only an
-// encoder may have mixers that look ahead.
+// newMixer makes the mixer of an entry of Plan: NAME or NAME(OPTION=VALUE,...), of which the options stand above cfg.
+// Only an encoder may have mixers that look ahead.
 func newMixer(entry string, cfg mixer.Config, encoder bool) (mixer.Mixer, error) {
 	name, options, err := ParseEntry(entry)
 	if err != nil {
@@ -65,7 +65,8 @@ func newMixer(entry string, cfg mixer.Config, encoder bool) (mixer.Mixer, error)
 	i := slices.IndexFunc(registry, func(m mixer.Info) bool { return m.Name == name })
 	if i < 0 {
 		names := MixerNames()
-		return nil, fmt.Errorf("found mixer %q, want one of %s%s", name, strings.Join(names, ", "), config.DidYouMean(name, names))
+		return nil, fmt.Errorf("found mixer %q, want one of %s%s", name, strings.Join(names, ", "),
+			config.DidYouMean(name, names))
 	}
 	cfg.Options = options
 	m, err := registry[i].New(cfg)

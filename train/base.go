@@ -91,7 +91,8 @@ func (c *Config) take(b *Base) error {
 	want.EmbedDropout, want.AttnDropout, want.ResidDropout =
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout
 	if samePlan(&c.Model, &want) { // in other words
-		c.Model.Layers, c.Model.NLayer, c.Model.Mixer, c.Model.AttnIdx = want.Layers, want.NLayer, want.Mixer, want.AttnIdx
+		c.Model.Layers, c.Model.NLayer = want.Layers, want.NLayer
+		c.Model.Mixer, c.Model.AttnIdx = want.Mixer, want.AttnIdx
 	}
 	for _, line := range config.Diff(&want, &c.Model) {
 		p = append(p, fmt.Sprintf("model.%s: the shape is that of %s, which --init names", line, brief.Line(b.Name)))
@@ -116,8 +117,8 @@ func samePlan(a, b *model.Config) bool {
 func (c *Config) takeTokenizer(b *Base) error {
 	switch {
 	case b.tok == nil && (c.Tokenizer == "" || c.Tokenizer == "chars"):
-		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; want that which it was trained with",
-			b.Name, b.shape.VocabSize)
+		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; want that which it was trained "+
+			"with", b.Name, b.shape.VocabSize)
 	case b.tok == nil:
 		tok, err := tokenizer.Parse(c.Tokenizer)
 		if err == nil {
@@ -164,7 +165,8 @@ func (b *Base) fill(m *model.Model, want string) error {
 		return fmt.Errorf("init: %w", err)
 	}
 	if b.Weights = m.Fingerprint(); want != "" && want != b.Weights {
-		return fmt.Errorf("init_weights: found weights %s in %s, want %s: the model has changed", b.Weights, b.Path, want)
+		return fmt.Errorf("init_weights: found weights %s in %s, want %s: the model has changed", b.Weights,
+			b.Path, want)
 	}
 	return nil
 }

@@ -113,7 +113,8 @@ func TestStartFrom(t *testing.T) {
 			got := trainedTensors(t, c.Out)
 			still := 0
 			for name, x := range origin {
-				frozen := strings.HasPrefix(name, "backbone.embedding") || strings.HasPrefix(name, "backbone.layers.0.mixer.")
+				frozen := strings.HasPrefix(name, "backbone.embedding") ||
+					strings.HasPrefix(name, "backbone.layers.0.mixer.")
 				if frozen {
 					still++
 				}
@@ -141,7 +142,8 @@ func TestStartFrom(t *testing.T) {
 			}
 			card, err := os.ReadFile(filepath.Join(c.Out, CardFile))
 			if err != nil || !strings.Contains(string(card), "| began with | "+path) ||
-				!strings.Contains(string(card), "weights "+m.Fingerprint()) || !strings.Contains(string(card), "| frozen | ") {
+				!strings.Contains(string(card), "weights "+m.Fingerprint()) ||
+				!strings.Contains(string(card), "| frozen | ") {
 				t.Errorf("card: %v\n%s", err, card)
 			}
 			if what == "run" && !strings.Contains(string(card), "| of that: data | "+first.Data[0]) {
@@ -244,7 +246,8 @@ func TestStartFromErrors(t *testing.T) {
 	mustRun(t, first)
 	c := going(t, first.Out)
 	c.InitWeights = strings.Repeat("0", 64)
-	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), "the model has changed") {
+	want := "the model has changed"
+	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("other weights: %v", err)
 	}
 	c = small(t)
@@ -257,7 +260,8 @@ func TestStartFromErrors(t *testing.T) {
 	mustRun(t, learned)
 	c = going(t, learned.Out)
 	c.Train.SeqLen = 33
-	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), "train.seq_len: found") {
+	want = "train.seq_len: found"
+	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("longer than its positions: %v", err)
 	}
 

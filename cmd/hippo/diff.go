@@ -23,12 +23,13 @@ func newDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare the weights of two models",
-		Long: `Compare the weights at A and at B, each a model's or a run's folder, the file of a checkpoint (.pt, .ckpt,
-.safetensors, .gguf) or the name of a published model: tensors that only one has, shapes and types that differ, and of
-values the largest difference, absolute and relative to the largest magnitude of the tensor in A. Tensors are found by
-their official names, whatever layout a file has. The exit status is 1 where the weights differ, 0 where they do not.`,
+		Long: `Compare the weights at A and at B, each a model's or a run's folder, the file of a checkpoint (.pt,
+.ckpt, .safetensors, .gguf) or the name of a published model: tensors that only one has, shapes and types that differ,
+and of values the largest difference, absolute and relative to the largest magnitude of the tensor in A. Tensors are
+found by their official names, whatever layout a file has. The exit status is 1 where the weights differ, 0 where they
+do not.`,
 		Example: `  hippo diff runs/book/best runs/book/last
-  hippo diff H3-125M/model.pt models/h3-125m
+  hippo diff org/name models/mine
   hippo diff a.safetensors b.safetensors --json`,
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...), completeFiles(checkpointEndings...)),

@@ -28,10 +28,19 @@ func newTrain() *cobra.Command {
 		Short: "Train a language model",
 		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
 that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
-the one before. --init begins with the weights, shape and tokenizer of a model in place of random weights: a folder, a
-run, a file, or a published model that hippo pull has fetched; --freeze keeps parts of it as they are. The learning rate
-is then 0.05 by the width of the model, unless it is given. Ctrl-C saves a checkpoint and prints the command that goes
-on from there; a second Ctrl-C stops at once. A terminal that is closed saves a checkpoint, too.`,
+the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
+A terminal that is closed saves a checkpoint, too.
+
+--init begins with the weights, shape and tokenizer of a model in place of random weights: of a folder, a run, a file,
+or a published model that hippo pull has fetched. The learning rate is then 0.05 by the width of the model, unless it
+is given. --freeze keeps parameters as they are: those of the names given, those whose names begin so up to a dot, and
+patterns with *, ? and ranges, such as backbone.embeddings,backbone.layers.0-5.
+
+--data and --valid take files, folders, globs or - for the standard input; .gz, .zst and .jsonl are read as what they
+hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
+so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
+learning rate follows the share of the time that is gone. --train.carry_state goes through the text in order: recurrent
+states are carried for good, keys and values of attention for one sequence.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
@@ -192,7 +201,8 @@ func watch(p *status.Printer) train.Events {
 					status.Count(float64(s.Params-s.Trained)))
 			}
 			p.Printf("%s parameters%s%s, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
-				status.Count(float64(s.Params)), base, trained, s.Tokenizer, s.Vocab, s.DataName, status.Count(float64(s.TrainTokens)),
+				status.Count(float64(s.Params)), base, trained, s.Tokenizer, s.Vocab, s.DataName,
+				status.Count(float64(s.TrainTokens)),
 				status.Count(float64(s.ValidTokens)), s.Out)
 			if s.Resumed > 0 {
 				p.Printf("going on from step %d\n", s.Resumed)

@@ -37,7 +37,7 @@ func (o *attentionOp) Backward(eng *Engine) {
 	o.grads = resize(o.grads, len(o.each))
 	grads := o.grads
 	for i := range grads {
-		if row := &o.each[i]; row.newK != nil { // later chunks may have sent back something already
+		if row := &o.each[i]; row.newK != nil { // later operations may have added to it already
 			grads[i] = attentionGrads{eng.grad(row.newK), eng.grad(row.newV)}
 		} else {
 			grads[i] = attentionGrads{dk[row.alone:][:len(row.k)], dv[row.alone:][:len(row.v)]}
@@ -60,7 +60,7 @@ func (o *attentionOp) Backward(eng *Engine) {
 // attentionGrads are the gradients of the keys and values of a row, or of one of its heads.
 type attentionGrads struct{ k, v []float32 }
 
-// head is the part of one head. Where nothing can have sent back anything it is zeroed.
+// head is the part of one head. It is zeroed where no later operation can have added to it.
 func (g attentionGrads) head(row *attentionRow, h, hd int) attentionGrads {
 	n := row.keys() * hd
 	g.k, g.v = g.k[h*n:][:n], g.v[h*n:][:n]
@@ -119,7 +119,7 @@ func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 	}
 }
 
-// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds
+// packGrad rotates the gradients of queries and keys back and writes them and the values' gradients to dqkv, or adds
 // them.
 func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add bool) {
 	if dqkv == nil {

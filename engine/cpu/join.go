@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Join puts tensors of equal shapes (…, d) side by side along the last axis: y (…, len(xs)·d).
+// Join copies position by position.
 func (eng *Engine) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	d := xs[0].Dim(-1)
 	y := eng.withLast(xs[0], len(xs)*d)
