@@ -215,10 +215,11 @@ func TestStartFromItsSettings(t *testing.T) {
 	for want, lines := range map[string][]string{
 		"model.d_model: 16 -> 32: the shape is that of " + first.Out: {"init: " + first.Out, "model: {d_model: 32}"},
 		"model.d_model: 32 -> 128":                                   {"init: " + mamba, "preset: tiny"},
-		"model.vocab_size: 256 -> 300":                               {"init: " + first.Out, "model: {vocab_size: 300}"},
-		"tokenizer: found dna together with --init " + first.Out:     {"init: " + first.Out, "tokenizer: dna"},
-		"tokenizer: found none with " + bare:                         {"init: " + bare},
-		"found the gpt2 tokenizer":                                   {"init: " + bare, "tokenizer: gpt2"},
+		"model.vocab_size: 256 -> 300": {
+			"init: " + first.Out, "model: {vocab_size: 300}"},
+		"tokenizer: found dna together with --init " + first.Out: {"init: " + first.Out, "tokenizer: dna"},
+		"tokenizer: found none with " + bare:                     {"init: " + bare},
+		"found the gpt2 tokenizer":                               {"init: " + bare, "tokenizer: gpt2"},
 		`freeze: "backbone.layers.7" matches no parameter, want names such as backbone.layers.0`: {
 			"init: " + first.Out, "freeze: [backbone.layers.7]"},
 		"freeze: found [\"*\"], which leaves no parameter": {"init: " + first.Out, `freeze: ["*"]`},
