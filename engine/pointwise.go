@@ -35,11 +35,12 @@ type Activation int
 
 // The activations.
 const (
-	None     Activation = iota
-	GeluTanh            // ½x(1+tanh(√(2/π)(x+0.044715x³))), that of the released H3 models
-	GeluErf             // ½x(1+erf(x/√2)), that of S4D
-	SiLU                // x/(1+e^-x)
-	Sigmoid             // 1/(1+e^-x)
-	Tanh                // tanh x
-	Softplus            // log(1+e^x)
+	None        Activation = iota
+	GeluTanh               // ½x(1+tanh(√(2/π)(x+0.044715x³))), that of the released H3 models
+	GeluErf                // ½x(1+erf(x/√2)), that of S4D
+	SiLU                   // x/(1+e^-x)
+	Sigmoid                // 1/(1+e^-x)
+	Tanh                   // tanh x
+	Softplus               // log(1+e^x)
+	SquaredReLU            // max(x, 0)²
 )

@@ -10,7 +10,7 @@ import (
 // functions are the kernels' names of the activations but None.
 var functions = [...]kernel.Function{
 	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU, engine.Sigmoid: kernel.FuncSigmoid,
-	engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus,
+	engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus, engine.SquaredReLU: kernel.FuncReLU2,
 }
 
 // activate computes y = a(x).
