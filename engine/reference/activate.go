@@ -39,10 +39,10 @@ func activate(a engine.Activation, x float64) float64 {
 		return sigmoid(x)
 	case engine.Tanh:
 		return math.Tanh(x)
+	case engine.SquaredReLU:
+		return math.Max(x, 0) * math.Max(x, 0)
 	case engine.Softplus: // log(1+e^x) = x + log(1+e^-x), of which that one is taken whose exponential is finite
 		return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
-	case engine.SquaredReLU:
-		return max(x, 0) * max(x, 0)
 	}
 	return x
 }
@@ -64,7 +64,7 @@ func slope(a engine.Activation, x float64) float64 {
 	case engine.Softplus:
 		return sigmoid(x)
 	case engine.SquaredReLU:
-		return 2 * max(x, 0)
+		return 2 * math.Max(x, 0)
 	}
 	return 1
 }
