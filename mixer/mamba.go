@@ -97,7 +97,7 @@ func NewMamba(cfg Config) (Mixer, error) {
 	}
 	m := &Mamba{
 		In:   projection(cfg.DModel, 2*d, 1, o.Bias),
-		Conv: newShortConv(d, o.DConv, o.Conv),
+		Conv: newShortConv(d, o.DConv, o.Conv, engine.SiLU),
 		X:    projection(d, o.DtRank+2*o.DState, 1, false),
 		Dt: &nn.Linear{
 			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
@@ -141,13 +141,16 @@ func (m *Mamba) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// shortConv is a causal filter of a few taps for each channel, and SiLU.
-type shortConv struct{ weight, bias *nn.Param }
+// shortConv is a causal filter of a few taps for each channel, and an activation.
+type shortConv struct {
+	weight, bias *nn.Param
+	activation   engine.Activation
+}
 
 // newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil without.
-func newShortConv(d, taps int, bias bool) shortConv {
+func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
-	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps)}
+	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps), activation: a}
 	if bias {
 		c.bias = nn.NewParam(nn.Bias, start, d)
 	}
@@ -160,7 +163,7 @@ func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor
 	if c.bias != nil {
 		bias = c.bias.Tensor
 	}
-	return t.CausalConv(x, c.weight.Tensor, bias, engine.SiLU, r.Rows, r.fixed(0))
+	return t.CausalConv(x, c.weight.Tensor, bias, c.activation, r.Rows, r.fixed(0))
 }
 
 func (c *shortConv) params(prefix string, visit nn.Visitor) {

@@ -83,7 +83,7 @@ func NewMamba2(cfg Config) (Mixer, error) {
 	heads, filtered := d/o.HeadDim, d+2*o.Groups*o.DState
 	m := &Mamba2{
 		In:     projection(cfg.DModel, d+filtered+heads, 1, o.Bias),
-		Conv:   newShortConv(filtered, o.DConv, o.Conv),
+		Conv:   newShortConv(filtered, o.DConv, o.Conv, engine.SiLU),
 		DtBias: nn.NewParam(nn.SSMSystem, inverseSoftplus(o.DtMin, o.DtMax), heads),
 		ALog:   nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads),
 		D:      nn.NewParam(nn.SSMSystem, nn.Constant(1), heads),
