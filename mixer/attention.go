@@ -125,8 +125,12 @@ func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1,
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	y := t.Attention(m.project(t, u), r.Rows, r.keysAndValues(), m.opt)
-	return m.Out.Forward(t, y)
+	return m.attend(t, m.project(t, u), r)
+}
+
+// attend is what comes after the projection to queries, keys and values.
+func (m *Attention) attend(t *autograd.Tape, qkv *tensor.Tensor, r *Rows) *tensor.Tensor {
+	return m.Out.Forward(t, t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt))
 }
 
 // Options say how it attends.

@@ -49,33 +49,39 @@ type parallel struct {
 }
 
 func (m *parallel) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	y := m.parts[0].Forward(t, u, r.part(0))
+	y := m.parts[0].Forward(t, u, r.Part(0))
 	for i, part := range m.parts[1:] {
-		y = t.Add(y, part.Forward(t, u, r.part(i+1)))
+		y = t.Add(y, part.Forward(t, u, r.Part(i+1)))
 	}
 	return y
 }
 
 func (m *parallel) NewState() State {
-	s := &parallelState{names: m.names}
-	for _, part := range m.parts {
-		s.parts = append(s.parts, part.NewState())
+	states := make([]State, len(m.parts))
+	for i, part := range m.parts {
+		states[i] = part.NewState()
 	}
-	return s
+	return Together(m.names, states)
 }
 
 // Traits are those of all parts.
 func (m *parallel) Traits() (all Traits) {
 	for _, part := range m.parts {
-		one := part.Traits()
-		all.LooksAhead = all.LooksAhead || one.LooksAhead
-		all.Growth += one.Growth
-		if all.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < all.MaxLength {
-			all.MaxLength = one.MaxLength
-		}
-		if one.Multiple > 0 {
-			all.Multiple = max(1, all.Multiple) * one.Multiple // a multiple of both
-		}
+		all = all.And(part.Traits())
+	}
+	return all
+}
+
+// And are the traits of what has those of both.
+func (t Traits) And(one Traits) Traits {
+	all := t
+	all.LooksAhead = t.LooksAhead || one.LooksAhead
+	all.Growth += one.Growth
+	if t.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < t.MaxLength {
+		all.MaxLength = one.MaxLength
+	}
+	if one.Multiple > 0 {
+		all.Multiple = max(1, t.Multiple) * one.Multiple // a multiple of both
 	}
 	return all
 }
@@ -92,8 +98,11 @@ type parallelState struct {
 	parts []State
 }
 
-// part gives the rows with part i of their states, which are parallelStates.
-func (r *Rows) part(i int) *Rows {
+// Together is the states of several parts of a layer as one, with their names before those of their tensors.
+func Together(names []string, parts []State) State { return &parallelState{names, parts} }
+
+// Part gives the rows with part i of their states, which are parallelStates.
+func (r *Rows) Part(i int) *Rows {
 	for len(r.parts) <= i {
 		r.parts = append(r.parts, &Rows{})
 	}

@@ -161,7 +161,7 @@ func (c *Config) validate(encoder bool) error {
 		for _, name := range plan {
 			if !seen[name] {
 				seen[name] = true
-				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), c.feedForwardShape(len(plan)), encoder); err != nil {
+				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), c.feedForwardShape(len(plan)), nil, encoder); err != nil {
 					p.Addf(name, "%v", err)
 				}
 			}

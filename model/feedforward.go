@@ -25,6 +25,9 @@ var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.Feed
 	"glu":    gated(engine.Sigmoid),
 	"swiglu": gated(engine.SiLU),
 	"geglu":  gated(engine.GeluTanh),
+
+	"swiglu-experts": routed(engine.SiLU, true),
+	"relu2-experts":  routed(engine.SquaredReLU, false),
 }
 
 // mlp makes parts of two matrices with an activation between them.

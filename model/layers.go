@@ -17,6 +17,7 @@ import (
 //	MIXER/FEEDFORWARD     another feed-forward part, or none
 //	MIXER+MIXER           several mixers of the same input, whose outputs are added
 //	FEEDFORWARD           a feed-forward part in the place of the mixer
+//	zamba2-shared>MIXER   a mixer that sees more than the stream: see mixer.Shared
 //
 // each part with options of its own, NAME(OPTION=VALUE,...). A feed-forward part alone is followed by none.
 
@@ -61,13 +62,18 @@ func splitOutside(text string, separator rune) []string {
 
 // layer is what an entry describes.
 type layer struct {
-	kind  string // the names of its mixers
-	mixer mixer.Mixer
-	mlp   nn.FeedForward // nil for none
+	kind   string // the names of its mixers
+	mixer  mixer.Mixer
+	shared *mixer.Shared  // nil for none
+	mlp    nn.FeedForward // nil for none
 }
 
-// newLayer makes the layer of an entry of a plan of so many.
-func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape, encoder bool) (l layer, err error) {
+// sharedName is what an entry calls a block that several layers share.
+const sharedName = "zamba2-shared"
+
+// newLayer makes the layer of an entry of a plan, with blocks those that the layers before it share.
+func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape, blocks mixer.SharedBlocks,
+	encoder bool) (l layer, err error) {
 	halves := splitOutside(entry, '/')
 	if len(halves) > 2 {
 		return l, fmt.Errorf("found %q, want MIXER or MIXER/FEEDFORWARD", entry)
@@ -75,7 +81,14 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 	var names []string
 	var parts []mixer.Mixer
 	alone := false
-	for _, part := range splitOutside(halves[0], '+') {
+	mixers := halves[0]
+	if from := splitOutside(mixers, '>'); len(from) > 1 {
+		mixers = strings.Join(from[1:], ">")
+		if l.shared, err = newShared(from[0], cfg, blocks); err != nil {
+			return l, err
+		}
+	}
+	for _, part := range splitOutside(mixers, '+') {
 		name, m, isMixer, err := newPart(part, cfg, shape, encoder)
 		if err != nil {
 			return l, err
@@ -96,6 +109,19 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 		l.mlp, err = newFeedForward(c.MLP, shape)
 	}
 	return l, err
+}
+
+// newShared makes what stands before the mixer of an entry.
+func newShared(entry string, cfg mixer.Config, blocks mixer.SharedBlocks) (*mixer.Shared, error) {
+	name, options, err := ParseEntry(entry)
+	if err != nil {
+		return nil, err
+	}
+	if name != sharedName {
+		return nil, fmt.Errorf("found %q before >, want %s", name, sharedName)
+	}
+	cfg.Options = options
+	return mixer.NewShared(cfg, blocks)
 }
 
 // newPart makes one part of the first half of a layer: a mixer, or a feed-forward part in its place.

@@ -253,7 +253,7 @@ func (m *Network) Takes(l int) error {
 		l++
 	}
 	for i, b := range m.Blocks {
-		if n := b.Mixer.Traits().Multiple; n > 0 && l%n != 0 {
+		if n := b.traits().Multiple; n > 0 && l%n != 0 {
 			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i, b.Kind, l, n)
 		}
 	}
