@@ -19,14 +19,21 @@ type filling struct {
 	f        *checkpoint.File
 	problems config.Problems
 	params   []*nn.Param
-	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
+	sources  [][]piece       // of each parameter, the rows of one behind those of another
+	told     map[string]bool // tensors of which a problem is told
 	elements int
+}
+
+// piece is what a source has of a tensor.
+type piece struct {
+	checkpoint.Tensor
+	transposed bool // its rows are columns of what is wanted
 }
 
 // compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
 // not be there, is a problem.
 func (w Weights) compareAll(m nn.Module) *filling {
-	l := &filling{f: w.File}
+	l := &filling{f: w.File, told: map[string]bool{}}
 	keys := maps.Clone(w.Keys)
 	l.compare(m, w, keys)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
@@ -48,7 +55,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 		for _, s := range sources {
 			shares += max(1, s.Share)
 		}
-		var parts []checkpoint.Tensor
+		var parts []piece
 		for _, s := range sources {
 			shape := p.Shape()
 			shape[0] = shape[0] / shares * max(1, s.Share)
@@ -69,32 +76,50 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 }
 
 // find finds a source that has to have a shape.
-func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
-	parts := max(1, s.Of)
-	whole := slices.Clone(shape)
-	whole[0] *= parts
+func (l *filling) find(s Source, shape []int, keys, left map[string]string) (piece, bool) {
+	parts, whole := max(1, s.Of), s.whole(shape)
 	key, ok := keys[s.Name]
 	x, found := l.f.Tensor(key)
 	if !ok || !found {
-		l.problems.Addf(s.Name, "missing, want shape %v", whole)
-		return checkpoint.Tensor{}, false
+		return l.tell(s, "missing, want shape %v", whole)
 	}
 	delete(left, s.Name)
 	if !slices.Equal(x.Shape, whole) {
-		l.problems.Addf(s.Name, "found shape %v, want %v", x.Shape, whole)
-		return checkpoint.Tensor{}, false
+		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
 	}
-	y := *x
+	y := piece{*x, s.Transposed}
 	y.Name = s.Name
 	if parts > 1 {
 		if len(x.Data)%parts != 0 {
-			l.problems.Addf(s.Name, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
-			return checkpoint.Tensor{}, false
+			return l.tell(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
 		}
 		n := len(x.Data) / parts
 		y.Shape, y.Data = shape, x.Data[s.Part*n:][:n]
 	}
 	return y, true
+}
+
+// tell tells of a problem with a tensor, the first one: others may have parts of it, too.
+func (l *filling) tell(s Source, format string, args ...any) (piece, bool) {
+	if !l.told[s.Name] {
+		l.told[s.Name] = true
+		l.problems.Addf(s.Name, format, args...)
+	}
+	return piece{}, false
+}
+
+// whole is the shape of the tensor of which a part has a shape.
+func (s Source) whole(part []int) []int {
+	rows := slices.Clone(part)
+	if s.Transposed {
+		slices.Reverse(rows)
+	}
+	rows[0] *= max(1, s.Of)
+	if s.Stack > 0 {
+		rows[0] /= s.Stack
+		rows = append([]int{s.Stack}, rows...)
+	}
+	return rows
 }
 
 // mostElements bounds the numbers of a file. A packed archive may hold more than it has bytes, and tensors in it may
@@ -107,7 +132,7 @@ func (l *filling) fill(m nn.Module) error {
 	if len(l.problems) > 0 {
 		for _, parts := range l.sources {
 			for i := range parts {
-				if err := checkFinite(&parts[i]); err != nil {
+				if err := checkFinite(&parts[i].Tensor); err != nil {
 					l.problems.Addf(parts[i].Name, "%v", err)
 				}
 			}
@@ -129,6 +154,9 @@ func (l *filling) fill(m nn.Module) error {
 			if err != nil {
 				l.problems.Addf(x.Name, "%v", err)
 			}
+			if x.transposed {
+				transpose(into, x.Shape[1])
+			}
 		}
 	}
 	if len(l.problems) > 0 {
@@ -138,6 +166,14 @@ func (l *filling) fill(m nn.Module) error {
 		p.SetData(read[i])
 	}
 	return nil
+}
+
+// transpose turns x (columns, rows) into (rows, columns).
+func transpose(x []float32, rows int) {
+	from, columns := slices.Clone(x), len(x)/rows
+	for i := range x {
+		x[i] = from[i%columns*rows+i/columns]
+	}
 }
 
 func (l *filling) err() error {

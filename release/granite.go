@@ -19,6 +19,8 @@ type graniteOptions struct {
 	Kinds      []string `json:"layer_types"`
 	Inner      int      `json:"shared_intermediate_size"`
 	Experts    int      `json:"num_local_experts"`
+	Used       int      `json:"num_experts_per_tok"`
+	Expert     int      `json:"intermediate_size"`
 	Positions  *string  `json:"position_embedding_type"`
 	EmbedScale float64  `json:"embedding_multiplier"`
 	LogitScale float64  `json:"logits_scaling"`
@@ -31,9 +33,6 @@ type graniteOptions struct {
 func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 	if err := wantAct("hidden_act", o.Act, "silu"); err != nil {
 		return m, err
-	}
-	if o.Experts > 0 {
-		return m, fmt.Errorf("num_local_experts: found %d, %w", o.Experts, errExperts)
 	}
 	if !(o.LogitScale > 0) {
 		return m, fmt.Errorf("logits_scaling: found %g, want more than 0", o.LogitScale)
@@ -69,17 +68,28 @@ func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}.with(scaled)), o.Eps)
 	m.config.DInner, m.config.EmbedScale, m.config.LogitScale = o.Inner, o.EmbedScale, 1/o.LogitScale
+	shared, experts := "mlp.", []rename(nil)
+	if o.Experts > 0 {
+		if err := someExperts("num_local_experts", o.Experts, o.Used); err != nil {
+			return m, err
+		}
+		m.config.MLP = entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
+			"d_shared": o.Inner}.with(scaled))
+		shared, experts = "mlp.shared.", append(stackedNames("mlp.", "block_sparse_moe.input_linear.",
+			"block_sparse_moe.output_linear.", o.Experts), to("mlp.router.", "block_sparse_moe.router.layer."))
+	}
 	half := func(own string, part int) rename {
-		return rename{own, []model.Source{{Name: "shared_mlp.input_linear.", Part: part, Of: 2}}}
+		return rename{shared + own, []model.Source{{Name: "shared_mlp.input_linear.", Part: part, Of: 2}}}
 	}
 	m.names = hfNames{
 		embedding: []string{"model.embed_tokens."}, norm: "model.norm.", layers: "model.layers.",
-		layer: append(layerNorms("input_layernorm", "post_attention_layernorm"), half("mlp.gate.", 0), half("mlp.fc1.", 1),
-			to("mlp.fc2.", "shared_mlp.output_linear.")),
+		layer: append(layerNorms("input_layernorm", "post_attention_layernorm"), half("gate.", 0), half("fc1.", 1),
+			to(shared+"fc2.", "shared_mlp.output_linear.")),
 		mixers: map[string][]rename{
 			"mamba2":    mambaNamesIn("mamba."),
 			"attention": attentionNames("self_attn.", "o_proj", o.hfAttention.Heads, kv),
 		},
 	}
+	m.names.layer = append(m.names.layer, experts...)
 	return m, nil
 }

@@ -2,7 +2,6 @@ package release
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -43,9 +42,12 @@ var hfFamilies = map[string]hfFamily{
 	"granitemoehybrid": granite,
 	"jamba":            jamba,
 	"lfm2":             lfm2,
+	"lfm2_moe":         lfm2MoE,
 	"mamba":            hfMamba,
 	"mamba2":           hfMamba2,
 	"nemotron_h":       nemotronH,
+	"recurrent_gemma":  recurrentGemma,
+	"zamba2":           zamba2,
 }
 
 // hfCommon are the fields that mean the same in all families.
@@ -87,6 +89,19 @@ func (r *hfRotary) base(otherwise float64) (float64, error) {
 		return 0, fmt.Errorf("rope_theta: found %g, want more than 0", otherwise)
 	}
 	return otherwise, nil
+}
+
+// dim is the number of components of a head that are rotated.
+func (r *hfRotary) dim(headDim int, part float64) (int, error) {
+	if p := r.Parameters; p != nil {
+		set(&part, p.Part)
+	}
+	set(&part, r.Part)
+	n := int(part * float64(headDim))
+	if !(part >= 0 && part <= 1) || n%2 != 0 {
+		return 0, fmt.Errorf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part, headDim)
+	}
+	return n, nil
 }
 
 // hfType is the model_type of a configuration of the transformers library, "" of another.
@@ -215,9 +230,6 @@ func fieldsOf(t reflect.Type) map[string]bool {
 	}
 	return names
 }
-
-// errExperts is the error for a mixture of experts in a family that is read without.
-var errExperts = errors.New("want none: mixtures of experts are not read")
 
 // described says where in a configuration an error is.
 func described(field string, err error) error { return brief.Error(fmt.Errorf("%s: %w", field, err)) }

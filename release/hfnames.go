@@ -17,7 +17,8 @@ type hfNames struct {
 	layers    string   // what the names of all layers begin with
 	layer     []rename // of a layer, but for its mixers
 	mixers    map[string][]rename
-	ignored   []string // what names begin with that are no part of the model
+	special   map[int][]rename // of layers that are not as others: of all in them, with whole names
+	ignored   []string         // what names begin with that are no part of the model
 }
 
 // rename says from which tensors the parameters come whose names begin with own. The rest of the name is the same.
@@ -92,6 +93,9 @@ func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
 	if err != nil {
 		panic("release: no layer has " + parameter)
 	}
+	if rules, ok := n.special[layer]; ok {
+		return found(rules, rest, "", parameter)
+	}
 	rules := n.layer
 	if inMixer, ok := strings.CutPrefix(rest, "mixer."); ok {
 		kind := m.Blocks[layer].Kind
@@ -100,14 +104,19 @@ func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
 		}
 		rules, rest = n.mixers[kind], inMixer
 	}
+	return found(rules, rest, fmt.Sprintf("%s%d.", n.layers, layer), parameter)
+}
+
+// found are the tensors of what is called name in a layer, by rules for names that begin with prefix.
+func found(rules []rename, name, prefix, parameter string) []model.Source {
 	for _, r := range rules {
-		end, ok := strings.CutPrefix(rest, r.own)
+		end, ok := strings.CutPrefix(name, r.own)
 		if !ok {
 			continue
 		}
 		from := slices.Clone(r.from)
 		for i := range from {
-			from[i].Name = fmt.Sprintf("%s%d.%s%s", n.layers, layer, from[i].Name, end)
+			from[i].Name = prefix + from[i].Name + end
 		}
 		return from
 	}

@@ -22,6 +22,8 @@ type lfm2Options struct {
 	Taps      int      `json:"conv_L_cache"`
 	ConvBias  bool     `json:"conv_bias"`
 	Eps       float64  `json:"norm_eps"`
+
+	half func(layer int) string // the end of its entry, where that names its feed-forward part; nil for none
 }
 
 // width is the inner width of the MLPs.
@@ -82,6 +84,11 @@ func (o *lfm2Options) model(c *hfCommon) (m published, err error) {
 	for i, kind := range kinds {
 		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
 			return m, fmt.Errorf("layer_types: found %q, want conv or full_attention", kind)
+		}
+	}
+	if o.half != nil {
+		for i := range layers {
+			layers[i] += o.half(i)
 		}
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}), o.Eps)
