@@ -181,7 +181,7 @@ func h3Infer(t tensors, heads int) (model.Config, error) {
 	if len(table) != 2 {
 		names := t.file.Names()
 		return c, fmt.Errorf("found %d tensors (%s) and no %s of two axes, "+
-			"want weights of an H3, Mamba or HyenaDNA model",
+			"want weights of an H3, Mamba or HyenaDNA model, or a config.json beside the file that names its family",
 			len(names), some(names), h3Table)
 	}
 	c.VocabSize, c.DModel = table[0], table[1]

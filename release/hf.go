@@ -109,11 +109,10 @@ func hfType(data []byte) string {
 	var c struct {
 		Type any `json:"model_type"`
 	}
-	if json.Unmarshal(data, &c) != nil {
-		return ""
+	if json.Unmarshal(data, &c) != nil || c.Type == nil {
+		return "" // the parser of another family reports the error
 	}
-	name, _ := c.Type.(string)
-	return name
+	return fmt.Sprint(c.Type)
 }
 
 // readHF reads a configuration of the transformers library.

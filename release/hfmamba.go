@@ -44,9 +44,6 @@ func (o *hfMambaOnly) model(c *hfCommon, kind string, options given) (m publishe
 	if err := wantAct("hidden_act", o.Act, "silu", "swish"); err != nil {
 		return m, err
 	}
-	if err := someLayers(c.Layers); err != nil {
-		return m, err
-	}
 	mixer := entry(kind, options.with(given{"d_state": o.State, "d_conv": o.Conv, "bias": o.Bias,
 		"conv_bias": o.ConvBias, "dt_min": o.DtMin, "dt_max": o.DtMax}))
 	m.config = newHFConfig(nil, model.MLPNone, o.Eps)
