@@ -75,6 +75,8 @@ func variants() []variant {
 		{"block_recurrent", NewBlockRecurrent, Config{NumHeads: 2, Options: Options{"block": "9", "rows": "3"}}, false},
 		{"block_recurrent_rotary", NewBlockRecurrent,
 			Config{NumHeads: 2, RotaryDim: 4, Options: Options{"block": "23", "rows": "2"}}, false},
+		{"rg_lru", NewRGLRU, Config{NumHeads: 2}, true},
+		{"rg_lru_width", NewRGLRU, Config{NumHeads: 3, Options: Options{"width": "6", "d_conv": "2"}}, true},
 		{"rnn", NewRNN, Config{Options: Options{"hidden": "5"}}, true},
 		{"lmu", NewLMU, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}}, true},
 		{"gmlp", NewGMLP, Config{Options: Options{"expand": "2", "l_max": "300"}}, false},

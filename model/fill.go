@@ -18,18 +18,24 @@ import (
 type filling struct {
 	f        *checkpoint.File
 	problems config.Problems
-	names    []string
 	params   []*nn.Param
-	sources  []*checkpoint.Tensor
+	sources  [][]piece       // of each parameter, the rows of one behind those of another
+	told     map[string]bool // tensors of which a problem is told
 	elements int
 }
 
-// compareAll finds the tensors of all parameters of m. Missing and misshapen tensors are problems, and so are tensors
-// of the file that are no parameters and that Extra does not allow.
+// piece is what a source has of a tensor.
+type piece struct {
+	checkpoint.Tensor
+	transposed bool // its rows are columns of what is wanted
+}
+
+// compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
+// not be there, is a problem.
 func (w Weights) compareAll(m nn.Module) *filling {
-	l := &filling{f: w.File}
+	l := &filling{f: w.File, told: map[string]bool{}}
 	keys := maps.Clone(w.Keys)
-	l.compare(m, "", keys)
+	l.compare(m, w, keys)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if w.Extra == nil {
 			l.problems.Addf(name, "unexpected")
@@ -40,28 +46,80 @@ func (w Weights) compareAll(m nn.Module) *filling {
 	return l
 }
 
-// compare finds the tensor of each parameter of m under the key that keys has for its name, and removes these keys.
-// Missing and misshapen tensors are problems.
-func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
-	m.Params(prefix, func(name string, p *nn.Param) {
-		key, ok := keys[name]
-		x, found := l.f.Tensor(key)
-		if !ok || !found {
-			l.problems.Addf(name, "missing, want shape %v", p.Shape())
+// compare finds the tensors of each parameter of m, and takes the keys away under which they are. What is missing or
+// misshapen is a problem.
+func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
+	m.Params("", func(name string, p *nn.Param) {
+		sources := w.of(name)
+		shares := 0
+		for _, s := range sources {
+			shares += max(1, s.Share)
+		}
+		var parts []piece
+		for _, s := range sources {
+			shape := p.Shape()
+			shape[0] = shape[0] / shares * max(1, s.Share)
+			if x, ok := l.find(s, shape, w.Keys, keys); ok {
+				parts = append(parts, x)
+			}
+		}
+		if len(parts) < len(sources) {
 			return
 		}
-		delete(keys, name)
-		if !slices.Equal(x.Shape, p.Shape()) {
-			l.problems.Addf(name, "found shape %v, want %v", x.Shape, p.Shape())
-			return
-		}
-		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, x)
-		if l.elements += x.Elements(); l.elements < 0 || l.elements > mostElements(l.f) {
+		l.params, l.sources = append(l.params, p), append(l.sources, parts)
+		if l.elements += p.Len(); l.elements < 0 || l.elements > mostElements(l.f) {
 			l.elements = math.MinInt // one word of it is enough
 			l.problems.Addf(name,
 				"found tensors that share their memory, with more numbers than a file of %d bytes may hold", l.f.Size())
 		}
 	})
+}
+
+// find finds a source that has to have a shape.
+func (l *filling) find(s Source, shape []int, keys, left map[string]string) (piece, bool) {
+	parts, whole := max(1, s.Of), s.whole(shape)
+	key, ok := keys[s.Name]
+	x, found := l.f.Tensor(key)
+	if !ok || !found {
+		return l.tell(s, "missing, want shape %v", whole)
+	}
+	delete(left, s.Name)
+	if !slices.Equal(x.Shape, whole) {
+		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
+	}
+	y := piece{*x, s.Transposed}
+	y.Name = s.Name
+	if parts > 1 {
+		if len(x.Data)%parts != 0 {
+			return l.tell(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
+		}
+		n := len(x.Data) / parts
+		y.Shape, y.Data = shape, x.Data[s.Part*n:][:n]
+	}
+	return y, true
+}
+
+// tell tells of a problem with a tensor, the first one: others may have parts of it, too.
+func (l *filling) tell(s Source, format string, args ...any) (piece, bool) {
+	if !l.told[s.Name] {
+		l.told[s.Name] = true
+		l.problems.Addf(s.Name, format, args...)
+	}
+	return piece{}, false
+}
+
+// whole is the shape of the tensor of which a part has a shape.
+func (s Source) whole(part []int) []int {
+	rows := slices.Clone(part)
+	if s.Transposed {
+		slices.Reverse(rows)
+	}
+	rows[0] *= max(1, s.Of)
+	if s.Stack > 0 {
+		rows[0] /= s.Stack
+		rows = append([]int{s.Stack}, rows...)
+	}
+	return rows
 }
 
 // mostElements bounds the numbers of a file. A packed archive may hold more than it has bytes, and tensors in it may
@@ -72,23 +130,33 @@ func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 // problem. The error lists all problems and ends with those of values that are not finite.
 func (l *filling) fill(m nn.Module) error {
 	if len(l.problems) > 0 {
-		for i, x := range l.sources {
-			if err := checkFinite(x); err != nil {
-				l.problems.Addf(l.names[i], "%v", err)
+		for _, parts := range l.sources {
+			for i := range parts {
+				if err := checkFinite(&parts[i].Tensor); err != nil {
+					l.problems.Addf(parts[i].Name, "%v", err)
+				}
 			}
 		}
 		return l.err()
 	}
 	values := nn.Values(m)
 	read := make([][]float32, len(l.params))
-	for i, x := range l.sources {
+	for i, parts := range l.sources {
 		read[i] = values()
-		err := x.ReadFloat32(read[i])
-		if err == nil {
-			err = finiteValues(read[i], 0, len(read[i]))
-		}
-		if err != nil {
-			l.problems.Addf(l.names[i], "%v", err)
+		rest := read[i]
+		for _, x := range parts {
+			into := rest[:x.Elements()]
+			rest = rest[len(into):]
+			err := x.ReadFloat32(into)
+			if err == nil {
+				err = finiteValues(into, 0, len(into))
+			}
+			if err != nil {
+				l.problems.Addf(x.Name, "%v", err)
+			}
+			if x.transposed {
+				transpose(into, x.Shape[1])
+			}
 		}
 	}
 	if len(l.problems) > 0 {
@@ -98,6 +166,14 @@ func (l *filling) fill(m nn.Module) error {
 		p.SetData(read[i])
 	}
 	return nil
+}
+
+// transpose turns x (columns, rows) into (rows, columns).
+func transpose(x []float32, rows int) {
+	from, columns := slices.Clone(x), len(x)/rows
+	for i := range x {
+		x[i] = from[i%columns*rows+i/columns]
+	}
 }
 
 func (l *filling) err() error {
