@@ -48,8 +48,9 @@ func TestExpertsAreMLPs(t *testing.T) {
 			width := inner.Dim(1)
 			sums := make([]float32, 7*width)
 			for e := range 4 {
-				alone := Gated{FC1: &Linear{Weight: m.FC1[e]}, Gate: &Linear{Weight: m.Gate[e]},
-					FC2: &Linear{Weight: m.FC2[e]}, Activation: engine.SiLU}
+				all := m.matrices()
+				alone := Gated{FC1: &Linear{Weight: all.fc1[e]}, Gate: &Linear{Weight: all.gate[e]},
+					FC2: &Linear{Weight: all.fc2[e]}, Activation: engine.SiLU, GateScale: 1}
 				y := values(alone.Forward(tape, inner))
 				for r := range 7 {
 					own := scores[4*r:][:4]
