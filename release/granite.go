@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// granite is Granite 4.0-H (IBM): Mamba-2 or attention, then an MLP, with multipliers of the embedding, of what is added
-// to the stream and of the logits.
+// granite is Granite 4.0-H (IBM): Mamba-2 or attention, then an MLP, with multipliers of the embedding, of what is
+// added to the stream and of the logits.
 var granite = hfFamily{options: func() hfOptions {
 	return &graniteOptions{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-6, EmbedScale: 1, LogitScale: 1, ResidScale: 1,
 		AttnScale: 1}
@@ -74,8 +74,8 @@ func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 	}
 	m.names = hfNames{
 		embedding: []string{"model.embed_tokens."}, norm: "model.norm.", layers: "model.layers.",
-		layer: append(layerNorms("input_layernorm", "post_attention_layernorm"), half("mlp.gate.", 0), half("mlp.fc1.", 1),
-			to("mlp.fc2.", "shared_mlp.output_linear.")),
+		layer: append(layerNorms("input_layernorm", "post_attention_layernorm"),
+			half("mlp.gate.", 0), half("mlp.fc1.", 1), to("mlp.fc2.", "shared_mlp.output_linear.")),
 		mixers: map[string][]rename{
 			"mamba2":    mambaNamesIn("mamba."),
 			"attention": attentionNames("self_attn.", "o_proj", o.hfAttention.Heads, kv),

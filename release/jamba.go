@@ -48,8 +48,8 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 			continue
 		}
 		layers[i] = entry("mamba", given{
-			"expand": o.Expand, "d_state": o.State, "d_conv": o.Conv, "dt_rank": rank(o.Rank, c.Hidden), "bias": o.MixBias,
-			"conv_bias": o.ConvBias, "bcdt_norm": "learned", "norm_eps": o.Eps,
+			"expand": o.Expand, "d_state": o.State, "d_conv": o.Conv, "dt_rank": rank(o.Rank, c.Hidden),
+			"bias": o.MixBias, "conv_bias": o.ConvBias, "bcdt_norm": "learned", "norm_eps": o.Eps,
 		})
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}), o.Eps)
