@@ -17,7 +17,7 @@ import (
 type Experts struct {
 	Router *Linear
 	Bias   *Param // of the choice, a constant of the model; nil for none
-	// Narrow and Widen stand before and after the experts, which work on fewer channels than the stream has; nil for none.
+	// Narrow and Widen stand before and after experts that work on fewer channels than the stream has; nil for none.
 	Narrow, Widen *Linear
 	Shared        FeedForward
 	Routing       engine.Routing
@@ -51,7 +51,8 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		return nil, fmt.Errorf("experts: found %d, want 1 to %d", s.Count, maxExperts)
 	}
 	if s.Inner < 1 || s.Latent < 0 {
-		return nil, fmt.Errorf("found experts of %d inner channels and %d latent ones, want at least 1 and 0", s.Inner, s.Latent)
+		return nil, fmt.Errorf("found experts of %d inner channels and %d latent ones, want at least 1 and 0", s.Inner,
+			s.Latent)
 	}
 	if err := autograd.CheckRouting(s.Routing, s.Count); err != nil {
 		return nil, err

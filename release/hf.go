@@ -99,7 +99,8 @@ func (r *hfRotary) dim(headDim int, part float64) (int, error) {
 	set(&part, r.Part)
 	n := int(part * float64(headDim))
 	if !(part >= 0 && part <= 1) || n%2 != 0 {
-		return 0, fmt.Errorf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part, headDim)
+		return 0, fmt.Errorf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part,
+			headDim)
 	}
 	return n, nil
 }

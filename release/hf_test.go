@@ -184,7 +184,7 @@ func bits(x []float32) []byte { x0 := checkpoint.NewTensor("", []int{len(x)}, x)
 func TestHFConfigErrors(t *testing.T) {
 	for _, c := range []struct{ folder, old, text, want string }{
 		{"granite_h", `"num_local_experts": 0`, `"num_local_experts": 4`, "num_experts_per_tok: found 4 and 0"},
-		{"granite_h_moe", `"num_local_experts": 6`, `"num_local_experts": 6000`, "num_local_experts, num_experts_per_tok: found 6000"},
+		{"granite_h_moe", `"num_local_experts": 6`, `"num_local_experts": 6000`, "num_experts_per_tok: found 6000"},
 		{"granite_h_moe", `"intermediate_size": 24`, `"intermediate_size": -24`, "found -24"},
 		{"granite_h", `"rope_scaling": null`, `"rope_scaling": null, "layer_types": ["mamba"]`, "layer_types: found 1"},
 		{"granite_h", `"hidden_act": "silu"`, `"hidden_act": "gelu"`, `hidden_act: found "gelu"`},

@@ -5,8 +5,8 @@ import "fmt"
 // jamba is Jamba (arXiv:2403.19887): Mamba with norms inside, or attention without positions, then an MLP or
 // experts.
 var jamba = hfFamily{options: func() hfOptions {
-	return &jambaOptions{Eps: 1e-6, Period: 8, Offset: 4, Expand: 2, State: 16, Conv: 4, ConvBias: true, Experts: 16, Used: 2,
-		ExpertPeriod: 2, ExpertOffset: 1}
+	return &jambaOptions{Eps: 1e-6, Period: 8, Offset: 4, Expand: 2, State: 16, Conv: 4, ConvBias: true, Experts: 16,
+		Used: 2, ExpertPeriod: 2, ExpertOffset: 1}
 }}
 
 type jambaOptions struct {
@@ -38,15 +38,17 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 		return m, err
 	}
 	if o.Period < 1 || o.ExpertPeriod < 1 || o.Offset < 0 || o.ExpertOffset < 0 {
-		return m, fmt.Errorf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: found %d, "+
-			"%d, %d and %d, want periods of 1 or more and offsets of 0 or more", o.Period, o.ExpertPeriod, o.Offset, o.ExpertOffset)
+		return m, fmt.Errorf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: found "+
+			"%d, %d, %d and %d, want periods of 1 or more and offsets of 0 or more", o.Period, o.ExpertPeriod, o.Offset,
+			o.ExpertOffset)
 	}
 	experts, half := []rename(nil), ""
 	if o.Experts > 1 {
 		if err := someExperts("num_experts", o.Experts, o.Used); err != nil {
 			return m, err
 		}
-		half = "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Inner, "normalize": false})
+		half = "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Inner,
+			"normalize": false})
 		experts = append(expertNames("mlp.", "feed_forward.", o.Experts, "gate_proj", "up_proj", "down_proj"),
 			to("mlp.router.", "feed_forward.router."))
 	}

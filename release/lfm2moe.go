@@ -4,7 +4,8 @@ package release
 var lfm2MoE = hfFamily{tied: true, options: func() hfOptions {
 	o := lfm2.options().(*lfm2Options)
 	o.Adjust = false
-	return &lfm2MoEOptions{lfm2Options: *o, Dense: 2, Experts: 32, Used: 4, Expert: 1792, Bias: true, Normalize: true, Scale: 1}
+	return &lfm2MoEOptions{lfm2Options: *o, Dense: 2, Experts: 32, Used: 4, Expert: 1792, Bias: true, Normalize: true,
+		Scale: 1}
 }}
 
 type lfm2MoEOptions struct {
@@ -22,8 +23,8 @@ func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
 	if err := someExperts("num_experts", o.Experts, o.Used); err != nil {
 		return published{}, err
 	}
-	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert, "sigmoid": true,
-		"choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
+	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
+		"sigmoid": true, "choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
 	o.half = func(layer int) string {
 		if layer < o.Dense {
 			return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// recurrentGemma is RecurrentGemma (arXiv:2404.07839): the recurrence of Griffin or attention over a window, then a gated
-// MLP. The code that its weights were trained with is DeepMind's.
+// recurrentGemma is RecurrentGemma (arXiv:2404.07839): the recurrence of Griffin or attention over a window, then a
+// gated MLP. The code that its weights were trained with is DeepMind's.
 var recurrentGemma = hfFamily{tied: true, options: func() hfOptions {
 	return &recurrentGemmaOptions{Window: 2048, Taps: 4, Cap: 30, Eps: 1e-6,
 		Kinds: []string{"recurrent", "recurrent", "attention"}}

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// zamba2 is Zamba2 (arXiv:2411.15242): Mamba-2, of which some layers see what blocks of attention and an MLP make of the
-// stream and of the embedding. The layers share the weights of these blocks, but for adapters.
+// zamba2 is Zamba2 (arXiv:2411.15242): Mamba-2, of which some layers see what blocks of attention and an MLP make of
+// the stream and of the embedding. The layers share the weights of these blocks, but for adapters.
 var zamba2 = hfFamily{tied: true, options: func() hfOptions {
 	return &zamba2Options{Expand: 2, Heads: 8, State: 64, Groups: 1, Conv: 4, Blocks: 1, Rank: 128, MLPAdapter: true,
 		Eps: 1e-5, KVHeads: 32, AttentionHeads: 32}
@@ -47,7 +47,8 @@ func (o *zamba2Options) model(c *hfCommon) (m published, err error) {
 	case o.Blocks < 1:
 		return m, fmt.Errorf("num_mem_blocks: found %d, want at least 1", o.Blocks)
 	case o.AttentionHeads < 1 || 2*c.Hidden%o.AttentionHeads != 0:
-		return m, fmt.Errorf("num_attention_heads: found %d, want a divisor of 2·hidden_size %d", o.AttentionHeads, 2*c.Hidden)
+		return m, fmt.Errorf("num_attention_heads: found %d, want a divisor of 2·hidden_size %d", o.AttentionHeads,
+			2*c.Hidden)
 	case o.KVHeads != o.AttentionHeads:
 		return m, fmt.Errorf("num_key_value_heads: found %d, want num_attention_heads %d", o.KVHeads, o.AttentionHeads)
 	case o.Long:
@@ -65,14 +66,15 @@ func (o *zamba2Options) model(c *hfCommon) (m published, err error) {
 		headDim = inner / o.Heads
 	}
 	if o.Heads*headDim != inner {
-		return m, fmt.Errorf("n_mamba_heads, mamba_headdim: found %d and %d, want a product of %d", o.Heads, headDim, inner)
+		return m, fmt.Errorf("n_mamba_heads, mamba_headdim: found %d and %d, want a product of %d", o.Heads, headDim,
+			inner)
 	}
 	limits, err := dtLimits(o.Limit)
 	if err != nil {
 		return m, err
 	}
-	mamba := entry("mamba2", limits.with(given{"expand": o.Expand, "headdim": headDim, "d_state": o.State, "ngroups": o.Groups,
-		"d_conv": o.Conv, "bias": o.Bias, "norm_eps": 1e-5}))
+	mamba := entry("mamba2", limits.with(given{"expand": o.Expand, "headdim": headDim, "d_state": o.State,
+		"ngroups": o.Groups, "d_conv": o.Conv, "bias": o.Bias, "norm_eps": 1e-5}))
 	shared := given{"num_heads": o.AttentionHeads, "d_inner": o.Inner, "adapter_rank": o.Rank,
 		"attention_adapters": o.AttentionAdapter, "bias": o.Bias, "norm_eps": o.Eps}
 	if o.Rotary {
@@ -126,7 +128,8 @@ func zamba2Names(at, home string, k int) []rename {
 		half("shared.mlp.gate.", gateUp+".", 0), half("shared.mlp.fc1.", gateUp+".", 1),
 		to("shared.mlp.fc2.", mlp+"down_proj."),
 		to("shared.mlp_adapter.a.", adapters(gateUp)+"0."),
-		half("shared.mlp_adapter.b.0.", adapters(gateUp)+"1.", 1), half("shared.mlp_adapter.b.1.", adapters(gateUp)+"1.", 0),
+		half("shared.mlp_adapter.b.0.", adapters(gateUp)+"1.", 1),
+		half("shared.mlp_adapter.b.1.", adapters(gateUp)+"1.", 0),
 	}
 	for _, x := range []string{"q", "k", "v"} {
 		list := adapters(attention + "linear_" + x)
