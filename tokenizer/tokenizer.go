@@ -1,6 +1,6 @@
 // Package tokenizer turns bytes into token ids and back.
 //
-// It has five kinds of tokenizer:
+// It has six kinds of tokenizer:
 //
 //   - bytes: every byte is a token;
 //   - chars: every character of an alphabet is a token;
@@ -8,6 +8,7 @@
 //   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
 //   - bpe: any byte-level BPE in Hugging Face's tokenizer.json, as the checkpoints of Mamba, Llama 3 or Qwen have
 //     them, or trained here with TrainBPE.
+//   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
 // Byte-level BPE follows GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
 // merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts as
@@ -46,7 +47,7 @@ const FileName = "tokenizer.json"
 // that never occur in UTF-8) accepts text without that byte; one with add_prefix_space decodes to the text with that
 // space. DNA has no inverse: it accepts all text and turns unknown characters into [UNK].
 type Tokenizer interface {
-	// Kind is "bytes", "chars", "dna", "gpt2" or "bpe".
+	// Kind is "bytes", "chars", "dna", "gpt2", "bpe" or "ids".
 	Kind() string
 
 	// VocabSize is one more than the largest id.
