@@ -117,7 +117,8 @@ func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	return names, count
 }
 
-// partOf is the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP or norms.
+// partOf is the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP,
+// blocks that layers share, or norms.
 func partOf(m *model.Model, param string) string {
 	layer, ok := strings.CutPrefix(param, "backbone.layers.")
 	switch {
@@ -132,6 +133,8 @@ func partOf(m *model.Model, param string) string {
 	switch i, err := strconv.Atoi(index); {
 	case strings.HasPrefix(rest, "mlp."):
 		return "MLP"
+	case strings.HasPrefix(rest, "shared."):
+		return "shared"
 	case err == nil && strings.HasPrefix(rest, "mixer."):
 		return m.Blocks[i].Kind
 	}
