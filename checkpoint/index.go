@@ -55,8 +55,8 @@ func (f *File) openShards(files map[string]string) error {
 		maps.Copy(f.meta, shard.meta)
 		for _, tensor := range shard.names {
 			if files[tensor] != name {
-				problems = append(problems, fmt.Errorf("%s: found in %s, where the index does not have it", tensor,
-					name))
+				problems = append(problems,
+					fmt.Errorf("%s: found in %s, where the index does not have it", tensor, name))
 			} else if err := f.add(shard.tensors[tensor]); err != nil {
 				return err
 			}

@@ -20,13 +20,32 @@ import (
 // over width channels; W_r and W_i are block diagonal, one block for each head. At the first position of a sequence h =
 // i·u. The state is the inputs that the filter needs, (d_conv-1, width), and h, (width).
 type RGLRU struct {
-	X, Y, Out        *nn.Linear
-	Conv             shortConv
-	Recurrent, Input []*nn.Linear // the blocks of W_r and of W_i
-	Lambda           *nn.Param
+	X, Y, Out *nn.Linear
+	Conv      shortConv
+	Lambda    *nn.Param
+
+	Recurrent, Input blockGate // W_r and W_i
 
 	width, taps int
-	blocks      []int // their widths
+}
+
+// blockGate is a gate with a block-diagonal matrix: weight (heads, in, out), bias (heads, out).
+type blockGate struct{ weight, bias *nn.Param }
+
+func newBlockGate(heads, d int) blockGate {
+	return blockGate{
+		weight: nn.NewParam(nn.Mixing, nn.Uniform(1/math.Sqrt(float64(d))), heads, d, d),
+		bias:   nn.NewParam(nn.Bias, nn.Constant(0), heads, d),
+	}
+}
+
+func (g *blockGate) forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return t.BlockLinear(x, g.weight.Tensor, g.bias.Tensor, engine.Sigmoid)
+}
+
+func (g *blockGate) params(name string, visit nn.Visitor) {
+	visit(name+"_weight", g.weight)
+	visit(name+"_bias", g.bias)
 }
 
 // RGLRUInfo describes RGLRU.
@@ -45,9 +64,6 @@ type rglruOptions struct {
 
 func rglruDefaults(c Config) rglruOptions { return rglruOptions{Heads: c.NumHeads, DConv: 4} }
 
-// rglruHeads bounds what a wrong configuration can cost.
-const rglruHeads = 256
-
 // NewRGLRU returns an RG-LRU mixer whose parameters have no values yet.
 func NewRGLRU(cfg Config) (Mixer, error) {
 	o := rglruDefaults(cfg)
@@ -60,29 +76,17 @@ func NewRGLRU(cfg Config) (Mixer, error) {
 	switch {
 	case o.DConv < 1 || o.DConv > maxState:
 		return nil, fmt.Errorf("d_conv: found %d, want 1 to %d", o.DConv, maxState)
-	case o.Heads < 1 || o.Heads > rglruHeads || o.Width%o.Heads != 0:
-		return nil, fmt.Errorf("num_heads: found %d, want a divisor of the width %d up to %d", o.Heads, o.Width,
-			rglruHeads)
+	case o.Heads < 1 || o.Width%o.Heads != 0:
+		return nil, fmt.Errorf("num_heads: found %d, want a divisor of the width %d", o.Heads, o.Width)
 	}
 	m := &RGLRU{
 		X: projection(cfg.DModel, o.Width, 1, true), Y: projection(cfg.DModel, o.Width, 1, true),
 		Out: projection(o.Width, cfg.DModel, cfg.NLayer, true), Conv: newShortConv(o.Width, o.DConv, true, engine.None),
 		Lambda: nn.NewParam(nn.SSMSystem, rglruStart, o.Width), width: o.Width, taps: o.DConv,
+		Recurrent: newBlockGate(o.Heads, o.Width/o.Heads), Input: newBlockGate(o.Heads, o.Width/o.Heads),
 	}
 	m.Y.Activation = engine.GeluTanh
-	block := o.Width / o.Heads
-	for range o.Heads {
-		m.Recurrent, m.Input = append(m.Recurrent, gateBlock(block)), append(m.Input, gateBlock(block))
-		m.blocks = append(m.blocks, block)
-	}
 	return m, nil
-}
-
-// gateBlock is a block of the matrix of a gate.
-func gateBlock(d int) *nn.Linear {
-	m := projection(d, d, 1, true)
-	m.Activation = engine.Sigmoid
-	return m
 }
 
 // rglruStart is a Λ with e^(-8·softplus(Λ)), the least that a can be, uniform between 0.9 and 0.999 (§2.4).
@@ -96,15 +100,7 @@ func rglruStart(rng *rand.Rand, x []float32) {
 // Forward maps the rows of x (n, d_model) to y of the same shape.
 func (m *RGLRU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	u := m.Conv.forward(t, m.X.Forward(t, x), r)
-	parts := t.Split(u, m.blocks...)
-	gate := func(blocks []*nn.Linear) *tensor.Tensor {
-		y := make([]*tensor.Tensor, len(blocks))
-		for i, w := range blocks {
-			y[i] = w.Forward(t, parts[i])
-		}
-		return t.Join(y...)
-	}
-	h := t.RGLRU(u, gate(m.Recurrent), gate(m.Input), m.Lambda.Tensor, r.Rows, r.fixed(1))
+	h := t.RGLRU(u, m.Recurrent.forward(t, u), m.Input.forward(t, u), m.Lambda.Tensor, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, t.Mul(h, m.Y.Forward(t, x)))
 }
 
@@ -116,17 +112,13 @@ func (m *RGLRU) NewState() State {
 // Traits are those of a recurrence.
 func (m *RGLRU) Traits() Traits { return Traits{} }
 
-// Params visits the parameters. The blocks of the gates have numbers.
+// Params visits the parameters under their official names.
 func (m *RGLRU) Params(prefix string, visit nn.Visitor) {
 	m.X.Params(prefix+"linear_x.", visit)
 	m.Y.Params(prefix+"linear_y.", visit)
 	m.Conv.params(prefix+"conv_1d.", visit)
 	visit(prefix+"rg_lru.recurrent_param", m.Lambda)
-	for i, w := range m.Recurrent {
-		w.Params(fmt.Sprintf("%srg_lru.recurrent_gate.%d.", prefix, i), visit)
-	}
-	for i, w := range m.Input {
-		w.Params(fmt.Sprintf("%srg_lru.input_gate.%d.", prefix, i), visit)
-	}
+	m.Recurrent.params(prefix+"rg_lru.recurrent_gate", visit)
+	m.Input.params(prefix+"rg_lru.input_gate", visit)
 	m.Out.Params(prefix+"linear_out.", visit)
 }

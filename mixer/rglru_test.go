@@ -18,7 +18,6 @@ func TestRGLRUIsItsFormula(t *testing.T) {
 	rows := rowsFrom(read(x), dModel)
 	in, y := rows.each(affine(m.X)), rows.each(affine(m.Y)).each(pointwise(geluTanh64))
 	taken, bias := read(m.Conv.weight.Tensor), read(m.Conv.bias.Tensor)
-	sigmoidOf := pointwise(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
 	h, lambda := make([]float64, width), wide(read(m.Lambda.Tensor))
 	var out matrix
 	for t := range l {
@@ -34,8 +33,14 @@ func TestRGLRUIsItsFormula(t *testing.T) {
 		for c := range u {
 			head, part := c/(width/heads), c%(width/heads)
 			block := u[head*(width/heads):][:width/heads]
-			r := sigmoidOf(affine(m.Recurrent[head])(block))[part]
-			i := sigmoidOf(affine(m.Input[head])(block))[part]
+			gate := func(g blockGate) float64 {
+				z := float64(read(g.bias.Tensor)[c])
+				for j, v := range block {
+					z += float64(read(g.weight.Tensor)[(head*len(block)+j)*len(block)+part]) * v
+				}
+				return 1 / (1 + math.Exp(-z))
+			}
+			r, i := gate(m.Recurrent), gate(m.Input)
 			a := math.Exp(-8 * r * math.Log1p(math.Exp(lambda[c])))
 			h[c] = a*h[c] + math.Sqrt(1-a*a)*i*u[c]
 			if t == 0 {

@@ -157,12 +157,11 @@ func (c *Config) validate(encoder bool) error {
 		}
 	}
 	if c.DModel >= 1 && c.DModel <= maxSize {
-		seen := map[string]bool{}
+		seen, blocks, shape := map[string]bool{}, mixer.SharedBlocks{}, c.feedForwardShape(len(plan))
 		for _, name := range plan {
 			if !seen[name] {
 				seen[name] = true
-				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), c.feedForwardShape(len(plan)), nil,
-					encoder); err != nil {
+				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), shape, blocks, encoder); err != nil {
 					p.Addf(name, "%v", err)
 				}
 			}

@@ -1,6 +1,10 @@
 package model
 
 import (
+	"cmp"
+	"strconv"
+	"strings"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -23,11 +27,40 @@ type expertsOptions struct {
 	TopGroups  int     `json:"top_groups"`  // how many of them
 }
 
+var defaultExperts = expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
+
+// expertsSuffix is what the names of mixtures of experts end with.
+const expertsSuffix = "-experts"
+
+// leastExpert is the least number of bytes that the matrices of an expert have.
+const leastExpert = 64
+
+// experts is how many experts the layers of a plan have in all.
+func (c *Config) experts(plan []string) (n int) {
+	for _, entry := range plan {
+		parts := splitOutside(entry, '/')
+		if len(parts) == 1 {
+			parts = append(parts, c.MLP)
+		}
+		for _, part := range parts {
+			name, options, err := ParseEntry(part)
+			if err != nil || !strings.HasSuffix(name, expertsSuffix) {
+				continue
+			}
+			o := defaultExperts
+			if config.Pairs(&o, mixer.Options{"experts": cmp.Or(options["experts"], strconv.Itoa(o.Experts))}) == nil {
+				n += o.Experts
+			}
+		}
+	}
+	return n
+}
+
 // routed makes mixtures of experts that are MLPs, with or without a gate. The inner width that a configuration gives is
 // that of all experts that a position uses.
 func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
-		o := expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
+		o := defaultExperts
 		if err := config.Pairs(&o, given); err != nil {
 			return nil, err
 		}

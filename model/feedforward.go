@@ -26,8 +26,8 @@ var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.Feed
 	"swiglu": gated(engine.SiLU),
 	"geglu":  gated(engine.GeluTanh),
 
-	"swiglu-experts": routed(engine.SiLU, true),
-	"relu2-experts":  routed(engine.SquaredReLU, false),
+	"swiglu" + expertsSuffix: routed(engine.SiLU, true),
+	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
 }
 
 // mlp makes parts of two matrices with an activation between them.

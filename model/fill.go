@@ -19,15 +19,9 @@ type filling struct {
 	f        *checkpoint.File
 	problems config.Problems
 	params   []*nn.Param
-	sources  [][]piece       // of each parameter, the rows of one behind those of another
-	told     map[string]bool // tensors of which a problem is told
+	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
+	told     map[string]bool       // tensors of which a problem is told
 	elements int
-}
-
-// piece is what a source has of a tensor.
-type piece struct {
-	checkpoint.Tensor
-	transposed bool // its rows are columns of what is wanted
 }
 
 // compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
@@ -55,7 +49,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 		for _, s := range sources {
 			shares += max(1, s.Share)
 		}
-		var parts []piece
+		var parts []checkpoint.Tensor
 		for _, s := range sources {
 			shape := p.Shape()
 			shape[0] = shape[0] / shares * max(1, s.Share)
@@ -76,7 +70,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 }
 
 // find finds a source that has to have a shape.
-func (l *filling) find(s Source, shape []int, keys, left map[string]string) (piece, bool) {
+func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
 	parts, whole := max(1, s.Of), s.whole(shape)
 	key, ok := keys[s.Name]
 	x, found := l.f.Tensor(key)
@@ -87,7 +81,7 @@ func (l *filling) find(s Source, shape []int, keys, left map[string]string) (pie
 	if !slices.Equal(x.Shape, whole) {
 		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
 	}
-	y := piece{*x, s.Transposed}
+	y := *x
 	y.Name = s.Name
 	if parts > 1 {
 		if len(x.Data)%parts != 0 {
@@ -100,20 +94,17 @@ func (l *filling) find(s Source, shape []int, keys, left map[string]string) (pie
 }
 
 // tell tells of a problem with a tensor, the first one: others may have parts of it, too.
-func (l *filling) tell(s Source, format string, args ...any) (piece, bool) {
+func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor, bool) {
 	if !l.told[s.Name] {
 		l.told[s.Name] = true
 		l.problems.Addf(s.Name, format, args...)
 	}
-	return piece{}, false
+	return checkpoint.Tensor{}, false
 }
 
 // whole is the shape of the tensor of which a part has a shape.
 func (s Source) whole(part []int) []int {
 	rows := slices.Clone(part)
-	if s.Transposed {
-		slices.Reverse(rows)
-	}
 	rows[0] *= max(1, s.Of)
 	if s.Stack > 0 {
 		rows[0] /= s.Stack
@@ -132,7 +123,7 @@ func (l *filling) fill(m nn.Module) error {
 	if len(l.problems) > 0 {
 		for _, parts := range l.sources {
 			for i := range parts {
-				if err := checkFinite(&parts[i].Tensor); err != nil {
+				if err := checkFinite(&parts[i]); err != nil {
 					l.problems.Addf(parts[i].Name, "%v", err)
 				}
 			}
@@ -154,9 +145,6 @@ func (l *filling) fill(m nn.Module) error {
 			if err != nil {
 				l.problems.Addf(x.Name, "%v", err)
 			}
-			if x.transposed {
-				transpose(into, x.Shape[1])
-			}
 		}
 	}
 	if len(l.problems) > 0 {
@@ -166,14 +154,6 @@ func (l *filling) fill(m nn.Module) error {
 		p.SetData(read[i])
 	}
 	return nil
-}
-
-// transpose turns x (columns, rows) into (rows, columns).
-func transpose(x []float32, rows int) {
-	from, columns := slices.Clone(x), len(x)/rows
-	for i := range x {
-		x[i] = from[i%columns*rows+i/columns]
-	}
 }
 
 func (l *filling) err() error {
@@ -211,14 +191,23 @@ func firstNonFinite(x []float32) int {
 }
 
 // checkFile checks what a file of weights must have whatever model it is of: tensors that are not empty, and no fewer
-// of them than the layers of a plan, so that a configuration of few bytes cannot ask for more layers than there can be.
+// of them than the layers of a plan, so that a configuration of few bytes cannot ask for more layers than there can be,
+// and for more experts.
 func checkFile(f *checkpoint.File, c *Config) error {
 	if err := CheckTensors(f); err != nil {
 		return err
 	}
-	if plan, err := c.Plan(); err == nil && len(plan) > len(f.Names()) {
+	plan, err := c.Plan()
+	if err != nil {
+		return nil // which is found when the model is made
+	}
+	if len(plan) > len(f.Names()) {
 		return fmt.Errorf("n_layer: found %d layers, want no more than the %d tensors of %s", len(plan),
 			len(f.Names()), f.Path())
+	}
+	if n := c.experts(plan); n > f.Size()/leastExpert {
+		return fmt.Errorf("experts: found %d in all layers, want no more than fit into the %d bytes of %s", n, f.Size(),
+			f.Path())
 	}
 	return nil
 }

@@ -99,6 +99,9 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 		names, parts, alone = append(names, name), append(parts, m), alone || !isMixer
 	}
 	l.kind, l.mixer = strings.Join(names, "+"), parts[0]
+	if l.shared != nil {
+		l.kind = sharedName + ">" + l.kind
+	}
 	if len(parts) > 1 {
 		l.mixer = mixer.Parallel(names, parts)
 	}

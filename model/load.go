@@ -34,9 +34,7 @@ type Source struct {
 	Name     string
 	Part, Of int // this one of so many equal parts of its rows; of 0 for all
 	Share    int // of the rows of the parameter, in proportion to the other sources; 0 for 1
-
-	Stack      int  // so many matrices are one tensor of an axis more; 0 for none
-	Transposed bool // the rows of the parameter are columns here
+	Stack    int // so many matrices are one tensor of an axis more; 0 for none
 }
 
 // of are the sources of a parameter.

@@ -48,14 +48,18 @@ func hybrid(t testing.TB, layers string) *Model {
 	return m
 }
 
+// composed are layers of more than a mixer and the MLP of all others.
+const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,out_scale=2)/swiglu(bias=false)," +
+	"relu2(d_inner=20),attention(qk_norm=true,rotary_emb_dim=0)/none"
+
 // every names all mixers of the registry, so that a new one is tested too.
 func every() string { return strings.Join(MixerNames(), ",") }
 
-// composed are layers of more than a mixer and an MLP: mixtures of experts, several mixers side by side, and blocks
-// that layers share. Experts come first: further up, roundings would now and then choose others.
-const composed = "relu2-experts(experts=4,sigmoid=true,choice_bias=true),h3/swiglu-experts(experts=5,d_shared=6)," +
+// mixtures are layers with experts, and with blocks that several layers share. Experts come first: further up,
+// roundings would now and then choose others.
+const mixtures = "relu2-experts(experts=4,sigmoid=true,choice_bias=true),h3/swiglu-experts(experts=5,d_shared=6)," +
 	"zamba2-shared(adapter_rank=3,attention_adapters=true,d_inner=20)>mamba(d_state=4)/none," +
-	"zamba2-shared(block=1,adapter_rank=2,d_inner=12)>gated-conv,mamba+attention," +
+	"zamba2-shared(block=1,adapter_rank=2,d_inner=12)>gated-conv," +
 	"zamba2-shared(adapter_rank=3,attention_adapters=true,d_inner=20)>h3"
 
 func read(x *tensor.Tensor) []float32 {
@@ -165,8 +169,8 @@ type reporter interface {
 }
 
 // nothing is what may be left of a gradient that is zero, such as that of an expert which only a position without a
-// target uses, where a convolution by transform is on the way.
-const nothing = 1e-6
+// target uses, where a convolution by transform is on the way. Others are about 1.
+const nothing = 1e-2
 
 // near checks got against want: differences up to tol of the largest element.
 func near(t reporter, what string, got, want []float32, tol float64) {
@@ -183,7 +187,7 @@ func near(t reporter, what string, got, want []float32, tol float64) {
 
 // TestChunksOfModel: logits, loss, state and, with one tape over all chunks, every gradient are those of the whole.
 func TestChunksOfModel(t *testing.T) {
-	for name, layers := range map[string]string{"every": every() + ",h3", "composed": composed} {
+	for name, layers := range map[string]string{"every": every() + ",h3," + composed, "mixtures": mixtures} {
 		t.Run(name, func(t *testing.T) { chunksOfModel(t, hybrid(t, layers)) })
 	}
 }
@@ -212,7 +216,7 @@ func chunksOfModel(t *testing.T, m *Model) {
 			}
 			// Perhaps one position uses an expert, and one product of small numbers is all that an adapter gets.
 			if strings.Contains(name, ".experts.") || strings.Contains(name, "_adapter.") {
-				tol = 2e-2
+				tol = 1e-3
 			}
 			near(rt, "gradient of "+name, got.grads[name], g, tol)
 		}
@@ -222,7 +226,7 @@ func chunksOfModel(t *testing.T, m *Model) {
 // TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a
 // restored copy of its state goes on from there with the same bits.
 func TestSteppedLogits(t *testing.T) {
-	for name, layers := range map[string]string{"every": every(), "composed": composed} {
+	for name, layers := range map[string]string{"every": every() + "," + composed, "mixtures": mixtures} {
 		t.Run(name, func(t *testing.T) { steppedLogits(t, hybrid(t, layers)) })
 	}
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -16,14 +17,18 @@ import (
 type Experts struct {
 	Router *Linear
 	Bias   *Param // of the choice, a constant of the model; nil for none
-	// Narrow and Widen stand before and after the experts, which work on fewer channels than the stream has; nil for
-	// none.
-	Narrow, Widen  *Linear
-	FC1, Gate, FC2 []*Param // of each expert; Gate is empty in MLPs without
-	Shared         FeedForward
-	Routing        engine.Routing
+	// Narrow and Widen stand before and after experts that work on fewer channels than the stream has; nil for none.
+	Narrow, Widen *Linear
+	Shared        FeedForward
+	Routing       engine.Routing
 
-	of engine.Experts
+	matrices func() *expertMatrices
+}
+
+// expertMatrices are those of each expert; gate is empty in MLPs without.
+type expertMatrices struct {
+	fc1, gate, fc2 []*Param
+	of             engine.Experts // the same
 }
 
 // ExpertsShape is the shape of Experts.
@@ -53,7 +58,6 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		return nil, err
 	}
 	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing}
-	m.of.Activation = s.Activation
 	if s.Bias {
 		m.Bias = NewBuffer(Constant(0), s.Count)
 	}
@@ -62,18 +66,26 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		d = s.Latent
 		m.Narrow, m.Widen = withoutBias(s.D, d, InitStd), withoutBias(d, s.D, outStd)
 	}
+	// They are made when they are first used: a configuration is checked without.
+	m.matrices = sync.OnceValue(func() *expertMatrices { return newExpertMatrices(s, d, outStd) })
+	return m, nil
+}
+
+// newExpertMatrices makes the matrices of experts that work on d channels.
+func newExpertMatrices(s ExpertsShape, d int, outStd float64) *expertMatrices {
+	m := &expertMatrices{of: engine.Experts{Activation: s.Activation}}
 	add := func(params *[]*Param, tensors *[]*tensor.Tensor, std float64, n, k int) {
 		p := NewParam(Weight, Normal(std), n, k)
 		*params, *tensors = append(*params, p), append(*tensors, p.Tensor)
 	}
 	for range s.Count {
-		add(&m.FC1, &m.of.FC1, InitStd, s.Inner, d)
+		add(&m.fc1, &m.of.FC1, InitStd, s.Inner, d)
 		if s.Gated {
-			add(&m.Gate, &m.of.Gate, InitStd, s.Inner, d)
+			add(&m.gate, &m.of.Gate, InitStd, s.Inner, d)
 		}
-		add(&m.FC2, &m.of.FC2, outStd, d, s.Inner)
+		add(&m.fc2, &m.of.FC2, outStd, d, s.Inner)
 	}
-	return m, nil
+	return m
 }
 
 // withoutBias is a Linear layer without a bias.
@@ -92,7 +104,7 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	if m.Narrow != nil {
 		y = m.Narrow.Forward(t, y)
 	}
-	y = t.Experts(y, weights, m.of)
+	y = t.Experts(y, weights, m.matrices().of)
 	if m.Widen != nil {
 		y = m.Widen.Forward(t, y)
 	}
@@ -112,13 +124,14 @@ func (m *Experts) Params(prefix string, visit Visitor) {
 		m.Narrow.Params(prefix+"narrow.", visit)
 		m.Widen.Params(prefix+"widen.", visit)
 	}
-	for e := range m.FC1 {
+	all := m.matrices()
+	for e := range all.fc1 {
 		at := fmt.Sprintf("%sexperts.%d.", prefix, e)
-		visit(at+"fc1.weight", m.FC1[e])
-		if len(m.Gate) > 0 {
-			visit(at+"gate.weight", m.Gate[e])
+		visit(at+"fc1.weight", all.fc1[e])
+		if len(all.gate) > 0 {
+			visit(at+"gate.weight", all.gate[e])
 		}
-		visit(at+"fc2.weight", m.FC2[e])
+		visit(at+"fc2.weight", all.fc2[e])
 	}
 	if m.Shared != nil {
 		m.Shared.Params(prefix+"shared.", visit)

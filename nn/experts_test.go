@@ -48,8 +48,9 @@ func TestExpertsAreMLPs(t *testing.T) {
 			width := inner.Dim(1)
 			sums := make([]float32, 7*width)
 			for e := range 4 {
-				alone := Gated{FC1: &Linear{Weight: m.FC1[e]}, Gate: &Linear{Weight: m.Gate[e]},
-					FC2: &Linear{Weight: m.FC2[e]}, Activation: engine.SiLU}
+				all := m.matrices()
+				alone := Gated{FC1: &Linear{Weight: all.fc1[e]}, Gate: &Linear{Weight: all.gate[e]},
+					FC2: &Linear{Weight: all.fc2[e]}, Activation: engine.SiLU, GateScale: 1}
 				y := values(alone.Forward(tape, inner))
 				for r := range 7 {
 					own := scores[4*r:][:4]
@@ -118,16 +119,15 @@ func TestExpertsParams(t *testing.T) {
 // TestExpertsRefuse: shapes that cannot be.
 func TestExpertsRefuse(t *testing.T) {
 	good := engine.Routing{TopK: 2, Scale: 1}
+	groups := func(top, n int) engine.Routing { return engine.Routing{TopK: top, Scale: 1, Groups: n, TopGroups: 1} }
 	for name, s := range map[string]ExpertsShape{
-		"none":          {D: 8, Inner: 5, Routing: good},
-		"very many":     {D: 8, Inner: 5, Count: 1 << 40, Routing: good},
-		"no inside":     {D: 8, Count: 4, Routing: good},
-		"more than all": {D: 8, Inner: 5, Count: 1, Routing: good},
-		"no scale":      {D: 8, Inner: 5, Count: 4, Routing: engine.Routing{TopK: 2}},
-		"groups": {D: 8, Inner: 5, Count: 4, Routing: engine.Routing{TopK: 2, Scale: 1, Groups: 3,
-			TopGroups: 1}},
-		"too few groups": {D: 8, Inner: 5, Count: 4, Routing: engine.Routing{TopK: 3, Scale: 1, Groups: 2,
-			TopGroups: 1}},
+		"none":            {D: 8, Inner: 5, Routing: good},
+		"very many":       {D: 8, Inner: 5, Count: 1 << 40, Routing: good},
+		"no inside":       {D: 8, Count: 4, Routing: good},
+		"more than all":   {D: 8, Inner: 5, Count: 1, Routing: good},
+		"no scale":        {D: 8, Inner: 5, Count: 4, Routing: engine.Routing{TopK: 2}},
+		"groups":          {D: 8, Inner: 5, Count: 4, Routing: groups(2, 3)},
+		"too few groups":  {D: 8, Inner: 5, Count: 4, Routing: groups(3, 2)},
 		"negative latent": {D: 8, Inner: 5, Count: 4, Latent: -1, Routing: good},
 	} {
 		if _, err := NewExperts(s, 1); err == nil {

@@ -13,8 +13,7 @@ const maxExperts = 1024
 func someExperts(field string, n, used int) error {
 	if n < 1 || n > maxExperts || used < 1 || used > n {
 		return fmt.Errorf("%s, num_experts_per_tok: found %d and %d, want 1 to %d, and no more used than there are",
-			field,
-			n, used, maxExperts)
+			field, n, used, maxExperts)
 	}
 	return nil
 }

@@ -134,23 +134,10 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 			}
 			g := c.F64("grad/" + s.Name)
 			n := len(g) / max(1, s.Of)
-			part := g[s.Part*n:][:n]
-			if s.Transposed {
-				part = transposed(part, q.Dim(0))
-			}
-			want = append(want, part...)
+			want = append(want, g[s.Part*n:][:n]...)
 		}
 		golden.Close(t, "gradient of "+name, gradient(tape, q.Tensor), want, gradTol)
 	})
-}
-
-// transposed is x, whose rows have n elements, the other way round.
-func transposed(x []float64, n int) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i%n*(len(x)/n)+i/n] = v
-	}
-	return y
 }
 
 // checkCached compares logits of a prefill and of one id at a time after it.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -230,6 +229,3 @@ func fieldsOf(t reflect.Type) map[string]bool {
 	}
 	return names
 }
-
-// described says where in a configuration an error is.
-func described(field string, err error) error { return brief.Error(fmt.Errorf("%s: %w", field, err)) }

@@ -183,16 +183,30 @@ func bits(x []float32) []byte { x0 := checkpoint.NewTensor("", []int{len(x)}, x)
 // TestHFConfigErrors: the error for a setting that is not supported names its field.
 func TestHFConfigErrors(t *testing.T) {
 	for _, c := range []struct{ folder, old, text, want string }{
-		{"granite_h", `"num_local_experts": 0`, `"num_local_experts": 4`, "num_local_experts: found 4"},
+		{"granite_h", `"num_local_experts": 0`, `"num_local_experts": 4`, "num_experts_per_tok: found 4 and 0"},
+		{"granite_h_moe", `"num_local_experts": 6`, `"num_local_experts": 6000`, "num_experts_per_tok: found 6000"},
+		{"granite_h_moe", `"intermediate_size": 24`, `"intermediate_size": -24`, "found -24"},
 		{"granite_h", `"rope_scaling": null`, `"rope_scaling": null, "layer_types": ["mamba"]`, "layer_types: found 1"},
 		{"granite_h", `"hidden_act": "silu"`, `"hidden_act": "gelu"`, `hidden_act: found "gelu"`},
 		{"falcon_h1", `"rope_scaling": null`, `"rope_scaling": {"type": "yarn"}`, "rope_scaling: found map[type:yarn]"},
 		{"falcon_h1", `"num_key_value_heads": 1`, `"num_key_value_heads": 3`, "num_key_value_heads: found 2 and 3"},
 		{"falcon_h1", `"mamba_d_ssm": 48`, `"mamba_d_ssm": 40`, "want a product of 40 channels"},
 		{"bamba", `"attn_layer_indices": [`, `"attn_layer_indices": [9,`, "attn_layer_indices: found 9"},
-		{"jamba_dense", `"num_experts": 1`, `"num_experts": 16`, "num_experts: found 16"},
+		{"jamba", `"num_experts_per_tok": 2`, `"num_experts_per_tok": 5`, "num_experts_per_tok: found 4 and 5"},
+		{"jamba", `"expert_layer_period": 2`, `"expert_layer_period": 0`, "expert_layer_period"},
 		{"nemotron_h", `M-M*-`, `M-M?-`, "hybrid_override_pattern: found '?'"},
-		{"nemotron_h", `M-M*-`, `M-ME-`, "mixtures of experts are not read"},
+		{"nemotron_h", `M-M*-`, `M-ME-`, "n_routed_experts, num_experts_per_tok: found 0"},
+		{"nemotron_h_moe", `"n_group": 1`, `"n_group": 3`, "groups of equal size"},
+		{"nemotron_h_moe", `"mlp_bias": false`, `"mlp_bias": true`, "mlp_bias: found true"},
+		{"lfm2_moe", `"num_experts": 6`, `"num_experts": 0`, "num_experts, num_experts_per_tok: found 0"},
+		{"recurrent_gemma", `"gelu_pytorch_tanh"`, `"relu"`, `hidden_activation: found "relu"`},
+		{"recurrent_gemma", `"recurrent",`, `"loop",`, `block_types: found "loop"`},
+		{"recurrent_gemma", `0.5`, `0.2`, "partial_rotary_factor: found 0.2"},
+		{"recurrent_gemma", `"lru_width": 32`, `"lru_width": 33`, "num_heads: found 2, want a divisor of the width 33"},
+		{"zamba2", `"use_long_context": false`, `"use_long_context": true`, "use_long_context: found true"},
+		{"zamba2", `"num_mem_blocks": 1`, `"num_mem_blocks": 0`, "num_mem_blocks: found 0"},
+		{"zamba2", `"num_attention_heads": 4`, `"num_attention_heads": 3`, "num_attention_heads: found 3"},
+		{"zamba2", `"hybrid"`, `"other"`, `layers_block_type: found "other"`},
 		{"lfm2_5", `"block_auto_adjust_ff_dim": false`, `"block_multiple_of": 0`, "block_multiple_of"},
 		{"mamba2_limit", `0.05`, `0.5`, "time_step_limit"},
 		{"mamba2", `"num_heads": `, `"num_heads": 1`, "num_heads, head_dim"},
@@ -205,7 +219,11 @@ func TestHFConfigErrors(t *testing.T) {
 		if bytes.Equal(changed, data) {
 			t.Errorf("%s: %s is not in its configuration", c.folder, c.old)
 		}
-		if _, err := ParseConfig(changed); err == nil || !strings.Contains(err.Error(), c.want) {
+		cfg, err := ParseConfig(changed)
+		if err == nil {
+			err = cfg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %s: got %v, want an error with %q", c.folder, c.text, err, c.want)
 		}
 	}

@@ -11,11 +11,10 @@ import (
 // mean squares, and Mamba-2 (arXiv:2405.21060), with Codestral Mamba among them.
 var (
 	hfMamba = hfFamily{tied: true, options: func() hfOptions {
-		return &hfMambaOptions{hfMambaOnly: hfMambaOnlyDefaults(16), mixerEps: 1e-6}
+		return &hfMambaOptions{hfMambaOnly: hfMambaOnlyDefaults(16)}
 	}}
 	falconMamba = hfFamily{tied: true, options: func() hfOptions {
-		return &falconMambaOptions{hfMambaOptions{hfMambaOnly: hfMambaOnlyDefaults(16), norm: "rms", mixerEps: 1e-6},
-			1e-6}
+		return &falconMambaOptions{hfMambaOptions{hfMambaOnly: hfMambaOnlyDefaults(16), norm: "rms"}, 1e-6}
 	}}
 	hfMamba2 = hfFamily{options: func() hfOptions {
 		return &hfMamba2Options{hfMambaOnly: hfMambaOnlyDefaults(128), Groups: 8, HeadDim: 64,
@@ -102,8 +101,7 @@ func (o *hfMamba2Options) model(c *hfCommon) (m published, err error) {
 	inner := o.Expand * c.Hidden
 	if o.Heads != nil && *o.Heads*o.HeadDim != inner {
 		return m, fmt.Errorf("num_heads, head_dim: found %d and %d, want a product of expand·hidden_size = %d",
-			*o.Heads,
-			o.HeadDim, inner)
+			*o.Heads, o.HeadDim, inner)
 	}
 	options, err := dtLimits(o.Limit)
 	if err != nil {

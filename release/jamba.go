@@ -6,8 +6,7 @@ import "fmt"
 // experts.
 var jamba = hfFamily{options: func() hfOptions {
 	return &jambaOptions{Eps: 1e-6, Period: 8, Offset: 4, Expand: 2, State: 16, Conv: 4, ConvBias: true, Experts: 16,
-		Used:         2,
-		ExpertPeriod: 2, ExpertOffset: 1}
+		Used: 2, ExpertPeriod: 2, ExpertOffset: 1}
 }}
 
 type jambaOptions struct {
@@ -39,9 +38,9 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 		return m, err
 	}
 	if o.Period < 1 || o.ExpertPeriod < 1 || o.Offset < 0 || o.ExpertOffset < 0 {
-		return m, fmt.Errorf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: "+
-			"found %d, %d, %d and %d, want periods of 1 or more and offsets of 0 or more", o.Period, o.ExpertPeriod,
-			o.Offset, o.ExpertOffset)
+		return m, fmt.Errorf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: found "+
+			"%d, %d, %d and %d, want periods of 1 or more and offsets of 0 or more", o.Period, o.ExpertPeriod, o.Offset,
+			o.ExpertOffset)
 	}
 	experts, half := []rename(nil), ""
 	if o.Experts > 1 {

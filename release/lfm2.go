@@ -34,8 +34,8 @@ func (o *lfm2Options) width() (int, error) {
 		return w, nil
 	}
 	if o.Multiple < 1 || w < 1 || w > 1<<30 || !(o.Factor > 0 && o.Factor < 1<<20) {
-		return 0, fmt.Errorf("intermediate_size, block_multiple_of, block_ffn_dim_multiplier: found %d, %d "+
-			"and %g, want numbers above 0", w, o.Multiple, o.Factor)
+		return 0, fmt.Errorf("intermediate_size, block_multiple_of, block_ffn_dim_multiplier: found %d, %d and %g, "+
+			"want numbers above 0", w, o.Multiple, o.Factor)
 	}
 	w = int(o.Factor * float64(2*w/3))
 	return (w + o.Multiple - 1) / o.Multiple * o.Multiple, nil

@@ -24,8 +24,7 @@ func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
 		return published{}, err
 	}
 	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
-		"sigmoid":     true,
-		"choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
+		"sigmoid": true, "choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
 	o.half = func(layer int) string {
 		if layer < o.Dense {
 			return ""

@@ -70,26 +70,11 @@ func (o *recurrentGemmaOptions) model(c *hfCommon) (m published, err error) {
 		layer: append(layerNorms("temporal_pre_norm", "channel_pre_norm"),
 			swiGLU("mlp_block.", "gate_proj", "up_proj", "down_proj")...),
 		mixers: map[string][]rename{
-			"rg-lru": append(gateNames("temporal_block.rg_lru.", o.hfAttention.Heads), to("",
-				"temporal_block.")),
+			"rg-lru":           {to("", "temporal_block.")},
 			"window-attention": attentionNames("temporal_block.", "o_proj", o.hfAttention.Heads, kv),
 		},
 	}
 	return m, nil
-}
-
-// gateNames are those of the blocks of the gates, which are stacked: the weights as (in, out).
-func gateNames(prefix string, heads int) (names []rename) {
-	for h := range min(heads, maxExperts) {
-		for _, gate := range []string{"input_gate", "recurrent_gate"} {
-			own := fmt.Sprintf("rg_lru.%s.%d.", gate, h)
-			names = append(names,
-				rename{own + "weight", []model.Source{{Name: prefix + gate + "_weight", Part: h, Of: heads,
-					Stack: heads, Transposed: true}}},
-				rename{own + "bias", []model.Source{{Name: prefix + gate + "_bias", Part: h, Of: heads, Stack: heads}}})
-		}
-	}
-	return names
 }
 
 // bfloat16 rounds a positive number to eight bits, to the even one of two that are as near.

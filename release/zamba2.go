@@ -74,8 +74,7 @@ func (o *zamba2Options) model(c *hfCommon) (m published, err error) {
 		return m, err
 	}
 	mamba := entry("mamba2", limits.with(given{"expand": o.Expand, "headdim": headDim, "d_state": o.State,
-		"ngroups": o.Groups,
-		"d_conv":  o.Conv, "bias": o.Bias, "norm_eps": 1e-5}))
+		"ngroups": o.Groups, "d_conv": o.Conv, "bias": o.Bias, "norm_eps": 1e-5}))
 	shared := given{"num_heads": o.AttentionHeads, "d_inner": o.Inner, "adapter_rank": o.Rank,
 		"attention_adapters": o.AttentionAdapter, "bias": o.Bias, "norm_eps": o.Eps}
 	if o.Rotary {
@@ -129,8 +128,8 @@ func zamba2Names(at, home string, k int) []rename {
 		half("shared.mlp.gate.", gateUp+".", 0), half("shared.mlp.fc1.", gateUp+".", 1),
 		to("shared.mlp.fc2.", mlp+"down_proj."),
 		to("shared.mlp_adapter.a.", adapters(gateUp)+"0."),
-		half("shared.mlp_adapter.b.0.", adapters(gateUp)+"1.", 1), half("shared.mlp_adapter.b.1.",
-			adapters(gateUp)+"1.", 0),
+		half("shared.mlp_adapter.b.0.", adapters(gateUp)+"1.", 1),
+		half("shared.mlp_adapter.b.1.", adapters(gateUp)+"1.", 0),
 	}
 	for _, x := range []string{"q", "k", "v"} {
 		list := adapters(attention + "linear_" + x)

@@ -57,8 +57,8 @@ func activationKernels() []pointwiseKernel {
 }
 
 // TestActivations compares functions and derivatives with float64 over all of float32, at every level. Errors are
-// relative to max(1, |x|, |f(x)|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh
-// and elu+1 keep what is tiny.
+// relative to max(1, |x|, |f(x)|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh,
+// elu+1 and the squared ReLU keep what is tiny.
 func TestActivations(t *testing.T) {
 	var x []float32
 	everyFloat(1e15, func(v float32) { x = append(x, v) })
