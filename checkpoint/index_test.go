@@ -19,7 +19,8 @@ func FuzzIndex(f *testing.F) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		f.Fatal(err)
 	}
-	for path, name := range map[string]string{"1.safetensors": "a", "2.safetensors": "b", "../2.safetensors": "outside"} {
+	files := map[string]string{"1.safetensors": "a", "2.safetensors": "b", "../2.safetensors": "outside"}
+	for path, name := range files {
 		var out bytes.Buffer
 		if err := WriteSafetensors(&out, []Tensor{NewTensor(name, []int{1}, []float32{1})}, nil); err != nil {
 			f.Fatal(err)
