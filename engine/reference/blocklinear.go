@@ -8,7 +8,8 @@ import (
 // BlockLinear maps part e of k inputs to part e of n outputs, for every row r of x and every block e:
 //
 //	z[r, e, i] = Σ_j x[r, e, j]·W[e, j, i] + bias[e, i],   y = a(z)
-//	dz = a'(z)·dy,   dx[r, e, j] = Σ_i dz[r, e, i]·W[e, j, i],   dW[e, j, i] = Σ_r dz[r, e, i]·x[r, e, j],   dbias = Σ_r dz
+//	dz = a'(z)·dy,   dx[r, e, j] = Σ_i dz[r, e, i]·W[e, j, i]
+//	dW[e, j, i] = Σ_r dz[r, e, i]·x[r, e, j],   dbias = Σ_r dz
 func (eng *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	blocks, k, n, rows := w.Dim(0), w.Dim(1), w.Dim(2), x.Rows()
 	y := eng.withLast(x, blocks*n)
