@@ -25,15 +25,22 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 // Compact lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which
 // have the size that they always will. They must be results of no tape.
 func Compact(states []State) {
-	var xs []*tensor.Tensor
+	tensor.Compact(fixedTensors(nil, states)...)
+}
+
+// fixedTensors appends the tensors of the recurrences among states.
+func fixedTensors(xs []*tensor.Tensor, states []State) []*tensor.Tensor {
 	for _, s := range states {
-		if s, ok := s.(*fixedState); ok {
+		switch s := s.(type) {
+		case *fixedState:
 			for i := range s.slots {
 				xs = append(xs, s.slots[i].X)
 			}
+		case *parallelState:
+			xs = fixedTensors(xs, s.parts)
 		}
 	}
-	tensor.Compact(xs...)
+	return xs
 }
 
 func (s *fixedState) Size() int {

@@ -20,6 +20,7 @@ type Rows struct {
 	long     [][]*engine.ConvCache
 	sinkhorn []*engine.SinkhornCache
 	spatten  []*engine.SpAttenState
+	parts    []*Rows // with a part of each state
 }
 
 // state is that of row i, nil where it has none.
@@ -56,6 +57,9 @@ func (r *Rows) Forget() {
 	clear(r.kv[:cap(r.kv)])
 	clear(r.sinkhorn[:cap(r.sinkhorn)])
 	clear(r.spatten[:cap(r.spatten)])
+	for _, p := range r.parts {
+		p.Forget()
+	}
 }
 
 // collect puts what part i of each row's state is for an operation into out, nil where a row has no state. It returns nil

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -19,7 +18,7 @@ type Backbone struct {
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)).
 type Block struct {
-	Kind         string
+	Kind         string // the names of its mixers
 	Mixer        mixer.Mixer
 	Norm1, Norm2 nn.AddNorm
 	MLP          nn.FeedForward // nil for none, and Norm2 too
@@ -33,20 +32,16 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 		return Backbone{}, err
 	}
 	bb := Backbone{LnF: cfg.newNorm()}
-	outStd := nn.InitStd / math.Sqrt(float64(2*len(plan)))
+	shape := cfg.feedForwardShape(len(plan))
 	for i, kind := range plan {
-		mix, err := newMixer(kind, cfg.mixerConfig(len(plan)), encoder)
+		l, err := cfg.newLayer(kind, cfg.mixerConfig(len(plan)), shape, encoder)
 		if err != nil {
 			return Backbone{}, err
 		}
-		name, _, _ := ParseEntry(kind) // newMixer has read it
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
-		b := &Block{Kind: name, Mixer: mix, Norm1: cfg.newNorm(), scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
-		if cfg.MLP != MLPNone {
-			b.Norm2 = cfg.newNorm()
-			if b.MLP, err = nn.NewFeedForward(cfg.MLP, cfg.DModel, cfg.Inner(), outStd); err != nil {
-				return Backbone{}, err
-			}
+		b := &Block{Kind: l.kind, Mixer: l.mixer, Norm1: cfg.newNorm(), scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
+		if l.mlp != nil {
+			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
 		}
 		bb.Blocks = append(bb.Blocks, b)
 	}

@@ -208,7 +208,7 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 	t.Scope("encoder")
 	var x *tensor.Tensor
 	if m.Embedding != nil {
-		x = m.Embedding.Forward(t, in.Tokens)
+		x = m.Config.Model.embed(t, m.Embedding, in.Tokens)
 	} else {
 		v := t.New(r.Total(), m.Config.Channels)
 		v.CopyFrom(in.Values)

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// functions are the kernels' names of the activations but None.
+// functions are the kernels' names of the activations but None and SquaredReLU.
 var functions = [...]kernel.Function{
 	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU, engine.Sigmoid: kernel.FuncSigmoid,
 	engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus,
@@ -15,17 +15,29 @@ var functions = [...]kernel.Function{
 
 // activate computes y = a(x).
 func activate(a engine.Activation, y, x []float32) {
-	if a == engine.None {
+	switch a {
+	case engine.None:
 		copy(y, x)
+	case engine.SquaredReLU:
+		featureMap(engine.ReLU2, y, x)
+	default:
+		functions[a].Into(y, x)
+	}
+}
+
+// slopes computes dy *= a'(x) for an activation that is not None.
+func slopes(a engine.Activation, dy, x []float32) {
+	if a == engine.SquaredReLU {
+		featureMapGrad(engine.ReLU2, dy, x)
 		return
 	}
-	functions[a].Into(y, x)
+	functions[a].GradMul(dy, x)
 }
 
 // activateGrad replaces the gradient dy of y = a(x), which is needed no more, by that of x.
 func activateGrad(a engine.Activation, dy, x []float32) {
 	if a != engine.None {
-		parallel.For(len(dy), grain, func(lo, hi int) { functions[a].GradMul(dy[lo:hi], x[lo:hi]) })
+		parallel.For(len(dy), grain, func(lo, hi int) { slopes(a, dy[lo:hi], x[lo:hi]) })
 	}
 }
 

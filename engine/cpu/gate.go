@@ -56,7 +56,7 @@ func (o *gateOp) Backward(eng *Engine) {
 			}
 			if dz != nil {
 				copy(w, dy[lo:hi])
-				functions[o.a].GradMul(w, z[lo:hi])
+				slopes(o.a, w, z[lo:hi])
 				put(dz[lo:hi], w, x[lo:hi], addZ)
 			}
 		}
