@@ -31,34 +31,40 @@ func (w Weights) compareAll(m nn.Module) *filling {
 	keys := maps.Clone(w.Keys)
 	l.compare(m, "", keys)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		if _, there := w.File.Tensor(keys[name]); !there {
+			continue
+		}
 		if w.Extra == nil {
-			l.problems.Addf(name, "unexpected")
+			l.problems.Addf(keys[name], "unexpected")
 		} else if err := w.Extra(name, keys[name]); err != nil {
-			l.problems.Addf(name, "%v", err)
+			l.problems.Addf(keys[name], "%v", err)
 		}
 	}
 	return l
 }
 
 // compare finds the tensor of each parameter of m under the key that keys has for its name, and takes these keys away.
-// What is missing or misshapen is a problem.
+// What is missing or misshapen is a problem, under its name in the file where keys has one.
 func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
 	m.Params(prefix, func(name string, p *nn.Param) {
-		key, ok := keys[name]
-		x, found := l.f.Tensor(key)
-		if !ok || !found {
-			l.problems.Addf(name, "missing, want shape %v", p.Shape())
-			return
-		}
+		key, named := keys[name]
 		delete(keys, name)
-		if !slices.Equal(x.Shape, p.Shape()) {
-			l.problems.Addf(name, "found shape %v, want %v", x.Shape, p.Shape())
+		if !named {
+			key = name
+		}
+		x, found := l.f.Tensor(key)
+		if !named || !found {
+			l.problems.Addf(key, "missing, want shape %v", p.Shape())
 			return
 		}
-		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, x)
+		if !slices.Equal(x.Shape, p.Shape()) {
+			l.problems.Addf(key, "found shape %v, want %v", x.Shape, p.Shape())
+			return
+		}
+		l.names, l.params, l.sources = append(l.names, key), append(l.params, p), append(l.sources, x)
 		if l.elements += x.Elements(); l.elements < 0 || l.elements > mostElements(l.f) {
 			l.elements = math.MinInt // one word of it is enough
-			l.problems.Addf(name,
+			l.problems.Addf(key,
 				"found tensors that share their memory, with more numbers than a file of %d bytes may hold", l.f.Size())
 		}
 	})
@@ -106,11 +112,12 @@ func (l *filling) err() error {
 
 // checkFinite checks the values of a tensor, a few at a time: of a file that does not fit nothing is kept.
 func checkFinite(x *checkpoint.Tensor) error {
-	const rows = 1 << 14
-	size, n := x.DType.Size(), x.Elements()
+	const rows = 1 << 14 // whole blocks of every type
+	block, size := x.DType.Block()
+	n := x.Elements()
 	for at := 0; at < n; at += rows {
 		part := checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: []int{min(rows, n-at)}}
-		part.Data = x.Data[at*size:][:part.Shape[0]*size]
+		part.Data = x.Data[at/block*size:][:part.Shape[0]/block*size]
 		v, err := part.Float32()
 		if err == nil {
 			err = finiteValues(v, at, n)

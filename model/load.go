@@ -17,7 +17,7 @@ const WeightsFile = "model.safetensors"
 // files of published models.
 type Weights struct {
 	File *checkpoint.File
-	Keys map[string]string // names in the file by names of parameters
+	Keys map[string]string // names in the file, or those that tensors missing from it would have, by names of parameters
 
 	// Extra decides on a tensor that is no parameter, of a key in the file: nil lets it be there, an error says what is
 	// wrong with it. It is asked for none that Keys leaves out. Where Extra is nil, none may be there.

@@ -11,7 +11,7 @@ import (
 
 // ShapeOptions say how FromCheckpoint learns the shape of a model.
 type ShapeOptions struct {
-	Config string // path of a config.json; "" takes the one beside the checkpoint or, where there is none, InferConfig
+	Config string // path of a config.json, not for GGUF, which has its own; "" takes the one beside the checkpoint or, where there is none, InferConfig
 	Heads  int    // heads of attention, in place of what the configuration says; 0 for no change
 }
 
@@ -43,6 +43,10 @@ func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath st
 }
 
 func shapeOf(f *checkpoint.File, o ShapeOptions) (cfg model.Config, path string, err error) {
+	if f.Format() == checkpoint.FormatGGUF { // it has its own
+		cfg, err = ggufConfig(f)
+		return cfg, f.Path(), err
+	}
 	path = o.Config
 	if path == "" {
 		path = filepath.Join(filepath.Dir(f.Path()), model.ConfigFile)

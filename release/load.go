@@ -49,6 +49,9 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 
 // Weights finds the weights of a model in a file, in any layout that its family was published in.
 func Weights(f *checkpoint.File) (model.Weights, error) {
+	if f.Format() == checkpoint.FormatGGUF {
+		return ggufWeights(f)
+	}
 	fam, t, err := officialTensors(f)
 	if err != nil {
 		return model.Weights{}, err
@@ -99,9 +102,13 @@ func checkShapes(m *model.Model, f *checkpoint.File) error {
 }
 
 // LoadDir reads a model from a folder with config.json and model.safetensors, as hippo or a family's release wrote it,
-// or from the folder of a training run, whose best checkpoint it takes, or else the last. It returns the folder it
-// took.
+// or from the folder of a training run, whose best checkpoint it takes, or else the last, or from a GGUF file. It
+// returns the folder or the file it took.
 func LoadDir(dir string) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, Load)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
@@ -114,9 +121,13 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	return m, dir, err
 }
 
-// Describe makes the model of a folder, as LoadDir, but does not read its weights: its parameters have no values. Their
+// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have no values. Their
 // shapes are those in the file of weights, so that the model is one that the file can hold.
 func Describe(dir string) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, checkShapes)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
@@ -139,6 +150,20 @@ func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*mod
 	m, err := model.NewFor(cfg, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, model.ConfigFile), err)
+	}
+	return m, use(m, f)
+}
+
+// openGGUF makes the model of a GGUF file, and calls use to compare or read the weights.
+func openGGUF(path string, use func(*model.Model, *checkpoint.File) error) (*model.Model, error) {
+	f, err := checkpoint.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, _, err := newModel(f, ShapeOptions{})
+	if err != nil {
+		return nil, err
 	}
 	return m, use(m, f)
 }

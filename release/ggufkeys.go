@@ -1,0 +1,216 @@
+package release
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// ggufKeys reads the values of a GGUF file that describe its model. errs are the problems found so far.
+type ggufKeys struct {
+	file *checkpoint.File
+	arch string
+	errs []error
+}
+
+// ggufKeysOf finds the architecture of a file.
+func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
+	name, _ := f.Values()["general.architecture"].(string)
+	arch, ok := ggufArchs[name]
+	if !ok {
+		return nil, arch, unknownArch(name)
+	}
+	return &ggufKeys{file: f, arch: name}, arch, nil
+}
+
+// maxGGUFSize bounds a size, so that products of two are numbers that int holds.
+const maxGGUFSize = 1 << 30
+
+func (k *ggufKeys) failf(key, format string, args ...any) {
+	err := fmt.Errorf("%s: "+format, append([]any{key}, args...)...)
+	if !slices.ContainsFunc(k.errs, func(e error) bool { return e.Error() == err.Error() }) { // read twice
+		k.errs = append(k.errs, err)
+	}
+}
+
+// value is that of a key of the architecture, nil for none.
+func (k *ggufKeys) value(key string) (full string, v any) {
+	full = k.arch + "." + key
+	return full, k.file.Values()[full]
+}
+
+// size is a size that the file must have. It is at least 1 if there is a problem.
+func (k *ggufKeys) size(key string, least int) int {
+	full, v := k.value(key)
+	n, ok := wholeNumber(v)
+	if ok && n >= int64(least) && n <= maxGGUFSize {
+		return int(n)
+	}
+	found := "nothing"
+	if v != nil {
+		found = fmt.Sprintf("%.60v", v)
+	}
+	k.failf(full, "found %s, want a whole number from %d to %d", found, least, maxGGUFSize)
+	return max(1, least)
+}
+
+// sizeOr is a size, and otherwise where the file has none.
+func (k *ggufKeys) sizeOr(key string, least, otherwise int) int {
+	if _, v := k.value(key); v == nil {
+		return otherwise
+	}
+	return k.size(key, least)
+}
+
+// positive is a number above 0 that the file must have, with as few digits as the float32 in the file needs.
+func (k *ggufKeys) positive(key string) float64 {
+	full, v := k.value(key)
+	x, ok := v.(float64)
+	if !ok || !(x > 0) || math.IsInf(x, 0) {
+		k.failf(full, "found %.60v, want a number above 0", v)
+		return 1
+	}
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', -1, 32), 64)
+	if err != nil {
+		return x
+	}
+	return short
+}
+
+// truth is a truth value, false where the file has none.
+func (k *ggufKeys) truth(key string) bool {
+	full, v := k.value(key)
+	b, ok := v.(bool)
+	if v != nil && !ok {
+		k.failf(full, "found %.60v, want true or false", v)
+	}
+	return b
+}
+
+// has tells whether the file has a tensor.
+func (k *ggufKeys) has(name string) bool {
+	_, ok := k.file.Tensor(name)
+	return ok
+}
+
+// config is the configuration of a model.
+func (k *ggufKeys) config(arch ggufArch) (model.Config, error) {
+	c := model.DefaultConfig()
+	c.Norm, c.MLP, c.EmbedDropout, c.AttnDropout = model.NormRMS, model.MLPNone, 0, 0
+	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
+	c.LayerNormEpsilon = k.positive("attention.layer_norm_rms_epsilon")
+	c.UntiedHead = k.has(ggufHead)
+	c.VocabSize, c.PadVocab = k.vocabulary()
+	c.Mixer = arch.config(k)
+	return c, errors.Join(k.errs...)
+}
+
+// vocabulary is the number of tokens, and a number of rows to which the table is padded. Unused tokens at the end stand
+// for rows of padding.
+func (k *ggufKeys) vocabulary() (size, pad int) {
+	x, ok := k.file.Tensor("token_embd.weight")
+	if !ok || len(x.Shape) != 2 || x.Shape[0] < 1 || x.Shape[0] > maxGGUFSize {
+		k.errs = append(k.errs, errors.New("token_embd.weight: missing or misshapen, want two axes"))
+		return 1, 1
+	}
+	rows := x.Shape[0]
+	v, err := ggufVocabulary(k.file)
+	switch {
+	case err != nil:
+		k.errs = append(k.errs, err)
+		return rows, 1
+	case v == nil:
+		return rows, 1
+	case len(v.Tokens) != rows:
+		k.failf("tokenizer.ggml.tokens", "found %d, want one for each of the %d rows of token_embd.weight",
+			len(v.Tokens), rows)
+		return rows, 1
+	}
+	size = usedTokens(v)
+	for pad = 1; pad < rows; pad *= 2 {
+		if (size+pad-1)/pad*pad == rows {
+			return size, pad
+		}
+	}
+	return size, rows
+}
+
+// ggufMamba is the mixer of Mamba and, with dt_b_c_rms, of Falcon-Mamba.
+func ggufMamba(k *ggufKeys) string {
+	d := k.size("embedding_length", 1)
+	options := k.common(d)
+	options["d_state"], options["dt_rank"] = k.size("ssm.state_size", 1), k.size("ssm.time_step_rank", 1)
+	if options["dt_rank"] == (d+15)/16 {
+		options["dt_rank"] = 0
+	}
+	if k.truth("ssm.dt_b_c_rms") {
+		options["bcdt_norm"], options["norm_eps"] = "rms", k.positive("attention.layer_norm_rms_epsilon")
+	}
+	return k.entry("mamba", options)
+}
+
+// ggufMamba2 is the mixer of Mamba-2. time_step_rank is the number of its heads.
+func ggufMamba2(k *ggufKeys) string {
+	d, heads := k.size("embedding_length", 1), k.size("ssm.time_step_rank", 1)
+	options := k.common(d)
+	inner := k.size("ssm.inner_size", 1)
+	if inner%heads != 0 {
+		k.failf(k.arch+".ssm.time_step_rank", "found %d, want a number of heads that divides ssm.inner_size %d", heads,
+			inner)
+	}
+	options["headdim"] = inner / heads
+	if inner/heads == min(64, inner/4) { // as the mixer takes it by itself
+		options["headdim"] = 0
+	}
+	options["d_state"], options["ngroups"] = k.size("ssm.state_size", 1), k.sizeOr("ssm.group_count", 1, 1)
+	options["norm_eps"] = k.positive("attention.layer_norm_rms_epsilon")
+	return k.entry("mamba2", options)
+}
+
+// common are the options that both have.
+func (k *ggufKeys) common(d int) map[string]any {
+	inner := k.size("ssm.inner_size", 1)
+	options := map[string]any{"d_conv": k.size("ssm.conv_kernel", 1), "conv_bias": k.has("blk.0.ssm_conv1d.bias")}
+	if inner%d == 0 {
+		options["expand"] = inner / d
+	} else {
+		options["d_inner"] = inner
+	}
+	return options
+}
+
+// entry is the entry of a list of layers for a mixer with options.
+func (k *ggufKeys) entry(kind string, options map[string]any) string {
+	fields, same := map[string]json.RawMessage{}, map[string]string{}
+	for name, v := range options {
+		fields[name], same[name] = json.RawMessage(fmt.Sprint(v)), name
+	}
+	entry, err := mambaEntry(kind, fields, same)
+	if err != nil {
+		k.errs = append(k.errs, err)
+	}
+	return entry
+}
+
+// wholeNumber reads a whole number of a file, which may be signed or not.
+func wholeNumber(v any) (int64, bool) {
+	switch n := v.(type) {
+	case uint64:
+		return int64(min(n, math.MaxInt64)), true
+	case int64:
+		return n, true
+	}
+	return 0, false
+}
+
+func logOf(x float32) float32 { return float32(math.Log(float64(x))) }
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
