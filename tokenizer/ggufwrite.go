@@ -104,7 +104,8 @@ func (t *pipeline) pieces() (v Vocabulary, err error) {
 	}
 	var file hfFile
 	if err := json.Unmarshal(data, &file); err != nil || file.Hippo == nil {
-		return v, errors.New("found a tokenizer.json that is not byte-level BPE, want that or a tokenizer.model")
+		return v, errors.New("found a tokenizer.json of another form, want byte-level BPE that cuts words by patterns, or a " +
+			"tokenizer.model")
 	}
 	m, err := readSPModel(file.Hippo.Model)
 	if err != nil {
