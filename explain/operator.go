@@ -96,7 +96,8 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 		}
 	}
 	return &Operator{
-		Length: l, Heads: opt.Heads, HeadDim: hd, values: ofQueries(floats(values), &opt, hd), out: floats(m.Out.Weight.Tensor),
+		Length: l, Heads: opt.Heads, HeadDim: hd,
+		values: ofQueries(floats(values), &opt, hd), out: floats(m.Out.Weight.Tensor),
 		column: func(h, j int) int { return h*hd + j },
 		weights: func(h int, w []float64) {
 			for i, x := range patterns[h*l*l:][:l*l] {

@@ -78,6 +78,9 @@ const maxExpand = 64
 
 // check also finds the number of inner channels.
 func (o *mambaCommon) check(dModel int) error {
+	if o.Expand < 1 || o.Expand > maxExpand {
+		return fmt.Errorf("expand: found %d, want 1 to %d", o.Expand, maxExpand)
+	}
 	if o.Inner == 0 {
 		o.Inner = o.Expand * dModel
 	}
@@ -88,8 +91,6 @@ func (o *mambaCommon) check(dModel int) error {
 		return fmt.Errorf("norm_eps: found %g, want more than 0", o.NormEps)
 	case o.DConv < 1 || o.DConv > maxState:
 		return fmt.Errorf("d_conv: found %d, want 1 to %d", o.DConv, maxState)
-	case o.Expand < 1 || o.Expand > maxExpand:
-		return fmt.Errorf("expand: found %d, want 1 to %d", o.Expand, maxExpand)
 	case !(o.DtMin > 0 && o.DtMin <= o.DtMax):
 		return fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", o.DtMin, o.DtMax)
 	}

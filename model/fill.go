@@ -18,9 +18,8 @@ import (
 type filling struct {
 	f        *checkpoint.File
 	problems config.Problems
-	names    []string
 	params   []*nn.Param
-	sources  []*checkpoint.Tensor
+	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
 	elements int
 }
 
@@ -29,45 +28,73 @@ type filling struct {
 func (w Weights) compareAll(m nn.Module) *filling {
 	l := &filling{f: w.File}
 	keys := maps.Clone(w.Keys)
-	l.compare(m, "", keys)
+	l.compare(m, w, keys)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		if _, there := w.File.Tensor(keys[name]); !there {
-			continue
-		}
 		if w.Extra == nil {
-			l.problems.Addf(keys[name], "unexpected")
+			l.problems.Addf(name, "unexpected")
 		} else if err := w.Extra(name, keys[name]); err != nil {
-			l.problems.Addf(keys[name], "%v", err)
+			l.problems.Addf(name, "%v", err)
 		}
 	}
 	return l
 }
 
-// compare finds the tensor of each parameter of m under the key that keys has for its name, and takes these keys away.
-// What is missing or misshapen is a problem, under its name in the file where keys has one.
-func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
-	m.Params(prefix, func(name string, p *nn.Param) {
-		key, named := keys[name]
-		delete(keys, name)
-		if !named {
-			key = name
+// compare finds the tensors of each parameter of m, and takes the keys away under which they are. What is missing or
+// misshapen is a problem.
+func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
+	m.Params("", func(name string, p *nn.Param) {
+		sources := w.of(name)
+		shares := 0
+		for _, s := range sources {
+			shares += max(1, s.Share)
 		}
-		x, found := l.f.Tensor(key)
-		if !named || !found {
-			l.problems.Addf(key, "missing, want shape %v", p.Shape())
+		var parts []checkpoint.Tensor
+		for _, s := range sources {
+			shape := p.Shape()
+			shape[0] = shape[0] / shares * max(1, s.Share)
+			if x, ok := l.find(s, shape, w.Keys, keys); ok {
+				parts = append(parts, x)
+			}
+		}
+		if len(parts) < len(sources) {
 			return
 		}
-		if !slices.Equal(x.Shape, p.Shape()) {
-			l.problems.Addf(key, "found shape %v, want %v", x.Shape, p.Shape())
-			return
-		}
-		l.names, l.params, l.sources = append(l.names, key), append(l.params, p), append(l.sources, x)
-		if l.elements += x.Elements(); l.elements < 0 || l.elements > mostElements(l.f) {
+		l.params, l.sources = append(l.params, p), append(l.sources, parts)
+		if l.elements += p.Len(); l.elements < 0 || l.elements > mostElements(l.f) {
 			l.elements = math.MinInt // one word of it is enough
-			l.problems.Addf(key,
+			l.problems.Addf(name,
 				"found tensors that share their memory, with more numbers than a file of %d bytes may hold", l.f.Size())
 		}
 	})
+}
+
+// find finds a source that has to have a shape.
+func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
+	parts := max(1, s.Of)
+	whole := slices.Clone(shape)
+	whole[0] *= parts
+	key, ok := keys[s.Name]
+	x, found := l.f.Tensor(key)
+	if !ok || !found {
+		l.problems.Addf(s.Name, "missing, want shape %v", whole)
+		return checkpoint.Tensor{}, false
+	}
+	delete(left, s.Name)
+	if !slices.Equal(x.Shape, whole) {
+		l.problems.Addf(s.Name, "found shape %v, want %v", x.Shape, whole)
+		return checkpoint.Tensor{}, false
+	}
+	y := *x
+	y.Name = s.Name
+	if parts > 1 {
+		if len(x.Data)%parts != 0 {
+			l.problems.Addf(s.Name, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
+			return checkpoint.Tensor{}, false
+		}
+		n := len(x.Data) / parts
+		y.Shape, y.Data = shape, x.Data[s.Part*n:][:n]
+	}
+	return y, true
 }
 
 // mostElements bounds the numbers of a file. A packed archive may hold more than it has bytes, and tensors in it may
@@ -78,23 +105,30 @@ func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 // problem. The error lists all problems and ends with those of values that are not finite.
 func (l *filling) fill(m nn.Module) error {
 	if len(l.problems) > 0 {
-		for i, x := range l.sources {
-			if err := checkFinite(x); err != nil {
-				l.problems.Addf(l.names[i], "%v", err)
+		for _, parts := range l.sources {
+			for i := range parts {
+				if err := checkFinite(&parts[i]); err != nil {
+					l.problems.Addf(parts[i].Name, "%v", err)
+				}
 			}
 		}
 		return l.err()
 	}
 	values := nn.Values(m)
 	read := make([][]float32, len(l.params))
-	for i, x := range l.sources {
+	for i, parts := range l.sources {
 		read[i] = values()
-		err := x.ReadFloat32(read[i])
-		if err == nil {
-			err = finiteValues(read[i], 0, len(read[i]))
-		}
-		if err != nil {
-			l.problems.Addf(l.names[i], "%v", err)
+		rest := read[i]
+		for _, x := range parts {
+			into := rest[:x.Elements()]
+			rest = rest[len(into):]
+			err := x.ReadFloat32(into)
+			if err == nil {
+				err = finiteValues(into, 0, len(into))
+			}
+			if err != nil {
+				l.problems.Addf(x.Name, "%v", err)
+			}
 		}
 	}
 	if len(l.problems) > 0 {

@@ -17,11 +17,30 @@ const WeightsFile = "model.safetensors"
 // files of published models.
 type Weights struct {
 	File *checkpoint.File
-	Keys map[string]string // names in the file, or those that tensors missing from it would have, by names of parameters
+	Keys map[string]string // names in the file by official names, which are those of parameters unless Sources says other
+
+	// Sources says of which tensors, by official names, a parameter is made: the rows of one behind those of another.
+	// Where it is nil, each is one of its own name.
+	Sources func(parameter string) []Source
 
 	// Extra decides on a tensor that is no parameter, of a key in the file: nil lets it be there, an error says what is
 	// wrong with it. It is asked for none that Keys leaves out. Where Extra is nil, none may be there.
 	Extra func(name, key string) error
+}
+
+// Source is a tensor of a file, or a part of one, whose rows are rows of a parameter.
+type Source struct {
+	Name     string
+	Part, Of int // this one of so many equal parts of its rows; of 0 for all
+	Share    int // of the rows of the parameter, in proportion to the other sources; 0 for 1
+}
+
+// of are the sources of a parameter.
+func (w Weights) of(parameter string) []Source {
+	if w.Sources == nil {
+		return []Source{{Name: parameter}}
+	}
+	return w.Sources(parameter)
 }
 
 // ownWeights are those of a file that was saved here: it has the names of the parameters.

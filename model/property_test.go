@@ -44,6 +44,10 @@ func hybrid(t testing.TB, layers string) *Model {
 	return m
 }
 
+// composed are layers of more than a mixer and the MLP of all others.
+const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,out_scale=2)/swiglu(bias=false)," +
+	"relu2(d_inner=20),attention(qk_norm=true,rotary_emb_dim=0)/none"
+
 // every names all mixers of the registry, so that a new one is tested too.
 func every() string { return strings.Join(MixerNames(), ",") }
 
@@ -167,7 +171,7 @@ func near(t reporter, what string, got, want []float32, tol float64) {
 
 // TestChunksOfModel: logits, loss, state and, with one tape over all chunks, every gradient are those of the whole.
 func TestChunksOfModel(t *testing.T) {
-	m := hybrid(t, every()+",h3")
+	m := hybrid(t, every()+",h3,"+composed)
 	rapid.Check(t, func(rt *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.SampledFrom([]int{1, 3, 24, 30}), 1, 5).Draw(rt, "lengths")
 		l := 0
@@ -198,7 +202,7 @@ func TestChunksOfModel(t *testing.T) {
 // copy of its state goes on from there with the same bits.
 func TestSteppedLogits(t *testing.T) {
 	const b, l = 2, 40
-	m := hybrid(t, every())
+	m := hybrid(t, every()+","+composed)
 	ids, v := text(3, b*l), m.Config.PaddedVocab()
 	want := run(m, ids, b, []int{l}).logits
 	tape, states, restored := autograd.NewTape(), newStates(m, b), newStates(m, b)

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -13,82 +13,65 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// A GGUF file is a whole model: its values are the configuration (ggufConfig) and the tokenizer (ReadGGUFTexts), and its
-// tensors have names of their own, the same for all families, and some of them other shapes and values than published
-// (ggufWeights). What is what is told by the conversion of llama.cpp (conversion/*.py).
+// A GGUF file is a whole model: its values are the configuration (ggufPublished) and the tokenizer (ReadGGUFTexts), and
+// its tensors have names of their own, the same for all families, and some of them other shapes and values than
+// published (ggufParameters). What is what is told by the conversion of llama.cpp (conversion/*.py).
 
-// ggufArch is how the models of one value of general.architecture are laid out.
+// ggufArch is how the models of one value of general.architecture are read.
 type ggufArch struct {
-	config func(k *ggufKeys) (mixer string)
-	layer  []ggufTensor // of each layer
+	// model says what the values mean: the layers of the model, and what its tensors are called.
+	model func(k *ggufKeys, p *published)
+	heads bool // A and D have one number for each head, as in Mamba-2
 }
 
-// ggufTensor is a tensor of a GGUF file, by its name behind "blk.N.", and the parameter that it holds, by its name
-// behind "backbone.layers.N.".
-type ggufTensor struct {
-	name, param string
-	form        ggufForm
-}
-
-// ggufForm is how a tensor differs from the parameter.
-type ggufForm int
-
-const (
-	ggufSame         ggufForm = iota
-	ggufSqueeze               // (channels, 1, taps) is (channels, taps)
-	ggufColumn                // (n) is (n, 1)
-	ggufGroups                // (n) is (groups, n/groups)
-	ggufNegExp                // a is -exp(a)
-	ggufNegExpColumn          // both of the last
-)
-
-// ggufTop are the tensors that are not of a layer.
-var ggufTop = []ggufTensor{
-	{"token_embd.weight", mambaTable, ggufSame},
-	{"output_norm.weight", "backbone.norm_f.weight", ggufSame},
-	{ggufHead, headName, ggufSame},
+// ggufArchs are the architectures that are read, by name.
+var ggufArchs = map[string]ggufArch{
+	"mamba":  {ggufMamba, false},
+	"mamba2": {ggufMamba2, true},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
 const ggufHead = "output.weight"
 
-// ggufArchs are the architectures that are read, by name.
-var ggufArchs = map[string]ggufArch{
-	"mamba": {ggufMamba, []ggufTensor{
-		{"attn_norm.weight", "norm.weight", ggufSame},
-		{"ssm_in.weight", "mixer.in_proj.weight", ggufSame},
-		{"ssm_conv1d.weight", "mixer.conv1d.weight", ggufSqueeze},
-		{"ssm_conv1d.bias", "mixer.conv1d.bias", ggufSame},
-		{"ssm_x.weight", "mixer.x_proj.weight", ggufSame},
-		{"ssm_dt.weight", "mixer.dt_proj.weight", ggufSame},
-		{"ssm_dt.bias", "mixer.dt_proj.bias", ggufSame},
-		{"ssm_a", "mixer.A_log", ggufNegExp},
-		{"ssm_d", "mixer.D", ggufSame},
-		{"ssm_out.weight", "mixer.out_proj.weight", ggufSame},
-	}},
-	"mamba2": {ggufMamba2, []ggufTensor{
-		{"attn_norm.weight", "norm.weight", ggufSame},
-		{"ssm_in.weight", "mixer.in_proj.weight", ggufSame},
-		{"ssm_conv1d.weight", "mixer.conv1d.weight", ggufSqueeze},
-		{"ssm_conv1d.bias", "mixer.conv1d.bias", ggufSame},
-		{"ssm_dt.bias", "mixer.dt_bias", ggufSame},
-		{"ssm_a", "mixer.A_log", ggufNegExpColumn},
-		{"ssm_d", "mixer.D", ggufColumn},
-		{"ssm_norm.weight", "mixer.norm.weight", ggufGroups},
-		{"ssm_out.weight", "mixer.out_proj.weight", ggufSame},
-	}},
+// ggufNames are the names of the tensors of a model, whose layers have these norms and mixers.
+func ggufNames(layer []rename, mixers map[string][]rename) hfNames {
+	return hfNames{embedding: []string{"token_embd."}, norm: "output_norm.", head: ggufHead, layers: "blk.",
+		layer: layer, mixers: mixers}
 }
 
-// tensors are all tensors of a model of so many layers, with their full names.
-func (a ggufArch) tensors(layers int) []ggufTensor {
-	all := slices.Clone(ggufTop)
-	for i := range layers {
-		for _, t := range a.layer {
-			all = append(all, ggufTensor{fmt.Sprintf("blk.%d.%s", i, t.name),
-				fmt.Sprintf("backbone.layers.%d.%s", i, t.param), t.form})
-		}
+// ggufMambaNames are the names of the tensors of either Mamba.
+var ggufMambaNames = []rename{
+	to("in_proj.", "ssm_in."), to("conv1d.", "ssm_conv1d."), to("x_proj.", "ssm_x."), to("dt_proj.", "ssm_dt."),
+	to("dt_bias", "ssm_dt.bias"), to("A_log", "ssm_a"), to("D", "ssm_d"), to("norm.", "ssm_norm."),
+	to("dt_norm.", "ssm_dt_norm."), to("b_norm.", "ssm_b_norm."), to("c_norm.", "ssm_c_norm."),
+	to("out_proj.", "ssm_out."),
+}
+
+// ggufForm is how a tensor of a GGUF file differs from the parameter that it holds.
+type ggufForm struct {
+	squeeze bool // (channels, 1, taps) is (channels, taps)
+	column  bool // (n) is (n, 1)
+	groups  bool // (n) is (groups, n/groups)
+	negExp  bool // a is -exp(a)
+}
+
+// form is that of the tensor of a name.
+func (a ggufArch) form(name string) ggufForm {
+	part := name
+	if rest, ok := strings.CutPrefix(name, "blk."); ok {
+		_, part, _ = strings.Cut(rest, ".")
 	}
-	return all
+	switch part {
+	case "ssm_conv1d.weight", "shortconv.conv.weight":
+		return ggufForm{squeeze: true}
+	case "ssm_a":
+		return ggufForm{negExp: true, column: a.heads}
+	case "ssm_d":
+		return ggufForm{column: a.heads}
+	case "ssm_norm.weight":
+		return ggufForm{groups: true}
+	}
+	return ggufForm{}
 }
 
 // IsGGUF tells by its first bytes whether a path is that of a GGUF file.
@@ -107,60 +90,44 @@ func IsGGUF(path string) bool {
 	return err == nil && string(magic[:]) == "GGUF"
 }
 
-// ggufConfig finds the configuration of a model in the values of a GGUF file. Their sizes are those of a file that may
-// be hostile: nothing is made of them but numbers.
-func ggufConfig(f *checkpoint.File) (model.Config, error) {
-	c := model.DefaultConfig()
+// ggufPublished finds the configuration of a model, and what its tensors are called, in the values of a GGUF file.
+// Their sizes are those of a file that may be hostile: nothing is made of them but numbers.
+func ggufPublished(f *checkpoint.File) (p published, err error) {
 	if err := model.CheckTensors(f); err != nil {
-		return c, err
+		return p, err
 	}
 	k, arch, err := ggufKeysOf(f)
 	if err == nil {
-		c, err = k.config(arch)
+		p, err = k.published(arch)
 	}
 	if err == nil {
-		err = c.Validate()
+		err = p.config.Validate()
 	}
 	if err != nil {
-		return c, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
+		return p, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
 	}
-	return c, nil
+	return p, nil
 }
 
-// ggufWeights finds the weights of a model in a GGUF file.
-func ggufWeights(f *checkpoint.File) (model.Weights, error) {
+// ggufParameters is a GGUF file whose tensors have the shapes and values of the parameters that they hold.
+func ggufParameters(f *checkpoint.File) (*checkpoint.File, error) {
 	k, arch, err := ggufKeysOf(f)
-	if err != nil {
-		return model.Weights{}, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
-	}
-	layers := min(k.size("block_count", 1), len(f.Names())) // no more than the file can have
-	keys, known := map[string]string{}, map[string]bool{}
+	errs := []error{err}
 	var others []*checkpoint.Tensor
-	var errs []error
-	for _, t := range arch.tensors(layers) {
-		x, there := f.Tensor(t.name)
-		if !there && t.name == ggufHead {
-			continue
-		}
-		keys[t.param], known[t.name] = t.name, true
-		if !there {
-			continue // the name is for the error
-		}
-		other, err := t.form.parameter(x, k.sizeOr("ssm.group_count", 1, 1))
-		if err != nil {
-			errs = append(errs, err)
-		}
-		others = append(others, other)
-	}
 	for _, name := range f.Names() {
-		if !known[name] {
-			keys[name] = name
+		if err != nil {
+			break
+		}
+		if form := arch.form(name); form != (ggufForm{}) {
+			x, _ := f.Tensor(name)
+			y, err := form.parameter(x, k.sizeOr("ssm.group_count", 0, 1))
+			others, errs = append(others, y), append(errs, err)
 		}
 	}
-	if len(errs) > 0 {
-		return model.Weights{}, brief.Error(fmt.Errorf("%s: %w", f.Path(), errors.Join(errs...)))
+	if err := errors.Join(errs...); err != nil {
+		return nil, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
 	}
-	return model.Weights{File: f.With(others), Keys: keys}, nil
+	return f.With(others), nil
 }
 
 // parameter is what a tensor holds, in the form that published models have. One of another shape stays as it is, so
@@ -169,14 +136,14 @@ func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Te
 	y := *x
 	axes := len(x.Shape)
 	switch {
-	case form == ggufSqueeze && axes == 2:
+	case form.squeeze && axes == 2:
 		y.Shape = []int{x.Shape[0], 1, x.Shape[1]}
-	case form == ggufGroups && axes == 2 && x.Shape[0] == groups:
+	case form.groups && axes == 2 && x.Shape[0] == groups:
 		y.Shape = []int{x.Elements()}
-	case (form == ggufColumn || form == ggufNegExpColumn) && axes == 2 && x.Shape[1] == 1:
+	case form.column && axes == 2 && x.Shape[1] == 1:
 		y.Shape = x.Shape[:1]
 	}
-	if form != ggufNegExp && form != ggufNegExpColumn {
+	if !form.negExp {
 		return &y, nil
 	}
 	a, err := x.Float32()
@@ -187,10 +154,28 @@ func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Te
 		if !(v < 0) {
 			return x, fmt.Errorf("%s: found %v at element %d of %d, want numbers below 0: -exp(A_log)", x.Name, v, i, len(a))
 		}
-		a[i] = logOf(-v)
+		a[i] = float32(math.Log(float64(-v)))
 	}
 	y = checkpoint.NewTensor(x.Name, y.Shape, a)
 	return &y, nil
+}
+
+// stored is the inverse of parameter: it changes values and returns their shape in a file.
+func (form ggufForm) stored(shape []int, values []float32, groups int) []int {
+	if form.negExp {
+		for i, v := range values {
+			values[i] = float32(-math.Exp(float64(v)))
+		}
+	}
+	switch {
+	case form.squeeze:
+		return []int{shape[0], shape[2]}
+	case form.groups:
+		return []int{groups, shape[0] / groups}
+	case form.column:
+		return []int{shape[0], 1}
+	}
+	return shape
 }
 
 // unknownArch is the error for an architecture that is not read.

@@ -2,13 +2,13 @@ package release
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
@@ -101,16 +101,16 @@ func (k *ggufKeys) has(name string) bool {
 	return ok
 }
 
-// config is the configuration of a model.
-func (k *ggufKeys) config(arch ggufArch) (model.Config, error) {
-	c := model.DefaultConfig()
-	c.Norm, c.MLP, c.EmbedDropout, c.AttnDropout = model.NormRMS, model.MLPNone, 0, 0
+// published is the model that the file describes.
+func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
+	c := newHFConfig(nil, model.MLPNone, k.positive("attention.layer_norm_rms_epsilon"))
+	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
 	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
-	c.LayerNormEpsilon = k.positive("attention.layer_norm_rms_epsilon")
 	c.UntiedHead = k.has(ggufHead)
 	c.VocabSize, c.PadVocab = k.vocabulary()
-	c.Mixer = arch.config(k)
-	return c, errors.Join(k.errs...)
+	p.config = c
+	arch.model(k, &p)
+	return p, errors.Join(k.errs...)
 }
 
 // vocabulary is the number of tokens, and a number of rows to which the table is padded. Unused tokens at the end stand
@@ -143,61 +143,45 @@ func (k *ggufKeys) vocabulary() (size, pad int) {
 	return size, rows
 }
 
-// ggufMamba is the mixer of Mamba and, with dt_b_c_rms, of Falcon-Mamba.
-func ggufMamba(k *ggufKeys) string {
-	d := k.size("embedding_length", 1)
-	options := k.common(d)
-	options["d_state"], options["dt_rank"] = k.size("ssm.state_size", 1), k.size("ssm.time_step_rank", 1)
-	if options["dt_rank"] == (d+15)/16 {
-		options["dt_rank"] = 0
-	}
+// ggufMamba is Mamba and, with dt_b_c_rms, Falcon-Mamba.
+func ggufMamba(k *ggufKeys, p *published) {
+	options := k.mamba()
 	if k.truth("ssm.dt_b_c_rms") {
-		options["bcdt_norm"], options["norm_eps"] = "rms", k.positive("attention.layer_norm_rms_epsilon")
+		options = options.with(given{"bcdt_norm": "rms", "norm_eps": p.config.LayerNormEpsilon})
 	}
-	return k.entry("mamba", options)
+	p.config.Mixer = entry("mamba", options)
+	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba": ggufMambaNames})
 }
 
-// ggufMamba2 is the mixer of Mamba-2. time_step_rank is the number of its heads.
-func ggufMamba2(k *ggufKeys) string {
-	d, heads := k.size("embedding_length", 1), k.size("ssm.time_step_rank", 1)
-	options := k.common(d)
-	inner := k.size("ssm.inner_size", 1)
+// ggufMamba2 is Mamba-2.
+func ggufMamba2(k *ggufKeys, p *published) {
+	p.config.Mixer = entry("mamba2", k.mamba2(p.config.LayerNormEpsilon))
+	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba2": ggufMambaNames})
+}
+
+// mamba are the options of Mamba.
+func (k *ggufKeys) mamba() given {
+	d := k.size("embedding_length", 1)
+	return k.common(d).with(given{"d_state": k.size("ssm.state_size", 1),
+		"dt_rank": rank(auto(k.size("ssm.time_step_rank", 1)), d)})
+}
+
+// mamba2 are the options of Mamba-2, in whose files time_step_rank is the number of heads.
+func (k *ggufKeys) mamba2(eps float64) given {
+	inner, heads := k.size("ssm.inner_size", 1), k.size("ssm.time_step_rank", 1)
 	if inner%heads != 0 {
 		k.failf(k.arch+".ssm.time_step_rank", "found %d, want a number of heads that divides ssm.inner_size %d", heads,
 			inner)
 	}
-	options["headdim"] = inner / heads
-	if inner/heads == min(64, inner/4) { // as the mixer takes it by itself
-		options["headdim"] = 0
-	}
-	options["d_state"], options["ngroups"] = k.size("ssm.state_size", 1), k.sizeOr("ssm.group_count", 1, 1)
-	options["norm_eps"] = k.positive("attention.layer_norm_rms_epsilon")
-	return k.entry("mamba2", options)
+	return k.common(k.size("embedding_length", 1)).with(headDimOption(inner/heads, inner)).with(given{
+		"d_state": k.size("ssm.state_size", 1), "ngroups": k.sizeOr("ssm.group_count", 1, 1), "norm_eps": eps})
 }
 
-// common are the options that both have.
-func (k *ggufKeys) common(d int) map[string]any {
-	inner := k.size("ssm.inner_size", 1)
-	options := map[string]any{"d_conv": k.size("ssm.conv_kernel", 1), "conv_bias": k.has("blk.0.ssm_conv1d.bias")}
-	if inner%d == 0 {
-		options["expand"] = inner / d
-	} else {
-		options["d_inner"] = inner
-	}
-	return options
-}
-
-// entry is the entry of a list of layers for a mixer with options.
-func (k *ggufKeys) entry(kind string, options map[string]any) string {
-	fields, same := map[string]json.RawMessage{}, map[string]string{}
-	for name, v := range options {
-		fields[name], same[name] = json.RawMessage(fmt.Sprint(v)), name
-	}
-	entry, err := mambaEntry(kind, fields, same)
-	if err != nil {
-		k.errs = append(k.errs, err)
-	}
-	return entry
+// common are the options that both have. All layers have a bias in the filter, or none.
+func (k *ggufKeys) common(d int) given {
+	bias := slices.ContainsFunc(k.file.Names(), func(s string) bool { return strings.HasSuffix(s, ".ssm_conv1d.bias") })
+	return innerOptions(k.size("ssm.inner_size", 1), d).with(given{"d_conv": k.size("ssm.conv_kernel", 1),
+		"conv_bias": bias})
 }
 
 // wholeNumber reads a whole number of a file, which may be signed or not.
@@ -210,7 +194,5 @@ func wholeNumber(v any) (int64, bool) {
 	}
 	return 0, false
 }
-
-func logOf(x float32) float32 { return float32(math.Log(float64(x))) }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
@@ -60,6 +60,7 @@ type ggufShape struct {
 	arch   string
 	groups int
 	values []checkpoint.GGUFValue
+	names  hfNames
 }
 
 // ggufShapeOf finds the architecture of a model. llama.cpp has mixers without options: whatever differs is an error.
@@ -86,10 +87,11 @@ func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 	if err != nil {
 		return s, err
 	}
-	if _, ok := ggufArchs[kind]; !ok {
+	if kind != "mamba" && kind != "mamba2" {
 		return s, fmt.Errorf("found the mixer %s, want mamba or mamba2", kind)
 	}
 	s.arch, s.groups = kind, 1
+	s.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{kind: ggufMambaNames})
 	inner := o.size("d_inner")
 	if inner == 0 {
 		inner = o.size("expand") * c.DModel
@@ -198,63 +200,35 @@ func (o entryOptions) rest() error {
 }
 
 // tensors are those of the file.
-func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) ([]checkpoint.Tensor, error) {
-	own := map[string]checkpoint.Tensor{}
-	for _, x := range m.Tensors() {
-		own[x.Name] = x
-	}
-	var out []checkpoint.Tensor
-	for _, t := range ggufArchs[s.arch].tensors(len(m.Blocks)) {
-		x, ok := own[t.param]
-		if !ok && t.name == ggufHead {
-			continue
-		}
-		var values []float32
-		shape := x.Shape
-		switch {
-		case ok:
-			var err error
-			if values, err = x.Float32(); err != nil {
-				return nil, err
-			}
-		default: // the bias of the filter, the only one that a model may lack
-			channels := slices.Clone(out[len(out)-1].Shape[:1])
-			shape, values = channels, make([]float32, channels[0])
-		}
-		kind := to
-		matrix := t.form == ggufSame && len(shape) == 2 && t.param[len(t.param)-len("weight"):] == "weight"
+func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoint.Tensor, err error) {
+	arch := ggufArchs[s.arch]
+	add := func(name string, shape []int, values []float32) {
+		form, kind := arch.form(name), to
+		matrix := form == (ggufForm{}) && len(shape) == 2
 		switch {
 		case !matrix:
 			kind = checkpoint.F32
 		case to == checkpoint.Q8_0 && shape[1]%32 != 0:
 			kind = checkpoint.F16
 		}
-		shape = t.form.stored(shape, values, s.groups)
-		y, err := checkpoint.ConvertTensor(t.name, kind, shape, values)
-		if err != nil {
-			return nil, err
+		y, failed := checkpoint.ConvertTensor(name, kind, form.stored(shape, values, s.groups), values)
+		out, err = append(out, y), errors.Join(err, failed)
+	}
+	has := map[string]bool{}
+	for _, x := range m.Tensors() {
+		values, failed := x.Float32()
+		err = errors.Join(err, failed)
+		name := s.names.sources(m, x.Name)[0].Name
+		has[name] = true
+		add(name, x.Shape, values)
+	}
+	for _, x := range out { // llama.cpp wants a bias of the filter, be it of zeros
+		name, isFilter := strings.CutSuffix(x.Name, ".ssm_conv1d.weight")
+		if name += ".ssm_conv1d.bias"; isFilter && !has[name] {
+			add(name, x.Shape[:1], make([]float32, x.Shape[0]))
 		}
-		out = append(out, y)
 	}
-	return out, nil
-}
-
-// stored is the inverse of parameter: it changes values and returns their shape in a file.
-func (form ggufForm) stored(shape []int, values []float32, groups int) []int {
-	if form == ggufNegExp || form == ggufNegExpColumn {
-		for i, v := range values {
-			values[i] = float32(-math.Exp(float64(v)))
-		}
-	}
-	switch form {
-	case ggufSqueeze:
-		return []int{shape[0], shape[2]}
-	case ggufGroups:
-		return []int{groups, shape[0] / groups}
-	case ggufColumn, ggufNegExpColumn:
-		return []int{shape[0], 1}
-	}
-	return shape
+	return out, err
 }
 
 // ggufTextValues are those about tokens, for a table of so many rows: rows without a token are unused tokens.

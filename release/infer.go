@@ -17,7 +17,8 @@ import (
 // attention need it.
 func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	if f.Format() == checkpoint.FormatGGUF {
-		return ggufConfig(f)
+		p, err := ggufPublished(f)
+		return p.config, err
 	}
 	if err := model.CheckTensors(f); err != nil {
 		return model.Config{}, err

@@ -3,6 +3,8 @@ package release
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +52,8 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 // Weights finds the weights of a model in a file, in any layout that its family was published in.
 func Weights(f *checkpoint.File) (model.Weights, error) {
 	if f.Format() == checkpoint.FormatGGUF {
-		return ggufWeights(f)
+		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want LoadDir or "+
+			"FromCheckpoint", f.Path())
 	}
 	fam, t, err := officialTensors(f)
 	if err != nil {
@@ -92,21 +95,12 @@ func Load(m *model.Model, f *checkpoint.File) error {
 	return m.Load(w)
 }
 
-// checkShapes is Load without values.
-func checkShapes(m *model.Model, f *checkpoint.File) error {
-	w, err := Weights(f)
-	if err != nil {
-		return err
-	}
-	return m.CheckShapes(w)
-}
-
-// LoadDir reads a model from a folder with config.json and model.safetensors, as hippo or a family's release wrote it,
-// or from the folder of a training run, whose best checkpoint it takes, or else the last, or from a GGUF file. It
-// returns the folder or the file it took.
+// LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
+// model.safetensors.index.json), as hippo or a family's release wrote it, or from the folder of a training run, whose
+// best checkpoint it takes, or else the last, or from a GGUF file. It returns the folder or the file it took.
 func LoadDir(dir string) (*model.Model, string, error) {
 	if IsGGUF(dir) {
-		m, err := openGGUF(dir, Load)
+		m, err := openGGUF(dir, (*model.Model).Load)
 		return m, dir, err
 	}
 	dir, err := model.Resolve(dir)
@@ -115,7 +109,7 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	}
 	var m *model.Model
 	err = checkpoint.ReadDir(dir, func() (err error) {
-		m, err = openModel(dir, Load)
+		m, err = openModel(dir, (*model.Model).Load)
 		return err
 	}, model.ConfigFile, model.WeightsFile) // the configuration has the tokenizer's fingerprint
 	return m, dir, err
@@ -125,45 +119,59 @@ func LoadDir(dir string) (*model.Model, string, error) {
 // shapes are those in the file of weights, so that the model is one that the file can hold.
 func Describe(dir string) (*model.Model, string, error) {
 	if IsGGUF(dir) {
-		m, err := openGGUF(dir, checkShapes)
+		m, err := openGGUF(dir, (*model.Model).CheckShapes)
 		return m, dir, err
 	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
 	}
-	m, err := openModel(dir, checkShapes)
+	m, err := openModel(dir, (*model.Model).CheckShapes)
 	return m, dir, err
 }
 
 // openModel makes the model of a folder, and calls use to compare or read the weights.
-func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*model.Model, error) {
-	cfg, err := ReadConfig(dir)
+func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
+	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
 	if err != nil {
 		return nil, err
 	}
-	f, err := checkpoint.OpenSafetensors(filepath.Join(dir, model.WeightsFile))
+	f, err := openWeights(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := model.NewFor(cfg, f)
+	m, w, err := p.open(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, model.ConfigFile), err)
 	}
-	return m, use(m, f)
+	return m, use(m, w)
+}
+
+// openWeights opens the weights of a folder: in one file, or in several that an index names.
+func openWeights(dir string) (*checkpoint.File, error) {
+	path := filepath.Join(dir, model.WeightsFile)
+	f, err := checkpoint.OpenSafetensors(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	index := strings.TrimSuffix(path, filepath.Ext(path)) + checkpoint.IndexSuffix
+	if _, missing := os.Stat(index); missing != nil {
+		return nil, err
+	}
+	return checkpoint.OpenIndex(index)
 }
 
 // openGGUF makes the model of a GGUF file, and calls use to compare or read the weights.
-func openGGUF(path string, use func(*model.Model, *checkpoint.File) error) (*model.Model, error) {
+func openGGUF(path string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, _, err := newModel(f, ShapeOptions{})
+	m, w, _, err := newModel(f, ShapeOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return m, use(m, f)
+	return m, use(m, w)
 }
