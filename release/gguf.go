@@ -26,8 +26,13 @@ type ggufArch struct {
 
 // ggufArchs are the architectures that are read, by name.
 var ggufArchs = map[string]ggufArch{
-	"mamba":  {ggufMamba, false},
-	"mamba2": {ggufMamba2, true},
+	"mamba":         {ggufMamba, false},
+	"mamba2":        {ggufMamba2, true},
+	"jamba":         {ggufJamba, false},
+	"falcon-h1":     {ggufFalconH1, true},
+	"granitehybrid": {ggufGranite, true},
+	"nemotron_h":    {ggufNemotronH, true},
+	"lfm2":          {ggufLFM2, true},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.

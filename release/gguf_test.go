@@ -45,9 +45,14 @@ func ggufModel(t testing.TB, mixer string, change func(*model.Config)) *model.Mo
 
 // ggufLogits are the logits of a text.
 func ggufLogits(m *model.Model) []float32 {
+	return textLogits(m, func(i int) int32 { return int32(i*7919+13) % 250 })
+}
+
+// textLogits are those of 20 tokens.
+func textLogits(m *model.Model, token func(int) int32) []float32 {
 	ids := make([]int32, 20)
 	for i := range ids {
-		ids[i] = int32(i*7919+13) % 250
+		ids[i] = token(i)
 	}
 	tape := autograd.NewTape()
 	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(1, len(ids)))))
@@ -312,7 +317,7 @@ func TestGGUFProblems(t *testing.T) {
 		}, []string{"blk.1.ssm_a: found 1 at element 0 of 8, want numbers below 0"}},
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			values["general.architecture"] = "llama"
-		}, []string{`general.architecture: found "llama", want one of mamba, mamba2`}},
+		}, []string{`general.architecture: found "llama", want one of falcon-h1, granitehybrid, jamba, lfm2, mamba, mamba2, nemotron_h`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
@@ -179,9 +178,8 @@ func (k *ggufKeys) mamba2(eps float64) given {
 
 // common are the options that both have. All layers have a bias in the filter, or none.
 func (k *ggufKeys) common(d int) given {
-	bias := slices.ContainsFunc(k.file.Names(), func(s string) bool { return strings.HasSuffix(s, ".ssm_conv1d.bias") })
 	return innerOptions(k.size("ssm.inner_size", 1), d).with(given{"d_conv": k.size("ssm.conv_kernel", 1),
-		"conv_bias": bias})
+		"conv_bias": k.hasInLayers("ssm_conv1d.bias")})
 }
 
 // wholeNumber reads a whole number of a file, which may be signed or not.
