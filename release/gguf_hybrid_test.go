@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -104,7 +105,7 @@ var llamaHybrids = []llamaHybrid{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 96, 0, 0, 96},
 		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},
 		"attention.key_length": uint32(8), "attention.value_length": uint32(8),
-		"attention.layer_norm_rms_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
+		"attention.layer_norm_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(8), "ssm.group_count": uint32(2),
 		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(8), "vocab_size": uint32(101),
 	}, nil},
@@ -237,14 +238,35 @@ func hybridLogits(m *model.Model) []float32 {
 	return textLogits(m, func(i int) int32 { return int32((i*7919 + 13) % 101) })
 }
 
+// TestGGUFHostileHybrids: no size in the values of a hybrid costs memory that its tensors do not have.
+func TestGGUFHostileHybrids(t *testing.T) {
+	unread := []string{"expert_count", "expert_used_count", "vocab_size", "rope.dimension_count"}
+	for _, h := range llamaHybrids {
+		for key, v := range h.values {
+			if _, isSize := v.(uint32); !isSize || slices.Contains(unread, key) {
+				continue
+			}
+			hostile := h
+			for _, size := range []uint32{0, 1_000_000, math.MaxUint32} {
+				hostile.values = maps.Clone(h.values)
+				hostile.values[key] = size
+				path := hostile.path(t, filepath.Join("..", "testdata", "golden", h.golden))
+				var err error
+				used := allocated(func() { _, _, err = LoadDir(path) })
+				if err == nil || used > mostBytes {
+					t.Errorf("%s.%s %d: %d bytes, %v", h.arch, key, size, used, err)
+				}
+			}
+		}
+	}
+}
+
 // TestGGUFHybridProblems: what is not read of hybrids is named by its key.
 func TestGGUFHybridProblems(t *testing.T) {
 	broken := func(arch string, change func(h *llamaHybrid)) llamaHybrid {
 		h := llamaHybrids[slices.IndexFunc(llamaHybrids, func(h llamaHybrid) bool { return h.arch == arch })]
 		values := map[string]any{}
-		for k, v := range h.values {
-			values[k] = v
-		}
+		maps.Copy(values, h.values)
 		h.values = values
 		change(&h)
 		return h

@@ -461,6 +461,13 @@ func FuzzGGUFModel(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	for _, h := range llamaHybrids {
+		data, err := os.ReadFile(h.path(f, filepath.Join("..", "testdata", "golden", h.golden)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	path := filepath.Join(f.TempDir(), "fuzz.gguf")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {

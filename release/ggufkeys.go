@@ -84,6 +84,17 @@ func (k *ggufKeys) positive(key string) float64 {
 	return short
 }
 
+// epsilon is that of the norms. Nemotron-H's files have it under the name of another norm.
+func (k *ggufKeys) epsilon() float64 {
+	const rms, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+	if _, v := k.value(rms); v == nil {
+		if _, v := k.value(other); v != nil {
+			return k.positive(other)
+		}
+	}
+	return k.positive(rms)
+}
+
 // truth is a truth value, false where the file has none.
 func (k *ggufKeys) truth(key string) bool {
 	full, v := k.value(key)
@@ -102,7 +113,7 @@ func (k *ggufKeys) has(name string) bool {
 
 // published is the model that the file describes.
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
-	c := newHFConfig(nil, model.MLPNone, k.positive("attention.layer_norm_rms_epsilon"))
+	c := newHFConfig(nil, model.MLPNone, k.epsilon())
 	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
 	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
 	c.UntiedHead = k.has(ggufHead)
