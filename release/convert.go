@@ -11,8 +11,10 @@ import (
 
 // ShapeOptions say how FromCheckpoint learns the shape of a model.
 type ShapeOptions struct {
-	Config string // path of a config.json, not for GGUF, which has its own; "" takes the one beside the checkpoint or, where there is none, InferConfig
-	Heads  int    // heads of attention, in place of what the configuration says; 0 for no change
+	// Config is the path of a config.json; "" takes the one beside the checkpoint or, where there is none, InferConfig.
+	// A GGUF file has its own.
+	Config string
+	Heads  int // heads of attention, in place of what the configuration says; 0 for no change
 }
 
 // FromCheckpoint makes the model whose weights f holds. It returns the path of the configuration it used, "" when it

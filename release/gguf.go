@@ -157,7 +157,8 @@ func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Te
 	}
 	for i, v := range a {
 		if !(v < 0) {
-			return x, fmt.Errorf("%s: found %v at element %d of %d, want numbers below 0: -exp(A_log)", x.Name, v, i, len(a))
+			return x, fmt.Errorf("%s: found %v at element %d of %d, want numbers below 0: -exp(A_log)", x.Name, v, i,
+				len(a))
 		}
 		a[i] = float32(math.Log(float64(-v)))
 	}

@@ -82,8 +82,8 @@ var llamaHybrids = []llamaHybrid{
 	{"13_hf_lfm2_a", "lfm2", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 0, 2, 0},
-		"attention.layer_norm_rms_epsilon": float32(1e-5), "shortconv.l_cache": uint32(3), "rope.freq_base": float32(1e6),
-		"vocab_size": uint32(101),
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "shortconv.l_cache": uint32(3),
+		"rope.freq_base": float32(1e6), "vocab_size": uint32(101),
 	}, nil},
 	{"13_hf_granite_h_a", "granitehybrid", map[string]any{
 		"embedding_length": uint32(48), "block_count": uint32(4), "feed_forward_length": uint32(64),
@@ -92,7 +92,8 @@ var llamaHybrids = []llamaHybrid{
 		"embedding_scale": float32(12), "residual_scale": float32(0.246), "logit_scale": float32(3),
 		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(12), "ssm.conv_kernel": uint32(4),
 		"ssm.inner_size": uint32(96), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(6),
-		"ssm.group_count": uint32(1), "expert_count": uint32(0), "expert_used_count": uint32(0), "vocab_size": uint32(101),
+		"ssm.group_count": uint32(1), "expert_count": uint32(0), "expert_used_count": uint32(0),
+		"vocab_size": uint32(101),
 	}, func(name string, x []float32, rows int) {
 		switch {
 		case strings.HasSuffix(name, "attn_q.weight"):

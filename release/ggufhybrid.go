@@ -63,7 +63,8 @@ func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
 	d := k.size("embedding_length", 1)
 	heads, kvHeads = k.most("attention.head_count"), k.most("attention.head_count_kv")
 	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
-		k.failf(k.arch+".attention.head_count_kv", "found %d, want a divisor of attention.head_count %d", kvHeads, heads)
+		k.failf(k.arch+".attention.head_count_kv", "found %d, want a divisor of attention.head_count %d", kvHeads,
+			heads)
 		return given{}, 1, 1, 1
 	}
 	headDim = k.sizeOr("attention.key_length", 1, d/heads)

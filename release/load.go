@@ -52,8 +52,8 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 // Weights finds the weights of a model in a file, in any layout that its family was published in.
 func Weights(f *checkpoint.File) (model.Weights, error) {
 	if f.Format() == checkpoint.FormatGGUF {
-		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want LoadDir or "+
-			"FromCheckpoint", f.Path())
+		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want "+
+			"LoadDir or FromCheckpoint", f.Path())
 	}
 	fam, t, err := officialTensors(f)
 	if err != nil {
@@ -115,8 +115,8 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	return m, dir, err
 }
 
-// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have no values. Their
-// shapes are those in the file of weights, so that the model is one that the file can hold.
+// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have
+// no values. Their shapes are those in the file of weights, so that the model is one that the file can hold.
 func Describe(dir string) (*model.Model, string, error) {
 	if IsGGUF(dir) {
 		m, err := openGGUF(dir, (*model.Model).CheckShapes)

@@ -48,7 +48,8 @@ func toGGUF(tok Tokenizer) (v Vocabulary, err error) {
 		}
 		return t.bytes.vocabulary()
 	}
-	return v, fmt.Errorf("found the %s tokenizer, want one of bytes, ASCII characters, BPE or SentencePiece", tok.Kind())
+	return v, fmt.Errorf("found the %s tokenizer, want one of bytes, ASCII characters, BPE or SentencePiece",
+		tok.Kind())
 }
 
 // charsVocabulary is the vocabulary of a tokenizer without merges.
@@ -66,8 +67,8 @@ func (t *bpe) vocabulary() (v Vocabulary, err error) {
 		return slices.Equal(p.patterns, t.patterns) && p.whole == (t.words != nil)
 	})
 	if at < 0 || t.prefixSpace {
-		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), want one "+
-			"of those that llama.cpp has", t.patterns, t.prefixSpace, t.words != nil)
+		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), want "+
+			"one of those that llama.cpp has", t.patterns, t.prefixSpace, t.words != nil)
 	}
 	v.Model = "gpt2"
 	v.Pre, _, _ = strings.Cut(ggufPres[at].names, " ")
@@ -104,8 +105,8 @@ func (t *pipeline) pieces() (v Vocabulary, err error) {
 	}
 	var file hfFile
 	if err := json.Unmarshal(data, &file); err != nil || file.Hippo == nil {
-		return v, errors.New("found a tokenizer.json of another form, want byte-level BPE that cuts words by patterns, or a " +
-			"tokenizer.model")
+		return v, errors.New("found a tokenizer.json of another form, want byte-level BPE that cuts words by " +
+			"patterns, or a tokenizer.model")
 	}
 	m, err := readSPModel(file.Hippo.Model)
 	if err != nil {
@@ -126,7 +127,8 @@ func (t *pipeline) pieces() (v Vocabulary, err error) {
 func (v *Vocabulary) setAffixes(tok Tokenizer) error {
 	before, after := Affixes(tok)
 	if len(before) > 1 || len(after) > 1 {
-		return fmt.Errorf("found %d tokens before a text and %d behind it, want at most one each", len(before), len(after))
+		return fmt.Errorf("found %d tokens before a text and %d behind it, want at most one each", len(before),
+			len(after))
 	}
 	begins, ends := len(before) == 1, len(after) == 1
 	v.AddBOS, v.AddEOS, v.BOS, v.EOS = &begins, &ends, -1, -1

@@ -27,7 +27,7 @@ func newConvert() *cobra.Command {
 	var spec, kind string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "convert FILE DIR|OUT.gguf",
+		Use:   "convert FILE DIR",
 		Short: "Make a model's folder from a published checkpoint, or a GGUF file from a model",
 		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt
 of torch.save in the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the
