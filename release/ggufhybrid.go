@@ -20,12 +20,9 @@ func ggufAttentionNames(heads, kvHeads int) []rename {
 // ggufTwoNorms are those of a layer of a mixer and a gated MLP.
 var ggufTwoNorms = append(layerNorms("attn_norm", "ffn_norm"), swiGLU("", "ffn_gate", "ffn_up", "ffn_down")...)
 
-// maxGGUFLayers bounds lists with a number for each layer.
-const maxGGUFLayers = maxLayers
-
 // each is a size of each layer, which the file has once for all or as a list.
 func (k *ggufKeys) each(key string) []int {
-	layers := min(k.size("block_count", 1), maxGGUFLayers)
+	layers := min(k.size("block_count", 1), maxLayers)
 	full, v := k.value(key)
 	var list []int
 	switch v := v.(type) {
@@ -98,7 +95,7 @@ func (k *ggufKeys) noExperts() {
 
 // layers sets the layers of a model, whose mixers are given by kind, and its gated MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
-	n := min(k.size("block_count", 1), maxGGUFLayers)
+	n := min(k.size("block_count", 1), maxLayers)
 	entries := make([]string, n)
 	for i := range entries {
 		entries[i] = entryOf(i)
@@ -200,7 +197,7 @@ func ggufLFM2(k *ggufKeys, p *published) {
 
 // hasInLayers tells whether a layer of the file has a tensor.
 func (k *ggufKeys) hasInLayers(part string) bool {
-	layers := min(k.size("block_count", 1), maxGGUFLayers)
+	layers := min(k.size("block_count", 1), maxLayers)
 	for i := range layers {
 		if k.has(fmt.Sprintf("blk.%d.%s", i, part)) {
 			return true
