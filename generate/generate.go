@@ -18,6 +18,8 @@ type Options struct {
 	MaxTokens int      `json:"max_tokens" min:"1" help:"tokens of each continuation"`
 	Stop      []string `json:"stop" help:"text before which a continuation ends; it is not part of the output"`
 	IgnoreEnd bool     `json:"ignore_end" help:"go on after the end-of-text token"`
+	// EndIDs end a text as the end-of-text token does, such as the token behind each message of a chat.
+	EndIDs []int32 `json:"-"`
 }
 
 // DefaultOptions are 200 tokens at temperature 0.8 among the 40 most probable.
@@ -29,7 +31,7 @@ func DefaultOptions() Options {
 const (
 	EndLength = "length" // MaxTokens
 	EndStop   = "stop"   // a stop string
-	EndText   = "eot"    // the end-of-text token
+	EndText   = "eot"    // the end-of-text token, or one of EndIDs
 )
 
 // Piece is a piece of text of one sequence: whole UTF-8 characters, and never a part of a stop string.
@@ -165,7 +167,7 @@ func (w *writer) next(logits []float32, tok tokenizer.Tokenizer, o Options) (tex
 		return nil, 0, err
 	}
 	w.tokens++
-	if end, ok := tok.EndOfText(); ok && id == end && !o.IgnoreEnd {
+	if end, ok := tok.EndOfText(); !o.IgnoreEnd && (ok && id == end || slices.Contains(o.EndIDs, id)) {
 		w.end = EndText
 	} else {
 		w.history = append(w.history, id)

@@ -209,3 +209,29 @@ type ending struct {
 }
 
 func (e ending) EndOfText() (int32, bool) { return e.id, true }
+
+// TestEndIDs: a text ends at any of the ids that end it, whose text is not written, and the session has read it.
+func TestEndIDs(t *testing.T) {
+	m := byteModel(t)
+	o := DefaultOptions()
+	o.Temperature, o.MaxTokens = 0, 30
+	ids, _, _ := collect(t, fed(t, m), o)
+	at := 7
+	for slices.Index(ids[0], ids[0][at]) < at {
+		at++
+	}
+	o.EndIDs = []int32{1, ids[0][at]}
+	s := fed(t, m)
+	ended, text, end := collect(t, s, o)
+	if !slices.Equal(ended[0], ids[0][:at+1]) || end[0] != EndText || s.Position() != len(prompt)+at+1 {
+		t.Errorf("got %v, %q at %d; want %v", ended[0], end[0], s.Position(), ids[0][:at+1])
+	}
+	want := strings.ToValidUTF8(string(tokenizer.Bytes().Decode(nil, ids[0][:at])), "")
+	if got := strings.ReplaceAll(text[0], "\ufffd", ""); got != want {
+		t.Errorf("got %q, want %q", text[0], want)
+	}
+	o.IgnoreEnd = true
+	if on, _, _ := collect(t, fed(t, m), o); !slices.Equal(on[0], ids[0]) {
+		t.Errorf("with IgnoreEnd: got %v, want %v", on[0], ids[0])
+	}
+}

@@ -85,3 +85,32 @@ func BenchmarkLoadGPT2(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkEncodeReference encodes by small tokenizers of every form, see gen/reference.js and gen/sentencepiece.js.
+func BenchmarkEncodeReference(b *testing.B) {
+	run := func(name string, tok Tokenizer, err error) {
+		b.Run(name, func(b *testing.B) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			text := benchText(b)
+			b.SetBytes(int64(len(text)))
+			var ids []int32
+			for b.Loop() {
+				if ids, err = tok.Encode(ids[:0], text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	_, files := referenceCases(b)
+	for name, c := range files {
+		tok, err := parseFile(c.File)
+		run(name, tok, err)
+	}
+	_, models := spCases(b)
+	for name, c := range models {
+		tok, err := SentencePiece(c.Model)
+		run("model "+name, tok, err)
+	}
+}

@@ -16,6 +16,8 @@ type bpeSpec struct {
 	patterns    []string         // how text is cut into words, see splitter
 	prefixSpace bool             // prefix a space to a text that does not begin with one
 	words       map[string]int32 // words that become this token without merging; nil for none
+	before      []int32          // what the post-processor puts before a text
+	after       []int32          // and behind it
 	file        hfSettings       // what Save repeats
 }
 
@@ -87,9 +89,11 @@ func (t *bpe) computeFingerprint() string {
 // 3's, and older ones.
 var endNames = []string{EndOfTextToken, "<|end_of_text|>", "</s>", "<eos>"}
 
-func (t *bpe) EndOfText() (int32, bool) {
+func (t *bpe) EndOfText() (int32, bool) { return endOfText(t.added) }
+
+func endOfText(added []hfAdded) (int32, bool) {
 	for _, name := range endNames {
-		for _, a := range t.added {
+		for _, a := range added {
 			if a.Content == name {
 				return a.ID, true
 			}
@@ -121,6 +125,8 @@ func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
 	switch t := tok.(type) {
 	case *bpe:
 		s = &bpeStream{t: t, find: &addedSet{}}
+	case *pipeline:
+		s = t.stream(false)
 	case *dnaTokenizer:
 		s = dnaStream{t, &addedSet{}}
 	default:

@@ -1,11 +1,13 @@
 package tokenizer
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func TestHuggingFace(t *testing.T) {
@@ -97,8 +99,6 @@ func TestFileErrors(t *testing.T) {
 		}
 		return object{"type": "Sequence", "pretokenizers": []any{step, byteLevel(false)}}
 	}
-	flagged := added(300, "<x>")
-	flagged["lstrip"] = true
 	for name, c := range map[string]struct {
 		file any
 		want string
@@ -112,31 +112,48 @@ func TestFileErrors(t *testing.T) {
 		"dropout":        {set(neoxStyle(), 0.1, "model", "dropout"), "model.dropout is 0.1"},
 		"prefix": {set(neoxStyle(), "##", "model", "continuing_subword_prefix"),
 			`continuing_subword_prefix is "##"`},
-		"suffix":   {set(neoxStyle(), "</w>", "model", "end_of_word_suffix"), `end_of_word_suffix is "</w>"`},
-		"fallback": {set(neoxStyle(), true, "model", "byte_fallback"), "model.byte_fallback is true"},
-		"normalizer": {set(neoxStyle(), object{"type": "Lowercase"}, "normalizer"),
-			`normalizer: "Lowercase" is not supported`},
+		"suffix":    {set(neoxStyle(), "</w>", "model", "end_of_word_suffix"), `end_of_word_suffix is "</w>"`},
+		"no scores": {set(neoxStyle(), "Unigram", "model", "type"), "a list with scores for Unigram"},
+		"scores":    {set(neoxStyle(), []any{[]any{"a", -1}}, "model", "vocab"), "ids by text for BPE"},
+		"score":     {set(neoxStyle(), []any{[]any{"a"}}, "model", "vocab"), "want a text and its score"},
+		"twice in list": {set(neoxStyle(), []any{[]any{"a", -1}, []any{"a", -2}}, "model", "vocab"),
+			`ids 0 and 1 are both "a"`},
+		"unknown": {set(fallback(), "<none>", "model", "unk_token"), `model.unk_token is "<none>", which is not`},
+		"normalizer": {set(neoxStyle(), object{"type": "Nmt"}, "normalizer"),
+			`normalizer: "Nmt" is not supported`},
 		"normalizers": {set(neoxStyle(), object{"type": "Sequence",
-			"normalizers": []any{object{"type": "NFC"}, object{"type": "NFKC"}}}, "normalizer"),
-			`"NFKC" is not supported`},
-		"decoder": {set(neoxStyle(), object{"type": "Metaspace"}, "decoder"),
-			`decoder: "Metaspace" is not supported`},
-		"no steps": {set(neoxStyle(), nil, "pre_tokenizer"), "the last step is not ByteLevel"},
+			"normalizers": []any{object{"type": "NFC"}, object{"type": "BertNormalizer"}}}, "normalizer"),
+			`"BertNormalizer" is not supported`},
+		"nested":  {set(neoxStyle(), nest(9), "normalizer"), "more than 8 Sequences"},
+		"replace": {set(neoxStyle(), object{"type": "Replace"}, "normalizer"), "Replace: pattern is missing"},
+		"charsmap": {set(neoxStyle(), object{"type": "Precompiled", "precompiled_charsmap": "AAAAAAA="}, "normalizer"),
+			"precompiled_charsmap: the trie is empty"},
+		"growing": {set(neoxStyle(), object{"type": "Sequence", "normalizers": slices.Repeat([]any{object{
+			"type": "Replace", "pattern": object{"String": "a"}, "content": strings.Repeat("a", 40)}}, 2)},
+			"normalizer"),
+			"more than 1024 times as long"},
+		"post": {set(neoxStyle(), object{"type": "Pairs"}, "post_processor"), `post_processor: step 0: "Pairs" is not`},
+		"post id": {set(neoxStyle(), object{"type": "BertProcessing", "cls": []any{"a", 1}, "sep": []any{"b", 9999}},
+			"post_processor"), "post_processor: id 9999"},
+		"template": {set(neoxStyle(), object{"type": "TemplateProcessing", "single": []any{
+			object{"SpecialToken": object{"id": "<s>"}}}}, "post_processor"), `"<s>" is not among special_tokens`},
+		"decoder": {set(neoxStyle(), object{"type": "WordPiece"}, "decoder"),
+			`decoder: step 0: "WordPiece" is not supported`},
 		"other step": {set(neoxStyle(),
-			object{"type": "Sequence", "pretokenizers": []any{object{"type": "Punctuation"}, byteLevel(true)}},
-			"pre_tokenizer"), `step 0: "Punctuation" is not supported`},
-		"twice": {set(neoxStyle(), object{"type": "Sequence",
-			"pretokenizers": []any{byteLevel(true), byteLevel(true)}}, "pre_tokenizer"), "last step only"},
+			object{"type": "Sequence", "pretokenizers": []any{object{"type": "UnicodeScripts"}, byteLevel(true)}},
+			"pre_tokenizer"), `step 0: "UnicodeScripts" is not supported`},
+		"scheme": {set(neoxStyle(), object{"type": "Metaspace", "replacement": "_", "prepend_scheme": "often"},
+			"pre_tokenizer"), `prepend_scheme "often"`},
+		"replacement": {set(neoxStyle(), object{"type": "Metaspace", "replacement": "__"}, "pre_tokenizer"),
+			`replacement: found "__", want one character`},
 		"bad pattern": {set(neoxStyle(), split(object{"pattern": object{"Regex": "a++"}}), "pre_tokenizer"),
 			`pattern "a++"`},
 		"no pattern": {set(neoxStyle(), split(object{"pattern": object{}}), "pre_tokenizer"),
 			"step 0: pattern is missing"},
-		"behavior": {set(neoxStyle(), split(object{"behavior": "MergedWithNext"}), "pre_tokenizer"),
-			`behavior "MergedWithNext"`},
+		"behavior": {set(neoxStyle(), split(object{"behavior": "Dropped"}), "pre_tokenizer"),
+			`behavior "Dropped"`},
 		"many steps": {set(neoxStyle(), object{"type": "Sequence",
-			"pretokenizers": slices.Repeat([]any{splitStep("a")}, 9)}, "pre_tokenizer"), "9 steps"},
-		"lstrip": {set(neoxStyle(), []any{flagged}, "added_tokens"),
-			`added_tokens[0] "<x>": single_word, lstrip`},
+			"pretokenizers": slices.Repeat([]any{object{"type": "Whitespace"}}, 9)}, "pre_tokenizer"), "9 steps"},
 		"empty added": {set(neoxStyle(), []any{added(300, "")}, "added_tokens"), "added_tokens[0] \"\": empty"},
 		"added id":    {set(neoxStyle(), []any{added(5, "<x>")}, "added_tokens"), "which already stands for"},
 		"added far":   {set(neoxStyle(), []any{added(1<<21, "<x>")}, "added_tokens"), "out of proportion"},
@@ -159,8 +176,17 @@ func TestFileErrors(t *testing.T) {
 	}
 }
 
+// nest is a Sequence in a Sequence, and so on.
+func nest(depth int) any {
+	if depth == 0 {
+		return object{"type": "NFC"}
+	}
+	return object{"type": "Sequence", "normalizers": []any{nest(depth - 1)}}
+}
+
 func TestSplitByString(t *testing.T) {
 	file := neoxStyle()
+	delete(file, "normalizer")
 	file["pre_tokenizer"] = object{"type": "Sequence", "pretokenizers": []any{
 		object{"type": "Split", "pattern": object{"String": "a."}, "behavior": "Removed", "invert": true},
 		object{"type": "Digits", "individual_digits": true}, object{"type": "Digits", "individual_digits": false},
@@ -290,25 +316,33 @@ func FuzzParseFile(f *testing.F) {
 	for _, file := range []object{neoxStyle(), llama3Style(), deepseekStyle(f), prefixStyle()} {
 		f.Add(toJSON(f, file))
 	}
-	text := []byte("ab  ab 12<|endoftext|> hello\n日")
+	_, cases := referenceCases(f)
+	for _, c := range cases {
+		f.Add([]byte(c.File))
+	}
+	text := []byte("ab  ab 12<|endoftext|> hello\n日e\u0301\xff ")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tok, err := parseFile(data)
 		if err != nil {
 			return
 		}
 		ids, err := tok.Encode(nil, text)
-		if own, ok := tok.(*bpe); err == nil && !(ok && own.prefixSpace) {
+		if own, ok := tok.(*bpe); ok && err == nil && !own.prefixSpace {
 			if back := tok.Decode(nil, ids); string(back) != string(text) {
 				t.Fatalf("%q comes back as %q", text, back)
 			}
+		}
+		if pieces, pieceErr := collect(tok, iotest.OneByteReader(bytes.NewReader(text)), 1); err == nil &&
+			(pieceErr != nil || !slices.Equal(pieces, ids)) {
+			t.Fatalf("in pieces %v (%v), at once %v", pieces, pieceErr, ids)
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= tok.VocabSize() {
 				t.Fatalf("id %d of %d", id, tok.VocabSize())
 			}
 		}
-		if own, ok := tok.(*bpe); ok && own.kind == "bpe" {
-			data, err := own.huggingFace()
+		if tok.Kind() == "bpe" || tok.Kind() == "unigram" {
+			data, err := tok.(interface{ marshal() ([]byte, error) }).marshal()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -113,6 +113,26 @@ func prefixStyle() object {
 	}
 }
 
+// fallback is a small file of the form of Llama 2's: BPE over characters, spaces as ▁, bytes for unknown characters.
+func fallback() object {
+	tokens := []string{"<unk>", "<s>", "</s>"}
+	for b := range 256 {
+		tokens = append(tokens, byteTokenName(byte(b)))
+	}
+	return object{
+		"added_tokens": []any{added(0, "<unk>"), added(1, "<s>"), added(2, "</s>")},
+		"normalizer": object{"type": "Sequence", "normalizers": []any{object{"type": "Prepend", "prepend": "▁"},
+			object{"type": "Replace", "pattern": object{"String": " "}, "content": "▁"}}},
+		"decoder": object{"type": "Sequence", "decoders": []any{
+			object{"type": "Replace", "pattern": object{"String": "▁"}, "content": " "},
+			object{"type": "ByteFallback"}, object{"type": "Fuse"},
+			object{"type": "Strip", "content": " ", "start": 1, "stop": 0}}},
+		"model": object{"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+			"vocab":  vocabulary(append(tokens, "▁", "a", "b", "ab", "▁ab", "▁▁")...),
+			"merges": []any{"a b", "▁ ab", "▁ ▁"}},
+	}
+}
+
 func toJSON(t testing.TB, file any) []byte {
 	t.Helper()
 	data, err := json.Marshal(file)

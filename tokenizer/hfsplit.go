@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // hfPart is a normalizer, pre_tokenizer or decoder, or one step of a Sequence of them.
@@ -14,21 +15,55 @@ type hfPart struct {
 	Normalizers   []json.RawMessage `json:"normalizers"`   // Sequence
 	PreTokenizers []json.RawMessage `json:"pretokenizers"` // Sequence
 	Decoders      []json.RawMessage `json:"decoders"`      // Sequence
+	Processors    []json.RawMessage `json:"processors"`    // Sequence
 
-	AddPrefixSpace   bool  `json:"add_prefix_space"`  // ByteLevel
+	AddPrefixSpace   *bool `json:"add_prefix_space"`  // ByteLevel, and Metaspace in older files
 	UseRegex         *bool `json:"use_regex"`         // ByteLevel; absent is true
 	IndividualDigits bool  `json:"individual_digits"` // Digits
 
-	Pattern struct {
-		Regex  *string
-		String *string
-	} `json:"pattern"` // Split
-	Behavior string `json:"behavior"` // Split
-	Invert   bool   `json:"invert"`   // Split
+	Pattern  hfPattern `json:"pattern"`  // Split, Replace
+	Behavior string    `json:"behavior"` // Split, Punctuation
+	Invert   bool      `json:"invert"`   // Split
+
+	Content string `json:"content"` // Replace, Strip as a decoder
+	Start   int    `json:"start"`   // Strip as a decoder
+	Stop    int    `json:"stop"`
+
+	StripLeft  bool   `json:"strip_left"` // Strip as a normalizer
+	StripRight bool   `json:"strip_right"`
+	Prepend    string `json:"prepend"`              // Prepend
+	Charsmap   []byte `json:"precompiled_charsmap"` // Precompiled
+
+	Replacement   string `json:"replacement"`    // Metaspace
+	PrependScheme string `json:"prepend_scheme"` // Metaspace; absent in older files
+	Split         *bool  `json:"split"`          // Metaspace; absent is true
+	Delimiter     string `json:"delimiter"`      // CharDelimiterSplit
+
+	Single  []hfTemplatePart             `json:"single"`         // TemplateProcessing
+	Special map[string]hfTemplateSpecial `json:"special_tokens"` // TemplateProcessing
+	Cls     hfTokenID                    `json:"cls"`            // BertProcessing, RobertaProcessing
+	Sep     hfTokenID                    `json:"sep"`
 }
+
+// hfPattern is a regular expression or a text.
+type hfPattern struct {
+	Regex  *string
+	String *string
+}
+
+// Bounds on a Sequence: its steps with those inside it, and how deep they stand. Published files have up to about ten,
+// and one in another.
+const (
+	maxParts = 64
+	maxNests = 8
+)
 
 // hfParts reads a part, or the parts in it if it is a Sequence; list picks their field. It returns nil for no part.
 func hfParts(data json.RawMessage, list func(hfPart) []json.RawMessage) ([]hfPart, error) {
+	return hfNested(data, list, maxNests)
+}
+
+func hfNested(data json.RawMessage, list func(hfPart) []json.RawMessage, depth int) ([]hfPart, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
 	}
@@ -39,96 +74,78 @@ func hfParts(data json.RawMessage, list func(hfPart) []json.RawMessage) ([]hfPar
 	if part.Type != "Sequence" {
 		return []hfPart{part}, nil
 	}
+	if depth == 0 {
+		return nil, fmt.Errorf("more than %d Sequences inside each other", maxNests)
+	}
 	var parts []hfPart
 	for i, data := range list(part) {
-		var part hfPart
-		if err := json.Unmarshal(data, &part); err != nil {
+		more, err := hfNested(data, list, depth-1)
+		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}
-		parts = append(parts, part)
+		if parts = append(parts, more...); len(parts) > maxParts {
+			return nil, fmt.Errorf("more than %d steps", maxParts)
+		}
 	}
 	return parts, nil
 }
 
-// checkNormalizer accepts none and NFC (see Load).
-func checkNormalizer(data json.RawMessage) error {
-	parts, err := hfParts(data, func(p hfPart) []json.RawMessage { return p.Normalizers })
-	for _, p := range parts {
-		if p.Type != "NFC" {
-			return fmt.Errorf("%.60q is not supported, want none or NFC", p.Type)
-		}
-	}
-	return err
+// The fields of the parts of a Sequence.
+func normalizerSteps(p hfPart) []json.RawMessage   { return p.Normalizers }
+func preTokenizerSteps(p hfPart) []json.RawMessage { return p.PreTokenizers }
+func decoderSteps(p hfPart) []json.RawMessage      { return p.Decoders }
+func processorSteps(p hfPart) []json.RawMessage    { return p.Processors }
+
+// isByteLevel tells whether the parts of a decoder are ByteLevel. Some files that were made by hand have none.
+func isByteLevel(decoder []hfPart) bool {
+	return !slices.ContainsFunc(decoder, func(p hfPart) bool { return p.Type != "ByteLevel" })
 }
 
-// checkDecoder accepts ByteLevel. Some files that were made by hand have none; there is no other way to decode.
-func checkDecoder(data json.RawMessage) error {
-	parts, err := hfParts(data, func(p hfPart) []json.RawMessage { return p.Decoders })
-	for _, p := range parts {
-		if p.Type != "ByteLevel" {
-			return fmt.Errorf("%.60q is not supported, want ByteLevel", p.Type)
-		}
-	}
-	return err
-}
-
-// maxSplits bounds the steps of a pre_tokenizer. DeepSeek's has four.
-const maxSplits = 8
-
-// parsePreTokenizer reads how text is cut into words: any number of Split and Digits, then ByteLevel, which cuts by
-// GPT-2's pattern unless use_regex is false.
-func parsePreTokenizer(data json.RawMessage) (patterns []string, prefixSpace bool, err error) {
-	parts, err := hfParts(data, func(p hfPart) []json.RawMessage { return p.PreTokenizers })
-	if err != nil {
-		return nil, false, err
-	}
-	if len(parts) > maxSplits {
-		return nil, false, fmt.Errorf("%d steps, want at most %d", len(parts), maxSplits)
-	}
-	if len(parts) == 0 || parts[len(parts)-1].Type != "ByteLevel" {
-		return nil, false, errors.New("the last step is not ByteLevel: only byte-level BPE is supported")
+// classicSplits reads the steps of byte-level BPE that keep all of the text: any number of Split and Digits, then
+// ByteLevel, which cuts by GPT-2's pattern unless use_regex is false. ok is false for other steps.
+func classicSplits(parts []hfPart) (patterns []string, prefixSpace, ok bool, err error) {
+	last := len(parts) - 1
+	if last < 0 || parts[last].Type != "ByteLevel" {
+		return nil, false, false, nil
 	}
 	for i, p := range parts {
 		switch {
 		case p.Type == "Split":
-			pattern, err := p.splitPattern()
+			// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
+			// everything, and where one does not, dropping text would lose it.
+			if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
+				return nil, false, false, nil
+			}
+			pattern, err := p.Pattern.regex()
 			if err != nil {
-				return nil, false, fmt.Errorf("step %d: %w", i, err)
+				return nil, false, false, fmt.Errorf("step %d: %w", i, err)
 			}
 			patterns = append(patterns, pattern)
 		case p.Type == "Digits" && p.IndividualDigits:
 			patterns = append(patterns, `\p{N}`)
 		case p.Type == "Digits":
 			patterns = append(patterns, `\p{N}+`)
-		case p.Type != "ByteLevel":
-			return nil, false, fmt.Errorf("step %d: %.60q is not supported, want Split, Digits or ByteLevel", i, p.Type)
-		case i+1 < len(parts):
-			return nil, false, fmt.Errorf("step %d: ByteLevel is supported as the last step only", i)
+		case p.Type != "ByteLevel" || i < last:
+			return nil, false, false, nil
+		case p.AddPrefixSpace != nil && *p.AddPrefixSpace && last > 0:
+			return nil, false, false, nil
 		default:
-			prefixSpace = p.AddPrefixSpace
+			prefixSpace = p.AddPrefixSpace != nil && *p.AddPrefixSpace
 			if p.UseRegex == nil || *p.UseRegex {
 				patterns = append(patterns, gpt2Pattern)
 			}
 		}
 	}
-	if prefixSpace && len(parts) > 1 {
-		return nil, false, errors.New("add_prefix_space behind other steps is not supported")
-	}
-	return patterns, prefixSpace, nil
+	return patterns, prefixSpace, true, nil
 }
 
-// splitPattern is the pattern of a Split step, whose words are the matches and the text between them.
-func (p *hfPart) splitPattern() (string, error) {
-	// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
-	// everything, and where one does not, dropping text would lose it.
-	if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
-		return "", fmt.Errorf("behavior %.60q with invert %v is not supported, want Isolated", p.Behavior, p.Invert)
-	}
+// regex is the pattern as a regular expression.
+func (p hfPattern) regex() (string, error) {
 	switch {
-	case p.Pattern.Regex != nil:
-		return *p.Pattern.Regex, nil
-	case p.Pattern.String != nil && *p.Pattern.String != "":
-		return regexp.QuoteMeta(*p.Pattern.String), nil
+	case p.Regex != nil:
+		return *p.Regex, nil
+	case p.String != nil && *p.String != "":
+		return regexp.QuoteMeta(*p.String), nil
 	}
 	return "", errors.New("pattern is missing or empty")
 }

@@ -29,18 +29,27 @@ const emptySlot = 1<<64 - 1
 // newMergeTable makes the table of pairs[rank], merged into result[rank]. If a pair occurs twice its later rank counts,
 // as in Hugging Face's library.
 func newMergeTable(pairs [][2]int32, result []int32) mergeTable {
+	ranks := make([]uint32, len(pairs))
+	for rank := range ranks {
+		ranks[rank] = uint32(rank)
+	}
+	return newRankedTable(pairs, ranks, result)
+}
+
+// newRankedTable makes the table of pairs[i] of rank ranks[i]. Several pairs of one result may have one rank.
+func newRankedTable(pairs [][2]int32, ranks []uint32, result []int32) mergeTable {
 	sizeBits := bits.Len(uint(2*len(pairs)) | 15)
 	t := mergeTable{slots: make([]uint64, 1<<sizeBits), shift: uint(64 - sizeBits), result: result}
 	for i := range t.slots {
 		t.slots[i] = emptySlot
 	}
-	for rank, pair := range pairs {
+	for n, pair := range pairs {
 		key := uint64(pair[0])<<idBits | uint64(pair[1])
 		i := t.home(key)
 		for t.slots[i] != emptySlot && t.slots[i]>>rankBits != key {
 			i = (i + 1) & (len(t.slots) - 1)
 		}
-		t.slots[i] = key<<rankBits | uint64(rank)
+		t.slots[i] = key<<rankBits | uint64(ranks[n])
 	}
 	return t
 }

@@ -39,10 +39,27 @@ func TestEncodeReaderIsEncode(t *testing.T) {
 		"deepseek": parseTest(t, deepseekStyle(t)),
 		"prefix":   parseTest(t, prefixStyle()),
 	}
+	_, files := referenceCases(t)
+	for name, c := range files {
+		tok, err := parseFile(c.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokenizers["reference "+name] = tok
+	}
+	_, models := spCases(t)
+	for name, c := range models {
+		tok, err := SentencePiece(c.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokenizers["model "+name] = tok
+	}
 	units := rapid.SampledFrom([]string{
 		"a", "ab", " a", " ", "  ", "     ", "\n", "\n\n", "12", "1234", "it's", "!!", "日", "é", "\xff",
 		"\xe2\x82", "<", "<|", "<|endoftext|>",
-		"<|endoftext", "[", "[SEP]", "AC", "aaaaaaaaaaaaaaaaaaaa", "                    ",
+		"<|endoftext", "<mask>", "<tool>", "word", "<s>", "\u0301", "a\u0323", "\u1100", "\u1161", "ﷺ", "▁", "\r",
+		"[", "[SEP]", "AC", "aaaaaaaaaaaaaaaaaaaa", "                    ",
 	})
 	for name, tok := range tokenizers {
 		t.Run(name, func(t *testing.T) {

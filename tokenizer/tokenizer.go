@@ -6,20 +6,27 @@
 //   - chars: every character of an alphabet is a token;
 //   - dna: the nucleotides and special tokens of HyenaDNA;
 //   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
-//   - bpe: any byte-level BPE in Hugging Face's tokenizer.json, as the checkpoints of Mamba, Llama 3 or Qwen have
-//     them, or trained here with TrainBPE.
+//   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as the checkpoints of Mamba, Llama 3 or Qwen have it, or
+//     over characters as those of Llama 2; or trained here with TrainBPE;
+//   - unigram: the other model of that format and of SentencePiece;
 //   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
 // Byte-level BPE follows GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
 // merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts as
 // its bytes, and the adjacent pair that was learned first is merged until no learned pair is left.
 //
+// Unigram follows Kudo, arXiv:1804.10959.
+//
 // How the files read, from the bottom up: runeset, regexparse, regexclass and regexdfa compile a pretokenization
 // pattern to a table; split cuts text into words with it; merge and wordcache turn a word into ids; added finds added
-// tokens such as <|endoftext|>; bpe puts these together. hfread, hfsplit and hfwrite are the file format; train and
-// trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces.
+// tokens such as <|endoftext|>; bpe puts these together, for byte-level BPE. pipeline does for all else: normalize and
+// charsmap change the text, addedflags finds added tokens, pretokenize cuts, charbpe and unigram are the models, in
+// parts of words that pairs finds. hfread, hfsplit, hfpipeline, hfdecode, affixes and hfwrite are Hugging Face's file
+// format, protobuf, spmodel and sentencepiece that of SentencePiece; gguf makes a tokenizer of what a GGUF file says.
+// train and trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces.
 //
-// The package imports internal/brief, internal/disk and the standard library.
+// The package imports internal/brief, internal/disk, golang.org/x/text for the Unicode normalization forms, and the
+// standard library.
 package tokenizer
 
 import (
@@ -44,22 +51,25 @@ const FileName = "tokenizer.json"
 //
 // Decode(Encode(x)) == x for every byte string x that Encode accepts. Bytes and GPT2 accept every byte string.
 // Characters accepts text in its alphabet. A tokenizer.json whose vocabulary lacks a byte (GPT-NeoX lacks the 13 bytes
-// that never occur in UTF-8) accepts text without that byte; one with add_prefix_space decodes to the text with that
-// space. DNA has no inverse: it accepts all text and turns unknown characters into [UNK].
+// that never occur in UTF-8) accepts text without that byte; one with a normalizer decodes to the normalized text; one
+// that puts a space before the first word decodes to the text with that space, which DecodeText drops; one with an
+// unknown token loses the characters that it stands for. DNA has no inverse: it accepts all text and turns unknown
+// characters into [UNK].
 type Tokenizer interface {
-	// Kind is "bytes", "chars", "dna", "gpt2", "bpe" or "ids".
+	// Kind is "bytes", "chars", "dna", "gpt2", "bpe", "unigram" or "ids".
 	Kind() string
 
 	// VocabSize is one more than the largest id.
 	VocabSize() int
 
-	// Encode appends the ids of text to dst. Added tokens of gpt2 and bpe, <|endoftext|> among them, are recognized in
-	// the text; EncodeOrdinary treats them as plain characters. If a part of the text has no token, the error is an
+	// Encode appends the ids of text to dst. Added tokens of gpt2, bpe and unigram, <|endoftext|> among them, are
+	// recognized in the text; EncodeOrdinary treats them as plain characters. The tokens that a file puts around every
+	// text are not added; EncodeAffixed adds them. If a part of the text has no token, the error is an
 	// *EncodeError and dst is returned unchanged.
 	Encode(dst []int32, text []byte) ([]int32, error)
 
-	// Decode appends the bytes of ids to dst. An id that names no token (a model's vocabulary is often padded)
-	// appends nothing.
+	// Decode appends the bytes of ids to dst; those of two lists, one after the other, are those of both. An id that
+	// names no token (a model's vocabulary is often padded) appends nothing.
 	Decode(dst []byte, ids []int32) []byte
 
 	// EndOfText is the id of the token that ends a document, if there is one: <|endoftext|>, or the vocabulary's
@@ -75,7 +85,7 @@ type Tokenizer interface {
 
 // EncodeError says which part of a text has no token.
 type EncodeError struct {
-	Offset int64  // in bytes from the start of the text
+	Offset int64  // in bytes from the start of the text; near it where a tokenizer changes the text before it cuts it
 	What   string // for example: character 'ß' (U+00DF) is not in the alphabet of 65 characters
 }
 
@@ -116,24 +126,37 @@ func Parse(spec string) (Tokenizer, error) {
 }
 
 // Load reads a tokenizer.json, or the one in the folder path. It reads files of Save, and Hugging Face's format with a
-// byte-level BPE model.
+// BPE or a Unigram model. It also reads a .model file of SentencePiece: in a folder its tokenizer.model,
+// where there is no tokenizer.json.
 //
-// In Hugging Face's format it ignores post_processor, truncation and padding: hippo neither adds tokens nor cuts the
-// text. The NFC normalizer is accepted but not applied, so that decoding gives the text back: ids differ from Hugging
-// Face's only for text that is not in NFC. Any other unsupported part that would change ids is an error that names it.
+// In Hugging Face's format it ignores truncation and padding: hippo does not cut the text. What post_processor adds is
+// told by Affixes. An unsupported part that would change ids is an error that names it. Ids are those of Hugging Face's
+// library but in three cases: a base with more than 30 combining marks under a normalization form; Precompiled, which
+// is applied as SentencePiece does, where that library replaces a short cluster of characters by what its first part
+// becomes; and a Split of byte-level BPE that would drop text, which is kept.
 func Load(path string) (Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if info.IsDir() {
-		path = filepath.Join(path, FileName)
+		dir := path
+		path = filepath.Join(dir, FileName)
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(dir, ModelName)); err == nil {
+				path = filepath.Join(dir, ModelName)
+			}
+		}
 	}
 	data, err := disk.ReadText(path, disk.MaxText) // the largest published byte-level ones have about 28 MB
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t, err := parseFile(data)
+	parse := parseFile
+	if filepath.Ext(path) == filepath.Ext(ModelName) {
+		parse = parseSentencePiece
+	}
+	t, err := parse(data)
 	if err != nil {
 		return nil, brief.Error(fmt.Errorf("tokenizer: %s: %w", path, err))
 	}
@@ -144,6 +167,10 @@ func Load(path string) (Tokenizer, error) {
 type ownSection struct {
 	Kind     string `json:"kind"`
 	Alphabet string `json:"alphabet,omitempty"`
+
+	Model  []byte  `json:"model,omitempty"`  // of SentencePiece
+	Before []int32 `json:"before,omitempty"` // the ids around a text
+	After  []int32 `json:"after,omitempty"`
 }
 
 // parseFile makes a tokenizer of the content of a tokenizer.json.
@@ -153,7 +180,7 @@ func parseFile(data []byte) (Tokenizer, error) {
 		return nil, err
 	}
 	if file.Hippo == nil {
-		return parseHuggingFace(&file)
+		return parseHuggingFace(&file, data)
 	}
 	switch file.Hippo.Kind {
 	case "bytes":
@@ -164,8 +191,15 @@ func parseFile(data []byte) (Tokenizer, error) {
 		return GPT2(), nil
 	case "chars":
 		return newChars(file.Hippo.Alphabet)
+	case "sentencepiece":
+		m, err := readSPModel(file.Hippo.Model)
+		if err != nil {
+			return nil, fmt.Errorf("hippo.model: %w", err)
+		}
+		return m.tokenizer(file.Hippo.Before, file.Hippo.After)
 	}
-	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna" or "gpt2"`, file.Hippo.Kind)
+	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna", "gpt2" or "sentencepiece"`,
+		file.Hippo.Kind)
 }
 
 // WriteFile writes what Save writes to a file of any name.

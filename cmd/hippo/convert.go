@@ -32,7 +32,7 @@ func newConvert() *cobra.Command {
 		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt
 of torch.save in the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the
 older ones. Nothing in FILE is executed. Every tensor is checked: what is missing, unexpected, misshapen or not finite
-is listed.
+is listed. FILE may also be the name of a model that hippo pull has fetched.
 
 The shape of the model comes from --config, else from a config.json beside FILE, else from the tensors themselves. The
 tokenizer comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the vocabulary of GPT-2 gets
@@ -53,7 +53,11 @@ GPT-2's, one with that of HyenaDNA its own.`,
 	completeFlag(cmd, "tokenizer", completeTokenizer)
 	completeFlag(cmd, "config", completeFiles("json"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		file, dir := args[0], args[1]
+		file, err := modelFile(args[0])
+		if err != nil {
+			return err
+		}
+		dir := args[1]
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
 			return notAFile(file)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,11 +23,11 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate DIR [PROMPT]",
 		Short: "Continue a text",
-		Long: `Continue a text with the model in DIR, a model's folder or a training run's. The prompt is read in
-chunks, then the text is written token by token from the recurrent state, whose size does not grow with the text (but
-for attention layers). Without PROMPT, the prompt is read from standard input. --precision bf16 and int8 keep the
-weights in half and a quarter of the memory, of which each token reads all, and are that much faster; the text may
-differ.
+		Long: `Continue a text with the model in DIR: a model's folder, a training run's, or the name of a published
+model that hippo pull has fetched. The prompt is read in chunks, then the text is written token by token from the
+recurrent state, whose size does not grow with the text (but for attention layers). Without PROMPT, the prompt is read
+from standard input. --precision bf16 and int8 keep the weights in half and a quarter of the memory, of which each token
+reads all, and are that much faster; the text may differ.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
@@ -65,21 +66,19 @@ written as they are.`,
 		if !seed.Changed {
 			opt.Seed = uint64(rand.Uint32()) // short enough to be typed
 		}
-		if err := wantModel(args[0]); err != nil {
+		modelDir, err := modelPath(args[0])
+		if err != nil {
 			return err
 		}
 		prompt, err := promptOf(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		if prompt == "" {
-			return fmt.Errorf("prompt: found nothing, want at least one character")
-		}
 		load := []hippo.LoadOption{hippo.Precision(g.precision)}
 		if g.ids {
 			load = append(load, hippo.TokenIDs())
 		}
-		m, err := hippo.Load(args[0], load...)
+		m, err := hippo.Load(modelDir, load...)
 		if err != nil {
 			return err
 		}
@@ -91,8 +90,16 @@ written as they are.`,
 // precisions are the values that hippo.Precision takes.
 var precisions = []string{"float32", "bf16", "int8"}
 
-// promptOf is the second argument or, where there is none, all of standard input, byte for byte.
+// promptOf is the second argument or, where there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {
+	prompt, err := givenPrompt(ctx, args)
+	if err == nil && prompt == "" {
+		err = errors.New("prompt: found nothing, want at least one character")
+	}
+	return prompt, err
+}
+
+func givenPrompt(ctx context.Context, args []string) (string, error) {
 	if len(args) == 2 {
 		return args[1], nil
 	}

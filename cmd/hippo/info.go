@@ -24,22 +24,27 @@ func newInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info PATH",
 		Short: "Describe a model",
-		Long: `Describe what is at PATH: the model in a model's folder or a training run's, with its layers, parameters,
-the size of its state and its tokenizer; the network, task and score of a task's run; or the tensors of a checkpoint
-(.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not loaded.`,
+		Long: `Describe what is at PATH, or at the name of a published model: the model in a folder or of a training
+run, with its layers, parameters, the size of its state and its tokenizer; the network, task and score of a task's run;
+or the tensors of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not
+loaded.`,
 		Example: `  hippo info runs/tiny
   hippo info H3-125M/model.pt
   hippo info runs/task/recall/h3-seed1`,
-		Args:              modelArgs(1, 1),
+		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
-				return infoOfFile(cmd, args[0])
-			}
-			if done, err := infoOfTask(cmd, args[0]); done || err != nil {
+			path, err := modelPath(args[0])
+			if err != nil {
 				return err
 			}
-			m, dir, err := release.Describe(args[0])
+			if info, err := os.Stat(path); err == nil && !info.IsDir() {
+				return infoOfFile(cmd, path)
+			}
+			if done, err := infoOfTask(cmd, path); done || err != nil {
+				return err
+			}
+			m, dir, err := release.Describe(path)
 			if err != nil {
 				return err
 			}
@@ -51,7 +56,7 @@ the size of its state and its tokenizer; the network, task and score of a task's
 			t.row("model", "%s", dir)
 			describeModel(t, m)
 			describeTokenizer(t, tok)
-			if err := describeRun(t, args[0]); err != nil {
+			if err := describeRun(t, path); err != nil {
 				return err
 			}
 			return t.flush()
@@ -170,7 +175,7 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 
 // describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
-	run, out, err := runOf(dir)
+	run, out, err := train.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}

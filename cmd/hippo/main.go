@@ -69,11 +69,11 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	useGroupedHelp(root)
-	cobra.EnableCommandSorting = false // the order of a first visit
+	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
 	training := newTrain()
 	completeConfig(training, train.Config{})
-	root.AddCommand(training, newGenerate(), newEval(), newCompare(), newConvert(), newInfo(), newTokenizer(),
-		newBench(),
+	root.AddCommand(training, newGenerate(), newRun(), newEval(), newCompare(),
+		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newTokenizer(), newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

@@ -49,7 +49,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": scriptStatus, "poke": scriptPoke, "cut": scriptCut, "edit": scriptEdit, "replace": scriptReplace,
-			"utf16": scriptUTF16,
+			"utf16": scriptUTF16, "hub": scriptHub,
 		},
 	})
 }

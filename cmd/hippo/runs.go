@@ -20,7 +20,7 @@ import (
 // runsDir is where runs are kept if the user names no folder.
 const runsDir = "runs"
 
-// modelArgs accepts from least to most arguments, the first of which is the folder of a model.
+// modelArgs accepts from least to most arguments, the first of which is the folder of a run.
 func modelArgs(least, most int) cobra.PositionalArgs {
 	count := wantArgs(least, most)
 	return func(cmd *cobra.Command, args []string) error {
@@ -31,11 +31,16 @@ func modelArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// wantModel returns an error if no model or run is in the folder of that name. The error lists the runs that exist.
+// wantModel returns an error if no model or run is in the folder of that name.
 func wantModel(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what else may be wrong with it its reader says
+		return nil // other problems are left to its reader
 	}
+	return noModel(dir)
+}
+
+// noModel is the error where there is no folder of that name. It lists the runs that exist.
+func noModel(dir string) error {
 	found := runs()
 	if len(found) == 0 {
 		return fmt.Errorf("no model %s: there is no such folder, and no run in %s; hippo train makes one", dir, runsDir)
@@ -60,7 +65,7 @@ func runs() []string {
 	}
 	var found []run
 	const deepest = 5 // runs/task/TASK/RECIPE-seedN, and those of tables and comparisons in folders of their own
-	// What cannot be read is no run that could be offered.
+	// Folders that cannot be read are not offered.
 	_ = filepath.WalkDir(runsDir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil

@@ -17,10 +17,33 @@ import (
 type terminal struct {
 	*process
 	read chan struct{} // closed when the program has ended and all it wrote has been read
+	keys *os.File      // what is written to it is typed
 }
 
-// onTerminal starts a program with its output on a terminal.
+// keyboard stands for the input of the terminal that onTerminal makes.
+var keyboard = strings.NewReader("")
+
+// onTerminal starts a program with its output on a terminal, and its input if that is keyboard.
 func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	master, user := openTerminal(t)
+	if cmd.Stdin == keyboard {
+		cmd.Stdin = user
+	}
+	cmd.Stdout, cmd.Stderr = user, user
+	s := &terminal{process: start(t, cmd), read: make(chan struct{}), keys: master}
+	if err := user.Close(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.read)
+		io.Copy(&s.said, master) // ends with an error when the program has closed its side
+	}()
+	return s
+}
+
+// openTerminal returns both sides of a new terminal.
+func openTerminal(t *testing.T) (master, user *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -34,20 +57,11 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	user, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = user, user
-	s := &terminal{process: start(t, cmd), read: make(chan struct{})}
-	if err := user.Close(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(s.read)
-		io.Copy(&s.said, master) // ends with an error when the program has closed its side
-	}()
-	return s
+	return master, user
 }
 
 func (s *terminal) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }

@@ -22,7 +22,8 @@ func newTokenizer() *cobra.Command {
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
 		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a
-tokenizer.json (any byte-level BPE in Hugging Face's format), or the folder of a model or training run.`,
+tokenizer.json (BPE or unigram in Hugging Face's format) or of a tokenizer.model (SentencePiece), or the folder of a
+model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
@@ -44,7 +45,8 @@ func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 }
 
 func newTokenizerEncode() *cobra.Command {
-	return &cobra.Command{
+	affixes := false
+	cmd := &cobra.Command{
 		Use:   "encode SPEC [TEXT]",
 		Short: "Print the token ids of a text",
 		Long:  `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
@@ -62,12 +64,14 @@ func newTokenizerEncode() *cobra.Command {
 				in = strings.NewReader(args[1])
 			}
 			return write(cmd, func(out *bufio.Writer) error {
-				err := encode(out, tok, in)
+				err := encode(out, tok, in, affixes)
 				out.WriteByte('\n')
 				return err
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&affixes, "affixes", false, "with the tokens that begin and end every text")
+	return cmd
 }
 
 func newTokenizerDecode() *cobra.Command {
@@ -111,10 +115,11 @@ func write(cmd *cobra.Command, text func(out *bufio.Writer) error) error {
 	return err
 }
 
-// encode writes the token ids of the text read from in, with spaces between them.
-func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
+// encode writes the token ids of the text read from in, with spaces between them, and affixes around it if they are
+// wanted.
+func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader, affixes bool) error {
 	space := ""
-	return tokenizer.EncodeReader(tok, in, func(ids []int32) error {
+	write := func(ids []int32) error {
 		for _, id := range ids {
 			if _, err := fmt.Fprintf(out, "%s%d", space, id); err != nil {
 				return err
@@ -122,7 +127,18 @@ func encode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 			space = " "
 		}
 		return nil
-	})
+	}
+	var before, after []int32
+	if affixes {
+		before, after = tokenizer.Affixes(tok)
+	}
+	if err := write(before); err != nil {
+		return err
+	}
+	if err := tokenizer.EncodeReader(tok, in, write); err != nil {
+		return err
+	}
+	return write(after)
 }
 
 // decode writes the text of the token ids read from in, which white space separates.
@@ -130,12 +146,14 @@ func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 	words := bufio.NewScanner(in)
 	words.Split(bufio.ScanWords)
 	var text []byte
+	next := tokenizer.DecodeText // it drops a space that was put before the first word
 	for n := 1; words.Scan(); n++ {
 		id, err := strconv.ParseInt(words.Text(), 10, 32)
 		if err != nil || id < 0 || int(id) >= tok.VocabSize() {
 			return fmt.Errorf("id %d: found %q, want a number from 0 to %d", n, words.Text(), tok.VocabSize()-1)
 		}
-		text = tok.Decode(text[:0], []int32{int32(id)})
+		text = next(tok, text[:0], []int32{int32(id)})
+		next = tokenizer.Tokenizer.Decode
 		if _, err := out.Write(text); err != nil {
 			return err
 		}
@@ -162,6 +180,9 @@ func newTokenizerInfo() *cobra.Command {
 				t.row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
 			} else {
 				t.row("end of text", "none")
+			}
+			if before, after := tokenizer.Affixes(tok); len(before)+len(after) > 0 {
+				t.row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
 			}
 			t.row("fingerprint", "%s", tok.Fingerprint())
 			return t.flush()

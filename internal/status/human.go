@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -67,4 +68,18 @@ func Duration(d time.Duration) string {
 	}
 	h := d.Round(time.Hour)
 	return fmt.Sprintf("%dd%02dh", h/day, h%day/time.Hour)
+}
+
+// Bar draws how much of a whole is done in so many columns: [=====>    ].
+func Bar(done, total int64, columns int) string {
+	inner := max(columns-2, 1)
+	full := inner
+	if total > 0 {
+		full = int(float64(inner) * min(max(float64(done)/float64(total), 0), 1))
+	}
+	text := strings.Repeat("=", full)
+	if full < inner {
+		text += ">" + strings.Repeat(" ", inner-full-1)
+	}
+	return "[" + text + "]"
 }

@@ -182,3 +182,18 @@ func TestCurveKeepsItsSize(t *testing.T) {
 		}
 	})
 }
+
+func TestBar(t *testing.T) {
+	for _, x := range []struct {
+		done, total int64
+		want        string
+	}{
+		{0, 10, "[>       ]"}, {5, 10, "[====>   ]"}, {10, 10, "[========]"}, {20, 10, "[========]"},
+		{-1, 10, "[>       ]"},
+		{9_999, 10_000, "[=======>]"}, {0, 0, "[========]"}, {math.MaxInt64 / 2, math.MaxInt64, "[====>   ]"},
+	} {
+		if got := Bar(x.done, x.total, 10); got != x.want {
+			t.Errorf("%d of %d: got %s, wanted %s", x.done, x.total, got, x.want)
+		}
+	}
+}

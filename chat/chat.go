@@ -1,0 +1,209 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// Chat is a conversation. It is for one goroutine; any number of chats can share a model.
+type Chat struct {
+	// Progress, unless it is nil, is called while a reply's prompt is read, with how many of its tokens have been.
+	Progress func(read, total int)
+
+	model    *model.Model
+	tok      tokenizer.Tokenizer
+	settings *Settings
+	system   string
+	messages []template.Message // without the system message
+	marks    []mark             // the latest last
+	stats    generate.Stats
+}
+
+// mark is a place in a conversation: a text that has been read, and the session behind it, which is never moved.
+type mark struct {
+	text    string
+	ids     []int32
+	session *generate.Session
+}
+
+// maxMarks is how many states a chat keeps: enough for the last two replies, and for the prompts before them.
+const maxMarks = 4
+
+// roles of the messages that a chat makes.
+const (
+	systemRole    = "system"
+	userRole      = "user"
+	assistantRole = "assistant"
+)
+
+// New returns a chat that nothing has been said in.
+func New(m *model.Model, tok tokenizer.Tokenizer, s *Settings) *Chat {
+	return &Chat{model: m, tok: tok, settings: s}
+}
+
+// Fork returns a chat that goes on from the same place, independent of this one. Progress stays behind.
+func (c *Chat) Fork() *Chat {
+	return &Chat{
+		model: c.model, tok: c.tok, settings: c.settings, system: c.system, stats: c.stats,
+		messages: append([]template.Message(nil), c.messages...), marks: append([]mark(nil), c.marks...),
+	}
+}
+
+// SetSystem sets the system message, which stands before all others; "" for none.
+func (c *Chat) SetSystem(text string) { c.system = text }
+
+// Messages are all messages, the system's first if there is one.
+func (c *Chat) Messages() []template.Message {
+	var all []template.Message
+	if c.system != "" {
+		all = append(all, template.Text(systemRole, c.system))
+	}
+	return append(all, c.messages...)
+}
+
+// SetMessages makes the chat one of these messages. It reads them with the next reply.
+func (c *Chat) SetMessages(messages []template.Message) {
+	c.system, c.messages = "", append([]template.Message(nil), messages...)
+	if len(messages) > 0 && messages[0].Role() == systemRole {
+		c.system, c.messages = messages[0].Content(), c.messages[1:]
+	}
+}
+
+// Undo takes back the last message of the user and what was said after it. It reports whether there was one.
+func (c *Chat) Undo() bool {
+	for i := len(c.messages) - 1; i >= 0; i-- {
+		if c.messages[i].Role() == userRole {
+			c.messages = c.messages[:i:i]
+			return true
+		}
+	}
+	return false
+}
+
+// Stats are the speeds of the chat so far.
+func (c *Chat) Stats() generate.Stats { return c.stats }
+
+// Position is the number of tokens of the text up to the last reply.
+func (c *Chat) Position() int {
+	if len(c.marks) == 0 {
+		return 0
+	}
+	return len(c.marks[len(c.marks)-1].ids)
+}
+
+// Reply says a message and has the model reply: it calls emit with each piece of the reply, whole characters. An error
+// of emit or of ctx ends the reply; what has been written of it by then is part of the conversation. If nothing has
+// been written, the message is taken back, as after any other error.
+func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, emit func(text string) error) error {
+	before := c.messages
+	c.messages = append(c.messages[:len(before):len(before)], template.Text(userRole, message))
+	text, err := c.reply(ctx, o, emit)
+	if err != nil && text == "" {
+		c.messages = before
+		return err
+	}
+	c.messages = append(c.messages, template.Text(assistantRole, text))
+	return err
+}
+
+// reply reads what has not been read yet, and draws a reply.
+func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (string, error) {
+	prompt, err := c.prompt(ctx)
+	if err != nil {
+		return "", err
+	}
+	at, err := c.read(ctx, prompt)
+	if err != nil {
+		return "", err
+	}
+	c.keep(at)
+	s := at.session.Fork()
+	o.EndIDs = append(o.EndIDs[:len(o.EndIDs):len(o.EndIDs)], c.settings.EndIDs...)
+	var text strings.Builder
+	ids := at.ids[:len(at.ids):len(at.ids)]
+	var failed error
+	for piece, err := range s.Generate(ctx, c.tok, at.ids, o) {
+		ids = append(ids, piece.IDs...)
+		if failed = err; err != nil {
+			break
+		}
+		if text.Write(piece.Text); len(piece.Text) == 0 {
+			continue
+		}
+		if failed = emit(string(piece.Text)); failed != nil {
+			break
+		}
+	}
+	c.add(s.Stats)
+	if len(ids) == s.Position() { // what was drawn and not told is not in a text that goes on
+		c.keep(mark{prompt + string(c.tok.Decode(nil, ids[len(at.ids):])), ids, s})
+	}
+	return text.String(), failed
+}
+
+// prompt is the text of the conversation up to where the reply begins.
+func (c *Chat) prompt(ctx context.Context) (string, error) {
+	if c.settings.Template != nil {
+		return c.settings.Template.Render(ctx, template.Input{
+			Messages: c.Messages(), AddGenerationPrompt: true, BOS: c.settings.BOS, EOS: c.settings.EOS,
+		})
+	}
+	var b strings.Builder
+	for i, m := range c.Messages() {
+		if i > 0 && m.Role() != assistantRole {
+			b.WriteByte('\n')
+		}
+		b.WriteString(m.Content())
+	}
+	return b.String(), nil
+}
+
+// read returns the place behind text. It reads on from the latest place that text begins with.
+func (c *Chat) read(ctx context.Context, text string) (mark, error) {
+	from := mark{}
+	for _, m := range c.marks {
+		if strings.HasPrefix(text, m.text) && len(m.text) >= len(from.text) {
+			from = m
+		}
+	}
+	s := generate.NewSession(c.model, 1)
+	if from.session != nil {
+		s = from.session.Fork()
+	}
+	ids, err := c.tok.Encode(nil, []byte(text[len(from.text):]))
+	if err != nil {
+		return mark{}, err
+	}
+	if len(ids) == 0 && from.session == nil {
+		return mark{}, fmt.Errorf("chat: found nothing to reply to, want at least one character")
+	}
+	if len(ids) > 0 {
+		s.Progress = c.Progress
+		err = s.Prefill(ctx, ids)
+		s.Progress = nil
+		c.add(s.Stats)
+		if err != nil {
+			return mark{}, err
+		}
+	}
+	return mark{text, append(from.ids[:len(from.ids):len(from.ids)], ids...), s}, nil
+}
+
+// keep remembers a place, and forgets the oldest.
+func (c *Chat) keep(m mark) {
+	c.marks = append(c.marks[max(0, len(c.marks)-maxMarks+1):len(c.marks):len(c.marks)], m)
+}
+
+func (c *Chat) add(s generate.Stats) {
+	c.stats.PrefillTokens += s.PrefillTokens
+	c.stats.PrefillSeconds += s.PrefillSeconds
+	c.stats.DecodeTokens += s.DecodeTokens
+	c.stats.DecodeSeconds += s.DecodeSeconds
+	c.stats.StateBytes = max(s.StateBytes, c.stats.StateBytes)
+}

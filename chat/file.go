@@ -1,0 +1,41 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// file is a saved chat: its messages, as everybody writes them.
+type file struct {
+	Messages []template.Message `json:"messages"`
+}
+
+// Save writes the messages of a chat as JSON. The states are not written: after Load they are read again.
+func (c *Chat) Save(path string) error {
+	data, err := json.MarshalIndent(file{c.Messages()}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}
+
+// Load makes the chat one that Save wrote, with any model.
+func (c *Chat) Load(path string) error {
+	var f file
+	if err := disk.ReadJSON(path, &f); err != nil {
+		return err
+	}
+	if f.Messages == nil {
+		return brief.Error(fmt.Errorf(`%s: found no "messages", want a chat that /save wrote`, path))
+	}
+	c.SetMessages(f.Messages)
+	return nil
+}

@@ -1,0 +1,150 @@
+// Package chat holds conversations with a model: messages and replies, rendered by the model's chat template, or plain
+// text where it has none. What has been read is not read again: a conversation keeps the states behind its last
+// messages, and goes on from the latest that its text begins with.
+//
+// The package imports model, generate, tokenizer, tokenizer/template, internal/brief and internal/disk.
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// GenerationFile is the file in a model's folder that holds the defaults of sampling.
+const GenerationFile = "generation_config.json"
+
+// Settings are what the files beside a model's weights say of chats.
+type Settings struct {
+	Template *template.Template // nil where the model has none
+	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
+	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
+	Defaults Defaults
+}
+
+// Defaults are the sampling that a model asks for; nil is what it does not say.
+type Defaults struct {
+	DoSample          *bool    `json:"do_sample"`
+	Temperature       *float64 `json:"temperature"`
+	TopK              *int     `json:"top_k"`
+	TopP              *float64 `json:"top_p"`
+	MinP              *float64 `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	MaxNewTokens      *int     `json:"max_new_tokens"`
+}
+
+// Apply sets in o what the model says. do_sample false is temperature 0, whatever else there is.
+func (d Defaults) Apply(o *generate.Options) {
+	set(&o.Temperature, d.Temperature)
+	set(&o.TopK, d.TopK)
+	set(&o.TopP, d.TopP)
+	set(&o.MinP, d.MinP)
+	set(&o.RepetitionPenalty, d.RepetitionPenalty)
+	set(&o.MaxTokens, d.MaxNewTokens)
+	if d.DoSample != nil && !*d.DoSample {
+		o.Temperature = 0
+	}
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// check returns an error for a value that no sampling has.
+func (d Defaults) check() error {
+	negative := func(name string, x *float64) error {
+		if x != nil && !(*x >= 0) {
+			return fmt.Errorf("%s: found %v, want a number from 0 on", name, *x)
+		}
+		return nil
+	}
+	share := func(name string, x *float64) error {
+		if x != nil && !(*x >= 0 && *x <= 1) {
+			return fmt.Errorf("%s: found %v, want a number from 0 to 1", name, *x)
+		}
+		return nil
+	}
+	whole := func(name string, x *int, least int) error {
+		if x != nil && *x < least {
+			return fmt.Errorf("%s: found %d, want at least %d", name, *x, least)
+		}
+		return nil
+	}
+	return errors.Join(negative("temperature", d.Temperature), whole("top_k", d.TopK, 0), share("top_p", d.TopP),
+		share("min_p", d.MinP), negative("repetition_penalty", d.RepetitionPenalty),
+		whole("max_new_tokens", d.MaxNewTokens, 1))
+}
+
+// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder. Each may be
+// missing. A template that cannot be parsed is an error.
+func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
+	c, err := template.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Settings{BOS: c.BOS, EOS: c.EOS}
+	if source := c.Source(false); source != "" {
+		if s.Template, err = template.Parse(source); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
+		}
+	}
+	if err := s.loadGeneration(filepath.Join(dir, GenerationFile), tok.VocabSize()); err != nil {
+		return nil, err
+	}
+	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
+		s.EndIDs = ids
+	}
+	return s, nil
+}
+
+// loadGeneration reads generation_config.json.
+func (s *Settings) loadGeneration(path string, vocab int) error {
+	var file struct {
+		Defaults
+		EOS json.RawMessage `json:"eos_token_id"`
+	}
+	err := disk.ReadJSON(path, &file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		s.EndIDs, err = endIDs(file.EOS, vocab)
+	}
+	if err == nil {
+		err = file.Defaults.check()
+	}
+	if err != nil {
+		return brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	s.Defaults = file.Defaults
+	return nil
+}
+
+// endIDs reads an id, a list of ids or null.
+func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var one int32
+	if json.Unmarshal(data, &one) == nil {
+		ids = []int32{one}
+	} else if json.Unmarshal(data, &ids) != nil {
+		return nil, fmt.Errorf("eos_token_id: found %.40s, want an id or a list of ids", data)
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return nil, fmt.Errorf("eos_token_id: found %d, want ids from 0 to %d", id, vocab-1)
+		}
+	}
+	return ids, nil
+}

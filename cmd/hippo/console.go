@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// console is a terminal in raw mode: lines are edited and remembered, and Ctrl-C is a key like others, which ends a
+// reply or asks to leave.
+type console struct {
+	term    *term.Terminal
+	keys    chan []byte // what was typed; closed at its end
+	rest    []byte      // typed and not read yet
+	restore func()
+
+	mu     sync.Mutex
+	cancel context.CancelFunc // of the reply that runs; nil between replies
+
+	ctx         context.Context
+	interrupted bool // by Ctrl-C, in the line that was read last
+}
+
+const ctrlC = 3
+
+// clearLine is typed in place of Ctrl-C: go to the end of the line, clear it, enter it.
+const clearLine = "\x05\x15\r"
+
+// openConsole puts the terminal into raw mode. It ends with ctx. close must be called.
+func openConsole(ctx context.Context) (*console, error) {
+	in := int(os.Stdin.Fd())
+	before, err := term.MakeRaw(in)
+	if err != nil {
+		return nil, err
+	}
+	c := &console{keys: make(chan []byte, 256), ctx: ctx}
+	c.term = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{c, os.Stdout}, "")
+	c.term.History = &history{History: c.term.History}
+	c.term.SetBracketedPasteMode(true)
+	c.restore = func() {
+		c.term.SetBracketedPasteMode(false)
+		term.Restore(in, before)
+	}
+	go c.listen()
+	return c, nil
+}
+
+func (c *console) close() { c.restore() }
+
+// history remembers lines that are not empty.
+type history struct{ term.History }
+
+// Add remembers a line.
+func (h *history) Add(line string) {
+	if line != "" {
+		h.History.Add(line)
+	}
+}
+
+// listen reads keys for as long as the program runs. During a reply Ctrl-C ends it, and what is typed waits, as much of
+// it as there is room for.
+func (c *console) listen() {
+	defer close(c.keys)
+	for {
+		buf := make([]byte, 256)
+		n, err := os.Stdin.Read(buf)
+		switch cancel := c.replying(); {
+		case cancel != nil && bytes.IndexByte(buf[:n], ctrlC) >= 0:
+			cancel() // what was typed with it is given up, too
+		case cancel != nil && len(c.keys) == cap(c.keys), n == 0:
+		default:
+			select {
+			case c.keys <- buf[:n]:
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *console) replying() context.CancelFunc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancel
+}
+
+// during calls work with a context that Ctrl-C ends, and reports whether it did.
+func (c *console) during(work func(ctx context.Context) error) (stopped bool, err error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	set := func(f context.CancelFunc) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.cancel = f
+	}
+	set(cancel)
+	err = work(ctx)
+	set(nil)
+	return ctx.Err() != nil && c.ctx.Err() == nil, err
+}
+
+// Read gives the line editor what was typed.
+func (c *console) Read(p []byte) (int, error) {
+	if len(c.rest) == 0 {
+		select {
+		case keys, ok := <-c.keys:
+			if !ok {
+				return 0, io.EOF
+			}
+			if bytes.IndexByte(keys, ctrlC) >= 0 {
+				c.interrupted, keys = true, []byte(clearLine)
+			}
+			c.rest = keys
+		case <-c.ctx.Done():
+			return 0, c.ctx.Err()
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// errStop says that Ctrl-C was typed at a prompt.
+var errStop = errors.New("Ctrl-C")
+
+// line reads a line. pasted says that it came whole from the clipboard, and so may have others behind it.
+func (c *console) line(prompt string) (text string, pasted bool, err error) {
+	c.interrupted = false
+	if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
+		c.term.SetSize(width, height)
+	}
+	c.term.SetPrompt(prompt)
+	text, err = c.term.ReadLine()
+	if pasted = errors.Is(err, term.ErrPasteIndicator); pasted {
+		err = nil
+	}
+	if c.interrupted {
+		return "", false, errStop
+	}
+	return text, pasted, err
+}
+
+// message reads a message: a line; or lines that end with a backslash and the one behind them; or all between """ and
+// """; or lines that were pasted.
+func (c *console) message(prompt string) (string, error) {
+	const quote, more = `"""`, "... "
+	text, pasted, err := c.line(prompt)
+	if err != nil {
+		return "", err
+	}
+	quoted := strings.HasPrefix(strings.TrimSpace(text), quote)
+	if quoted {
+		text = strings.TrimSpace(text)[len(quote):]
+	}
+	for {
+		switch body, ends := strings.CutSuffix(strings.TrimRight(text, " \t"), quote); {
+		case quoted && ends:
+			return body, nil
+		case quoted, pasted:
+			text += "\n"
+		default:
+			if text, ends = strings.CutSuffix(text, `\`); !ends {
+				return text, nil
+			}
+			text += "\n"
+		}
+		var next string
+		if next, pasted, err = c.line(more); err != nil {
+			return "", err
+		}
+		text += next
+	}
+}
+
+// write writes to the terminal, which takes newlines as they are in raw mode.
+func (c *console) write(text string) error {
+	_, err := os.Stdout.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
+	return err
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// conversing is hippo run on a terminal, with a test at its keyboard.
+type conversing struct {
+	*terminal
+	t    *testing.T
+	seen int // bytes of what it said
+}
+
+func converseWith(t *testing.T, dir string, args ...string) *conversing {
+	t.Helper()
+	cmd := command(dir, append([]string{"run"}, args...)...)
+	cmd.Stdin = keyboard
+	return &conversing{terminal: onTerminal(t, cmd), t: t}
+}
+
+// typed types text after the next prompt.
+func (c *conversing) typed(text string) {
+	c.t.Helper()
+	c.after(">>> ")
+	c.key(text)
+}
+
+func (c *conversing) key(text string) {
+	c.t.Helper()
+	if _, err := c.keys.WriteString(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// after waits for text in what has come since the last call, and returns what comes before it.
+func (c *conversing) after(text string) string {
+	c.t.Helper()
+	var before string
+	c.waitFor(text, func() (found bool) {
+		before, _, found = strings.Cut(c.text()[c.seen:], text)
+		return found
+	})
+	c.seen += len(before) + len(text)
+	return before
+}
+
+// TestConverse: a conversation on a terminal, with every command and lines of every kind.
+func TestConverse(t *testing.T) {
+	t.Parallel()
+	dir := oneStep(t)
+	// The template makes of a chat what a reply can show: the model's reply is one token, always the same.
+	const source = `{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}`
+	if err := os.WriteFile(filepath.Join(dir, "chat.jinja"), []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := converseWith(t, dir, "run", "--template", "chat.jinja", "--max_tokens", "2", "--temperature", "0")
+	c.typed("/help\r")
+	c.after("/save FILE")
+	c.typed("one\r")
+	c.typed("two \\\r")
+	c.after("... ")
+	c.key("lines\r")
+	c.typed("\"\"\"three\r")
+	c.after("... ")
+	c.key("\r")
+	c.after("... ")
+	c.key("more\"\"\"\r")
+	c.typed("/system Be brief.\r")
+	c.typed("/save chat.json\r")
+	c.after("wrote 7 messages to chat.json")
+	saved, err := os.ReadFile(filepath.Join(dir, "chat.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"one"`, `"two \nlines"`, `"three\n\nmore"`, `"Be brief."`} {
+		if !strings.Contains(string(saved), want) {
+			t.Errorf("the file lacks %s: %s", want, saved)
+		}
+	}
+	c.typed("/stats\r")
+	c.after("7 messages, ")
+	c.typed("/undo\r")
+	c.typed("/fork other\r")
+	if before := c.after(">>> "); !strings.HasSuffix(before, "other") {
+		t.Errorf("the prompt of a fork does not name it: %q", before)
+	}
+	c.key("/undo\r")
+	c.typed("/save other.json\r")
+	c.after("wrote 3 messages")
+	c.typed("/fork main\r")
+	c.typed("/save main.json\r")
+	c.after("wrote 5 messages")
+	c.typed("/load chat.json\r")
+	c.after("read 7 messages")
+	c.typed("/load nothing.json\r")
+	c.after("nothing.json")
+	c.typed("/nonsense\r")
+	c.after("/nonsense, want one of /help")
+	c.typed("/undo\r")
+	c.typed("/undo\r")
+	c.typed("/undo\r")
+	c.typed("/undo\r")
+	c.after("no message to take back")
+	c.typed("\x1b[A\x1b[A\r") // the line before the last: /undo
+	c.after("no message to take back")
+	c.typed("/bye\r")
+	c.wantEnd(0)
+}
+
+// TestConverseKeys: Ctrl-C stops a reply and not the program, a second one ends it, as Ctrl-D does; the terminal gets
+// no control characters from a model.
+func TestConverseKeys(t *testing.T) {
+	t.Parallel()
+	dir := oneStep(t)
+	args := []string{"run", "--temperature", "2", "--top_k", "0", "--seed", "1", "--max_tokens", "100000000"}
+	c := converseWith(t, dir, args...)
+	c.after("The model has no chat template: it continues your text.")
+	c.typed("red\r")
+	c.after(`\x`)
+	c.key("\x03")
+	reply := c.after("(stopped)")
+	if found := regexp.MustCompile(`[^\P{Cc}\n\t]`).FindString(strings.TrimLeft(reply, "\r")); found != "" {
+		t.Errorf("the terminal gets %q of a reply: %q", found, reply)
+	}
+	c.typed("/stats\r")
+	c.after("2 messages, ")
+	c.typed("blue\r")
+	c.after(`\x`)
+	c.key("\x03")
+	c.after("(stopped)")
+	c.typed("\x03")
+	c.wantEnd(0)
+
+	c = converseWith(t, dir, args...)
+	c.typed("not sent\x03")
+	c.after("Ctrl-C again")
+	c.typed("/stats\r") // and so the next Ctrl-C is a first one
+	c.after("0 messages")
+	c.typed("\x03")
+	c.after("Ctrl-C again")
+	c.typed("\x04")
+	c.wantEnd(0)
+
+	c = converseWith(t, dir, args...)
+	c.after(">>> ")
+	c.signal(os.Interrupt) // from elsewhere: not a key
+	c.wantEnd(130)
+}
+
+// TestConversePaste: lines that are pasted together are one message.
+func TestConversePaste(t *testing.T) {
+	t.Parallel()
+	dir := oneStep(t)
+	c := converseWith(t, dir, "run", "--max_tokens", "2")
+	c.typed("\x1b[200~one\rtwo\rthree\x1b[201~")
+	c.after("three")
+	c.key("\r")
+	c.typed("/save chat.json\r")
+	c.after("wrote 2 messages")
+	c.typed("\x04")
+	c.wantEnd(0)
+	saved, err := os.ReadFile(filepath.Join(dir, "chat.json"))
+	if err != nil || !strings.Contains(string(saved), `"one\ntwo\nthree"`) {
+		t.Errorf("got %s, %v", saved, err)
+	}
+}

@@ -1,0 +1,23 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestInterruptedPullGoesOn: Ctrl-C ends a pull with status 130, keeps what has come and says so.
+func TestInterruptedPullGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSlowHub(t)
+	p := s.pull(t)
+	p.waitFor("half of the weights", s.hasHalf)
+	p.signal(os.Interrupt)
+	said := p.wantEnd(130)
+	if !strings.Contains(said, "interrupted: what has come is kept, and the same command goes on from there") {
+		t.Errorf("it said:\n%s", said)
+	}
+	s.goesOn(t)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+func newRun() *cobra.Command {
+	opt := generate.DefaultOptions()
+	var r talk
+	cmd := &cobra.Command{
+		Use:   "run DIR [PROMPT]",
+		Short: "Talk with a model",
+		Long: `Talk with the model in DIR, a model's folder or a training run's. With PROMPT, or with text from a pipe,
+the model replies once, and nothing but the reply is on standard output. On a terminal it is a conversation: /help
+lists what can be typed. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
+
+Messages are put into the form that the model was trained with: the chat_template of its tokenizer_config.json, its
+chat_template.jinja, or --template. A model without one continues plain text. generation_config.json gives the defaults
+of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and --max_tokens, and the tokens that end a reply.
+
+On a terminal, control characters of a reply are shown as \x1b, so that a text cannot change its settings.`,
+		Example: `  hippo run models/granite
+  hippo run models/granite "Why is the sky blue?" --temperature 0
+  cat letter.txt | hippo run models/granite --system "Answer politely."`,
+		Args:              modelArgs(1, 2),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	config.Register(cmd.Flags(), &opt)
+	seed := cmd.Flags().Lookup("seed")
+	seed.Usage, seed.DefValue = "of the random numbers: the same seed, the same replies (default: others each time)", ""
+	cmd.Flags().StringVar(&r.system, "system", "", "message that stands before all others and says how to reply")
+	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
+	cmd.Flags().StringVar(&r.precision, "precision", "float32",
+		"weights as float32, bf16 or int8: faster with fewer bits, less exact")
+	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "template", completeFiles("jinja"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// Flags are checked before a model is loaded, and count more than what its files say.
+		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		dir, err := modelPath(args[0])
+		if err != nil {
+			return err
+		}
+		talks := len(args) == 1 && isTerminal(os.Stdin) && isTerminal(os.Stdout)
+		prompt := ""
+		if !talks {
+			if prompt, err = promptOf(cmd.Context(), args); err != nil {
+				return err
+			}
+		}
+		m, err := hippo.Load(dir, hippo.Precision(r.precision))
+		if err != nil {
+			return err
+		}
+		settings, err := r.settings(m)
+		if err != nil {
+			return err
+		}
+		settings.Defaults.Apply(&opt)
+		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		if !seed.Changed {
+			opt.Seed = uint64(rand.Uint32())
+		}
+		c := chat.New(m.Net(), m.Tokenizer(), settings)
+		c.SetSystem(r.system)
+		if talks {
+			return converse(cmd.Context(), c, opt, settings.Template != nil)
+		}
+		return replyOnce(cmd.Context(), c, strings.TrimSuffix(prompt, "\n"), opt)
+	}
+	return cmd
+}
+
+// talk holds the options of hippo run that do not concern sampling.
+type talk struct{ system, template, precision string }
+
+// settings are the model's, with the template that was asked for.
+func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
+	settings, err := chat.Load(m.Dir(), m.Tokenizer())
+	if err != nil || r.template == "" {
+		return settings, err
+	}
+	source, err := disk.ReadText(r.template, disk.MaxText)
+	if err == nil {
+		settings.Template, err = template.Parse(string(source))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("template %s: %w", r.template, err)
+	}
+	return settings, nil
+}
+
+// replyOnce writes a reply to standard output.
+func replyOnce(ctx context.Context, c *chat.Chat, prompt string, opt generate.Options) error {
+	terminal := isTerminal(os.Stdout)
+	out := bufio.NewWriter(os.Stdout)
+	err := c.Reply(ctx, prompt, opt, func(text string) error {
+		if terminal {
+			text = printable(text)
+		}
+		out.WriteString(text)
+		return out.Flush()
+	})
+	if err == nil || errors.Is(err, context.Canceled) {
+		out.WriteByte('\n')
+	}
+	return errors.Join(err, out.Flush())
+}

@@ -1,0 +1,337 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// DefaultEndpoint is the hub that is asked where HF_ENDPOINT names no other.
+const DefaultEndpoint = "https://huggingface.co"
+
+// Client fetches from a hub into a cache.
+type Client struct {
+	Cache Cache
+	Watch Watch
+
+	endpoint *url.URL
+	token    string
+	http     *http.Client
+	stall    time.Duration // a connection that brings nothing for so long is given up
+	wait     time.Duration // before the second try; then twice as long each time
+
+	// Tests put others in their place.
+	transport http.RoundTripper
+	space     func(dir string) (int64, error)
+	write     func(f *os.File, p []byte) (int, error)
+}
+
+// Watch is told how a pull goes on. Note says what a user who waits wants to know. Nil functions are not called.
+type Watch struct {
+	Bytes func(done, total int64)          // of all files together, those that were here included
+	File  func(f File, fetched bool)       // a file is in its place
+	Note  func(format string, args ...any) // what a user who waits wants to know
+}
+
+const (
+	defaultStall = 30 * time.Second
+	defaultWait  = time.Second
+	tries        = 6               // in a row without a byte, so that the waits sum up to half a minute
+	longestWait  = 5 * time.Minute // that a hub may ask for
+)
+
+// NewClient returns a client of the hub at endpoint, an address with https, or with http where it says so or for this
+// machine. The token may be empty.
+func NewClient(endpoint, token string, cache Cache) (*Client, error) {
+	if !strings.Contains(endpoint, "://") {
+		scheme := "https://"
+		if host, _, _ := strings.Cut(endpoint, "/"); isThisMachine(host) {
+			scheme = "http://"
+		}
+		endpoint = scheme + endpoint
+	}
+	u, err := url.Parse(strings.TrimRight(endpoint, "/"))
+	isHub := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil
+	if !isHub || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("found %.200q, want the address of a hub such as %s", endpoint, DefaultEndpoint)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true // sizes and ranges are those of the file
+	c := &Client{
+		Cache: cache, endpoint: u, token: token, stall: defaultStall, wait: defaultWait, transport: transport,
+		space: disk.Space, write: (*os.File).Write,
+	}
+	c.http = &http.Client{Transport: guard{c}, CheckRedirect: c.mayFollow}
+	return c, nil
+}
+
+// isThisMachine tells whether a host, perhaps with a port, is this machine by its name or address.
+func isThisMachine(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// FromEnvironment returns a client as the variables of the hub's own tools say: HF_ENDPOINT, HF_TOKEN,
+// HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_HUB_DOWNLOAD_TIMEOUT, HF_HUB_OFFLINE.
+func FromEnvironment() (*Client, error) {
+	if isOn("HF_HUB_OFFLINE") {
+		return nil, errors.New("HF_HUB_OFFLINE is set: nothing is fetched")
+	}
+	cache, err := DefaultCache()
+	if err != nil {
+		return nil, err
+	}
+	token, err := readToken()
+	if err != nil {
+		return nil, err
+	}
+	c, err := NewClient(cmp.Or(os.Getenv("HF_ENDPOINT"), DefaultEndpoint), token, cache)
+	if err != nil {
+		return nil, fmt.Errorf("HF_ENDPOINT: %w", err)
+	}
+	if text := os.Getenv("HF_HUB_DOWNLOAD_TIMEOUT"); text != "" {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(seconds > 0 && seconds < 1e6) {
+			return nil, fmt.Errorf("HF_HUB_DOWNLOAD_TIMEOUT: found %.50q, want seconds", text)
+		}
+		c.stall = time.Duration(seconds * float64(time.Second))
+	}
+	return c, nil
+}
+
+// isOn reads a variable as the hub's tools do.
+func isOn(variable string) bool {
+	switch strings.ToUpper(os.Getenv(variable)) {
+	case "1", "ON", "YES", "TRUE":
+		return true
+	}
+	return false
+}
+
+// readToken finds the user's token, "" where there is none.
+func readToken() (string, error) {
+	token := cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))
+	if token == "" && !isOn("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+		path := underHome(os.Getenv("HF_TOKEN_PATH"))
+		if path == "" {
+			home, err := hubHome()
+			if err != nil {
+				return "", err
+			}
+			path = filepath.Join(home, "token")
+		}
+		text, err := disk.ReadText(path, 1<<12)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", fmt.Errorf("the token: %w", err)
+		}
+		token = string(text)
+	}
+	token = strings.TrimSpace(token)
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", errors.New("the token: found spaces or characters in it that no token has")
+	}
+	return token, nil
+}
+
+// guard sends the token to the hub and to nobody else, whoever redirects where.
+type guard struct{ c *Client }
+
+// RoundTrip sends a request.
+func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	hub := g.c.endpoint
+	if req.URL.Scheme == hub.Scheme && req.URL.Host == hub.Host && g.c.token != "" {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+g.c.token)
+	}
+	return g.c.transport.RoundTrip(req)
+}
+
+// errRedirect is the cause where a redirection is not followed.
+var errRedirect = errors.New("redirection refused")
+
+// mayFollow refuses to leave https.
+func (c *Client) mayFollow(req *http.Request, via []*http.Request) error {
+	const most = 10
+	switch {
+	case len(via) >= most:
+		return fmt.Errorf("%w: more than %d in a row", errRedirect, most)
+	case req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && c.endpoint.Scheme == "http"):
+		return fmt.Errorf("%w: it leads from https to %.200q", errRedirect, req.URL.Scheme+"://"+req.URL.Host)
+	}
+	return nil
+}
+
+// transient is an error after which the same request may succeed.
+type transient struct {
+	err   error
+	after time.Duration // that the hub asked for
+}
+
+func (e *transient) Error() string { return e.err.Error() }
+func (e *transient) Unwrap() error { return e.err }
+
+// errStalled is the cause of the end of a request that brings nothing.
+var errStalled = errors.New("no byte came")
+
+// answer is the body of a response. Reading ends with an error where nothing comes for too long.
+type answer struct {
+	*http.Response
+	ctx    context.Context
+	stall  time.Duration
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+// get asks for an address. header may be nil. The answer must be closed.
+func (c *Client) get(ctx context.Context, address string, header http.Header) (*answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a := &answer{ctx: ctx, stall: c.stall, cancel: cancel}
+	a.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err == nil {
+		for key, values := range header {
+			req.Header[key] = values
+		}
+		req.Header.Set("User-Agent", "hippo")
+		req.Header.Set("Accept-Encoding", "identity")
+		a.Response, err = c.http.Do(req)
+	}
+	if err != nil {
+		err = a.cause(err)
+		a.stop()
+		return nil, err
+	}
+	if err := refusal(a); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Read reads the body.
+func (a *answer) Read(p []byte) (int, error) {
+	a.timer.Reset(a.stall)
+	n, err := a.Body.Read(p)
+	a.timer.Stop() // what is done with the bytes may take longer
+	if err != nil && err != io.EOF {
+		err = a.cause(err)
+	}
+	return n, err
+}
+
+func (a *answer) stop() {
+	a.timer.Stop()
+	a.cancel(nil)
+}
+
+func (a *answer) close() {
+	a.stop()
+	a.Body.Close() // nothing is lost: it was read as far as it was wanted
+}
+
+// cause says what ended a request, without the address, which may hold a signature.
+func (a *answer) cause(err error) error {
+	switch cause := context.Cause(a.ctx); {
+	case errors.Is(cause, errStalled):
+		return &transient{err: fmt.Errorf("%w for %v", errStalled, a.stall)}
+	case cause != nil:
+		return cause
+	}
+	var at *url.Error
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	var certificate *tls.CertificateVerificationError
+	var name *net.DNSError
+	if errors.Is(err, errRedirect) || errors.As(err, &certificate) || errors.As(err, &name) && name.IsNotFound {
+		return err
+	}
+	return &transient{err: err}
+}
+
+// refusal is the error of a status that is none of success.
+func refusal(a *answer) error {
+	code := a.StatusCode
+	if code == http.StatusOK || code == http.StatusPartialContent {
+		return nil
+	}
+	said := a.Status
+	if text := a.Header.Get("X-Error-Message"); text != "" {
+		said += ": " + brief.Line(text)
+	}
+	switch kind := a.Header.Get("X-Error-Code"); {
+	case kind == "GatedRepo" || code == http.StatusForbidden:
+		return fmt.Errorf("the hub answers %s; its owner lets in who has accepted the terms on the model's page, and "+
+			"whose token HF_TOKEN holds", said)
+	case kind == "RevisionNotFound":
+		return fmt.Errorf("the hub answers %s; it has no such revision", said)
+	case code == http.StatusUnauthorized:
+		return fmt.Errorf("the hub answers %s; either there is no such model, or it needs a token, which HF_TOKEN may "+
+			"hold", said)
+	case code == http.StatusNotFound:
+		return fmt.Errorf("the hub answers %s; it has no such model or file", said)
+	case code == http.StatusRequestedRangeNotSatisfiable:
+		return errRange
+	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
+		return &transient{fmt.Errorf("the hub answers %s", said), retryAfter(a.Header.Get("Retry-After"))}
+	}
+	return fmt.Errorf("the hub answers %s", said)
+}
+
+// errRange is the cause where a hub does not have the part of a file that was asked for.
+var errRange = errors.New("the hub has no such part of the file")
+
+// retryAfter reads a number of seconds or a date.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// again waits before another try, longer each time. It returns err where none makes sense.
+func (c *Client) again(ctx context.Context, what string, err error, try int) error {
+	var t *transient
+	switch {
+	case !errors.As(err, &t):
+		return err
+	case try >= tries-1:
+		return fmt.Errorf("%w, and %d tries before did not do better", err, try)
+	case t.after > longestWait:
+		return fmt.Errorf("%w, and asks to wait for %v", err, t.after.Round(time.Second))
+	}
+	wait := max(c.wait<<try, t.after)
+	c.note("%s: %v; tries again in %v", what, brief.Line(err.Error()), wait.Round(time.Millisecond))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait):
+		return nil
+	}
+}
+
+func (c *Client) note(format string, args ...any) {
+	if c.Watch.Note != nil {
+		c.Watch.Note(format, args...)
+	}
+}

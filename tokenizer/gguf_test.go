@@ -1,0 +1,164 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ofFile is the vocabulary of a tokenizer.json of byte-level BPE, as a GGUF file has it.
+func ofFile(t *testing.T, data []byte, pre string) Vocabulary {
+	t.Helper()
+	var file hfFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	texts, err := file.Model.texts()
+	if err == nil {
+		texts, err = placeAdded(texts, file.AddedTokens, file.Model.Vocab.ids)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Vocabulary{Model: "gpt2", Pre: pre, Tokens: texts, Types: make([]int32, len(texts)), BOS: 0, EOS: -1}
+	for i := range v.Types {
+		v.Types[i] = int32(spNormal)
+	}
+	for _, a := range file.AddedTokens {
+		v.Types[a.ID] = int32(spControl)
+	}
+	for _, m := range file.Model.Merges {
+		v.Merges = append(v.Merges, m[0]+" "+m[1])
+	}
+	return v
+}
+
+// TestGGUFByteLevel compares with the ids of Hugging Face's library for the same vocabulary and the same way to cut.
+func TestGGUFByteLevel(t *testing.T) {
+	texts, cases := referenceCases(t)
+	for name, pre := range map[string]string{"llama3": "llama-bpe", "granite": "refact"} {
+		tok, err := FromGGUF(ofFile(t, cases[name].File, pre))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range texts {
+			if got := encode(t, tok, text); !slices.Equal(got, cases[name].IDs[i]) {
+				t.Errorf("%s: %q is %v, want %v", pre, text, got, cases[name].IDs[i])
+			}
+		}
+		if got, err := EncodeAffixed(tok, nil, []byte("hello")); err != nil || !slices.Equal(got, cases[name].Affixed) {
+			t.Errorf("%s: with affixes %v (%v), want %v", pre, got, err, cases[name].Affixed)
+		}
+		dir := t.TempDir()
+		if err := tok.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(dir)
+		if err != nil || again.Fingerprint() != tok.Fingerprint() {
+			t.Errorf("%s: saved it is another one (%v)", pre, err)
+		}
+		before, _ := Affixes(tok)
+		if saved, _ := Affixes(again); !slices.Equal(saved, before) {
+			t.Errorf("%s: saved the affixes are %v, want %v", pre, saved, before)
+		}
+	}
+}
+
+// TestGGUFSentencePiece compares with the ids of the library SentencePiece for the same pieces.
+func TestGGUFSentencePiece(t *testing.T) {
+	texts, cases := spCases(t)
+	yes := true
+	for name, model := range map[string]string{"llama": "llama", "bpe with user symbols": "llama", "bpe": "llama",
+		"unigram with bytes": "t5", "t5": "t5"} {
+		m, err := readSPModel(cases[name].Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := Vocabulary{Model: model, BOS: 1, EOS: 2, Charsmap: m.Charsmap, AddEOS: &yes}
+		if m.Squeeze {
+			v.SqueezeSpaces = &yes
+		}
+		for _, p := range m.Pieces {
+			v.Tokens, v.Scores = append(v.Tokens, p.text), append(v.Scores, p.score)
+			v.Types = append(v.Types, int32(p.kind))
+		}
+		tok, err := FromGGUF(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range texts {
+			ids, err := EncodeOrdinary(tok, nil, []byte(text))
+			if err != nil || !slices.Equal(ids, cases[name].IDs[i]) {
+				t.Errorf("%s: %q is %v (%v), want %v", name, text, ids, err, cases[name].IDs[i])
+			}
+		}
+		before, after := Affixes(tok)
+		wantBefore := []int32{1}
+		if model == "t5" {
+			wantBefore = nil
+		}
+		if !slices.Equal(before, wantBefore) || !slices.Equal(after, []int32{2}) {
+			t.Errorf("%s: affixes %v and %v", name, before, after)
+		}
+		dir := t.TempDir()
+		if err := tok.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(dir)
+		if err != nil || again.Fingerprint() != tok.Fingerprint() {
+			t.Errorf("%s: saved it is another one (%v)", name, err)
+		}
+		if _, saved := Affixes(again); !slices.Equal(saved, after) {
+			t.Errorf("%s: saved the affixes are %v, want %v", name, saved, after)
+		}
+	}
+}
+
+// TestGGUFPatterns: every way to cut a text that has a name compiles, and cuts into all of the text.
+func TestGGUFPatterns(t *testing.T) {
+	text := "Hello WORLD's 12345  x+=1;\r\n\n\t日本語 Élan n\u0303 <|a|> `b`"
+	seen := map[string]bool{}
+	for _, pre := range ggufPres {
+		words := newSplitter(t, pre.patterns).words(text)
+		if strings.Join(words, "") != text || len(words) < 8 {
+			t.Errorf("%s: %q", pre.names, words)
+		}
+		for _, name := range strings.Fields(pre.names) {
+			if seen[name] {
+				t.Errorf("%s is there twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	for pre, want := range map[string][]string{
+		"lfm2":   {"Hello", " WORLD", "'s", " ", "123", "45", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
+		"qwen2":  {"Hello", " WORLD", "'s", " ", "1", "2", "3", "4", "5", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
+		"falcon": {"Hello", " WORLD", "'", "s", " ", "123", "45", " ", " x", "+=", "1", ";", "\r\n\n", "\t", "日本語"},
+		"tekken": {"Hello", " WORLD", "'s", " ", "1", "2", "3", "4", "5", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
+	} {
+		at := slices.IndexFunc(ggufPres, func(p ggufPre) bool { return slices.Contains(strings.Fields(p.names), pre) })
+		if got := newSplitter(t, ggufPres[at].patterns).words(text); !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%s: %q, want %q", pre, got, want)
+		}
+	}
+}
+
+func TestGGUFErrors(t *testing.T) {
+	yes := true
+	for want, v := range map[string]Vocabulary{
+		"tokens: found 0":                   {Model: "gpt2"},
+		`model: found "bert", want "gpt2"`:  {Model: "bert", Tokens: []string{"a"}},
+		`pre: found "new", want one of gpt`: {Model: "gpt2", Pre: "new", Tokens: []string{"a"}},
+		"token_type: found 2":               {Model: "gpt2", Tokens: []string{"a"}, Types: []int32{1, 1}},
+		"scores: found 0, want one":         {Model: "llama", Tokens: []string{"a"}},
+		`ids 0 and 1 are both "a"`:          {Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a", "a"}},
+		`merges: merge "ab", want two tokens`: {Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"},
+			Merges: []string{"ab"}},
+		"bos_token_id: found 7": {Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 7, AddBOS: &yes},
+	} {
+		if _, err := FromGGUF(v); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

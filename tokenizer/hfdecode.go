@@ -1,0 +1,183 @@
+package tokenizer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// decoding is how the texts of tokens become the text that they stand for.
+type decoding struct {
+	steps []func(token string, opens bool) string // opens says that the token is the first of the text
+	left  int                                     // how many characters strip at the beginning of the text are dropped
+	strip string
+}
+
+// token is the text of a token.
+func (d *decoding) token(token string, opens bool) string {
+	for _, step := range d.steps {
+		token = step(token, opens)
+	}
+	return token
+}
+
+// setDecoding decodes the vocabulary.
+func (t *pipeline) setDecoding(d *decoding) {
+	t.decoding = d
+	for _, token := range t.tokens {
+		t.text = append(t.text, d.token(token, false))
+	}
+}
+
+// DecodeText is tok.Decode for ids that begin a text: it drops the space that a tokenizer puts before the first word,
+// as those with Metaspace and those of SentencePiece do. Decode keeps it, because between ids it is the space of the
+// text.
+func DecodeText(tok Tokenizer, dst []byte, ids []int32) []byte {
+	t, ok := tok.(*pipeline)
+	if !ok || t.decoding == nil || len(ids) == 0 {
+		return tok.Decode(dst, ids)
+	}
+	var text []byte
+	if id := ids[0]; 0 <= id && int(id) < len(t.tokens) {
+		text = append(text, t.decoding.token(t.tokens[id], true)...)
+	}
+	text = t.Decode(text, ids[1:])
+	for range t.decoding.left {
+		text = bytes.TrimPrefix(text, []byte(t.decoding.strip))
+	}
+	return append(dst, text...)
+}
+
+// maxDecoded is how much longer a decoder may make a token.
+const maxDecoded = 16
+
+// newDecoding makes the steps of a decoder. A file without one whose words are written in byte characters is decoded
+// from them.
+func newDecoding(parts []hfPart, inBytes bool, work *regexWork) (*decoding, error) {
+	if len(parts) == 0 && inBytes {
+		parts = []hfPart{{Type: "ByteLevel"}}
+	}
+	d := &decoding{}
+	fused := false
+	growth := 1
+	for i, p := range parts {
+		var step func(string, bool) string
+		switch p.Type {
+		case "ByteLevel":
+			step = func(token string, _ bool) string {
+				if text, ok := fromChars(token); ok {
+					return text
+				}
+				return token
+			}
+		case "ByteFallback":
+			step = func(token string, _ bool) string {
+				if b, ok := byteOfToken(token); ok {
+					return string([]byte{b})
+				}
+				return token
+			}
+		case "Fuse":
+			fused = true
+			continue
+		case "Metaspace":
+			var err error
+			if step, err = metaspaceDecoder(p); err != nil {
+				return nil, fmt.Errorf("step %d: %w", i, err)
+			}
+		case "Replace":
+			replace, longer, err := replaceDecoder(p, fused, work)
+			if err != nil {
+				return nil, fmt.Errorf("step %d: %w", i, err)
+			}
+			if growth *= longer; growth > maxDecoded {
+				return nil, fmt.Errorf("step %d: the steps make a token more than %d times as long", i, maxDecoded)
+			}
+			step = replace
+		case "Strip":
+			if p.Content == "" || p.Start < 0 || p.Stop < 0 || p.Start > maxPrepend || p.Stop > maxPrepend {
+				return nil, fmt.Errorf("step %d: Strip of %d and %d times %.60q", i, p.Start, p.Stop, p.Content)
+			}
+			if fused {
+				if p.Stop > 0 || d.left > 0 {
+					return nil, fmt.Errorf("step %d: Strip at the end of the text is not supported", i)
+				}
+				d.left, d.strip = p.Start, p.Content
+				continue
+			}
+			step = stripDecoder(p)
+		default:
+			return nil, fmt.Errorf("step %d: %.60q is not supported, want ByteLevel, Metaspace, Replace, "+
+				"ByteFallback, Fuse or Strip", i, p.Type)
+		}
+		d.steps = append(d.steps, step)
+	}
+	return d, nil
+}
+
+// byteOfToken is the byte of a token such as <0x0A>.
+func byteOfToken(token string) (byte, bool) {
+	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(b), err == nil
+}
+
+// metaspaceDecoder writes spaces; in the first token of a text it drops them if the encoder may have added one.
+func metaspaceDecoder(p hfPart) (func(string, bool) string, error) {
+	if utf8.RuneCountInString(p.Replacement) != 1 {
+		return nil, fmt.Errorf("in Metaspace: replacement %.60q, want one character", p.Replacement)
+	}
+	never := p.PrependScheme == "never" ||
+		p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace
+	return func(token string, opens bool) string {
+		if opens && !never {
+			return strings.ReplaceAll(token, p.Replacement, "")
+		}
+		return strings.ReplaceAll(token, p.Replacement, " ")
+	}, nil
+}
+
+// replaceDecoder replaces inside a token. Behind Fuse the pattern must be one character: others may go over tokens.
+func replaceDecoder(p hfPart, fused bool, work *regexWork) (step func(string, bool) string, longer int, err error) {
+	if text := p.Pattern.String; text != nil && *text != "" {
+		if fused && utf8.RuneCountInString(*text) > 1 {
+			return nil, 0, errors.New("a Replace of several characters behind Fuse is not supported")
+		}
+		longer = max(1, (len(p.Content)+len(*text)-1)/len(*text))
+		return func(token string, _ bool) string { return strings.ReplaceAll(token, *text, p.Content) }, longer, nil
+	}
+	pattern, err := p.Pattern.regex()
+	if err != nil {
+		return nil, 0, fmt.Errorf("in Replace: %w", err)
+	}
+	if fused {
+		return nil, 0, errors.New("a Replace by a pattern behind Fuse is not supported")
+	}
+	d, err := compileWithin(pattern, work)
+	if err != nil {
+		return nil, 0, err
+	}
+	matches := replaceMatches{d, []byte(p.Content)}
+	return func(token string, _ bool) string {
+		out, _ := matches.apply(nil, []byte(token), true, true)
+		return string(out)
+	}, max(1, len(p.Content)), nil
+}
+
+// stripDecoder drops up to so many characters at the ends of a token.
+func stripDecoder(p hfPart) func(string, bool) string {
+	return func(token string, _ bool) string {
+		for range p.Start {
+			token = strings.TrimPrefix(token, p.Content)
+		}
+		for range p.Stop {
+			token = strings.TrimSuffix(token, p.Content)
+		}
+		return token
+	}
+}

@@ -1,0 +1,105 @@
+package template
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// Names of the files in a model's folder that this package reads.
+const (
+	SourceFile = "chat_template.jinja"
+	ConfigFile = "tokenizer_config.json"
+)
+
+// Config is what the files beside a model's tokenizer say of chats.
+type Config struct {
+	Sources  map[string]string // templates by name; the plain one is "default"
+	BOS, EOS string            // the texts of the tokens that begin and end a text
+}
+
+// Source is the template for a chat, with tools or without, and "" where there is none.
+func (c Config) Source(tools bool) string {
+	if source := c.Sources["tool_use"]; tools && source != "" {
+		return source
+	}
+	return c.Sources["default"]
+}
+
+// Load reads chat_template.jinja and tokenizer_config.json in a model's folder. Either may be missing; of two templates
+// the one in the file of its own counts, as in transformers.
+func Load(dir string) (Config, error) {
+	c := Config{Sources: map[string]string{}}
+	path := filepath.Join(dir, ConfigFile)
+	data, err := disk.ReadText(path, disk.MaxText)
+	if err == nil {
+		c, err = ParseConfig(data)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Config{}, brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	source, err := disk.ReadText(filepath.Join(dir, SourceFile), maxSource)
+	if err == nil {
+		c.Sources["default"] = string(source)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// ParseConfig reads the content of a tokenizer_config.json.
+func ParseConfig(data []byte) (Config, error) {
+	var file struct {
+		Template json.RawMessage `json:"chat_template"`
+		BOS      specialToken    `json:"bos_token"`
+		EOS      specialToken    `json:"eos_token"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return Config{}, err
+	}
+	c := Config{Sources: map[string]string{}, BOS: string(file.BOS), EOS: string(file.EOS)}
+	if len(file.Template) == 0 || string(file.Template) == "null" {
+		return c, nil
+	}
+	var source string
+	if json.Unmarshal(file.Template, &source) == nil {
+		c.Sources["default"] = source
+		return c, nil
+	}
+	var named []struct {
+		Name     string `json:"name"`
+		Template string `json:"template"`
+	}
+	if err := json.Unmarshal(file.Template, &named); err != nil {
+		return Config{}, fmt.Errorf("chat_template: found %.40q, want a text, or a list of texts with names",
+			file.Template)
+	}
+	for _, t := range named {
+		c.Sources[t.Name] = t.Template
+	}
+	return c, nil
+}
+
+// specialToken is the text of a token: a string, null, or an object that has it as content.
+type specialToken string
+
+func (t *specialToken) UnmarshalJSON(data []byte) error {
+	var text *string
+	if json.Unmarshal(data, &text) == nil {
+		if text != nil {
+			*t = specialToken(*text)
+		}
+		return nil
+	}
+	var object struct {
+		Content string `json:"content"`
+	}
+	err := json.Unmarshal(data, &object)
+	*t = specialToken(object.Content)
+	return err
+}

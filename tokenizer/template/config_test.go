@@ -1,0 +1,53 @@
+package template
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// FuzzConfig: no tokenizer_config.json and no message crashes; a message that was read is written as it was.
+func FuzzConfig(f *testing.F) {
+	f.Add(`{"chat_template":[{"name":"default","template":"{{ 1 }}"}],"bos_token":{"content":"<s>"},"eos_token":null}`)
+	f.Add(`{"chat_template":"x","role":"user","content":[{"type":"text","text":"é\u2028"},1,2.5,true,null]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := ParseConfig([]byte(text)); err == nil {
+			Parse(c.Source(true))
+		}
+		var m Message
+		if json.Unmarshal([]byte(text), &m) != nil {
+			return
+		}
+		once, err := m.MarshalJSON()
+		if err != nil {
+			return
+		}
+		var again Message
+		if err := json.Unmarshal(once, &again); err != nil {
+			t.Fatalf("%s: %v", once, err)
+		}
+		if twice, err := again.MarshalJSON(); err != nil || string(twice) != string(once) {
+			t.Errorf("got %s, %v, want %s", twice, err, once)
+		}
+	})
+}
+
+// TestParseConfig: the template and the tokens are found in every form that the file has.
+func TestParseConfig(t *testing.T) {
+	const several = `{"chat_template":[{"name":"default","template":"d"},{"name":"tool_use","template":"u"}]}`
+	for text, want := range map[string][4]string{
+		`{}`: {},
+		`{"chat_template":null,"bos_token":null}`:                           {},
+		`{"chat_template":"t","bos_token":"B","eos_token":{"content":"E"}}`: {"t", "t", "B", "E"},
+		several: {"d", "u"},
+	} {
+		c, err := ParseConfig([]byte(text))
+		if got := [4]string{c.Source(false), c.Source(true), c.BOS, c.EOS}; err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{`[]`, `{"chat_template":5}`, `{"bos_token":5}`, `{"chat_template":{"a":"b"}}`} {
+		if _, err := ParseConfig([]byte(text)); err == nil {
+			t.Errorf("%s was taken", text)
+		}
+	}
+}

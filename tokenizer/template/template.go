@@ -1,0 +1,225 @@
+// Package template renders the chat templates that come with models: Jinja2 as transformers runs it, with trim_blocks,
+// lstrip_blocks, loop controls and the functions that it adds (tojson, raise_exception, strftime_now). A template
+// stands in tokenizer_config.json, in chat_template.jinja or in a GGUF file; this package takes its text.
+//
+// A template is a program from a file that somebody published. It cannot read files, include others, call Go or look at
+// the clock other than by strftime_now; values cannot be changed, but for namespaces, as in transformers' sandbox. Its
+// work and its memory are bounded (see maxWork), and so is how deep it nests and calls.
+//
+// Where the Python library and others differ, Python's way is followed: true prints as True, a list as ['a', 'b'], and
+// the method items of a mapping comes before its key "items".
+//
+// How the files read: lex cuts the source into tokens and strips white space; parse and expression make nodes of
+// them; node says what these are; exec runs statements, eval expressions; value and text are the values and how they
+// print; filters, tests, methods and functions are what templates call; config finds a template in a model's settings.
+//
+// The package imports internal/brief, internal/disk and the standard library.
+package template
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Template is a parsed chat template. It may be used by any number of goroutines.
+type Template struct{ body []stmt }
+
+// Input is what a template is rendered with. Each field is a variable of the template.
+type Input struct {
+	Messages  []Message         // messages
+	Tools     []json.RawMessage // tools: functions described by JSON schemas; none where there are no tools
+	Documents []json.RawMessage // documents; none likewise
+	// AddGenerationPrompt asks for the beginning of a reply behind the last message.
+	AddGenerationPrompt bool   // add_generation_prompt
+	BOS, EOS            string // bos_token, eos_token
+	// More are further variables, such as enable_thinking.
+	More map[string]json.RawMessage
+	Now  time.Time // what strftime_now formats; the time of rendering if it is zero
+}
+
+// Message is one message of a chat: a JSON object with a role, and content or tool_calls. Its keys keep their order.
+type Message struct{ fields *dict }
+
+// Text returns a message with role and content.
+func Text(role, content string) Message {
+	d := newDict()
+	d.set("role", role)
+	d.set("content", content)
+	return Message{d}
+}
+
+// Role is the message's role: system, user, assistant, tool.
+func (m Message) Role() string { return m.text("role") }
+
+// Content is the message's content if that is text.
+func (m Message) Content() string { return m.text("content") }
+
+func (m Message) text(key string) string {
+	if m.fields == nil {
+		return ""
+	}
+	v, _ := m.fields.get(key)
+	text, _ := v.(string)
+	return text
+}
+
+// UnmarshalJSON reads a JSON object that has a role.
+func (m *Message) UnmarshalJSON(data []byte) error {
+	v, err := fromJSON(data)
+	if err != nil {
+		return err
+	}
+	d, ok := v.(*dict)
+	if !ok {
+		return fmt.Errorf("a message: found %.40s, want an object", data)
+	}
+	if m.fields = d; m.Role() == "" {
+		return errors.New(`a message: found no "role", want a text such as "user"`)
+	}
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (m Message) MarshalJSON() ([]byte, error) {
+	var text string
+	err := protect(func() { text = (&run{work: maxWork}).json(m.fields, jsonStyle{item: ",", key: ":"}, 0) })
+	return []byte(text), err
+}
+
+// Error is a mistake of a template, or of what it does with its input.
+type Error struct {
+	Line   int    // of the template, from 1
+	Text   string // what is wrong
+	Raised bool   // by the template itself, with raise_exception: it does not take such a chat
+}
+
+// Error says what is wrong, and where.
+func (e *Error) Error() string {
+	if e.Raised {
+		return "chat template: " + e.Text
+	}
+	return fmt.Sprintf("chat template: line %d: %s", e.Line, e.Text)
+}
+
+// The bounds of a template.
+const (
+	maxSource = 1 << 20 // bytes of a template; the largest published ones have about 30 KB
+	maxDepth  = 100     // of nesting: blocks and expressions in the source, calls and values while it runs
+	maxChain  = 1000    // operators, filters, attributes in a row
+
+	// maxWork bounds what rendering may do: a step costs stepWork, a byte that is read or made costs one, and so memory
+	// is bounded with it. inputWork is added for each byte of the input.
+	maxWork   = 1 << 26
+	stepWork  = 64
+	itemWork  = 32  // an element of a list
+	scopeWork = 512 // the variables of a loop, a macro or a block
+	inputWork = 32
+	maxRange  = 100_000 // elements of range(), as in Jinja's sandbox
+)
+
+// Parse reads a template.
+func Parse(source string) (*Template, error) {
+	t := &Template{}
+	return t, protect(func() {
+		if len(source) > maxSource {
+			fail(1, "it has %d bytes, want at most %d", len(source), maxSource)
+		}
+		p := &parser{tokens: lex(source)}
+		t.body = p.all()
+	})
+}
+
+// Render renders a chat. It ends soon after ctx is done, with the error of ctx.
+func (t *Template) Render(ctx context.Context, in Input) (string, error) {
+	r := newRun(ctx, in)
+	if err := in.fill(r); err != nil {
+		return "", err
+	}
+	if err := protect(func() { r.block(t.body) }); err != nil {
+		return "", err
+	}
+	return r.out.String(), nil
+}
+
+func newRun(ctx context.Context, in Input) *run {
+	r := &run{ctx: ctx, out: &strings.Builder{}, scope: newScope(globals), now: in.Now, work: maxWork}
+	if r.now.IsZero() {
+		r.now = time.Now()
+	}
+	return r
+}
+
+// fill sets the variables of a template.
+func (in Input) fill(r *run) error {
+	messages := &list{}
+	for i, m := range in.Messages {
+		if m.fields == nil {
+			return fmt.Errorf("chat template: message %d: found nothing, want a role", i)
+		}
+		messages.items = append(messages.items, m.fields)
+		r.work += inputWork * m.fields.size()
+	}
+	r.scope.vars = map[string]value{
+		"messages": messages, "add_generation_prompt": in.AddGenerationPrompt, "bos_token": in.BOS, "eos_token": in.EOS,
+		"tools": nil, "documents": nil,
+	}
+	set := func(name string, raw json.RawMessage) (value, error) {
+		v, err := fromJSON(raw)
+		if err != nil {
+			return nil, fmt.Errorf("chat template: %s: %w", name, err)
+		}
+		r.work += inputWork * len(raw)
+		return v, nil
+	}
+	for name, raws := range map[string][]json.RawMessage{"tools": in.Tools, "documents": in.Documents} {
+		if len(raws) == 0 {
+			continue
+		}
+		l := &list{}
+		for _, raw := range raws {
+			v, err := set(name, raw)
+			if err != nil {
+				return err
+			}
+			l.items = append(l.items, v)
+		}
+		r.scope.vars[name] = l
+	}
+	for name, raw := range in.More {
+		v, err := set(name, raw)
+		if err != nil {
+			return err
+		}
+		r.scope.vars[name] = v
+	}
+	return nil
+}
+
+// fail ends parsing or rendering; protect makes an error of it.
+func fail(line int, format string, args ...any) {
+	panic(&Error{Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// protect calls f and returns the error that fail ended it with, or that of a context.
+func protect(f func()) (err error) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *Error:
+			err = e
+		case stopped:
+			err = e.err
+		default:
+			panic(e)
+		}
+	}()
+	f()
+	return nil
+}
+
+// stopped is what ends a rendering whose context is done.
+type stopped struct{ err error }

@@ -1,0 +1,400 @@
+package template
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// value is what an expression gives: nil for none, bool, int64, float64, string, *list, *dict, *namespace, *function,
+// *loop or undefined.
+type value any
+
+// undefined is a variable, attribute or element that is not there. It is false, empty and prints as nothing; everything
+// else fails and names it.
+type undefined struct{ name string }
+
+// list is a list or a tuple. It is never changed once a template can see it, so that slices share memory.
+type list struct {
+	items []value
+	tuple bool
+}
+
+// dict is a mapping that keeps the order of its keys. It is never changed once a template can see it.
+type dict struct {
+	keys, vals []value
+	at         map[value]int
+}
+
+// namespace is a mapping whose attributes {% set %} changes.
+type namespace struct{ dict *dict }
+
+// function is what can be called: a macro, a function, a method.
+type function struct {
+	name string
+	call func(r *run, a *args) value
+}
+
+func newDict() *dict { return &dict{at: map[value]int{}} }
+
+// key is a value as the key of a mapping: 1, 1.0 and true are the same, as in Python. Only plain values can be keys.
+func key(v value) (value, bool) {
+	switch v := v.(type) {
+	case nil, string, int64:
+		return v, true
+	case bool:
+		if v {
+			return int64(1), true
+		}
+		return int64(0), true
+	case float64:
+		if n := int64(v); float64(n) == v {
+			return n, true
+		}
+		return v, !math.IsNaN(v)
+	}
+	return nil, false
+}
+
+func (d *dict) get(k value) (value, bool) {
+	if k, ok := key(k); ok {
+		if i, ok := d.at[k]; ok {
+			return d.vals[i], true
+		}
+	}
+	return undefined{}, false
+}
+
+// set sets an element; the key must be plain.
+func (d *dict) set(name, v value) {
+	k, _ := key(name)
+	if i, ok := d.at[k]; ok {
+		d.vals[i] = v
+		return
+	}
+	d.at[k] = len(d.keys)
+	d.keys, d.vals = append(d.keys, name), append(d.vals, v)
+}
+
+// size is about the number of bytes that a value from JSON holds.
+func (d *dict) size() int {
+	n := itemWork
+	for i, k := range d.keys {
+		n += sizeOf(k) + sizeOf(d.vals[i])
+	}
+	return n
+}
+
+func sizeOf(v value) int {
+	n := itemWork
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case *list:
+		for _, item := range v.items {
+			n += sizeOf(item)
+		}
+	case *dict:
+		n += v.size()
+	}
+	return n
+}
+
+// fromJSON reads JSON, with the order of keys.
+func fromJSON(data []byte) (value, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := decode(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, fmt.Errorf("found more behind the JSON value")
+	}
+	return v, nil
+}
+
+func decode(d *json.Decoder, depth int) (value, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("found JSON that nests deeper than %d", maxDepth)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Number:
+		if n, err := t.Int64(); err == nil {
+			return n, nil
+		}
+		return t.Float64()
+	case json.Delim:
+		if t == '[' {
+			l := &list{}
+			for d.More() {
+				item, err := decode(d, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				l.items = append(l.items, item)
+			}
+			_, err := d.Token()
+			return l, err
+		}
+		m := newDict()
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := decode(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			m.set(name, v)
+		}
+		_, err := d.Token()
+		return m, err
+	}
+	return t, nil // nil, bool, string
+}
+
+// truth is whether a value counts as true.
+func truth(v value) bool {
+	switch v := v.(type) {
+	case nil, undefined:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case *list:
+		return len(v.items) > 0
+	case *dict:
+		return len(v.keys) > 0
+	}
+	return true
+}
+
+// typeName names the type of a value as Python does.
+func typeName(v value) string {
+	switch v := v.(type) {
+	case nil:
+		return "None"
+	case undefined:
+		if v.name == "" {
+			return "undefined value"
+		}
+		return v.name + ", which is undefined"
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case *list:
+		if v.tuple {
+			return "tuple"
+		}
+		return "list"
+	case *dict:
+		return "dict"
+	case *namespace:
+		return "namespace"
+	}
+	return "function"
+}
+
+// number returns a bool or number as a float64, and whether it is one.
+func number(v value) (float64, bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// integer returns a bool or int, and whether it is one.
+func integer(v value) (int64, bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case int64:
+		return v, true
+	}
+	return 0, false
+}
+
+// equal compares values as Python's == does.
+func (r *run) equal(a, b value, depth int) bool {
+	r.step(depth)
+	if x, ok := integer(a); ok {
+		if y, ok := integer(b); ok {
+			return x == y
+		}
+	}
+	if x, ok := number(a); ok {
+		y, ok := number(b)
+		return ok && x == y
+	}
+	switch a := a.(type) {
+	case string:
+		b, ok := b.(string)
+		if ok {
+			r.spend(min(len(a), len(b)))
+		}
+		return ok && a == b
+	case undefined:
+		_, ok := b.(undefined)
+		return ok
+	case *list:
+		b, ok := b.(*list)
+		if !ok || len(a.items) != len(b.items) || a.tuple != b.tuple {
+			return false
+		}
+		for i := range a.items {
+			if !r.equal(a.items[i], b.items[i], depth+1) {
+				return false
+			}
+		}
+		return true
+	case *dict:
+		b, ok := b.(*dict)
+		if !ok || len(a.keys) != len(b.keys) {
+			return false
+		}
+		for i, k := range a.keys {
+			if v, ok := b.get(k); !ok || !r.equal(a.vals[i], v, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	return a == b // nil and pointers
+}
+
+// compare is below, at or above 0 as a is less than, equal to or more than b. Numbers, texts and lists have an order.
+func (r *run) compare(a, b value, depth int) int {
+	r.step(depth)
+	x, isNumber := number(a)
+	y, both := number(b)
+	switch {
+	case isNumber && both:
+		if n, ok := integer(a); ok {
+			if m, ok := integer(b); ok {
+				return order(n, m)
+			}
+		}
+		return order(x, y)
+	case !isNumber && !both:
+		s, ok := a.(string)
+		t, both := b.(string)
+		if ok && both {
+			r.spend(min(len(s), len(t)))
+			return strings.Compare(s, t)
+		}
+		l, ok := a.(*list)
+		m, both := b.(*list)
+		if ok && both {
+			for i := range min(len(l.items), len(m.items)) {
+				if !r.equal(l.items[i], m.items[i], depth+1) {
+					return r.compare(l.items[i], m.items[i], depth+1)
+				}
+			}
+			return len(l.items) - len(m.items)
+		}
+	}
+	r.fail("found %s and %s to compare, want two numbers or two texts", typeName(a), typeName(b))
+	return 0
+}
+
+func order[T int64 | float64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// contains is Python's x in all.
+func (r *run) contains(all, x value) bool {
+	switch all := all.(type) {
+	case string:
+		s, ok := x.(string)
+		if !ok {
+			r.fail("found %s in a text, want a text", typeName(x))
+		}
+		r.spend(len(all))
+		return strings.Contains(all, s)
+	case *dict:
+		_, ok := all.get(x)
+		return ok
+	default:
+		for _, item := range r.items(all) {
+			if r.equal(item, x, 0) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// items are the elements that a loop over v visits: those of a list, the keys of a mapping, the characters of a text.
+func (r *run) items(v value) []value {
+	switch v := v.(type) {
+	case *list:
+		return v.items
+	case *dict:
+		return v.keys
+	case string:
+		r.spend(itemWork * len(v))
+		out := make([]value, 0, len(v))
+		for len(v) > 0 {
+			_, n := utf8.DecodeRuneInString(v)
+			out, v = append(out, v[:n]), v[n:]
+		}
+		return out
+	case undefined:
+		return nil
+	}
+	r.fail("found %s, want a list", typeName(v))
+	return nil
+}
+
+// length is Python's len(v).
+func (r *run) length(v value) int {
+	switch v := v.(type) {
+	case string:
+		r.spend(len(v))
+		return utf8.RuneCountInString(v)
+	case *list:
+		return len(v.items)
+	case *dict:
+		return len(v.keys)
+	case undefined:
+		return 0
+	}
+	r.fail("found %s, want something that has a length", typeName(v))
+	return 0
+}
