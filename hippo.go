@@ -31,7 +31,18 @@ type Model struct {
 // LoadOption is an option of Load.
 type LoadOption func(*loadOptions) error
 
-type loadOptions struct{ precision *engine.Precision }
+type loadOptions struct {
+	precision *engine.Precision
+	ids       bool
+}
+
+// TokenIDs has the ids of tokens for text ("17 4 98"), for a model whose tokenizer is not there or not read.
+func TokenIDs() LoadOption {
+	return func(o *loadOptions) error {
+		o.ids = true
+		return nil
+	}
+}
 
 // Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates
 // faster, and can neither be trained nor saved. float32 changes no result.
@@ -58,6 +69,9 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if o.ids {
+		return &Model{net: net, tok: tokenizer.IDs(net.Config.PaddedVocab()), dir: dir}, nil
 	}
 	tok, err := tokenizerFor(dir, &net.Config)
 	if err != nil {

@@ -19,8 +19,8 @@ func tokenizerFor(dir string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 	tok, err := release.Tokenizer(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if cfg.VocabSize != gpt2Vocab {
-			return nil, fmt.Errorf("%s: found no tokenizer.json, want that of the model's %d tokens (hippo verify and "+
-				"hippo info do without)", dir, cfg.VocabSize)
+			return nil, fmt.Errorf("%s: found no tokenizer.json, want that of the model's %d tokens (hippo verify, "+
+				"hippo info and hippo generate --ids do without)", dir, cfg.VocabSize)
 		}
 		tok, err = tokenizer.GPT2(), nil
 	}

@@ -7,16 +7,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention over packed projections qkv (n, (heads + 2·kv_heads)·head_dim), the heads of queries, of
-// keys and of values side by side:
+// Attention is softmax attention over packed projections qkv (n, (heads + 2·kv_heads)·head_dim), the heads of queries,
+// of keys and of values side by side:
 //
 //	y = softmax(scale·Q Kᵀ + mask) V,   y (n, heads·head_dim)
 //
-// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row by itself, with the positions in its cache (nil for none) before its own. It is causal, unless it is to see
-// ahead. The scores are made tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention,
-// arXiv:2205.14135): no L×L matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values
-// carry no gradient.
-func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions) *tensor.Tensor {
+// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row by itself, with the
+// positions in its cache (nil for none) before its own. It is causal, unless it is to see ahead. The scores are made
+// tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L
+// matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values carry no gradient.
+func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
+	o engine.AttentionOptions) *tensor.Tensor {
 	checkRows("Attention", r, qkv)
 	checkCaches("Attention", r, caches)
 	cached, rounded := false, false
@@ -24,7 +25,8 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 		if c != nil {
 			cached, rounded = true, rounded || c.Rounded != nil
 			if r.Start(i) < c.Len {
-				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others", i, r.Start(i), c.Len))
+				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others",
+					i, r.Start(i), c.Len))
 			}
 		}
 	}
@@ -45,9 +47,9 @@ func checkCaches[T any](op string, r *engine.Rows, caches []*T) {
 	}
 }
 
-// CrossAttention is softmax attention to something else than the queries' own sequence: queries q (n, d) of row i of rq to
-// all of the keys and values kv (m, 2·d) of row i of rkv. A position of kv holds a key and then a value, for each head of
-// d/heads components:
+// CrossAttention is softmax attention to another sequence: of the queries q (n, d) in row i of rq to all keys and
+// values kv (m, 2·d) in row i of rkv. A position of kv holds the keys of all heads, d/heads components each, and then
+// the values:
 //
 //	y = softmax(Q Kᵀ/√head_dim) V,   y (n, d)
 func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
@@ -60,8 +62,8 @@ func (t *Tape) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.R
 	return t.engine.CrossAttention(q, kv, heads, rq, rkv)
 }
 
-// Rotate turns the heads, side by side, of each position of x (n, d) by the rotation of that position of its sequence, as
-// Attention turns queries and keys. Rotations keep lengths, so that xPos is refused.
+// Rotate applies the rotary embedding to each head of x (n, d), at the position that it has in its sequence, as
+// Attention does to queries and keys. It refuses xPos, which also scales.
 func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	checkRows("Rotate", r, x)
@@ -75,9 +77,10 @@ func (t *Tape) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.
 //
 //	y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps)
 //
-// (Transformers are RNNs, arXiv:2006.16236, §3; in chunks as in arXiv:2202.10447, §3.3). The slots of a row hold the sum S
-// (heads, e, m) of φ(k) vᵀ and that of φ(k), Z (heads, e), over what came before it.
-func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows, s, z engine.Slots) *tensor.Tensor {
+// (Transformers are RNNs, arXiv:2006.16236, §3). The slots of a row hold the sums S (heads, e, m) of φ(k) vᵀ and Z
+// (heads, e) of φ(k) over the positions before the row.
+func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
+	s, z engine.Slots) *tensor.Tensor {
 	checkRows("LinearAttention", r, q, k, v)
 	if o.Heads < 1 || !q.SameShape(k) || q.Dim(-1)%o.Heads != 0 || v.Dim(-1)%o.Heads != 0 || len(s) != len(z) {
 		shapePanic("LinearAttention", q, k, v)
@@ -94,8 +97,7 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
 //
 // q, k (n, s); v, y (n, e); bias (m), one for each distance. Dividing by i+1, the number of positions seen, stands for
-// the paper's division by the length. The row's keys and values are put into its caches (nil for none), behind those
-// there.
+// the paper's division by the length. The row's keys and values are added to its caches (nil for none).
 func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	checkRows("SquaredReLUAttention", r, q, k, v)
@@ -119,8 +121,8 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 //
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
-// W (L, L), bias (L); x, y (n, d). The sum goes over the positions in the row's cache (nil for none) and over the row's
-// own, which are put into the cache. No row may end behind position L. What W has above its diagonal does not count.
+// W (L, L), bias (L); x, y (n, d). The sum is over the positions in the row's cache (nil for none) and the row's own,
+// which are added to the cache. No row may end behind position L. The upper triangle of W is not used.
 func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)
@@ -141,7 +143,7 @@ func checkRowCaches(op string, x *tensor.Tensor, r *engine.Rows, caches []*engin
 	}
 }
 
-// checkRowCache panics unless what is in the cache of row i is as wide as x, and no more than came before the row.
+// checkRowCache panics unless the cache of row i is as wide as x, and has no more positions than come before the row.
 func checkRowCache(op string, x *tensor.Tensor, r *engine.Rows, i int, c *engine.RowCache) {
 	if c.Past() > r.Start(i) {
 		panic(fmt.Sprintf("autograd.%s: row %d begins at position %d behind %d others", op, i, r.Start(i), c.Past()))

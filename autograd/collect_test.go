@@ -19,7 +19,9 @@ func TestCollectedGradients(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
 			_, onReference := referenceTape()
-			for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+			for engineName, tape := range map[string]*autograd.Tape{
+				"reference": onReference, "cpu": autograd.NewTape(),
+			} {
 				x := r.tensors(r.in, in)
 				backward := func(tape *autograd.Tape) {
 					tape.Record(true)
@@ -52,7 +54,9 @@ func TestCollectedGradients(t *testing.T) {
 						if !slices.Equal(final[i], grads.Of(v)) {
 							t.Errorf("%s: its gradient has changed since it was final", what)
 						}
-						scaled := ramp(len(want[i]), func(j int) float64 { return float64(pass+1) * float64(want[i][j]) })
+						scaled := ramp(len(want[i]), func(j int) float64 {
+							return float64(pass+1) * float64(want[i][j])
+						})
 						near(t, what, grads.Of(v), scaled, 1e-5)
 					}
 				}

@@ -5,13 +5,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv filters each channel of x (n, d) by taps of its own, row by row, as Mamba does before its scan:
+// CausalConv filters each channel of x (n, d) by its own taps, row by row, as Mamba does before its scan:
 //
 //	y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i])
 //
-// w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. A slot (k-1, d) holds the inputs
-// before a row, oldest first.
-func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// w (d, 1, k) with the tap of the newest input last, as in PyTorch's Conv1d; bias (d) or nil. A slot (k-1, d) holds the
+// inputs before a row, oldest first.
+func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d := x.Dim(-1)
 	k := w.Len() / d
 	checkRows("CausalConv", r, x)
@@ -22,17 +23,18 @@ func (t *Tape) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *eng
 	return t.engine.CausalConv(x, w, bias, a, r, slots)
 }
 
-// LongConv is the causal convolution of every channel of every row of u (n, d) with a kernel of its own, and a skip:
+// LongConv is the causal convolution of each channel of u (n, d) with its own kernel, row by row, plus a skip:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + D[c]·u[t, c]
 //
-// with the kernels k (l_k, d), or as DiagKernel gives them. For a row of l positions the first l taps count. D is (d), or nil
-// for zero.
+// with the kernels k (l_k, d), or as DiagKernel returns them. A row of l positions uses the first l taps. D is (d), or
+// nil for zero.
 func (t *Tape) LongConv(u, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	return t.GatedLongConv(engine.Gates{V: u}, k, skip, r)
 }
 
-// GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must be 1.
+// GatedLongConv is LongConv between two gates: y = g.Q ⊙ (k∗u + D u), u = g.K ⊙ g.V. A gate of nil is 1; HeadDim must
+// be 1.
 func (t *Tape) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	d := g.V.Dim(-1)
 	g.HeadDim = max(1, g.HeadDim)
@@ -44,14 +46,13 @@ func (t *Tape) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.R
 	return t.engine.GatedLongConv(g, k, skip, r)
 }
 
-// CachedLongConv is LongConv of rows u (n, d) behind the inputs in their caches, to which u is added: with the inputs u[-1],
-// u[-2] and so on before the row,
+// CachedLongConv is LongConv of rows u (n, d) that continue the inputs in their caches, to which u is added. With
+// u[-1], u[-2], … the inputs in the cache,
 //
 //	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
 //
-// k (l_k, d) must have as many taps as the cache's Window, or as there are inputs now; with Ahead more, steps of one position
-// are fast. A few positions are summed directly, each in time linear in the inputs it sees; more are convolved together with
-// what is in the cache. A row whose cache is nil has no inputs before it and keeps none.
+// k (l_k, d) must have as many taps as the cache's Window, or as there are inputs now; with Ahead more, steps of one
+// position are fast. A row whose cache is nil has no inputs before it and keeps none.
 func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
 	d := u.Dim(-1)
 	checkRows("CachedLongConv", r, u)
@@ -70,12 +71,12 @@ func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches 
 	return t.engine.CachedLongConv(u, k, skip, r, caches)
 }
 
-// BothWays is LongConv with a kernel that also looks ahead, in the time of one:
+// BothWays is LongConv with a second kernel that looks ahead:
 //
 //	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
 //
-// with rows u (n, d) of at most LongestAtOnce positions, and the kernels k and ahead as LongConv takes them. For a row of l
-// positions the first l taps of k and l-1 of ahead count. D is (d), or nil for zero.
+// with rows u (n, d) of at most LongestAtOnce positions, and the kernels k and ahead as LongConv takes them. A row of l
+// positions uses the first l taps of k and l-1 of ahead. D is (d), or nil for zero.
 func (t *Tape) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	d := u.Dim(-1)
 	checkRows("BothWays", r, u)
@@ -86,7 +87,7 @@ func (t *Tape) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tenso
 	return t.engine.BothWays(u, k, ahead, skip, r)
 }
 
-// KernelRows gives h kernels k as rows (l, h), which they may be already.
+// KernelRows returns h kernels k as rows (l, h).
 func (t *Tape) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor {
 	if t.engine.KernelTaps(k, h) == 0 {
 		shapePanic("KernelRows", k)
@@ -94,5 +95,5 @@ func (t *Tape) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor {
 	return t.engine.KernelRows(k, h)
 }
 
-// Ahead is the number of taps beyond its inputs that CachedLongConv likes its kernel to have when it takes one position.
+// Ahead is how many taps more than inputs a kernel should have for steps of CachedLongConv to be fast.
 func (t *Tape) Ahead() int { return t.engine.Ahead() }

@@ -18,8 +18,8 @@ func convolved(name string, lens []int, along []int, params [][]int,
 		}}
 }
 
-// gatedConv is GatedLongConv of d channels with kernels of so many taps: inputs v, q, k, then K and D where there is
-// one.
+// gatedConv is GatedLongConv of d channels with kernels of the given length: inputs v, q, k, then K and D where there
+// is one.
 func gatedConv(name string, lens []int, taps, d int, skip, q, k bool) *sequences {
 	params := [][]int{{taps, d}, {d}}
 	if !skip {

@@ -6,19 +6,19 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// What follows is of the CPU's engine alone.
+// The functions below concern the CPU engine only.
 
 // MaxInt8Terms is the largest number of terms of a product at Int8.
 const MaxInt8Terms = cpu.MaxInt8Terms
 
-// Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed form for
-// inference: products with it read memory as fast as it comes. Nothing can be recorded for Backward with such weights, and
-// their elements cannot be had back. At Int8, k must be at most MaxInt8Terms.
+// Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed
+// form for inference, with which products read memory at full speed. Operations with such weights cannot be recorded
+// for Backward, and their elements cannot be restored. At Int8, k must be at most MaxInt8Terms.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) { cpu.Pack(p, ws...) }
 
 // LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d).
 func LossMemory(rows, d, v int) int { return cpu.LossMemory(rows, d, v) }
 
-// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest the machine has, or what
-// HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.
+// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest the machine has, or
+// what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.
 func CPULevel() (string, error) { return cpu.CPULevel() }

@@ -40,7 +40,8 @@ func rotateSequences(name string, lens, starts []int, heads, hd, dim int) sequen
 func init() {
 	register(func() []row {
 		return []row{
-			crossSequences("plain", []int{5, 5}, []int{3, 3}, 2, 3), crossSequences("one_key", []int{4}, []int{1}, 1, 2),
+			crossSequences("plain", []int{5, 5}, []int{3, 3}, 2, 3),
+			crossSequences("one_key", []int{4}, []int{1}, 1, 2),
 			crossSequences("two_tiles", []int{64 + 3}, []int{4}, 2, 2),
 			crossSequences("lengths", []int{64 + 3, 1, 5}, []int{4, 3, 1}, 2, 2),
 		}

@@ -12,11 +12,11 @@ import (
 // every backward of a tape that collects them adds. A leaf has no gradient itself, so that any number of steps can go
 // back through one model at once, each with Gradients of its own.
 //
-// They lie one behind the other in one piece of memory, in the order of the leaves.
+// They are contiguous in memory, in the order of the leaves.
 type Gradients struct {
 	// Final, where it is not nil, is called once for each leaf in every backward, with its place among the leaves,
-	// when nothing more will be added: the earliest operation that has the leaf as an input has gone back. Other
-	// leaves may still get theirs. Where a step makes several backwards, the last is the one to wait for.
+	// when nothing more will be added: the backward of the earliest operation that uses the leaf has run. Gradients of
+	// other leaves may still change. Where a step runs several backwards, wait for the last.
 	Final func(leaf int)
 
 	leaves []*tensor.Tensor
@@ -58,8 +58,8 @@ func (g *Gradients) Of(x *tensor.Tensor) []float32 {
 // Zero sets all gradients to zero.
 func (g *Gradients) Zero() { clear(g.all) }
 
-// Bucket is what is worth sending at once: the gradients of the leaves [First, End), one behind the other. Between
-// two of them there may be some zeros, so that each begins at a cache line.
+// Bucket is the contiguous gradients of the leaves [First, End), of a size worth sending at once. Zeros between two
+// leaves make each begin at a cache line.
 type Bucket struct {
 	First, End int
 	Gradient   []float32
@@ -68,7 +68,7 @@ type Bucket struct {
 // bucketSize is the least length of a bucket but the last: 4 MiB.
 const bucketSize = 1 << 20
 
-// Buckets are all gradients, cut between leaves.
+// Buckets are all gradients, divided between leaves.
 func (g *Gradients) Buckets() (all []Bucket) {
 	for first, i := 0, 1; i <= len(g.leaves); i++ {
 		if lo, hi := g.starts[first], g.starts[i]; hi-lo >= bucketSize || i == len(g.leaves) {
@@ -97,7 +97,7 @@ func (t *Tape) Collect(g *Gradients) {
 type leaves struct {
 	gradients *Gradients
 	tape      *Tape
-	live      []bool // of each leaf: an operation that uses it has been recorded and has not gone back
+	live      []bool // of each leaf: a recorded operation uses it whose backward has not run
 	uses      []use  // the first of each leaf that is live, in the order of recording
 	back      bool   // backward has begun
 }
@@ -119,7 +119,7 @@ func (l *leaves) Gradient(x *tensor.Tensor) []float32 {
 	return l.gradients.each[i]
 }
 
-// Use notes that the operation that is recorded next, or one that is recorded later, has x as an input.
+// Use notes that the next recorded operation, or a later one, has x as an input.
 func (l *leaves) Use(x *tensor.Tensor) {
 	if i, ok := l.gradients.place[x]; ok && !l.live[i] {
 		l.live[i] = true
@@ -127,7 +127,7 @@ func (l *leaves) Use(x *tensor.Tensor) {
 	}
 }
 
-// begin is called before backward, when the operations up to ops are on the tape: what these do not use is final.
+// begin is called before backward, with ops operations on the tape. Leaves that none of them uses are final.
 func (l *leaves) begin(ops int) {
 	if l.gradients == nil {
 		return
@@ -141,7 +141,7 @@ func (l *leaves) begin(ops int) {
 	l.gone(ops)
 }
 
-// gone is called when operation op, and all after it, have gone back.
+// gone is called when the backward of operation op, and of all later ones, has run.
 func (l *leaves) gone(op int) {
 	for n := len(l.uses) - 1; n >= 0 && l.uses[n].op >= op; n-- {
 		leaf := l.uses[n].leaf

@@ -8,8 +8,8 @@ import (
 
 // linearSequences is LinearAttention with a feature map.
 func linearSequences(name string, phi engine.FeatureMap, lens []int, keeps []bool, heads, e, m int) sequences {
-	s := sequences{name: "LinearAttention/" + name, lens: lens, keeps: keeps, along: []int{heads * e, heads * e, heads * m},
-		states: [][]int{{heads, e, m}, {heads, e}}}
+	s := sequences{name: "LinearAttention/" + name, lens: lens, keeps: keeps,
+		along: []int{heads * e, heads * e, heads * m}, states: [][]int{{heads, e, m}, {heads, e}}}
 	s.of = func(input, i int, x float64) float64 { // away from denominators near zero
 		if input >= 3 && (input-3)%2 == 1 {
 			return x / 5
@@ -45,9 +45,11 @@ func init() {
 			big := linearSequences("large", engine.ELU1, []int{150, 150, 150}, nil, heads, 24, 20)
 			switch {
 			case s.name == "LinearAttention/ages":
-				big = linearSequences("large", engine.ELU1, []int{150, 1, 64, 200, 1}, []bool{true, true, false, true, true}, heads, 24, 20)
+				big = linearSequences("large", engine.ELU1, []int{150, 1, 64, 200, 1},
+					[]bool{true, true, false, true, true}, heads, 24, 20)
 			case s.keeps != nil:
-				big = linearSequences("large", engine.ELU1, []int{150, 150, 150}, []bool{true, true, true}, heads, 24, 20)
+				big = linearSequences("large", engine.ELU1, []int{150, 150, 150},
+					[]bool{true, true, true}, heads, 24, 20)
 			}
 			big.of = s.of
 			s.big = &big

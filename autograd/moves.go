@@ -28,7 +28,7 @@ func (t *Tape) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	return t.engine.Join(xs...)
 }
 
-// Stack puts tensors (n_i, d) one behind the other: y (Σ n_i, d). One alone it returns as it is.
+// Stack puts tensors (n_i, d) one after the other: y (Σ n_i, d). A single tensor is returned as it is.
 func (t *Tape) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
 	if len(xs) == 1 {
 		return xs[0]
@@ -65,8 +65,8 @@ func (t *Tape) Last(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	return t.Cut(x, r, t.at, t.one)
 }
 
-// Cut copies a piece of every row of x (n, d): row i of y is the lengths[i] ≥ 1 positions from at[i] on of row i, y (Σ
-// lengths, d).
+// Cut copies a part of every row of x (n, d): row i of y (Σ lengths, d) is the positions [at[i], at[i]+lengths[i]) of
+// row i of x, at least one.
 func (t *Tape) Cut(x *tensor.Tensor, r *engine.Rows, at, lengths []int) *tensor.Tensor {
 	checkRows("Cut", r, x)
 	if len(at) != r.Count() || len(lengths) != r.Count() {
@@ -88,7 +88,7 @@ func (t *Tape) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	return t.engine.Slice(x, at, n)
 }
 
-// Reverse turns every row of x (n, d), of l positions, round and moves it on by lag ≥ 0 positions towards the start: y[t] =
+// Reverse reverses every row of x (n, d), of l positions, and shifts it by lag ≥ 0 positions towards the start: y[t] =
 // x[l-1-lag-t], zero where there is no such position. It is its own transpose.
 //
 // A convolution of Reverse(u, 0), reversed with lag 1, looks ahead: y[t] = Σ_j k[j]·u[t+1+j].

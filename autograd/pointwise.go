@@ -57,8 +57,8 @@ func (t *Tape) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.NegExp(x)
 }
 
-// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's filters, after
-// SIREN (arXiv:2006.09661).
+// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's
+// filters, after SIREN (arXiv:2006.09661).
 func (t *Tape) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	d := f.Len()
 	if x.Dim(-1) != d {
@@ -93,8 +93,8 @@ func (t *Tape) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 }
 
 // Dropout sets each element of x (n, d) to zero with probability p and multiplies the others by 1/(1-p). It is the
-// identity where the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many dropouts
-// the tape had since Reset, and of the place in the row: it is not stored, and does not depend on other rows.
+// identity where the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many
+// dropouts the tape had since Reset, and of the place in the row: it is not stored, and does not depend on other rows.
 func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tensor {
 	checkRows("Dropout", r, x)
 	if !r.Trains() || p <= 0 {
@@ -103,7 +103,8 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 	return t.engine.Dropout(x, p, r, t.drop())
 }
 
-// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each channel:
+// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a different rate in each
+// channel:
 //
 //	y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift)
 //
@@ -116,8 +117,8 @@ func (t *Tape) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Te
 	return t.engine.DecayWindow(h, at, rate, shift)
 }
 
-// RealPairs makes real parameters x (h, n) complex ones without imaginary parts, (h, n, 2): it is for systems whose modes are
-// real numbers.
+// RealPairs returns the real parameters x (h, n) as complex numbers (h, n, 2) with imaginary part 0, for systems with
+// real modes.
 func (t *Tape) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.RealPairs(x)
 }

@@ -24,7 +24,8 @@ func pointwiseRows() []row {
 	}
 	return []row{
 		act("none", engine.None), act("gelu_tanh", engine.GeluTanh), act("gelu_erf", engine.GeluErf),
-		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh), act("softplus", engine.Softplus),
+		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh), act("softplus",
+			engine.Softplus),
 		act("squared_relu", engine.SquaredReLU),
 		gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid), gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),

@@ -63,13 +63,13 @@ func (t *Tape) rmsNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *t
 	return t.engine.AddRMSNorm(x, r, w, groups, eps)
 }
 
-// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have a
-// target of
+// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have
+// a target of
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //
-// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. Logits are never
-// kept whole for long sequences. Reference: H3, §5; the head has no bias.
+// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. It never has
+// all logits of a long sequence in memory. The head has no bias (H3, §5).
 func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
 	if w.Dim(1) != d || len(targets) != rows {
@@ -80,8 +80,8 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 	return t.engine.LinearCrossEntropy(x, w, targets)
 }
 
-// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in nats; Ignore is
-// no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
+// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in
+// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
 func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	if len(targets) != rows {
@@ -108,9 +108,10 @@ func checkTargets(name string, targets []int32, v int) {
 	}
 }
 
-// mustTrain panics if the weights w are packed and one of inputs wants a gradient: an operation has none then.
+// mustTrain panics if the weights w are packed and one of inputs wants a gradient: packed weights have no backward.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor, inputs ...*tensor.Tensor) {
 	if w.Packed() != nil && t.wants(inputs...) {
-		panic("autograd." + op + ": the weights " + w.String() + " are packed for inference, want the elements of one that trains")
+		panic("autograd." + op + ": the weights " + w.String() +
+			" are packed for inference, want the elements of one that trains")
 	}
 }

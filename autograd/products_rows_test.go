@@ -51,7 +51,8 @@ func normsRows() []row {
 		return r
 	}
 	rms := func(name string, groups int, residual bool) row {
-		r := row{name: "AddRMSNorm/" + name, in: [][]int{{5, 6}, {5, 6}, {6}}, big: [][]int{{512, 768}, {512, 768}, {768}}}
+		r := row{name: "AddRMSNorm/" + name, in: [][]int{{5, 6}, {5, 6}, {6}},
+			big: [][]int{{512, 768}, {512, 768}, {768}}}
 		r.op = func(t *autograd.Tape, in ts) ts {
 			if !residual {
 				return ts{t.RMSNorm(in[0], in[2], groups, 1e-5)}
@@ -84,7 +85,7 @@ func lossesRows() []row {
 	}
 	return []row{
 		head("plain", []int{4, 128, 128}, []int{256, 128}),
-		// so many logits that they are made in groups of 256 rows, the gradients with them
+		// enough logits that they are computed for 256 rows at a time, with their gradients
 		head("groups", []int{1, 2*256 + 61, 3}, []int{8199, 3}),
 		{
 			name: "CrossEntropy", in: [][]int{{3, 5, 4}}, big: [][]int{{64, 32, 32}},

@@ -9,12 +9,14 @@ import (
 //
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = Σ_n C[t]·h[t] + D·u[t]
 //
-// u, delta (l, d), A (d, n) with A ≤ 0, D (d). bc (l, 2·g·n) holds B and then C of g groups of channels, d/g each side by
-// side. A slot (d, n) holds the state.
-func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// u, delta (l, d), A (d, n) with A ≤ 0, D (d). bc (l, 2·g·n) holds B and then C of g groups of channels, d/g each side
+// by side. A slot (d, n) holds the state.
+func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d, n := u.Dim(-1), a.Dim(-1)
 	checkRows("SelectiveScan", r, u, delta, bc)
-	if groups < 1 || d%groups != 0 || !delta.SameShape(u) || a.Len() != d*n || dw.Len() != d || bc.Dim(-1) != 2*groups*n {
+	if groups < 1 || d%groups != 0 || !delta.SameShape(u) || a.Len() != d*n || dw.Len() != d ||
+		bc.Dim(-1) != 2*groups*n {
 		shapePanic("SelectiveScan", u, delta, a, bc, dw)
 	}
 	checkSlots("SelectiveScan", r, slots, d*n)
@@ -27,7 +29,8 @@ func (t *Tape) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *
 //	h[t] = exp(Δ[t]·A)·h[t-1] + Δ[t]·u[t]·B[t],   y[t] = 2 Re Σ_n C[t]·h[t] + D·u[t]
 //
 // Gradients are those of the parts. The real part of A is ≤ 0.
-func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)
 	size := a.Len() / d // floats of the states of a channel
 	checkRows("SelectiveScanComplex", r, u, delta, bc)
@@ -43,9 +46,10 @@ func (t *Tape) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups i
 //
 //	h[t] = exp(dt[t]·A)·h[t-1] + dt[t]·x[t]·B[t]ᵀ,   y[t] = h[t]·C[t] + D·x[t]
 //
-// xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (l, h),
-// A (h) with A ≤ 0, D (h). A slot (h, headDim, n) holds the state.
-func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// xbc (l, d + 2·g·n) holds x of d channels, then B and then C of g groups, d/headDim/g heads each side by side. dt (l,
+// h), A (h) with A ≤ 0, D (h). A slot (h, headDim, n) holds the state.
+func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	heads, d := a.Len(), a.Len()*headDim
 	checkRows("SSD", r, xbc, dt)
 	if groups < 1 || heads < 1 || heads%groups != 0 || headDim < 1 || dt.Dim(-1) != heads || dw.Len() != heads {
@@ -63,8 +67,8 @@ func (t *Tape) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine
 //
 //	s[t] = f(u[t] + R s[t-1])
 //
-// with R (n, n) and f the tanh of the first tanhs components, the others being linear: y (l, n) has all s[t]. A slot (n)
-// holds the state, the last s[t].
+// with R (n, n), and f the tanh of the first tanhs components and the identity of the others. y (l, n) is all s[t]. A
+// slot (n) holds the state, the last s[t].
 func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	n := u.Dim(-1)
 	checkRows("Recurrence", r, u)

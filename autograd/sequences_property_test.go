@@ -46,7 +46,8 @@ func TestAnyRows(t *testing.T) {
 				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], loose*r.tolerance())
 			}
 			for i := range in {
-				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i], loose*r.tolerance())
+				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i],
+					loose*r.tolerance())
 			}
 			s.alone(t, rapid.Bool().Draw(t, "record"))
 		}))
@@ -57,7 +58,8 @@ func TestAnyRows(t *testing.T) {
 // not for roundings, and some of many random inputs are close to a division by zero.
 const loose = 50
 
-// nearOrOne is near with errors relative to 1 at least: what random numbers of that size add up to may happen to be small.
+// nearOrOne is near with errors relative to 1 at least: what random numbers of that size add up to may happen to be
+// small.
 func nearOrOne(t rapid.TB, what string, got []float32, want []float64, tol float64) {
 	t.Helper()
 	near(t, what, append(slices.Clone(got), 1), append(slices.Clone(want), 1), tol)

@@ -157,8 +157,8 @@ func withSlots(states []ts, n int, op func(slots []engine.Slots) *tensor.Tensor)
 	return y, next
 }
 
-// TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording or
-// not, in each precision, at small shapes and at large ones.
+// TestRowsAlone: the results of a row and the states after it are the same bits alone as beside all others, recording
+// or not, in each precision, at small shapes and at large ones.
 func TestRowsAlone(t *testing.T) {
 	for _, s := range allSequences {
 		for size, s := range map[string]*sequences{"small": &s, "large": s.big} {

@@ -7,18 +7,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention is attention of buckets of positions. A query sees its own bucket, and the Top buckets that a sort
-// net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of the
-// official code). R is the softmax weight of a picked bucket, by which its keys and values are multiplied:
+// SinkhornAttention is attention between buckets of positions. A query sees its own bucket, and the Top buckets that a
+// sort net scores highest for its bucket ("Sparse Sinkhorn Attention", arXiv:2002.11296, in the deterministic form of
+// the official code). R is the softmax weight of a picked bucket, by which its keys and values are multiplied:
 //
 //	y = softmax( Q [R₁K₁, …, R_Top·K_Top, K]ᵀ/√head_dim + mask ) [R₁V₁, …, R_Top·V_Top, V]
 //
-// q, y (n, d); kv (n, 2d), keys and then values. A row's queries, keys and values are put into its cache (nil for
-// none), behind those there, which it sees too.
+// q, y (n, d); kv (n, 2d), keys and then values. A row also sees the positions in its cache (nil for none), and its own
+// queries, keys and values are added to it.
 //
-// Causal buckets pick earlier ones, by summaries of what came before them. In the second half of the heads buckets
-// begin Bucket-1 positions later: what is far apart in one half is near in the other. Where the attention looks ahead
-// there are no caches, and the length of a row is a multiple of Bucket.
+// Causal buckets pick earlier ones, by summaries of the positions before them. In the second half of the heads buckets
+// begin Bucket-1 positions later, so that positions on two sides of a border in one half share a bucket in the other.
+// Attention that looks ahead has no caches, and the length of a row is a multiple of Bucket.
 func (t *Tape) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
 	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
 	checkRows("SinkhornAttention", r, q, kv)
@@ -59,13 +59,14 @@ func checkSinkhorn(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.Sinkh
 
 // SpAtten is causal softmax attention over packed projections qkv (n, 3·d) as in Attention, with the cascade pruning of
 // tokens and heads of "SpAtten: Efficient Sparse Attention Architecture with Cascade Token and Head Pruning"
-// (arXiv:2012.09852, §III), along the sequence. A position sees the tokens that are left and those of its own block.
+// (arXiv:2012.09852, §III), along the sequence. A position sees the tokens that are left and the tokens of its block.
 //
-// The importance of a token is the sum of all weights that all heads have given it. That of a head is the sum of the
-// absolute values of its outputs. After each block the Keep most important tokens are left, and one head less while
-// there are more than KeepHeads. What has been pruned does not come back and costs nothing. The choice has no gradient.
+// The importance of a token is the sum of all weights that all heads have given it. The importance of a head is the sum
+// of the absolute values of its outputs. After each block the Keep most important tokens are left, and one head less
+// while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
+// gradient.
 //
-// The state of a row, nil for none, is brought from before it to after it.
+// The state of a row, nil for none, is carried through the row.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	d := qkv.Dim(-1) / 3

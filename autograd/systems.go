@@ -31,8 +31,8 @@ func (t *Tape) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	return t.engine.DiagSystem(p)
 }
 
-// DiagKernel generates the convolution kernels of the h systems, in the engine's layout for the convolutions;
-// KernelRows gives them as (l, h):
+// DiagKernel generates the convolution kernels of the h systems, in the engine's layout for convolutions; KernelRows
+// returns them as rows (l, h):
 //
 //	K[j, h] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
 func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
@@ -43,12 +43,11 @@ func (t *Tape) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
 //
 //	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
 //
-// where SSM is the head's diagonal system s and D (h) its skip. Long rows are convolved, short ones stepped, which is the
-// same up to rounding. A slot (h·head_dim², modes, 2) holds the complex state of each u_ij.
-//
-// A row longer than LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor the scratch
-// grows with it (arXiv:2212.14052 §4.2).
-func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², modes, 2) holds the complex state
+// of each u_ij. Memory beside inputs and outputs does not grow with rows longer than LongestAtOnce, which are convolved
+// in pieces with a state between them (arXiv:2212.14052 §4.2).
+func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	v := g.V
 	d := v.Dim(-1)
 	g.HeadDim = max(1, g.HeadDim)
@@ -61,14 +60,15 @@ func (t *Tape) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor
 	return t.engine.DiagSSM(g, s, skip, r, slots)
 }
 
-// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs forwards.
+// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0. Other modes have no causal
+// kernel.
 func (t *Tape) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	t.checkDSS(p)
 	return t.engine.DSSSystem(p)
 }
 
-// DSSKernel generates the kernels K of p, in the engine's layout. With the softmax modes with Re Λ > 0 are allowed: they read the other end of the
-// signal.
+// DSSKernel generates the kernels K of p, in the engine's layout. Modes with Re Λ > 0 are allowed with the softmax:
+// their kernels decay from the last tap to the first.
 func (t *Tape) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	t.checkDSS(p)
 	if !p.LogNegRe && (p.Scale != engine.DSSSoftmax || l != p.L) {
@@ -80,7 +80,8 @@ func (t *Tape) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 func (t *Tape) checkDSS(p *engine.DSSParams) {
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)
-	if p.Im.Len() != n || p.W.Len() != 2*h*n || p.LogDt != nil && p.LogDt.Len() != 2*h || p.Scale == engine.DSSSoftmax && p.L < 1 {
+	if p.Im.Len() != n || p.W.Len() != 2*h*n || p.LogDt != nil && p.LogDt.Len() != 2*h ||
+		p.Scale == engine.DSSSoftmax && p.L < 1 {
 		shapePanic("DSS", p.Re, p.Im, p.LogDt, p.W)
 	}
 }
@@ -89,15 +90,15 @@ func (t *Tape) checkDSS(p *engine.DSSParams) {
 func (t *Tape) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
-	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.Ct.Len() != 2*h*n || p.B.Len() != 2*h*n || p.Rank() > engine.MaxRank ||
-		p.P != nil && p.P.Len() != 2*p.Rank()*h*n || p.L < 1 {
+	if p.InvAReal.Len() != h*n || p.AImag.Len() != h*n || p.Ct.Len() != 2*h*n || p.B.Len() != 2*h*n ||
+		p.Rank() > engine.MaxRank || p.P != nil && p.P.Len() != 2*p.Rank()*h*n || p.L < 1 {
 		shapePanic("DPLRSystem", p.LogDt, p.InvAReal, p.AImag, p.B, p.P, p.Ct)
 	}
 	return t.engine.DPLRSystem(p)
 }
 
 // DPLRKernel generates the convolution kernels of the systems, l ≤ L, in the engine's layout. Where no gradients of the
-// systems are wanted it may give those it has made before, which may be longer.
+// systems are wanted it may return kernels that it has kept, which may be longer.
 //
 //	K[j, h] = 2 Re Σ_n C Ābarʲ Bbar
 func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
@@ -107,13 +108,12 @@ func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {
 	return t.engine.DPLRKernel(s, l)
 }
 
-// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2) holds
-// the state of every channel.
+// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, modes, 2)
+// holds the state of every channel.
 //
-// A row without a slot is convolved with the kernel of S4. One with a slot is stepped or, while the tape records,
-// convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
-// describes a system for L steps.
-func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+// C~ describes a system for s.L steps: longer rows are convolved in pieces with a state between them.
+func (t *Tape) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
 	d := u.Dim(-1)
 	checkRows("DPLRSSM", r, u)
 	if d != s.H || skip != nil && skip.Len() != d {

@@ -62,7 +62,8 @@ var serial = map[string]string{
 }
 
 // TestLargeShapesSplit: at its large shape a row shares work between cores, forward and backward, and gives the same
-// bits whichever chunk of work is done first. Where nothing is shared, the same bits on one core and on four say nothing.
+// bits whichever chunk of work is done first. Where nothing is shared, the same bits on one core and on four say
+// nothing.
 func TestLargeShapesSplit(t *testing.T) {
 	defer func() { parallel.OnSplit = nil }()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // by which products choose their tiles

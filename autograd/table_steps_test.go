@@ -61,7 +61,8 @@ func TestFrozenInputs(t *testing.T) {
 					v.SetNeedsGrad(i != frozen)
 				}
 				y := r.op(tape, x)
-				for i, dy := range cotangents(ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })) {
+				zeros := ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })
+				for i, dy := range cotangents(zeros) {
 					tape.Seed(y[i], dy)
 				}
 				tape.BackwardSeeded()

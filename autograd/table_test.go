@@ -69,7 +69,8 @@ func (r *row) random(shapes [][]int, seed uint64) [][]float64 {
 	return in
 }
 
-// cotangents are fixed random weights of the elements of outputs: the loss is their weighted sum. They are exact in float32.
+// cotangents are fixed random weights of the elements of outputs: the loss is their weighted sum. They are exact in
+// float32.
 func cotangents(out [][]float64) [][]float32 {
 	rng := rand.New(rand.NewPCG(5, 6))
 	g := make([][]float32, len(out))
@@ -83,7 +84,8 @@ func cotangents(out [][]float64) [][]float32 {
 }
 
 // onReference runs the row on the reference engine. Without cotangents it gives no gradients.
-func (r *row) onReference(shapes [][]int, in [][]float64, cotangents func([][]float64) [][]float32) (out, grad [][]float64) {
+func (r *row) onReference(shapes [][]int, in [][]float64,
+	cotangents func([][]float64) [][]float32) (out, grad [][]float64) {
 	eng, t := referenceTape()
 	t.Record(true)
 	x := make(ts, len(in))
@@ -182,8 +184,8 @@ func near[T float32 | float64](t rapid.TB, what string, got []T, want []float64,
 	}
 }
 
-// TestReferenceGradients: the gradients of the reference are central differences of its outputs. In float64 with steps of
-// 1e-5 these are good to some 1e-9 of the largest one.
+// TestReferenceGradients: the gradients of the reference are central differences of its outputs. In float64 with steps
+// of 1e-5 these are good to some 1e-9 of the largest one.
 func TestReferenceGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
@@ -215,8 +217,8 @@ func TestReferenceGradients(t *testing.T) {
 	}
 }
 
-// TestEnginesAgree: the CPU's engine computes what the reference does, forward and backward, at small shapes and at large
-// ones, with the same bits on one core and on four.
+// TestEnginesAgree: the CPU's engine computes what the reference does, forward and backward, at small shapes and at
+// large ones, with the same bits on one core and on four.
 func TestEnginesAgree(t *testing.T) {
 	for _, r := range table() {
 		for name, shapes := range map[string][][]int{"small": r.in, "large": r.big} {

@@ -1,9 +1,9 @@
-// Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula, shapes,
-// source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape keeps in order;
-// Backward runs it in reverse, each operation ADDING into its inputs' gradients.
+// Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula,
+// shapes, source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape
+// keeps in order; Backward runs it in reverse, each operation ADDING into its inputs' gradients.
 //
-// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers' errors
-// (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
+// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers'
+// errors (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
 package autograd
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero value is
-// not ready: use NewTape.
+// Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero
+// value is not ready: use NewTape.
 type Tape struct {
 	open   func(step *engine.Step) engine.Engine
 	engine engine.Engine
@@ -55,7 +55,8 @@ func (t *Tape) Record(on bool) { t.step.Recording = on }
 // Recording tells whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
-// SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has Float32.
+// SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has
+// Float32.
 func (t *Tape) SetPrecision(p engine.Precision) {
 	if p != engine.Float32 && p != engine.BF16 {
 		panic(fmt.Sprintf("autograd.SetPrecision: %v, want float32 or bf16", p))
@@ -76,7 +77,7 @@ func (t *Tape) Reset() {
 	t.engine.Reset()
 }
 
-// drop is the number of a dropout: all that a mask depends on beside the seed of a row.
+// drop is the number of a dropout. A mask depends on it and on the seed of the row only.
 func (t *Tape) drop() uint64 {
 	t.drops++
 	return t.drops
@@ -100,8 +101,8 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 }
 
 // Backward runs the recorded operations in reverse from a scalar loss. Gradients of leaves (parameters, inputs that
-// want one) are added to what Collect has set, else to what the tape holds; those of intermediate results are given
-// back as soon as they have been used.
+// want one) are added to the Gradients that Collect has set, else to gradients on the tape. The memory of other
+// gradients is given back as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
 	if loss.Len() != 1 {
 		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss))
@@ -109,7 +110,7 @@ func (t *Tape) Backward(loss *tensor.Tensor) {
 	t.BackwardFrom(loss, []float32{1})
 }
 
-// BackwardFrom is Backward from a tensor of any shape with the given cotangent dy.
+// BackwardFrom is Backward from a tensor of any shape, with cotangent dy.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	last := len(t.ops) - 1
 	// Nothing that was recorded after the last operation has used its result, so dy itself may serve as the gradient.
@@ -122,8 +123,9 @@ func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 	t.BackwardSeeded()
 }
 
-// Seed adds the cotangent dy to the gradient of y, for BackwardSeeded to start from: the way to go back from several results
-// at once, such as those of the chunks of one sequence. It does nothing where no gradient is wanted behind y.
+// Seed adds the cotangent dy to the gradient of y, from which BackwardSeeded starts. So a backward can start from
+// several results, such as the outputs of several calls on one sequence. It does nothing where y depends on no leaf
+// with a gradient.
 func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
 	if len(dy) != y.Len() {
 		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))
@@ -186,10 +188,10 @@ func (t *Tape) forget() {
 // Scope names the part of the model whose operations follow ("backbone.layers.3.mixer"), for FirstNonFinite.
 func (t *Tape) Scope(name string) { t.scope = name }
 
-// Observe has what Show shows passed to watch; nil ends that.
+// Observe sets the function that Show calls; nil for none.
 func (t *Tape) Observe(watch func(name string, x *tensor.Tensor)) { t.watch = watch }
 
-// Show passes a result that has a meaning of its own, such as the output of a layer, to who observes.
+// Show passes a named result, such as the output of a layer, to the function that Observe has set.
 func (t *Tape) Show(name string, x *tensor.Tensor) {
 	if t.watch != nil {
 		t.watch(name, x)

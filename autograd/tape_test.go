@@ -72,7 +72,10 @@ func TestReleaseSince(t *testing.T) {
 			x    *tensor.Tensor
 			want float32
 			live bool
-		}{{"what was made before", before, 3, true}, {"what is kept", kept, 9, true}, {"the rest", a, 6, record}, {"the rest", dead, 12, record}} {
+		}{
+			{"what was made before", before, 3, true}, {"what is kept", kept, 9, true},
+			{"the rest", a, 6, record}, {"the rest", dead, 12, record},
+		} {
 			if live := x.x.Data()[0] == x.want && x.x.Data()[39] == x.want; live != x.live {
 				t.Errorf("recording %v: %s lives: %v, want %v", record, x.what, live, x.live)
 			}
@@ -83,7 +86,8 @@ func TestReleaseSince(t *testing.T) {
 // TestShapePanics: wrong shapes are programmers' errors: a panic that names the operation and the shapes.
 func TestShapePanics(t *testing.T) {
 	x, w, r := filled(1, 6, 4), filled(1, 5, 4), engine.EqualRows(2, 3)
-	diag := &engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 4, 2), AImag: filled(1, 4, 2), C: filled(1, 4, 2, 2)}
+	diag := &engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 4, 2),
+		AImag: filled(1, 4, 2), C: filled(1, 4, 2, 2)}
 	for _, c := range []struct {
 		want []string
 		f    func(t *Tape)
@@ -99,7 +103,8 @@ func TestShapePanics(t *testing.T) {
 			t.ShiftSSM(x, filled(1, 4, 2), filled(1, 7), filled(1, 4), r, nil)
 		}},
 		{[]string{"DiagSystem", "(3, 2)"}, func(t *Tape) {
-			t.DiagSystem(&engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 3, 2), AImag: filled(1, 4, 2), C: filled(1, 4, 2, 2)})
+			t.DiagSystem(&engine.DiagParams{LogDt: filled(1, 4), InvAReal: filled(1, 3, 2),
+				AImag: filled(1, 4, 2), C: filled(1, 4, 2, 2)})
 		}},
 		{[]string{"DiagSSM", "(3)"}, func(t *Tape) {
 			t.DiagSSM(engine.Gates{V: x}, t.DiagSystem(diag), filled(1, 3), r, nil)
@@ -135,8 +140,8 @@ func TestShapePanics(t *testing.T) {
 	}
 }
 
-// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last operation only
-// reads it, writes over it, or another one has used y or has seeded it.
+// TestBackwardFrom: it gives the bits of Seed and BackwardSeeded and leaves the cotangent alone, whether the last
+// operation only reads it, writes over it, or another one has used y or has seeded it.
 func TestBackwardFrom(t *testing.T) {
 	x, w := filled(0.5, 12, 8), filled(0.25, 6, 8)
 	p := &engine.DiagParams{LogDt: filled(-3, 6), InvAReal: filled(0.1, 6, 4), AImag: filled(2, 6, 4),
@@ -146,7 +151,11 @@ func TestBackwardFrom(t *testing.T) {
 		"Linear":           func(t *Tape) *tensor.Tensor { return t.Linear(x, w, nil, engine.None) },
 		"Linear, GeluTanh": func(t *Tape) *tensor.Tensor { return t.Linear(x, w, nil, engine.GeluTanh) },
 		"DiagKernel":       func(t *Tape) *tensor.Tensor { return t.DiagKernel(t.DiagSystem(p), 12) },
-		"Linear, used":     func(t *Tape) *tensor.Tensor { y := t.Linear(x, w, nil, engine.None); t.Mul(y, y); return y },
+		"Linear, used": func(t *Tape) *tensor.Tensor {
+			y := t.Linear(x, w, nil, engine.None)
+			t.Mul(y, y)
+			return y
+		},
 		"Linear, seeded": func(t *Tape) *tensor.Tensor {
 			y := t.Linear(x, w, nil, engine.None)
 			t.Seed(y, ramp(y.Len()))

@@ -34,8 +34,12 @@ type File struct {
 	shards  []*File // of an index, which has no mapping
 }
 
-// Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes.
+// Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
+// index of several safetensors files, which it recognizes by its name.
 func Open(path string) (*File, error) {
+	if strings.HasSuffix(path, IndexSuffix) {
+		return OpenIndex(path)
+	}
 	return open(path, func(f *File) error {
 		d := f.mapping.data
 		switch {

@@ -25,7 +25,7 @@ func (c *Comparison) Text(ctx context.Context) (Text, error) {
 		}
 		t.BytesPerToken = float64(bytes) / float64(d.Valid.Len()-1)
 	}
-	t.Baseline, err = data.NGramBaseline(d.Train, d.Valid, d.Tokenizer.VocabSize())
+	t.Baseline, err = data.NGramBaseline(ctx, d.Train, d.Valid, d.Tokenizer.VocabSize())
 	return t, err
 }
 

@@ -54,7 +54,7 @@ func TestCutShort(t *testing.T) {
 	check("Words", err)
 	_, err = tok.Slice(5, 1<<17).Bytes()
 	check("Bytes", err)
-	_, err = NGramBaseline(tok, tok, 257)
+	_, err = NGramBaseline(t.Context(), tok, tok, 257)
 	check("NGramBaseline", err)
 	func() {
 		defer func() {

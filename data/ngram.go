@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
@@ -32,7 +33,7 @@ var pairLimit = 1 << 21
 //
 // Memory is bounded whatever the vocabulary: only pairs that valid asks for are counted, at most pairLimit in
 // one pass over train. The last ids of a document and the first of the next count as a pair, as for a model.
-func NGramBaseline(train, valid *Tokens, vocab int) (Baseline, error) {
+func NGramBaseline(ctx context.Context, train, valid *Tokens, vocab int) (Baseline, error) {
 	const least = 20
 	switch {
 	case train.Len() < least || valid.Len() < 2:
@@ -47,25 +48,25 @@ func NGramBaseline(train, valid *Tokens, vocab int) (Baseline, error) {
 	rest, heldOut := train.Slice(0, cut), train.Slice(cut-1, train.Len()) // cut−1: the context of the first target
 
 	var k smoothK
-	m, err := newNGram(rest, vocab)
+	m, err := newNGram(ctx, rest, vocab)
 	if err != nil {
 		return Baseline{}, err
 	}
-	if err := m.score(rest, heldOut, func(c counts) { k.add(m, c) }); err != nil {
+	if err := m.score(ctx, rest, heldOut, func(c counts) { k.add(m, c) }); err != nil {
 		return Baseline{}, err
 	}
 	m.k = k.best()
 	var lambdas smoothLambda
-	if err := m.score(rest, heldOut, func(c counts) { lambdas.add(m, c) }); err != nil {
+	if err := m.score(ctx, rest, heldOut, func(c counts) { lambdas.add(m, c) }); err != nil {
 		return Baseline{}, err
 	}
 
-	if m, err = newNGram(train, vocab); err != nil {
+	if m, err = newNGram(ctx, train, vocab); err != nil {
 		return Baseline{}, err
 	}
 	m.k, m.lambda = k.best(), lambdas.best()
 	var b Baseline
-	err = m.score(train, valid, func(c counts) {
+	err = m.score(ctx, train, valid, func(c counts) {
 		b.Targets++
 		b.Unigram -= math.Log(m.unigram(c))
 		b.Bigram -= math.Log(m.bigram(c))
@@ -95,7 +96,7 @@ type counts struct {
 	pair    int64 // c(v,w)
 }
 
-func newNGram(train *Tokens, vocab int) (*ngram, error) {
+func newNGram(ctx context.Context, train *Tokens, vocab int) (*ngram, error) {
 	m := &ngram{vocab: float64(vocab), n: float64(train.Len()), single: make([]int64, vocab),
 		contexts: make([]int64, vocab)}
 	first := make([]int32, 1)
@@ -103,7 +104,7 @@ func newNGram(train *Tokens, vocab int) (*ngram, error) {
 		return nil, err
 	}
 	m.single[first[0]]++
-	return m, eachPair(train, 0, func(v, w int32) bool {
+	return m, eachPair(ctx, train, 0, func(v, w int32) bool {
 		m.contexts[v]++
 		m.single[w]++
 		return true
@@ -127,12 +128,12 @@ func interpolate(lambda float64, c counts, unigram float64) float64 {
 }
 
 // score calls visit with the counts in train of every target of part, in order.
-func (m *ngram) score(train, part *Tokens, visit func(counts)) error {
+func (m *ngram) score(ctx context.Context, train, part *Tokens, visit func(counts)) error {
 	pairs := map[uint64]int64{}
 	for from := 0; from < part.Len()-1; {
 		clear(pairs)
 		to := from
-		err := eachPair(part, from, func(v, w int32) bool {
+		err := eachPair(ctx, part, from, func(v, w int32) bool {
 			key := pairKey(v, w)
 			if _, ok := pairs[key]; !ok {
 				if len(pairs) == pairLimit {
@@ -146,7 +147,7 @@ func (m *ngram) score(train, part *Tokens, visit func(counts)) error {
 		if err != nil {
 			return err
 		}
-		err = eachPair(train, 0, func(v, w int32) bool {
+		err = eachPair(ctx, train, 0, func(v, w int32) bool {
 			key := pairKey(v, w)
 			if n, ok := pairs[key]; ok {
 				pairs[key] = n + 1
@@ -156,7 +157,7 @@ func (m *ngram) score(train, part *Tokens, visit func(counts)) error {
 		if err != nil {
 			return err
 		}
-		err = eachPair(part.Slice(0, to+1), from, func(v, w int32) bool {
+		err = eachPair(ctx, part.Slice(0, to+1), from, func(v, w int32) bool {
 			visit(counts{m.single[w], m.contexts[v], pairs[pairKey(v, w)]})
 			return true
 		})
@@ -171,9 +172,12 @@ func (m *ngram) score(train, part *Tokens, visit func(counts)) error {
 func pairKey(v, w int32) uint64 { return uint64(v)<<32 | uint64(w) }
 
 // eachPair calls fn with the tokens at i and i+1, for i from the given position on, until fn returns false.
-func eachPair(t *Tokens, from int, fn func(v, w int32) bool) error {
+func eachPair(ctx context.Context, t *Tokens, from int, fn func(v, w int32) bool) error {
 	buf := make([]int32, 1<<14)
 	for from < t.Len()-1 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n, err := t.Read(buf, from)
 		if err != nil {
 			return err

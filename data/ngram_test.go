@@ -60,14 +60,14 @@ func TestBaselineFindsEntropy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := NGramBaseline(train, valid, 12)
+	b, err := NGramBaseline(t.Context(), train, valid, 12)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if math.Abs(b.Unigram-unigram) > 0.02 || math.Abs(b.Bigram-bigram) > 0.02 || b.Targets != valid.Len()-1 {
 		t.Errorf("found %+v, want %.4f and %.4f", b, unigram, bigram)
 	}
-	if again, _ := NGramBaseline(train, valid, 12); again != b {
+	if again, _ := NGramBaseline(t.Context(), train, valid, 12); again != b {
 		t.Errorf("a second time: %+v, want %+v", again, b)
 	}
 }
@@ -75,7 +75,7 @@ func TestBaselineFindsEntropy(t *testing.T) {
 // TestBaselineByHand is a case small enough to count on paper: k and λ are whatever was chosen, all else is not.
 func TestBaselineByHand(t *testing.T) {
 	a := fromIDs(t, []int32{0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2}, 4)
-	m, err := newNGram(a, 4)
+	m, err := newNGram(t.Context(), a, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestBaselineByHand(t *testing.T) {
 	m.lambda[4] = 0.75 // contexts seen 8 to 15 times
 	m.lambda[1] = 0.25 // once
 	var got []float64
-	m.score(a, fromIDs(t, []int32{0, 1, 3, 0, 2, 0}, 4),
+	m.score(t.Context(), a, fromIDs(t, []int32{0, 1, 3, 0, 2, 0}, 4),
 		func(c counts) { got = append(got, m.unigram(c), m.bigram(c)) })
 	p := func(c float64) float64 { return (c + 0.5) / (20 + 0.5*4) }
 	want := []float64{
@@ -103,18 +103,18 @@ func TestBaselineByHand(t *testing.T) {
 // TestBaselineIsProbability: after any context, also one never seen, all ids together have probability 1.
 func TestBaselineIsProbability(t *testing.T) {
 	tok, _, _ := markov(t, 6, 300)
-	m, err := newNGram(tok, 8) // two ids that never occur
+	m, err := newNGram(t.Context(), tok, 8) // two ids that never occur
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.k = 0.1
 	var s smoothLambda
-	m.score(tok, tok.Slice(0, 100), func(c counts) { s.add(m, c) })
+	m.score(t.Context(), tok, tok.Slice(0, 100), func(c counts) { s.add(m, c) })
 	m.lambda = s.best()
 	for v := range int32(8) {
 		sum := 0.0
 		for w := range int32(8) {
-			m.score(tok, fromIDs(t, []int32{v, w}, 8), func(c counts) { sum += m.bigram(c) })
+			m.score(t.Context(), tok, fromIDs(t, []int32{v, w}, 8), func(c counts) { sum += m.bigram(c) })
 		}
 		if math.Abs(sum-1) > 1e-12 {
 			t.Errorf("after %d: probabilities add up to %v", v, sum)
@@ -126,13 +126,13 @@ func TestBaselineIsProbability(t *testing.T) {
 func TestBaselineInParts(t *testing.T) {
 	tok, _, _ := markov(t, 12, 5_000)
 	train, valid := tok.Slice(0, 4_000), tok.Slice(4_000, 5_000)
-	want, err := NGramBaseline(train, valid, 12)
+	want, err := NGramBaseline(t.Context(), train, valid, 12)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func(old int) { pairLimit = old }(pairLimit)
 	for _, pairLimit = range []int{1, 7, 100} {
-		if got, err := NGramBaseline(train, valid, 12); err != nil || got != want {
+		if got, err := NGramBaseline(t.Context(), train, valid, 12); err != nil || got != want {
 			t.Errorf("%d pairs at a time: %+v, %v; want %+v", pairLimit, got, err, want)
 		}
 	}
@@ -145,7 +145,7 @@ func TestBaselineOfLargeVocabulary(t *testing.T) {
 		ids[i] = int32(rng.IntN(50_257))
 	}
 	tok := fromIDs(t, ids, 50_257)
-	b, err := NGramBaseline(tok.Slice(0, 18_000), tok.Slice(18_000, 20_000), 50_264)
+	b, err := NGramBaseline(t.Context(), tok.Slice(0, 18_000), tok.Slice(18_000, 20_000), 50_264)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,10 +156,10 @@ func TestBaselineOfLargeVocabulary(t *testing.T) {
 }
 
 func TestBaselineErrors(t *testing.T) {
-	_, err := NGramBaseline(count(t, 19), count(t, 5), 100)
+	_, err := NGramBaseline(t.Context(), count(t, 19), count(t, 5), 100)
 	wantError(t, err, "19 tokens for training", "want at least 20")
-	_, err = NGramBaseline(count(t, 30), count(t, 1), 100)
+	_, err = NGramBaseline(t.Context(), count(t, 30), count(t, 1), 100)
 	wantError(t, err, "1 for validation")
-	_, err = NGramBaseline(count(t, 30), count(t, 5), 29)
+	_, err = NGramBaseline(t.Context(), count(t, 30), count(t, 5), 29)
 	wantError(t, err, "vocabulary of 29", "at least 30")
 }

@@ -1,6 +1,9 @@
 package data
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 // enoughTokens is how many tokens UnigramLoss reads of each text: more would not change the result noticeably.
 const enoughTokens = 1 << 22
@@ -9,14 +12,15 @@ const enoughTokens = 1 << 22
 // with one added to each count. It is a quick NGramBaseline: a model that has learned anything is below it. vocab is
 // the number of ids. The error is a *LostError.
 func UnigramLoss(train, valid *Tokens, vocab int) (float64, error) {
-	m, err := newNGram(train.Slice(0, min(train.Len(), enoughTokens)), vocab)
+	ctx := context.Background() // there is little to count
+	m, err := newNGram(ctx, train.Slice(0, min(train.Len(), enoughTokens)), vocab)
 	if err != nil {
 		return 0, err
 	}
 	m.k = 1
 	valid = valid.Slice(0, min(valid.Len(), enoughTokens))
 	sum := 0.0
-	err = eachPair(valid, 0, func(_, w int32) bool {
+	err = eachPair(ctx, valid, 0, func(_, w int32) bool {
 		sum -= math.Log(m.unigram(counts{single: m.single[w]}))
 		return true
 	})

@@ -29,7 +29,7 @@ func TestUnigramLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := text.Slice(0, 2500), text.Slice(2500, 3000)
-	baseline, err := NGramBaseline(a, b, 10)
+	baseline, err := NGramBaseline(t.Context(), a, b, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,29 +11,30 @@ import (
 
 // Attentions compare every position with others.
 type Attentions interface {
-	// Attention: y = softmax(scale·Q Kᵀ + mask) V over qkv (n, (heads + 2·kv_heads)·head_dim), queries, keys and values,
-	// with the positions in each row's cache, nil for none, before its own, which are added to it. Head h of the queries
-	// sees head h/(heads/kv_heads) of the keys and values. drop is the number of the dropout of weights.
+	// Attention: y = softmax(scale·Q Kᵀ + mask) V over qkv (n, (heads + 2·kv_heads)·head_dim), queries, keys and
+	// values, with the positions in each row's cache, nil for none, before its own, which are added to it. Head h of
+	// the queries sees head h/(heads/kv_heads) of the keys and values. drop is the number of the dropout of weights.
 	Attention(qkv *tensor.Tensor, r *Rows, caches []*KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
-	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of rows rkv.
+	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of
+	// rows rkv.
 	CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *Rows) *tensor.Tensor
 	// Rotate: each head of position t of x (n, d) turned by the rotation of that position of its sequence.
 	Rotate(x *tensor.Tensor, heads int, rot Rotary, r *Rows) *tensor.Tensor
-	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n, heads·m);
-	// slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
+	// LinearAttention: y_t = Σ_{s≤t} (φ(q_t)·φ(k_s)) v_s / (Σ_{s≤t} φ(q_t)·φ(k_s) + eps); q, k (n, heads·e), v (n,
+	// heads·m); slots S (heads, e, m), the sum of φ(k) vᵀ, and Z (heads, e), that of φ(k).
 	LinearAttention(q, k, v *tensor.Tensor, o LinearOptions, r *Rows, s, z Slots) *tensor.Tensor
-	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), i and j positions from
-	// the first in the row's caches on. The row's keys and values are put into its caches, nil for none.
+	// SquaredReLUAttention: y[i] = Σ_{j≤i} relu(q[i]·k[j]/√s + bias[min(i-j, m-1)])² v[j]/(i+1), where i and j count
+	// from the first position in the row's caches. The row's keys and values are added to its caches, nil for none.
 	SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *Rows, keys, values []*RowCache) *tensor.Tensor
-	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, j from the first in the row's
-	// cache on. The row's positions are put into its cache, nil for none.
+	// SpatialMix: y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i], i and j positions of a sequence, j from the first one in the
+	// row's cache. The row's positions are added to its cache, nil for none.
 	SpatialMix(x, w, bias *tensor.Tensor, r *Rows, caches []*RowCache) *tensor.Tensor
-	// SinkhornAttention: attention of buckets to their own and to those that a sort net picks; see autograd. The row's
-	// positions are put into its cache, nil for none.
+	// SinkhornAttention: attention of each bucket of positions to itself and to buckets that a sort net picks; see
+	// autograd. The row's positions are added to its cache, nil for none.
 	SinkhornAttention(q, kv *tensor.Tensor, p SinkhornParams, o SinkhornOptions, r *Rows,
 		caches []*SinkhornCache) *tensor.Tensor
 	// SpAtten: attention that prunes tokens and heads along the sequence; see autograd. The state of each row, nil for
-	// none, is brought from before it to after it.
+	// none, is carried through the row.
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 
@@ -43,9 +44,9 @@ type AttentionOptions struct {
 	KVHeads int     // of the keys and values, a divisor of Heads (arXiv:2305.13245); 0 for as many
 	Scale   float64 // of the products of queries and keys; 0 for 1/√head_dim
 	Rotary  Rotary  // position embedding of queries and keys; the zero value has none
-	ALiBi   bool    // distances weigh against keys, see ALiBiSlopes
+	ALiBi   bool    // scores fall with the distance, see ALiBiSlope
 	Dropout float64 // of the attention weights, while the tape trains
-	Window  int     // how many positions a query sees, its own the last of them; 0 for all
+	Window  int     // number of positions that a query sees, its own included; 0 for all
 	Blocks  *Blocks // block-sparse attention, instead of a window; nil for none
 	Ahead   bool    // see what comes later, for encoders
 }
@@ -100,16 +101,17 @@ func (o *AttentionOptions) Remembered(n int) int {
 	return n
 }
 
-// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention: of
-// each head the first Dim components, as two halves (x1, x2), become
+// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention.
+// The first Dim components of each head, as two halves (x1, x2), become
 //
 //	(x1 cos θ - x2 sin θ, x1 sin θ + x2 cos θ),   θ = position · base^(-2i/Dim), i < Dim/2
 //
 // The frequencies are rounded to float32 as the official code does. The zero value rotates nothing.
 //
-// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ = (2i/Dim +
-// 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the sequence, which makes
-// no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at 70·XPos positions.
+// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ =
+// (2i/Dim + 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the
+// sequence, which makes no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at
+// 70·XPos positions.
 type Rotary struct {
 	Dim  int
 	Base float64 // 10000 where 0
@@ -139,7 +141,7 @@ type LinearOptions struct {
 	Eps   float32 // added to the denominators
 }
 
-// FeatureMap is a pointwise function φ ≥ 0 that LinearAttention compares queries and keys by.
+// FeatureMap is the pointwise function φ ≥ 0 of queries and keys in LinearAttention.
 type FeatureMap int
 
 // The feature maps.
@@ -164,19 +166,10 @@ func ParseFeatureMap(name string) (FeatureMap, error) {
 	return ELU1, fmt.Errorf("found %q, want one of %s", name, strings.Join(featureMapNames[:], ", "))
 }
 
-// ALiBiSlopes returns the slopes m of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409), of which
-// head h adds -m·(i-j) to the score of query i and key j: 2^(-8k/n) for k = 1..n where the number n of heads is a power of two.
-// For others they are those of the largest such n below it, then every second one of 2n from the first on, as in the official
-// code.
-func ALiBiSlopes(heads int) []float64 {
-	slopes := make([]float64, heads)
-	for h := range slopes {
-		slopes[h] = ALiBiSlope(h, heads)
-	}
-	return slopes
-}
-
-// ALiBiSlope is slope h of ALiBiSlopes(heads).
+// ALiBiSlope is the slope m of head h of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409): the
+// head adds -m·(i-j) to the score of query i and key j. Where the number of heads n is a power of two, the slopes are
+// 2^(-8k/n) for k = 1..n. For other numbers they are the slopes for the next lower power of two n, and then every
+// second slope for 2n, from the first on, as in the official code.
 func ALiBiSlope(h, heads int) float64 {
 	n := 1 << (bits.Len(uint(heads)) - 1)
 	k := float64(h + 1)

@@ -7,11 +7,12 @@ import (
 )
 
 // Blocks says which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
-// (arXiv:2007.14062, §2): the first Global blocks of the sequence, those around it, and some drawn at random. A sequence costs
-// as many blocks of scores as it has blocks, times the few that each of them sees.
+// (arXiv:2007.14062, §2): the first Global blocks of the sequence, the blocks around it, and Random blocks drawn at
+// random. The cost of a sequence is linear in its length.
 //
-// Causal blocks see no later ones, and the keys up to the query of their own. So the window is to the left only, and the draw is
-// from the blocks between the global ones and the window; it depends on nothing but the block, so that the sequence may grow.
+// A causal block sees earlier blocks, and each of its queries sees the keys of its own block up to itself. The window
+// is to the left only, and blocks are drawn between the global ones and the window. The draw depends on the head and
+// the block only, so that the sequence can grow.
 type Blocks struct {
 	Size   int // positions of a block
 	Window int // blocks on each side, besides its own
@@ -19,18 +20,18 @@ type Blocks struct {
 	Random int
 	Seed   uint64
 	Ahead  bool // see what comes later, for encoders
-	// Plan returns blocks instead of those drawn, for a head and a block; nil to draw.
+	// Plan, unless nil, returns the blocks for a head and a block that take the place of drawn ones.
 	Plan func(head, block int) []int
 }
 
-// Span is a run of keys [Lo, Hi), counted from the first one there is.
+// Span is a run of keys [Lo, Hi), counted from the first key in memory.
 type Span struct{ Lo, Hi int }
 
 // Len is the number of keys.
 func (s Span) Len() int { return s.Hi - s.Lo }
 
-// Spans appends the keys of a block of queries of which the last seen one is hi-1, in a sequence of l positions so far. Keys count
-// from position start on; what lies before is forgotten.
+// Spans appends the runs of keys that a block of queries sees, in a sequence of l positions so far. A causal block sees
+// no key behind hi-1. Key 0 is at position start; earlier keys are forgotten.
 func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	var buf [16]int
 	count := (l + b.Size - 1) / b.Size
@@ -50,7 +51,7 @@ func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	return spans
 }
 
-// Seen appends the blocks that a block sees of count, ascending.
+// Seen appends the blocks that a block sees in a sequence of count blocks, ascending.
 func (b *Blocks) Seen(to []int, head, block, count int) []int {
 	if b.Ahead && (block < b.Global || block >= count-b.Global) {
 		for k := range count {
@@ -80,9 +81,9 @@ func (b *Blocks) Seen(to []int, head, block, count int) []int {
 	return slices.Compact(to)
 }
 
-// draw appends blocks that are drawn from those which a block does not see anyway, each at most once.
+// draw appends Random different blocks, drawn from the ones that the block does not see by window and Global.
 func (b *Blocks) draw(to []int, head, block, count int) []int {
-	left := max(block-b.Window-b.Global, 0) // how many there are before the window
+	left := max(block-b.Window-b.Global, 0) // blocks before the window
 	n := left
 	if b.Ahead {
 		n += max(count-b.Global-(block+b.Window+1), 0)

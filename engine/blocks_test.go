@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBlocksSeen: a block sees what it should, each block once; what is drawn lies outside the rest, is not the same for all, and
-// does not change as the sequence grows.
+// TestBlocksSeen: a block sees what it should, each block once; what is drawn lies outside the rest, is not the same
+// for all, and does not change as the sequence grows.
 func TestBlocksSeen(t *testing.T) {
 	const count = 20
 	for _, b := range []*Blocks{
@@ -29,7 +29,8 @@ func TestBlocksSeen(t *testing.T) {
 			fixed := 0
 			for k := range total {
 				near := k >= block-b.Window && k <= block+b.Window
-				global := k < b.Global || b.Ahead && (k >= count-b.Global || block < b.Global || block >= count-b.Global)
+				global := k < b.Global || b.Ahead &&
+					(k >= count-b.Global || block < b.Global || block >= count-b.Global)
 				if near || global {
 					fixed++
 					if !slices.Contains(seen, k) {

@@ -2,28 +2,29 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Convolutions filter along the sequence. The kernels of h long convolutions are k (l, h), or in the layout in which
-// the engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
+// Convolutions filter along the sequence. The kernels k of h long convolutions are rows (l, h), or in the layout in
+// which the engine's systems generate them (DiagKernel, DPLRKernel), which KernelRows turns into rows.
 type Convolutions interface {
 	// CausalConv: y[t] = a(bias + Σ_{i<k} w[k-1-i]·x[t-i]), x (n, d), w (d, 1, k), bias (d) or nil; slots (k-1, d) the
 	// inputs before a row, oldest first.
 	CausalConv(x, w, bias *tensor.Tensor, a Activation, r *Rows, slots Slots) *tensor.Tensor
 	// GatedLongConv: y = q ⊙ (k∗u + D u), u = g.K ⊙ g.V, D (d) or nil; g.Q and g.K may be nil.
 	GatedLongConv(g Gates, k, skip *tensor.Tensor, r *Rows) *tensor.Tensor
-	// CachedLongConv: y = k∗u + D u behind the inputs in each row's cache, nil for none, to which u is added.
+	// CachedLongConv: y = k∗u + D u, with u continuing the inputs in each row's cache, nil for none, to which it is
+	// added.
 	CachedLongConv(u, k, skip *tensor.Tensor, r *Rows, caches []*ConvCache) *tensor.Tensor
-	// Ahead is the number of taps beyond its inputs that CachedLongConv likes k to have when it decodes.
+	// Ahead is how many taps more than inputs k should have for CachedLongConv to decode fast.
 	Ahead() int
 	// BothWays: y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
 	BothWays(u, k, ahead, skip *tensor.Tensor, r *Rows) *tensor.Tensor
 	// KernelRows gives h kernels as rows (l, h).
 	KernelRows(k *tensor.Tensor, h int) *tensor.Tensor
-	// KernelTaps is the length of h kernels, 0 if k is not of that many.
+	// KernelTaps is the length of h kernels, 0 if k has not the shape of h kernels.
 	KernelTaps(k *tensor.Tensor, h int) int
 }
 
-// LongestAtOnce is the longest sequence that is convolved at once: beyond, passing states costs less than the
-// transforms' misses of the caches.
+// LongestAtOnce is the longest row that is convolved at once. In longer ones, carrying a state between pieces costs
+// less than the cache misses of a longer transform.
 const LongestAtOnce = 1 << 16
 
 // HeadOrder says how the output of H3 flattens its two axes when head_dim > 1. The two official code paths disagree.
@@ -43,7 +44,7 @@ type Gates struct {
 	Order   HeadOrder
 }
 
-// OutChannel is the channel of y that output j of head h goes to, of so many heads.
+// OutChannel is the channel of y for output j of head h.
 func (g *Gates) OutChannel(h, j, heads int) int {
 	if g.Order == HeadMajor {
 		return h*g.HeadDim + j
@@ -51,18 +52,18 @@ func (g *Gates) OutChannel(h, j, heads int) int {
 	return j*heads + h
 }
 
-// ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (cap, d), of which
-// Len positions are filled, and the last Window-1 count. While a tape records, CachedLongConv replaces U by a new
-// tensor, so that gradients can flow into the past; otherwise it appends in place.
+// ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (capacity, d) has
+// Len positions, of which the last Window-1 are used. While a tape records, CachedLongConv replaces U by a new tensor,
+// so that gradients can flow into the past; otherwise it appends in place.
 type ConvCache struct {
 	U      *tensor.Tensor
 	Len    int
 	Window int // the longest kernel
 
-	Sums Forkable // what an engine has summed ahead of time, nil for nothing: it can be made again
+	Sums Forkable // what an engine has summed ahead of time; nil for nothing, the engine can sum again
 }
 
-// Forkable is what an engine keeps beside a state, which is copied with it.
+// Forkable is what an engine keeps with a state and copies with it.
 type Forkable interface{ Fork() Forkable }
 
 // Past is the number of inputs that the next position sees.
@@ -77,7 +78,7 @@ func (c *ConvCache) Clone() ConvCache {
 	return out
 }
 
-// Keep forgets all but the last n inputs, without gradients: for positions that follow, what came before them is zero.
+// Keep forgets all but the last n inputs, and gradients. Later positions see zeros in place of the others.
 func (c *ConvCache) Keep(n int) {
 	if n < c.Past() {
 		*c = c.last(n)

@@ -1,20 +1,21 @@
-// Package engine is the contract between the tape and what computes: every operation that a model is made of, as a method
-// of Engine. Package autograd checks shapes and calls it; engine/cpu computes fast, engine/reference by definition in
-// float64. An engine that passes the tests of these two can run any model.
+// Package engine is the contract between the tape and what computes: every operation that a model is made of, as a
+// method of Engine. Package autograd checks shapes and calls it; engine/cpu computes fast, engine/reference by
+// definition in float64. An engine that passes the tests of these two can run any model.
 //
-// It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all engines
-// must agree to the bit, such as which blocks of keys a query sees, and the caches that states carry from chunk to chunk.
+// It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all
+// engines must agree to the bit, such as which blocks of keys a query sees, and the caches of sequences.
 //
-// Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence take
-// Rows, which say where in (n, d) each sequence lies, and Slots, which have the state of each: one state that they bring
-// from before a row to after it, in place, or as a new tensor while the tape records. Results are new tensors that live
-// until Reset. Shapes have been checked before an engine is called. See docs/decisions/0013-engines.md.
+// Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence
+// take Rows, which say where in (n, d) each sequence lies, and Slots, which hold the state of each. They carry a state
+// through a row: from before it to after it, in place, or as a new tensor while the tape records. Results are new
+// tensors that live until Reset. Shapes have been checked before an engine is called. See
+// docs/decisions/0013-engines.md.
 package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Engine computes what one tape asks for. It is for one goroutine; inside it may use all cores. The groups of operations
-// are files of this package, in this order.
+// Engine computes the operations of one tape. It is for one goroutine; inside it may use all cores. The groups of
+// operations are files of this package, in this order.
 type Engine interface {
 	Memory
 	Gradients
@@ -30,8 +31,8 @@ type Engine interface {
 	Attentions   // softmax, linear, squared ReLU, sparse
 }
 
-// Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from engine to
-// engine (one keeps spectra, another computes them again), so it is the engine's.
+// Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from
+// engine to engine (one keeps spectra, another computes them again), so it is the engine's.
 type Op interface {
 	// Name is the operation's name, for errors and for the search of the first NaN.
 	Name() string
@@ -76,10 +77,10 @@ type Memory interface {
 
 // Gradients go back through what was recorded.
 type Gradients interface {
-	// Backward adds an operation's share to the gradients of its inputs.
+	// Backward adds an operation's part to the gradients of its inputs.
 	Backward(op Op)
-	// BackwardFrom is Backward of the operation that made y, whose gradient is dy; it reports whether it can do that without
-	// a copy of dy, and does nothing if not.
+	// BackwardFrom is Backward of the operation that made y, with dy itself as the gradient of y. It reports whether it
+	// can do that, and does nothing if not.
 	BackwardFrom(op Op, y *tensor.Tensor, dy []float32) bool
 	// AddGrad adds dy to the gradient of y, where one is wanted.
 	AddGrad(y *tensor.Tensor, dy []float32)
@@ -87,7 +88,7 @@ type Gradients interface {
 	Grad(x *tensor.Tensor, dst []float32) bool
 	// DropGrad gives back the gradient of x, if it has one.
 	DropGrad(x *tensor.Tensor)
-	// Finish says that nothing more will be added to the gradient of x, which Step.Leaves collects: an engine that has
-	// summed it up elsewhere adds it there now.
+	// Finish says that nothing more will be added to the gradient of x, which Step.Leaves collects. An engine that has
+	// summed it elsewhere adds it there now.
 	Finish(x *tensor.Tensor)
 }

@@ -10,14 +10,14 @@ import (
 // KVCache holds the (rotated) keys and the values of the last Len positions of one sequence.
 //
 // While a tape records, Attention replaces K and V by new tensors of exactly these positions, through which gradients
-// flow into the past. Otherwise they lie in pages, which grow without being copied. What is filled of a page is never
-// written again. So clones share pages: only the cache that made its last page writes behind what is filled of it,
-// and a clone that goes on copies that one page first. Pages that no cache has are the garbage collector's.
+// flow into the past. Otherwise they lie in pages, so that a cache grows without being copied. A written place of a
+// page is never written again, so clones share pages: only the cache that made its last page writes to the free places
+// of it, and a clone that grows copies that one page first. Pages that no cache uses are the garbage collector's.
 //
-// Pages end at multiples of PageLen, counted from the first position of the sequence: what is summed page by page has
-// the same bits however the cache came about.
+// Pages end at multiples of PageLen, counted from the first position of the sequence: a sum page by page has the same
+// bits however the cache was filled.
 //
-// With Rounded, keys and values are rounded when they come, those of a chunk before it sees them. K and V are nil then,
+// With Rounded, keys and values are rounded before any query sees them, those of its own row too. K and V are nil then,
 // and no gradient flows into the past.
 type KVCache struct {
 	K, V    *tensor.Tensor // (heads, Len, head_dim), results of a tape; nil where they lie in pages
@@ -38,8 +38,8 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve makes room in pages for l positions behind the others, of which the first is position start of the
-// sequence. The caller writes them where At says, and then adds them to Len.
+// Reserve makes room in pages for l more positions, from position start of the sequence on. The caller writes them
+// where At says, and then adds them to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) {
 	c.Detach()
 	c.heads, c.hd = heads, hd
@@ -58,7 +58,7 @@ func (c *KVCache) Reserve(start, l, heads, hd int) {
 	}
 }
 
-// align moves keys and values such that there are so many places before the first position.
+// align moves keys and values so that the first position has the given place in its page.
 func (c *KVCache) align(skip int) {
 	switch {
 	case c.skip == skip:
@@ -70,7 +70,7 @@ func (c *KVCache) align(skip int) {
 	}
 }
 
-// refill makes pages of keys and values (…, heads, n, head_dim) behind so many places.
+// refill makes pages of keys and values (…, heads, n, head_dim), from the given place of the first page on.
 func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	n := k.Dim(-2)
 	*c = KVCache{Rounded: c.Rounded, skip: skip}
@@ -79,7 +79,7 @@ func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	c.put(1, v)
 }
 
-// makeRoom makes an empty cache one of n positions beside x, without contents.
+// makeRoom gives an empty cache n positions without contents, in the storage of x.
 func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.heads, c.hd = x.Dim(-3), x.Dim(-1)
 	for end := c.skip + n; len(c.pages)*PageLen < end; {
@@ -89,15 +89,15 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At says where position i lies, which counts from the first of the cache: at a place in a page, which ends so many
-// places after it.
+// At says where position i, counted from the first in the cache, lies: at a place of a page. left is the number of
+// places from there to the end of a full page.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
 	return c.pages[(c.skip+i)/PageLen], place, PageLen - place
 }
 
-// runs calls f for the pieces of the positions [from, from+n), of m each, that lie in one page, the first of them at a
-// place. done are those before them.
+// runs calls f for each run of the positions [from, from+n) that lies in one page: m positions from a place on, after
+// the done positions of earlier runs.
 func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 	for done := 0; done < n; {
 		page, place, m := c.At(from + done)
@@ -108,8 +108,8 @@ func (c *KVCache) runs(from, n int, f func(page *Page, place, done, m int)) {
 	runtime.KeepAlive(c) // the memory of pages is lent
 }
 
-// CopyTo copies the keys (0) or values (1) of n positions from the given one on, which are not rounded, to the front
-// of x (heads, ≥ n, head_dim).
+// CopyTo copies the keys (0) or values (1) of n positions from position from on to the front of x (heads, ≥ n,
+// head_dim). They must not be rounded.
 func (c *KVCache) CopyTo(x *tensor.Tensor, which, from, n int) {
 	if c.K != nil {
 		tensor.CopyRows(x, 0, [2]*tensor.Tensor{c.K, c.V}[which], from, n)
@@ -135,7 +135,7 @@ func (c *KVCache) put(which int, x *tensor.Tensor) {
 	})
 }
 
-// get returns the keys (0) or values (1) of n positions from the given one on in float32. There are some.
+// get returns the keys (0) or values (1) of n ≥ 1 positions from position from on, in float32.
 func (c *KVCache) get(which, from, n int) *tensor.Tensor {
 	if c.Rounded == nil {
 		beside := c.K
@@ -162,8 +162,8 @@ func (c *KVCache) Detach() {
 	}
 }
 
-// Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page
-// when it goes on. Several goroutines may clone a cache that none of them changes.
+// Clone returns an independent copy without gradients. It costs a pointer for each page, and the copy of one page when
+// it grows. Several goroutines may clone a cache that none of them changes.
 func (c *KVCache) Clone() KVCache {
 	out := *c
 	out.Detach()
@@ -173,8 +173,8 @@ func (c *KVCache) Clone() KVCache {
 	return out
 }
 
-// Keep drops all but the last n positions, without gradients, and the pages that have none of them. Those that follow
-// keep their places.
+// Keep drops all but the last n positions, gradients, and the pages that no position is left in. Pages still end at the
+// same positions.
 func (c *KVCache) Keep(n int) {
 	if n >= c.Len {
 		return
@@ -189,14 +189,14 @@ func (c *KVCache) Keep(n int) {
 }
 
 // Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32:
-// (heads, n, head_dim). What Fill takes from there is to the last bit what c has. There must be a position.
+// (heads, n, head_dim). A cache that Fill makes of them has the same bits as c. There must be a position.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
 	n = min(n, c.Len)
 	return c.get(0, c.Len-n, n), c.get(1, c.Len-n, n)
 }
 
-// Fill sets the keys (0) or the values (1) of an empty cache, or the others of one whose keys or values have been
-// set, to x (…, heads, n, head_dim), and reports whether it has as many positions.
+// Fill sets the keys (0) or the values (1) to x (…, heads, n, head_dim). The cache is empty, or only the other of the
+// two has been filled; Fill reports whether both have the same number of positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {

@@ -3,24 +3,24 @@ package engine
 import "github.com/hippo-ssm/hippo/tensor"
 
 // PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one
-// page cost little beside reading it, and a clone that goes on copies 200 KB in the mean.
+// page cost little beside reading it, and a clone that grows copies 200 KB on average.
 const PageLen = 64
 
-// pageStep is by how many positions the last page grows. So a sequence that waits takes little more memory than its
-// positions do. Until a page is full, each of its positions has been copied three or four times.
+// pageStep is the number of positions by which the last page grows, so that an idle sequence takes little more memory
+// than its positions. Until a page is full, each of its positions has been copied three or four times.
 const pageStep = 8
 
-// Page holds keys and values of some positions that follow each other, those of a head side by side.
+// Page holds keys and values of consecutive positions, head by head.
 type Page struct {
 	K, V    *tensor.Tensor // (heads, Room, head_dim); nil where they are rounded
-	Rounded Rounded        // heads·Room rows of each; nil for float32
+	Rounded Rounded        // heads·Room keys and as many values; nil for float32
 	Room    int            // places that there is memory for, PageLen in all pages but the last
 	heads   int
 }
 
 // Rounded holds rows of keys (0) and values (1) in another precision than float32.
 type Rounded interface {
-	// Empty returns room for so many rows of the same precision.
+	// Empty returns room for the given number of rows in the same precision.
 	Empty(rows, headDim int) Rounded
 	// Copy copies n rows of both from row at of from to row to.
 	Copy(to int, from Rounded, at, n int)
@@ -35,7 +35,7 @@ type Rounded interface {
 // Rounder is a packed weight that says how to keep keys and values beside it.
 type Rounder interface{ Rounded() Rounded }
 
-// newPage returns a page for the given number of positions, in the storage of the others.
+// newPage returns a page for n positions, in the storage of the other pages.
 func (c *KVCache) newPage(n int) *Page {
 	if len(c.pages) == 0 {
 		return c.newPageBeside(nil, n)

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Precision is what numbers are rounded to in matrix products. On a tape that trains, Float32 or BF16, it is that of the operands of
-// Linear, Attention and the head, forward and backward; of a model packed for inference it is that of the weights (see Pack). Sums,
-// norms, SSM parameters, states, softmax, convolutions and the loss are float32 always.
+// Precision is what numbers are rounded to in matrix products. On a tape that trains, Float32 or BF16, it is that of
+// the operands of Linear, Attention and the head, forward and backward; of a model packed for inference it is that of
+// the weights (see Pack). Sums, norms, SSM parameters, states, softmax, convolutions and the loss are float32 always.
 type Precision int
 
 // The precisions.
 const (
 	Float32 Precision = iota
 	BF16              // bfloat16: the range of float32 with 8 bits of precision, relative error 1/256 at most
-	Int8              // for inference: weights are integers with a factor a row, inputs of products with a factor a position
+	Int8              // for inference: integers, with a factor for each row of weights and each position of inputs
 )
 
 var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8"}

@@ -14,7 +14,8 @@ type Products interface {
 type Norms interface {
 	// AddLayerNorm: s = x + r, y = (s - mean(s))/√(var(s)+eps) ⊙ w + b, over the last axis; s = x for an r of nil.
 	AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor)
-	// AddRMSNorm: s = x + r, y = s/√(mean(s²)+eps) ⊙ w, over each of the groups of the last axis; s = x for an r of nil.
+	// AddRMSNorm: s = x + r, y = s/√(mean(s²)+eps) ⊙ w, over each of the groups of the last axis; s = x for an r of
+	// nil.
 	AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor)
 }
 

@@ -12,12 +12,11 @@ const PageRows = 128
 // RowCache holds one row of d numbers for each of the last Len positions of a sequence so far.
 //
 // While a tape records, all rows are in X, through which gradients flow into the past: an operation replaces X by a
-// longer tensor of the tape. Otherwise the rows lie in pages, which grow without being copied. What is filled of a page
-// is never written again. So clones share pages: only the cache that made its last page writes behind what is filled of
-// it, and a clone that goes on copies that one page first.
+// longer tensor of the tape. Otherwise the rows lie in pages, so that a cache grows without being copied. A written
+// place of a page is never written again, so clones share pages: only the cache that made its last page writes to the
+// free places of it, and a clone that grows copies that one page first.
 //
-// Pages end at multiples of PageRows, counted from the first position of the sequence, whatever chunks it came in and
-// whatever has been forgotten.
+// Pages end at multiples of PageRows, counted from the first position of the sequence, however the cache was filled.
 type RowCache struct {
 	X   *tensor.Tensor // (Len, d), of a tape; nil where the rows lie in pages
 	Len int
@@ -27,8 +26,8 @@ type RowCache struct {
 	skip  int              // places of the first page before the rows
 }
 
-// Append copies n rows of x (…, d), from number from on, behind the others. The first of them is position start of the
-// sequence. The cache is no part of a tape any more.
+// Append adds copies of n rows of x (…, d), from row from on. The first of them is position start of the sequence. The
+// cache is then not part of a tape.
 func (c *RowCache) Append(start int, x *tensor.Tensor, from, n int) {
 	if skip := (start - c.Len) % PageRows; c.X != nil || skip != c.skip {
 		c.refill(c.Rows(), skip)
@@ -36,7 +35,7 @@ func (c *RowCache) Append(start int, x *tensor.Tensor, from, n int) {
 	c.put(x, from, n)
 }
 
-// refill makes the rows of x, nil for none, all that there is, behind so many places.
+// refill replaces all rows by copies of the rows of x, nil for none, from place skip of the first page on.
 func (c *RowCache) refill(x *tensor.Tensor, skip int) {
 	*c = RowCache{skip: skip}
 	if x != nil {
@@ -44,7 +43,7 @@ func (c *RowCache) refill(x *tensor.Tensor, skip int) {
 	}
 }
 
-// put copies n rows of x, from number from on, to pages behind the others.
+// put adds copies of n rows of x, from row from on, to the pages.
 func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	for n > 0 {
 		at := (c.skip + c.Len) % PageRows
@@ -55,8 +54,8 @@ func (c *RowCache) put(x *tensor.Tensor, from, n int) {
 	}
 }
 
-// makeRoom makes the page for the next n rows this cache's own, in the storage of x. They go to place at of it. A page
-// grows by some rows at a time, so that a short sequence takes little memory.
+// makeRoom makes sure that the page for the next n rows, from place at of it on, is this cache's own and large enough.
+// A page grows by step rows at a time, so that a short sequence takes little memory.
 func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	const step = 16
 	i := (c.skip + c.Len) / PageRows
@@ -95,10 +94,10 @@ func (c *RowCache) Width() int {
 // Replace makes x (n, d) all rows. It belongs to a tape, and gradients flow through it.
 func (c *RowCache) Replace(x *tensor.Tensor) { *c = RowCache{X: x, Len: x.Dim(0)} }
 
-// Fill makes copies of the rows of x (n, d) all rows. What is appended then says which positions they are.
+// Fill replaces all rows by copies of the rows of x (n, d). The next Append says at which positions they are.
 func (c *RowCache) Fill(x *tensor.Tensor) { c.refill(x, 0) }
 
-// Run says where row i lies: it is row at of x, and n rows from there on, row i among them, belong to c in this order.
+// Run says where row i lies: at row at of x. The n rows of x from there on are rows i, i+1, … of c.
 func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
 	if c.X != nil {
 		return c.X, i, c.Len - i
@@ -129,7 +128,7 @@ func (c *RowCache) Detach() {
 }
 
 // Clone returns an independent copy, without gradients. It costs a pointer for each page, and the copy of one page when
-// it goes on. Several goroutines may clone a cache that none of them changes.
+// it grows. Several goroutines may clone a cache that none of them changes.
 func (c *RowCache) Clone() RowCache {
 	out := *c
 	out.Detach()

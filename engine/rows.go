@@ -7,12 +7,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions from
-// From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of each other.
+// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions
+// from From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of
+// each other.
 //
-// One layout serves a batch to train on, pieces of prompts, many sessions that each write a token, examples of different
-// lengths, and documents packed side by side. Only operations along the sequence look at rows: everything else works on n
-// positions, wherever they come from.
+// One layout serves training, prompts in parts, many sessions that decode a token each, examples of different lengths,
+// and packed documents. Only operations along the sequence look at rows: all others work on n positions.
 type Rows struct {
 	from   []int // of each row, and the end of the last
 	start  []int
@@ -39,15 +39,16 @@ func EqualRows(b, l int) *Rows {
 	return r
 }
 
-// Clear takes all rows away, and keeps their memory for others.
+// Clear removes all rows, and keeps their memory for others.
 func (r *Rows) Clear() {
 	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
 }
 
-// Add puts a row of length positions behind the others, which begins at position start of its sequence.
+// Add appends a row of length positions, which begins at position start of its sequence.
 func (r *Rows) Add(length, start int) {
 	if length < 1 || start < 0 {
-		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on", length, start))
+		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on",
+			length, start))
 	}
 	if len(r.from) == 0 {
 		r.from, r.equal = append(r.from, 0), true
@@ -57,8 +58,8 @@ func (r *Rows) Add(length, start int) {
 	r.start = append(r.start, start)
 }
 
-// RowSeeds are the seeds of n examples of a step of a run with a seed, from example number first on. They depend on nothing
-// else, so that any split of a step's examples drops the same.
+// RowSeeds are the seeds of n examples, from number first on, in a step of a run with the given seed. They depend on
+// nothing else, so that any split of a step's examples has the same dropout.
 func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	seeds := make([]uint64, n)
 	of := counter.Mix64(counter.Mix64(seed) + uint64(step)*counter.Step)
@@ -68,8 +69,8 @@ func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	return seeds
 }
 
-// Train switches dropout on: row i drops what its own seed, that of an example in a step, says. It does not matter which
-// rows stand beside it.
+// Train switches dropout on. The seed of row i, which belongs to an example in a step, decides what is dropped in row
+// i; other rows have no influence.
 func (r *Rows) Train(seeds []uint64) {
 	if len(seeds) != r.Count() {
 		panic(fmt.Sprintf("engine.Rows.Train: %d seeds for %d rows", len(seeds), r.Count()))
@@ -123,11 +124,12 @@ func (r *Rows) Longest() int {
 	return most
 }
 
-// Slot keeps one tensor of the state of one sequence. An operation that carries it brings X from before its row to after
+// Slot holds one tensor of the state of one sequence. An operation carries it through its row, from before it to after
 // it: in place, or as a new tensor while the tape records.
 type Slot struct{ X *tensor.Tensor }
 
-// Slots are those of rows. A nil slot is that of a row that starts from zero and keeps nothing; nil Slots are nil for all.
+// Slots are the slots of rows. A nil slot is for a row that starts from zero and keeps no state; nil Slots have no
+// slot.
 type Slots []*Slot
 
 // At is the state of row i, nil where it has none.
@@ -136,14 +138,4 @@ func (s Slots) At(i int) *tensor.Tensor {
 		return nil
 	}
 	return s[i].X
-}
-
-// Any reports whether some row has a state.
-func (s Slots) Any() bool {
-	for _, x := range s {
-		if x != nil {
-			return true
-		}
-	}
-	return false
 }

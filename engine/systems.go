@@ -14,7 +14,8 @@ type Systems interface {
 	// DiagSystem discretizes the systems of p.
 	DiagSystem(p *DiagParams) *DiagSystem
 	// DiagKernel: K[j, h] = 2 Re Σ_n C[h,n] Bbar[h,n] Abar[h,n]^j for j < l, in the engine's layout. Kernels of another
-	// length may have other bits, as rounding goes: a row whose bits must not depend on others needs that of its own length.
+	// length may have other bits, as rounding goes: a row whose bits must not depend on others needs that of its own
+	// length.
 	DiagKernel(s *DiagSystem, l int) *tensor.Tensor
 	// DiagSSM: u_ij = k_i·v_j, z_ij = SSM(u_ij) + D u_ij, y_j = Σ_i q_i·z_ij for each head; D (h), slots
 	// (h·head_dim², modes, 2).
@@ -22,13 +23,14 @@ type Systems interface {
 
 	// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0.
 	DSSSystem(p *DSSParams) *DiagSystem
-	// DSSKernel: the kernels K of p for j < l, in the engine's layout; with the softmax, modes with Re Λ > 0 are allowed.
+	// DSSKernel: the kernels K of p for j < l, in the engine's layout; with the softmax, modes with Re Λ > 0 are
+	// allowed.
 	DSSKernel(p *DSSParams, l int) *tensor.Tensor
 
 	// DPLRSystem prepares the systems of p.
 	DPLRSystem(p *DPLRParams) *DPLRSystem
-	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the systems it may
-	// give kernels that are longer, and kept.
+	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the
+	// systems it may give kernels that are longer, and kept.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
 	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
@@ -75,14 +77,14 @@ const (
 	ZOH                            // Abar = exp(dtA),             Bbar = B (exp(dtA)-1)/A
 )
 
-// DiagParams are the parameters of h diagonal state-space systems of n complex modes each, a mode standing for itself and
-// its conjugate:
+// DiagParams are the parameters of h diagonal state-space systems of n complex modes each, a mode standing for itself
+// and its conjugate:
 //
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
 //
 // LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization of H3 and S4D
-// (arXiv:2206.11893 §4). An engine keeps the discretized system while the parameters stay as they are, so that decoding does
-// not compute it at every token.
+// (arXiv:2206.11893 §4). An engine keeps the discretized system while the parameters stay as they are, so that decoding
+// does not compute it at every token.
 type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization
@@ -95,9 +97,9 @@ func (p *DiagParams) Tensors() [5]*tensor.Tensor {
 	return [5]*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
 
-// DiagSystem is H discretized systems of N modes: x[t] = Abar x[t-1] + Bbar u[t], y = 2 Re Σ_n C x. Abar, Bbar and C are
-// complex numbers (h, n, 2) in float64 whatever the engine, because the angles of Abar^l grow with l. They have gradients as all
-// results of a tape.
+// DiagSystem is H discretized systems of N modes: x[t] = Abar x[t-1] + Bbar u[t], y = 2 Re Σ_n C x. Abar, Bbar and C
+// are complex numbers (h, n, 2) in float64 whatever the engine, because the angles of Abar^l grow with l. They have
+// gradients as all results of a tape.
 type DiagSystem struct {
 	H, N          int
 	Abar, Bbar, C *tensor.Tensor
@@ -115,21 +117,21 @@ const (
 	DSSSoftmax                 // W_i/Λ_i times the softmax of z_i k over k < L
 )
 
-// DSSParams are the parameters of h channels of diagonal state spaces (Gupta et al., arXiv:2203.14343), which have n complex
-// modes Λ in common, without conjugates:
+// DSSParams are the parameters of h channels of diagonal state spaces (Gupta et al., arXiv:2203.14343), which have n
+// complex modes Λ in common, without conjugates:
 //
 //	z_i = dt_re·Re Λ_i + i·dt_im·Im Λ_i,  dt = exp(LogDt)
 //
-// Re, Im (n), LogDt (h, 2) or nil for dt = 1, W (h, n, 2). Re Λ is Re, or -exp(Re) if LogNegRe is set; Im Λ is Im, or exp(Im) if
-// LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is kept while the parameters stay
-// as they are.
+// Re, Im (n), LogDt (h, 2) or nil for dt = 1, W (h, n, 2). Re Λ is Re, or -exp(Re) if LogNegRe is set; Im Λ is Im, or
+// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is kept while the
+// parameters stay as they are.
 type DSSParams struct {
 	Re, Im, LogDt, W *tensor.Tensor
 	LogNegRe, LogIm  bool
 	Scale            DSSScale
 	L                int // of the softmax
-	// HoldMax takes what the softmax subtracts from the exponents of a mode with Re Λ > 0, z·(L-1), for a constant in the
-	// backward. That is not the gradient, but what the release trains with.
+	// HoldMax takes what the softmax subtracts from the exponents of a mode with Re Λ > 0, z·(L-1), for a constant in
+	// the backward. That is not the gradient, but what the release trains with.
 	HoldMax bool
 
 	Kept [2]Kept // of the modes with Re Λ < 0, and of the others
@@ -138,14 +140,14 @@ type DSSParams struct {
 // Tensors are the parameters; LogDt may be nil.
 func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re, p.Im, p.LogDt, p.W} }
 
-// DPLRParams are the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex modes
-// that stand for themselves and their conjugates, so that P_r^* x and y are real,
+// DPLRParams are the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex
+// modes that stand for themselves and their conjugates, so that P_r^* x and y are real,
 //
 //	x' = (Λ - Σ_r P_r P_r^*) x + B u,  y = 2 Re Σ_n C x,  Λ = -exp(InvAReal) + i·AImag,  dt = exp(LogDt)
 //
 // sampled by the bilinear rule. LogDt (h), InvAReal, AImag (h·n), B, Ct (h·n·2), P (rank·h·n·2) or nil for a diagonal
-// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine keeps what
-// stepping needs and, without gradients, the kernels while the parameters stay as they are.
+// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine keeps
+// what stepping needs and, without gradients, the kernels while the parameters stay as they are.
 type DPLRParams struct {
 	LogDt, InvAReal, AImag, B, P, Ct *tensor.Tensor
 	L                                int
@@ -173,7 +175,8 @@ func (p *DPLRParams) Rank() int {
 //
 //	λ = dt/2·Λ,  p = √(dt/2)·P,  b = dt/2·B,  A = λ - Σ_r p_r p_r^*,  Abar = (I - A)⁻¹(I + A)
 //
-// Lambda, B, Ct (h, n, 2) and P (rank, h, n, 2) or nil are complex numbers. They have gradients as all results of a tape.
+// Lambda, B, Ct (h, n, 2) and P (rank, h, n, 2) or nil are complex numbers. They have gradients as all results of a
+// tape.
 type DPLRSystem struct {
 	H, N, L, Rank    int
 	Lambda, B, P, Ct *tensor.Tensor

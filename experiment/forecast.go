@@ -2,18 +2,18 @@ package experiment
 
 import "context"
 
-// Forecast is what a network foretold of a test example, beside what came.
+// Forecast is a network's forecast of a test example, beside the truth.
 type Forecast struct {
 	Example  int       `json:"example"`
 	Series   string    `json:"series"`
 	Unit     string    `json:"unit"`
-	Step     string    `json:"step"`  // of time
+	Step     string    `json:"step"`  // unit of time
 	Known    []float32 `json:"known"` // the last of what was given
 	Truth    []float32 `json:"truth"`
 	Forecast []float32 `json:"forecast"`
 }
 
-// Forecasts are kept of so many examples, from the first to the last, with at least so many known steps before each.
+// Forecasts are kept of this many examples, from the first to the last, each after at least this many known steps.
 const (
 	keptForecasts = 3
 	leastKnown    = 48

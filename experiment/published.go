@@ -7,19 +7,19 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// measuring are settings that say where and when is measured, by which machine, and with which random numbers: a
-// published result holds whatever they are.
+// measuring are settings of where and when to measure, on which machine, and with which random numbers. They do not
+// change which published result a run compares with.
 var measuring = []string{"data", "out", "seed", "eval_every", "eval_limit", "shards", "clock"}
 
-// changed lists what a run changes of the settings of its recipe, options of the task among them, as "key: a -> b". A
-// published result is one of the recipe's own settings.
+// changed lists the settings of a run, options of the task among them, that differ from its recipe's, as "key: a -> b".
+// A published result holds for the recipe's own settings.
 func (s *Settings) changed(c Config) ([]string, error) {
 	own, err := settingsOf(s.Task, s.Recipe, nil)
 	if err != nil {
 		return nil, err
 	}
 	var lines []string
-	if s.Options != nil && s.Recipe.Published != 0 { // else what is published is of these very options
+	if s.Options != nil && s.Recipe.Published != 0 { // else the published result is of these options
 		lines = config.Diff(own.Options, s.Options)
 	}
 	lines = append(lines, config.Diff(&own.Config, &c)...)
@@ -29,8 +29,8 @@ func (s *Settings) changed(c Config) ([]string, error) {
 	}), nil
 }
 
-// settlePublished takes published results away from a run of other settings than they are of, and notes what differs;
-// so it does with results of earlier versions.
+// settlePublished removes published results from a run whose settings are not those of the publication, and notes the
+// differences. It does so with results of earlier versions, too.
 func (r *Result) settlePublished(s *Settings) error {
 	compares := r.Published != 0 || slices.ContainsFunc(r.Extra, func(x ExtraScore) bool { return x.Published != 0 })
 	if !compares {

@@ -20,7 +20,7 @@ type Recipe struct {
 	Where     string  // paper and table that Published is from
 }
 
-// recipes are those of each task. The first is its default.
+// recipes are the recipes of each task. The first is its default.
 var recipes = map[*task.Task][]Recipe{
 	task.InductionHead:    inductionRecipes,
 	task.Recall:           recallRecipes,
@@ -42,7 +42,7 @@ var recipes = map[*task.Task][]Recipe{
 	task.ETTh2:            ettRecipes,
 }
 
-// Recipes are those of a task. The first is its default.
+// Recipes are the recipes of a task. The first is its default.
 func Recipes(t *task.Task) []Recipe { return recipes[t] }
 
 // recipeOf is the recipe of a task with a name, or the first one for "".
@@ -57,7 +57,8 @@ func recipeOf(t *task.Task, name string) (Recipe, error) {
 	return Recipe{}, fmt.Errorf("task %s: found the model %q, want one of %s", t.Name, name, strings.Join(names, ", "))
 }
 
-// Settings lists what a recipe changes of the defaults, as KEY=VALUE: of the task's options first, then of training.
+// Settings lists the settings of a recipe that differ from the defaults, as KEY=VALUE: the task's options first, then
+// those of training.
 func (r *Recipe) Settings(t *task.Task) []string {
 	var lines []string
 	add := func(defaults, set any) {

@@ -60,12 +60,12 @@ func (r *Result) draw() ([]string, error) {
 	return names, nil
 }
 
-// spreads tells whether losses are best compared by ratios: the largest is many times the smallest.
+// spreads tells whether losses are best compared by ratios, as the largest is many times the smallest.
 func spreads(losses []float64) bool {
 	return len(losses) > 0 && slices.Min(losses) > 0 && slices.Max(losses) > 20*slices.Min(losses)
 }
 
-// forecastChart draws a forecast beside what came, after what was known.
+// forecastChart draws the known values, then the forecast beside the truth.
 func forecastChart(f Forecast, about string) explain.Chart {
 	line := func(name string, from int, values []float32) explain.Line {
 		l := explain.Line{Name: name}
@@ -79,12 +79,12 @@ func forecastChart(f Forecast, about string) explain.Chart {
 		X: f.Step + " from the first that is foretold", Y: f.Unit,
 		Lines: []explain.Line{
 			line("truth", -len(f.Known), slices.Concat(f.Known, f.Truth)),
-			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from what was known last
+			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from the last known value
 		},
 	}
 }
 
-// PublishedRow is the published result beside a run's, or why there is none beside it.
+// PublishedRow is the published result to compare a run with, or the reason why there is none.
 func (r *Result) PublishedRow() string {
 	switch {
 	case r.Published != 0:

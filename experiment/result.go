@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,7 +29,7 @@ type Result struct {
 	Extra     []ExtraScore `json:"extra,omitempty"`
 	Published float64      `json:"published,omitempty"` // accuracy in percent, or MSE, of these very settings
 	Where     string       `json:"where,omitempty"`
-	// Changed is what the run changes of the settings that results are published of, as "key: a -> b".
+	// Changed lists settings of the run that differ from those of the publication, as "key: a -> b".
 	Changed []string `json:"changed,omitempty"`
 
 	Steps        int     `json:"steps"`
@@ -89,7 +90,21 @@ func ReadResult(dir string) (*Result, error) {
 	return r, nil
 }
 
-// same returns an error that names what differs in what two runs would compute.
+// TestExample is number i of the test examples of the run's task.
+func (r *Result) TestExample(ctx context.Context, i int) (*task.Example, error) {
+	set, err := r.Config.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if i < 0 || i >= set.Test.Len() {
+		return nil, fmt.Errorf("example: found %d, want 0 to %d", i, set.Test.Len()-1)
+	}
+	ex := &task.Example{}
+	set.Test.Example(i, ex)
+	return ex, nil
+}
+
+// same returns an error that names the settings in which two runs differ, if these change the result.
 func (c Config) same(other Config) error {
 	if c.Task != other.Task || c.Recipe != other.Recipe {
 		return fmt.Errorf("%s %s, now %s %s", other.Task, other.Recipe, c.Task, c.Recipe)

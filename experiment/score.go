@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/train"
+
+	"gonum.org/v1/gonum/stat"
 )
 
-// ScoreText is a score as a reader wants it, with the digits that scores are compared by. numbers tells that it is of
-// numbers, not of classes.
+// ScoreText is a score with the digits that scores are compared by. numbers tells that numbers are predicted, not
+// classes.
 func ScoreText(s train.Score, numbers bool) string {
 	if numbers {
 		return fmt.Sprintf("MSE %s, MAE %s", ErrorText(s.Loss), ErrorText(s.MAE))
@@ -21,7 +23,7 @@ func ScoreText(s train.Score, numbers bool) string {
 // ErrorText is a loss or an error: with six digits, since scores that differ by less are different all the same.
 func ErrorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
 
-// PercentText is a share of so many, in percent, with decimals enough to tell one more of them apart.
+// PercentText is a share of count targets, in percent, with enough decimals to show a difference of one target.
 func PercentText(percent float64, of int) string {
 	decimals := 2
 	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
@@ -30,7 +32,7 @@ func PercentText(percent float64, of int) string {
 	return fmt.Sprintf("%.*f %%", decimals, percent)
 }
 
-// ScoresText is the mean of scores of so many targets each, with their range.
+// ScoresText is the mean of scores, of count targets each, with their range.
 func ScoresText(scores []float64, numbers bool, count int) string {
 	one := func(v float64) string {
 		if numbers {
@@ -38,7 +40,7 @@ func ScoresText(scores []float64, numbers bool, count int) string {
 		}
 		return PercentText(v, count)
 	}
-	text := one(mean(scores))
+	text := one(stat.Mean(scores, nil))
 	if len(scores) > 1 {
 		text += fmt.Sprintf(" (%s to %s, %d seeds)", one(slices.Min(scores)), one(slices.Max(scores)), len(scores))
 	}
@@ -51,15 +53,6 @@ func PublishedText(v float64) string {
 		return ""
 	}
 	return fmt.Sprintf("; published %g", v)
-}
-
-// mean is that of scores, of which there is one at least.
-func mean(scores []float64) float64 {
-	sum := 0.0
-	for _, x := range scores {
-		sum += x
-	}
-	return sum / float64(len(scores))
 }
 
 // Seconds is a time given in seconds.

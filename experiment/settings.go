@@ -50,9 +50,9 @@ type Settings struct {
 	Config  Config
 }
 
-// Find reads NAME or NAME(OPTION=VALUE,...) and the name of a recipe, "" for the first one. Settings of the recipe that
-// are options of the task set those that the entry does not. All problems of both come at once; the settings are then
-// those without what is wrong.
+// Find reads NAME or NAME(OPTION=VALUE,...) and the name of a recipe, "" for the first one. Options of the task that
+// the recipe sets hold where the entry does not set them. All problems of both come at once, with settings that leave
+// out what is wrong.
 func Find(entry, recipe string) (*Settings, error) {
 	s := &Settings{Config: Config{LabelledConfig: train.DefaultLabelled()}}
 	name, given, err := model.ParseEntry(entry)
@@ -74,8 +74,8 @@ func Find(entry, recipe string) (*Settings, error) {
 	return s, p.Err()
 }
 
-// settingsOf are the settings of a task's recipe, with options of the task that are given. They come with an error too,
-// without what is wrong.
+// settingsOf are the settings of a task's recipe with the given options of the task. An error comes with settings that
+// leave out what is wrong.
 func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
 	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
 	var p config.Problems
@@ -94,7 +94,7 @@ func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings
 	return s, p.Err()
 }
 
-// Open makes or reads the data of the run that c is the configuration of.
+// Open makes or reads the data of the run.
 func (c *Config) Open(ctx context.Context) (*task.Set, error) {
 	s, err := Find(c.Task, c.Recipe)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Config) Open(ctx context.Context) (*task.Set, error) {
 	return s.Task.Open(ctx, c.Data, s.Options)
 }
 
-// entry is the task with its options that are not at their defaults.
+// entry is the task's name with its options that are not at their defaults.
 func (s *Settings) entry() string {
 	if s.Options == nil {
 		return s.Task.Name

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,31 @@ func TestFindOptions(t *testing.T) {
 		}
 		if s.Config.Task != want {
 			t.Errorf("%s: entry %s, want %s", entry, s.Config.Task, want)
+		}
+	}
+}
+
+// TestTestExamples: a run gives the test examples of its task, and says which there are.
+func TestTestExamples(t *testing.T) {
+	s, err := Find("induction(length=12)", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := s.Config.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, n := &Result{Config: s.Config}, set.Test.Len()
+	for _, i := range []int{0, n - 1} {
+		var want task.Example
+		set.Test.Example(i, &want)
+		if got, err := r.TestExample(t.Context(), i); err != nil || !slices.Equal(got.Tokens, want.Tokens) {
+			t.Errorf("example %d: found %v (%v), want %v", i, got, err, want.Tokens)
+		}
+	}
+	for _, i := range []int{-1, n} {
+		if _, err := r.TestExample(t.Context(), i); err == nil || !strings.Contains(err.Error(), "want 0 to") {
+			t.Errorf("example %d: error %v, want the numbers that there are", i, err)
 		}
 	}
 }

@@ -12,9 +12,11 @@ import (
 
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+
+	"gonum.org/v1/gonum/stat"
 )
 
-// TableOptions say what a table has.
+// TableOptions are the settings of a table.
 type TableOptions struct {
 	Models []string `json:"models" help:"recipes, in the order of rows; empty: those with a published result"`
 	Seeds  int      `json:"seeds" min:"1" help:"runs of each cell, with the seeds 1, 2, ..."`
@@ -35,7 +37,7 @@ type Cell struct {
 // Folder is where the run of the cell is kept.
 func (c *Cell) Folder(opt *TableOptions) string { return c.Settings.Folder(opt.Out) }
 
-// Cells are those of a table, with the results that are there already.
+// Cells are the cells of a table, with the results that exist already.
 func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
 	models := opt.Models
 	var cells []*Cell
@@ -79,9 +81,9 @@ func published(t *task.Task) []string {
 	return models
 }
 
-// RunCells has run make the cells that have no result, several at the same time, and tells done of each that ended and
-// how many are left. run leaves the result in the cell's folder. When ctx is done the runs under way are left to run,
-// and the error is ctx's.
+// RunCells calls run for each cell that has no result, for several at the same time. run leaves the result in the
+// cell's folder. After each, done is called with the cell and the number of cells that are left. When ctx is done no
+// more runs begin, and the error is ctx's once those under way have returned.
 func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
 	done func(c *Cell, left int)) error {
 	jobs, left := opt.Jobs, Missing(cells)
@@ -127,7 +129,7 @@ func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(co
 	return errors.Join(failed...)
 }
 
-// Missing is how many cells have no result.
+// Missing is the number of cells without a result.
 func Missing(cells []*Cell) int { return len(withoutResult(cells)) }
 
 // withoutResult are the cells that have no result.
@@ -192,7 +194,7 @@ func (s *Summary) add(r *Result) {
 		}
 		s.Extra[k].Scores = append(s.Extra[k].Scores, mainScore(x.Score, s.Numbers))
 	}
-	s.Mean = mean(s.Scores)
+	s.Mean = stat.Mean(s.Scores, nil)
 	s.Seconds += (r.TrainSeconds - s.Seconds) / float64(len(s.Scores))
 	s.Spread = slices.Max(s.Scores) - slices.Min(s.Scores)
 }

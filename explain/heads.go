@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -65,6 +66,21 @@ type HeadReport struct {
 	Scores  []HeadScore `json:"scores"`
 	// Without are the layers that have no heads.
 	Without []int `json:"without,omitempty"`
+}
+
+// Layers splits the scores by layers: first that of the whole layer, then those of its heads, the highest prefix first.
+func (r *HeadReport) Layers() [][]HeadScore {
+	var layers [][]HeadScore
+	for scores := r.Scores; len(scores) > 0; {
+		n := 1
+		for n < len(scores) && scores[n].Layer == scores[0].Layer {
+			n++
+		}
+		layer := slices.Clone(scores[:n])
+		slices.SortStableFunc(layer[1:], func(a, b HeadScore) int { return cmp.Compare(b.Prefix, a.Prefix) })
+		layers, scores = append(layers, layer), scores[n:]
+	}
+	return layers
 }
 
 // Heads scores the heads of a model. Errors: options that do not fit it, cancellation.

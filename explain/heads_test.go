@@ -365,3 +365,24 @@ func TestHeadsSayWhatDoesNotFit(t *testing.T) {
 		t.Error("a canceled context gives scores")
 	}
 }
+
+// TestLayersShowTheBestHeadsFirst: a layer's own score stands before those of its heads, which are in order of prefix.
+func TestLayersShowTheBestHeadsFirst(t *testing.T) {
+	g := OfModel(newModel(t, func(c *model.Config) { c.Layers = "h3,mamba,attention" }))
+	r := mustScore(t, g, DefaultHeadOptions())
+	layers, count := r.Layers(), 0
+	for i, scores := range layers {
+		if want := []int{0, 2}[i]; scores[0].Layer != want || scores[0].Head != WholeLayer {
+			t.Errorf("place %d begins with %+v, want all of layer %d", i, scores[0], want)
+		}
+		for k, s := range scores[1:] {
+			if s.Layer != scores[0].Layer || s.Head == WholeLayer || k > 0 && s.Prefix > scores[k].Prefix {
+				t.Errorf("layer %d: %+v stands behind %+v", scores[0].Layer, s, scores[k])
+			}
+		}
+		count += len(scores)
+	}
+	if len(layers) != 2 || count != len(r.Scores) {
+		t.Errorf("%d scores in %d layers, want %d in 2", count, len(layers), len(r.Scores))
+	}
+}

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRowsOfAllAges: a row gives the same bits, y and state, alone and beside rows of other lengths, which are at other places
-// of their sequences or have no state at all.
+// TestRowsOfAllAges: a row gives the same bits, y and state, alone and beside rows of other lengths, which are at other
+// places of their sequences or have no state at all.
 func TestRowsOfAllAges(t *testing.T) {
 	ages, lengths := []int{30, 0, -1, 7, 61, -1, 17}, []int{1, 26, 40, 1, 9, 3, 60} // -1 for no state
 	for _, v := range variants() {
@@ -60,7 +60,8 @@ func TestRowsOfAllAges(t *testing.T) {
 					from, to := together.From(i)*dModel, (together.From(i)+together.Len(i))*dModel
 					if !slices.Equal(got[from:to], ys[from:to]) {
 						near(t, "y", got[from:to], ys[from:to], 0)
-						t.Errorf("row %d of age %d and length %d: y differs from that of the row alone", i, ages[i], lengths[i])
+						t.Errorf("row %d of age %d and length %d: y differs from that of the row alone", i,
+							ages[i], lengths[i])
 					}
 					if states[i] == nil {
 						continue

@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// apart maps the rows of each class in a call of forward of their own, and puts the results together in the order of the rows.
-// It is for what is computed in a way that all rows of a call have in common, so that a row has the same bits beside any others.
-// Rows of one class take one call, as they are.
+// apart calls forward once for each class of rows and puts the results together in the order of the rows. It is for
+// computations that choose one way for all rows of a call: with only one class in a call, a row has the same bits
+// beside any others. If all rows are of one class there is one call.
 func (r *Rows) apart(t *autograd.Tape, u *tensor.Tensor, class func(i int) int,
 	forward func(*autograd.Tape, *tensor.Tensor, *Rows) *tensor.Tensor) *tensor.Tensor {
 	classes := make([]int, r.Count())

@@ -11,11 +11,13 @@ import (
 )
 
 // Attention is multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
-// positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the attention of the hybrids of H3.
-// Wqkv's rows are the heads of queries, those of keys and those of values, of which there may be fewer (arXiv:2305.13245).
-// It is causal, unless bidirectional is asked for. Its state, the keys and values seen so far, grows with the sequence.
+// positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the
+// attention of the hybrids of H3. Wqkv's rows are the heads of queries, those of keys and those of values, of which
+// there may be fewer (arXiv:2305.13245). It is causal, unless bidirectional is asked for. Its state, the keys and
+// values seen so far, grows with the sequence.
 //
-// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other options.
+// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other
+// options.
 type Attention struct {
 	Wqkv, Out    *nn.Linear
 	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
@@ -26,19 +28,20 @@ type Attention struct {
 // AttentionInfo describes Attention.
 var AttentionInfo = Info{
 	Name: "attention", Paper: "Attention Is All You Need, arXiv:1706.03762", Time: "l²·d + l·d²", State: "2·l·d",
-	Causal: true, Bidirectional: true, New: NewAttention, Options: func(c Config) any { o := denseOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Bidirectional: true, New: NewAttention,
+	Options: func(c Config) any { o := denseOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type attentionOptions struct {
 	NumHeads  int     `json:"num_heads" help:"heads"`
 	RotaryDim int     `json:"rotary_emb_dim" help:"rotated components of each head; 0 for none"`
-	XPos      float64 `json:"xpos" min:"0" max:"65536" help:"xPos: rotary scores fall off over so many positions, 512 in FlashAttention; 0 for not"`
+	XPos      float64 `json:"xpos" min:"0" max:"65536" help:"xPos: positions over which scores fall off; 0: not"`
 	ALiBi     bool    `json:"alibi" help:"distances weigh against keys (ALiBi), instead of rotary positions"`
 	Dropout   float64 `json:"dropout" min:"0" max:"0.999" help:"dropout on attention weights, in training"`
 }
 
-// denseOptions are those of the attention that sees all.
+// denseOptions are the options of Attention itself, in which a query sees all earlier positions.
 type denseOptions struct {
 	attentionOptions
 	headOptions
@@ -70,7 +73,7 @@ func NewAttention(cfg Config) (Mixer, error) {
 	return m, nil
 }
 
-// checkAhead reports biases for what was before together with queries that see what comes later.
+// checkAhead returns an error for a bidirectional layer with biases that are defined for earlier positions only.
 func checkAhead(bidirectional, alibi bool) error {
 	if bidirectional && alibi {
 		return fmt.Errorf("alibi: found together with bidirectional, want causal attention")
@@ -85,7 +88,8 @@ func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, er
 		return nil, err
 	}
 	if o.RotaryDim < 0 || o.RotaryDim > hd || o.RotaryDim%2 != 0 {
-		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head", o.RotaryDim, hd)
+		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head",
+			o.RotaryDim, hd)
 	}
 	if o.XPos > 0 && o.RotaryDim == 0 {
 		return nil, fmt.Errorf("xpos: found %g without rotary_emb_dim, want both", o.XPos)
@@ -119,8 +123,8 @@ func checkHeads(heads, d int) error {
 	return nil
 }
 
-// outStd is the deviation that the last projection of a mixer starts with in the releases: each of the two sums of a layer
-// adds to the stream.
+// outStd is the deviation that the last projection of a mixer starts with in the releases: each of the two sums of a
+// layer adds to the stream.
 func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer))) }
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
@@ -129,10 +133,10 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 	return m.Out.Forward(t, y)
 }
 
-// Options say how it attends.
+// Options are the options of the attention operation.
 func (m *Attention) Options() engine.AttentionOptions { return m.opt }
 
-// Traits: what sees all positions grows with them; what looks back only so far stops growing.
+// Traits: the state grows with every position, unless there is a window: then it stops growing.
 func (m *Attention) Traits() Traits {
 	if m.opt.Ahead || m.opt.Blocks != nil && m.opt.Blocks.Ahead {
 		return Traits{LooksAhead: true}

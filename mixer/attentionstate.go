@@ -14,7 +14,7 @@ type attentionState struct {
 	most           int // positions that can still be seen
 }
 
-// keysAndValues are the states of the rows, which are attentionStates.
+// keysAndValues are the caches of the rows, whose states are attentionStates.
 func (r *Rows) keysAndValues() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *attentionState, _ int) *engine.KVCache { return &s.KVCache })
 }
@@ -22,7 +22,7 @@ func (r *Rows) keysAndValues() []*engine.KVCache {
 // Size counts the positions that can still be seen, not the room kept for more.
 func (s *attentionState) Size() int { return min(s.Len, s.most) * s.rowBytes() }
 
-// rowBytes is the memory of a position.
+// rowBytes is the memory of the keys and values of one position.
 func (s *attentionState) rowBytes() int { return 2 * s.heads * s.RowBytes(s.headDim) }
 
 func (s *attentionState) Clone() State {
@@ -52,8 +52,8 @@ func (s *attentionState) Restore(name string, shape []int, data []float32) error
 	one := ofOne(shape, 3)
 	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||
 		len(data) != one[0]*one[1]*one[2] {
-		return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape, len(data), s.heads,
-			s.headDim)
+		return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape,
+			len(data), s.heads, s.headDim)
 	}
 	which := 0
 	if name == "v" {

@@ -6,13 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 )
 
-// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last. What it
-// computes is in the golden file of a layer of this kind.
+// TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last.
+// What it computes is in the golden file of a layer of this kind.
 func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{
 		{"s4", NewS4, Config{DState: 6, Options: Options{"bidirectional": "true", "l_max": "16"}}, true},
-		{"attention", NewAttention, Config{NumHeads: 2, Options: Options{"bidirectional": "true", "rotary_emb_dim": "2"}}, true},
+		{"attention", NewAttention,
+			Config{NumHeads: 2, Options: Options{"bidirectional": "true", "rotary_emb_dim": "2"}}, true},
 		{"s4d", NewS4D, Config{DState: 6, Options: Options{"bidirectional": "true", "channels": "2"}}, true},
 	} {
 		t.Run(v.name, func(t *testing.T) {

@@ -6,20 +6,22 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// BigBirdInfo describes the block-sparse attention of "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062, §2): the
-// blocks around a query's own, the first of the sequence and some at random. In language models it is causal: see
-// engine.Blocks.
+// BigBirdInfo describes the block-sparse attention of "Big Bird: Transformers for Longer Sequences" (arXiv:2007.14062,
+// §2): the blocks around a query's own, the first of the sequence and some at random. In language models it is causal:
+// see engine.Blocks.
 var BigBirdInfo = Info{
-	Name: "bigbird", Paper: "Big Bird, arXiv:2007.14062", Time: "l·block·(global + window + random)·d + l·d²", State: "2·l·d",
-	Causal: true, Bidirectional: true, New: NewBigBird, Options: func(c Config) any { o := bigBirdOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "rotary_emb_dim=16,block=16", DModel: 128, NLayer: 4, DInner: 576},
+	Name: "bigbird", Paper: "Big Bird, arXiv:2007.14062", Time: "l·block·(global + window + random)·d + l·d²",
+	State:  "2·l·d",
+	Causal: true, Bidirectional: true, New: NewBigBird,
+	Options: func(c Config) any { o := bigBirdOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "rotary_emb_dim=16,block=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type bigBirdOptions struct {
 	attentionOptions
 	Block         int    `json:"block" help:"positions of a block"`
 	Window        int    `json:"window" help:"blocks that are seen on each side of a position's own"`
-	Global        int    `json:"global" help:"blocks at the front (and, bidirectional, at the end) that all see, and that see all"`
+	Global        int    `json:"global" help:"blocks at the front (bidirectional: and end) that see all and all see"`
 	Random        int    `json:"random" help:"blocks drawn at random for each block and head"`
 	Seed          uint64 `json:"seed" help:"of the draw"`
 	Bidirectional bool   `json:"bidirectional" help:"look ahead; for encoders"`

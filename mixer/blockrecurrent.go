@@ -38,8 +38,9 @@ type BlockRecurrent struct {
 var BlockRecurrentInfo = Info{
 	Name: "block-recurrent", Paper: "Block-Recurrent Transformers, arXiv:2203.07852",
 	Time: "l·(block + 2·rows)·d + l·(1 + rows/block)·d²", State: "4·(rows + block)·d",
-	Causal: true, Recurrent: true, New: NewBlockRecurrent, Options: func(c Config) any { o := blockRecurrentOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "block=16,rows=16,rotary_emb_dim=16", DModel: 128, NLayer: 3, DInner: 320},
+	Causal: true, Recurrent: true, New: NewBlockRecurrent,
+	Options: func(c Config) any { o := blockRecurrentOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "block=16,rows=16,rotary_emb_dim=16", DModel: 128, NLayer: 3, DInner: 320},
 }
 
 type blockRecurrentOptions struct {
@@ -88,7 +89,8 @@ func (m *BlockRecurrent) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *t
 	own := m.Wqkv.Forward(t, u)
 	near := t.Attention(own, r.Rows, r.windows(), m.window.opt)
 	keys, queries := t.Split(own, m.d, 2*m.d)[1], m.Cross.Forward(t, u)
-	run := &blockRun{m: m, t: t, r: r, keys: keys, heard: make([][]*blockVectors, r.Count()), pieces: make([][]int, r.Count())}
+	run := &blockRun{m: m, t: t, r: r, keys: keys, heard: make([][]*blockVectors, r.Count()),
+		pieces: make([][]int, r.Count())}
 	run.begin()
 	for run.round() {
 	}

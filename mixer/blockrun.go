@@ -10,8 +10,8 @@ type blockVectors struct {
 	rows, qkv *tensor.Tensor // (n·rows, d), (n·rows, 3·d)
 	kv        *tensor.Tensor // keys and values of qkv, made when first asked for
 
-	of    *blockVectors // of which these are a sequence, nil for none
-	place int           // in of
+	of    *blockVectors // the vectors of several sequences that these are part of, nil if none
+	place int           // the number of this sequence in of
 }
 
 // seen is the keys and values of one sequence.
@@ -33,7 +33,7 @@ func (v *blockVectors) tensors(run *blockRun) (rows, qkv *tensor.Tensor) {
 	return run.m.part(run.t, v.of.rows, v.place), run.m.part(run.t, v.of.qkv, v.place)
 }
 
-// part is what x has for the sequence at a place.
+// part is the piece of x for the sequence of this number.
 func (m *BlockRecurrent) part(t *autograd.Tape, x *tensor.Tensor, place int) *tensor.Tensor {
 	if x.Rows() == m.rows {
 		return x
@@ -49,13 +49,13 @@ type blockRun struct {
 	keys *tensor.Tensor // (n, 2·d)
 
 	now    []*blockVectors   // of each row
-	heard  [][]*blockVectors // by each piece of each row
+	heard  [][]*blockVectors // of each row: the vectors that each of its pieces attends to
 	pieces [][]int           // of each row: its positions in each block
 	at     []int             // of each row: how many positions have been taken
-	filled []int             // of each row: positions of its block before those
+	filled []int             // of each row: positions of its present block that have been taken
 }
 
-// state is that of row i, nil where it has none.
+// state is the state of row i, nil if it has none.
 func (run *blockRun) state(i int) *blockState {
 	s, _ := run.r.state(i).(*blockState)
 	return s
@@ -79,7 +79,7 @@ func (run *blockRun) begin() {
 	}
 }
 
-// round takes each row to the end of its block or to its own, and reports whether there is more.
+// round takes each row to the end of its block, or to its own end, and reports whether rows have positions left.
 func (run *blockRun) round() (more bool) {
 	m, t := run.m, run.t
 	var ends []int // rows whose block ends
@@ -118,9 +118,9 @@ func (run *blockRun) round() (more bool) {
 	return more
 }
 
-// next brings the vectors of some rows to behind a block.
+// next updates the vectors of rows whose block has ended.
 func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
-	before := run.now[ends[0]].of // of the same rows in the same order, perhaps
+	before := run.now[ends[0]].of // stays if it holds just these rows in this order
 	for k, i := range ends {
 		if v := run.now[i]; v.of != before || v.place != k {
 			before = nil
@@ -143,7 +143,7 @@ func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
 	}
 }
 
-// keep puts keys and values x behind those of a state's block.
+// keep appends keys and values x to those of a state's block.
 func (run *blockRun) keep(s *blockState, x *tensor.Tensor) {
 	if !run.t.Recording() {
 		s.put(x)
@@ -155,16 +155,16 @@ func (run *blockRun) keep(s *blockState, x *tensor.Tensor) {
 	s.block, s.own, s.filled = x, false, x.Rows()
 }
 
-// store leaves in the states what they have become.
+// store puts the vectors after the rows into their states.
 func (run *blockRun) store() {
 	for i := range run.r.Count() {
 		s := run.state(i)
 		if s == nil || s.begun && len(run.pieces[i]) == 1 && run.now[i] == run.heard[i][0] {
-			continue // or as it was
+			continue // no block has ended
 		}
 		s.rows, s.qkv = run.now[i].tensors(run)
 		s.begun = true
-		if !run.t.Recording() { // what is on the tape dies with it
+		if !run.t.Recording() { // tensors of the tape do not outlive it
 			s.rows, s.qkv = s.rows.Clone(), s.qkv.Clone()
 		}
 	}

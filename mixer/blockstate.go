@@ -15,11 +15,11 @@ type blockState struct {
 	own       bool           // block is no result of a tape
 	filled    int            // positions of the block
 	whole     int            // positions of a whole block
-	begun     bool           // there has been a position
+	begun     bool           // some position has been seen
 	window    *attentionState
 }
 
-// windows are the keys and values near by of the rows, whose states are blockStates.
+// windows are the caches of the window of the rows, whose states are blockStates.
 func (r *Rows) windows() []*engine.KVCache {
 	return collect(r, &r.kv, 0, func(s *blockState, _ int) *engine.KVCache { return &s.window.KVCache })
 }
@@ -100,8 +100,8 @@ func (s *blockState) Restore(name string, shape []int, data []float32) error {
 	case "block":
 		one := ofOne(shape, 2)
 		if len(one) != 2 || one[0] < 1 || one[0] >= s.whole || one[1] != s.width() || len(data) != one[0]*one[1] {
-			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data),
-				s.whole-1, s.width())
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name,
+				shape, len(data), s.whole-1, s.width())
 		}
 		s.block, s.own, s.filled = tensor.New(one...), true, one[0]
 		s.block.CopyFrom(data)

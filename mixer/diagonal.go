@@ -24,7 +24,7 @@ type Diagonal struct {
 // diagonalOptions are the options of mixers with diagonal systems.
 type diagonalOptions struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
-	Measure string  `json:"measure" help:"how A starts: diag-lin, diag-inv, diag-legs, diag-inv2, diag-quad, diag-real, diag-rand"`
+	Measure string  `json:"measure" help:"how A starts: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
 	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
 	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
 }
@@ -68,7 +68,8 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 		m.InvAReal.Init, m.AImag.Init = randomModes(cfg.DState)
 	}
 	m.params = &engine.DiagParams{
-		LogDt: m.LogDt.Tensor, InvAReal: m.InvAReal.Tensor, AImag: m.AImag.Tensor, B: m.B.Tensor, C: m.C.Tensor, Disc: disc,
+		LogDt: m.LogDt.Tensor, InvAReal: m.InvAReal.Tensor, AImag: m.AImag.Tensor, B: m.B.Tensor,
+		C: m.C.Tensor, Disc: disc,
 	}
 	return m, nil
 }
@@ -88,8 +89,8 @@ func diagonalStart(measure string, n int) (func() diagonalSpectrum, error) {
 	}), nil
 }
 
-// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is compared with
-// (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
+// randomModes starts A = -u + i·(N/2)·g with u uniform in (0, 1) and g normal, each mode its own: what HiPPO's A is
+// compared with (arXiv:2206.11893, §5; real_random and imag_random of the official repository).
 func randomModes(dState int) (invAReal, aImag func(*rand.Rand, []float32)) {
 	invAReal = func(rng *rand.Rand, x []float32) {
 		for i := range x {

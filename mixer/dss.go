@@ -13,12 +13,13 @@ import (
 //
 //	K[k] = Re Σ_i w_i exp(Λ_i dt k),  y = GLU( W gelu( K*u + D u ) + b )
 //
-// whose channels share d_state complex modes Λ, without conjugates, and have steps for Re Λ and for Im Λ of their own. The
-// weights w are trained (exp-no-scale), or zero-order hold's multiples of them (exp), or they are normalised by a softmax over
-// l_max steps. The state is (d_model, d_state, 2).
+// whose channels share d_state complex modes Λ, without conjugates, and have steps for Re Λ and for Im Λ of their own.
+// The weights w are trained (exp-no-scale), or zero-order hold's multiples of them (exp), or they are normalized by a
+// softmax over l_max steps. The state is (d_model, d_state, 2).
 //
-// Deliberate differences: Re Λ = -exp(Lambda_log_neg_re) for the softmax too, so that every kernel has a recurrence that runs
-// forwards; the softmax is over l_max whatever the length of the sequence, so that prefixes have the outputs of the whole.
+// Deliberate differences: Re Λ = -exp(Lambda_log_neg_re) for the softmax too, so that every kernel has a recurrence
+// that runs forwards; the softmax is over l_max whatever the length of the sequence, so that prefixes have the outputs
+// of the whole.
 type DSS struct {
 	s4Layer
 	W, LogDt, LambdaLogNegRe, LambdaIm *nn.Param
@@ -26,9 +27,11 @@ type DSS struct {
 
 // DSSInfo describes DSS.
 var DSSInfo = Info{
-	Name: "dss", Paper: "Diagonal State Spaces are as Effective as Structured State Spaces, arXiv:2203.14343", Time: "l·log l·d + l·d²",
-	State: "2·d·d_state", Causal: true, Recurrent: true, New: NewDSS, Options: func(c Config) any { o := dssOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
+	Name: "dss", Paper: "Diagonal State Spaces are as Effective as Structured State Spaces, arXiv:2203.14343",
+	Time:  "l·log l·d + l·d²",
+	State: "2·d·d_state", Causal: true, Recurrent: true, New: NewDSS,
+	Options: func(c Config) any { o := dssOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
 }
 
 type dssOptions struct {
@@ -43,7 +46,9 @@ func dssOptionsOf(c Config) dssOptions {
 	return dssOptions{c.DState, "softmax", 1024, c.DtMin, c.DtMax}
 }
 
-var dssScales = map[string]engine.DSSScale{"softmax": engine.DSSSoftmax, "exp": engine.DSSExp, "exp-no-scale": engine.DSSPlain}
+var dssScales = map[string]engine.DSSScale{
+	"softmax": engine.DSSSoftmax, "exp": engine.DSSExp, "exp-no-scale": engine.DSSPlain,
+}
 
 // NewDSS returns a DSS mixer whose parameters have no values yet.
 func NewDSS(cfg Config) (Mixer, error) {
@@ -73,7 +78,8 @@ func NewDSS(cfg Config) (Mixer, error) {
 			func(i int) []float64 { return []float64{math.Abs(imag(start().a[i]))} }), n),
 	}
 	params := &engine.DSSParams{
-		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true, Scale: dssScales[o.Version], L: o.LMax,
+		Re: m.LambdaLogNegRe.Tensor, Im: m.LambdaIm.Tensor, LogDt: m.LogDt.Tensor, W: m.W.Tensor, LogNegRe: true,
+		Scale: dssScales[o.Version], L: o.LMax,
 	}
 	m.systems = []system{diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DSSSystem(params) })}
 	return m, nil

@@ -22,8 +22,8 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 	return s
 }
 
-// Compact lays the tensors of states side by side, as what is passed over for every token: those of the recurrences, which
-// have the size that they always will. They must be results of no tape.
+// Compact moves the tensors of recurrent states, whose size is fixed, into one piece of memory, in the order in which
+// each token passes over them. They must not be results of a tape.
 func Compact(states []State) {
 	tensor.Compact(fixedTensors(nil, states)...)
 }
@@ -89,7 +89,7 @@ func restored(x *tensor.Tensor, name string, shape []int, data []float32) error 
 	return nil
 }
 
-// ofOne is a shape without the axis of one sequence that may stand before so many others.
+// ofOne removes the leading axis of length 1, one sequence, that a saved shape may have before its n axes.
 func ofOne(shape []int, dims int) []int {
 	if len(shape) == dims+1 && shape[0] == 1 {
 		return shape[1:]

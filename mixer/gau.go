@@ -7,16 +7,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GAU is the gated attention unit of "Transformer Quality in Linear Time" (arXiv:2202.10447, §3), its quadratic form, causal:
+// GAU is the gated attention unit of "Transformer Quality in Linear Time" (arXiv:2202.10447, §3), its quadratic form,
+// causal:
 //
 //	y = W_o( silu(W_u x) ⊙ A silu(W_v x) ),  A_ij = relu( q_i·k_j/√s + bias_{i-j} )² / (i+1)
 //	q = γ_q ⊙ z + β_q,  k = γ_k ⊙ z + β_k,  z = silu(W_z x)
 //
 // with one head of s components. Its state, k and the values of all positions, grows with the sequence.
 //
-// Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1, where the
-// paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of max_distance and more
-// share a bias.
+// Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1,
+// where the paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of
+// max_distance and more share a bias.
 type GAU struct {
 	U, V, Z, Out                 *nn.Linear
 	GammaQ, BetaQ, GammaK, BetaK *nn.Param
@@ -27,8 +28,8 @@ type GAU struct {
 
 // GAUInfo describes GAU.
 var GAUInfo = Info{
-	Name: "gau", Paper: "Transformer Quality in Linear Time, arXiv:2202.10447", Time: "l²·(d·expand + s) + l·d²·expand", State: "l·(d·expand + s)",
-	Causal: true, New: NewGAU, Options: func(Config) any { o := defaultGAU; return &o },
+	Name: "gau", Paper: "Transformer Quality in Linear Time, arXiv:2202.10447", Time: "l²·(d·expand + s) + l·d²·expand",
+	State: "l·(d·expand + s)", Causal: true, New: NewGAU, Options: func(Config) any { o := defaultGAU; return &o },
 	Tiny: Tiny{Options: "query_dim=64", DModel: 128, NLayer: 8},
 }
 
@@ -48,7 +49,8 @@ func NewGAU(cfg Config) (Mixer, error) {
 	}
 	d, e, s := cfg.DModel, o.Expand*cfg.DModel, o.QueryDim
 	m := &GAU{
-		U: nn.NewLinear(d, e, nn.InitStd), V: nn.NewLinear(d, e, nn.InitStd), Z: nn.NewLinear(d, s, nn.InitStd), Out: nn.NewLinear(e, d, nn.InitStd),
+		U: nn.NewLinear(d, e, nn.InitStd), V: nn.NewLinear(d, e, nn.InitStd), Z: nn.NewLinear(d, s, nn.InitStd),
+		Out:    nn.NewLinear(e, d, nn.InitStd),
 		GammaQ: nn.NewParam(nn.Norm, nn.Constant(1), s), BetaQ: nn.NewParam(nn.Norm, nn.Constant(0), s),
 		GammaK: nn.NewParam(nn.Norm, nn.Constant(1), s), BetaK: nn.NewParam(nn.Norm, nn.Constant(0), s),
 		Bias: nn.NewParam(nn.Bias, nn.Normal(nn.InitStd), o.MaxDistance), s: s, e: e,

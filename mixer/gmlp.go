@@ -13,8 +13,9 @@ import (
 //
 //	y = V( z₁ ⊙ (W norm(z₂) + b) ),  z = gelu(U u)
 //
-// where z₁ and z₂ are the two halves of z or, whole, both z. W (l_max, l_max) is lower triangular and starts near zero, b at one,
-// so that the block starts as an MLP. Sequences have l_max positions at most. The state is norm(z₂) of all positions.
+// where z₁ and z₂ are the two halves of z or, whole, both z. W (l_max, l_max) is lower triangular and starts near zero,
+// b at one, so that the block starts as an MLP. Sequences have l_max positions at most. The state is norm(z₂) of all
+// positions.
 type GMLP struct {
 	U1, U2, V *nn.Linear // U2 is nil for the whole form
 	Norm      *nn.LayerNorm
@@ -25,8 +26,8 @@ type GMLP struct {
 
 // GMLPInfo describes GMLP.
 var GMLPInfo = Info{
-	Name: "gmlp", Paper: "Pay Attention to MLPs, arXiv:2105.08050", Time: "l²·d·expand + l·d²·expand", State: "l·d·expand/2",
-	Causal: true, New: NewGMLP, Options: func(Config) any { o := defaultGMLP; return &o },
+	Name: "gmlp", Paper: "Pay Attention to MLPs, arXiv:2105.08050", Time: "l²·d·expand + l·d²·expand",
+	State: "l·d·expand/2", Causal: true, New: NewGMLP, Options: func(Config) any { o := defaultGMLP; return &o },
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 5, LR: 8e-3},
 }
 
@@ -46,7 +47,8 @@ func NewGMLP(cfg Config) (Mixer, error) {
 	}
 	inner := o.Expand * cfg.DModel
 	if o.Split && inner%2 != 0 {
-		return nil, fmt.Errorf("expand: found %d, want an even inner width %d·%d to split", o.Expand, o.Expand, cfg.DModel)
+		return nil, fmt.Errorf("expand: found %d, want an even inner width %d·%d to split", o.Expand,
+			o.Expand, cfg.DModel)
 	}
 	m := &GMLP{lMax: o.LMax}
 	if o.Split {
@@ -80,7 +82,7 @@ func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tens
 // NewState returns a state without positions.
 func (m *GMLP) NewState() State { return newRowState([]string{"z"}, m.inner) }
 
-// Traits: W has rows for so many positions.
+// Traits: W has l_max rows, one for each position.
 func (m *GMLP) Traits() Traits { return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner)} }
 
 // Params visits the parameters.

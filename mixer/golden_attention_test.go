@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state it leaves, and
-// step by step.
+// TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state
+// it leaves, and step by step.
 func TestGoldenLinearAttention(t *testing.T) {
 	const tol = 1e-5 // the golden file's own float32 tolerance
 	golden.Run(t, "07_linear_attention", func(t *testing.T, c golden.Case) {
@@ -25,7 +25,8 @@ func TestGoldenLinearAttention(t *testing.T) {
 		start := func() (s, z engine.Slots) {
 			return slots(b, tensor.New(b, heads*e*m)), slots(b, tensor.New(b, heads*e))
 		}
-		q, k, v := leaf(c.F32("in/q"), b*l, heads*e), leaf(c.F32("in/k"), b*l, heads*e), leaf(c.F32("in/v"), b*l, heads*m)
+		q, k, v := leaf(c.F32("in/q"), b*l, heads*e), leaf(c.F32("in/k"), b*l, heads*e),
+			leaf(c.F32("in/v"), b*l, heads*m)
 		tape := recording()
 		sums, norms := start()
 		y := tape.LinearAttention(q, k, v, opt, engine.EqualRows(b, l), sums, norms)
@@ -64,14 +65,14 @@ func TestGoldenALiBi(t *testing.T) {
 	golden.Run(t, "07_alibi_slopes", func(t *testing.T, c golden.Case) {
 		for _, name := range c.Names() {
 			heads := c.Shape(name)[0]
-			golden.Close(t, name, engine.ALiBiSlopes(heads), c.F64(name), 1e-14)
+			golden.Close(t, name, alibiSlopes(heads), c.F64(name), 1e-14)
 		}
 	})
 	golden.Run(t, "07_softmax_alibi", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
 		s := c.Shape("in/q")
 		b, heads, l, hd := s[0], s[1], s[2], s[3]
-		golden.Close(t, "slopes", engine.ALiBiSlopes(heads), c.F64("slopes"), 1e-7) // the file's are rounded to float32
+		golden.Close(t, "slopes", alibiSlopes(heads), c.F64("slopes"), 1e-7) // the file's are rounded to float32
 		qkv := leaf(packHeads(c, "in/q", "in/k", "in/v"), b*l, 3*heads*hd)
 		for name, alibi := range map[string]bool{"out/plain": false, "out/alibi": true} {
 			tape := recording()
@@ -81,13 +82,14 @@ func TestGoldenALiBi(t *testing.T) {
 				continue
 			}
 			tape.BackwardFrom(y, mergeHeads(c.F32("in/dy"), b, heads, l, hd))
-			golden.Close(t, "gradients", gradient(tape, qkv), wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
+			golden.Close(t, "gradients", gradient(tape, qkv),
+				wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
 		}
 	})
 }
 
-// TestALiBiAtTwiceTheLength: at twice the length ALiBi gives nearly what it gives when it sees the second half alone, far more so than
-// attention without positions. What it has learned at one length holds at another.
+// TestALiBiAtTwiceTheLength: at twice the length ALiBi gives nearly what it gives when it sees the second half alone,
+// far more so than attention without positions. What it has learned at one length holds at another.
 func TestALiBiAtTwiceTheLength(t *testing.T) {
 	const l, tail = 2048, 8
 	u := sequences(5, 1, 2*l)
@@ -143,8 +145,8 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention under it.
-// The random choice of the official code is a table, given.
+// TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention
+// under it. The random choice of the official code is a table, given.
 func TestGoldenBigBird(t *testing.T) {
 	golden.Run(t, "07_bigbird", func(t *testing.T, c golden.Case) {
 		var cfg struct {
@@ -158,16 +160,18 @@ func TestGoldenBigBird(t *testing.T) {
 			{"in/rand_attn", "out/mask", "out/y"}, {"out/rand_attn_with_head", "out/mask_with_head", ""},
 		} {
 			plan := c.I64(v.plan)
-			blocks := &engine.Blocks{Size: cfg.Block, Window: 1, Global: 1, Ahead: true, Plan: func(head, block int) []int {
-				var out []int
-				for _, k := range plan[(head*inner+block-1)*cfg.RandBlocks:][:cfg.RandBlocks] {
-					out = append(out, int(k))
-				}
-				return out
-			}}
+			blocks := &engine.Blocks{Size: cfg.Block, Window: 1, Global: 1, Ahead: true,
+				Plan: func(head, block int) []int {
+					var out []int
+					for _, k := range plan[(head*inner+block-1)*cfg.RandBlocks:][:cfg.RandBlocks] {
+						out = append(out, int(k))
+					}
+					return out
+				}}
 			attend := func(qkv []float32, hd int) []float32 {
 				x := leaf(qkv, l, 3*heads*hd)
-				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil, engine.AttentionOptions{Heads: heads, Blocks: blocks}))
+				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil,
+					engine.AttentionOptions{Heads: heads, Blocks: blocks}))
 			}
 			if v.y != "" {
 				got := attend(packPlain(c, l, heads, hd), hd)
@@ -205,8 +209,8 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys of
-// picked buckets for their values; its numbers without that slip are in the file too.
+// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
+// of picked buckets for their values; its numbers without that slip are in the file too.
 func TestGoldenSinkhorn(t *testing.T) {
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
@@ -224,7 +228,8 @@ func TestGoldenSinkhorn(t *testing.T) {
 		build := func(keysAsValues bool) Mixer {
 			o := Options{
 				"bucket": fmt.Sprint(cfg.Bucket), "l_max": fmt.Sprint(cfg.Max), "top": fmt.Sprint(cfg.Top),
-				"temperature": fmt.Sprint(cfg.Temperature), "bidirectional": fmt.Sprint(!cfg.Causal), "keys_as_values": fmt.Sprint(keysAsValues),
+				"temperature": fmt.Sprint(cfg.Temperature), "bidirectional": fmt.Sprint(!cfg.Causal),
+				"keys_as_values": fmt.Sprint(keysAsValues),
 			}
 			if cfg.Simple {
 				o["sort_net"] = "simple"
@@ -246,13 +251,14 @@ func TestGoldenSinkhorn(t *testing.T) {
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {
-			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)), c.F64("out/y_fixed"), tol)
+			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)),
+				c.F64("out/y_fixed"), tol)
 		}
 	})
 }
 
-// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change little,
-// and nothing while the tape records.
+// TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change
+// little, and nothing while the tape records.
 func TestSpAttenPrunes(t *testing.T) {
 	const l = 48
 	plain := variant{build: NewAttention, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)
@@ -262,7 +268,8 @@ func TestSpAttenPrunes(t *testing.T) {
 	}
 	u := sequences(3, 2, l)
 	want := read(plain.Forward(autograd.NewTape(), u, equalRows(2, l)))
-	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))), want, chunkTol)
+	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))),
+		want, chunkTol)
 	few, _ := chunked(pruned("4", "0"), u, []int{l}, never)
 	near(t, "y before the first pruning", cut(few, 2, 0, 16), cut(want, 2, 0, 16), chunkTol)
 	if slices.Equal(cut(few, 2, 16, l), cut(want, 2, 16, l)) {
@@ -276,4 +283,13 @@ func TestSpAttenPrunes(t *testing.T) {
 	}
 	recorded, _ := chunked(coarse, u, []int{20, 1, 27}, always)
 	near(t, "y while the tape records", recorded, want, chunkTol)
+}
+
+// alibiSlopes are the slopes of all heads.
+func alibiSlopes(heads int) []float64 {
+	slopes := make([]float64, heads)
+	for h := range slopes {
+		slopes[h] = engine.ALiBiSlope(h, heads)
+	}
+	return slopes
 }

@@ -19,7 +19,8 @@ func TestGoldenDSSKernels(t *testing.T) {
 		s := c.Shape("out/K")
 		h, l := s[1], s[2]
 		n := c.Shape("param/W")[2]
-		p := &engine.DSSParams{LogDt: kernelParam(c, "log_dt", 1), W: kernelParam(c, "W", 1), Scale: dssScales[cfg.Version], L: l, HoldMax: true}
+		p := &engine.DSSParams{LogDt: kernelParam(c, "log_dt", 1), W: kernelParam(c, "W", 1),
+			Scale: dssScales[cfg.Version], L: l, HoldMax: true}
 		if c.Has("param/Lambda") {
 			all := c.F32("param/Lambda")
 			p.Re, p.Im = leaf(every(all, 2, 0), n), leaf(every(all, 2, 1), n)
@@ -78,8 +79,8 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 	checkLayer(t, c, m, same, 1e-4, 1e-4)
 }
 
-// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the same
-// operations:
+// TestGoldenGSSKernel: the third-party layer around the kernel of the paper, DSS with dt = 1, put together from the
+// same operations:
 //
 //	y = x + W_o( W_g ssm(norm(gelu(W_v z))) ⊙ gelu(W_u z) ),  z = norm(x)
 func TestGoldenGSSKernel(t *testing.T) {
@@ -99,7 +100,8 @@ func TestGoldenGSSKernel(t *testing.T) {
 
 		re, im := param("dss.C_real"), param("dss.C_imag")
 		w := tape.Add(tape.RealPairs(re), swapPairs(tape, tape.RealPairs(im)))
-		p := &engine.DSSParams{Re: param("dss.Lambda_real"), Im: param("dss.Lambda_imag"), W: w, LogNegRe: true, LogIm: true, Scale: engine.DSSExp}
+		p := &engine.DSSParams{Re: param("dss.Lambda_real"), Im: param("dss.Lambda_imag"), W: w, LogNegRe: true,
+			LogIm: true, Scale: engine.DSSExp}
 		v = tape.DiagSSM(engine.Gates{V: v}, tape.DSSSystem(p), param("dss.param_D"), engine.EqualRows(s[0], s[1]), nil)
 
 		v = tape.Gate(tape.Linear(v, param("to_gate.weight"), nil, engine.None), u, engine.GeluErf)

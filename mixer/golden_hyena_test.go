@@ -43,8 +43,8 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	return m.(*Hyena)
 }
 
-// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it starts
-// with; and the same in steps.
+// TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it
+// starts with; and the same in steps.
 func TestGoldenHyena(t *testing.T) {
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
@@ -66,14 +66,17 @@ func TestGoldenHyena(t *testing.T) {
 
 		start := goldenHyena(t, c)
 		nn.InitAll(start, "", 1)
-		for name, p := range map[string]*nn.Param{"pos_emb.z": start.Filter.Z, "pos_emb.t": start.Filter.T, "modulation.deltas": start.Filter.Deltas} {
-			golden.Close(t, "start of "+name, read(p.Tensor), c.F64("param/filter_fn."+name), 1e-5) // PyTorch computes them in float32
+		for name, p := range map[string]*nn.Param{"pos_emb.z": start.Filter.Z, "pos_emb.t": start.Filter.T,
+			"modulation.deltas": start.Filter.Deltas} {
+			// PyTorch computes them in float32
+			golden.Close(t, "start of "+name, read(p.Tensor), c.F64("param/filter_fn."+name), 1e-5)
 		}
 
 		plain, st := autograd.NewTape(), begin(m, s[0])
 		steps := make([]float32, 0, y.Len())
 		for i := range s[1] {
-			steps = append(steps, read(st.forward(plain, tensor.FromSlice(positionsOf(read(x), s, i, i+1), s[0], s[2])))...)
+			steps = append(steps,
+				read(st.forward(plain, tensor.FromSlice(positionsOf(read(x), s, i, i+1), s[0], s[2])))...)
 		}
 		golden.Close(t, "decoded y", steps, swapBatchTime(c.F64("out/y"), s), tol)
 	})
@@ -109,7 +112,8 @@ func TestHyenaContainsH3(t *testing.T) {
 	set(m.ShortB, make([]float32, 3*d))
 	set(m.Filter.D, read(h.D.Tensor))
 	tape := autograd.NewTape()
-	m.Filter.cached.Store(&cachedKernels{tape.Engine(), m.Filter.versions(), []*tensor.Tensor{tape.KernelRows(tape.DiagKernel(h.Diag.System(tape), l), d)}})
+	m.Filter.cached.Store(&cachedKernels{tape.Engine(), m.Filter.versions(),
+		[]*tensor.Tensor{tape.KernelRows(tape.DiagKernel(h.Diag.System(tape), l), d)}})
 	u := sequences(1, 2, l)
 	near(t, "y", read(m.Forward(tape, u, equalRows(2, l))), read(h.Forward(tape, u, equalRows(2, l))), 2e-5)
 }
@@ -138,7 +142,8 @@ func TestHyenaAnyLength(t *testing.T) {
 	taps := l + tape.Ahead()
 	padded := make([]float32, taps*dModel)
 	copy(padded, read(k))
-	long.Filter.cached.Store(&cachedKernels{tape.Engine(), long.Filter.versions(), []*tensor.Tensor{tensor.FromSlice(padded, taps, dModel)}})
+	long.Filter.cached.Store(&cachedKernels{tape.Engine(), long.Filter.versions(),
+		[]*tensor.Tensor{tensor.FromSlice(padded, taps, dModel)}})
 	u := sequences(3, 2, l)
 	near(t, "y", read(short.Forward(tape, u, equalRows(2, l))), read(long.Forward(tape, u, equalRows(2, l))), chunkTol)
 }
@@ -161,8 +166,8 @@ func TestHyenaKeep(t *testing.T) {
 	near(t, "y after Keep", next(s, 5), next(whole, 5), 1e-6)
 }
 
-// TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines, and anew when
-// one changes or a longer one is wanted.
+// TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines,
+// and anew when one changes or a longer one is wanted.
 func TestHyenaCachesItsFilter(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
@@ -192,9 +197,11 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 	}
 }
 
-// TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked for.
+// TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked
+// for.
 func TestHyenaStart(t *testing.T) {
-	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1", "target", "0.125", "shift", "0.25")}.mixer(t).(*Hyena)
+	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1",
+		"target", "0.125", "shift", "0.25")}.mixer(t).(*Hyena)
 	nn.InitAll(m, "", 1)
 	ones := tensor.New(101, dModel)
 	for i := range ones.Data() {

@@ -23,8 +23,8 @@ func options(values map[string]int) Options {
 	return o
 }
 
-// checkBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill, decoded
-// positions and the states after those.
+// checkBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill,
+// decoded positions and the states after those.
 func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	t.Helper()
 	fillGolden(t, c, m)
@@ -72,8 +72,8 @@ func positionsOf(x []float32, s []int, lo, hi int) []float32 {
 	return out
 }
 
-// checkBlockState compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more than is
-// needed.
+// checkBlockState compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more
+// than is needed.
 func checkBlockState(t *testing.T, c golden.Case, st *several, prefix string, batch int) {
 	t.Helper()
 	for name, x := range st.parts() {
@@ -119,8 +119,8 @@ func TestGoldenMambaBlock(t *testing.T) {
 	})
 }
 
-// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not change,
-// which is a group for each channel.
+// TestGoldenSelectiveScan: the official selective scan, real, complex, with groups, and with B and C that do not
+// change, which is a group for each channel.
 func TestGoldenSelectiveScan(t *testing.T) {
 	golden.Run(t, "06_mamba_scan", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/u") // (b, d, l)
@@ -232,7 +232,8 @@ func TestGoldenMamba2Block(t *testing.T) {
 			NormBeforeGate bool `json:"norm_before_gate"`
 		}{Groups: 1, RMSNorm: true}
 		c.Config(&cfg)
-		o := options(map[string]int{"d_state": cfg.DState, "d_conv": cfg.DConv, "headdim": cfg.HeadDim, "expand": cfg.Expand, "ngroups": cfg.Groups})
+		o := options(map[string]int{"d_state": cfg.DState, "d_conv": cfg.DConv, "headdim": cfg.HeadDim,
+			"expand": cfg.Expand, "ngroups": cfg.Groups})
 		o["rmsnorm"], o["norm_before_gate"] = strconv.FormatBool(cfg.RMSNorm), strconv.FormatBool(cfg.NormBeforeGate)
 		m, err := NewMamba2(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: o})
 		if err != nil {
@@ -242,8 +243,8 @@ func TestGoldenMamba2Block(t *testing.T) {
 	})
 }
 
-// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so here
-// A is -1, dt the decay and x its X/dt; a head is a group.
+// TestGoldenSSD: the official minimal SSD, also from a state. Its A is the log decay and its X the input times dt, so
+// here A is -1, dt the decay and x its X/dt; a head is a group.
 func TestGoldenSSD(t *testing.T) {
 	golden.Run(t, "06_mamba2_ssd", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/X") // (b, l, h, p)
@@ -265,7 +266,8 @@ func TestGoldenSSD(t *testing.T) {
 		}
 		a := tensor.New(h)
 		a.CopyFrom(slices.Repeat([]float32{-1}, h))
-		run := func(state *tensor.Tensor, record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
+		run := func(state *tensor.Tensor,
+			record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
 			tape = autograd.NewTape()
 			tape.Record(record)
 			xbc, dt = leaf(packed, b*l, width), leaf(dts, b*l, h)
@@ -296,7 +298,8 @@ func TestGoldenSSD(t *testing.T) {
 		for name, g := range map[string][]float32{"X": gradX, "B": gradB, "C": gradC} {
 			golden.Close(t, "gradient of "+name, g, c.F64("grad/in/"+name), mambaTol)
 		}
-		golden.Close(t, "gradient of A", gradA, c.F64("grad/in/A"), 5*mambaTol) // here the difference of two that are larger
+		// here the difference of two that are larger
+		golden.Close(t, "gradient of A", gradA, c.F64("grad/in/A"), 5*mambaTol)
 		_, _, _, y, last = run(tensor.FromSlice(c.F32("in/state0"), b, h, p, n), false)
 		golden.Close(t, "y from a state", read(y), c.F64("out/y_from_state0"), mambaTol)
 		golden.Close(t, "final state from a state", last, c.F64("out/final_state_from_state0"), mambaTol)

@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// officialRow names the official parameter that holds ours, by a function of its name without number, and the part of it that
-// is ours: C_1 is the second row of C.
+// officialRow names the official parameter that holds ours, by a function of its name without number, and the part of
+// it that is ours: C_1 is the second row of C.
 func officialRow(name string, rename func(string) string) (official string, row int) {
 	base, number, some := strings.Cut(name, "_1")
 	if some && number == "" {
@@ -39,7 +39,8 @@ func checkRowGrads(
 	t.Helper()
 	m.Params("", func(name string, p *nn.Param) {
 		official, row := officialRow(name, rename)
-		golden.Close(t, "gradient of "+name, gradient(tape, p.Tensor), c.F64("grad/" + official)[row*p.Len():][:p.Len()], tol)
+		golden.Close(t, "gradient of "+name, gradient(tape, p.Tensor),
+			c.F64("grad/" + official)[row*p.Len():][:p.Len()], tol)
 	})
 }
 
@@ -91,8 +92,10 @@ func TestGoldenS4Layer(t *testing.T) {
 			Gate          int
 		}
 		c.Config(&cfg)
-		build, mc := NewS4, Config{DModel: cfg.DModel, DState: cfg.DState, DtMin: cfg.DtMin, DtMax: cfg.DtMax, Measure: cfg.Measure}
-		mc.Options = Options{"channels": strconv.Itoa(max(1, cfg.Channels)), "bidirectional": strconv.FormatBool(cfg.Bidirectional)}
+		build, mc := NewS4, Config{DModel: cfg.DModel, DState: cfg.DState, DtMin: cfg.DtMin, DtMax: cfg.DtMax,
+			Measure: cfg.Measure}
+		mc.Options = Options{"channels": strconv.Itoa(max(1, cfg.Channels)),
+			"bidirectional": strconv.FormatBool(cfg.Bidirectional)}
 		rename := same
 		switch {
 		case cfg.Gate > 0:
@@ -152,8 +155,9 @@ func TestGoldenS4Kernels(t *testing.T) {
 		if s[0] != 1 {
 			t.Fatalf("%d rows of C, want 1", s[0])
 		}
-		p := &engine.DPLRParams{LogDt: kernelParam(c, "inv_dt", 1), InvAReal: kernelParam(c, "A_real", 1), AImag: kernelParam(c, "A_imag", -1),
-			B: kernelParam(c, "B", 1), P: kernelParam(c, "P", 1), Ct: kernelParam(c, "C", 1), L: l}
+		p := &engine.DPLRParams{LogDt: kernelParam(c, "inv_dt", 1), InvAReal: kernelParam(c, "A_real", 1),
+			AImag: kernelParam(c, "A_imag", -1),
+			B:     kernelParam(c, "B", 1), P: kernelParam(c, "P", 1), Ct: kernelParam(c, "C", 1), L: l}
 		tape := recording()
 		k := tape.KernelRows(tape.DPLRKernel(tape.DPLRSystem(p), l), h)
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K"), tol)
@@ -176,7 +180,8 @@ func TestGoldenS4Kernels(t *testing.T) {
 			golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y_step"), tol)
 			next := slots(b, complexTensor(c, "in/state0"))
 			y = tape.DPLRSSM(u, tape.DPLRSystem(p), nil, rows, next)
-			golden.Close(t, "state after u from state0", after(next), interleave(c, "out/state_after_u_from_state0"), tol)
+			golden.Close(t, "state after u from state0", after(next),
+				interleave(c, "out/state_after_u_from_state0"), tol)
 			want := c.F64("out/y_step")
 			for i, v := range c.F64("out/K_state") {
 				want[i] += v
@@ -219,7 +224,8 @@ func TestGoldenS4DKernels(t *testing.T) {
 					p.B, p.C = tape.RealPairs(b), tape.RealPairs(ct)
 				}
 				k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
-				golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K")[i*h*l:][:h*l], 1e-5)
+				golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)),
+					c.F64("out/K")[i*h*l:][:h*l], 1e-5)
 				tape.BackwardFrom(k, read(transpose(g[i*h*l:][:h*l], []int{1, h, l})))
 				dC = append(dC, gradient(tape, ct)...)
 			}

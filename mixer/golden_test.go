@@ -70,7 +70,8 @@ type h3Config struct {
 func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 	var cfg h3Config
 	c.Config(&cfg)
-	m, err := NewH3(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"})
+	m, err := NewH3(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3,
+		DtMax: 0.1, Measure: "diag-lin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +164,15 @@ func TestGoldenH3Kernels(t *testing.T) {
 		param := func(name string) *tensor.Tensor {
 			return leaf(c.F32("param/kernel."+name), c.Shape("param/kernel."+name)...)
 		}
-		p := &engine.DiagParams{LogDt: param("log_dt"), InvAReal: param("inv_A_real"), AImag: param("A_imag"), B: param("B"), C: param("C")}
+		p := &engine.DiagParams{LogDt: param("log_dt"), InvAReal: param("inv_A_real"), AImag: param("A_imag"),
+			B: param("B"), C: param("C")}
 		tape := recording()
 		k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
 		// Tolerance: the reference itself loses up to 1.4e-5 (float32_reference_deviation).
 		golden.Close(t, "K", read(transpose(read(k), []int{1, l, h})), c.F64("out/K"), 1e-5)
 		tape.BackwardFrom(k, read(transpose(c.F32("G"), []int{1, h, l})))
-		for name, x := range map[string]*tensor.Tensor{"log_dt": p.LogDt, "inv_A_real": p.InvAReal, "A_imag": p.AImag, "B": p.B, "C": p.C} {
+		for name, x := range map[string]*tensor.Tensor{"log_dt": p.LogDt, "inv_A_real": p.InvAReal, "A_imag": p.AImag,
+			"B": p.B, "C": p.C} {
 			golden.Close(t, "gradient of "+name, gradient(tape, x), c.F64("grad/kernel."+name), 2e-5)
 		}
 
@@ -180,14 +183,16 @@ func TestGoldenH3Kernels(t *testing.T) {
 			b := c.Shape("in/u")[0]
 			next := slots(b, complexTensor(c, "in/state0"))
 			y := tape.DiagSSM(engine.Gates{V: u}, tape.DiagSystem(p), skip, engine.EqualRows(b, u.Rows()/b), next)
-			golden.Close(t, fmt.Sprint("y from state0, recording ", record), read(transposeBack(y, b)), c.F64("out/y_step_from_state0"), 1e-5)
+			golden.Close(t, fmt.Sprint("y from state0, recording ", record), read(transposeBack(y, b)),
+				c.F64("out/y_step_from_state0"), 1e-5)
 			golden.Close(t, "final state", after(next), interleave(c, "out/state_final"), 1e-5)
 		}
 	})
 	golden.Run(t, "04_shift_kernel", func(t *testing.T, c golden.Case) {
 		s := c.Shape("out/K")
 		h, l := s[1], s[2]
-		bw, cw, skip := leaf(c.F32("param/kernel.B"), c.Shape("param/kernel.B")...), leaf(c.F32("param/kernel.C"), c.Shape("param/kernel.C")...), tensor.New(h)
+		bw, cw, skip := leaf(c.F32("param/kernel.B"), c.Shape("param/kernel.B")...),
+			leaf(c.F32("param/kernel.C"), c.Shape("param/kernel.C")...), tensor.New(h)
 		// The response to an impulse is the kernel, so its gradient under the cotangent G is that of the kernel.
 		impulse := tensor.New(l, h)
 		x := make([]float32, l*h)
@@ -250,8 +255,8 @@ func complexTensor(c golden.Case, name string) *tensor.Tensor {
 // TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
 func TestGoldenS4DLayer(t *testing.T) {
 	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
-		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of the
-		// golden files): its gradient of A_imag is off by 1.5e-4.
+		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of
+		// the golden files): its gradient of A_imag is off by 1.5e-4.
 		const tol, gradTol = 1e-5, 1.5e-4
 		var cfg struct{ H, N int }
 		c.Config(&cfg)
@@ -337,7 +342,8 @@ func TestGoldenRotary(t *testing.T) {
 	})
 }
 
-// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and values.
+// attend is softmax attention over the official rotated queries and keys; the offset's positions have zero keys and
+// values.
 func attend(x []float64, row func([]float64, int, int, int, int) []float64, b, i, h, offset, hd int) []float64 {
 	out := make([]float64, hd)
 	sum := float64(offset) // e^0 each

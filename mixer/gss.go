@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GSS is the gated state-space layer of "Long Range Language Modeling via Gated State Spaces" (arXiv:2206.13947) as the S4
-// repository has it:
+// GSS is the gated state-space layer of "Long Range Language Modeling via Gated State Spaces" (arXiv:2206.13947) as the
+// S4 repository has it:
 //
 //	y = W_o( W_y gelu( SSM_diag(x) + D x ) ⊙ gelu(W_g u) ),  x = gelu(W_x u)
 //
-// The systems see d_model/bottleneck channels only, the gate is gate·d_model wide. All GELUs are exact. Systems are those of
-// S4D with B trained and the bilinear rule, whose dt starts at 1, as the paper finds that no small one is needed. The state is
-// (d_model/bottleneck, d_state/2, 2).
+// The systems see d_model/bottleneck channels only, the gate is gate·d_model wide. All GELUs are exact. Systems are
+// those of S4D with B trained and the bilinear rule, whose dt starts at 1, as the paper finds that no small one is
+// needed. The state is (d_model/bottleneck, d_state/2, 2).
 type GSS struct {
 	InputLinear, InputGate, OutputLinear, OutputGate *nn.Linear
 	Diag                                             Diagonal
@@ -27,9 +27,10 @@ type GSS struct {
 
 // GSSInfo describes GSS.
 var GSSInfo = Info{
-	Name: "gss", Paper: "Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947", Time: "l·log l·d/bottleneck + l·d²·gate",
-	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, New: NewGSS, Options: func(c Config) any { o := gssOptionsOf(c); return &o },
-	Tiny: Tiny{DModel: 112, NLayer: 7},
+	Name: "gss", Paper: "Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947",
+	Time:  "l·log l·d/bottleneck + l·d²·gate",
+	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, New: NewGSS,
+	Options: func(c Config) any { o := gssOptionsOf(c); return &o }, Tiny: Tiny{DModel: 112, NLayer: 7},
 }
 
 type gssOptions struct {

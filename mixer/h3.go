@@ -11,12 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// H3 is the mixer of "Hungry Hungry Hippos: Towards Language Modeling with State Space Models" (arXiv:2212.14052, §3.1):
+// H3 is the mixer of "Hungry Hungry Hippos: Towards Language Modeling with State Space Models" (arXiv:2212.14052,
+// §3.1):
 //
 //	y = Out( Q ⊙ SSM_diag( SSM_shift(K) ⊗ V ) )
 //
-// with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each of
-// the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
+// with Q, K, V linear projections of the input, ⊗ the outer product over the channels of a head, and a skip (D) in each
+// of the two SSMs. The state is that of the shift, (d_model, d_state), and that of the diagonal SSM, (heads·head_dim²,
 // d_state/2, 2): constant in the length of the sequence.
 type H3 struct {
 	Q, K, V, Out *nn.Linear
@@ -30,8 +31,8 @@ type H3 struct {
 
 // H3Info describes H3.
 var H3Info = Info{
-	Name: "h3", Paper: "Hungry Hungry Hippos, arXiv:2212.14052", Time: "l·log l·d·head_dim + l·d²", State: "d·d_state·(1 + head_dim)",
-	Causal: true, Recurrent: true, New: NewH3,
+	Name: "h3", Paper: "Hungry Hungry Hippos, arXiv:2212.14052", Time: "l·log l·d·head_dim + l·d²",
+	State: "d·d_state·(1 + head_dim)", Causal: true, Recurrent: true, New: NewH3,
 	Options: func(c Config) any { return &h3Options{diagonalOptionsOf(c), c.HeadDim, c.HeadOrder} },
 	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }
@@ -56,7 +57,8 @@ func NewH3(cfg Config) (Mixer, error) {
 	if cfg.HeadDim < 1 || cfg.DModel%cfg.HeadDim != 0 {
 		return nil, fmt.Errorf("head_dim: found %d, want a divisor of d_model %d", cfg.HeadDim, cfg.DModel)
 	}
-	order, ok := map[string]engine.HeadOrder{"": engine.DimMajor, "dh": engine.DimMajor, "hd": engine.HeadMajor}[cfg.HeadOrder]
+	orders := map[string]engine.HeadOrder{"": engine.DimMajor, "dh": engine.DimMajor, "hd": engine.HeadMajor}
+	order, ok := orders[cfg.HeadOrder]
 	if !ok {
 		return nil, fmt.Errorf("head_order: found %q, want dh or hd", cfg.HeadOrder)
 	}

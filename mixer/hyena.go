@@ -16,9 +16,10 @@ import (
 //
 //	v ← h_n * (v ⊙ x_n) + D_n (v ⊙ x_n),   n = N-1, …, 1;      y = Out(v ⊙ x_0)
 //
-// where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other filters is H3.
-// Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs of the short filter,
-// (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to l_max-1, d_model): it grows.
+// where short is a causal filter of a few taps and the h_n are implicit filters of l_max taps. Order 2 with other
+// filters is H3. Sequences of any length run; of their inputs a position sees the last l_max. The state is the inputs
+// of the short filter, (short_filter_order-1, (N+1)·d_model), and those of each long convolution seen so far, (up to
+// l_max-1, d_model): it grows.
 type Hyena struct {
 	In, Out             *nn.Linear
 	ShortWeight, ShortB *nn.Param // ((N+1)·d, 1, taps), ((N+1)·d)
@@ -51,7 +52,7 @@ type hyenaOptions struct {
 	TrainPosEmb bool    `json:"train_pos_emb" help:"positional features are trained"`
 }
 
-// hyenaDefaults are those of the release, but for the features and frequencies of its language models.
+// hyenaDefaults are the options of the release; features and frequencies are those of its language models.
 func hyenaDefaults() hyenaOptions {
 	return hyenaOptions{
 		Order: 2, LMax: 1024, FilterOrder: 64, EmbDim: 33, InnerMLPs: 2, W: 14, ShortOrder: 3,
@@ -74,7 +75,8 @@ func (o *hyenaOptions) check() error {
 		v, least, most int
 	}{
 		{"order", o.Order, 2, maxOrder}, {"l_max", o.LMax, 1, maxTaps}, {"filter_order", o.FilterOrder, 1, maxFilter},
-		{"emb_dim", o.EmbDim, 3, maxFeatures}, {"num_inner_mlps", o.InnerMLPs, 0, maxInner}, {"short_filter_order", o.ShortOrder, 1, maxFilter},
+		{"emb_dim", o.EmbDim, 3, maxFeatures}, {"num_inner_mlps", o.InnerMLPs, 0, maxInner},
+		{"short_filter_order", o.ShortOrder, 1, maxFilter},
 	} {
 		if f.v < f.least || f.v > f.most {
 			return fmt.Errorf("%s: found %d, want %d to %d", f.name, f.v, f.least, f.most)
@@ -82,11 +84,13 @@ func (o *hyenaOptions) check() error {
 	}
 	switch {
 	case o.EmbDim%2 == 0:
-		return fmt.Errorf("emb_dim: found %d, want an odd number: time, and a sine and a cosine for each band", o.EmbDim)
+		return fmt.Errorf("emb_dim: found %d, want an odd number: time, and a sine and a cosine for each band",
+			o.EmbDim)
 	case !(o.Target > 0 && o.Target < 1):
 		return fmt.Errorf("target: found %g, want 0 < target < 1", o.Target)
 	case !(o.FastDecay > 0 && o.FastDecay <= o.SlowDecay):
-		return fmt.Errorf("fast_decay_pct, slow_decay_pct: found %g, %g, want 0 < fast ≤ slow", o.FastDecay, o.SlowDecay)
+		return fmt.Errorf("fast_decay_pct, slow_decay_pct: found %g, %g, want 0 < fast ≤ slow", o.FastDecay,
+			o.SlowDecay)
 	}
 	return nil
 }
@@ -101,10 +105,11 @@ func NewHyena(cfg Config) (Mixer, error) {
 		return nil, err
 	}
 	d, wide := cfg.DModel, (o.Order+1)*cfg.DModel
+	scale := nn.InitStd / math.Sqrt(float64(2*max(1, cfg.NLayer)))
 	start := nn.Uniform(1 / math.Sqrt(float64(o.ShortOrder))) // that of PyTorch's Conv1d
 	return &Hyena{
 		In:          nn.NewLinear(d, wide, nn.InitStd),
-		Out:         nn.NewLinear(d, d, nn.InitStd/math.Sqrt(float64(2*max(1, cfg.NLayer)))), // as the releases scale it
+		Out:         nn.NewLinear(d, d, scale), // as the releases scale it
 		ShortWeight: nn.NewParam(nn.SSM, start, wide, 1, o.ShortOrder), ShortB: nn.NewParam(nn.Bias, start, wide),
 		Filter: newHyenaFilter(d, o.Order-1, &o), opt: o, d: d,
 	}, nil
@@ -113,7 +118,7 @@ func NewHyena(cfg Config) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Hyena) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	caches := r.past(0)
-	if caches != nil && slices.Contains(caches, nil) { // without states gates are part of the convolutions
+	if caches != nil && slices.Contains(caches, nil) { // rows without a state fuse gates with the convolutions
 		return r.apart(t, u, func(i int) int { return slices.Index(caches[i:i+1], nil) }, m.Forward)
 	}
 	taps := r.Longest()
@@ -159,5 +164,5 @@ func (m *Hyena) NewState() State {
 	return s
 }
 
-// Traits: an input of each long convolution more with each position, until there are l_max-1.
+// Traits: each position adds one input of each long convolution to the state, until there are l_max-1.
 func (m *Hyena) Traits() Traits { return Traits{Growth: 4 * (m.opt.Order - 1) * m.d} }

@@ -13,13 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// hyenaFilter is an implicit filter: a small network that maps a lag to the taps of all channels there (arXiv:2302.10866, §3.3),
+// hyenaFilter is an implicit filter: a small network that maps a lag to the taps of all channels there
+// (arXiv:2302.10866, §3.3),
 //
 //	k[i] = window(i) ⊙ W_n sin(f ⊙ (… sin(f ⊙ (W_0 z[i] + b_0)) …))
 //
-// with positional features z[i] = (τ, cos(ω_1 i), …, -sin(ω_1 i), …), τ = i/(l_max-1), ω_j = 2π f_j/l_max and f_j from 10⁻⁴ to
-// bands-1 in equal steps, and the window e^(-τ|δ_c|) + shift, whose rates δ go from slow to fast over the channels, or none.
-// It has l_max taps.
+// with positional features z[i] = (τ, cos(ω_1 i), …, -sin(ω_1 i), …), τ = i/(l_max-1), ω_j = 2π f_j/l_max and f_j from
+// 10⁻⁴ to bands-1 in equal steps, and the window e^(-τ|δ_c|) + shift, whose rates δ go from slow to fast over the
+// channels, or none. It has l_max taps.
 type hyenaFilter struct {
 	D       *nn.Param // skips of the convolutions, one after another
 	Z, T    *nn.Param // features (1, l_max, emb_dim), perhaps trained; τ (1, l_max, 1)
@@ -33,9 +34,10 @@ type hyenaFilter struct {
 	cached atomic.Pointer[cachedKernels]
 }
 
-// cachedKernels are the kernels while the parameters stay as they are, so that decoding does not compute them at every token.
+// cachedKernels are the kernels while the parameters stay as they are, so that decoding does not compute them at every
+// token.
 type cachedKernels struct {
-	engine   string // whose tensors they are
+	engine   string // of the tensors
 	versions []uint64
 	k        []*tensor.Tensor
 }
@@ -101,8 +103,8 @@ func positionalFeatures(l, dim int) func(*rand.Rand, []float32) {
 	}
 }
 
-// kernels are those of all convolutions, (taps, d) each: n taps, or where t does not record as many as decoding on wants; l_max at
-// most.
+// kernels are the kernels of all convolutions, (taps, d) each. There are n taps, or more if t does not record, so that
+// decoding can go on with them; l_max at most.
 func (f *hyenaFilter) kernels(t *autograd.Tape, n int) []*tensor.Tensor {
 	if t.Recording() {
 		return f.split(t, f.generate(t, min(n, f.lMax)))
@@ -131,8 +133,8 @@ func (f *hyenaFilter) versions() []uint64 {
 	return v
 }
 
-// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape: what sines make of errors grows
-// with f.
+// generate computes the first n taps (n, channels), in float32 whatever the precision of the tape: the frequencies f
+// multiply rounding errors in the arguments of sines.
 func (f *hyenaFilter) generate(t *autograd.Tape, n int) *tensor.Tensor {
 	precision := t.Precision()
 	t.SetPrecision(engine.Float32)

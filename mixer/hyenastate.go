@@ -19,7 +19,7 @@ func (r *Rows) short() engine.Slots {
 	return collect(r, r.slotsOf(0), 0, func(s *hyenaState, _ int) *engine.Slot { return &s.short })
 }
 
-// past are the inputs of long convolution i before the rows.
+// past are the caches of long convolution i, the inputs before the rows.
 func (r *Rows) past(i int) []*engine.ConvCache {
 	for len(r.long) <= i {
 		r.long = append(r.long, nil)
@@ -53,8 +53,8 @@ func (s *hyenaState) Keep(n int) {
 	}
 }
 
-// Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as "long0" and
-// so on.
+// Tensors visits the inputs of the short filter as "short" and those of each long convolution, where there are any, as
+// "long0" and so on.
 func (s *hyenaState) Tensors(visit func(string, *tensor.Tensor)) {
 	visit("short", s.short.X)
 	for i := range s.long {
@@ -74,7 +74,8 @@ func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 		}
 		c, one := &s.long[i], ofOne(shape, 2)
 		if len(one) != 2 || one[0] < 1 || one[0] >= c.Window || one[1] != s.d || len(data) != one[0]*s.d {
-			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape, len(data), c.Window-1, s.d)
+			return fmt.Errorf("state %q has shape %v and %d values, want (1 to %d positions, %d)", name, shape,
+				len(data), c.Window-1, s.d)
 		}
 		c.U, c.Len = tensor.New(one...), one[0]
 		c.U.CopyFrom(data)

@@ -2,7 +2,8 @@ package mixer
 
 import "github.com/hippo-ssm/hippo/internal/config"
 
-// Info describes a mixer that a configuration can name. Each mixer has one, beside its code; the list of all is in package model.
+// Info describes a mixer that a configuration can name. Each mixer has one, beside its code; the list of all is in
+// package model.
 type Info struct {
 	Name  string // in configurations
 	Paper string // title and place, short
@@ -13,23 +14,25 @@ type Info struct {
 	Recurrent bool // the state does not grow with the sequence
 	// New returns the mixer, whose parameters have no values yet.
 	New func(Config) (Mixer, error)
-	// Options returns a pointer to the struct of the options that an entry in a list of layers can set, filled with their
-	// defaults for cfg; nil where there are none.
+	// Options returns a pointer to the struct of the options that an entry in a list of layers can set, filled with
+	// their defaults for cfg; nil where there are none.
 	Options func(cfg Config) any
 	// Tiny is the shape of the preset NAME-tiny.
 	Tiny Tiny
 }
 
-// Tiny is the shape of a small language model of a mixer alone, and how it is trained. All are of about as many parameters as the
-// preset tiny: what a mixer needs less goes into the MLP or into more layers. Windows, blocks and kernels are such as suit the 256
-// tokens that they are trained on.
+// Tiny is the shape of a small language model of a mixer alone, and how it is trained. All are of about as many
+// parameters as the preset tiny: what a mixer needs less goes into the MLP or into more layers. Windows, blocks and
+// kernels are such as suit the 256 tokens that they are trained on.
 type Tiny struct {
-	Options                string  // of the mixer: OPTION=VALUE,...
-	DModel, NLayer, DInner int     // no MLP where DInner is 0, as for mixers with a gate of their own
-	LR, SSMLR              float64 // peak learning rates, in all and of the systems, where those of tiny are not the best; 0 for those
+	Options                string // of the mixer: OPTION=VALUE,...
+	DModel, NLayer, DInner int    // no MLP where DInner is 0, as for mixers with a gate of their own
+	// Peak learning rates, of all parameters and of the systems; 0 for those of the preset tiny.
+	LR, SSMLR float64
 }
 
-// Options are what an entry in a list of layers sets for its mixer alone, such as d_state=16 in mamba(d_state=16), as texts.
+// Options are what an entry in a list of layers sets for its mixer alone, such as d_state=16 in mamba(d_state=16), as
+// texts.
 type Options map[string]string
 
 // into sets the fields of the struct that o points to. The error names options that it does not have.

@@ -10,7 +10,8 @@ import (
 )
 
 // LinearAttention is the mixer of "Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention"
-// (arXiv:2006.16236, §3), with multiple heads: softmax(q·k) becomes φ(q)·φ(k), so that the sums over the past can be carried,
+// (arXiv:2006.16236, §3), with multiple heads: softmax(q·k) becomes φ(q)·φ(k), so that the sums over the past can be
+// carried,
 //
 //	S_t = S_{t-1} + φ(k_t) v_tᵀ,   z_t = z_{t-1} + φ(k_t),   y_t = φ(q_t)ᵀ S_t / (φ(q_t)·z_t + 1e-6)
 //
@@ -23,9 +24,10 @@ type LinearAttention struct {
 
 // LinearAttentionInfo describes LinearAttention.
 var LinearAttentionInfo = Info{
-	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)", State: "d·(head_dim + 1)",
-	Causal: true, Recurrent: true, New: NewLinearAttention, Options: func(c Config) any { o := linearOptionsOf(c); return &o },
-	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
+	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)",
+	State:  "d·(head_dim + 1)",
+	Causal: true, Recurrent: true, New: NewLinearAttention,
+	Options: func(c Config) any { o := linearOptionsOf(c); return &o }, Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type linearOptions struct {

@@ -11,15 +11,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LMU is the Legendre Memory Unit of Voelker, Kajić and Eliasmith (NeurIPS 2019), a baseline: a recurrent network whose memory m
-// holds the last theta inputs u as coefficients of Legendre polynomials,
+// LMU is the Legendre Memory Unit of Voelker, Kajić and Eliasmith (NeurIPS 2019), a baseline: a recurrent network whose
+// memory m holds the last theta inputs u as coefficients of Legendre polynomials,
 //
 //	u[t] = e_x·x[t] + e_h·h[t-1] + e_m·m[t-1]
 //	m[t] = Ābar m[t-1] + Bbar u[t]
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1] + W_m m[t]),  y[t] = W_y h[t] + b_y
 //
-// with the matrices of ssm.LMU over a window of theta, frozen, by zero-order hold: those of HiPPO-LegT in another basis. Since m
-// is linear it is one recurrence of s = (h, m), whose first part has a tanh. With K = (W_m; I) and N = Bbar (e_h, e_m) + (0, Ābar):
+// with the matrices of ssm.LMU over a window of theta, frozen, by zero-order hold: those of HiPPO-LegT in another
+// basis. Since m is linear it is one recurrence of s = (h, m), whose first part has a tanh. With K = (W_m; I) and N =
+// Bbar (e_h, e_m) + (0, Ābar):
 //
 //	s[t] = f( (W_x x[t] + b, 0) + K Bbar e_x·x[t] + (K N + (W_h, 0; 0, 0)) s[t-1] )
 //
@@ -43,7 +44,8 @@ type lmuConstants struct {
 
 // LMUInfo describes LMU.
 var LMUInfo = Info{
-	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019", Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
+	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019",
+	Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
 	Causal: true, Recurrent: true, New: NewLMU, Options: func(c Config) any { o := lmuOptionsOf(c); return &o },
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 624},
 }
@@ -93,8 +95,10 @@ func newLMUConstants(h, q int, theta float64) *lmuConstants {
 		embed[i*h+i], pick[i*(h+q)+i] = 1, 1
 	}
 	return &lmuConstants{
-		bRow: tensor.FromSlice(bbar, 1, q), bColumn: tensor.FromSlice(bbar, q, 1), identity: tensor.FromSlice(identity, q, q),
-		abarT: tensor.FromSlice(abarT, h+q, q), embed: tensor.FromSlice(embed, h+q, h), pick: tensor.FromSlice(pick, h, h+q),
+		bRow: tensor.FromSlice(bbar, 1, q), bColumn: tensor.FromSlice(bbar, q, 1),
+		identity: tensor.FromSlice(identity, q, q),
+		abarT:    tensor.FromSlice(abarT, h+q, q), embed: tensor.FromSlice(embed, h+q, h),
+		pick: tensor.FromSlice(pick, h, h+q),
 	}
 }
 
@@ -119,12 +123,13 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 		return kept
 	}
 	c := m.constants()
-	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order)) // K (hidden + order, order)
-	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)                                  // Nᵀ
-	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor))                             // (W_h, 0; 0, 0)
+	// K is (hidden + order, order).
+	k := t.Append(m.M.Tensor, c.identity, engine.NewRows(m.hidden), engine.NewRows(m.order))
+	nT := t.Add(product(t, m.E.Tensor, c.bColumn), c.abarT)      // Nᵀ
+	wide := product(t, c.embed, product(t, c.embed, m.H.Tensor)) // (W_h, 0; 0, 0)
 	w := &lmuWeights{product(t, k, c.bRow), t.Add(product(t, k, nT), wide)}
 	if !t.Recording() {
-		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // what is on the tape dies with it
+		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // tensors of the tape do not outlive it
 		m.kept.Store(t.Engine(), w, of[:]...)
 	}
 	return w

@@ -15,14 +15,16 @@ import (
 // without feedback is HiPPO-LegT over a window of theta, in another basis.
 func TestLMUEquations(t *testing.T) {
 	const b, l, d, h, q, theta = 2, 30, dModel, 4, 3, 9
-	m := variant{"lmu", NewLMU, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}}, true}.mixer(t).(*LMU)
+	m := variant{"lmu", NewLMU, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}},
+		true}.mixer(t).(*LMU)
 	u := sequences(3, b, l)
 	a, bb := ssm.LMU(q)
 	memory, err := (&ssm.Continuous{A: a, B: bb, C: make([]float64, q)}).Discretize(1.0/theta, ssm.ZOH)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, bias, wh, wm, ex, e := read(m.In.Weight.Tensor), read(m.In.Bias.Tensor), read(m.H.Tensor), read(m.M.Tensor), read(m.EX.Tensor), read(m.E.Tensor)
+	in, bias, wh, wm, ex, e := read(m.In.Weight.Tensor), read(m.In.Bias.Tensor), read(m.H.Tensor), read(m.M.Tensor),
+		read(m.EX.Tensor), read(m.E.Tensor)
 	out, outBias := read(m.Out.Weight.Tensor), read(m.Out.Bias.Tensor)
 	dot := func(w []float32, x []float64) (sum float64) {
 		for i, v := range x {
@@ -89,5 +91,6 @@ func TestRNNEquations(t *testing.T) {
 			all = append(all, float32(v))
 		}
 	}
-	near(t, "y", read(m.Forward(tape, u, equalRows(1, 20))), read(m.Out.Forward(tape, tensor.FromSlice(all, 20, 5))), 2e-6)
+	near(t, "y", read(m.Forward(tape, u, equalRows(1, 20))),
+		read(m.Out.Forward(tape, tensor.FromSlice(all, 20, 5))), 2e-6)
 }

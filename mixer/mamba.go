@@ -17,11 +17,11 @@ import (
 //	x, z = In(u);   x = silu(conv1d(x));   Δ, B, C = softplus(Dt(Δ')), B, C   with (Δ', B, C) = X(x)
 //	y = Out( SSM(Δ, A, B, C)(x) · silu(z) )
 //
-// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that of
-// the SSM, (d_inner, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that
+// of the SSM, (d_inner, d_state): constant in the length of the sequence.
 //
-// Δ', B and C may each be divided by their root mean square, as in Falcon Mamba (arXiv:2410.05355), or also multiplied by
-// learned weights, as in Jamba (arXiv:2403.19887).
+// Δ', B and C may each be divided by their root mean square, as in Falcon Mamba (arXiv:2410.05355), or also multiplied
+// by learned weights, as in Jamba (arXiv:2403.19887).
 type Mamba struct {
 	In, X, Dt, Out *nn.Linear
 	Conv           shortConv
@@ -61,7 +61,7 @@ type mambaOptions struct {
 	mambaCommon
 }
 
-// mambaDefaults are those of the release. Its d_state is not that of H3, which cfg has.
+// mambaDefaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mambaDefaults(c Config) mambaOptions {
 	return mambaOptions{DState: 16, BCDt: "none", mambaCommon: mambaCommonDefaults(c)}
 }
@@ -124,10 +124,13 @@ func NewMamba(cfg Config) (Mixer, error) {
 			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
-		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
-		D:    nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
-		Out:  projection(d, cfg.DModel, cfg.NLayer, o.Bias),
-		opt:  o, d: d, ones: [2]func() *tensor.Tensor{ones(o.DtRank), ones(2 * o.DState)},
+		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 {
+			return []float64{math.Log(float64(i +
+				1))}
+		}), d, o.DState),
+		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
+		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
+		opt: o, d: d, ones: [2]func() *tensor.Tensor{ones(o.DtRank), ones(2 * o.DState)},
 	}
 	if o.BCDt == "learned" {
 		m.DtNorm, m.BNorm = nn.NewRMSNorm(o.DtRank, o.NormEps), nn.NewRMSNorm(o.DState, o.NormEps)
@@ -192,7 +195,8 @@ type shortConv struct {
 	activation   engine.Activation
 }
 
-// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil without.
+// newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil
+// without.
 func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
 	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps), activation: a}
@@ -202,7 +206,7 @@ func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	return c
 }
 
-// forward filters x. The inputs before its rows are part 0 of their states.
+// forward filters x. Part 0 of the rows' states holds the inputs before them.
 func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if c.bias != nil {
@@ -218,8 +222,8 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared: that is the number of layers for a
-// projection that adds to the stream of all.
+// projection returns a Linear whose weights start as those of PyTorch's, divided by √shared. For a projection that adds
+// to the stream, shared is the number of layers, else 1.
 func projection(in, out, shared int, bias bool) *nn.Linear {
 	m := &nn.Linear{Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {

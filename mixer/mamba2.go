@@ -12,16 +12,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mamba2 is the block of "Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State Space
-// Duality" (arXiv:2405.21060, §7):
+// Mamba2 is the block of "Transformers are SSMs: Generalized Models and Efficient Algorithms Through Structured State
+// Space Duality" (arXiv:2405.21060, §7):
 //
 //	z, (x, B, C), dt = In(u);   (x, B, C) = silu(conv1d(x, B, C));   dt = softplus(dt + dt_bias)
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
-// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm is over each group or
-// over all channels, stands before the gate, or is left out, by option. dt may be kept in a range, and what In gives may be
-// multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that the filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and
-// that of the SSM, (heads, headdim, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm is over
+// each group or over all channels, stands before the gate, or is left out, by option. dt may be kept in a range, and
+// what In gives may be multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that the
+// filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant in
+// the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv
@@ -61,7 +62,7 @@ type mamba2Options struct {
 	mambaCommon
 }
 
-// mamba2Defaults are those of the release. Its d_state is not that of H3, which cfg has.
+// mamba2Defaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mamba2Defaults(c Config) mamba2Options {
 	return mamba2Options{DState: 128, Groups: 1, RMSNorm: true, GroupedNorm: true, mambaCommon: mambaCommonDefaults(c),
 		ZScale: 1, XScale: 1, BScale: 1, CScale: 1, DtScale: 1}

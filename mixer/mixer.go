@@ -1,8 +1,8 @@
-// Package mixer holds the sequence mixers, one file per paper. It may import engine (for the options of operations and the
-// caches of states), nn, autograd, tensor, ssm and internal/config, and never looks inside a tensor.
+// Package mixer holds the sequence mixers, one file per paper. It may import engine (for the options of operations and
+// the caches of states), nn, autograd, tensor, ssm and internal/config, and never looks inside a tensor.
 //
-// A mixer has one way to run. Training, prefill in chunks and token-by-token decoding are the same call of Forward; what
-// differs is the lengths of the rows, whether they have states, and whether the tape records.
+// A mixer has one way to run. Training, prefill in chunks and token-by-token decoding are the same call of Forward;
+// what differs is the lengths of the rows, whether they have states, and whether the tape records.
 package mixer
 
 import (
@@ -14,9 +14,10 @@ import (
 // Mixer mixes information along the sequence.
 type Mixer interface {
 	nn.Module
-	// Forward maps u (n, d_model) to y of the same shape, n being the positions of all rows, which see nothing of each other.
-	// A row without a state starts from zero and keeps nothing. One with a state goes on from it and leaves in it the
-	// state after the row, so that any way of cutting a sequence into rows gives the same y, up to rounding.
+	// Forward maps u (n, d_model) to y of the same shape. n is the number of positions of all rows, which see nothing
+	// of each other. A row without a state starts from zero and keeps nothing. One with a state goes on from it and
+	// leaves in it the state after the row. So any way of cutting a sequence into rows gives the same y, up to
+	// rounding. A row has the same bits alone and beside any others.
 	Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
 	// NewState returns the state of one sequence before its first position.
 	NewState() State
@@ -24,19 +25,19 @@ type Mixer interface {
 	Traits() Traits
 }
 
-// Traits are what sets mixers apart from one another for those that use them. The zero value is that of a recurrence: causal,
+// Traits are the differences between mixers that their users must know. The zero value is that of a recurrence: causal,
 // for sequences of any length, with a state of fixed size.
 type Traits struct {
-	// LooksAhead tells whether y[t] depends on what comes after t, as that of bidirectional layers does. Such a mixer keeps no
-	// state and is no part of a language model.
+	// LooksAhead tells whether y[t] depends on inputs after t, as in bidirectional layers. Such a mixer keeps no state
+	// and cannot be part of a language model.
 	LooksAhead bool
 	MaxLength  int // positions of the longest sequence, 0 for any
 	Multiple   int // the lengths of sequences are multiples of it, 0 for any
 	Growth     int // bytes that each further position adds to the state, perhaps up to some length
 }
 
-// State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape: gradients flow
-// through it into earlier rows until Detach.
+// State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape:
+// gradients flow through it into earlier rows until Detach.
 type State interface {
 	// Size is the number of bytes that hold the state now.
 	Size() int
@@ -44,12 +45,13 @@ type State interface {
 	Clone() State
 	// Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
 	Detach()
-	// Keep bounds a state that grows with the sequence: it forgets all but the last n positions. One of fixed size does nothing.
+	// Keep bounds a state that grows with the sequence: it forgets all but the last n positions. One of fixed size does
+	// nothing.
 	Keep(n int)
-	// Tensors visits the tensors that make up the state, by name, for saving. What it passes may be changed only by Restore.
+	// Tensors visits the tensors that make up the state, by name, for saving. Only Restore may change them.
 	Tensors(visit func(name string, x *tensor.Tensor))
-	// Restore sets one tensor of a new state from what Tensors gave, which it copies. Before its shape there may be an axis of
-	// one sequence, as it was saved once.
+	// Restore copies values that Tensors gave into one tensor of a new state. The shape may begin with an axis of
+	// length 1, one sequence, as earlier versions saved it.
 	Restore(name string, shape []int, data []float32) error
 }
 

@@ -37,40 +37,53 @@ func variants() []variant {
 		{"h3_head_dim_8_hd", NewH3, h3(8, "hd"), true},
 		{"attention", NewAttention, Config{NumHeads: 2}, false},
 		{"attention_rotary", NewAttention, Config{NumHeads: 2, RotaryDim: 2}, false},
-		{"attention_shared", NewAttention, Config{NumHeads: 4, RotaryDim: 2,
-			Options: Options{"kv_heads": "2", "head_dim": "6", "scale": "0.3", "rotary_base": "500", "bias": "false"}}, false},
-		{"attention_qk_norm", NewAttention, Config{NumHeads: 4, Options: Options{"kv_heads": "1", "qk_norm": "true"}}, false},
-		{"window_attention_shared", NewWindowAttention,
-			Config{NumHeads: 2, RotaryDim: 2, Options: Options{"window": "9", "kv_heads": "1", "out_bias": "false"}}, false},
+		{"attention_shared", NewAttention, Config{NumHeads: 4, RotaryDim: 2, Options: Options{"kv_heads": "2",
+			"head_dim": "6", "scale": "0.3", "rotary_base": "500", "bias": "false"}}, false},
+		{"attention_qk_norm", NewAttention,
+			Config{NumHeads: 4, Options: Options{"kv_heads": "1", "qk_norm": "true"}}, false},
+		{"window_attention_shared", NewWindowAttention, Config{NumHeads: 2, RotaryDim: 2,
+			Options: Options{"window": "9", "kv_heads": "1", "out_bias": "false"}}, false},
 		{"gated_conv", NewGatedConv, Config{}, true},
 		{"gated_conv_bias", NewGatedConv, Config{Options: Options{"d_conv": "5", "bias": "true"}}, true},
 		{"linear_attention", NewLinearAttention, Config{NumHeads: 2}, true},
-		{"linear_attention_softplus", NewLinearAttention, Config{NumHeads: 1, Options: Options{"feature_map": "softplus"}}, true},
+		{"linear_attention_softplus", NewLinearAttention,
+			Config{NumHeads: 1, Options: Options{"feature_map": "softplus"}}, true},
 		{"retention", NewRetention, Config{NumHeads: 2}, true},
 		{"attention_alibi", NewAttention, Config{NumHeads: 2, Options: Options{"alibi": "true"}}, false},
 		{"attention_xpos", NewAttention, Config{NumHeads: 2, RotaryDim: 4, Options: Options{"xpos": "64"}}, false},
-		{"window_attention", NewWindowAttention, Config{NumHeads: 2, RotaryDim: 2, Options: Options{"window": "9"}}, false},
-		{"window_attention_alibi", NewWindowAttention, Config{NumHeads: 2, Options: Options{"window": "30", "alibi": "true"}}, false},
+		{"window_attention", NewWindowAttention,
+			Config{NumHeads: 2, RotaryDim: 2, Options: Options{"window": "9"}}, false},
+		{"window_attention_alibi", NewWindowAttention,
+			Config{NumHeads: 2, Options: Options{"window": "30", "alibi": "true"}}, false},
 		{"bigbird", NewBigBird, Config{NumHeads: 2, Options: Options{"block": "4", "random": "2"}}, false},
-		{"bigbird_rotary", NewBigBird, Config{NumHeads: 2, RotaryDim: 4, Options: Options{"block": "8", "random": "1", "window": "0"}}, false},
+		{"bigbird_rotary", NewBigBird,
+			Config{NumHeads: 2, RotaryDim: 4, Options: Options{"block": "8", "random": "1", "window": "0"}}, false},
 		{"sinkhorn", NewSinkhorn, Config{NumHeads: 2, Options: Options{"bucket": "8", "top": "2"}}, false},
-		{"sinkhorn_simple", NewSinkhorn, Config{NumHeads: 4, Options: Options{"bucket": "5", "top": "1", "sort_net": "simple", "l_max": "250"}}, false},
+		{"sinkhorn_simple", NewSinkhorn,
+			Config{NumHeads: 4, Options: Options{"bucket": "5", "top": "1", "sort_net": "simple", "l_max": "250"}},
+			false},
 		{"spatten", NewSpAtten, Config{NumHeads: 2, Options: Options{"block": "8", "keep": "20"}}, true},
-		{"spatten_heads", NewSpAtten, Config{NumHeads: 4, RotaryDim: 2, Options: Options{"block": "16", "keep": "20", "keep_heads": "2"}}, true},
+		{"spatten_heads", NewSpAtten,
+			Config{NumHeads: 4, RotaryDim: 2, Options: Options{"block": "16", "keep": "20", "keep_heads": "2"}}, true},
 		{"s4d", NewS4D, Config{DState: 6}, true},
 		{"s4d_rand", NewS4D, Config{DState: 6, Measure: "diag-rand"}, true},
 		{"mamba", NewMamba, Config{Options: Options{"d_state": "5"}}, true},
 		{"mamba2", NewMamba2, Config{Options: Options{"d_state": "5", "headdim": "4"}}, true},
-		{"mamba2_groups_norm_first", NewMamba2, Config{Options: Options{"d_state": "3", "headdim": "4", "ngroups": "2", "norm_before_gate": "true"}}, true},
+		{"mamba2_groups_norm_first", NewMamba2,
+			Config{Options: Options{"d_state": "3", "headdim": "4", "ngroups": "2", "norm_before_gate": "true"}}, true},
 		{"mamba2_whole_norm", NewMamba2, Config{Options: Options{"d_state": "3", "headdim": "4", "ngroups": "2",
 			"grouped_norm": "false", "in_bias": "true", "dt_low": "0.01", "dt_high": "0.05"}}, true},
 		{"mamba2_scales", NewMamba2, Config{Options: Options{"d_state": "3", "headdim": "4", "d_inner": "12",
-			"z_scale": "0.5", "x_scale": "2", "b_scale": "0.3", "c_scale": "3", "dt_scale": "0.7", "out_bias": "true"}}, true},
+			"z_scale": "0.5", "x_scale": "2", "b_scale": "0.3", "c_scale": "3", "dt_scale": "0.7",
+			"out_bias": "true"}}, true},
 		{"mamba_rms", NewMamba, Config{Options: Options{"d_state": "5", "bcdt_norm": "rms", "d_inner": "20"}}, true},
 		{"mamba_learned_norms", NewMamba, Config{Options: Options{"d_state": "5", "bcdt_norm": "learned"}}, true},
-		{"mamba2_no_norm", NewMamba2, Config{Options: Options{"d_state": "2", "headdim": "16", "rmsnorm": "false"}}, true},
-		{"mamba_bias_no_conv_bias", NewMamba, Config{Options: Options{"d_state": "2", "d_conv": "2", "bias": "true", "conv_bias": "false"}}, true},
-		{"s4d_options", NewS4D, Config{DState: 6, Options: Options{"disc": "bilinear", "train_b": "true", "channels": "2"}}, true},
+		{"mamba2_no_norm", NewMamba2,
+			Config{Options: Options{"d_state": "2", "headdim": "16", "rmsnorm": "false"}}, true},
+		{"mamba_bias_no_conv_bias", NewMamba,
+			Config{Options: Options{"d_state": "2", "d_conv": "2", "bias": "true", "conv_bias": "false"}}, true},
+		{"s4d_options", NewS4D,
+			Config{DState: 6, Options: Options{"disc": "bilinear", "train_b": "true", "channels": "2"}}, true},
 		{"s4d_no_gate", NewS4D, Config{DState: 6, Options: Options{"gate": "false", "channels": "2"}}, true},
 		{"s4d_real", NewS4D, Config{DState: 4, Options: Options{"real": "true", "train_b": "true"}}, true},
 		{"s4", NewS4, Config{DState: 6}, true},
@@ -85,9 +98,11 @@ func variants() []variant {
 		{"dss", NewDSS, Config{DState: 4, Options: Options{"l_max": "100"}}, true},
 		{"dss_exp", NewDSS, Config{DState: 4, Options: Options{"version": "exp"}}, true},
 		{"gss", NewGSS, Config{DState: 6, Options: Options{"gate": "2", "dt_min": "0.1"}}, true},
-		{"s4_pieces", NewS4, Config{DState: 6, Options: Options{"measure": "legt", "l_max": "16", "channels": "2"}}, true},
+		{"s4_pieces", NewS4, Config{DState: 6, Options: Options{"measure": "legt", "l_max": "16", "channels": "2"}},
+			true},
 		{"hyena", NewHyena, hyenaConfig("l_max", "300", "filter_order", "6", "emb_dim", "5", "shift", "0.1"), false},
-		{"hyena_order_4", NewHyena, hyenaConfig("order", "4", "l_max", "200", "filter_order", "6", "short_filter_order", "4", "train_pos_emb", "true"), false},
+		{"hyena_order_4", NewHyena, hyenaConfig("order", "4", "l_max", "200", "filter_order", "6", "short_filter_order",
+			"4", "train_pos_emb", "true"), false},
 		{"hyena_window_70", NewHyena, hyenaConfig("l_max", "70", "filter_order", "6", "modulate", "false"), false},
 	}
 }
@@ -149,7 +164,8 @@ func paste(x, chunk []float32, b, lo, hi int) {
 	}
 }
 
-// chunked runs u in chunks of the given lengths and returns y and the states after them. Chunk i is recorded if record(i).
+// chunked runs u in chunks of the given lengths and returns y and the states after them. Chunk i is recorded if
+// record(i).
 func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) ([]float32, *several) {
 	l := 0
 	for _, n := range lengths {
@@ -223,7 +239,8 @@ func drawLengths(t *rapid.T) (lengths []int, total int) {
 	return lengths, total
 }
 
-// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the whole.
+// TestAnyChunking: however a sequence is cut, and whichever chunks are recorded, y and the state are those of the
+// whole.
 func TestAnyChunking(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {

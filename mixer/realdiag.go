@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// realDiagonal is diagonal systems whose modes are real numbers, A = -exp(logA), run as complex ones without imaginary parts.
-// The output is 2 Σ_n C x, twice the sum, as the official layer has it.
+// realDiagonal holds diagonal systems whose modes are real numbers, A = -exp(logA), run as complex ones without
+// imaginary parts. The output is 2 Σ_n C x, twice the sum, as the official layer has it.
 type realDiagonal struct {
 	logDt, logA, b, c *tensor.Tensor        // (d), (d, n), b (d, n) or nil for ones, c (1, d, n)
 	zeros             func() *tensor.Tensor // the imaginary parts of A
@@ -16,8 +16,8 @@ type realDiagonal struct {
 	kept engine.Kept // *engine.DiagParams
 }
 
-// params returns the complex parameters. While the tape does not record they are kept as long as B and C stay as they are,
-// and with them the discretized system.
+// params returns the complex parameters. While the tape does not record they are kept as long as B and C stay as they
+// are, and with them the discretized system.
 func (r *realDiagonal) params(t *autograd.Tape) *engine.DiagParams {
 	p := &engine.DiagParams{LogDt: r.logDt, InvAReal: r.logA, AImag: r.zeros(), Disc: r.disc}
 	if t.Recording() {

@@ -10,8 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Retention is the mixer of "Retentive Network: A Successor to Transformer for Large Language Models" (arXiv:2307.08621, §2): linear
-// attention without a feature map, with rotated queries and keys, whose past fades at a rate of its own in each head h,
+// Retention is the mixer of "Retentive Network: A Successor to Transformer for Large Language Models"
+// (arXiv:2307.08621, §2): linear attention without a feature map, with rotated queries and keys, whose past fades at a
+// rate of its own in each head h,
 //
 //	o_t = Σ_{s ≤ t} γ_h^(t-s) ((R_t q_t)·(R_s k_s)) v_s,   γ_h = 1 - 2^(-5-h)
 //	y = W_o ( silu(W_g u) ⊙ norm_h(o) )
@@ -20,8 +21,8 @@ import (
 //
 //	S_t = γ_h S_{t-1} + v_t (R_t k_t)ᵀ,   o_t = S_t R_t q_t
 //
-// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is S
-// (heads, head_dim, head_dim).
+// it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is
+// S (heads, head_dim, head_dim).
 //
 // Deliberate differences: a head of an odd number of components leaves the last unrotated; the frequencies are those
 // of rotary positions, base^(-2i/head_dim), in halves, where the authors' code spaces them evenly up to 1/base, in
@@ -39,9 +40,11 @@ type Retention struct {
 
 // RetentionInfo describes Retention.
 var RetentionInfo = Info{
-	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²", State: "d·head_dim",
-	Causal: true, Recurrent: true, New: NewRetention, Options: func(c Config) any { return &retentionOptions{c.NumHeads} },
-	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},
+	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²",
+	State:  "d·head_dim",
+	Causal: true, Recurrent: true, New: NewRetention,
+	Options: func(c Config) any { return &retentionOptions{c.NumHeads} },
+	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }
 
 type retentionOptions struct {
@@ -59,7 +62,8 @@ func NewRetention(cfg Config) (Mixer, error) {
 		return nil, err
 	}
 	if o.NumHeads > 48 {
-		return nil, fmt.Errorf("num_heads: found %d, want at most 48: further heads would not forget at all", o.NumHeads)
+		return nil, fmt.Errorf("num_heads: found %d, want at most 48: further heads would not forget at all",
+			o.NumHeads)
 	}
 	hd := d / o.NumHeads
 	dt := 1 / math.Sqrt(float64(hd))

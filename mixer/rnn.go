@@ -12,7 +12,8 @@ import (
 //
 //	h[t] = tanh(W_x x[t] + b + W_h h[t-1]),  y[t] = W_y h[t] + b_y
 //
-// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is h, (hidden).
+// with W_h (hidden, hidden) starting normal with variance 1/(3·hidden), that of PyTorch's uniform start. The state is
+// h, (hidden).
 type RNN struct {
 	In, Out *nn.Linear
 	H       *nn.Param
@@ -22,7 +23,8 @@ type RNN struct {
 
 // RNNInfo describes RNN.
 var RNNInfo = Info{
-	Name: "rnn", Paper: "Finding Structure in Time, Elman 1990", Time: "l·hidden·(hidden + d), one position after the other", State: "hidden",
+	Name: "rnn", Paper: "Finding Structure in Time, Elman 1990",
+	Time: "l·hidden·(hidden + d), one position after the other", State: "hidden",
 	Causal: true, Recurrent: true, New: NewRNN, Options: func(c Config) any { return &rnnOptions{} },
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 640},
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestRoundedState: the state of attention whose weights are packed holds keys and values in their precision, says how large that
-// is, and goes on with the same bits after it has been copied, or saved and restored.
+// TestRoundedState: the state of attention whose weights are packed holds keys and values in their precision, says how
+// large that is, and goes on with the same bits after it has been copied, or saved and restored.
 func TestRoundedState(t *testing.T) {
 	const batch, d, l = 2, 32, 40
 	for _, v := range []struct {

@@ -6,14 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// Rows are what Forward maps: sequences, or pieces of some, and the state that each goes on from.
+// Rows describe the input of Forward: sequences, or pieces of some, and the state that each goes on from.
 type Rows struct {
 	*engine.Rows
-	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for all.
-	// No two rows may have the same one.
+	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for
+	// all. No two rows may have the same one.
 	States []State
 
-	// What is collected out of the states for one operation, which does not keep it.
+	// Parts of the states, collected for one operation, which does not keep the slices.
 	slots    []engine.Slots
 	kv       []*engine.KVCache
 	rows     [2][]*engine.RowCache
@@ -23,7 +23,7 @@ type Rows struct {
 	parts    []*Rows // with a part of each state
 }
 
-// state is that of row i, nil where it has none.
+// state is the state of row i, nil if it has none.
 func (r *Rows) state(i int) State {
 	if len(r.States) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func (r *Rows) state(i int) State {
 	return r.States[i]
 }
 
-// Carry reports whether some row has a state.
+// carry reports whether some row has a state.
 func (r *Rows) carry() bool {
 	for _, s := range r.States {
 		if s != nil {
@@ -62,8 +62,8 @@ func (r *Rows) Forget() {
 	}
 }
 
-// collect puts what part i of each row's state is for an operation into out, nil where a row has no state. It returns nil
-// where none has.
+// collect puts part i of each row's state into out, in the form that an operation takes; nil for a row without a state.
+// It returns nil if no row has one.
 func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T) []*T {
 	if len(r.States) != 0 && len(r.States) != r.Count() {
 		panic(fmt.Sprintf("mixer: %d states for %d rows", len(r.States), r.Count()))
@@ -87,7 +87,7 @@ func (r *Rows) fixed(i int) engine.Slots {
 	return collect(r, r.slotsOf(i), i, func(s *fixedState, i int) *engine.Slot { return &s.slots[i] })
 }
 
-// slotsOf is room for the slots of part i.
+// slotsOf is the memory for the slots of part i.
 func (r *Rows) slotsOf(i int) *[]*engine.Slot {
 	for len(r.slots) <= i {
 		r.slots = append(r.slots, nil)

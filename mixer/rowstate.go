@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// rowState is a state that has rows of all positions so far, for mixers that look at each of them: some parts (positions, d).
+// rowState is a state that keeps a row of numbers for each position so far, or several rows of different widths: one
+// cache (positions, d) for each.
 type rowState struct {
 	names []string
 	dims  []int // d of each
@@ -23,7 +24,7 @@ func (s *rowState) positions() int { return s.rows[0].Len }
 // Size counts the rows that are filled, not the room kept for more.
 func (s *rowState) Size() int { return s.positions() * rowBytes(s.dims...) }
 
-// rowBytes is the memory of a position in parts of the given widths.
+// rowBytes is the memory of the rows of one position.
 func rowBytes(dims ...int) int {
 	n := 0
 	for _, d := range dims {
@@ -86,10 +87,11 @@ func (s *rowState) Restore(name string, shape []int, data []float32) error {
 // number is n as a tensor of one element.
 func number(n int) *tensor.Tensor { return tensor.FromSlice([]float32{float32(n)}, 1) }
 
-// positions reads what number was given: how many positions something took.
+// positions reads a number of positions that number has made a tensor of.
 func positions(name string, shape []int, data []float32) (int, error) {
 	if len(shape) != 1 || shape[0] != 1 || len(data) != 1 || !(data[0] >= 0 && data[0] < 1<<24) {
-		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name, shape, len(data))
+		return 0, fmt.Errorf("state %q has shape %v and %d values, want one number of positions", name,
+			shape, len(data))
 	}
 	return int(data[0]), nil
 }

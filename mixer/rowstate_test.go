@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKeepRows: a state that has forgotten has the size of what it kept, goes on as what was saved of it, and otherwise than
-// what has not forgotten. That of GAU, which knows distances only, goes on as one that never saw more.
+// TestKeepRows: a state that has forgotten has the size of what it kept, goes on as what was saved of it, and otherwise
+// than what has not forgotten. That of GAU, which knows distances only, goes on as one that never saw more.
 func TestKeepRows(t *testing.T) {
 	const n = 3
 	for _, v := range variants() {

@@ -17,13 +17,13 @@ import (
 //
 //	x' = (Λ - P P^*) x + B u,  y = GLU( W gelu( C x + D u ) + b )
 //
-// one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the basis
-// where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of the first
-// l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences are convolved in
-// pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
+// one system for each channel, sampled by the bilinear rule, with Λ, P and B from the HiPPO matrix of a measure in the
+// basis where its normal part is diagonal. What is trained in the place of C is C~ = C (I - Ābar^l_max): the kernel of
+// the first l_max steps is the inverse Fourier transform of sums with Cauchy matrices (appendix C.3). Longer sequences
+// are convolved in pieces of l_max that pass the state on. The state is (d_model, d_state/2, 2).
 //
-// Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max; each
-// channel's C is a parameter of its own, C, C_1 and so on.
+// Deliberate differences: C~ starts as a normal draw, where the release draws C and multiplies it by I - Ābar^l_max;
+// each channel's C is a parameter of its own, C, C_1 and so on.
 type S4 struct {
 	s4Layer
 	C                            []*nn.Param
@@ -33,25 +33,25 @@ type S4 struct {
 
 // S4Info describes S4.
 var S4Info = Info{
-	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²", State: "d·d_state",
-	Causal: true, Bidirectional: true, Recurrent: true, New: NewS4,
+	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²",
+	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, New: NewS4,
 	Options: func(c Config) any { o := s4OptionsOf(c); return &o },
 	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
 }
 
 type s4Options struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
-	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from: legs, legt, fourier, lagt, fourier2, fourier_decay, glagt, tlagt, legsd, foud"`
+	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from, such as legs, legt, fourier, fourier2"`
 	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
 	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
-	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences are convolved in pieces" min:"1" max:"1048576"`
+	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences go in pieces" min:"1" max:"1048576"`
 	layerOptions
 }
 
 func s4OptionsOf(c Config) s4Options {
 	o := s4Options{c.DState, c.Measure, c.DtMin, c.DtMax, 1024, layerDefaults()}
 	if o.Measure == "" || strings.HasPrefix(o.Measure, "diag-") {
-		o.Measure = "legs" // what the whole model is set to is for diagonal systems
+		o.Measure = "legs" // the model's own measure is for diagonal systems
 	}
 	return o
 }
@@ -70,7 +70,7 @@ func NewS4(cfg Config) (Mixer, error) {
 	if measure == "fourier" { // as the release calls it
 		measure = "fout"
 	}
-	low, err := ssm.LowRank(measure, 2) // of any size: a measure has one rank
+	low, err := ssm.LowRank(measure, 2) // the rank does not depend on the size
 	if err != nil {
 		return nil, fmt.Errorf("measure: %w", err)
 	}
@@ -101,7 +101,8 @@ func NewS4(cfg Config) (Mixer, error) {
 	for range o.ways() {
 		c := nn.NewParam(nn.SSM, nn.Normal(math.Sqrt(0.5)), 1, d, n, 2)
 		params := &engine.DPLRParams{
-			LogDt: m.LogDt.Tensor, InvAReal: m.InvWReal.Tensor, AImag: m.WImag.Tensor, B: m.B.Tensor, P: p, Ct: c.Tensor, L: o.LMax,
+			LogDt: m.LogDt.Tensor, InvAReal: m.InvWReal.Tensor, AImag: m.WImag.Tensor, B: m.B.Tensor, P: p,
+			Ct: c.Tensor, L: o.LMax,
 		}
 		m.C, m.params = append(m.C, c), append(m.params, params)
 		m.systems = append(m.systems, system{

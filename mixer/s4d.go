@@ -15,10 +15,12 @@ import (
 //
 //	y = GLU( W gelu( SSM_diag(u) + D u ) + b )
 //
-// By default it is the minimal official form, with B = 1 frozen and zero-order hold; options train B, sample by the bilinear
-// rule, or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are real.
+// By default it is the minimal official form, with B = 1 frozen and zero-order hold; options train B, sample by the
+// bilinear rule, or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are
+// real.
 //
-// Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every measure.
+// Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every
+// measure.
 type S4D struct {
 	s4Layer
 	C                         []*nn.Param
@@ -64,7 +66,8 @@ func NewS4D(cfg Config) (Mixer, error) {
 		return nil, err
 	}
 	n := cfg.DState / 2
-	m := &S4D{s4Layer: newS4Layer(cfg.DModel, n, o.layerOptions), LogDt: diag.LogDt, LogAReal: diag.InvAReal, AImag: diag.AImag}
+	m := &S4D{s4Layer: newS4Layer(cfg.DModel, n, o.layerOptions), LogDt: diag.LogDt, LogAReal: diag.InvAReal,
+		AImag: diag.AImag}
 	var b *tensor.Tensor // ones
 	if o.TrainB {
 		m.B = nn.NewParam(nn.SSMSystem, repeated(1, func(int) []float64 { return []float64{1, 0} }), cfg.DModel, n, 2)
@@ -76,7 +79,8 @@ func NewS4D(cfg Config) (Mixer, error) {
 			LogDt: m.LogDt.Tensor, InvAReal: m.LogAReal.Tensor, AImag: m.AImag.Tensor, B: b, C: c.Tensor, Disc: disc,
 		}
 		m.C = append(m.C, c)
-		m.systems = append(m.systems, diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) }))
+		m.systems = append(m.systems,
+			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(params) }))
 	}
 	return m, nil
 }
@@ -91,9 +95,10 @@ func newRealS4D(cfg Config, o s4dOptions, disc engine.Discretization) (Mixer, er
 		return nil, fmt.Errorf("d_state: found %d, want at most %d real modes", n, maxState/2)
 	}
 	m := &S4D{
-		s4Layer:  newS4Layer(d, n, o.layerOptions),
-		LogDt:    nn.NewParam(nn.SSMSystem, logUniform(cfg.DtMin, cfg.DtMax), d),
-		LogAReal: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, n),
+		s4Layer: newS4Layer(d, n, o.layerOptions),
+		LogDt:   nn.NewParam(nn.SSMSystem, logUniform(cfg.DtMin, cfg.DtMax), d),
+		LogAReal: nn.NewParam(nn.SSMSystem,
+			repeated(n, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, n),
 	}
 	if o.TrainB {
 		m.B = nn.NewParam(nn.SSMSystem, nn.Constant(1), d, n)
@@ -106,7 +111,8 @@ func newRealS4D(cfg Config, o s4dOptions, disc engine.Discretization) (Mixer, er
 			real.b = m.B.Tensor
 		}
 		m.C = append(m.C, c)
-		m.systems = append(m.systems, diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(real.params(t)) }))
+		m.systems = append(m.systems,
+			diagonalSystem(func(t *autograd.Tape) *engine.DiagSystem { return t.DiagSystem(real.params(t)) }))
 	}
 	return m, nil
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// system is d state-space systems.
+// system holds the operations of d state-space systems, one for each channel.
 type system struct {
-	// run is them with a skip, which may be zero, over rows u (n, d): skip (d), slots (d, n, 2).
+	// run applies them to rows u (n, d), with a skip (d), which may be zero. A slot is (d, modes, 2).
 	run func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor
-	// kernel is their kernels (l, d) for sequences of up to longest positions.
+	// kernel computes their kernels (l, d) for sequences of at most longest positions.
 	kernel  func(t *autograd.Tape, l int) *tensor.Tensor
 	longest int
 }
 
-// diagonalSystem is the system of what DiagSystem is given.
+// diagonalSystem makes a system of diagonal ones.
 func diagonalSystem(of func(t *autograd.Tape) *engine.DiagSystem) system {
 	return system{
 		run: func(t *autograd.Tape, u, skip *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
@@ -34,9 +34,9 @@ func diagonalSystem(of func(t *autograd.Tape) *engine.DiagSystem) system {
 //
 //	y = GLU( W gelu( (SSM_c(u) + D_c u)_c ) + b )
 //
-// Its channels c are several systems over the same input that differ in their C and D. A bidirectional layer has as many
-// again that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is the exact one, GLU(a, g) = a·sigmoid(g). Without a gate
-// the layer ends with W gelu(...) + b, as the S4D that H3 is compared with.
+// Its channels c are several systems over the same input, each with its own C and D. A bidirectional layer has as many
+// more that look ahead, y[t] += Σ_j k[j]·u[t+1+j]. The GELU is the exact one, GLU(a, g) = a·sigmoid(g). Without a
+// gate the layer ends with W gelu(...) + b, as the S4D that H3 is compared with.
 type s4Layer struct {
 	D   []*nn.Param // of each channel, (d)
 	Out *nn.Linear
@@ -44,12 +44,12 @@ type s4Layer struct {
 	systems []system // of the channels, then those that look ahead
 	opt     layerOptions
 	d, n    int
-	none    func() *tensor.Tensor // the skip of what looks ahead
+	none    func() *tensor.Tensor // zeros, the skip of the systems that look ahead
 }
 
 // layerOptions are the options of s4Layer.
 type layerOptions struct {
-	Channels      int  `json:"channels" help:"systems that see each channel of the stream, with a C and a D of their own" min:"1" max:"16"`
+	Channels      int  `json:"channels" help:"systems of each channel, each with its C and D" min:"1" max:"16"`
 	Bidirectional bool `json:"bidirectional" help:"as many systems look ahead: for encoders"`
 	Gate          bool `json:"gate" help:"GLU after the output's linear map"`
 }
@@ -57,7 +57,7 @@ type layerOptions struct {
 // layerDefaults are the options of the official layers.
 func layerDefaults() layerOptions { return layerOptions{Channels: 1, Gate: true} }
 
-// ways is how many C there are.
+// ways is the number of C: twice the channels if the layer is bidirectional.
 func (o layerOptions) ways() int {
 	if o.Bidirectional {
 		return 2 * o.Channels
@@ -89,7 +89,7 @@ func (m *s4Layer) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return r.apart(t, u, func(i int) int { return m.taps(r.Len(i)) }, m.forward)
 }
 
-// forward is Forward of rows that take the same kernels.
+// forward is Forward of rows that use the same kernels.
 func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	var ys [16]*tensor.Tensor
 	for c, skip := range m.D {
@@ -110,9 +110,9 @@ func (m *s4Layer) forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 	return t.GLU(y)
 }
 
-// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row that is too
-// long for that. Kernels of other lengths have other bits. So that rows of many lengths share a few they are up to an eighth
-// longer than the row.
+// taps is the length of the kernels with which a row of l positions looks both ways in one convolution, 0 for a row
+// that is too long for that. A kernel's bits depend on its length. Lengths are rounded up by at most an eighth, so that
+// rows of many lengths share a few kernels.
 func (m *s4Layer) taps(l int) int {
 	most := min(m.systems[0].longest, engine.LongestAtOnce)
 	if l > most {
@@ -122,8 +122,10 @@ func (m *s4Layer) taps(l int) int {
 	return min(most, (l+step-1)/step*step)
 }
 
-// bothWays is what a system gives and another that looks ahead: by one convolution, or by two if the rows are too long for that.
-func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system, r *engine.Rows) *tensor.Tensor {
+// bothWays applies a system and another that looks ahead: by one convolution, or by two if the rows are too long for
+// that.
+func (m *s4Layer) bothWays(t *autograd.Tape, u, skip *tensor.Tensor, back, ahead *system,
+	r *engine.Rows) *tensor.Tensor {
 	if n := m.taps(r.Longest()); n > 0 {
 		return t.BothWays(u, back.kernel(t, n), ahead.kernel(t, n), skip, r)
 	}
@@ -152,7 +154,7 @@ func (m *s4Layer) visitD(prefix string, visit nn.Visitor) {
 	}
 }
 
-// visitC visits the C of channels under prefix.
+// visitC visits the C of all channels under names that begin with prefix.
 func visitC(prefix string, visit nn.Visitor, all []*nn.Param) {
 	for c, p := range all {
 		visit(prefix+numbered("C", c), p)

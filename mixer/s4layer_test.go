@@ -7,7 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 )
 
-// TestS4LayerGate: the output is a·sigmoid(g) of the two halves of the linear map, and without a gate the linear map itself.
+// TestS4LayerGate: the output is a·sigmoid(g) of the two halves of the linear map, and without a gate the linear map
+// itself.
 func TestS4LayerGate(t *testing.T) {
 	const a, g = 2.5, -0.5
 	for gate, want := range map[string]float64{"true": a / (1 + math.Exp(-g)), "false": a} {

@@ -55,7 +55,8 @@ func TestScanIsTheRecurrence(t *testing.T) {
 	wantHead := make([]float64, l)
 	for i, y := range head.Scan([][]float64{make([]float64, n)}, x) {
 		wantHead[i] = y[0] + 0.5*wideU[i]
-		if e := max(math.Abs(parallel[i]-want[i]), math.Abs(attended[i][0]-y[0]), math.Abs(blocks[i][0]-y[0])); e > 1e-12 {
+		if e := max(math.Abs(parallel[i]-want[i]), math.Abs(attended[i][0]-y[0]),
+			math.Abs(blocks[i][0]-y[0])); e > 1e-12 {
 			t.Fatalf("position %d: the textbook's own ways differ by %g", i, e)
 		}
 	}

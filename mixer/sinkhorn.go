@@ -11,8 +11,9 @@ import (
 )
 
 // Sinkhorn is the sparse attention of "Sparse Sinkhorn Attention" (arXiv:2002.11296) in the deterministic form that the
-// sinkhorn-transformer release has by default: positions attend to their own bucket and to the few that a sort net picks for it.
-// See autograd.SinkhornAttention. Its state is the queries, keys and values so far, from which the buckets are summarized.
+// sinkhorn-transformer release has by default: positions attend to their own bucket and to the few that a sort net
+// picks for it. See autograd.SinkhornAttention. Its state is the queries, keys and values so far, from which the
+// buckets are summarized.
 type Sinkhorn struct {
 	Q, KV        *nn.Param // projections (d, d) and (2d, d), without biases
 	Out          *nn.Linear
@@ -25,9 +26,11 @@ type Sinkhorn struct {
 
 // SinkhornInfo describes Sinkhorn.
 var SinkhornInfo = Info{
-	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296", Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
-	Causal: true, Bidirectional: true, New: NewSinkhorn, Options: func(c Config) any { o := sinkhornOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
+	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296",
+	Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
+	Causal: true, Bidirectional: true, New: NewSinkhorn,
+	Options: func(c Config) any { o := sinkhornOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type sinkhornOptions struct {
@@ -35,14 +38,15 @@ type sinkhornOptions struct {
 	Bucket        int     `json:"bucket" help:"positions of a bucket"`
 	Top           int     `json:"top" help:"buckets that each bucket picks, up to 7"`
 	Temperature   float64 `json:"temperature" help:"of the softmax that picks buckets"`
-	SortNet       string  `json:"sort_net" help:"how buckets are scored: attention compares queries and keys, simple is a linear map"`
+	SortNet       string  `json:"sort_net" help:"scores of buckets: attention (queries, keys) or simple (a linear map)"`
 	LMax          int     `json:"l_max" help:"simple sort net: the longest sequence"`
 	Bidirectional bool    `json:"bidirectional" help:"look ahead; for encoders"`
-	KeysAsValues  bool    `json:"keys_as_values" help:"bidirectional: picked buckets give their keys for values, a slip of the release"`
+	KeysAsValues  bool    `json:"keys_as_values" help:"bidirectional: keys of picked buckets are their values"`
 }
 
 func sinkhornOptionsOf(c Config) sinkhornOptions {
-	return sinkhornOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75, SortNet: "attention", LMax: 8192}
+	return sinkhornOptions{NumHeads: c.NumHeads, Bucket: 64, Top: 2, Temperature: 0.75,
+		SortNet: "attention", LMax: 8192}
 }
 
 // check reports what cannot be built for a model of width d.
@@ -78,7 +82,8 @@ func NewSinkhorn(cfg Config) (Mixer, error) {
 	}
 	d, hd := cfg.DModel, cfg.DModel/o.NumHeads
 	m := &Sinkhorn{
-		Q: nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), d, d), KV: nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), 2*d, d),
+		Q:   nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), d, d),
+		KV:  nn.NewParam(nn.Weight, nn.Normal(nn.InitStd), 2*d, d),
 		Out: nn.NewLinear(d, d, outStd(cfg)), d: d, lMax: o.LMax,
 		opt: engine.SinkhornOptions{
 			Heads: o.NumHeads, Bucket: o.Bucket, Top: o.Top, Temperature: float32(o.Temperature),
@@ -106,7 +111,8 @@ func (m *Sinkhorn) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.
 	return m.Out.Forward(t, t.SinkhornAttention(q, kv, m.params, m.opt, r.Rows, r.buckets()))
 }
 
-// Traits: the simple sort net has scores for so many buckets; looking ahead, all buckets are whole and there is no state.
+// Traits: the simple sort net has scores for a limited number of buckets. A bidirectional layer needs whole buckets and
+// has no state.
 func (m *Sinkhorn) Traits() Traits {
 	traits := Traits{LooksAhead: m.opt.Ahead}
 	if m.Sort != nil {
@@ -120,7 +126,7 @@ func (m *Sinkhorn) Traits() Traits {
 	return traits
 }
 
-// NewState returns the state before the first position. Looking ahead there is none after it.
+// NewState returns the state before the first position. A bidirectional layer leaves it empty.
 func (m *Sinkhorn) NewState() State {
 	return &sinkhornState{rowState: *newRowState([]string{"q", "kv"}, m.d, 2*m.d)}
 }
@@ -143,10 +149,10 @@ func (m *Sinkhorn) Params(prefix string, visit nn.Visitor) {
 type sinkhornState struct {
 	rowState
 	sums  engine.SinkhornSums
-	cache engine.SinkhornCache // of both, for an operation
+	cache engine.SinkhornCache // both, in the form that the operation takes
 }
 
-// buckets are the states of the rows, which are sinkhornStates.
+// buckets are the caches of the rows, whose states are sinkhornStates.
 func (r *Rows) buckets() []*engine.SinkhornCache {
 	return collect(r, &r.sinkhorn, 0, func(s *sinkhornState, _ int) *engine.SinkhornCache {
 		s.cache = engine.SinkhornCache{Q: &s.rows[0], KV: &s.rows[1], Sums: &s.sums}
@@ -160,7 +166,7 @@ func (s *sinkhornState) Clone() State {
 
 func (s *sinkhornState) Detach() { *s = *s.Clone().(*sinkhornState) }
 
-// Keep does nothing: what is far is as likely to be picked as what is near, and the summaries are of all.
+// Keep does nothing: a far bucket is as likely to be picked as a near one, and summaries cover all positions.
 func (s *sinkhornState) Keep(int) {}
 
 func (s *sinkhornState) Restore(name string, shape []int, data []float32) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its state, the
-// keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
+// SpAtten is causal softmax attention with cascade token and head pruning (arXiv:2012.09852): see autograd.SpAtten. Its
+// state, the keys and values of the tokens that are left, is of fixed size. Wqkv's rows are ordered as in Attention.
 type SpAtten struct {
 	Wqkv, Out *nn.Linear
 	opt       engine.SpAttenOptions
@@ -31,7 +31,8 @@ type spattenOptions struct {
 	Keep      int `json:"keep" help:"tokens that are left then"`
 	KeepHeads int `json:"keep_heads" help:"heads that are left in the end; 0 for all"`
 
-	Progressive float64 `json:"progressive" min:"0" max:"1" help:"at inference, 8-bit keys; their lower 4 bits count where no weight reaches this; 0 for whole keys"`
+	// Progressive quantizes keys to 8 bits at inference. Their lower 4 bits count only where no weight reaches it.
+	Progressive float64 `json:"progressive" min:"0" max:"1" help:"weight for 4-bit keys; 0: not quantized"`
 }
 
 func spattenOptionsOf(c Config) spattenOptions {
@@ -98,13 +99,13 @@ func (m *SpAtten) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// spattenState is the tensors of an engine.SpAttenState, in its order.
+// spattenState holds the tensors of an engine.SpAttenState, in its order.
 type spattenState struct {
 	fixedState
-	now engine.SpAttenState // for an operation
+	now engine.SpAttenState // in the form that the operation takes
 }
 
-// pruned are the states of the rows, which are spattenStates, to be stored again after the operation.
+// pruned are the states of the rows, which are spattenStates. After the operation they must be stored again.
 func (r *Rows) pruned() []*engine.SpAttenState {
 	return collect(r, &r.spatten, 0, func(s *spattenState, _ int) *engine.SpAttenState {
 		x := s.slots

@@ -86,8 +86,8 @@ func TestStateRestore(t *testing.T) {
 	}
 }
 
-// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention, of those
-// in its window.
+// TestStateSize: the size is that of the tensors, constant for recurrences and linear in the positions for attention,
+// of those in its window.
 func TestStateSize(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
@@ -126,7 +126,8 @@ func TestStateSize(t *testing.T) {
 			}
 			want := fixed + kept*each
 			if start != fixed || each == 0 || many != want {
-				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want %d, more and %d", start, one, many, fixed, want)
+				t.Errorf("%d, %d, %d bytes after 0, 1, 100 positions, want %d, more and %d", start, one, many,
+					fixed, want)
 			}
 			a, ok := m.(*Attention)
 			if _, isBlocks := m.(*BlockRecurrent); isBlocks || ok && a.opt.Window > 0 {
@@ -141,7 +142,8 @@ func TestStateSize(t *testing.T) {
 
 // TestBadConfigs: every mixer refuses what it cannot be built from, naming the field.
 func TestBadConfigs(t *testing.T) {
-	good := Config{DModel: 8, NLayer: 1, DState: 4, HeadDim: 2, DtMin: 0.1, DtMax: 0.1, Measure: "diag-lin", NumHeads: 2}
+	good := Config{DModel: 8, NLayer: 1, DState: 4, HeadDim: 2, DtMin: 0.1, DtMax: 0.1, Measure: "diag-lin",
+		NumHeads: 2}
 	for _, c := range []struct {
 		name  string
 		build func(Config) (Mixer, error)
@@ -171,7 +173,8 @@ func TestBadConfigs(t *testing.T) {
 		{"bigbird", NewBigBird, "window", func(c *Config) { c.Options = Options{"window": "-1"} }},
 		{"bigbird", NewBigBird, "global", func(c *Config) { c.Options = Options{"global": "-1"} }},
 		{"bigbird", NewBigBird, "random", func(c *Config) { c.Options = Options{"random": "9999"} }},
-		{"bigbird", NewBigBird, "alibi", func(c *Config) { c.Options = Options{"alibi": "true", "bidirectional": "true"} }},
+		{"bigbird", NewBigBird, "alibi",
+			func(c *Config) { c.Options = Options{"alibi": "true", "bidirectional": "true"} }},
 		{"spatten", NewSpAtten, "num_heads", func(c *Config) { c.NumHeads = 3 }},
 		{"spatten", NewSpAtten, "block", func(c *Config) { c.Options = Options{"block": "0"} }},
 		{"spatten", NewSpAtten, "keep", func(c *Config) { c.Options = Options{"keep": "-1"} }},
@@ -184,7 +187,8 @@ func TestBadConfigs(t *testing.T) {
 		{"sinkhorn", NewSinkhorn, "l_max", func(c *Config) { c.Options = Options{"l_max": "65"} }},
 		{"sinkhorn", NewSinkhorn, "keys_as_values", func(c *Config) { c.Options = Options{"keys_as_values": "true"} }},
 		{"linear-attention", NewLinearAttention, "num_heads", func(c *Config) { c.NumHeads = 3 }},
-		{"linear-attention", NewLinearAttention, "feature_map", func(c *Config) { c.Options = Options{"feature_map": "x"} }},
+		{"linear-attention", NewLinearAttention, "feature_map",
+			func(c *Config) { c.Options = Options{"feature_map": "x"} }},
 		{"s4d", NewS4D, "d_state", func(c *Config) { c.DState = 1 }},
 		{"s4d", NewS4D, "measure", func(c *Config) { c.Measure = "" }},
 		{"s4d", NewS4D, "dt_min", func(c *Config) { c.DtMax = -1 }},
@@ -234,7 +238,8 @@ func TestBadConfigs(t *testing.T) {
 		}
 		bad := good
 		c.spoil(&bad)
-		if _, err := c.build(bad); err == nil || len(err.Error()) < len(c.field) || err.Error()[:len(c.field)] != c.field {
+		if _, err := c.build(bad); err == nil || len(err.Error()) < len(c.field) ||
+			err.Error()[:len(c.field)] != c.field {
 			t.Errorf("%s, %s spoiled: got error %v", c.name, c.field, err)
 		}
 	}

@@ -3,12 +3,13 @@ package mixer
 import "fmt"
 
 // WindowAttentionInfo describes causal attention to the last positions only, the sliding window of "Longformer: The
-// Long-Document Transformer" (arXiv:2004.05150, §3.1): position i sees the positions j with i - window < j ≤ i. Its state is
-// their keys and values, so that it does not grow once the window is full.
+// Long-Document Transformer" (arXiv:2004.05150, §3.1): position i sees the positions j with i - window < j ≤ i. Its
+// state is their keys and values, so that it does not grow once the window is full.
 var WindowAttentionInfo = Info{
 	Name: "window-attention", Paper: "Longformer, arXiv:2004.05150", Time: "l·window·d + l·d²", State: "2·window·d",
-	Causal: true, Recurrent: true, New: NewWindowAttention, Options: func(c Config) any { o := windowOptionsOf(c); return &o },
-	Tiny: Tiny{Options: "rotary_emb_dim=16,window=64", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Recurrent: true, New: NewWindowAttention,
+	Options: func(c Config) any { o := windowOptionsOf(c); return &o },
+	Tiny:    Tiny{Options: "rotary_emb_dim=16,window=64", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type windowOptions struct {

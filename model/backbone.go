@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP, and a final
-// norm.
+// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP,
+// and a final norm.
 type Backbone struct {
 	Blocks []*Block
 	LnF    nn.AddNorm
@@ -39,7 +39,8 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 			return Backbone{}, err
 		}
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
-		b := &Block{Kind: l.kind, Mixer: l.mixer, Norm1: cfg.newNorm(), scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
+		b := &Block{Kind: l.kind, Mixer: l.mixer, Norm1: cfg.newNorm(),
+			scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
 		if l.mlp != nil {
 			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
 		}
@@ -62,7 +63,7 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	bb.LnF.Params(prefix+names.finalNorm, visit)
 }
 
-// run maps a stream (n, d_model) to what the final norm makes of it, and brings the states of the rows behind them.
+// run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
@@ -78,7 +79,8 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 }
 
 // forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
-func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows, drop float64) (r, h *tensor.Tensor) {
+func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows,
+	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
 	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	hidden = b.Mixer.Forward(t, hidden, rows)
@@ -94,7 +96,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows 
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// LooksAhead tells whether an output depends on later inputs, as in encoders.
+// LooksAhead tells whether outputs depend on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
 		if b.Mixer.Traits().LooksAhead {

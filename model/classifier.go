@@ -16,7 +16,7 @@ type Classifier struct {
 // ClassifierPrefix begins the names of the parameters of the head.
 const ClassifierPrefix = "head.output_transform."
 
-// NewClassifier returns a classifier into so many classes whose head has no values yet.
+// NewClassifier returns a classifier of that many classes, whose head has no values yet.
 func NewClassifier(m *Model, classes int) *Classifier {
 	c := &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
 	c.Parameters = Parameters{of: c, shape: &m.Config, config: m.configFile}

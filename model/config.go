@@ -21,26 +21,26 @@ type Config struct {
 	DInner   int    `json:"d_inner" help:"inner width of the MLP; 0 means 4·d_model"`
 	Mixer    string `json:"mixer" help:"mixer of every block not named otherwise: see the registry"`
 	AttnIdx  []int  `json:"attn_layer_idx" help:"blocks (from 0) whose mixer is attention"`
-	Layers   string `json:"layers" help:"all mixers in order, such as h3*2,attention(num_heads=4),h3*3, options of their own in parentheses; mamba2+attention for two side by side, attention/geglu for another MLP; overrides n_layer, mixer and attn_layer_idx"`
+	Layers   string `json:"layers" help:"in order: h3*2,attention(num_heads=4),mamba2+attention/glu; overrides n_layer"`
 	NumHeads int    `json:"num_heads" help:"heads of attention"`
-	Norm     string `json:"norm" enum:"layer,rms,rms_plus_one" help:"norms of the stream: layer (LayerNorm), rms (RMSNorm) or rms_plus_one (RMSNorm with weights 1+w)"`
-	MLP      string `json:"mlp" help:"what follows each mixer: an MLP (gelu, relu2), one with a gate (glu, swiglu, geglu), or none, as in Mamba; options in parentheses"`
+	Norm     string `json:"norm" enum:"layer,rms,rms_plus_one" help:"LayerNorm, RMSNorm, RMSNorm with weights 1+w"`
+	MLP      string `json:"mlp" help:"what follows each mixer: gelu, relu2, glu, swiglu, geglu, none"`
 	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
 
-	MaxPositions int `json:"max_position_embeddings" help:"learned positions, added to the embedding, for sequences of at most so many tokens; 0 for none"`
+	MaxPositions int `json:"max_position_embeddings" help:"tokens that have a learned position; 0 for none"`
 
 	DState    int     `json:"d_state" help:"state size of the SSMs"`
 	HeadDim   int     `json:"head_dim" help:"channels of an H3 head"`
-	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads of more than one channel: dh (PyTorch path) or hd (CUDA path)"`
-	Measure   string  `json:"measure" help:"how A starts: diag-lin, diag-inv, diag-legs, diag-inv2, diag-quad, diag-real, diag-rand"`
+	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads: as PyTorch or CUDA"`
+	Measure   string  `json:"measure" help:"how A starts: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
 	DtMin     float64 `json:"dt_min" help:"smallest dt at the start"`
 	DtMax     float64 `json:"dt_max" help:"largest dt at the start"`
 
 	VocabSize        int     `json:"vocab_size" help:"tokens; 0 takes the tokenizer's"`
-	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are padded to a multiple of this"`
+	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are a multiple of this"`
 	EmbedDropout     float64 `json:"embed_dropout" help:"dropout on embeddings, in training"`
 	AttnDropout      float64 `json:"attn_dropout" help:"dropout on attention weights, in training"`
-	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add to the stream, in training"`
+	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add"`
 	LayerNormEpsilon float64 `json:"layer_norm_epsilon" help:"epsilon of the norms"`
 
 	UntiedHead bool    `json:"untied_head" help:"the head has weights of its own, not the embedding's"`
@@ -161,7 +161,8 @@ func (c *Config) validate(encoder bool) error {
 		for _, name := range plan {
 			if !seen[name] {
 				seen[name] = true
-				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), c.feedForwardShape(len(plan)), encoder); err != nil {
+				_, err := c.newLayer(name, c.mixerConfig(len(plan)), c.feedForwardShape(len(plan)), encoder)
+				if err != nil {
 					p.Addf(name, "%v", err)
 				}
 			}
@@ -187,7 +188,8 @@ func (c *Config) feedForwardShape(layers int) feedForwardShape {
 func (c *Config) mixerConfig(layers int) mixer.Config {
 	return mixer.Config{
 		DModel: c.DModel, NLayer: layers, DState: c.DState, HeadDim: c.HeadDim, HeadOrder: c.HeadOrder,
-		DtMin: c.DtMin, DtMax: c.DtMax, Measure: c.Measure, NumHeads: c.NumHeads, RotaryDim: c.Rotary, Dropout: c.AttnDropout,
+		DtMin: c.DtMin, DtMax: c.DtMax, Measure: c.Measure, NumHeads: c.NumHeads, RotaryDim: c.Rotary,
+		Dropout: c.AttnDropout,
 	}
 }
 

@@ -19,7 +19,8 @@ func TestPlan(t *testing.T) {
 		{"h3*2,attention,h3", "h3 h3 attention h3"},
 		{" s4d , h3 * 3", "s4d h3 h3 h3"},
 		{"h3", "h3"},
-		{"h3(d_state=8, head_dim=2)*2,attention(num_heads=4)", "h3(d_state=8, head_dim=2) h3(d_state=8, head_dim=2) attention(num_heads=4)"},
+		{"h3(d_state=8, head_dim=2)*2,attention(num_heads=4)",
+			"h3(d_state=8, head_dim=2) h3(d_state=8, head_dim=2) attention(num_heads=4)"},
 		{"h3*0", "!NAME*COUNT"},
 		{"h3*-1", "!NAME*COUNT"},
 		{"h3*x", "!NAME*COUNT"},
@@ -96,8 +97,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestLayerOptions: an entry of layers may set options of its mixer, which no other entry sees; a wrong one is reported with those
-// there are.
+// TestLayerOptions: an entry of layers may set options of its mixer, which no other entry sees; a wrong one is reported
+// with those there are.
 func TestLayerOptions(t *testing.T) {
 	c := good()
 	c.Layers = "h3(d_state=16, head_dim=2),h3,attention(num_heads=2)"
@@ -106,8 +107,9 @@ func TestLayerOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]int{
-		"backbone.layers.0.mixer.ssm_k_kernel.kernel.C": {1, 64, 16}, "backbone.layers.1.mixer.ssm_k_kernel.kernel.C": {1, 64, 64},
-		"backbone.layers.0.mixer.D": {32}, "backbone.layers.1.mixer.D": {64},
+		"backbone.layers.0.mixer.ssm_k_kernel.kernel.C": {1, 64, 16},
+		"backbone.layers.1.mixer.ssm_k_kernel.kernel.C": {1, 64, 64},
+		"backbone.layers.0.mixer.D":                     {32}, "backbone.layers.1.mixer.D": {64},
 	}
 	m.Params("", func(name string, p *nn.Param) {
 		if shape, ok := want[name]; ok && !slices.Equal(p.Shape(), shape) {
@@ -118,7 +120,8 @@ func TestLayerOptions(t *testing.T) {
 		t.Errorf("kinds %q", kinds)
 	}
 	for layers, want := range map[string]string{
-		"h3(d_stat=16)":               "d_stat: unknown option, want one of d_state, measure, dt_min, dt_max, head_dim, head_order; did you mean d_state?",
+		"h3(d_stat=16)": "d_stat: unknown option, want one of d_state, measure, dt_min, dt_max, " +
+			"head_dim, head_order; did you mean d_state?",
 		"h3(d_state=x)":               `d_state: found "x"`,
 		"h3(d_state=7)":               "d_state: found 7, want an even number",
 		"attention(num_heads=3)":      "num_heads: found 3",
@@ -143,7 +146,8 @@ func TestLayerOptions(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Mixers() {
-		if seen[m.Name] || m.Name == "" || m.Paper == "" || m.Time == "" || m.State == "" || m.New == nil || !m.Causal && !m.Bidirectional {
+		if seen[m.Name] || m.Name == "" || m.Paper == "" || m.Time == "" || m.State == "" || m.New == nil ||
+			!m.Causal && !m.Bidirectional {
 			t.Errorf("%+v is incomplete", m)
 		}
 		seen[m.Name] = true
@@ -162,7 +166,8 @@ func TestRegistry(t *testing.T) {
 // TestValidateReportsAll: one error lists all faults that can be there at the same time.
 func TestValidateReportsAll(t *testing.T) {
 	c := good()
-	fields := []string{"vocab_size", "d_inner", "embed_dropout", "attn_dropout", "resid_dropout", "layer_norm_epsilon", "head_dim", "num_heads"}
+	fields := []string{"vocab_size", "d_inner", "embed_dropout", "attn_dropout", "resid_dropout", "layer_norm_epsilon",
+		"head_dim", "num_heads"}
 	for _, f := range fields {
 		wrong[f](&c)
 	}
@@ -192,17 +197,20 @@ func TestPresets(t *testing.T) {
 	maps.Copy(want, mambaParams)
 	// Hyena of order 2: projections, short and implicit filter, MLP, norms; features where they are trained.
 	hyena := func(d, inner, embDim, features int) int {
-		return 4*d*d + 4*d + 4*3*d + d + embDim*64 + 64 + 2*(64*64+64) + 64*d + 64 + features + 2*d*inner + inner + d + 4*d
+		return 4*d*d + 4*d + 4*3*d + d + embDim*64 + 64 + 2*(64*64+64) + 64*d + 64 + features + 2*d*inner +
+			inner + d + 4*d
 	}
 	// S4 with legs: C, B, P of 32 complex modes, real and imaginary part of A, log_dt, D, GLU.
 	s4 := func(d int) int { return 3*2*32*d + 2*32*d + 2*d + 2*d*d + 2*d }
 	want["s4-wikitext-103"] = 50264*1024 + 2*1024 + 16*(block(1024)+s4(1024))
 	want["hyena-153m"] = 50264*864 + 2*864 + 18*hyena(864, 1728, 33, 33*2048)
 	// 0.44, 3.3 and 6.6 million in arXiv:2306.15794, table A.1.
-	for name, n := range map[string]int{"tiny-1k": 436_096, "small-32k": 3_277_568, "medium-160k": 6_550_528, "large-1m": 6_550_528} {
+	for name, n := range map[string]int{"tiny-1k": 436_096, "small-32k": 3_277_568, "medium-160k": 6_550_528,
+		"large-1m": 6_550_528} {
 		want["hyenadna-"+name] = n
 	}
-	for name, shape := range map[string][2]int{"tiny-1k": {128, 2}, "tiny-1k-d256": {256, 2}, "tiny-16k-d128": {128, 2}, "small-32k": {256, 4}, "medium-450k": {256, 8}} {
+	for name, shape := range map[string][2]int{"tiny-1k": {128, 2}, "tiny-1k-d256": {256, 2}, "tiny-16k-d128": {128, 2},
+		"small-32k": {256, 4}, "medium-450k": {256, 8}} {
 		n, d := 18*shape[0]+shape[1]*hyena(shape[0], 4*shape[0], 5, 0), "hyenadna-"+name
 		if want[d] != 0 && want[d] != n {
 			t.Errorf("the formula gives %d for %s", n, d)
@@ -269,7 +277,8 @@ func TestCountDoesNotAllocate(t *testing.T) {
 }
 
 func TestPaddedVocab(t *testing.T) {
-	for _, c := range []struct{ size, multiple, want int }{{50257, 8, 50264}, {256, 8, 256}, {257, 0, 257}, {65, 1, 65}} {
+	for _, c := range []struct{ size, multiple, want int }{{50257, 8, 50264}, {256, 8, 256}, {257, 0, 257},
+		{65, 1, 65}} {
 		cfg := Config{VocabSize: c.size, PadVocab: c.multiple}
 		if got := cfg.PaddedVocab(); got != c.want {
 			t.Errorf("%d padded to a multiple of %d: got %d, want %d", c.size, c.multiple, got, c.want)

@@ -68,8 +68,10 @@ func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedFo
 
 // readFeedForward sets the options of a part and checks its inner width.
 func readFeedForward(o any, given mixer.Options, inner *int) error {
-	if err := config.Pairs(o, given); err != nil {
-		return err
+	if len(given) > 0 { // to look at the struct costs more than all else, and there may be 10,000 layers
+		if err := config.Pairs(o, given); err != nil {
+			return err
+		}
 	}
 	if *inner < 1 || *inner > 4*maxSize { // 4·d_model, where nothing is said
 		return fmt.Errorf("d_inner: found %d, want 1 to %d", *inner, 4*maxSize)
@@ -114,6 +116,9 @@ func takeScales(options mixer.Options) (scales, error) {
 			mine[key] = text
 			delete(options, key)
 		}
+	}
+	if len(mine) == 0 {
+		return s, nil
 	}
 	return s, config.Pairs(&s, mine)
 }

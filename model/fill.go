@@ -23,8 +23,8 @@ type filling struct {
 	elements int
 }
 
-// compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
-// not be there, is a problem.
+// compareAll finds the tensors of all parameters of m. Missing and misshapen tensors are problems, and so are tensors
+// of the file that are no parameters and that Extra does not allow.
 func (w Weights) compareAll(m nn.Module) *filling {
 	l := &filling{f: w.File}
 	keys := maps.Clone(w.Keys)
@@ -88,7 +88,8 @@ func (l *filling) find(s Source, shape []int, keys, left map[string]string) (che
 	y.Name = s.Name
 	if parts > 1 {
 		if len(x.Data)%parts != 0 {
-			l.problems.Addf(s.Name, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
+			l.problems.Addf(s.Name, "found elements of type %s, want some that can be cut into %d parts", x.DType,
+				parts)
 			return checkpoint.Tensor{}, false
 		}
 		n := len(x.Data) / parts
@@ -144,7 +145,7 @@ func (l *filling) err() error {
 	return brief.Error(fmt.Errorf("%s does not fit the configuration: %w", l.f.Path(), l.problems.Err()))
 }
 
-// checkFinite checks the values of a tensor, a few at a time: of a file that does not fit nothing is kept.
+// checkFinite checks the values of a tensor, a few at a time. It is for files that do not fit: nothing is kept.
 func checkFinite(x *checkpoint.Tensor) error {
 	const rows = 1 << 14 // whole blocks of every type
 	block, size := x.DType.Block()

@@ -17,7 +17,8 @@ const WeightsFile = "model.safetensors"
 // files of published models.
 type Weights struct {
 	File *checkpoint.File
-	Keys map[string]string // names in the file by official names, which are those of parameters unless Sources says other
+	// Keys are names in the file by official names, which are those of parameters unless Sources says otherwise.
+	Keys map[string]string
 
 	// Sources says of which tensors, by official names, a parameter is made: the rows of one behind those of another.
 	// Where it is nil, each is one of its own name.
@@ -74,15 +75,24 @@ func Resolve(dir string) (string, error) {
 		return "", fmt.Errorf("%s: found a file, want a model's folder with %s and %s (hippo convert makes one from a "+
 			".pt file)", dir, ConfigFile, WeightsFile)
 	}
+	path, err := folderOf(dir, ConfigFile)
+	if err == nil && path == "" {
+		err = fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder",
+			dir, ConfigFile, BestDir, LastDir)
+	}
+	return path, err
+}
+
+// folderOf is the first of dir, dir/best and dir/last that has a file of this name, "" if none has.
+func folderOf(dir, name string) (string, error) {
 	for _, sub := range []string{"", BestDir, LastDir} {
 		path := filepath.Join(dir, sub)
 		if err := checkpoint.SettleDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		if _, err := os.Stat(filepath.Join(path, ConfigFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(path, name)); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder",
-		dir, ConfigFile, BestDir, LastDir)
+	return "", nil
 }

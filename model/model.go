@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares the
-// embedding's weights unless it has its own. Its parameters have the names of the official H3 release (backbone.layers.0.mixer.q_proj.weight) or,
-// without MLPs, those of Mamba's.
+// Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
+// the embedding's weights unless it has its own. Its parameters have the names of the official H3 release
+// (backbone.layers.0.mixer.q_proj.weight) or, without MLPs, those of Mamba's.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding
@@ -32,8 +32,8 @@ func New(cfg Config) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(), Backbone: bb,
-		Tapes: &autograd.Tapes{},
+		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(),
+		Backbone: bb, Tapes: &autograd.Tapes{},
 	}
 	if cfg.UntiedHead {
 		m.Head = nn.NewLinear(cfg.DModel, cfg.PaddedVocab(), nn.InitStd)
@@ -84,8 +84,8 @@ func (c *Config) CountParams() (int, error) {
 	return m.NumParams(), nil
 }
 
-// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final norm. The
-// states of the rows are brought behind them. Ids must be inside the vocabulary.
+// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
+// norm, and updates the states of the rows. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	if len(ids) != r.Total() {
 		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
@@ -130,7 +130,8 @@ func (m *Model) Unembedding() *nn.Param {
 	return m.Embedding.Weight
 }
 
-// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of Forward.
+// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of
+// Forward.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	if m.Config.LogitCap > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pools are the ways in which a Network makes one row of a sequence: the mean of its positions, the last one, or the one of a
-// learned token put before it, which a backbone that looks ahead fills.
+// Pools are the ways in which a Network makes one vector of a sequence: the mean of its positions, the last position,
+// or that of a learned token put before the sequence, which needs a backbone that looks ahead.
 var Pools = []string{"mean", "last", "cls"}
 
 // NetworkConfig is the shape of a Network. Its backbone may look ahead.
@@ -25,17 +25,17 @@ type NetworkConfig struct {
 	Outputs  int    `json:"outputs"`  // numbers that come out: scores of classes, say
 	// Everywhere asks for an output at every position, and not one of the sequence.
 	Everywhere bool   `json:"everywhere"`
-	Pairs      bool   `json:"pairs"` // an example is two sequences, and what comes out is about both
+	Pairs      bool   `json:"pairs"` // an example is two sequences with one output for both
 	Pool       string `json:"pool"`  // one of Pools, where there is one output for a sequence
 
-	// Signal is what the network was trained on, nil where that is not known. It changes nothing that the network
-	// computes.
+	// Signal describes the data that the network was trained on, nil if that is not known. The network computes the
+	// same without it.
 	Signal *Signal `json:"signal,omitempty"`
 }
 
 // Network maps sequences of tokens or of rows of numbers to numbers for each position or for the whole: a model for
-// classification, forecasting and streams. Where tokens are predicted from tokens its head shares the weights of the embedding, as in
-// a language model.
+// classification, forecasting and streams. Where tokens are predicted from tokens its head shares the weights of the
+// embedding, as in a language model.
 //
 // Of two sequences a and b the head sees a, b and a⊙b through one hidden layer, as in the Long Range Arena's retrieval
 // (arXiv:2011.04006; the difference, which it has too, is a linear map of a and b).
@@ -66,7 +66,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	if cfg.Pool == "cls" && !cfg.Everywhere {
 		m.Class = nn.NewEmbedding(1, c.DModel)
 		if !m.LooksAhead() {
-			return nil, fmt.Errorf("pool: found cls, but no layer looks ahead, so that the first position sees nothing; want mean or last, or such as s4d(bidirectional=true)")
+			return nil, fmt.Errorf("pool: found cls, but no layer looks ahead, so that the first position sees " +
+				"nothing; want mean or last, or such as s4d(bidirectional=true)")
 		}
 	}
 	if cfg.Vocab > 0 {
@@ -87,8 +88,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	return m, nil
 }
 
-// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the first norm would
-// see nothing of a single number but its sign.
+// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the
+// first norm would see nothing of a single number but its sign.
 func newEncoder(channels, d int) *nn.Linear {
 	std := 1 / math.Sqrt(float64(channels))
 	m := nn.NewLinear(channels, d, std)
@@ -154,7 +155,7 @@ func (m *Network) MaxLength() int {
 	return most
 }
 
-// Input is a batch of sequences, one behind the other.
+// Input is some sequences, one behind the other, of any lengths.
 type Input struct {
 	Lengths []int     // of each sequence, in positions
 	Tokens  []int32   // Σ Lengths of them, or
@@ -164,8 +165,8 @@ type Input struct {
 	Seeds []uint64
 }
 
-// Forward maps a batch of n positions to (n, outputs), or (sequences, outputs) where there is one output for a sequence. Of pairs
-// the batch has all first sequences, then all second ones; there is one output for each pair.
+// Forward maps sequences of n positions in all to (n, outputs), or (sequences, outputs) where there is one output for a
+// sequence. For pairs the input has all first sequences, then all second ones; there is one output for each pair.
 func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	r := &Rows{}
 	for _, l := range in.Lengths {
@@ -181,7 +182,7 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	return m.output(t, hidden)
 }
 
-// Predict returns what Forward makes of a batch.
+// Predict returns the result of Forward, on a tape of its own.
 func (m *Network) Predict(in Input) []float32 {
 	y := m.Forward(autograd.NewTape(), in)
 	out := make([]float32, y.Len())
@@ -189,7 +190,7 @@ func (m *Network) Predict(in Input) []float32 {
 	return out
 }
 
-// output is the head: of positions of the backbone's output, or of what pool made.
+// output applies the head to positions of the backbone's output, or to the vectors that pool made.
 func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("head")
 	if m.Joint != nil {
@@ -203,7 +204,7 @@ func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor
 	return m.Head.Forward(t, hidden)
 }
 
-// hidden maps rows to the output of the backbone, and gives the rows in which it lies: with the class token, if there is one.
+// hidden maps rows to the output of the backbone, and returns its rows, which include the class token if there is one.
 func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *Rows) {
 	t.Scope("encoder")
 	var x *tensor.Tensor
@@ -254,7 +255,8 @@ func (m *Network) Takes(l int) error {
 	}
 	for i, b := range m.Blocks {
 		if n := b.Mixer.Traits().Multiple; n > 0 && l%n != 0 {
-			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i, b.Kind, l, n)
+			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i,
+				b.Kind, l, n)
 		}
 	}
 	return nil

@@ -37,13 +37,15 @@ func normal(n int) []float32 {
 	return x
 }
 
-// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether layers
-// look ahead or not.
+// TestExamplesAreAlone compares sequences of several lengths in a batch with each by itself: the same numbers, whether
+// layers look ahead or not.
 func TestExamplesAreAlone(t *testing.T) {
 	const ch = 2
 	lengths := []int{70, 1, 33}
-	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true,l_max=40)", "mamba,hyena",
-		"s4d(bidirectional=true),h3", "attention(bidirectional=true,rotary_emb_dim=4)*2", "bigbird(bidirectional=true,block=4)",
+	for _, layers := range []string{"h3,attention", "s4d(bidirectional=true)*2", "s4(bidirectional=true,l_max=40)",
+		"mamba,hyena",
+		"s4d(bidirectional=true),h3", "attention(bidirectional=true,rotary_emb_dim=4)*2",
+		"bigbird(bidirectional=true,block=4)",
 		"block-recurrent(block=8)"} {
 		for _, pool := range Pools {
 			if pool == "cls" && !strings.Contains(layers, "bidirectional=true)*2") {
@@ -67,8 +69,8 @@ func TestExamplesAreAlone(t *testing.T) {
 	}
 }
 
-// TestStream goes through sequences sample by sample and in chunks, with the outputs of the whole: at each position, or of the sequence
-// so far.
+// TestStream goes through sequences sample by sample and in chunks, with the outputs of the whole: at each position, or
+// of the sequence so far.
 func TestStream(t *testing.T) {
 	const l, ch = 40, 2
 	for _, layers := range []string{"h3,s4d", "mamba", "attention,gss"} {
@@ -97,7 +99,8 @@ func TestStream(t *testing.T) {
 				}
 				for k, v := range got {
 					if math.Abs(float64(v-want[k])) > 1e-4*(1+math.Abs(float64(want[k]))) {
-						t.Fatalf("%s, %s: after %d positions, output %d: %v, want %v", layers, pool, at+n, k, v, want[k])
+						t.Fatalf("%s, %s: after %d positions, output %d: %v, want %v", layers, pool, at+n,
+							k, v, want[k])
 					}
 				}
 			}
@@ -117,8 +120,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same times agree more
-// closely than without.
+// TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same
+// times agree more closely than without.
 func TestScaleDt(t *testing.T) {
 	const l = 256
 	c := networkConfig("s4d")
@@ -144,11 +147,13 @@ func TestScaleDt(t *testing.T) {
 		return math.Sqrt(sum)
 	}
 	if scaled, same := distance(2), distance(1); scaled > same/4 {
-		t.Errorf("distance from the outputs at full rate: %v with dt doubled, %v with dt as it was; want a quarter at most", scaled, same)
+		t.Errorf("distance from the outputs at full rate: %v with dt doubled, %v with dt as it was; want a quarter at "+
+			"most", scaled, same)
 	}
 }
 
-// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is undone.
+// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is
+// undone.
 func TestScaleDtSilences(t *testing.T) {
 	for _, layers := range []string{"s4d(bidirectional=true)", "h3"} {
 		c := networkConfig(layers) // 3 modes with angles of 0, 0.6 π and 1.2 π a sample, which is -0.8 π
@@ -159,7 +164,8 @@ func TestScaleDtSilences(t *testing.T) {
 		undo := m.ScaleDt(1.5)
 		some := 0
 		m.Params("", func(name string, p *nn.Param) {
-			if last := name[strings.LastIndex(name, ".")+1:]; !strings.HasPrefix(last, "C") || strings.Contains(name, "ssm_k_") {
+			if last := name[strings.LastIndex(name, ".")+1:]; !strings.HasPrefix(last, "C") ||
+				strings.Contains(name, "ssm_k_") {
 				return
 			}
 			some++

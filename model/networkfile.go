@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -17,6 +18,18 @@ const NetworkFile = "network.json"
 func (m *Network) configFile() (name string, text []byte, err error) {
 	text, err = json.MarshalIndent(m.Config, "", "  ")
 	return NetworkFile, append(text, '\n'), err
+}
+
+// FindNetwork reads the network in dir, or in dir/best or dir/last of the run of a task. It is nil if there is none.
+func FindNetwork(dir string) (*Network, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s: found a file, want the folder of a task's run", dir)
+	}
+	path, err := folderOf(dir, NetworkFile)
+	if err != nil || path == "" {
+		return nil, err
+	}
+	return LoadNetwork(path)
 }
 
 // LoadNetwork reads a network from its folder.

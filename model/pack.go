@@ -10,13 +10,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// errPacked is what a model packed for inference says to whom wants its weights.
-var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without a precision")
+// errPacked is the error of a model packed for inference when float32 weights are needed.
+var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without " +
+	"a precision")
 
-// Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one token at a
-// time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8 rounded, for half and
-// a quarter of the memory (see engine.Precision). Everything else stays float32. The model can be used as before, but neither be
-// trained nor saved. All its weights must have values.
+// Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
+// token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
+// rounded, for half and a quarter of the memory (see engine.Precision). Everything else stays float32. The model can be
+// used as before, but neither be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
 	var weights, others []*tensor.Tensor
 	var err error
@@ -32,7 +33,8 @@ func (m *Model) Pack(p engine.Precision) error {
 		case q.Bytes() == 0:
 			err = fmt.Errorf("%s: found no values, want a model that has been loaded", name)
 		case p == engine.Int8 && q.Dim(1) > autograd.MaxInt8Terms:
-			err = fmt.Errorf("%s: found shape %v, want rows of at most %d for int8", name, q.Shape(), autograd.MaxInt8Terms)
+			err = fmt.Errorf("%s: found shape %v, want rows of at most %d for int8", name, q.Shape(),
+				autograd.MaxInt8Terms)
 		}
 		weights = append(weights, q.Tensor)
 	})
@@ -40,7 +42,8 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
-	tensor.Compact(others...) // where they were, all parameters may have been, whose memory is given back only as a whole
+	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
+	tensor.Compact(others...)
 	return nil
 }
 
@@ -50,7 +53,7 @@ func isPacked(m nn.Module) (packed bool) {
 	return packed
 }
 
-// Bytes is the memory of the parameters, all of which a token's path reads.
+// Bytes is the memory of the parameters, all of which are read for each token.
 func (m *Model) Bytes() int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) { n += p.Bytes() })

@@ -11,8 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// Tolerances of logits with rounded weights, of the largest logit. These models have random weights, through whose layers errors
-// grow; int8 rounds each factor by up to 1/254 of the largest of its row, and in three layers that makes 3 to 5 % in the mean square.
+// Tolerances of logits with rounded weights, of the largest logit. These models have random weights, through whose
+// layers errors grow; int8 rounds each factor by up to 1/254 of the largest of its row, and in three layers that makes
+// 3 to 5 % in the mean square.
 const (
 	bf16LogitTol = 0.02
 	int8LogitTol = 0.13
@@ -21,7 +22,8 @@ const (
 // published are the mixers of the models that the tolerances are for: each further layer rounds once more.
 const published = "attention,h3,s4d"
 
-// packed returns the hybrid of tests at a precision: of all mixers where nothing is rounded, else of the published ones.
+// packed returns the hybrid of tests at a precision: of all mixers where nothing is rounded, else of the published
+// ones.
 func packed(t *testing.T, p engine.Precision) *Model {
 	t.Helper()
 	m := hybrid(t, mixersAt(p))
@@ -53,12 +55,13 @@ func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss
 	return out, loss
 }
 
-// TestPackedModel: at float32 every result has the same bits; at the others it is near. A packed model reads a text at once and
-// token by token alike.
+// TestPackedModel: at float32 every result has the same bits; at the others it is near. A packed model reads a text at
+// once and token by token alike.
 func TestPackedModel(t *testing.T) {
 	const b, l = 2, 30
 	ids := text(1, b*l)
-	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: bf16LogitTol, engine.Int8: int8LogitTol} {
+	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: bf16LogitTol,
+		engine.Int8: int8LogitTol} {
 		plain, m := hybrid(t, mixersAt(p)), packed(t, p)
 		want, wantLoss := logits(plain, ids, b, l, l)
 		wantSteps, _ := logits(plain, ids, b, l, 1)
@@ -80,8 +83,8 @@ func TestPackedModel(t *testing.T) {
 	}
 }
 
-// TestPackedMemory: a packed model takes the memory that its precision says, but for panels that are not full; bfloat16 in its short form
-// takes 12 bits for 16.
+// TestPackedMemory: a packed model takes the memory that its precision says, but for panels that are not full; bfloat16
+// in its short form takes 12 bits for 16.
 func TestPackedMemory(t *testing.T) {
 	build := func() *Model {
 		c := hybrid(t, "h3,attention").Config
@@ -145,7 +148,8 @@ func TestPackedErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := empty.Pack(engine.Int8); err == nil || !strings.Contains(err.Error(), "word_embeddings.weight: found no values") {
+	if err := empty.Pack(engine.Int8); err == nil ||
+		!strings.Contains(err.Error(), "word_embeddings.weight: found no values") {
 		t.Errorf("packing a model without values: %v", err)
 	}
 	tape := autograd.NewTape()

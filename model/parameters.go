@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Parameters are the weights of a model of any kind. They get their values from a seed or from a file, and are saved,
-// in one way: a Model, a Network and a Classifier have this in common.
+// Parameters are the weights of a model of any kind: a Model, a Network or a Classifier. All get their values from a
+// seed or a file, and are saved, in the same way.
 type Parameters struct {
 	of     nn.Module
 	shape  *Config // of the layers, for which a file must have tensors
@@ -52,8 +52,8 @@ func (p *Parameters) CheckShapes(w Weights) error {
 	return err
 }
 
-// compare finds the tensors of a model in a file, of which it reads none. The error is that of a file in which to look
-// is of no use.
+// compare finds the tensors of a model in a file, without reading their values. An error means that the file cannot be
+// that of such a model, whatever its tensors.
 func (p *Parameters) compare(w Weights) (*filling, error) {
 	if err := checkFile(w.File, p.shape); err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// presets are model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published ones
-// (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba, arXiv:2312.00752,
-// table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794, and S4, arXiv:2111.00396, by
-// the configurations of their releases). Those of mixer.Info.Tiny are among them, too.
+// presets are model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published
+// ones (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba,
+// arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794, and
+// S4, arXiv:2111.00396, by the configurations of their releases). Those of mixer.Info.Tiny are among them, too.
 var presets = map[string]func(c *Config){
 	"tiny":    func(c *Config) { c.tiny(); c.AttnIdx = []int{2} },
 	"small":   func(c *Config) { c.shape(256, 6, 4, 1, 4) },
@@ -35,7 +35,8 @@ var presets = map[string]func(c *Config){
 
 	"hyena-153m": func(c *Config) { c.shape(864, 18, 1); c.Mixer, c.DInner, c.VocabSize = hyena153m, 1728, 50257 },
 
-	// The release has two S4 layers before each MLP, and the adaptive embedding of 267,735 words; here are one and GPT-2's tokens.
+	// The release has two S4 layers before each MLP, and the adaptive embedding of 267,735 words; here are one and
+	// GPT-2's tokens.
 	"s4-wikitext-103": func(c *Config) {
 		c.shape(1024, 16, 1)
 		c.Mixer, c.VocabSize, c.EmbedDropout, c.ResidDropout = "s4(l_max=8192)", 50257, 0.25, 0.25
@@ -103,7 +104,8 @@ func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 func Preset(name string) (Config, error) {
 	set, ok := presets[name]
 	if !ok {
-		return Config{}, fmt.Errorf("preset: found %q, want one of %s%s", name, strings.Join(Presets(), ", "), config.DidYouMean(name, Presets()))
+		return Config{}, fmt.Errorf("preset: found %q, want one of %s%s", name, strings.Join(Presets(), ", "),
+			config.DidYouMean(name, Presets()))
 	}
 	c := DefaultConfig()
 	set(&c)

@@ -100,7 +100,8 @@ type result struct {
 	state  map[string][]float32
 }
 
-// run computes logits, loss and gradients of ids (b, l) in chunks on one tape, the loss being the mean over all positions.
+// run computes logits, loss and gradients of ids (b, l) in chunks on one tape, the loss being the mean over all
+// positions.
 func run(m *Model, ids []int32, b int, lengths []int) result {
 	l := len(ids) / b
 	targets := append(slices.Clone(ids[1:]), engine.Ignore)
@@ -198,8 +199,8 @@ func TestChunksOfModel(t *testing.T) {
 	})
 }
 
-// TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a restored
-// copy of its state goes on from there with the same bits.
+// TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a
+// restored copy of its state goes on from there with the same bits.
 func TestSteppedLogits(t *testing.T) {
 	const b, l = 2, 40
 	m := hybrid(t, every()+","+composed)
@@ -226,7 +227,8 @@ func TestSteppedLogits(t *testing.T) {
 		}
 		for what, others := range map[string][]*State{"clone": clones, "restored copy": restored} {
 			tape.Reset()
-			if again := read(m.Logits(tape, m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, others)))); !slices.Equal(again, got) {
+			if again := read(m.Logits(tape,
+				m.Forward(tape, columns(ids, b, i, i+1), rowsOf(1, others)))); !slices.Equal(again, got) {
 				t.Errorf("a %s of the state gives other logits", what)
 			}
 			if got, want := others[1].Size(), states[1].Size(); got != want {

@@ -7,10 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// Rows are what a model maps in one call: sequences, or pieces of some, one behind the other. They may be of any lengths and
-// ages, and see nothing of each other. The zero value has none.
+// Rows describe the input of one call of a model: sequences, or pieces of some, one behind the other. They may have any
+// lengths and ages, and see nothing of each other. The zero value has no rows.
 //
-// A tape that records needs the rows that it was given until Reset.
+// A tape that records uses its rows until Reset: they must not change before.
 type Rows struct {
 	at     engine.Rows
 	states []*State
@@ -33,8 +33,8 @@ func OneRow(l int, s *State) *Rows {
 	return r
 }
 
-// Add puts l positions of another sequence behind the others. They go on from s and bring it behind them; with nil they begin
-// at zero and keep nothing. No two rows may have the same state.
+// Add appends a row of l positions of another sequence. It goes on from the state s, which Forward then updates.
+// Without a state (nil) it begins at zero and keeps nothing. No two rows may have the same state.
 func (r *Rows) Add(l int, s *State) {
 	at := 0
 	if s != nil {
@@ -47,7 +47,7 @@ func (r *Rows) Add(l int, s *State) {
 // Train switches dropout on, with a seed for each row.
 func (r *Rows) Train(seeds ...uint64) { r.at.Train(seeds) }
 
-// Clear takes all rows away and keeps their memory for others. No tape may need them any more.
+// Clear removes all rows and keeps their memory for others. No tape may be using them.
 func (r *Rows) Clear() {
 	r.at.Clear()
 	clear(r.states)
@@ -61,7 +61,7 @@ func (r *Rows) Count() int { return r.at.Count() }
 // Total is the number of positions of all rows.
 func (r *Rows) Total() int { return r.at.Total() }
 
-// of gives the rows with the states of a layer.
+// of returns the rows with the states of one layer.
 func (r *Rows) of(layer int) *mixer.Rows {
 	r.layer.Rows, r.layer.States = &r.at, r.layer.States[:0]
 	for _, s := range r.states {
@@ -81,7 +81,8 @@ func (r *Rows) advance() {
 			continue
 		}
 		if s.Position != r.at.Start(i) {
-			panic(fmt.Sprintf("model: row %d is for position %d of its sequence, which is at %d", i, r.at.Start(i), s.Position))
+			panic(fmt.Sprintf("model: row %d is for position %d of its sequence, which is at %d", i, r.at.Start(i),
+				s.Position))
 		}
 		s.Position += r.at.Len(i)
 	}

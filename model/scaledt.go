@@ -7,10 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by factor: a model for
-// signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396, §4.3). Diagonal modes that would then
-// turn by more than half a circle from one sample to the next answer to frequencies which the signal no longer has, and would take
-// others for them: they are silenced (as by bandlimit in the official code). undo makes it all as it was.
+// ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by
+// factor: a model for signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396,
+// §4.3). Diagonal modes that would then turn by more than half a circle from one sample to the next answer to
+// frequencies which the signal no longer has, and would take others for them: they are silenced (as by bandlimit in the
+// official code). undo restores the old values.
 func (m *Network) ScaleDt(factor float64) (undo func()) {
 	all := map[string]*nn.Param{}
 	var undone []func()
@@ -54,7 +55,7 @@ func (m *Network) ScaleDt(factor float64) (undo func()) {
 	}
 }
 
-// replace gives p the values x and returns what gives it back those it had.
+// replace sets the values of p to x and returns a function that restores the old ones.
 func replace(p *nn.Param, x []float32) (undo func()) {
 	before := make([]float32, p.Len())
 	p.CopyTo(before)
@@ -66,7 +67,7 @@ func replace(p *nn.Param, x []float32) (undo func()) {
 	}
 }
 
-// aboveNyquist tells of each of (d, n) modes whether factor times its angle per sample, of -π to π, is more than π.
+// aboveNyquist tells for each of (d, n) modes whether factor times its angle per sample, from -π to π, is above π.
 func aboveNyquist(logDt, imag *nn.Param, factor float64) []bool {
 	dt, im := make([]float32, logDt.Len()), make([]float32, imag.Len())
 	logDt.CopyTo(dt)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// Signal is what a network was trained on: it takes that to use it on new data. A part of which nothing is known is
+// Signal describes the data that a network was trained on, which one must know to use it on new data. Unknown parts are
 // nil.
 type Signal struct {
 	Inputs  []Channel `json:"inputs,omitempty"`  // the numbers that go in at a position
@@ -21,19 +21,19 @@ type Signal struct {
 type Channel struct {
 	Name      string  `json:"name"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low"` // what the numbers lay between in training; both 0 where that is not known
+	Low       float64 `json:"low"` // the range of the numbers in training; both 0 if that is not known
 	High      float64 `json:"high"`
 	Mean      float64 `json:"mean"` // a number x goes in, or comes out, as (x - Mean)/Deviation
 	Deviation float64 `json:"deviation"`
 }
 
-// Scale is what goes in for x.
+// Scale is the network's input for the number x.
 func (c *Channel) Scale(x float64) float32 { return float32((x - c.Mean) / c.Deviation) }
 
-// Unscale is the number that y, which came out, stands for.
+// Unscale is the number that the output y stands for.
 func (c *Channel) Unscale(y float32) float64 { return float64(y)*c.Deviation + c.Mean }
 
-// Usual tells whether x lies between what was seen in training, or not far from it: by half of the distance.
+// Usual tells whether x lies in the range seen in training, or outside by at most half of its width.
 func (c *Channel) Usual(x float64) bool {
 	room := (c.High - c.Low) / 2
 	return room == 0 || c.Low-room <= x && x <= c.High+room
@@ -57,7 +57,8 @@ func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 		key       string
 		got, want int
 	}{
-		{"signal.inputs", len(s.Inputs), c.Channels}, {"signal.outputs", len(s.Outputs), c.Outputs}, {"signal.classes", len(s.Classes), c.Outputs},
+		{"signal.inputs", len(s.Inputs), c.Channels}, {"signal.outputs", len(s.Outputs), c.Outputs},
+		{"signal.classes", len(s.Classes), c.Outputs},
 	} {
 		if part.got != 0 && part.got != part.want {
 			p.Addf(part.key, "found %d, want %d, or none", part.got, part.want)
@@ -69,7 +70,8 @@ func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 			finite = finite && !math.IsNaN(x) && !math.IsInf(x, 0)
 		}
 		if !finite || ch.Deviation <= 0 {
-			p.Addf("signal", "channel %d, %.40q: found the deviation %v, want finite numbers, and a deviation above 0", i, ch.Name, ch.Deviation)
+			p.Addf("signal", "channel %d, %.40q: found the deviation %v, want finite numbers, and a deviation above 0",
+				i, ch.Name, ch.Deviation)
 		}
 	}
 	for _, name := range s.Classes {

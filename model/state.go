@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they have
-// seen.
+// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they
+// have seen.
 type State struct {
 	Mixers   []mixer.State
 	Position int
@@ -71,8 +71,8 @@ func (s *State) Keep(n int) {
 	}
 }
 
-// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest, as a
-// float32 holds no larger ones.
+// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest,
+// as a float32 holds no larger ones.
 const (
 	PositionName = "position"
 	positionUnit = 1 << 20
@@ -80,7 +80,8 @@ const (
 
 // Tensors visits every tensor of the state under names such as "layers.0.diag", and "position", for saving.
 func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
-	visit(PositionName, tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2))
+	visit(PositionName,
+		tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2))
 	for i, m := range s.Mixers {
 		m.Tensors(func(name string, x *tensor.Tensor) { visit(fmt.Sprintf("layers.%d.%s", i, name), x) })
 	}
@@ -89,7 +90,8 @@ func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 // Restore sets one tensor of the state from what Tensors gave.
 func (s *State) Restore(name string, shape []int, data []float32) error {
 	if name == PositionName {
-		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 && data[1] < positionUnit) {
+		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 &&
+			data[1] < positionUnit) {
 			return fmt.Errorf("state: found %q of shape %v, want two numbers of positions", name, shape)
 		}
 		s.Position = int(data[0])*positionUnit + int(data[1])

@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stream runs a network over one sequence as it comes, position by position or in chunks, with the outputs that the whole sequence
-// would give. Its memory does not grow where the states of the mixers do not. It is for one goroutine; a network may have many.
+// Stream runs a network over one sequence as it comes, position by position or in chunks, with the outputs that the
+// whole sequence would give. Its memory does not grow where the states of the mixers do not. It is for one goroutine; a
+// network may have many.
 type Stream struct {
 	m     *Network
 	tape  *autograd.Tape
@@ -19,16 +20,19 @@ type Stream struct {
 	out   []float32
 }
 
-// NewStream returns a stream before its first position. It is an error if the network needs to see the end of a sequence first.
+// NewStream returns a stream before its first position. It is an error if the network needs to see the end of a
+// sequence first.
 func (m *Network) NewStream() (*Stream, error) {
 	switch {
 	case m.LooksAhead():
 		return nil, fmt.Errorf("found layers that look ahead, want a causal network to go through a stream")
 	case m.Config.Pairs:
-		return nil, fmt.Errorf("found a network over pairs of sequences, want one over single sequences to go through a stream")
+		return nil, fmt.Errorf("found a network over pairs of sequences, " +
+			"want one over single sequences to go through a stream")
 	}
 	d := m.Config.Model.DModel
-	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d), row: make([]float32, d)}, nil
+	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d),
+		row: make([]float32, d)}, nil
 }
 
 // Position is the number of positions seen.
@@ -48,8 +52,8 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	return s.step(Input{Tokens: ids}, len(ids))
 }
 
-// Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to the last of
-// them, in memory that the next call reuses.
+// Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to
+// the last of them, in memory that the next call reuses.
 func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	channels := s.m.Config.Channels
 	if channels == 0 || len(rows)%channels != 0 {
@@ -83,7 +87,7 @@ func (s *Stream) step(in Input, l int) ([]float32, error) {
 	return s.out, nil
 }
 
-// pool is what the head sees of the sequence so far: (1, d).
+// pool is the vector of the sequence so far that the head sees: (1, d).
 func (s *Stream) pool(hidden *tensor.Tensor) *tensor.Tensor {
 	if s.m.Config.Pool != "mean" {
 		return s.tape.Last(hidden, &s.rows.at)

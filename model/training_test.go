@@ -62,7 +62,8 @@ func TestAnyNumberOfCores(t *testing.T) {
 		return bits
 	}
 	want := train(1)
-	if !slices.ContainsFunc(want, func(v float32) bool { return v != 0 }) || slices.ContainsFunc(want, func(v float32) bool { return v != v }) {
+	if !slices.ContainsFunc(want, func(v float32) bool { return v != 0 }) ||
+		slices.ContainsFunc(want, func(v float32) bool { return v != v }) {
 		t.Fatal("nothing was trained")
 	}
 	for _, cores := range []int{2, 4} {
@@ -132,13 +133,15 @@ func TestFrozenParameters(t *testing.T) {
 	})
 }
 
-// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a second
-// one takes no memory for tensors. Every loop that is shared between cores costs an object, and another when its caller has
-// to wait for the others; the smallest of the steps compared here has work enough for all loops to be shared.
+// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a
+// second one takes no memory for tensors. Every loop that is shared between cores costs an object, and another when its
+// caller has to wait for the others; the smallest of the steps compared here has work enough for all loops to be
+// shared.
 func TestStepMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools of the cores
 	// What has a longest sequence gets one that is long enough, what has blocks, of some operations each, one block.
-	layers := strings.NewReplacer("gmlp", "gmlp(l_max=1500)", "block-recurrent", "block-recurrent(block=2000)").Replace(every())
+	layers := strings.NewReplacer("gmlp", "gmlp(l_max=1500)", "block-recurrent",
+		"block-recurrent(block=2000)").Replace(every())
 	cfg := hybrid(t, layers+",h3").Config
 	cfg.DModel, cfg.NumHeads, cfg.ResidDropout = 32, 1, 0.1
 	m, err := New(cfg)
@@ -174,7 +177,8 @@ func TestStepMemory(t *testing.T) {
 		want := objects(12, 90)
 		for _, s := range [][2]int{{1, 1500}, {24, 90}} {
 			if got := objects(s[0], s[1]); got > want+want/2 {
-				t.Errorf("%d cores: a step makes %d objects at batch %d, length %d, and %d at batch 12, length 90", cores, got, s[0], s[1], want)
+				t.Errorf("%d cores: a step makes %d objects at batch %d, length %d, and %d at batch 12, length 90",
+					cores, got, s[0], s[1], want)
 			}
 		}
 		t.Logf("%d cores: %d objects per step of %d layers", cores, want, len(m.Blocks))

@@ -11,8 +11,8 @@ const (
 	widest      = 1 << 16 // the largest width that is tried
 )
 
-// FitWidth is the shape with the width d_model with which the number of its parameters comes nearest to want, and with
-// its inner width in proportion. It also returns that number. A shape within 5 % is left as it is; it is an error if
+// FitWidth returns the shape with the d_model for which the number of parameters is nearest to want, and with its inner
+// width in proportion. It also returns that number. A shape within 5 % is left as it is; it is an error if
 // none comes within 20 %. Widths go in steps of 8, or of what heads and groups ask for.
 func (c *Config) FitWidth(want int) (Config, int, error) {
 	n, err := c.CountParams()

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -218,6 +217,3 @@ func fieldsOf(t reflect.Type) map[string]bool {
 
 // errExperts is the error for a mixture of experts in a family that is read without.
 var errExperts = errors.New("want none: mixtures of experts are not read")
-
-// described says where in a configuration an error is.
-func described(field string, err error) error { return brief.Error(fmt.Errorf("%s: %w", field, err)) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/golden"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -259,6 +260,14 @@ func FuzzModelFolder(f *testing.F) {
 		_, config, network, header := hostileFolder(f, layers)
 		f.Add(config, network, header)
 		f.Add(bytes.Replace(config, []byte(`"d_model": 8`), []byte(`"d_model": 88888888`), 1), network, header)
+	}
+	for _, name := range []string{"bamba", "falcon_h1", "granite_h", "jamba_dense", "lfm2", "mamba2", "nemotron_h"} {
+		from := filepath.Join(golden.Dir(f), "13_hf_"+name+"_a")
+		config, err := os.ReadFile(filepath.Join(from, model.ConfigFile))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(config, []byte("{}"), headerOf(f, filepath.Join(from, model.WeightsFile)))
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, config, network, header []byte) {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// What a budget of time is measured by.
+// Clocks that a budget of time is measured by.
 const (
 	wallClock = "wall"
 	cpuClock  = "cpu"
@@ -15,8 +15,8 @@ const (
 
 var clocks = []string{wallClock, cpuClock}
 
-// budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. It is saved
-// with the checkpoint, so that a resumed run goes on with what is left.
+// budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. It is
+// saved with the checkpoint, so that a resumed run goes on with what is left.
 type budget struct {
 	limit time.Duration        // 0 for none
 	used  time.Duration        // by all updates of the run, resumed or not
@@ -35,10 +35,11 @@ func sinceStart(start time.Time) func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// cpuShare is the CPU time of the process on each of its cores: wall time, if it has them for itself and keeps them busy.
+// cpuShare is the CPU time of the process divided by its cores: wall time, if it has them for itself and keeps them
+// busy.
 func cpuShare() time.Duration { return status.CPUTime() / time.Duration(runtime.GOMAXPROCS(0)) }
 
-// count counts the time from its call to that of what it returns.
+// count starts the clock and returns a function that stops it and adds the time.
 func (b *budget) count() (stop func()) {
 	start := b.now()
 	return func() { b.used += b.now() - start }

@@ -38,8 +38,8 @@ func seconds(t *testing.T, n int) Config {
 	return c
 }
 
-// TestTimeBudget: the run ends when its time is used, however many steps it was to have, and the learning rate follows the
-// share of the time that is gone.
+// TestTimeBudget: the run ends when its time is used, however many steps it was to have, and the learning rate follows
+// the share of the time that is gone.
 func TestTimeBudget(t *testing.T) {
 	c := seconds(t, 20)
 	c.Optim.Schedule = "linear"
@@ -92,7 +92,8 @@ func TestClocks(t *testing.T) {
 		c := small(t)
 		c.Train.Time, c.Train.Clock, c.Train.Steps = time.Millisecond, clock, 1<<30
 		if res := mustRun(t, c); res.Step < 1 || res.Trained < c.Train.Time {
-			t.Errorf("clock %q: ended at step %d after %v, want some steps and %v", clock, res.Step, res.Trained, c.Train.Time)
+			t.Errorf("clock %q: ended at step %d after %v, want some steps and %v", clock, res.Step, res.Trained,
+				c.Train.Time)
 		}
 	}
 }

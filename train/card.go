@@ -25,7 +25,8 @@ func (tr *Trainer) card(res Result) []byte {
 	c := tr.Config
 	plan, _ := c.Model.Plan()
 	fmt.Fprintf(&b, "# %s\n\n", c.Out)
-	fmt.Fprintf(&b, "A language model of %s parameters trained by hippo: %s.\n\n", status.Count(float64(tr.Model.NumParams())), strings.Join(plan, ", "))
+	fmt.Fprintf(&b, "A language model of %s parameters trained by hippo: %s.\n\n",
+		status.Count(float64(tr.Model.NumParams())), strings.Join(plan, ", "))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(key, format string, args ...any) {
 		fmt.Fprintf(&b, "| %s | %s |\n", key, fmt.Sprintf(format, args...))
@@ -37,10 +38,11 @@ func (tr *Trainer) card(res Result) []byte {
 			model.BestDir)
 		row("validation loss at the end", "%.4f, in `%s/`", res.ValidLoss, model.LastDir)
 	}
-	row("training", "%d steps, %s tokens, %s", res.Step, status.Count(float64(res.Tokens)), status.Duration(res.Elapsed))
+	row("training", "%d steps, %s tokens, %s", res.Step, status.Count(float64(res.Tokens)),
+		status.Duration(res.Elapsed))
 	row("data", "%s, sha256 %s", tr.Data.Name, tr.Data.Hash)
-	row("tokens", "%d for training, %d for validation, %s tokenizer, fingerprint %s", tr.Data.Train.Len(), tr.Data.Valid.Len(),
-		tr.Data.Tokenizer.Kind(), tr.Data.Tokenizer.Fingerprint())
+	row("tokens", "%d for training, %d for validation, %s tokenizer, fingerprint %s", tr.Data.Train.Len(),
+		tr.Data.Valid.Len(), tr.Data.Tokenizer.Kind(), tr.Data.Tokenizer.Fingerprint())
 	row("seed", "%d", c.Seed)
 	row("commit", "%s", commit())
 	row("machine", "%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
@@ -48,7 +50,8 @@ func (tr *Trainer) card(res Result) []byte {
 		fmt.Fprintf(&b, "\nNote: %s.\n", text)
 	}
 	fmt.Fprintf(&b, "\n## Sample\n\n%s\n\n", quote(tr.sampled))
-	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n", strings.TrimRight(status.Curve(tr.history.Curve.Loss, 72, 12), "\n"))
+	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n",
+		strings.TrimRight(status.Curve(tr.history.Curve.Loss, 72, 12), "\n"))
 	fmt.Fprintf(&b, "| step | validation loss |\n|---|---|\n")
 	for _, p := range tr.Points() {
 		fmt.Fprintf(&b, "| %d | %.4f |\n", p.Step, p.Valid.Loss)
@@ -63,7 +66,7 @@ func (tr *Trainer) card(res Result) []byte {
 // LossText is a loss in nats per token, with what it means as a perplexity.
 func LossText(nats float64) string {
 	format := "%.2f"
-	if nats > 12 { // of more digits than anybody reads
+	if nats > 12 { // its perplexity would have more digits than anybody reads
 		format = "%.3g"
 	}
 	return fmt.Sprintf("%.4f nats per token (perplexity "+format+")", nats, math.Exp(nats))
@@ -111,7 +114,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
 }
 
-// Maker is what made a result.
+// Maker describes the machine and the program that made a result.
 type Maker struct {
 	Machine string `json:"machine"`
 	Version string `json:"version"` // of hippo

@@ -34,8 +34,8 @@ func carriedTensors(states []*model.State) (all []checkpoint.Tensor) {
 
 func carriedName(sequence int, name string) string { return strconv.Itoa(sequence) + "." + name }
 
-// readCarried reads the states of n sequences from a file. In one of an earlier version each tensor, "layers.0.diag", has
-// those of all sequences along its first axis, which are at the given position.
+// readCarried reads the states of n sequences from a file. In one of an earlier version each tensor, "layers.0.diag",
+// has those of all sequences along its first axis, which are at the given position.
 func readCarried(path string, m *model.Model, n, position int) ([]*model.State, error) {
 	f, err := checkpoint.OpenSafetensors(path)
 	if err != nil {

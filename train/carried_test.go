@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCarriedStates: states that were carried are read as they were saved, and as earlier versions saved them: one tensor of
-// all sequences, without their position.
+// TestCarriedStates: states that were carried are read as they were saved, and as earlier versions saved them: one
+// tensor of all sequences, without their position.
 func TestCarriedStates(t *testing.T) {
 	const n, l = 3, 20
 	c := model.DefaultConfig()

@@ -72,7 +72,7 @@ func checkTokenizer(p *config.Problems, spec string) int {
 	return tok.VocabSize()
 }
 
-// notSet is a vocab_size that nobody asks for.
+// notSet is a value of vocab_size that no setting can have.
 const notSet = math.MinInt
 
 // Load builds a configuration from its layers, each stronger than the one before: the preset, a YAML file, HIPPO_

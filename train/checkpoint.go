@@ -80,20 +80,6 @@ func (l *Training) write(dir string) error {
 // writeModel writes what is needed to use a model to dir, all or nothing.
 func writeModel(dir string, w Work) error { return checkpoint.WriteDirAtomic(dir, w.SaveModel) }
 
-func finite(v float64) *float64 {
-	if !isFinite(v) {
-		return nil
-	}
-	return &v
-}
-
-func orElse(p *float64, v float64) float64 {
-	if p == nil {
-		return v
-	}
-	return *p
-}
-
 func writeTensors(path string, tensors []checkpoint.Tensor) error {
 	return disk.WriteFile(path, func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, nil)
@@ -150,7 +136,8 @@ func (s *saved) check() error {
 			s.Trained, h.LossN)
 	}
 	if len(h.Curve.Loss) != len(h.Curve.Steps) {
-		p.Addf("history.curve", "found %d losses for %d steps, want one for each", len(h.Curve.Loss), len(h.Curve.Steps))
+		p.Addf("history.curve", "found %d losses for %d steps, want one for each", len(h.Curve.Loss),
+			len(h.Curve.Steps))
 	}
 	if h.Best < -1 || h.Best >= len(h.Points) {
 		p.Addf("history.best", "found %d, want the place of one of the %d points, or -1", h.Best, len(h.Points))
@@ -158,7 +145,7 @@ func (s *saved) check() error {
 	return p.Err()
 }
 
-// restore brings a new run, whose model has the weights of the checkpoint in dir, to where it was saved.
+// restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
 func (l *Training) restore(s *saved, dir string) error {
 	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
 		return err
@@ -171,7 +158,7 @@ func (l *Training) restore(s *saved, dir string) error {
 	return nil
 }
 
-// within returns an error if the state is of more updates than the run it is of has.
+// within returns an error if the state has made more updates than its run has.
 func (s *saved) within(dir string, steps int) error {
 	if s.Step > steps {
 		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, trainerFile),

@@ -1,7 +1,7 @@
-// Package train trains. Training is the loop: updates in shards, the schedule, the budget of time, measurements, metrics,
-// checkpoints and resume, written once. A Work is what is trained and on what: Trainer a language model on text, Labelled
-// a network on labelled sequences. It may import everything below it (model, generate, data, task, tokenizer, optim,
-// checkpoint) and never prints: what happens is told to the functions of Events.
+// Package train trains. Training is the loop: updates in shards, the schedule, the budget of time, measurements,
+// metrics, checkpoints and resume, written once. A Work is what is trained and on what: Trainer a language model on
+// text, Labelled a network on labelled sequences. It may import everything below it (model, generate, data, task,
+// tokenizer, optim, checkpoint) and never prints: what happens is told to the functions of Events.
 package train
 
 import (
@@ -16,25 +16,27 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in capitals
-// with the prefix HIPPO_, the environment variables.
+// Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in
+// capitals with the prefix HIPPO_, the environment variables.
 type Config struct {
 	Preset string `json:"preset" help:"where to start: a model shape with settings that suit it"`
-	Out    string `json:"out" help:"folder of the run; empty takes the first free one of runs/PRESET, runs/PRESET-2, ..."`
+	Out    string `json:"out" help:"folder of the run; empty: the first free one of runs/PRESET, runs/PRESET-2, ..."`
 	Seed   uint64 `json:"seed" help:"seed of everything random"`
 
-	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training; weights, states, sums and evaluations are float32"`
+	// Precision leaves weights, states, sums and evaluations in float32.
+	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training"`
 
-	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that needs more memory than there is; ignore: try all the same"`
+	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that needs more than there is"`
 
-	Data          []string `json:"data" help:"files, folders, globs, or - for standard input; .gz, .zst and .jsonl are understood. Empty: the built-in Moby Dick"`
-	Valid         []string `json:"valid" help:"validation text, in the same forms; empty cuts it off the end of the data"`
+	Data          []string `json:"data" help:"files (also .gz, .zst, .jsonl), folders, globs, -; empty: Moby Dick"`
+	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
 	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
 	Binary        bool     `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
-	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's cache folder; none: keep it in memory"`
-	CacheLimit    string   `json:"cache_limit" help:"most that the cache may hold, such as 20GB; what was used longest ago goes first. Empty: half of what is free on its disk or taken by it"`
+	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
+	// CacheLimit makes what was used longest ago go first.
+	CacheLimit string `json:"cache_limit" help:"most in the cache, such as 20GB; empty: half of its disk's room"`
 
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`
@@ -43,21 +45,27 @@ type Config struct {
 
 // Loop says how long and on what batches to train, and what to do on the way.
 type Loop struct {
-	Steps        int    `json:"steps" min:"1" help:"updates; with train.time what optim.warmup is a part of"`
-	BatchSize    int    `json:"batch_size" min:"1" help:"sequences of a shard, which are computed together"`
-	SeqLen       int    `json:"seq_len" min:"1" help:"tokens of a sequence"`
-	Shards       int    `json:"shards" min:"1" help:"shards of an update, whose gradients are added in a fixed tree"`
-	CarryState   bool   `json:"carry_state" help:"go through the text in order and carry the state from batch to batch: recurrent states for good, keys and values of attention for one sequence"`
+	Steps     int `json:"steps" min:"1" help:"updates; with train.time what optim.warmup is a part of"`
+	BatchSize int `json:"batch_size" min:"1" help:"sequences of a shard, which are computed together"`
+	SeqLen    int `json:"seq_len" min:"1" help:"tokens of a sequence"`
+	Shards    int `json:"shards" min:"1" help:"shards of an update, whose gradients are added in a fixed tree"`
+	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
+	CarryState   bool   `json:"carry_state" help:"read the text in order, with the state carried from step to step"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
-	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens of an evaluation on the way; the last one takes all"`
+	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens on the way; the last one takes all"`
 	SampleEvery  int    `json:"sample_every" min:"0" help:"steps between sample texts; 0 for none"`
-	SamplePrompt string `json:"sample_prompt" help:"what sample texts continue; empty takes the first words of the validation text"`
+	SamplePrompt string `json:"sample_prompt" help:"what samples continue; empty: the validation text"`
 	SampleTokens int    `json:"sample_tokens" min:"1" help:"tokens of a sample text"`
-	SaveEvery    int    `json:"save_every" min:"1" help:"steps between checkpoints; where steps are slow one is saved every few seconds or minutes, too, at a cost of at most a twentieth of the time"`
-	LogEvery     int    `json:"log_every" min:"1" help:"steps between lines of metrics.jsonl"`
+	// SaveEvery is a bound: where steps are slow, a checkpoint is saved every few seconds or minutes, too, at a cost of
+	// at most a twentieth of the time.
+	SaveEvery int `json:"save_every" min:"1" help:"steps between checkpoints, and minutes at most"`
+	LogEvery  int `json:"log_every" min:"1" help:"steps between lines of metrics.jsonl"`
 
-	Time  time.Duration `json:"time" min:"0s" help:"end after so much time of training, such as 2m, whatever train.steps says; evaluations, samples and checkpoints do not count, and the learning rate follows the share of it that is gone; 0s for none"`
-	Clock string        `json:"clock" enum:"wall,cpu" help:"what train.time is measured by: wall, or cpu, the CPU time of the process divided by its cores, which a busy machine does not change"`
+	// Time ends a run whatever Steps says. Evaluations, samples and checkpoints do not count. The learning rate follows
+	// the share of it that is gone.
+	Time time.Duration `json:"time" min:"0s" help:"end after this time of training alone, such as 2m; 0s for none"`
+	// Clock cpu is the CPU time of the process divided by its cores, which a busy machine does not change.
+	Clock string `json:"clock" enum:"wall,cpu" help:"measures train.time: wall, or CPU time divided by cores"`
 
 	// Accumulation is what Shards was called.
 	Accumulation int `json:"accumulation,omitempty" config:"old" min:"1" help:"earlier name of train.shards"`
@@ -71,11 +79,13 @@ type Optim struct {
 	Beta2       float64 `json:"beta2" help:"decay of the second moment"`
 	Eps         float64 `json:"eps" help:"added to the root of the second moment"`
 	WeightDecay float64 `json:"weight_decay" help:"decoupled weight decay"`
-	DecayRule   string  `json:"decay_rule" enum:"release,matrices" help:"release: decay all but log_dt, A, B and the shift's B, as the releases did; matrices: no norms, biases or SSM parameters"`
-	Clip        float64 `json:"clip" help:"largest global norm of the gradient; 0 for no limit"`
-	Schedule    string  `json:"schedule" enum:"cosine,linear,constant" help:"decay of the learning rate after the warmup"`
-	Warmup      int     `json:"warmup" min:"0" help:"steps of linear warmup"`
-	MinLRRatio  float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
+	// DecayRule release decays all but log_dt, A, B and the shift's B, as the releases did; matrices leaves out norms,
+	// biases and all SSM parameters.
+	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"what decays: all but A, B and dt, or matrices"`
+	Clip       float64 `json:"clip" help:"largest global norm of the gradient; 0 for no limit"`
+	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"learning rate after the warmup"`
+	Warmup     int     `json:"warmup" min:"0" help:"steps of linear warmup"`
+	MinLRRatio float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
 }
 
 // settle gives settings of earlier versions their names of today.
@@ -125,7 +135,8 @@ func (c *Config) Validate() error {
 		key string
 		v   int
 	}{
-		{"train.steps", t.Steps}, {"train.batch_size", t.BatchSize}, {"train.seq_len", t.SeqLen}, {"train.shards", t.Shards},
+		{"train.steps", t.Steps}, {"train.batch_size", t.BatchSize}, {"train.seq_len", t.SeqLen},
+		{"train.shards", t.Shards},
 		{"train.eval_every", t.EvalEvery}, {"train.eval_tokens", t.EvalTokens}, {"train.save_every", t.SaveEvery},
 		{"train.log_every", t.LogEvery}, {"train.sample_tokens", t.SampleTokens},
 	} {
@@ -135,7 +146,8 @@ func (c *Config) Validate() error {
 	}
 	if t.BatchSize > 0 && t.SeqLen > maxShard/t.BatchSize {
 		p.Addf("train.batch_size, train.seq_len",
-			"found %d, %d, want at most %d tokens in a shard (train.shards adds several)", t.BatchSize, t.SeqLen, maxShard)
+			"found %d, %d, want at most %d tokens in a shard (train.shards adds several)", t.BatchSize,
+			t.SeqLen, maxShard)
 	} else if n := t.BatchSize * t.SeqLen; n > 0 && t.Shards > maxUpdate/n {
 		p.Addf("train.shards", "found %d of %d tokens, want at most %d tokens in an update", t.Shards, n, maxUpdate)
 	}
@@ -156,7 +168,7 @@ func checkOneOf(p *config.Problems, key, value string, want []string) {
 	}
 }
 
-// maxShard is far more tokens than the activations of any machine's memory are of. An update's tokens are in memory.
+// maxShard bounds the tokens of a shard: no machine has memory for the activations of so many.
 const (
 	maxShard  = 1 << 24
 	maxUpdate = 1 << 26

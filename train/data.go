@@ -53,11 +53,13 @@ func (c *Config) text() TextOptions { return TextOptions{c.TextField, c.Binary, 
 // tokenizer only.
 func openText(specs []string, kind string, o TextOptions) (*data.Corpus, error) {
 	bytes := kind == "bytes"
-	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary, CacheDir: o.Cache})
+	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary,
+		CacheDir: o.Cache})
 }
 
 // Tokenize turns text into tokens by tok, through the cache. specs are those of data.Open.
-func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, o TextOptions) (*data.Tokens, *data.Corpus, []string, error) {
+func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string,
+	o TextOptions) (*data.Tokens, *data.Corpus, []string, error) {
 	corpus, err := openText(specs, tok.Kind(), o)
 	if err != nil {
 		return nil, nil, nil, err
@@ -70,7 +72,8 @@ func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string, o Te
 	return tokens, corpus, notes, nil
 }
 
-func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus, o TextOptions) (*data.Tokens, []string, error) {
+func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
+	o TextOptions) (*data.Tokens, []string, error) {
 	limit, err := data.ParseSize(o.CacheLimit)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cache_limit: %w", err)
@@ -80,7 +83,8 @@ func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
 	return tokens, append(corpus.Notes(), notes...), err
 }
 
-// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it names.
+// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it
+// names.
 func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
 	d := &Dataset{Tokenizer: tok}
 	if err := c.fill(ctx, d); err != nil {
@@ -89,13 +93,13 @@ func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Datase
 	return d, nil
 }
 
-// fill opens the texts of the configuration into d, which may be half full after an error. Each text is opened once, since
-// standard input can be read only once.
+// fill opens the texts of the configuration into d, which may have some of them after an error. Each text is opened
+// once, since standard input can be read only once.
 func (c *Config) fill(ctx context.Context, d *Dataset) error {
 	kind, o := c.Tokenizer, c.text()
 	if d.Tokenizer != nil {
 		kind = d.Tokenizer.Kind()
-		o.Binary = true // what a run was begun with is no news
+		o.Binary = true // no note: the run was begun with this text
 	}
 	text, err := openText(c.Data, kind, o)
 	if err != nil {

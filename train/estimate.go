@@ -17,8 +17,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Estimate is what a run will need. Activations and time are measured: by real updates of the run where those take seconds,
-// otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in proportion.
+// Estimate is what a run will need. Activations and time are measured: by real updates of the run where those take
+// seconds, otherwise by updates of the same width but fewer layers and tokens, from which the rest follows in
+// proportion.
 type Estimate struct {
 	Params       int     `json:"params"`
 	Embedding    int     `json:"embedding_params"`
@@ -28,7 +29,7 @@ type Estimate struct {
 	Activations  int     `json:"activation_bytes"` // of one shard, with their gradients
 	Program      int     `json:"program_bytes"`    // the program itself, its text and the scratch of its cores
 	Total        int     `json:"total_bytes"`
-	Misfit       string  `json:"misfit,omitempty"` // what Run would say where there is not as much memory
+	Misfit       string  `json:"misfit,omitempty"` // the error of Run if there is too little memory
 	TokensPerSec float64 `json:"tokens_per_s"`
 	StepSeconds  float64 `json:"step_s"`
 	RunSeconds   float64 `json:"run_s"` // without evaluations
@@ -116,8 +117,8 @@ func (c *Config) extrapolate(shape model.Config, plan []string) (probed, error) 
 }
 
 // extrapolateBytes finds the activations of one shard. They are a sum of parts that are constant, that grow with the
-// length alone (convolution kernels), and with batch times length: three small steps tell them apart. What the loss keeps, of
-// few rows at a time, is counted apart, so that the probes need no more than a tiny vocabulary.
+// length alone (convolution kernels), and with the positions of all rows: three small steps tell them apart. What the
+// loss keeps is counted separately, so that the probes need only a tiny vocabulary.
 func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error) {
 	batch := c.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
@@ -125,7 +126,8 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 	}
 	small := shape
 	small.VocabSize = 64
-	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is affordable.
+	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
+	// affordable.
 	small.Layers = strings.Join(slices.Compact(slices.Sorted(slices.Values(plan))), ",")
 	params, err := small.CountParams()
 	if err != nil {
@@ -145,15 +147,15 @@ func (c *Config) extrapolateBytes(shape model.Config, plan []string) (int, error
 			at[i] = float64(p.bytes) - loss(size.b*size.l, small)
 		}
 		each := (at[2] - at[0]) / float64(l)          // for each token
-		kernels := (at[1]-at[0])/float64(more) - each // for each position, whatever the batch
+		kernels := (at[1]-at[0])/float64(more) - each // for each position, however many rows there are
 		constant := at[0] - (each+kernels)*float64(l)
 		return constant + (kernels+each*float64(batch))*float64(c.Train.SeqLen), nil
 	})
 	return int(total + loss(batch*c.Train.SeqLen, shape)), err
 }
 
-// addLayers finds what f gives for all layers of plan, if it is a sum over them and something for all together, from one layer
-// of each kind and from one more of each.
+// addLayers finds what f gives for all layers of plan, if it is a sum over them and something for all together, from
+// one layer of each kind and from one more of each.
 func addLayers(plan []string, f func(layers []string) (float64, error)) (float64, error) {
 	kinds := slices.Compact(slices.Sorted(slices.Values(plan)))
 	base, err := f(kinds)
@@ -238,7 +240,9 @@ func (e Estimate) String() string {
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
 run          %d tokens in %s, without evaluations
-`, e.Params, e.Embedding, gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program), e.TokensPerSec, e.StepSeconds, how,
+`, e.Params, e.Embedding,
+		gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program),
+		e.TokensPerSec, e.StepSeconds, how,
 		e.Tokens, longTime(e.RunSeconds)) + fits
 }
 

@@ -95,7 +95,8 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 	return r, nil
 }
 
-// fits returns an error if a model of limited length cannot take sequences of seqLen tokens, or any that go on and on.
+// fits returns an error if a model of limited length cannot take sequences of seqLen tokens or, with Stream, of any
+// length.
 func fits(m *model.Model, seqLen int, endless bool) error {
 	most := m.MaxLength()
 	switch {

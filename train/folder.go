@@ -20,7 +20,7 @@ func claim(dir string) (*disk.Lock, error) {
 	return lock, nil
 }
 
-// unlock lets go of a folder at the end of what returns *err, and adds what goes wrong.
+// unlock releases a folder, in a defer of a function that returns *err, and adds its own error to that.
 func unlock(lock *disk.Lock, err *error) {
 	if failed := lock.Release(); failed != nil {
 		*err = errors.Join(*err, failed)

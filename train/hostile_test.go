@@ -248,7 +248,8 @@ func FuzzLabelledState(f *testing.F) {
 			t.Fatal(err)
 		}
 		again, err := OpenLabelled(w.Config, &w.Config, w.Set, func([]byte) error { return nil })
-		if err == nil && (again.step < 0 || again.step > again.Plan.Steps || again.history.Best >= len(again.Points())) {
+		if err == nil && (again.step < 0 || again.step > again.Plan.Steps ||
+			again.history.Best >= len(again.Points())) {
 			t.Errorf("found a place that cannot be: %d, %+v", again.step, again.history)
 		}
 	})

@@ -26,26 +26,27 @@ const LabelledKind = "labelled network"
 // LabelledConfig is how a network is trained on labelled sequences.
 type LabelledConfig struct {
 	Out       string `json:"out" help:"folder of the run; empty: runs/task/TASK/RECIPE-seedN"`
-	Seed      uint64 `json:"seed" help:"of everything random but the data, which has a seed of its own among the task's options"`
+	Seed      uint64 `json:"seed" help:"of all that is random but the data, whose seed is an option of the task"`
 	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training"`
-	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse a model whose weights need more memory than there is; ignore: try all the same"`
+	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse what needs more than there is; ignore: try"`
 
-	Epochs    int           `json:"epochs" min:"1" help:"passes over the training examples"`
-	BatchSize int           `json:"batch_size" min:"1" help:"sequences of an update"`
-	Shards    int           `json:"shards" min:"1" help:"equal parts of an update that are computed one after the other, to save memory, and whose gradients are added in a fixed tree"`
-	EvalEvery float64       `json:"eval_every" min:"0" help:"epochs between evaluations, or a part of one; 0 for twenty evaluations"`
-	EvalLimit int           `json:"eval_limit" min:"0" help:"examples of an evaluation on the way; 0 for all. The last one takes all"`
-	Time      time.Duration `json:"time" min:"0s" help:"end after so much time of training, such as 30m; the learning rate follows the share of it that is gone; 0s for none"`
-	Clock     string        `json:"clock" enum:"wall,cpu" help:"what time is measured by: wall, or cpu, the CPU time of the process divided by its cores"`
-	Stop      float64       `json:"stop" min:"0" help:"end as soon as the validation accuracy, in percent, is as high; 0 for never"`
+	Epochs    int     `json:"epochs" min:"1" help:"passes over the training examples"`
+	BatchSize int     `json:"batch_size" min:"1" help:"sequences of an update"`
+	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed in turn to save memory"`
+	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0 for twenty in all"`
+	EvalLimit int     `json:"eval_limit" min:"0" help:"examples scored on the way; 0 for all"`
+	// Time: the learning rate follows the share of it that is gone.
+	Time  time.Duration `json:"time" min:"0s" help:"end after this time of training, such as 30m; 0s for none"`
+	Clock string        `json:"clock" enum:"wall,cpu" help:"measures time: wall, or CPU time divided by cores"`
+	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0 for never"`
 
-	Pool      string        `json:"pool" enum:"mean,last,cls" help:"what the head sees of a sequence: the mean of its positions, the last, or a token put before it"`
-	Positions string        `json:"positions" enum:"none,learned" help:"learned positions, as attention needs where it has none of its own"`
+	Pool      string        `json:"pool" enum:"mean,last,cls" help:"what the head sees: mean, last or class token"`
+	Positions string        `json:"positions" enum:"none,learned" help:"as attention without its own needs them"`
 	Model     model.Config  `json:"model" help:"shape of the backbone; vocab_size is the task's"`
 	Optim     LabelledOptim `json:"optim" help:"AdamW and the learning rate"`
 
 	// MicroBatch is how Shards was given: by the sequences of one.
-	MicroBatch int `json:"micro_batch,omitempty" config:"old" min:"0" help:"earlier form of shards: the sequences of one"`
+	MicroBatch int `json:"micro_batch,omitempty" config:"old" min:"0" help:"earlier form of shards: sequences of one"`
 }
 
 // LabelledOptim is Optim with a warmup that is counted in epochs.
@@ -111,8 +112,8 @@ func (c *LabelledConfig) Validate() error {
 // Network is the shape of the model for labelled sequences.
 func (c *LabelledConfig) Network(s *task.Set) model.NetworkConfig {
 	n := model.NetworkConfig{
-		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere, Pairs: s.Pairs,
-		Pool: c.Pool,
+		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere,
+		Pairs: s.Pairs, Pool: c.Pool,
 	}
 	if len(s.Inputs)+len(s.Results)+len(s.Classes) > 0 {
 		n.Signal = &model.Signal{Inputs: channels(s.Inputs), Outputs: channels(s.Results), Classes: s.Classes}
@@ -143,7 +144,7 @@ type Labelled struct {
 	Net    *model.Network
 
 	perEpoch int // updates
-	epoch    int // that order is of
+	epoch    int // of order
 	order    [][]int
 	indices  []int // of the examples of this update
 	size     int   // sequences that are computed together
@@ -219,14 +220,14 @@ func newNetwork(c *LabelledConfig, set *task.Set) (*model.Network, error) {
 	return m, nil
 }
 
-// plan is what the loop of the run goes by.
+// plan is the plan of the run's loop.
 func (w *Labelled) plan(all any) Plan {
 	c := &w.Config
 	o := c.Optim
 	o.Warmup += int(math.Round(o.WarmupEpochs * float64(w.perEpoch)))
 	p := Plan{
-		Kind: LabelledKind, Config: all, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: c.Shards, Optim: o.Optim,
-		Steps: c.Epochs * w.perEpoch, Time: c.Time, Clock: c.Clock, StepsPerEpoch: float64(w.perEpoch),
+		Kind: LabelledKind, Config: all, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: c.Shards,
+		Optim: o.Optim, Steps: c.Epochs * w.perEpoch, Time: c.Time, Clock: c.Clock, StepsPerEpoch: float64(w.perEpoch),
 		UnitsPerStep: float64(c.BatchSize), Examples: true, KeepBest: w.Set.Valid != nil,
 	}
 	p.EvalEvery = max(1, p.Steps/20)
@@ -259,7 +260,7 @@ func (w *Labelled) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count i
 	return loss, w.batch.count, nil
 }
 
-// Went does nothing: nothing is carried on.
+// Went does nothing: no state is carried to the next step.
 func (w *Labelled) Went(Shard) {}
 
 // watched are the examples that are measured on the way.
@@ -291,7 +292,7 @@ func (w *Labelled) Enough(s Score) bool {
 	return w.Config.Stop > 0 && !w.Set.Numbers && s.Accuracy >= w.Config.Stop
 }
 
-// Guess is the loss of holding all classes for equally probable. Of numbers there is none.
+// Guess is the loss of a model for which all classes are equally probable. There is none for numbers.
 func (w *Labelled) Guess() float64 {
 	if w.Set.Numbers {
 		return math.Inf(1)
@@ -302,10 +303,10 @@ func (w *Labelled) Guess() float64 {
 // SaveModel writes the network.
 func (w *Labelled) SaveModel(dir string) error { return w.Net.Save(dir) }
 
-// Place is nothing: the number of updates says which examples come next.
+// Place is empty: the number of updates says which examples come next.
 func (w *Labelled) Place(string) (any, error) { return nil, nil }
 
-// Return does nothing: Read goes where it is told.
+// Return does nothing: Read is told the number of the update.
 func (w *Labelled) Return([]byte, string) error { return nil }
 
 // TakeBest gives the network the weights that did best on the validation examples, and returns their score; nil where
@@ -324,9 +325,10 @@ func (w *Labelled) Score(ctx context.Context, split task.Split) (Score, error) {
 	return w.score(ctx, w.tape, split, 0)
 }
 
-// Forecast is what the network foretells of one example beside what comes: rows of Set.Outputs numbers. known are the
+// Forecast returns the network's forecast of one example, and the truth: rows of Set.Outputs numbers. known are the
 // rows of Set.Channels numbers that were given before.
-func (w *Labelled) Forecast(ctx context.Context, split task.Split, i int) (known, truth, forecast []float32, err error) {
+func (w *Labelled) Forecast(ctx context.Context, split task.Split,
+	i int) (known, truth, forecast []float32, err error) {
 	if _, err := w.score(ctx, w.tape, task.Part(split, i, 1), 0); err != nil {
 		return nil, nil, nil, err
 	}

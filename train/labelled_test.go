@@ -33,7 +33,8 @@ func TestEpochOrder(t *testing.T) {
 	if spread > 3 {
 		t.Errorf("lengths in a batch differ by %d, want 3 at most", spread)
 	}
-	if a, b := epochOrder(split, 20, 1, 0), epochOrder(split, 20, 1, 1); a[0][0] == b[0][0] && a[1][0] == b[1][0] && a[2][0] == b[2][0] {
+	if a, b := epochOrder(split, 20, 1, 0), epochOrder(split, 20, 1, 1); a[0][0] == b[0][0] && a[1][0] == b[1][0] &&
+		a[2][0] == b[2][0] {
 		t.Error("two epochs have the same order")
 	}
 }

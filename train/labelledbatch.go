@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// labelledBatch is a batch of examples of a set, one behind the other.
+// labelledBatch is some examples of a set, one behind the other without padding.
 type labelledBatch struct {
 	set     *task.Set
 	in      model.Input
@@ -87,13 +87,15 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 				b.asked = asked
 			}
 			if asked < 1 || asked > want || asked != b.asked {
-				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the others of its batch", i, asked, want)
+				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the "+
+					"others of its batch", i, asked, want)
 			}
 			b.numbers = append(b.numbers, ex.Numbers...)
 			continue
 		}
 		if len(ex.Targets) != want || len(ex.Tags) != 0 && len(ex.Tags) != want {
-			return fmt.Errorf("example %d: found %d targets and %d tags, want %d", i, len(ex.Targets), len(ex.Tags), want)
+			return fmt.Errorf("example %d: found %d targets and %d tags, want %d", i, len(ex.Targets),
+				len(ex.Tags), want)
 		}
 		b.targets = append(b.targets, ex.Targets...)
 		b.tags = append(b.tags, ex.Tags...)
@@ -110,8 +112,8 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 // bucket is how many batches are sorted by length together.
 const bucket = 16
 
-// epochOrder is the batches of an epoch: every example once, in an order that depends on seed and epoch alone. Where a split tells the
-// lengths of its examples, those of a batch are of similar length.
+// epochOrder is the batches of an epoch: every example once, in an order that depends on seed and epoch alone. Where a
+// split tells the lengths of its examples, those of a batch are of similar length.
 func epochOrder(split task.Split, size int, seed uint64, epoch int) [][]int {
 	rng := rand.New(rand.NewPCG(seed, 0x6f72646572+uint64(epoch)))
 	order := rng.Perm(split.Len())

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// tally sums what a Score is made of.
+// tally sums the parts of a Score.
 type tally struct {
 	loss, absolute float64
 	count, right   int
@@ -70,7 +70,8 @@ func (s *tally) score(set *task.Set) Score {
 	out.Accuracy = 100 * float64(s.right) / n
 	for i, name := range set.Tags {
 		if s.tagCount[i] > 0 {
-			out.Tags = append(out.Tags, TagScore{name, 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]), s.tagCount[i]})
+			out.Tags = append(out.Tags, TagScore{name, 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]),
+				s.tagCount[i]})
 		}
 	}
 	return out
@@ -111,7 +112,7 @@ func (w *Labelled) score(ctx context.Context, t *autograd.Tape, split task.Split
 	return w.tally.score(w.Set), nil
 }
 
-// forward is what the network makes of a batch, as far as anything is asked, and the loss.
+// forward returns the network's outputs and the loss. Of numbers it returns only those that are asked for.
 func (w *Labelled) forward(t *autograd.Tape, b *labelledBatch) (y, loss *tensor.Tensor) {
 	y = w.Net.Forward(t, b.in)
 	if !b.set.Numbers {

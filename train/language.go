@@ -30,7 +30,7 @@ type Trainer struct {
 	Data   *Dataset
 
 	loader  *data.Loader
-	carried []*model.State // with CarryState: those of the sequences of an update after the last one, nil before
+	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
 	prompt  samplePrompt
 	sampled string  // the last sample text
 	inputs  []int32 // of an update
@@ -94,13 +94,13 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	return tr, nil
 }
 
-// plan is what the loop of the run goes by.
+// plan is the plan of the run's loop.
 func (tr *Trainer) plan() Plan {
 	c := &tr.Config
 	t := &c.Train
 	return Plan{
-		Kind: languageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards, Optim: c.Optim,
-		Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
+		Kind: languageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards,
+		Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
 		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true, Also: tr.maybeSample,
@@ -136,7 +136,7 @@ func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count i
 	return tr.Model.Loss(t, hidden, tr.targets[s.First*c.SeqLen:s.End*c.SeqLen]), b * c.SeqLen, nil
 }
 
-// Went cuts the states of a shard off from what is behind them.
+// Went detaches the states of a shard from the tape.
 func (tr *Trainer) Went(s Shard) {
 	if tr.carried == nil {
 		return
@@ -196,7 +196,7 @@ func (tr *Trainer) Remeasure(ctx context.Context, t *autograd.Tape, dir string, 
 // Enough is never reached: a language model trains until the end.
 func (tr *Trainer) Enough(Score) bool { return false }
 
-// Guess is the loss of a model that holds all tokens for equally probable.
+// Guess is the loss of a model for which all tokens are equally probable.
 func (tr *Trainer) Guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
 
 // SaveModel writes configuration, weights and tokenizer.

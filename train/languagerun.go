@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When ctx
-// is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
+// Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When
+// ctx is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
 func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
 	if err := cfg.Check(); err != nil {
 		return Result{}, err
@@ -60,7 +60,8 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 	}
 	d, err := cfg.OpenData(ctx, tok)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by its name", err)
+		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by "+
+			"its name", err)
 	}
 	if err != nil {
 		return Result{}, err
@@ -75,7 +76,7 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 
 // ReadRun reads the configuration of the run in folder out, to be changed before the run is resumed.
 func ReadRun(out string) (Config, error) {
-	_, c, err := readRun(out, checkpoint.SettleDir) // which leaves alone what another process may be writing there
+	_, c, err := readRun(out, checkpoint.SettleDir) // it leaves files alone that another process may be writing
 	return c, err
 }
 
@@ -130,7 +131,7 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 	return tr, err
 }
 
-// run makes the updates that are left, and all that a run leaves behind.
+// run makes the updates that are left, the last measurement and the run card.
 func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
 	if err := tr.Open(ev); err != nil {
 		return Result{}, err
@@ -163,7 +164,7 @@ func (tr *Trainer) maybeSample(ctx context.Context) error {
 	return tr.sample(ctx)
 }
 
-// sample draws a sample text. One that cannot be drawn is told, and is no error: the training is none the worse for it.
+// sample draws a sample text. If that fails there is a note and no error: the training is none the worse for it.
 func (tr *Trainer) sample(ctx context.Context) error {
 	text, err := tr.SampleText(ctx)
 	if err != nil {

@@ -21,7 +21,8 @@ func TestCacheCutShort(t *testing.T) {
 			c := small(t)
 			c.Train.SaveEvery = 5 // so that the last save is none of the loop's own
 			file := filepath.Join(t.TempDir(), "long.txt")
-			if err := os.WriteFile(file, []byte(strings.Repeat("call me ishmael, some years ago; ", 1000)), 0o666); err != nil {
+			if err := os.WriteFile(file, []byte(strings.Repeat("call me ishmael, some years ago; ", 1000)),
+				0o666); err != nil {
 				t.Fatal(err)
 			}
 			c.Data = []string{file}

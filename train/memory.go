@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// What Config.Memory can be.
+// Values of Config.Memory.
 const (
 	memoryCheck  = "check"
 	memoryIgnore = "ignore"
@@ -47,7 +47,8 @@ func weightsFit(params, shards int, free status.Memory) error {
 	if need <= int(free.Bytes) {
 		return nil
 	}
-	e := &MemoryError{Need: need, Weights: need, Free: free, Advice: "a smaller model.d_model or fewer layers need less"}
+	e := &MemoryError{Need: need, Weights: need, Free: free,
+		Advice: "a smaller model.d_model or fewer layers need less"}
 	if perParam(1)*params <= int(free.Bytes) {
 		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
 	}
@@ -127,8 +128,8 @@ func (c *Config) shape(vocab int) model.Config {
 	return shape
 }
 
-// What probes may take: of memory where nobody says how much there is, and of parameters, by which their time goes.
-// Those of wider models have about narrowParams.
+// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
+// Probes of wider models have about narrowParams.
 const (
 	unknownMemory = 8 << 30
 	mostParams    = 1 << 29

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// placeFile is where format 1 kept what trainer.json is for the run of a labelled network.
+// placeFile was, in format 1, the trainer.json of the run of a labelled network.
 const placeFile = "place.json"
 
 // readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the
@@ -43,8 +43,8 @@ func readAnyFormat(dir string) (s *saved, path string, err error) {
 		case 1:
 			s, err = readVersion1(text)
 		default:
-			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: the hippo that wrote it goes on with "+
-				"this run", head.Version, head.Program, stateVersion)
+			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: the hippo that wrote it "+
+				"goes on with this run", head.Version, head.Program, stateVersion)
 		}
 	}
 	if err != nil {
@@ -95,7 +95,8 @@ func readVersion1(text []byte) (*saved, error) {
 	}
 	if v.Carried && c.Train.Accumulation > 1 {
 		p.Addf("version", "found 1, of a hippo from before shards, with train.carry_state and train.accumulation %d: "+
-			"there one state went through all micro-batches, here each shard has its own; want the hippo that began the "+
+			"there one state went through all micro-batches, here each shard has its own; want the hippo that "+
+			"began the "+
 			"run, or a new run", c.Train.Accumulation)
 		return nil, p
 	}

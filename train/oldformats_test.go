@@ -14,7 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// begun copies the checkpoint of a run that was interrupted by hippo e86549c, before there were shards, into a new folder.
+// begun copies the checkpoint of a run that was interrupted by hippo e86549c, before there were shards, into a new
+// folder.
 func begun(t *testing.T, name string) (out string) {
 	t.Helper()
 	out = filepath.Join(t.TempDir(), "run")
@@ -73,10 +74,12 @@ func TestFormat1IsRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(out, model.LastDir, checkpoint.ManifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRun(out); err == nil || !strings.Contains(err.Error(), "found 9, written by hippo v9.1, want 1 to 2") {
+	if _, err := ReadRun(out); err == nil ||
+		!strings.Contains(err.Error(), "found 9, written by hippo v9.1, want 1 to 2") {
 		t.Errorf("a later version: %v", err)
 	}
-	if _, err := ReadRun(begun(t, "task")); err == nil || !strings.Contains(err.Error(), "found the run of a labelled network") {
+	if _, err := ReadRun(begun(t, "task")); err == nil ||
+		!strings.Contains(err.Error(), "found the run of a labelled network") {
 		t.Errorf("the run of a task: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func (p *pace) due() bool {
 	return p.now().Sub(p.saved) >= max(firstSave, saveShare*p.cost)
 }
 
-// count counts the time from its call to that of what it returns as the cost of a save.
+// count starts the clock of a save and returns a function that stops it: the time is the cost of the save.
 func (p *pace) count() (done func()) {
 	start := p.now()
 	return func() {

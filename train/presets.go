@@ -18,8 +18,8 @@ func tiny() Config {
 	}
 }
 
-// presets change what tiny says. The published shapes take the settings of the releases (arXiv:2212.14052, appendix). The tiny
-// presets of the mixers are not here: they train as tiny does, but for the rate.
+// presets change the settings of tiny. The published shapes take the settings of the releases (arXiv:2212.14052,
+// appendix). The tiny presets of the mixers are not here: they train as tiny does, but for the rate.
 var presets = map[string]func(c *Config){
 	"small": func(c *Config) {
 		c.Train.Steps, c.Train.BatchSize, c.Train.SeqLen, c.Train.EvalEvery, c.Train.SaveEvery = 5000, 8, 512, 250, 250
@@ -58,7 +58,7 @@ var presets = map[string]func(c *Config){
 	"hyenadna-large-1m":      func(c *Config) { c.dna(1000000) },
 }
 
-// release sets what the releases trained with: batch sequences of 2048 tokens an update, warmup of 1 %.
+// release sets how the releases were trained: batch sequences of 2048 tokens an update, warmup of 1 %.
 func (c *Config) release(lr float64, batch int) {
 	c.Tokenizer = "gpt2"
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.Warmup = lr, 0, 8000
@@ -66,7 +66,7 @@ func (c *Config) release(lr float64, batch int) {
 	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.LogEvery = 1000, 1000, 1000, 1
 }
 
-// dna sets what HyenaDNA trained with (arXiv:2306.15794, appendix A.1): 2²⁰ tokens an update at most.
+// dna sets how HyenaDNA was trained (arXiv:2306.15794, appendix A.1): 2²⁰ tokens an update at most.
 func (c *Config) dna(length int) {
 	c.release(6e-4, max(1, min(256, 1<<20/length)))
 	c.Tokenizer, c.Train.SeqLen, c.Train.Steps, c.Optim.Warmup = "dna", length, 10000, 100

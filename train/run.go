@@ -204,8 +204,8 @@ func (l *Training) finite(loss float64) error {
 	return &NonFiniteError{Step: l.step, What: "validation loss", Value: loss, Where: l.firstNonFinite(l.tape)}
 }
 
-// saveUnlessBroken saves what there is when the data is gone, which the next start makes anew: the run is as it was
-// after the last update. It returns err, and what came of saving.
+// saveUnlessBroken saves the run after the data could not be read. The run is as it was after the last update, and the
+// next start makes the data anew. It returns err, joined with an error of saving.
 func (l *Training) saveUnlessBroken(err error) error {
 	var lost *data.LostError
 	if !errors.As(err, &lost) {
@@ -225,7 +225,7 @@ func (l *Training) Save() error {
 	loss, err := l.work.Try(context.Background(), l.tape)
 	var lost *data.LostError
 	switch {
-	case errors.As(err, &lost): // nothing to try them on: the weights themselves must do
+	case errors.As(err, &lost): // there is nothing to try them on, so check the weights themselves
 		if name, bad := l.opt.NonFiniteParam(); bad {
 			return &NonFiniteError{Step: l.step, What: "weights", Value: math.NaN(), Where: name}
 		}
@@ -252,7 +252,7 @@ func (l *Training) Save() error {
 	return nil
 }
 
-// progress is what is told of an update with a loss and a norm of the gradient.
+// progress describes an update, given its loss and the norm of its gradient.
 func (l *Training) progress(loss, norm float64) Progress {
 	h, steps := &l.history, l.stepsInAll()
 	p := Progress{

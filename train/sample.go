@@ -57,7 +57,7 @@ func firstWords(text []byte) string {
 	partial := true // what stands first may be the end of a word
 	end := ""       // and is then taken only where nothing else is found
 	for len(text) > 0 {
-		n := 0 // bytes of what can be printed on one line
+		n := 0 // bytes that can be printed on one line
 		for n < len(text) {
 			r, size := utf8.DecodeRune(text[n:])
 			if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) {

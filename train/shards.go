@@ -32,7 +32,7 @@ func sumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 // begin starts the sum of so many shards.
 func (s *shardSum) begin(shards int) {
 	s.shards = shards
-	clear(s.waiting) // of an update that failed
+	clear(s.waiting) // some are left if an update failed
 }
 
 // take lends zeroed gradients for one shard.
@@ -51,7 +51,7 @@ func (s *shardSum) take() *autograd.Gradients {
 func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
 	for node := (treeNode{1, shard}); node.width < s.shards; node = (treeNode{2 * node.width, node.at / 2}) {
 		sibling := treeNode{node.width, node.at ^ 1}
-		if sibling.at*node.width >= s.shards { // it has none
+		if sibling.at*node.width >= s.shards { // there is no sibling
 			continue
 		}
 		other, there := s.waiting[sibling]

@@ -134,7 +134,8 @@ func TestShardsInAnyOrder(t *testing.T) {
 			}
 			for seed := range uint64(3) {
 				if byTwo(t, begin, seed) != want {
-					t.Errorf("%s: other bits when two workers compute the shards on %d cores, order %d", name, cores, seed)
+					t.Errorf("%s: other bits when two workers compute the shards on %d cores, order %d", name,
+						cores, seed)
 				}
 			}
 		}

@@ -25,8 +25,8 @@ func small(t testing.TB) Config {
 	}
 	c.Model.DModel, c.Model.NLayer, c.Model.DState, c.Model.NumHeads, c.Model.AttnIdx = 16, 2, 8, 2, []int{1}
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0.1, 0.1, 0.1
-	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Shards: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4, SamplePrompt: "The ",
-		SampleTokens: 8, SaveEvery: 2, LogEvery: 1}
+	c.Train = Loop{Steps: 6, BatchSize: 2, SeqLen: 32, Shards: 2, EvalEvery: 2, EvalTokens: 256, SampleEvery: 4,
+		SamplePrompt: "The ", SampleTokens: 8, SaveEvery: 2, LogEvery: 1}
 	c.Optim.Warmup = 2
 	c.Cache, c.Out = "none", filepath.Join(t.TempDir(), "run")
 	text := strings.Repeat("the quick brown fox jumps over the lazy dog; ", 60)
@@ -86,7 +86,8 @@ func TestSameWeights(t *testing.T) {
 	}
 }
 
-// TestResume: a run that is interrupted after any step, saved, and resumed ends with the same weights as one that is not.
+// TestResume: a run that is interrupted after any step, saved, and resumed ends with the same weights as one that is
+// not.
 func TestResume(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		whole := small(t)
@@ -124,7 +125,8 @@ func TestResume(t *testing.T) {
 func TestRunFolder(t *testing.T) {
 	c := small(t)
 	res := mustRun(t, c)
-	for _, name := range []string{ConfigFile, CardFile, "metrics.jsonl", "best/config.json", "best/tokenizer.json", "best/model.safetensors",
+	for _, name := range []string{ConfigFile, CardFile, "metrics.jsonl", "best/config.json", "best/tokenizer.json",
+		"best/model.safetensors",
 		"last/optimizer.safetensors", "last/trainer.json", "last/model.safetensors"} {
 		if _, err := os.Stat(filepath.Join(c.Out, name)); err != nil {
 			t.Error(err)
@@ -134,7 +136,8 @@ func TestRunFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"validation loss", "sha256 ", "fingerprint ", "commit", "## Sample", "The ", "## Configuration", "d_model: 16"} {
+	for _, want := range []string{"validation loss", "sha256 ", "fingerprint ", "commit", "## Sample", "The ",
+		"## Configuration", "d_model: 16"} {
 		if !strings.Contains(string(card), want) {
 			t.Errorf("%s has no %q", CardFile, want)
 		}
@@ -187,8 +190,8 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// TestNonFiniteResult: when no weight is bad but a result is, the part of the model and the operation are named. The weights
-// here are so large, though finite, that a product overflows.
+// TestNonFiniteResult: when no weight is bad but a result is, the part of the model and the operation are named. The
+// weights here are so large, though finite, that a product overflows.
 func TestNonFiniteResult(t *testing.T) {
 	c := small(t)
 	d, err := c.OpenData(context.Background(), nil)

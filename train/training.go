@@ -37,13 +37,13 @@ type Training struct {
 	started  time.Time     // when this part of the run began, or when it was saved last
 	cpu      time.Duration // of the process at that time
 	smoothed float64       // training loss
-	warned   bool          // that it diverges
-	overfit  bool          // said
+	warned   bool          // warned that it diverges
+	overfit  bool          // warned that it overfits
 
 	stepSeconds, evalSeconds float64 // of an update (smoothed) and of the last measurement
 }
 
-// history is what a run has come to, as it is saved.
+// history holds the results of a run so far, as they are saved.
 type history struct {
 	Elapsed time.Duration `json:"elapsed_ns"` // of earlier parts of the run
 	CPU     time.Duration `json:"cpu_ns"`     // of the process, in these
@@ -81,8 +81,8 @@ func NewTraining(p Plan, w Work) (*Training, error) {
 	}
 	o := p.Optim
 	l := &Training{
-		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip), schedule: o.schedule(p.Steps),
-		tape: autograd.NewTape(), precision: precision,
+		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip),
+		schedule: o.schedule(p.Steps), tape: autograd.NewTape(), precision: precision,
 		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
 		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
 	}
@@ -99,8 +99,8 @@ type NonFiniteError struct {
 }
 
 func (e *NonFiniteError) Error() string {
-	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, a longer "+
-		"optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller "+
+		"optim.lr, a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
@@ -157,12 +157,13 @@ func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gr
 		loss, count = loss+targets*mean, count+targets
 		sum = l.sum.put(s.Index, g)
 	}
-	count = max(1, count) // nothing may be asked for
+	count = max(1, count) // there may be no targets
 	return loss / count, count, sum, nil
 }
 
 // shard adds the gradient of a shard, times the weight that it returns, to g, and returns the shard's mean loss.
-func (l *Training) shard(t *autograd.Tape, s Shard, alone bool, g *autograd.Gradients) (mean, weight float64, err error) {
+func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
+	g *autograd.Gradients) (mean, weight float64, err error) {
 	t.Reset()
 	if l.collected != g {
 		t.Collect(g)
@@ -187,7 +188,8 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool, g *autograd.Grad
 	return mean, weight, nil
 }
 
-// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a result.
+// firstNonFinite names the first tensor of a step that holds a NaN or an infinity: a weight, if one does, else a
+// result.
 func (l *Training) firstNonFinite(t *autograd.Tape) string {
 	if name, found := l.opt.NonFiniteParam(); found {
 		return "the weights " + name

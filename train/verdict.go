@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 )
 
-// What the losses of a run, in nats per token, are judged by.
+// Limits by which the losses of a run, in nats per token, are judged.
 const (
 	diverging = 1    // above guessing: a model that starts is hardly above it
 	rising    = 0.05 // above the best: more than evaluations of one model differ

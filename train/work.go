@@ -23,11 +23,12 @@ type Work interface {
 	// Went is called when a shard's gradient is computed, before the tape is reset.
 	Went(s Shard)
 
-	// Try is the loss on a few examples that the model is not trained on: to see that its weights are no ruins.
+	// Try is the loss on a few examples that the model is not trained on: a check that its weights are usable.
 	Try(ctx context.Context, t *autograd.Tape) (float64, error)
 	// Measure scores the model on the way or, if last is true, as it will be in the end.
 	Measure(ctx context.Context, t *autograd.Tape, last bool) (Score, error)
-	// Remeasure scores the best checkpoint, which is in dir and had a score on the way, as Measure does in the end.
+	// Remeasure scores the best checkpoint, in dir, as Measure does in the end. The given score was measured on the
+	// way.
 	Remeasure(ctx context.Context, t *autograd.Tape, dir string, score Score) (Score, error)
 	// Enough tells whether a score is all that is asked for.
 	Enough(s Score) bool
@@ -38,7 +39,7 @@ type Work interface {
 	SaveModel(dir string) error
 	// Place is where the work is in its data and what else the next update depends on. Files for it go into dir.
 	Place(dir string) (place any, err error)
-	// Return brings the work to a place that Place gave, as JSON, with its files in dir.
+	// Return goes back to a place that Place gave, as JSON, with its files in dir.
 	Return(place []byte, dir string) error
 }
 
@@ -49,7 +50,7 @@ type Shard struct {
 	First, End int
 }
 
-// Plan is what a Training goes by.
+// Plan is the settings of a Training.
 type Plan struct {
 	Kind      string // of the work: the checkpoints of one kind are of no use to another
 	Config    any    // a pointer to all settings of the run, which are saved with every checkpoint
@@ -62,7 +63,7 @@ type Plan struct {
 	Steps     int           // updates, and what the schedule of the learning rate goes over
 	Time      time.Duration // of training; 0 for no limit
 	Clock     string        // that Time is measured by
-	TimeAlone bool          // Steps ends nothing where there is a limit of time
+	TimeAlone bool          // with a limit of time, Steps does not end the run
 
 	StepsPerEpoch float64
 	UnitsPerStep  float64 // tokens, by which speed is told
@@ -110,13 +111,13 @@ type Point struct {
 	Valid     Score   `json:"valid"`
 }
 
-// forUpdates has a tape compute what updates need.
+// forUpdates sets a tape up for updates.
 func forUpdates(t *autograd.Tape, p engine.Precision) {
 	t.Record(true)
 	t.SetPrecision(p)
 }
 
-// forMeasuring has a tape compute what scores need.
+// forMeasuring sets a tape up for scores.
 func forMeasuring(t *autograd.Tape) {
 	t.Record(false)
 	t.SetPrecision(engine.Float32)

@@ -53,7 +53,7 @@ func newBench() *cobra.Command {
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
 
-Times are medians of the CPU time of the process divided by --threads, which a busy neighbour disturbs less than wall
+Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
 for themselves and work to do. --scaling measures on one core in turn with --threads; over_one_core is how many times
 faster those are by the clock. fwd is forward, fwd_bwd forward with backward to inputs and parameters.

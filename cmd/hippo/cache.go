@@ -112,7 +112,7 @@ What a process uses now stays.`,
 	cmd.Flags().StringVar(&older, "older", "30d", "remove what has not been used for so long, such as 7d or 12h")
 	cmd.MarkFlagsMutuallyExclusive("all", "older")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		before := time.Now().Add(time.Hour) // a clock that was set back makes files of the future
+		before := time.Now().Add(time.Hour) // files may be of the future if the clock was set back
 		if !all {
 			age, err := parseAge(older)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 // comparison is a report of a comparison as a table.
 type comparison struct{ *compare.Report }
 
-// counting is a baseline: what its losses are called, and what they are.
+// counting is the loss of a baseline of n-gram counts.
 type counting struct {
 	name string
 	loss float64
@@ -82,7 +82,7 @@ func difference(v *float64, from float64) string {
 	return fmt.Sprintf("%+.3f", *v-from)
 }
 
-// caption says what all models have in common.
+// caption describes what all models have in common.
 func (r comparison) caption() string {
 	clock := "wall time"
 	if r.Clock == "cpu" {

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 
@@ -19,41 +19,27 @@ import (
 
 // evalOptions are the flags of hippo eval.
 type evalOptions struct {
-	Data []string `json:"data" help:"text to measure on: files, folders, globs, or -; empty: see above"`
-
-	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last part only; 0: all"`
-
-	TextField  string `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
-	CacheLimit string `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see hippo train"`
-
-	Stream    bool `json:"stream" help:"carry the state through the whole text, in place of separate windows"`
-	Keep      int  `json:"keep" min:"0" help:"with --stream, positions attention sees before the chunk; 0: all"`
-	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as in training, or 1024"`
-	BatchSize int  `json:"batch_size" min:"1" help:"windows at a time"`
-
-	Baseline  bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
-	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
+	train.ModelEvalOptions
 
 	Precision string `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-// defaultSeqLen is the window for a model without a training run: half the length that the releases were trained on.
-const defaultSeqLen = 1024
-
 func newEval() *cobra.Command {
 	opt := evalOptions{
-		TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"), CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"),
-		BatchSize: 8, Precision: "float32",
+		ModelEvalOptions: train.ModelEvalOptions{
+			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
+			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
+		},
+		Precision: "float32",
 	}
 	cmd := &cobra.Command{
 		Use:   "eval DIR...",
 		Short: "Measure how well a model predicts a text",
-		Long: `Measure how well the model in DIR, or the published one of that name, predicts a text: the mean loss in nats
-per token, its exponential (perplexity) and bits per byte of text, which models with different tokenizers can be compared
-by. The text is read in windows that each start from an empty state, or with --stream from its start to its end with
-the state carried along.
+		Long: `Measure how well the model in DIR, or the published one of that name, predicts a text: the mean loss in
+nats per token, its exponential (perplexity) and bits per byte of text, which models with different tokenizers can be
+compared by. The text is read in windows that each start from an empty state, or with --stream from its start to its end
+with the state carried along.
 
 The folder of a training run is measured on the run's own validation part unless --data says otherwise; any other model
 on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram
@@ -76,112 +62,52 @@ tokenizers differ, bits per byte compares them.`,
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
-		if len(args) > 1 {
-			reports, err := evaluateAll(cmd.Context(), args, opt)
-			if err != nil {
-				return err
-			}
-			if opt.JSON {
-				return printEvalsJSON(cmd.OutOrStdout(), reports)
-			}
+		reports, err := evaluateAll(cmd.Context(), args, &opt)
+		switch {
+		case err != nil:
+			return err
+		case opt.JSON:
+			return printEvalsJSON(cmd.OutOrStdout(), reports)
+		case len(reports) > 1:
 			return printEvals(cmd.OutOrStdout(), reports)
 		}
-		r, err := evaluate(cmd.Context(), args[0], opt)
-		if err != nil {
-			return err
-		}
-		if opt.JSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-		}
-		return r.print(newTable(cmd.OutOrStdout()))
+		return printEval(newTable(cmd.OutOrStdout()), reports[0])
 	}
 	return cmd
 }
 
-// evalReport is what hippo eval prints.
-type evalReport struct {
-	Model  string `json:"model"`
-	Params int    `json:"params"`
-	Text   string `json:"text"`
-	Stream bool   `json:"stream"`
-	SeqLen int    `json:"seq_len"`
-
-	Tokenizer string `json:"-"` // kind, for tables of several models
-	train.EvalResult
-	Words        int            `json:"words"`           // between white space
-	WordPerplex  float64        `json:"word_perplexity"` // e^(loss·tokens/words)
-	TokensPerSec float64        `json:"tokens_per_s"`
-	Baseline     *data.Baseline `json:"baseline,omitempty"`
-	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
-}
-
-// evaluate measures one model.
-func evaluate(ctx context.Context, name string, opt evalOptions) (r *evalReport, err error) {
-	dir, err := modelPath(name)
-	if err != nil {
+// evaluateAll measures the models of some names.
+func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*train.ModelReport, error) {
+	var p config.Problems
+	var dirs []string
+	for _, name := range names {
+		dir, err := modelPath(name)
+		p.Add(err)
+		dirs = append(dirs, dir)
+	}
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	m, texts, err := openEval(ctx, dir, opt, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, texts.close()) }()
-	return texts.measure(ctx, m, dir)
-}
-
-// measure measures the model in dir on the text.
-func (e *evalTexts) measure(ctx context.Context, m *hippo.Model, dir string) (*evalReport, error) {
-	for _, note := range e.notes {
-		fmt.Fprintln(os.Stderr, "note:", note)
-	}
-	e.notes = nil
-	opt := e.opt
-	run, out, err := runOf(dir)
-	if err != nil {
-		return nil, err
-	}
-	r := &evalReport{
-		Model: m.Dir(), Params: m.NumParams(), Tokenizer: m.Tokenizer().Kind(), Text: e.name, Stream: opt.Stream,
-		SeqLen: opt.SeqLen,
-	}
-	if r.SeqLen == 0 {
-		r.SeqLen = defaultSeqLen
-		if out != "" {
-			r.SeqLen = run.Train.SeqLen
-		}
-	}
-	p := newProgress("eval, tokens:")
-	r.EvalResult, err = train.Evaluate(ctx, m.Net(), e.valid, train.EvalOptions{
-		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Progress: p.update,
-	})
-	p.close()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.name, err)
-	}
-	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
-		return nil, fmt.Errorf("%s: found the loss %v, want a finite one: the weights are ruined", r.Model, r.Loss)
-	}
-	r.TokensPerSec = rate(r.Tokens, r.Seconds)
-	if r.Words, err = e.valid.Slice(1, e.valid.Len()).Words(m.Tokenizer()); err != nil {
-		return nil, err
-	}
-	r.WordPerplex = r.PerWord(r.Words)
-	if opt.Baseline {
-		if e.baseline == nil {
-			b, err := unlessDone(ctx, func() (data.Baseline, error) {
-				return data.NGramBaseline(e.train, e.valid, m.Tokenizer().VocabSize())
-			})
+	e := &train.ModelEval{
+		Options: opt.ModelEvalOptions,
+		Load: func(dir string) (*train.LoadedModel, error) {
+			m, err := hippo.Load(dir, hippo.Precision(opt.Precision))
 			if err != nil {
 				return nil, err
 			}
-			e.baseline = &b
-		}
-		r.Baseline, r.CountedIn = e.baseline, e.train.Len()
+			return &train.LoadedModel{Dir: m.Dir(), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
+		},
+		Note: func(text string) { fmt.Fprintln(os.Stderr, "note:", text) },
+		Progress: func() (func(done, total int), func()) {
+			p := newProgress("eval, tokens:")
+			return p.update, p.close
+		},
 	}
-	return r, nil
+	return e.Run(ctx, dirs)
 }
 
-func (r *evalReport) print(t table) error {
+// printEval prints the report of one model.
+func printEval(t table, r *train.ModelReport) error {
 	t.row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
 	t.row("text", "%s", r.Text)
 	mode := "windows of %d, each from an empty state"
@@ -200,4 +126,45 @@ func (r *evalReport) print(t table) error {
 		t.row("bigram loss", "%.4f nats per token", b.Bigram)
 	}
 	return t.flush()
+}
+
+// printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
+func printEvals(out io.Writer, reports []*train.ModelReport) error {
+	fmt.Fprintf(out, "text: %s\n\n", reports[0].Text)
+	head := []string{"model", "parameters", "tokenizer", "window", "tokens", "bytes", "loss", "perplexity", "bits/byte",
+		"per word", "tokens/s"}
+	var lines [][]string
+	for _, r := range reports {
+		window := fmt.Sprint(r.SeqLen)
+		if r.Stream {
+			window = "stream"
+		}
+		lines = append(lines, []string{
+			r.Model, status.Count(float64(r.Params)), r.Tokenizer, window, fmt.Sprint(r.Tokens), fmt.Sprint(r.Bytes),
+			fmt.Sprintf("%.4f", r.Loss),
+			fmt.Sprintf("%.4g", r.Perplexity), fmt.Sprintf("%.4f", r.BitsByte), fmt.Sprintf("%.4g", r.WordPerplex),
+			status.Count(r.TokensPerSec),
+		})
+	}
+	for _, r := range reports {
+		if b := r.Baseline; b != nil {
+			for _, c := range []counting{{"bigram", b.Bigram}, {"unigram", b.Unigram}} {
+				lines = append(lines, []string{"(" + c.name + " counts)", "", r.Tokenizer, "", "", "",
+					fmt.Sprintf("%.4f", c.loss), "",
+					fmt.Sprintf("%.4f", c.loss*r.BitsByte/r.Loss)})
+			}
+			break // one baseline, of one tokenizer
+		}
+	}
+	return printGrid(out, head, lines, false)
+}
+
+// printEvalsJSON prints a line for each report.
+func printEvalsJSON(out io.Writer, reports []*train.ModelReport) error {
+	for _, r := range reports {
+		if err := json.NewEncoder(out).Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -84,7 +84,7 @@ func newHelp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			about.InitDefaultHelpFlag() // without which its help would not list it
+			about.InitDefaultHelpFlag() // else its help would not list the flag
 			return about.Help()
 		},
 	}

@@ -24,9 +24,10 @@ func newInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info PATH",
 		Short: "Describe a model",
-		Long: `Describe what is at PATH, or at the name of a published model: the model in a folder or of a training run, with its
-layers, parameters, the size of its state and its tokenizer; the network, task and score of a task's run; or the tensors
-of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not loaded.`,
+		Long: `Describe what is at PATH, or at the name of a published model: the model in a folder or of a training
+run, with its layers, parameters, the size of its state and its tokenizer; the network, task and score of a task's run;
+or the tensors of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not
+loaded.`,
 		Example: `  hippo info runs/tiny
   hippo info H3-125M/model.pt
   hippo info runs/task/recall/h3-seed1`,
@@ -174,7 +175,7 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 
 // describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
-	run, out, err := runOf(dir)
+	run, out, err := train.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}

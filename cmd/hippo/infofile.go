@@ -15,6 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 )
 
@@ -75,10 +76,9 @@ func infoOfFile(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// infoOfTask describes the run of a task in a folder: its network, its task and its score. It does nothing if there is
-// none.
+// infoOfTask describes the run of a task in a folder, if there is one: its network, its task and its score.
 func infoOfTask(cmd *cobra.Command, dir string) (done bool, err error) {
-	m, err := networkIn(dir)
+	m, err := model.FindNetwork(dir)
 	if m == nil || err != nil {
 		return false, err
 	}

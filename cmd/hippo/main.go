@@ -69,7 +69,7 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	useGroupedHelp(root)
-	cobra.EnableCommandSorting = false // the order of a first visit
+	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
 	training := newTrain()
 	completeConfig(training, train.Config{})
 	root.AddCommand(training, newGenerate(), newRun(), newEval(), newCompare(),

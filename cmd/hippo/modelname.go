@@ -30,8 +30,8 @@ func modelFile(name string) (string, error) {
 	}, func(err error) error { return err })
 }
 
-// resolveModel is modelPath. of is what is taken of a published model, absent the error where there is neither a path nor
-// a model.
+// resolveModel is modelPath. of is what is taken of a published model, absent the error where there is neither a path
+// nor a model.
 func resolveModel(name string, of func(hub.Found) string, absent func(error) error) (string, error) {
 	_, noPath := os.Stat(name)
 	if noPath == nil {

@@ -22,9 +22,9 @@ func newList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the published models that were fetched",
-		Long: `List the models in the cache of hippo pull and of the hub's other tools, what was fetched last first: name,
-family, parameters, the precision of most of them, size and date. Weights are not read. Models trained here are in the
-folders of their runs, and not listed.`,
+		Long: `List the models in the cache of hippo pull and of the hub's other tools, what was fetched last first:
+name, family, parameters, the precision of most of them, size and date. Weights are not read. Models trained here are in
+the folders of their runs, and not listed.`,
 		Example: "  hippo list\n  hippo list --json",
 		Args:    wantArgs(0, 0),
 	}
@@ -86,8 +86,8 @@ func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show what the files of a published model say of it",
-		Long: `Show the published model NAME, which hippo pull has fetched: its family, parameters and files, and what its
-configuration or its .gguf file says of it. The weights are not read. hippo info tells how it is read as a model.`,
+		Long: `Show the published model NAME, which hippo pull has fetched: its family, parameters and files, and what
+its configuration or its .gguf file says of it. The weights are not read. hippo info tells how it is read as a model.`,
 		Example:           "  hippo show org/name\n  hippo show org/name:Q8_0 --json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completePublished),
@@ -153,9 +153,9 @@ func newRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Remove a published model from the cache",
-		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all revisions of it; with
-org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. What another revision shares with it
-stays. It asks first on a terminal; elsewhere it wants --yes.`,
+		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all revisions of it;
+with org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. What another revision shares with
+it stays. It asks first on a terminal; elsewhere it wants --yes.`,
 		Example:           "  hippo rm org/name\n  hippo rm org/name:Q8_0 --yes",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completePublished),

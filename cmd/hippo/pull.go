@@ -28,13 +28,14 @@ func newPull() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull NAME",
 		Short: "Fetch a published model from a hub",
-		Long: `Fetch the model NAME, as in org/name, from a hub: huggingface.co, or the one that HF_ENDPOINT names. Other
-commands then take the name in the place of a folder. Only what is needed is fetched: the configuration, the tokenizer,
-the chat template, and the weights as safetensors; where there are none, a .gguf file or PyTorch's. org/name:Q8_0 is the
-.gguf file of that quantisation, org/name:FILE that file, org/name:REVISION a branch, a tag or a commit.
+		Long: `Fetch the model NAME, as in org/name, from a hub: huggingface.co, or the one that HF_ENDPOINT names.
+Other commands then take the name in the place of a folder. Only what is needed is fetched: the configuration, the
+tokenizer, the chat template, and the weights as safetensors; where there are none, a .gguf file or PyTorch's.
+org/name:Q8_0 is the .gguf file of that quantisation, org/name:FILE that file, org/name:REVISION a branch, a tag or a
+commit.
 
-Files are checked by size and checksum before they get their names. What has come when a pull ends early (Ctrl-C, a
-full disk, a cut) is kept, and the same command goes on from there. Cuts, stalls and hubs that are busy are tried again.
+Files are checked by size and checksum before they get their names. What has come when a pull ends early (Ctrl-C, a full
+disk, a cut) is kept, and the same command goes on from there. Cuts, stalls and hubs that are busy are tried again.
 
 The cache is that of the hub's other tools, in their layout: HF_HUB_CACHE, or hub in HF_HOME, or
 ~/.cache/huggingface/hub. The token for what is not public is HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the file token in
@@ -75,7 +76,8 @@ func (opt *pullOptions) name(text string) (hub.Name, error) {
 	case err != nil:
 		return name, err
 	case opt.revision != "" && name.Revision != "":
-		return name, fmt.Errorf("found the revision %s and --revision %s, want one of them", name.Revision, opt.revision)
+		return name, fmt.Errorf("found the revision %s and --revision %s, want one of them", name.Revision,
+			opt.revision)
 	case len(opt.files) > 0 && (len(name.Files) > 0 || name.Quant != ""):
 		return name, fmt.Errorf("found %s and --file %s, want one of them", name, opt.files[0])
 	case len(opt.files) > 0:

@@ -34,7 +34,7 @@ func modelArgs(least, most int) cobra.PositionalArgs {
 // wantModel returns an error if no model or run is in the folder of that name.
 func wantModel(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what else may be wrong with it its reader says
+		return nil // other problems are left to its reader
 	}
 	return noModel(dir)
 }
@@ -65,7 +65,7 @@ func runs() []string {
 	}
 	var found []run
 	const deepest = 5 // runs/task/TASK/RECIPE-seedN, and those of tables and comparisons in folders of their own
-	// What cannot be read is no run that could be offered.
+	// Folders that cannot be read are not offered.
 	_ = filepath.WalkDir(runsDir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil

@@ -25,7 +25,7 @@ type sampleJSON struct {
 // those before it are complete: it holds no more samples than are drawn side by side.
 type sampleWriter struct {
 	out      *bufio.Writer
-	terminal bool // that out goes to
+	terminal bool // out goes to one
 	session  *hippo.Session
 	prompt   string
 	seed     uint64

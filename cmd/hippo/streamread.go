@@ -14,11 +14,11 @@ import (
 // stepReader reads the inputs of a network: a line of numbers for each position, or any number of tokens.
 type stepReader struct {
 	channels int             // 0 for tokens
-	vocab    int             // tokens are less
+	vocab    int             // tokens are below it
 	inputs   []model.Channel // how numbers are scaled; nil where they come scaled
 	name     string          // of the file
 	note     func(format string, args ...any)
-	unusual  bool // a number that training had not has been noted
+	unusual  bool // a number outside the range of training has been noted
 }
 
 // newStepReader makes a reader for a network and says what it expects. With scaled, numbers are taken as they are.

@@ -127,7 +127,7 @@ func (w *streamer) printClass(position, class int, p float64) {
 	fmt.Fprintln(w.out)
 }
 
-// unscaled is the outputs in the units of the data, as far as the network knows them.
+// unscaled returns the outputs in the units of the data, where the network knows them.
 func (w *streamer) unscaled(y []float32) []float32 {
 	values := make([]float32, len(y))
 	for i, x := range y {

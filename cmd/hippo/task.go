@@ -17,9 +17,9 @@ func newTask() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "task",
 		Short: "The papers' experiments: train and score models on tasks",
-		Long: `Run the experiments that state-space models are known by: synthetic languages, the Long Range Arena, images, speech and other
-streams as sequences, forecasts. A task makes its data or reads the published files; its recipes are models with the settings of
-their training; results are kept as JSON and printed beside the papers'.`,
+		Long: `Run the experiments that state-space models are known by: synthetic languages, the Long Range Arena,
+images, speech and other streams as sequences, forecasts. A task makes its data or reads the published files; its
+recipes are models with the settings of their training; results are kept as JSON and printed beside the papers'.`,
 		Example: `  hippo task list
   hippo task table
   hippo task run induction --model h3

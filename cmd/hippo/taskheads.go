@@ -1,17 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 )
 
@@ -22,15 +21,16 @@ func newTaskHeads() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "heads DIR",
 		Short: "Score how much of an induction head each head of a model is",
-		Long: `Show the model in DIR, the folder of a task's run, a training run or a model, strings of random tokens that are said several
-times over, and score its attention and H3 heads as "In-context Learning and Induction Heads" does (arXiv:2209.11895), between 0 and 1:
+		Long: `Show the model in DIR, the folder of a task's run, a training run or a model, strings of random tokens
+that are said several times over, and score its attention and H3 heads as "In-context Learning and Induction Heads" does
+(arXiv:2209.11895), between 0 and 1:
 
   prefix   the share of what a head reads that stands behind an earlier place of the token that it is at
   copying  the share of what it raises among the string's tokens that goes to the token that it reads
 
-An induction head has both near 1. What a head of H3 reads is told by the matrix that maps its values to its outputs; of many heads
-of one channel each, the line of the layer says more. --at asks only where some tokens stand, such as the trigger of the task
-induction: 19, the last of its 20 symbols. No other symbol says there what comes next.`,
+An induction head has both near 1. What a head of H3 reads is told by the matrix that maps its values to its outputs; of
+many heads of one channel each, the line of the layer says more. --at asks only where some tokens stand, such as the
+trigger of the task induction: 19, the last of its 20 symbols. No other symbol says there what comes next.`,
 		Example: `  hippo task heads runs/task/recall/h3-seed1
   hippo task heads runs/task/induction/attention-seed1 --at 19
   hippo task heads models/h3-125m --strings 2 --top 3`,
@@ -69,7 +69,7 @@ induction: 19, the last of its 20 symbols. No other symbol says there what comes
 
 // languageIn reads the network of a task's run, or else a language model, from a folder.
 func languageIn(dir string) (*explain.Language, error) {
-	if n, err := networkIn(dir); n != nil || err != nil {
+	if n, err := model.FindNetwork(dir); n != nil || err != nil {
 		if err != nil {
 			return nil, err
 		}
@@ -89,25 +89,21 @@ func languageIn(dir string) (*explain.Language, error) {
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
 func printHeads(out io.Writer, r *explain.HeadReport, top int) error {
 	o := r.Options
-	fmt.Fprintf(out, "%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a copying of %.3f\n\n",
-		o.Strings, o.Tokens, o.Repeats, r.Chance, 1/float64(o.Tokens))
+	fmt.Fprintf(out,
+		"%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a "+
+			"copying of %.3f\n\n", o.Strings, o.Tokens, o.Repeats, r.Chance, 1/float64(o.Tokens))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "layer\tmixer\thead\tprefix\tcopying\t\n")
-	for scores := r.Scores; len(scores) > 0; {
-		n := 1
-		for n < len(scores) && scores[n].Layer == scores[0].Layer {
-			n++
-		}
-		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", scores[0].Layer, scores[0].Mixer, n-1, scores[0].Prefix, scores[0].Copying)
-		heads := slices.Clone(scores[1:n])
-		slices.SortStableFunc(heads, func(a, b explain.HeadScore) int { return cmp.Compare(b.Prefix, a.Prefix) })
+	for _, scores := range r.Layers() {
+		whole, heads := scores[0], scores[1:]
+		fmt.Fprintf(w, "%d\t%s\tall %d\t%.3f\t%.3f\t\n", whole.Layer, whole.Mixer, len(heads), whole.Prefix,
+			whole.Copying)
 		if top > 0 {
 			heads = heads[:min(top, len(heads))]
 		}
 		for _, s := range heads {
 			fmt.Fprintf(w, "\t\t%d\t%.3f\t%.3f\t\n", s.Head, s.Prefix, s.Copying)
 		}
-		scores = scores[n:]
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -26,9 +26,10 @@ func newTaskRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TASK",
 		Short: "Train and score a model on a task",
-		Long: `Train and score a model on a task. The task's options go in parentheses: 'induction(length=60)'. Settings come from the recipe
-of the model, a YAML file (--config) and flags, each stronger than the one before. The folder of the run gets the network, the
-result (result.json) and a report. Ctrl-C saves; the same command goes on from there. A run that has ended is not run again.`,
+		Long: `Train and score a model on a task. The task's options go in parentheses: 'induction(length=60)'. Settings
+come from the recipe of the model, a YAML file (--config) and flags, each stronger than the one before. The folder of
+the run gets the network, the result (result.json) and a report. Ctrl-C saves; the same command goes on from there. A
+run that has ended is not run again.`,
 		Example: `  hippo task run induction --model h3
   hippo task run 'recall(length=40)' --model hyena --epochs 100 --seed 2
   hippo task run smnist --data data/mnist --time 30m`,
@@ -37,7 +38,8 @@ result (result.json) and a report. Ctrl-C saves; the same command goes on from t
 	}
 	var defaults experiment.Config
 	config.Register(cmd.Flags(), &defaults)
-	cmd.Flags().StringVar(&recipe, "model", "", "the recipe, a model with its settings: see hippo task list TASK; empty for the first")
+	cmd.Flags().StringVar(&recipe, "model", "",
+		"the recipe, a model with its settings: see hippo task list TASK; empty for the first")
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().IntVar(&threads, "threads", 0, "cores to use; 0 for all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
@@ -82,15 +84,18 @@ func watchTask(p *status.Printer) experiment.Events {
 		Note: func(text string) { p.Printf("note: %s\n", text) },
 		Start: func(r *experiment.Result, set *task.Set, resumed int) {
 			numbers = set.Numbers
-			p.Printf("%s, %s: %s parameters, %s examples to train on, %s to test on, up to %d positions\n", r.Task, r.Recipe,
-				status.Count(float64(r.Params)), status.Count(float64(set.Train.Len())), status.Count(float64(set.Test.Len())), set.MaxLength)
+			p.Printf("%s, %s: %s parameters, %s examples to train on, %s to test on, up to %d positions\n",
+				r.Task, r.Recipe,
+				status.Count(float64(r.Params)), status.Count(float64(set.Train.Len())),
+				status.Count(float64(set.Test.Len())), set.MaxLength)
 			if resumed > 0 {
 				p.Printf("going on from step %d\n", resumed)
 			}
 		},
 		Step: func(g train.Progress) {
 			p.Update(status.Line{
-				{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)}, {Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
+				{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)},
+				{Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
 				{Key: "loss", Value: fmt.Sprintf("%.4f", g.MeanLoss)}, {Key: "lr", Value: fmt.Sprintf("%.2g", g.LR)},
 				{Key: "eta", Value: status.Duration(g.ETA)},
 			})
@@ -117,7 +122,8 @@ func printTaskResult(out io.Writer, r *experiment.Result) error {
 	for _, x := range r.Extra {
 		w.row(x.Name, "%s%s", experiment.ScoreText(x.Score, numbers), experiment.PublishedText(x.Published))
 	}
-	w.row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(seconds(r.TrainSeconds)), status.Duration(seconds(r.CPUSeconds)))
+	w.row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(seconds(r.TrainSeconds)),
+		status.Duration(seconds(r.CPUSeconds)))
 	w.row("machine", "%s", r.Machine)
 	w.row("report", "%s", filepath.Join(r.Config.Out, experiment.ReportFile))
 	return w.flush()

@@ -3,11 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,12 +28,12 @@ func newTaskStream() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stream DIR [FILE]",
 		Short: "Go through a sequence step by step with a trained network",
-		Long: `Feed the network of a run in DIR one position after the other, from its recurrent state, and print its outputs at each: for a
-network with one output for a sequence, those of the sequence so far. What goes in is a line of numbers for each position, or tokens,
-from FILE or the standard input as it comes; or, with --example, a test example of the run's task. Numbers are those of the data, such
-as pixels of 0 to 255: the network keeps how they are scaled, says what it expects, and gives numbers back in their units. - stands for
-one that is not known. --scaled takes and gives them as the task scales them. --check then runs the whole sequence at once and prints
-how far the two are apart.`,
+		Long: `Feed the network of a run in DIR one position after the other, from its recurrent state, and print its
+outputs at each: for a network with one output for a sequence, those of the sequence so far. What goes in is a line of
+numbers for each position, or tokens, from FILE or the standard input as it comes; or, with --example, a test example of
+the run's task. Numbers are those of the data, such as pixels of 0 to 255: the network keeps how they are scaled, says
+what it expects, and gives numbers back in their units. - stands for one that is not known. --scaled takes and gives
+them as the task scales them. --check then runs the whole sequence at once and prints how far the two are apart.`,
 		Example: `  hippo task stream runs/task/ecg/s4d-small-seed1 --example 0 --every 1000 --check
   sensor | hippo task stream runs/task/ecg/s4d-small-seed1 -
   hippo task stream runs/task/smnist/s4d-small-seed1 --example 3 --classes --every 100`,
@@ -57,7 +54,7 @@ how far the two are apart.`,
 		case opt.example >= 0 && len(args) > 1:
 			return fmt.Errorf("found --example and the file %s, want one of them", args[1])
 		}
-		m, err := networkIn(args[0])
+		m, err := model.FindNetwork(args[0])
 		if err != nil {
 			return err
 		}
@@ -78,21 +75,6 @@ how far the two are apart.`,
 	return cmd
 }
 
-// networkIn loads the network of a run or of a folder of its own; nil where there is none.
-func networkIn(dir string) (*model.Network, error) {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s: found a file, want the folder of a task's run", dir)
-	}
-	for _, sub := range []string{"", model.BestDir, model.LastDir} {
-		at := filepath.Join(dir, sub)
-		if _, err := os.Stat(filepath.Join(at, model.NetworkFile)); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return model.LoadNetwork(at)
-	}
-	return nil, nil
-}
-
 // streamStep is a position that goes in: a token, or a row of numbers.
 type streamStep struct {
 	token int32
@@ -101,7 +83,8 @@ type streamStep struct {
 }
 
 // streamSteps gives the positions one by one, and what ends their reading.
-func streamSteps(cmd *cobra.Command, m *model.Network, args []string, opt *streamOptions) (<-chan streamStep, func(), error) {
+func streamSteps(cmd *cobra.Command, m *model.Network, args []string,
+	opt *streamOptions) (<-chan streamStep, func(), error) {
 	ctx, stop := context.WithCancel(cmd.Context())
 	steps := make(chan streamStep)
 	send := func(s streamStep) bool {
@@ -113,7 +96,11 @@ func streamSteps(cmd *cobra.Command, m *model.Network, args []string, opt *strea
 		}
 	}
 	if opt.example >= 0 {
-		ex, err := testExample(ctx, args[0], opt.example)
+		var ex *task.Example
+		r, err := experiment.ReadResult(args[0])
+		if err == nil {
+			ex, err = r.TestExample(ctx, opt.example)
+		}
 		if err != nil {
 			stop()
 			return nil, nil, err
@@ -152,22 +139,4 @@ func streamSteps(cmd *cobra.Command, m *model.Network, args []string, opt *strea
 		}
 	}()
 	return steps, done, nil
-}
-
-// testExample is a test example of the task of the run in dir.
-func testExample(ctx context.Context, dir string, i int) (*task.Example, error) {
-	r, err := experiment.ReadResult(dir)
-	if err != nil {
-		return nil, err
-	}
-	set, err := r.Config.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if i >= set.Test.Len() {
-		return nil, fmt.Errorf("example: found %d, want 0 to %d", i, set.Test.Len()-1)
-	}
-	ex := &task.Example{}
-	set.Test.Example(i, ex)
-	return ex, nil
 }

@@ -31,9 +31,9 @@ func newTaskTable() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table [TASK...]",
 		Short: "Run models on tasks and print the results beside the published ones",
-		Long: `Run models on tasks, several at the same time, each on one core, and print the results beside the published ones. Without a
-task: induction heads and associative recall, with the models of the H3 paper. What has been run is not run again, so that a
-table that was interrupted goes on where it was.`,
+		Long: `Run models on tasks, several at the same time, each on one core, and print the results beside the
+published ones. Without a task: induction heads and associative recall, with the models of the H3 paper. What has been
+run is not run again, so that a table that was interrupted goes on where it was.`,
 		Example: `  hippo task table
   hippo task table --models h3-official,attention-official
   hippo task table 'recall(length=40)' --models h3,mamba,hyena --seeds 3
@@ -132,7 +132,8 @@ func printCells(out io.Writer, cells []*experiment.Cell, opt *tableOptions) erro
 			published = fmt.Sprintf("%g", r.Published)
 		}
 		lines = append(lines, []string{
-			r.Task, r.Model, status.Count(float64(r.Params)), experiment.ScoresText(r.Scores, r.Numbers, r.Count), published,
+			r.Task, r.Model, status.Count(float64(r.Params)),
+			experiment.ScoresText(r.Scores, r.Numbers, r.Count), published,
 			status.Duration(seconds(r.Seconds)), r.Also(),
 		})
 	}

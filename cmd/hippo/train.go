@@ -29,7 +29,13 @@ func newTrain() *cobra.Command {
 		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
 that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
 the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
-A terminal that is closed saves a checkpoint, too.`,
+A terminal that is closed saves a checkpoint, too.
+
+--data and --valid take files, folders, globs or - for the standard input; .gz, .zst and .jsonl are read as what they
+hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
+so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
+learning rate follows the share of the time that is gone. --train.carry_state goes through the text in order: recurrent
+states are carried for good, keys and values of attention for one sequence.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small

@@ -34,11 +34,11 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [DIR]",
 		Short: "Check that a model is computed as it is defined",
-		Long: `Check that the model in DIR, or the published one of that name, is computed as it is defined. On sequences
-of some lengths the fast engine is compared with the reference engine, which computes every operation by its definition
-in float64: outputs of every layer, logits, loss, gradients of every parameter, states. Then the sequence is read in
-chunks and step by step, as generation does, and must give the same. Each line has the largest difference, relative to
-the largest element, and where it is.
+		Long: `Check that the model in DIR, or the published one of that name, is computed as it is defined. On
+sequences of some lengths the fast engine is compared with the reference engine, which computes every operation by its
+definition in float64: outputs of every layer, logits, loss, gradients of every parameter, states. Then the sequence is
+read in chunks and step by step, as generation does, and must give the same. Each line has the largest difference,
+relative to the largest element, and where it is.
 
 The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
 model of 125M parameters takes minutes. Send the output of --json along with a bug report.`,

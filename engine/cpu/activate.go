@@ -7,10 +7,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// functions are the kernels' names of the activations but None and SquaredReLU.
+// functions are the kernels of the activations other than None and SquaredReLU.
 var functions = [...]kernel.Function{
-	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU, engine.Sigmoid: kernel.FuncSigmoid,
-	engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus,
+	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU,
+	engine.Sigmoid: kernel.FuncSigmoid, engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus,
 }
 
 // activate computes y = a(x).
@@ -34,14 +34,14 @@ func slopes(a engine.Activation, dy, x []float32) {
 	functions[a].GradMul(dy, x)
 }
 
-// activateGrad replaces the gradient dy of y = a(x), which is needed no more, by that of x.
+// activateGrad turns the gradient dy of y = a(x) into the gradient of x, in place.
 func activateGrad(a engine.Activation, dy, x []float32) {
 	if a != engine.None {
 		parallel.For(len(dy), grain, func(lo, hi int) { slopes(a, dy[lo:hi], x[lo:hi]) })
 	}
 }
 
-// Activate computes y = a(x) element by element.
+// Activate keeps x. Backward turns dy into dx in place.
 func (eng *Engine) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	y := eng.like(x)
 	xd, yd := x.Data(), y.Data()

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Add computes y = a + b for equal shapes.
+// Add hands the gradient of its result to b, and a copy to a.
 func (eng *Engine) Add(a, b *tensor.Tensor) *tensor.Tensor {
 	y := eng.like(a)
 	parallel.For(y.Len(), grain, func(lo, hi int) {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddBias computes y = a(x + bias): x (…, d), bias (d).
+// AddBias keeps x + bias for backward.
 func (eng *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	d := x.Dim(-1)
 	pre := eng.like(x)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Append puts each row of x after that of past.
+// Append copies row by row.
 func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
 	o := take[appendOp](eng)
 	*o = appendOp{past: past, x: x, y: eng.New(p.Total()+r.Total(), x.Dim(-1)), before: p, rows: r}
@@ -22,7 +22,7 @@ type appendOp struct {
 	before, rows *engine.Rows
 }
 
-// each calls f for each row of past and of x, with its place in y. Where past or x is nil it leaves their rows out.
+// each calls f for each row of past and of x, unless that is nil, with its place in y.
 func (o *appendOp) each(y, past, x []float32, f func(y, x []float32)) {
 	d, at := o.x.Dim(-1), 0
 	part := func(x []float32, r *engine.Rows, i int) {

@@ -9,13 +9,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// attentionRows is how many queries one tile has: the scores of a tile are the most that is ever kept of the L×L
-// matrix.
+// attentionRows is the number of queries of a tile. No more of the L×L matrix than the scores of one tile is in memory.
 const attentionRows = 64
 
-// Attention makes scores tile by tile, over long sequences block by block of the keys, and makes them again in
-// backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own,
-// and reads the pages of its cache where they lie, unless the tape records.
+// Attention computes scores in tiles of 64 queries, and over long sequences in blocks of 3072 keys. Backward computes
+// them again from their log-sum-exp (as in FlashAttention, arXiv:2205.14135). Each row has tiles and blocks of its own,
+// and reads the pages of its cache in place, unless the tape records.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	op := take[attentionOp](eng)
@@ -67,7 +66,7 @@ type attention struct {
 	each      []attentionRow
 	q, lse    []float32 // of each row (heads, l, head_dim), rotated, and (heads, l)
 	k, v      []float32 // of rows without a cache
-	alone     int       // their length
+	alone     int       // positions of rows without a cache
 	opt       engine.AttentionOptions
 	hd        int
 	keyHeads  int // of keys and values
@@ -81,23 +80,23 @@ type attention struct {
 // attentionRow is what one row sees. Its keys and values lie in pages, or in k and v.
 type attentionRow struct {
 	index, from, l int
-	forget         int // positions at the front of the cache that no query sees any more
-	past           int // positions in the cache behind them
+	forget         int // positions at the front of the cache that no query sees
+	past           int // positions in the cache after those
 	start          int // position of the first key
 	pages          *engine.KVCache
 	k, v           []float32      // (key heads, past+l, head_dim), rotated
 	newK, newV     *tensor.Tensor // what the tape has of them, where there is a cache
 	pastK, pastV   *tensor.Tensor
-	alone          int // where they are among those of rows without a cache
+	alone          int // first position among those of rows without a cache
 	panels         int // where the panels of the present block of keys begin
-	group          int // heads that are taken together, where step does
+	together       int // heads that step takes together
 }
 
-// keys is how many there are.
+// keys is the number of keys.
 func (row *attentionRow) keys() int { return row.past + row.l }
 
-// open makes room behind the positions in a row's cache: in its pages, or, where the tape records, in new tensors that
-// replace it.
+// open makes room for a row's positions after those in its cache: in its pages, or, where the tape records, in new
+// tensors.
 func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) {
 	seen := a.opt.Remembered(cache.Len)
 	if !eng.Recording || cache.Rounded != nil {
@@ -180,10 +179,10 @@ func (a *attention) toPage(row *attentionRow, i int, x []float32, turn turn) {
 	}
 }
 
-// attendGrain is how many multiply-adds of scores make one task, if pieces of work are smaller.
+// attendGrain is the least number of multiply-adds of a task.
 const attendGrain = 1 << 14
 
-// forward goes through all tiles, block of keys by block.
+// forward computes all tiles, one block of keys after the other.
 func (a *attention) forward(eng *Engine) {
 	blocks := 1
 	for b := 0; b < blocks; b++ {
@@ -196,15 +195,18 @@ func (a *attention) forward(eng *Engine) {
 			}
 		}
 		a.work.clear()
-		share := max(attendGrain, work/(2*parallel.Workers()))
+		share := work // a core alone reads pages as they lie, for all heads
+		if cores := parallel.Workers(); cores > 1 {
+			share = max(attendGrain, work/(2*cores))
+		}
 		for i := range a.each {
 			row := &a.each[i]
 			switch {
 			case b >= a.blocks(row):
 				a.work.add(0)
 			case a.steps(row):
-				row.group = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
-				a.work.add((a.opt.Heads + row.group - 1) / row.group)
+				row.together = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
+				a.work.add((a.opt.Heads + row.together - 1) / row.together)
 			default:
 				a.work.add(a.opt.Heads * a.tiles(row))
 			}
@@ -213,7 +215,7 @@ func (a *attention) forward(eng *Engine) {
 		a.work.each(grain, func(index, i int) {
 			row := &a.each[index]
 			if a.steps(row) {
-				a.step(row, i*row.group, min(a.opt.Heads, (i+1)*row.group))
+				a.step(row, i*row.together, min(a.opt.Heads, (i+1)*row.together))
 				return
 			}
 			tiles := a.tiles(row)
@@ -223,7 +225,8 @@ func (a *attention) forward(eng *Engine) {
 	}
 }
 
-// forwardTile makes the tile's share of block b: in y, or of a later block beside it, to be joined with y.
+// forwardTile computes the attention of a tile to block b: in y for the first block, else in scratch, which it joins
+// with y.
 func (a *attention) forwardTile(panels []float32, row *attentionRow, h, i, b int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], row, h, i)
@@ -260,8 +263,8 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 	values.sums(y, ldy, p, w)
 }
 
-// scores fills p (rows, columns) with the softmax weights of a tile, given or making their log-sum-exp. That of a row
-// which sees nothing of a block of keys is -Inf.
+// scores fills p (rows, columns) with the softmax weights of a tile. Their log-sum-exp is an input where known is true,
+// else a result: -Inf for a query that sees nothing of a block of keys.
 func (a *attention) scores(p []float32, keys *rowsOfHead, row *attentionRow, h int, w *attentionTile, lse []float32,
 	known bool) {
 	keys.dots(p, a.queries(a.q, row, h, w.i0), a.hd, w)
@@ -288,8 +291,8 @@ func (a *attention) weigh(p []float32, row *attentionRow, h int, w *attentionTil
 	}
 }
 
-// joinSoftmax makes of a sum y weighted by one softmax, and of another by a softmax over other terms, given the
-// log-sum-exps of both, the sum weighted by the softmax over all terms, in y, and returns the log-sum-exp of that:
+// joinSoftmax joins two softmax-weighted sums over different terms, y and more, into the sum over all terms, in y. It
+// takes the log-sum-exps of both and returns the one of all terms:
 //
 //	y ← y·(1-s) + more·s,   s = 1/(1 + e^(lse - moreLSE))
 func joinSoftmax(y []float32, lse float32, more []float32, moreLSE float32) float32 {
@@ -303,8 +306,8 @@ func joinSoftmax(y []float32, lse float32, more []float32, moreLSE float32) floa
 	return float32(float64(max(lse, moreLSE)) + math.Log1p(math.Exp(-math.Abs(ahead))))
 }
 
-// dropWeights applies dropout to a tile of weights (or of their gradients). The place of a weight is (head, query,
-// key) in its row.
+// dropWeights applies dropout to a tile of weights or of their gradients. The mask depends on (head, query, key) in the
+// row.
 func (a *attention) dropWeights(p []float32, row *attentionRow, h int, w *attentionTile) {
 	if a.drop.scale == 0 {
 		return

@@ -2,12 +2,12 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// keyBlock is how many keys a tile looks at before it goes on to the next ones, so that their panels and its scores
-// stay in the cache however long the sequence is. Blocks begin at multiples of it, counted from the first position of
-// the sequence: what a query gets does not depend on the chunk that it comes in.
+// keyBlock is the number of keys of a block, so that their panels and a tile's scores stay in the processor's cache
+// however long the sequence is. Blocks begin at multiples of it, counted from the first position of the sequence: the
+// result of a query does not depend on how the sequence is cut into rows.
 const keyBlock = 3072
 
-// inPanels tells whether keys and values are worth panels: several tiles see all of them from the first one on.
+// inPanels tells whether panels of keys and values pay: when several tiles see all of them.
 func (a *attention) inPanels(row *attentionRow) bool {
 	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows
 }
@@ -26,8 +26,8 @@ func (row *attentionRow) block(b int) (lo, hi int) {
 	return max(0, end-keyBlock), min(row.keys(), end)
 }
 
-// panelsLen are the numbers of floats that the panels of n keys or values of a head take, of both kinds. Where products
-// take the rows as they lie, there is room for those of pages.
+// panelsLen are the lengths of the panels of n keys or values of a head, of both kinds. Where products read rows
+// without panels, that is room for the rows of pages.
 func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	least := 0
 	if row.pages != nil {
@@ -36,7 +36,7 @@ func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	return max(least, a.precision.PanelsLen(kernel.NT, n, a.hd)), max(least, a.precision.PanelsLen(kernel.NN, a.hd, n))
 }
 
-// fillPanels puts block b of the keys and values of all rows that have any there into panels, and returns these.
+// fillPanels makes and returns the panels of block b of all rows that have keys there.
 func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 	a.work.clear()
 	size := 0

@@ -37,7 +37,7 @@ func (o *attentionOp) Backward(eng *Engine) {
 	o.grads = resize(o.grads, len(o.each))
 	grads := o.grads
 	for i := range grads {
-		if row := &o.each[i]; row.newK != nil { // later chunks may have sent back something already
+		if row := &o.each[i]; row.newK != nil { // later operations may have added to it already
 			grads[i] = attentionGrads{eng.grad(row.newK), eng.grad(row.newV)}
 		} else {
 			grads[i] = attentionGrads{dk[row.alone:][:len(row.k)], dv[row.alone:][:len(row.v)]}
@@ -122,7 +122,7 @@ func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 	}
 }
 
-// packGrad rotates the gradients of queries and keys back and writes them, and those of the values, to dqkv, or adds
+// packGrad rotates the gradients of queries and keys back and writes them and the values' gradients to dqkv, or adds
 // them.
 func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add bool) {
 	if dqkv == nil {

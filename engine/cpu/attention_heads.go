@@ -5,16 +5,16 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// rowsOfHead are keys of a head, or its values, from one of them on: side by side in x (positions, head_dim), or in
-// pages. Where several tiles of queries see them all from the first one on, they are put into panels once for all
-// tiles: across for products with them, along for sums of them.
+// rowsOfHead are the keys or the values of a head from some position on: in x (positions, head_dim), or in pages. Where
+// several tiles see them all, they are put into panels once for all tiles: across for products with them, along for
+// weighted sums of them.
 type rowsOfHead struct {
 	x             []float32
 	pages         *engine.KVCache
 	which, head   int // keys (0) or values (1) of this head
 	first         int // position in the cache of the first
 	hd            int
-	decoding      bool // there is one query: what takes time is to read the rows
+	decoding      bool // there is one query, and reading the rows takes the time
 	precision     kernel.Precision
 	across, along kernel.Panels
 	inPanels      bool
@@ -33,8 +33,7 @@ func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOf
 	return keys, values
 }
 
-// run finds rows from lo on, hi at most, that lie one behind the other. There are n. They begin at x, or at row
-// number at of rounded.
+// run finds n rows from lo on, hi at most, that are contiguous. They begin at x, or at row number at of rounded.
 func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
 	if h.pages == nil {
 		return hi - lo, h.x[lo*h.hd:], nil, 0
@@ -50,7 +49,7 @@ func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.Rounde
 	return n, page.V.Data()[at*h.hd:], nil, 0
 }
 
-// stepRows is for how many queries of a causal tile products are cut off behind the last key that any of them sees.
+// stepRows is the number of queries of a causal tile whose products end at the last key that any of them sees.
 const stepRows = 16
 
 // steps calls f for runs of rows [r0, r1) of a tile and the number of columns that they see.
@@ -66,8 +65,8 @@ func (w *attentionTile) steps(f func(r0, r1, columns int)) {
 	}
 }
 
-// dots sets p (rows, columns) to the products of the rows of q, ldq apart, with those that the tile sees. Of others p
-// is unspecified.
+// dots sets p (rows, columns) to the dot products of the rows of q, ldq apart, with the rows that the tile sees. The
+// other elements of p are unspecified.
 func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -84,7 +83,7 @@ func (h *rowsOfHead) dots(p, q []float32, ldq int, w *attentionTile) {
 	}
 }
 
-// sums sets the rows of y, ldy apart, to the rows that the tile sees, weighted by p (rows, columns).
+// sums sets the rows of y, ldy apart, to the sums of the rows that the tile sees, weighted by p (rows, columns).
 func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	if h.inPanels {
 		w.steps(func(r0, r1, columns int) {
@@ -101,7 +100,7 @@ func (h *rowsOfHead) sums(y []float32, ldy int, p []float32, w *attentionTile) {
 	}
 }
 
-// dotsOfRun is dots of the n rows that run finds.
+// dotsOfRun is dots for the n rows that run finds.
 func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile) (n int) {
 	n, x, rounded, at := h.run(lo, hi)
 	switch {
@@ -111,13 +110,14 @@ func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile
 		kernel.RowDots(n, h.hd, x, h.hd, q, p)
 	default:
 		x, lent := h.widened(x, rounded, at, n)
-		h.precision.GemmInline(kernel.Product{Op: kernel.NT, M: w.rows, N: n, K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd, C: p, LDC: w.columns})
+		h.precision.GemmInline(kernel.Product{Op: kernel.NT, M: w.rows, N: n, K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd,
+			C: p, LDC: w.columns})
 		giveBack(lent)
 	}
 	return n
 }
 
-// sumsOfRun is sums of the n rows that run finds, or adds them.
+// sumsOfRun is sums for the n rows that run finds; with add it adds them to y.
 func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, add bool, w *attentionTile) (n int) {
 	n, x, rounded, at := h.run(lo, hi)
 	switch {
@@ -127,7 +127,8 @@ func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, ad
 		kernel.RowSums(n, h.hd, x, h.hd, p, y, add)
 	default:
 		x, lent := h.widened(x, rounded, at, n)
-		h.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: h.hd, K: n, A: p, LDA: w.columns, B: x, LDB: h.hd, C: y, LDC: ldy, Add: add})
+		h.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: h.hd, K: n, A: p, LDA: w.columns,
+			B: x, LDB: h.hd, C: y, LDC: ldy, Add: add})
 		giveBack(lent)
 	}
 	return n
@@ -143,7 +144,7 @@ func (h *rowsOfHead) widened(x []float32, rounded *kernel.RoundedRows, at, n int
 	return *lent, lent
 }
 
-// giveBack gives back what was lent, if anything.
+// giveBack gives lent memory back, if there is any.
 func giveBack(lent *[]float32) {
 	if lent != nil {
 		putFloats(lent)
@@ -152,22 +153,22 @@ func giveBack(lent *[]float32) {
 
 // acrossIn and alongIn say where the panels of one kind of n rows lie.
 func (h *rowsOfHead) acrossIn(buf []float32, n int) {
-	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.asTheyLie(buf), h.hd, buf)
+	h.across = h.precision.Panels(kernel.NT, n, h.hd, h.unpacked(buf), h.hd, buf)
 }
 
 func (h *rowsOfHead) alongIn(buf []float32, n int) {
-	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.asTheyLie(buf), h.hd, buf)
+	h.along = h.precision.Panels(kernel.NN, h.hd, n, h.unpacked(buf), h.hd, buf)
 }
 
-// asTheyLie are the rows for products that need no panels: those of pages are where panels would be.
-func (h *rowsOfHead) asTheyLie(buf []float32) []float32 {
+// unpacked are the rows for products that need no panels. Rows of pages have been copied to where panels would be.
+func (h *rowsOfHead) unpacked(buf []float32) []float32 {
 	if h.pages != nil {
 		return buf
 	}
 	return h.x
 }
 
-// fill puts n rows into panels, or those of pages where panels would be.
+// fill puts n rows into panels, or copies rows of pages to where panels would be.
 func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
 	if h.pages == nil {
 		p.Fill()
@@ -187,8 +188,8 @@ func (h *rowsOfHead) fill(p *kernel.Panels, n int) {
 	p.FillFrom(*buf)
 }
 
-// addToRows adds to dx (positions, head_dim) what the tile's rows g, ldg apart, send back by the weights p (rows,
-// columns).
+// addToRows adds pᵀg to dx (positions, head_dim) for the rows that the tile sees, with weights p (rows, columns) and
+// the tile's gradients g, ldg apart.
 func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w *attentionTile) {
 	at, n, hd := 0, w.columns, a.hd
 	for _, s := range w.spans {
@@ -197,10 +198,12 @@ func (a *attention) addToRows(dx, p, g []float32, ldg int, row *attentionRow, w 
 			columns -= w.rows
 			for r := 0; r < w.rows; r += stepRows {
 				own := columns + r
-				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r, A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
+				a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: min(stepRows, w.rows-r), N: hd, K: w.rows - r,
+					A: p[r*n+own:], LDA: n, B: g[r*ldg:], LDB: ldg, C: dx[own*hd:], LDC: hd, Add: true})
 			}
 		}
-		a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n, B: g, LDB: ldg, C: dx[s.Lo*hd:], LDC: hd, Add: true})
+		a.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: w.rows, A: p[at:], LDA: n,
+			B: g, LDB: ldg, C: dx[s.Lo*hd:], LDC: hd, Add: true})
 		at += s.Len()
 	}
 }

@@ -1,13 +1,12 @@
 package cpu
 
-// steps tells whether a row is one query whose heads all see the same keys in pages.
+// steps tells whether a row is a single query whose heads all see the same keys, in pages.
 func (a *attention) steps(row *attentionRow) bool {
 	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil
 }
 
-// step is forwardTile of the heads [lo, hi) of such a row. It takes page by page, and of each all these heads, which
-// lie there one behind the other: what takes time is to read them, and memory is read ahead in this order. Every head
-// adds in the order in which it would alone.
+// step is forwardTile for the heads [lo, hi) of such a row. It reads page by page, and in a page head by head, the
+// order in which they lie in memory: reading takes the time. Every head adds in the same order as if it were alone.
 func (a *attention) step(row *attentionRow, lo, hi int) {
 	var spans spanBuffer
 	w := a.tile(spans[:], row, lo, 0)

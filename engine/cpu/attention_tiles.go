@@ -2,13 +2,13 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/engine"
 
-// attentionTile is a run of queries of a row and the keys that at least one of them sees. Their scores are a matrix
-// (rows, columns), the spans side by side.
+// attentionTile is a run of queries of a row and the keys that at least one of them sees. Its scores are a matrix
+// (rows, columns) with the spans of keys side by side.
 type attentionTile struct {
 	i0, rows int // of the row
 	spans    []engine.Span
 	columns  int
-	beyond   int // keys that the tile sees in blocks behind this one, where it is one block of keys
+	beyond   int // keys that the tile sees in later blocks, where it is limited to one
 	window   int // of AttentionOptions
 	ahead    bool
 }
@@ -16,8 +16,8 @@ type attentionTile struct {
 // spanBuffer has room for the spans of most tiles.
 type spanBuffer [16]engine.Span
 
-// seen returns the columns [from, to) that row r sees. The last rows columns, of all blocks of keys, are the queries'
-// own positions, unless it sees ahead.
+// seen returns the columns [from, to) that query r sees. Unless it sees ahead, the last columns of all blocks of keys
+// are the queries' own positions.
 func (w *attentionTile) seen(r int) (from, to int) {
 	if w.ahead {
 		return 0, w.columns
@@ -29,8 +29,8 @@ func (w *attentionTile) seen(r int) (from, to int) {
 	return from, to
 }
 
-// block returns the part of a tile, whose keys are one span from the first one on, that is its block of keys b, with
-// its span in buf. It has no columns where the tile sees none of them.
+// block limits a tile whose keys are one span from key 0 on to block b, with its span in buf. It has no columns where
+// the tile sees no key of the block.
 func (w attentionTile) block(buf []engine.Span, row *attentionRow, b int) attentionTile {
 	end := w.columns
 	lo, hi := row.block(b)

@@ -6,16 +6,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BothWays is LongConv with a kernel that also looks ahead, in the time of one:
-//
-//	y[t, c] = Σ_{j≤t} k[j, c]·u[t-j, c] + Σ_j ahead[j, c]·u[t+1+j, c] + D[c]·u[t, c]
-//
-// with u (n, d), rows of at most engine.LongestAtOnce positions, the kernels k and ahead as LongConv takes them, and D
-// (d) or nil for zero.
+// BothWays makes one spectrum of both kernels, with the one that looks ahead reversed at the end of the transform: it
+// takes the time of one convolution.
 func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	y, record := eng.like(u), eng.wants(u, k, ahead, skip)
 	taps := max(tapsOf(k), tapsOf(ahead)+1)
-	groups(eng, r, func(i int) transform { return transformOf(r.Len(i), taps) }, func(rows []int, of transform) {
+	byKey(eng, r, func(i int) transform { return transformOf(r.Len(i), taps) }, func(rows []int, of transform) {
 		c := eng.convolution(longConv, y, engine.Gates{V: u, HeadDim: 1}, k, skip)
 		c.over(r, rows)
 		c.ahead, c.taps, c.tapsAhead = ahead, min(tapsOf(k), of.taps), min(tapsOf(ahead), of.taps-1)
@@ -24,8 +20,8 @@ func (eng *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *t
 	return y
 }
 
-// beginKernel makes the spectrum of the kernels, with what looks ahead. It uses scratch.
-func (w *tile) beginKernel(scratch kernel.Spectrum) {
+// beginKernel makes the spectrum of the kernels, those that look ahead included. It overwrites scratch.
+func (w *convLanes) beginKernel(scratch kernel.Spectrum) {
 	c := w.c
 	c.plan.Begin(w.kernel, (*kernelRows)(w), c.taps)
 	if c.ahead != nil {
@@ -34,11 +30,11 @@ func (w *tile) beginKernel(scratch kernel.Spectrum) {
 	}
 }
 
-// aheadRows are the kernels that look ahead, turned round so that their first row is the last point of the transform.
-type aheadRows tile
+// aheadRows are the kernels that look ahead, reversed so that their first tap is the last point of the transform.
+type aheadRows convLanes
 
-// each calls f for those of the n rows from t on that are one of the first taps: row i is in the tile's channels of x,
-// of the shape of the kernels.
+// each calls f for those of the n points from t on that are one of the first taps. row has that tap of the channels in
+// x, which has the shape of the kernels.
 func (w *aheadRows) each(x []float32, t, n, taps int, f func(i int, row []float32)) {
 	rows := tapRows(x, w.c.ahead, w.head)
 	first := w.c.plan.N() - 1 - t
@@ -54,8 +50,8 @@ func (w *aheadRows) Fill(z []float32, t, n int) {
 	w.each(w.c.ahead.Data(), t, n, w.c.tapsAhead, func(i int, row []float32) { copy(z[i*lanes:], row) })
 }
 
-// aheadGradRows takes the gradients of the kernels that look ahead, turned round in the same way.
-type aheadGradRows tile
+// aheadGradRows takes the gradients of the kernels that look ahead, reversed in the same way.
+type aheadGradRows convLanes
 
 func (w *aheadGradRows) Rows() (kernel.Rows, kernel.Placing) { return kernel.Rows{}, kernel.ByPut }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBothWaysIsTwoConvolutions: it is the convolution that looks back and another of the sequence turned round, at
-// every length and around whole tiles, and so are its gradients, made or added to.
+// every length and around whole lanes, and so are its gradients, made or added to.
 func TestBothWaysIsTwoConvolutions(t *testing.T) {
 	two := func(t *Tape, in ts, r *engine.Rows) *tensor.Tensor {
 		none := tensor.New(in[3].Len())

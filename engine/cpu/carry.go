@@ -2,14 +2,14 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// carrier takes the states of up to 16 channels, the lanes of signals (l, 16), through a row of l positions. For each
-// of them, with n modes, x0 the state before the row and x1 that after it:
+// carrier carries the states of up to 16 channels through a row of l positions, from before it to after it. Signals are
+// (l, 16), a lane for each channel. For a channel with n modes, state x0 before the row and x1 after it:
 //
-//	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0        (a Vandermonde product with c = C Ā x0)
+//	what the old state adds to the output:  z[t] += 2 Re Σ_n C Ā^{t+1} x0  (a Vandermonde product, c = C Ā x0)
 //	the state after the row:                x1 = Ā^l x0 + B̄ S,  S = Σ_t Ā^{l-1-t} u[t]  (its transpose, u reversed)
 //
-// States are (16, n, 2), fewer if there are fewer channels; an x0 of nil stands for zeros. What depends on the systems
-// only is kept for all rows.
+// States are (channels, n, 2); an x0 of nil stands for zeros. What depends on the systems only is computed once for all
+// rows.
 type carrier struct {
 	sys      *diagSystem
 	l, width int
@@ -23,7 +23,7 @@ type carrier struct {
 	signal             []float32    // (l, 16)
 }
 
-// set makes the carrier one for width channels from c0 on, of which each system has perHead.
+// set prepares the carrier for width channels from c0 on. Each system has perHead channels.
 func (w *carrier) set(sys *diagSystem, c0, width, perHead, l int) {
 	w.sys, w.l, w.width = sys, l, width
 	w.rows, w.signal = resize(w.rows, lanes*l), resize(w.signal, lanes*l)
@@ -77,7 +77,7 @@ func (w *carrier) addRows(z []float32, back bool) {
 	kernel.Add(z, w.signal)
 }
 
-// setRows makes w.rows those of x (l, 16), or with back the same reversed.
+// setRows sets w.rows to the columns of x (l, 16), or with back to the same reversed.
 func (w *carrier) setRows(x []float32, back bool) {
 	ld := lanes
 	if back {
@@ -113,8 +113,8 @@ func (w *carrier) carry(x1, x0, u []float32) {
 	}
 }
 
-// zeroInputGrad is the backward of addZeroInput for the gradient dz of what it adds to: it adds to dx0, unless it is
-// nil, and to the gradients of the system.
+// zeroInputGrad is the backward of addZeroInput, with dz the gradient of z: it adds to dx0, unless that is nil, and to
+// the gradients of the system.
 func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	s := w.sys
 	w.setRows(dz, false)
@@ -144,9 +144,9 @@ func (w *carrier) zeroInputGrad(dx0, x0, dz []float32) {
 	}
 }
 
-// carryGrad is the backward of carry for the gradient g of the states after the row: it adds to dx0, unless it is
-// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄) the inputs' part of the loss is
-// Σ_t u[t] Re(conj(dS) Ā^{l-1-t}), a Vandermonde product again.
+// carryGrad is the backward of carry, with g the gradient of the states after the row: it adds to dx0, unless that is
+// nil, to du (l, 16) and to the gradients of the system. With dS = g·conj(B̄), du[t] is Re(conj(dS) Ā^{l-1-t}), a
+// Vandermonde product again.
 func (w *carrier) carryGrad(dx0, du, x0, u, g []float32) {
 	s := w.sys
 	w.setRows(u, true)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// cauchyWork is scratch for one channel. Nodes are taken in blocks, whose sums stay in the cache.
+// cauchyWork is scratch for one channel. Nodes are computed in blocks whose sums stay in the processor's cache.
 type cauchyWork struct {
 	sys            *dplrSystem
 	c              lowRank // of the channel
@@ -17,22 +17,22 @@ type cauchyWork struct {
 	sumsOf, gradOf kernel.Cauchy
 	nodes          cauchyNodes
 	sums           []float64 // X and Y of the sums of a block, or their gradients: (M, 2, cauchyBlock)
-	solved         []float32 // what solve found for the channel, as in cauchyOp.kept: there, or in scratch
+	solved         []float32 // what solve found for the channel: a part of cauchyOp.kept, or scratch
 	scratch        []float32
 	f              []complex128 // F at a block, or the gradients by S_cw
 }
 
-// cauchyBlock is how many nodes are taken at once.
+// cauchyBlock is the number of nodes of a block.
 const cauchyBlock = 512
 
-// cauchyNodes are those of sequences of length l: the tangents and their squares, and where a spectrum has them.
+// cauchyNodes are the nodes for sequences of length l: the tangents, their squares, and their places in a spectrum.
 type cauchyNodes struct {
 	l                   int
 	tan, square, weight []float64
 	row                 []int
 }
 
-// set makes x those of l.
+// set computes the nodes for length l.
 func (x *cauchyNodes) set(l int) {
 	if x.l == l {
 		return
@@ -129,8 +129,7 @@ func (w *cauchyWork) solve(k, n int, tan float64) (right, left [engine.MaxRank]c
 	return right, left
 }
 
-// reciprocal is 1/z without the care that Go's division takes of infinities and of squares that overflow: several times
-// faster.
+// reciprocal is 1/z, several times as fast as Go's division, which handles infinities and squares that overflow.
 func reciprocal(z complex128) complex128 {
 	n := 1 / (real(z)*real(z) + imag(z)*imag(z))
 	return complex(real(z)*n, -imag(z)*n)
@@ -155,8 +154,8 @@ func (w *cauchyWork) evaluate(at, n int) {
 	}
 }
 
-// evaluateRank1 is what evaluate does with the sums in the case that nearly all systems are: several times as fast when
-// the compiler sees that all rows are as long as the block.
+// evaluateRank1 does for rank 1, which nearly all systems have, what evaluate does with the sums. It is several times
+// as fast because the compiler sees that all slices have the length of the block.
 func (w *cauchyWork) evaluateRank1(at, n int) {
 	x0, x1, x2, x3 := w.sums[:n], w.sums[2*n:][:n], w.sums[4*n:][:n], w.sums[6*n:][:n] // S_cw, S_cp, S_pw and S_pp
 	y0, y1, y2, y3 := w.sums[n:][:n], w.sums[3*n:][:n], w.sums[5*n:][:n], w.sums[7*n:][:n]
@@ -184,7 +183,7 @@ func (w *cauchyWork) kept(i, node int) complex128 {
 	return complex(float64(w.solved[at]), float64(w.solved[at+len(w.nodes.tan)]))
 }
 
-// keepIn makes what solve finds that of channel h in kept, or scratch when that is nil.
+// keepIn has solve's results for channel h written to kept, or to scratch where kept is nil.
 func (w *cauchyWork) keepIn(kept []float32, h int) {
 	n := 4 * w.sys.Rank * len(w.nodes.tan)
 	if kept == nil {
@@ -208,7 +207,7 @@ func (w *cauchyWork) respond(o *cauchyOp, spectrum []float32, b, h int) {
 	})
 }
 
-// gradient adds to the gradients of the system, and to dx0 where it is wanted, what comes from that of the spectrum.
+// gradient adds to the gradients of the system, and to dx0 unless that is nil, from the gradient of the spectrum.
 func (w *cauchyWork) gradient(o *cauchyOp, spectrum, dx0 []float32, b, h int) {
 	s := w.sys
 	w.channel(o, b, h)
@@ -228,7 +227,7 @@ func (w *cauchyWork) gradient(o *cauchyOp, spectrum, dx0 []float32, b, h int) {
 	w.chain(o, dx0, h)
 }
 
-// sumsGrad replaces the sums at the nodes [at, at+n), a block, by their gradients, given in f those by S_cw.
+// sumsGrad replaces the sums at the nodes [at, at+n), a block, by their gradients. f has the gradients by S_cw.
 func (w *cauchyWork) sumsGrad(at, n int) {
 	for k, tan := range w.nodes.tan[at : at+n] {
 		e := w.f[k]

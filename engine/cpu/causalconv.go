@@ -7,8 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CausalConv filters each channel of x by taps of its own, and adds what the first positions of a row hear of the state
-// before it.
+// CausalConv adds tap by tap, and then what the state before a row gives to its first k-1 positions.
 func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	d := x.Dim(-1)
@@ -50,7 +49,7 @@ type causalConvOp struct {
 	cuts // of the gradient of the taps
 	a    engine.Activation
 	k    int
-	taps []float32 // (k, d), that of the newest input first
+	taps []float32 // (k, d), the tap of the newest input first
 }
 
 func (o *causalConvOp) Name() string { return "CausalConv" }
@@ -96,8 +95,8 @@ func (o *causalConvOp) reverseTaps(taps, w []float32, back bool) {
 	}
 }
 
-// eachPast visits the products of taps with inputs of the state before row i: position t < k-1 takes each tap > t of
-// the input k-1+t-tap. Positions are those of [lo, hi).
+// eachPast visits the products of taps with inputs in the state before row i: at position t < k-1, each tap > t with
+// input k-1+t-tap of the state. Positions are limited to [lo, hi).
 func (o *causalConvOp) eachPast(i, lo, hi int, f func(t, tap, past int)) {
 	for t := lo; t < min(hi, o.k-1); t++ {
 		for tap := t + 1; tap < o.k; tap++ {
@@ -106,7 +105,7 @@ func (o *causalConvOp) eachPast(i, lo, hi int, f func(t, tap, past int)) {
 	}
 }
 
-// shift moves the last k-1 inputs of row i to the state after it, which may be that before it.
+// shift moves the last k-1 inputs of row i to the state after it, which may be the same tensor as the one before it.
 func (o *causalConvOp) shift(i int) {
 	before, after := o.carried.at(i)
 	if before == nil {
@@ -118,7 +117,8 @@ func (o *causalConvOp) shift(i int) {
 	copy(after[kept:], x[len(x)-(len(after)-kept):])
 }
 
-// shiftGrad is the backward of shift. dx is that of all rows, ds and dnext those of the states before and after row i.
+// shiftGrad is the backward of shift. dx is the gradient of all rows, ds and dnext of the states before and after row
+// i.
 func (o *causalConvOp) shiftGrad(i int, dx, ds, dnext []float32) {
 	kept := max(0, len(dnext)-o.rows.Len(i)*o.x.Dim(-1))
 	if ds != nil {
@@ -174,11 +174,11 @@ func (o *causalConvOp) Backward(eng *Engine) {
 	}
 }
 
-// tapsPiece is how many positions give one partial sum of the gradient of the taps, if there are not more taps.
+// tapsPiece is the least number of positions of a partial sum of the gradient of the taps.
 const tapsPiece = 512
 
-// tapsGrad adds the gradient of the taps: partial sums over pieces of all rows, added in order, and then what the
-// states give.
+// tapsGrad adds to the gradient of the taps: partial sums over pieces of the rows in order, then the part of the
+// states.
 func (o *causalConvOp) tapsGrad(eng *Engine, dtaps, dy []float32) {
 	d, k, n := o.x.Dim(-1), o.k, o.count()
 	partial := eng.scratch(n * k * d)

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SelectiveScanComplex is SelectiveScan with complex states, each of which stands for its conjugate too.
+// SelectiveScanComplex scans channel by channel, in chunks; while the tape records it keeps the states between chunks.
 func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[complexScanOp](eng)
@@ -41,10 +41,10 @@ func (o *complexScanOp) Outputs(f func(*tensor.Tensor)) {
 // size is the number of floats of the states of a channel.
 func (o *complexScanOp) size() int { return o.a.Len() / o.u.Dim(-1) }
 
-// slabs is the number of slabs of up to scanSlab channels that a group is cut into.
+// slabs is the number of slabs, of up to scanSlab channels, of a group.
 func (o *complexScanOp) slabs() int { return (o.u.Dim(-1)/o.groups + scanSlab - 1) / scanSlab }
 
-// eachChannel calls f for every channel c of every row, a slab of them on one core. slab counts within the group.
+// eachChannel calls f for every channel c of every row. A slab of channels is one task; slab counts within the group.
 func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
 	width, slabs := o.u.Dim(-1)/o.groups, o.slabs()
 	parallel.For(o.rows.Count()*o.groups*slabs, 1, func(lo, hi int) {
@@ -57,8 +57,7 @@ func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
 	})
 }
 
-// places are where the sequences of channel c from position t of a row on begin: those of channels, and those of B and
-// C.
+// places are where channel c, and its B and C, begin at position t of a row.
 func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
 	d, size, p := o.u.Dim(-1), o.size(), o.rows.From(row)+t
 	g := c / (d / o.groups)
@@ -109,8 +108,8 @@ func (o *complexScanOp) Backward(eng *Engine) {
 	}
 	count, d, size := o.rows.Count(), o.u.Dim(-1), o.size()
 	dy := eng.grad(o.y)
-	// What is not wanted is computed all the same. Sums over rows and over the slabs of a group are of parts, added in
-	// order.
+	// The kernel computes all gradients, those that are not wanted too. Rows and slabs have partial sums of their own,
+	// which are added in order.
 	du, ddelta := eng.scratch(o.u.Len()), eng.scratch(o.u.Len())
 	da, dd, dbc := eng.scratch(count*o.a.Len()), eng.scratch(count*d), eng.scratch(o.slabs()*o.bc.Len())
 	o.eachChannel(func(row, c, slab int) {

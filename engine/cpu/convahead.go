@@ -9,25 +9,24 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// aheadBlock is what the inputs before some position give to the Ahead positions from it on. To sum a single position
-// is to read all inputs and the whole kernel from memory, and to sum as many as the direct filter takes at a time is to
-// read them once, too. So a token that is decoded pays for reading a part of them only, and besides for the few inputs
-// since the position.
+// aheadBlock is what the inputs before a position give to the Ahead positions from it on. To sum one position takes
+// reading all inputs and the whole kernel from memory, and to sum Ahead positions together takes reading them once,
+// too. So a decoded token costs a fraction of that, and the few inputs since the position.
 type aheadBlock struct {
 	sums []float32      // (Ahead, d)
-	k    *tensor.Tensor // the kernel that they belong to; nil for none
+	k    *tensor.Tensor // the kernel of the sums; nil for no sums
 	used int            // positions that have passed
 }
 
-// aheadFrom is the number of inputs from which on blocks pay.
+// aheadFrom is the least number of inputs for which a block pays.
 const aheadFrom = 128
 
-// Ahead is the number of positions that CachedLongConv sums ahead.
+// Ahead is the number of positions of an aheadBlock.
 func (eng *Engine) Ahead() int { return ahead() }
 
-func ahead() int { return 2 * kernel.FIRRows() } // for two cores
+func ahead() int { return 2 * kernel.FIRRows() } // a call of the direct filter on each of two cores
 
-// Fork returns a copy for a copy of the inputs.
+// Fork returns a copy, to go with a copy of the cache.
 func (a *aheadBlock) Fork() engine.Forkable {
 	if a.k == nil {
 		return nil
@@ -37,7 +36,7 @@ func (a *aheadBlock) Fork() engine.Forkable {
 	return &c
 }
 
-// convolveAhead computes the rows of y of one position for which there are sums, or will be.
+// convolveAhead computes the rows of y that s has listed in ahead, each of one position.
 func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tensor.Tensor) {
 	if len(s.ahead) == 0 {
 		return
@@ -73,8 +72,8 @@ func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tenso
 	})
 }
 
-// sumAhead fills the blocks of the rows that are due, for the kernel k, from the position on that stands used before
-// the last one in the cache. The inputs from there on are taken out for the while.
+// sumAhead fills the blocks of the rows that are due, with kernel k. A block begins used positions before the last one
+// in the cache; the inputs from there on are set to zero meanwhile.
 func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
 	if len(s.due) == 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longConvBehind computes the rows of y for which use is true, each convolved whole: with what counts in its cache
-// before it. While the tape records the caches get new tensors, else they have the inputs u already.
+// longConvBehind computes the rows of y for which use is true: it convolves each together with the inputs of its cache
+// that the kernel reaches. While the tape records the caches get new tensors, else they have the inputs u already.
 func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
 	use func(i int) bool) {
 	op := take[behindOp](eng)
@@ -56,7 +56,7 @@ func (o *behindOp) Outputs(f func(*tensor.Tensor)) {
 	}
 }
 
-// each calls f with the elements of each row in y and in z, which have the shapes of these.
+// each calls f with the elements of each row in tensors shaped like y and z.
 func (o *behindOp) each(f func(y, z []float32), y, z []float32) {
 	d := o.y.Dim(-1)
 	for i := range o.Count() {
@@ -71,7 +71,7 @@ func (o *behindOp) Backward(eng *Engine) {
 	}
 }
 
-// joinPast lays what counts of the inputs of o one behind the other.
+// joinPast copies the inputs that the kernel reaches to one tensor, row after row.
 func (eng *Engine) joinPast(o *behindOp) *tensor.Tensor {
 	if x := o.inputs[0]; len(o.inputs) == 1 && o.long[0].len == x.Dim(0) {
 		return x
@@ -94,8 +94,7 @@ type joinPastOp struct {
 func (o *joinPastOp) Name() string                   { return "JoinPast" }
 func (o *joinPastOp) Outputs(f func(*tensor.Tensor)) { f(o.all) }
 
-// each calls f with the elements of each row in all and in input(i), which have the shapes of these; no input is left
-// out.
+// each calls f with the elements of each row in all and in input(i), unless that is nil.
 func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all, x []float32)) {
 	d := o.all.Dim(-1)
 	for i, at := range o.from.long {
@@ -113,7 +112,7 @@ func (o *joinPastOp) Backward(eng *Engine) {
 	}
 }
 
-// appendPast makes c.U a new tensor of the inputs that c counts and those of the row of u.
+// appendPast makes c.U a new tensor of the inputs of c that the kernel reaches and those of the row of u.
 func (eng *Engine) appendPast(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	past, d := c.Past(), u.Dim(-1)
 	o := appendPastOp{u: u, row: row, past: c.U, from: c.Len - past, kept: past, all: eng.New(past+row.len, d)}

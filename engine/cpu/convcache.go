@@ -7,14 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is LongConv over rows u (n, d) behind the inputs in their caches, to which u is added: with the inputs
-// u[-1], u[-2] and so on before a row,
-//
-//	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
-//
-// k (l_k, d) must have as many rows as the Window of a cache, or as there are inputs now; with Ahead more, steps of one
-// position are fast. A few positions are summed directly, each in time linear in the inputs it sees; more are convolved
-// together with what is in the cache. A row without a cache has nothing before it.
+// CachedLongConv sums a few positions directly, in time linear in the inputs that each sees, and convolves longer rows
+// together with the inputs in their caches. Single positions behind many inputs use sums made ahead (aheadBlock), for
+// which k needs Ahead more taps.
 func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
 	y := eng.like(u)
@@ -41,24 +36,24 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 type cacheStep uint8
 
 const (
-	asLongConv cacheStep = iota // as LongConv does: nothing is before it
-	fromSums                    // one position, for most of which the sum has been made
+	asLongConv cacheStep = iota // as LongConv does: there are no inputs before the row
+	fromSums                    // one position, most of whose sum has been made ahead
 	byTaps                      // a few positions, tap by tap
-	behind                      // with all that is in the cache
+	behind                      // together with all inputs in the cache
 )
 
-// cacheSteps is what CachedLongConv has to know of rows while nothing is recorded.
+// cacheSteps is how CachedLongConv computes each row while nothing is recorded.
 type cacheSteps struct {
 	rows   *engine.Rows
 	caches []*engine.ConvCache
 	kinds  []cacheStep
 	past   []int  // inputs that the first position of a row sees
 	ahead  []int  // the rows of kind fromSums
-	due    []int  // those of them that need new sums
+	due    []int  // the rows of ahead that need new sums
 	last   subset // the rows of kind byTaps
 }
 
-// begin says how each row is convolved, before its inputs are in its cache.
+// begin decides how each row is convolved. It is called before the row's inputs are in its cache.
 func (s *cacheSteps) begin(k *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) {
 	s.rows, s.caches, s.kinds, s.past, s.ahead = r, caches, s.kinds[:0], s.past[:0], s.ahead[:0]
 	for i, c := range caches {
@@ -112,8 +107,8 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	})
 }
 
-// appendInputs adds the row of u in place, first making room, with Ahead rows to spare: it forgets what no kernel
-// reaches, and grows by doubling.
+// appendInputs adds the row of u to the cache in place. To make room it forgets inputs that no kernel reaches, and
+// grows by doubling, with Ahead positions to spare.
 func appendInputs(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	n, d, past, room := row.len, u.Dim(-1), c.Past(), 0
 	if c.U != nil {

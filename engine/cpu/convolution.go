@@ -9,37 +9,36 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// convolution is the work of DiagSSM and LongConv over rows that have a plan in common, in tiles of 16 channels (the
-// lanes of the transform). A channel is one u_ij = k_i·v_j of one head, numbered head·head_dim² + i·head_dim + j. Heads
-// are shared between cores in groups that fill a tile, so that whatever is summed over the channels of a head is summed
-// by one core in one order.
+// convolution is the work of DiagSSM, BothWays and the long convolutions over rows that have a plan in common, 16
+// channels at a time, which are the lanes of the transform. A channel is one u_ij = k_i·v_j of one head, numbered
+// head·head_dim² + i·head_dim + j. A core takes as many heads as fill the lanes, so that what is summed over the
+// channels of a head is summed by one core in one order.
 type convolution struct {
 	engine.Gates
 	heads int
 	rows  []span
-	// taps is how much of the kernels counts, and tapsAhead of those that look ahead. They are the same wherever a row
-	// is, and whatever stands beside it.
+	// taps and tapsAhead are how many taps of the kernels are used, and of those that look ahead. They depend neither
+	// on where a row begins nor on the other rows.
 	taps, tapsAhead int
-	kern, skip, y   *tensor.Tensor // the heads' kernels, perhaps in tiles, their skips (heads) or nil
+	kern, skip, y   *tensor.Tensor // the heads' kernels, in lanes or rows; their skips (heads) or nil
 	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	plan            *kernel.ConvPlan
 	pieces          bool      // the rows are pieces of longer ones
 	first           bool      // y is the output of this operation, and not of one before it
-	kept            []float32 // spectra of the kernels from forward for backward, tile by tile; nil if made twice
+	kept            []float32 // spectra of the kernels from forward for backward; nil to make them again
 	grads           convGrads
 
-	// The states of the rows, nil where there are none, and what carries them: of DiagSSM, where all rows have one
-	// length.
+	// Of DiagSSM: the system, and the states of the rows, nil where there are none. The rows have one length.
 	sys           *diagSystem
 	before, after []*tensor.Tensor
 }
 
 // keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones
-// takes the time in which they are made again.
+// takes as long as to make them again.
 const keepUpTo = 3 << 19
 
-// keep makes room to keep the kernels' spectra, where it pays: with more rows a kernel's transform is a smaller part.
-// Nothing is kept for pieces of a row, however short, so that memory does not grow with their number.
+// keep makes room to keep the kernels' spectra where that pays: with more rows a kernel's transform is a smaller part
+// of the work. Nothing is kept for pieces of a row, so that memory does not grow with their number.
 func (c *convolution) keep(eng *Engine) {
 	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
 	if n <= keepUpTo && c.HeadDim == 1 && len(c.rows) <= 4 && !c.pieces {
@@ -47,8 +46,8 @@ func (c *convolution) keep(eng *Engine) {
 	}
 }
 
-// convGrads are the gradients of the inputs, nil where none is wanted. adds says in which of them Backward finds
-// something to add to; the others it writes.
+// convGrads are the gradients of the inputs, nil where none is wanted. Backward adds to those that adds names, and
+// writes the others.
 type convGrads struct {
 	q, k, v, kern, ahead, skip []float32
 	states                     [][]float32 // of the states before the rows
@@ -57,9 +56,9 @@ type convGrads struct {
 
 const lanes = kernel.Lanes
 
-func (c *convolution) headsPerGroup() int { return max(1, lanes/(c.HeadDim*c.HeadDim)) }
+func (c *convolution) headsAtOnce() int { return max(1, lanes/(c.HeadDim*c.HeadDim)) }
 
-// tapsOfGrads is the length of the kernels' gradients, as far as the rows reach.
+// tapsOfGrads is the number of taps that the rows give gradients to.
 func (c *convolution) tapsOfGrads() int { return min(c.taps, c.longest()) }
 
 // longest is the length of the longest row.
@@ -89,7 +88,7 @@ func (c *convolution) state(b int) *tensor.Tensor { return at(c.before, b) }
 // next is the state after row b, nil where none is wanted.
 func (c *convolution) next(b int) *tensor.Tensor { return at(c.after, b) }
 
-// at is x[i], nil for an x of nil.
+// at is x[i], or nil where x is nil.
 func at[T *tensor.Tensor | []float32](x []T, i int) T {
 	if len(x) == 0 {
 		return nil
@@ -98,12 +97,12 @@ func at[T *tensor.Tensor | []float32](x []T, i int) T {
 }
 
 // run computes y, and the states after the rows, on all cores.
-func (c *convolution) run() { parallel.For(c.heads, c.headsPerGroup(), c.forward) }
+func (c *convolution) run() { parallel.For(c.heads, c.headsAtOnce(), c.forward) }
 
-// each calls f for the tiles of the heads [lo, hi).
-func (c *convolution) each(lo, hi int, f func(w *tile)) {
-	w := tilePool.Get().(*tile)
-	defer tilePool.Put(w)
+// each calls f for the channels of the heads [lo, hi), up to 16 at a time.
+func (c *convolution) each(lo, hi int, f func(w *convLanes)) {
+	w := convLanesPool.Get().(*convLanes)
+	defer convLanesPool.Put(w)
 	w.c = c
 	w.reserve()
 	for c0, end := lo*c.HeadDim*c.HeadDim, hi*c.HeadDim*c.HeadDim; c0 < end; c0 += lanes {
@@ -114,7 +113,7 @@ func (c *convolution) each(lo, hi int, f func(w *tile)) {
 }
 
 func (c *convolution) forward(lo, hi int) {
-	c.each(lo, hi, func(w *tile) {
+	c.each(lo, hi, func(w *convLanes) {
 		w.beginKernel(w.u)
 		for b, row := range c.rows {
 			w.b = b
@@ -126,10 +125,10 @@ func (c *convolution) forward(lo, hi int) {
 	})
 }
 
-// backward recomputes u, its spectrum and z rather than keep them: activations of the inner part cost no memory.
+// backward recomputes u, its spectrum and z rather than keep them: that costs no memory between forward and backward.
 func (c *convolution) backward(lo, hi int) {
 	wantQ := c.grads.q != nil
-	c.each(lo, hi, func(w *tile) {
+	c.each(lo, hi, func(w *convLanes) {
 		if c.kept == nil {
 			w.beginKernel(w.u)
 		}
@@ -160,7 +159,7 @@ func (c *convolution) backward(lo, hi int) {
 	})
 }
 
-// Outputs: several operations may write one y, which is the output of the first of them, the last one to go back.
+// Outputs visits y for the first operation that wrote it only: several may write one y, and the first goes back last.
 func (c *convolution) Outputs(f func(*tensor.Tensor)) {
 	if c.first {
 		f(c.y)
@@ -172,7 +171,7 @@ func (c *convolution) Outputs(f func(*tensor.Tensor)) {
 	}
 }
 
-// Backward is that of DiagSSM and LongConv.
+// Backward makes the gradients, and has the cores share the heads.
 func (c *convolution) Backward(eng *Engine) {
 	heard := func(x *tensor.Tensor) bool { return x != nil && x.Grad() != nil }
 	if !heard(c.y) && !slices.ContainsFunc(c.after, heard) {
@@ -180,12 +179,11 @@ func (c *convolution) Backward(eng *Engine) {
 	}
 	eng.grad(c.y)
 	c.makeGrads(eng)
-	parallel.For(c.heads, c.headsPerGroup(), c.backward)
+	parallel.For(c.heads, c.headsAtOnce(), c.backward)
 }
 
-// makeGrads makes the gradients before the cores share the work. Where tiles have all channels and positions of a
-// gradient, each once, new ones are written; elsewhere they are zeros to begin with. In a row of several gradients q's
-// comes first and v's last: they may belong to one tensor.
+// makeGrads makes the gradients before the cores share the work. Where every element of a gradient is computed exactly
+// once, a new one is written; elsewhere it begins as zeros. The order q, k, v matters where they are one tensor.
 func (c *convolution) makeGrads(eng *Engine) {
 	g := &c.grads
 	*g = convGrads{states: g.states[:0]}

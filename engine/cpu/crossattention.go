@@ -8,11 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossAttention makes the scores tile by tile, and makes them again in backward, as Attention does.
+// CrossAttention computes scores in tiles of 64 queries by all keys of a row, and again in backward, as Attention does.
 func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
 	d := q.Dim(-1)
 	op := take[crossAttentionOp](eng)
-	*op = crossAttentionOp{q: q, kv: kv, y: eng.like(q), rq: rq, rkv: rkv, heads: heads, d: d, hd: d / heads, work: op.work}
+	*op = crossAttentionOp{q: q, kv: kv, y: eng.like(q), rq: rq, rkv: rkv, heads: heads, d: d, hd: d / heads,
+		work: op.work}
 	op.scale = float32(1 / math.Sqrt(float64(op.hd)))
 	op.lse = eng.arena.Floats(heads * rq.Total())
 	op.work.clear()
@@ -47,10 +48,10 @@ type crossAttentionOp struct {
 func (o *crossAttentionOp) Name() string                   { return "CrossAttention" }
 func (o *crossAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// crossTile are n queries of a head of a row, from number i0 on, and all m keys and values of the row.
+// crossTile is n queries of a head of a row, from i0 on, by all m keys of the row.
 type crossTile struct{ row, head, i0, n, m int }
 
-// tiles is the number of tiles of a head of a row.
+// tiles is the number of tiles of each head of a row.
 func (o *crossAttentionOp) tiles(row int) int {
 	return (o.rq.Len(row) + attentionRows - 1) / attentionRows
 }
@@ -60,8 +61,7 @@ func (o *crossAttentionOp) tile(row, head, i int) crossTile {
 	return crossTile{row, head, i0, min(attentionRows, o.rq.Len(row)-i0), o.rkv.Len(row)}
 }
 
-// queries is the part of x, laid out as q, from the tile's first query on; keys and values are parts of x, laid out
-// as kv.
+// queries is x from the tile's first query on, for x laid out as q; keys and values take an x laid out as kv.
 func (o *crossAttentionOp) queries(x []float32, t *crossTile) []float32 {
 	return x[(o.rq.From(t.row)+t.i0)*o.d+t.head*o.hd:]
 }
@@ -72,10 +72,12 @@ func (o *crossAttentionOp) keys(x []float32, t *crossTile) []float32 {
 
 func (o *crossAttentionOp) values(x []float32, t *crossTile) []float32 { return o.keys(x, t)[o.d:] }
 
-// scores fills p (n, m) with the softmax weights of a tile, given or making their log-sum-exp.
+// scores fills p (n, m) with the softmax weights of a tile. Their log-sum-exp is an input where known is true, else a
+// result.
 func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 	q, k := o.queries(o.q.Data(), t), o.keys(o.kv.Data(), t)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d, C: p, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: q, LDA: o.d, B: k, LDB: 2 * o.d,
+		C: p, LDC: t.m})
 	lse := o.lse[o.rq.From(t.row)*o.heads+t.head*o.rq.Len(t.row)+t.i0:]
 	for r := range t.n {
 		if row := p[r*t.m:][:t.m]; known {
@@ -110,21 +112,25 @@ func (o *crossAttentionOp) Backward(eng *Engine) {
 	})
 }
 
-// backward adds to the gradients dq and dkv, nil where none is wanted, what a tile gives.
+// backward adds a tile's part to the gradients dq and dkv, each nil where it is not wanted.
 func (o *crossAttentionOp) backward(p, ds, dy, dq, dkv []float32, t *crossTile) {
 	kv, g, y := o.kv.Data(), o.queries(dy, t), o.queries(o.y.Data(), t)
 	o.scores(p, t, true)
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d, B: o.values(kv, t), LDB: 2 * o.d, C: ds, LDC: t.m})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: t.n, N: t.m, K: o.hd, A: g, LDA: o.d,
+		B: o.values(kv, t), LDB: 2 * o.d, C: ds, LDC: t.m})
 	for r := range t.n {
 		delta := kernel.Dot(g[r*o.d:][:o.hd], y[r*o.d:][:o.hd])
 		kernel.SoftmaxGrad(ds[r*t.m:][:t.m], p[r*t.m:][:t.m], delta, o.scale)
 	}
 	if dq != nil {
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m, B: o.keys(kv, t), LDB: 2 * o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: t.n, N: o.hd, K: t.m, A: ds, LDA: t.m,
+			B: o.keys(kv, t), LDB: 2 * o.d, C: o.queries(dq, t), LDC: o.d, Add: true})
 	}
 	if dkv != nil {
 		q := o.queries(o.q.Data(), t)
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d, C: o.keys(dkv, t), LDC: 2 * o.d, Add: true})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d, C: o.values(dkv, t), LDC: 2 * o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: ds, LDA: t.m, B: q, LDB: o.d,
+			C: o.keys(dkv, t), LDC: 2 * o.d, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: t.m, N: o.hd, K: t.n, A: p, LDA: t.m, B: g, LDB: o.d,
+			C: o.values(dkv, t), LDC: 2 * o.d, Add: true})
 	}
 }

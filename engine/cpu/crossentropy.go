@@ -7,42 +7,37 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The fused loss keeps logitsBudget logits at a time, or those of logitsRows rows, with which products still run at nearly full speed.
-// Fewer than that in all and they are kept for backward. Else the gradients are made in forward, while the logits of a group of
-// rows are there, but for the factor that backward brings: that takes memory like the weights once more, and making the logits
-// twice would take a third of the time. Where all logits take no more memory than that, they are kept after all: then each product
-// is a single one, which puts the weights into panels once and passes over their gradient once.
+// The fused loss computes logits for as many rows at a time as fit logitsBudget, but at least logitsRows, with which
+// products still run at nearly full speed. Where that is all rows, the logits are kept for backward. Otherwise
+// gradients are computed in forward, while the logits of some rows are there, up to the factor that backward brings.
+// That takes the memory of the weights once more; to compute the logits twice would take a third more time. Where all
+// logits take no more memory than that, they are kept too: then each product is a single one, which packs the weights
+// into panels once and passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
 	logitsRows   = 256
 )
 
-// LinearCrossEntropy is the language-model head and its loss in one operation: the mean over the positions r that have a
-// target of
-//
-//	-log softmax(x[r] Wᵀ)[target[r]]
-//
-// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. Logits are never
-// kept whole for long sequences. Reference: H3, §5; the head has no bias.
+// LinearCrossEntropy computes logits for some rows at a time, as the comment above says.
 func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
 	count := countTargets(targets)
 	record := eng.wants(x, w)
-	group := lossRows(rows, v)
+	atOnce := lossRows(rows, v)
 	if record {
-		group, _ = recordedLoss(rows, d, v)
+		atOnce, _ = recordedLoss(rows, d, v)
 	}
 	op := take[crossEntropyOp](eng)
-	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(group * v), lse: eng.arena.Floats(rows), count: count,
-		targets: append(op.targets[:0], targets...)}
+	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(atOnce * v),
+		lse: eng.arena.Floats(rows), count: count, targets: append(op.targets[:0], targets...)}
 	logits, lse := op.logits, op.lse
 	if record {
-		op.inForward = group < rows
+		op.inForward = atOnce < rows
 	}
 	op.reserve(eng)
 	sum := 0.0
-	for r0 := 0; r0 < rows; r0 += group {
-		r1 := min(rows, r0+group)
+	for r0 := 0; r0 < rows; r0 += atOnce {
+		r1 := min(rows, r0+atOnce)
 		eng.product(r1-r0, x.Data()[r0*d:], w, logits, nil)
 		sum += parallel.Sum(r1-r0, rowGrain(v), func(lo, hi int) float64 {
 			part := 0.0
@@ -77,17 +72,17 @@ func countTargets(targets []int32) (count int) {
 	return count
 }
 
-// lossRows is the number of rows whose logits are kept at a time.
+// lossRows is the number of rows whose logits are in memory at a time.
 func lossRows(rows, v int) int { return min(rows, max(logitsRows, logitsBudget/v)) }
 
-// recordedLoss is lossRows while a tape records x (rows, d) and W (v, d), and the number of floats that are kept then.
-func recordedLoss(rows, d, v int) (group, floats int) {
-	group = lossRows(rows, v)
-	floats = group*v + (rows+v)*d
+// recordedLoss is lossRows while a tape records, for x (rows, d) and W (v, d), and the number of floats that are kept.
+func recordedLoss(rows, d, v int) (atOnce, floats int) {
+	atOnce = lossRows(rows, v)
+	floats = atOnce*v + (rows+v)*d
 	if rows*v <= floats {
-		group, floats = rows, rows*v
+		atOnce, floats = rows, rows*v
 	}
-	return group, floats + rows
+	return atOnce, floats + rows
 }
 
 // LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d) keeps while a tape records.
@@ -101,11 +96,11 @@ type crossEntropyOp struct {
 	targets     []int32
 	logits, lse []float32
 	count       int
-	inForward   bool      // the gradients are made there
+	inForward   bool      // the gradients are computed in forward
 	dx, dw      []float32 // the gradients for a factor of 1, nil where they are not wanted
 }
 
-// reserve makes room for gradients that are made in forward.
+// reserve makes room for gradients that are computed in forward.
 func (o *crossEntropyOp) reserve(eng *Engine) {
 	if !o.inForward {
 		return
@@ -133,7 +128,8 @@ func (o *crossEntropyOp) logitGrads(r0, r1 int, scale float32) {
 	})
 }
 
-// products brings the gradients of the logits of the rows [r0, r1) to those of x and w, nil where they are not wanted.
+// products computes dx and dw from the gradients of the logits of the rows [r0, r1). Each is nil where it is not
+// wanted.
 func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, addX, addW bool) {
 	d, v := o.x.Dim(-1), o.w.Dim(0)
 	if dx != nil {

@@ -77,7 +77,8 @@ func TestCrossEntropyWithoutTargets(t *testing.T) {
 	}
 }
 
-// TestLogitsAreKeptWhereThatTakesNoMoreMemory: the weights are as large as the logits of d rows, so some more rows than that are kept.
+// TestLogitsAreKeptWhereThatTakesNoMoreMemory: the weights are as large as the logits of d rows, so some more rows than
+// that are kept.
 func TestLogitsAreKeptWhereThatTakesNoMoreMemory(t *testing.T) {
 	const d, v = 768, 50264
 	for rows, whole := range map[int]bool{1024: true, 1032: true, 1048: false, 4096: false} {

@@ -6,16 +6,15 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// cuts are rows cut into pieces of up to size positions, each row from its own first position on. They are numbered row
-// by row.
+// cuts cut rows into pieces of up to size positions, each row from its first position on. Pieces are numbered row by
+// row.
 type cuts struct {
 	rows  *engine.Rows
 	size  int
-	first []int // pieces before each row, and those of all rows
+	first []int // pieces before each row, and in all
 }
 
-// cut cuts rows, but for those that steps names in order, which get no pieces. c is what the operation had in an
-// earlier step.
+// cut cuts the rows of r except those that steps lists, in order. It reuses the memory of c.
 func (c cuts) cut(r *engine.Rows, size int, steps []int) cuts {
 	c.rows, c.size, c.first = r, size, c.first[:0]
 	n := 0

@@ -11,22 +11,22 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// diagSystem is an engine.DiagSystem: it holds the parameters and what they give channel by channel.
+// diagSystem is what this engine keeps of an engine.DiagSystem: parameters and discretized system, channel by channel.
 type diagSystem struct {
 	engine.DiagSystem
 	width         int          // of the modes of a channel: N padded, real and imaginary parts
-	a, b, c       kernel.Modes // the parameters
-	abar, bbar    kernel.Modes // what they give
+	a, b, c       kernel.Modes // of the continuous system
+	abar, bbar    kernel.Modes // of the discretized one
 	dA, dB, dC    kernel.Modes // the gradients of Abar, Bbar and C
 	dt            []float64    // (h)
 	wantGrad      bool
-	store         [3]modes // what the tensors Abar, Bbar and C hold
+	store         [3]modes // the storage of the tensors Abar, Bbar and C
 	once          sync.Once
-	a32, b32, c32 []float32 // Abar, Bbar, C as (h·n·2) float32 for the recurrence, once it is used
-	single32      []float32 // where they are
+	a32, b32, c32 []float32 // Abar, Bbar, C as (h·n·2) float32 for the recurrence, made at first use
+	single32      []float32 // the memory of these
 }
 
-// publish makes the tensors of the system show what it holds.
+// publish makes the tensors of the engine.DiagSystem, over the memory of s.
 func (s *diagSystem) publish() {
 	s.Private = s
 	for i, part := range []struct {
@@ -44,13 +44,13 @@ func (s *diagSystem) publish() {
 	}
 }
 
-// diagOf is what this engine holds of a system.
+// diagOf is what this engine keeps of a system.
 func diagOf(s *engine.DiagSystem) *diagSystem { return s.Private.(*diagSystem) }
 
 // of are the modes of channel h in one of the arrays.
 func (s *diagSystem) of(x kernel.Modes, h int) kernel.Modes { return x[h*s.width:][:s.width] }
 
-// DiagSystem discretizes the systems of p. The result lives until Reset.
+// DiagSystem discretizes in float64. Unless gradients are wanted it keeps the result with p.
 func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
@@ -95,7 +95,7 @@ func (s *diagSystem) discretize(p *engine.DiagParams, h, n int) {
 func (s *diagSystem) discretizeChannel(p *engine.DiagParams, h int) {
 	n, half, at := s.N, s.width/2, h*s.N
 	a, b, c, abar, bbar := s.of(s.a, h), s.of(s.b, h), s.of(s.c, h), s.of(s.abar, h), s.of(s.bbar, h)
-	clear(a) // what pads them becomes A = -1, which discretizes without 0/0
+	clear(a) // the padding becomes A = -1, which discretizes without 0/0
 	widen(a[:n], p.InvAReal.Data()[at:])
 	kernel.NegExp(a[:half])
 	widen(a[half:][:n], p.AImag.Data()[at:])
@@ -124,7 +124,7 @@ func (s *diagSystem) discretizeChannel(p *engine.DiagParams, h int) {
 	}
 }
 
-// single makes a32, b32 and c32 unless they are there. Any number of goroutines may decode with one system.
+// single makes a32, b32 and c32 at first use. Any number of goroutines may decode with one system.
 func (s *diagSystem) single() {
 	s.once.Do(func() {
 		size := 2 * s.H * s.N
@@ -167,7 +167,7 @@ func toPairs(pairs []float32, x kernel.Modes, n int) {
 	}
 }
 
-// addPairs is toPairs that adds, to nil nothing.
+// addPairs is toPairs that adds; it does nothing for pairs of nil.
 func addPairs(pairs []float32, x kernel.Modes, n int) {
 	if pairs == nil {
 		return
@@ -192,7 +192,7 @@ func (o *diagSystemOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.sys.C)
 }
 
-// Backward chains the gradients of Ā, B̄ and C, which the consumers of the system have collected, to the parameters.
+// Backward takes the gradients of Ā, B̄ and C, to which all users of the system have added, to the parameters.
 func (o *diagSystemOp) Backward(eng *Engine) {
 	var g [5][]float32
 	for i, x := range o.p.Tensors() {
@@ -209,7 +209,8 @@ func (o *diagSystemOp) Backward(eng *Engine) {
 
 func (o *diagSystemOp) backward(w *modeScratch, h int, g *[5][]float32) {
 	s, n, half := &o.sys, o.sys.N, o.sys.width/2
-	a, b, abar, bbar, dabar, dbbar := s.of(s.a, h), s.of(s.b, h), s.of(s.abar, h), s.of(s.bbar, h), s.of(s.dA, h), s.of(s.dB, h)
+	a, b, abar, bbar := s.of(s.a, h), s.of(s.b, h), s.of(s.abar, h), s.of(s.bbar, h)
+	dabar, dbbar := s.of(s.dA, h), s.of(s.dB, h)
 	w.resize(s.width)
 	da, db, ddt := w.s, w.ds, w.c[:half]
 	disc := kernel.Discretization{A: a, B: b, Dt: s.dt[h], Abar: abar, Bbar: bbar}

@@ -9,14 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DiagKernel generates the convolution kernels of the h systems, K in tiles (⌈h/16⌉, l, 16), h being the channels of a
-// convolution; KernelRows gives them as (l, h):
-//
-//	K[h/16, j, h%16] = 2 Re Σ_n C[h,n] B̄[h,n] Ā[h,n]^j
+// DiagKernel makes the kernels in lanes (⌈h/16⌉, l, 16), as a product with a Vandermonde matrix of powers of Ā.
 func (eng *Engine) DiagKernel(sys *engine.DiagSystem, l int) *tensor.Tensor {
 	s := diagOf(sys)
 	k := eng.newKernels(s.H, l)
-	parallel.For(s.H, kernelGroup, func(lo, hi int) {
+	parallel.For(s.H, kernelsAtOnce, func(lo, hi int) {
 		w := modePool.Get().(*modeScratch)
 		defer modePool.Put(w)
 		w.resize(s.width)
@@ -49,7 +46,7 @@ func (o *diagKernelOp) Backward(eng *Engine) {
 		return
 	}
 	l := tapsOf(o.k)
-	parallel.For(s.H, kernelGroup, func(lo, hi int) {
+	parallel.For(s.H, kernelsAtOnce, func(lo, hi int) {
 		w := modePool.Get().(*modeScratch)
 		defer modePool.Put(w)
 		w.resize(s.width)
@@ -67,7 +64,8 @@ func (o *diagKernelOp) Backward(eng *Engine) {
 	})
 }
 
-// unreadFrom is the number of floats of kernels from which on the first of them are gone from the caches when they are read.
+// unreadFrom is the number of floats from which on the first kernels have left the processor's caches by the time they
+// are read.
 const unreadFrom = 2 << 20
 
 // modeScratch is scratch for the modes of a channel.
@@ -77,8 +75,8 @@ type modeScratch struct {
 	rows     []float32 // channel by channel
 }
 
-// kernelGroup is the number of channels whose kernels are made at a time: a tile.
-const kernelGroup = lanes
+// kernelsAtOnce is the number of channels whose kernels are made at a time.
+const kernelsAtOnce = lanes
 
 var modePool = sync.Pool{New: func() any { return new(modeScratch) }}
 
@@ -89,11 +87,11 @@ func (w *modeScratch) resize(width int) {
 // resizeRows makes room in w.rows for kernels of length l, and returns how far apart they are.
 func (w *modeScratch) resizeRows(l int) (ld int) {
 	ld = l + kernel.VandermondePad
-	w.rows = resize(w.rows, kernelGroup*ld)
+	w.rows = resize(w.rows, kernelsAtOnce*ld)
 	return ld
 }
 
-// setKernel makes w.v and w.c what gives the kernel of channel h.
+// setKernel sets w.v and w.c to the factors of the kernel of channel h.
 func (w *modeScratch) setKernel(s *diagSystem, h, l int) {
 	w.v.Set(s.of(s.abar, h), l)
 	w.c.Mul(2, s.of(s.c, h), s.of(s.bbar, h))

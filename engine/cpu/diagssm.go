@@ -9,26 +9,18 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrentBelow is the length of a row under which stepping beats the convolution in inference.
+// recurrentBelow is the length below which stepping a row is faster than convolving it.
 const recurrentBelow = 24
 
-// DiagSSM is the inner part of H3 (arXiv:2212.14052 §3.1) over rows: for every head, with i, j < head_dim,
-//
-//	u_ij = k_i · v_j,   z_ij = SSM(u_ij) + D u_ij,   y_j = Σ_i q_i · z_ij
-//
-// where SSM is the head's diagonal system s and D (h) its skip. A slot (h·head_dim², n, 2) holds the complex state of
-// each u_ij. Long rows are convolved, short ones stepped or summed directly, which is the same up to rounding: what
-// becomes of a row depends on its own length, and on whether it has a state.
-//
-// A row longer than engine.LongestAtOnce is convolved in pieces that pass the state on, so that neither the kernel nor
-// the scratch grows with it (arXiv:2212.14052 §4.2).
+// DiagSSM convolves long rows by spectra, and steps short ones or sums them tap by tap: see convolutions.go. Which way
+// a row goes depends only on its own length, on whether it has a state, and on whether the tape records.
 func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	s := diagOf(sys)
 	g.HeadDim = max(1, g.HeadDim)
 	y := eng.like(g.V)
 	if g.HeadDim > 1 {
-		y.Zero() // heads add to it
+		y.Zero() // channels add to it
 	}
 	steps := func(i int) bool { return !eng.Recording && r.Len(i) < recurrentBelow && slots.At(i) != nil }
 	eng.stepDiag(y, g, s, skip.Data(), r, slots, steps)
@@ -37,8 +29,8 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 		eng.directDiag(y, g, s, skip, r, taps,
 			func(i int) bool { return direct(i) && r.Len(i) > taps-directStep && r.Len(i) <= taps })
 	}
-	// Kernels of other lengths have other bits: see kernel.Vandermonde.
-	groups(eng, r, func(i int) int {
+	// A kernel's bits depend on its length (see kernel.Vandermonde), so rows of one length share a kernel.
+	byKey(eng, r, func(i int) int {
 		if steps(i) || direct(i) {
 			return 0
 		}
@@ -52,11 +44,10 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 	return y
 }
 
-// directStep is what the lengths of the kernels of short rows are multiples of, so that rows of many lengths share a
-// few.
+// directStep divides the lengths of kernels for short rows, so that rows of many lengths share a few kernels.
 const directStep = 32
 
-// directDiag sums the rows for which use is true directly, with kernels of so many taps.
+// directDiag sums the rows for which use is true tap by tap, with kernels of the given number of taps.
 func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows,
 	taps int, use func(i int) bool) {
 	for i := range r.Count() {
@@ -67,7 +58,7 @@ func (eng *Engine) directDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, s
 	}
 }
 
-// diagPieces is DiagSSM of the given rows of r, which have one length, by convolutions of piece positions.
+// diagPieces is DiagSSM for the given rows of r, which have one length, by convolutions of piece positions each.
 func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip *tensor.Tensor, r *engine.Rows,
 	rows []int, slots engine.Slots, piece int) {
 	l := r.Len(rows[0])
@@ -106,15 +97,15 @@ func (eng *Engine) diagPieces(y *tensor.Tensor, g engine.Gates, s *diagSystem, s
 	}
 }
 
-// headsPerStep is the number of heads that are stepped together: what belongs to their systems stays in the cache while
-// rows and positions pass by.
+// headsPerStep is the number of heads that are stepped together: their systems stay in the processor's cache while rows
+// and positions pass by.
 const headsPerStep = 32
 
-// stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, position by
-// position, updating their states.
+// stepDiag runs the recurrence x ← Āx + B̄u, z = 2 Re Σ C x + D u through the rows for which steps is true, and updates
+// their states.
 func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, skip []float32, r *engine.Rows,
 	slots engine.Slots, steps func(i int) bool) {
-	list, positions, p := take[rowGroup](eng), 0, g.HeadDim
+	list, positions, p := take[rowList](eng), 0, g.HeadDim
 	list.rows = list.rows[:0]
 	for i := range r.Count() {
 		if steps(i) {
@@ -154,7 +145,7 @@ func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, ski
 
 var stepPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// gateInputs sets u to k_i·v_j of the heads from h0 on at the position whose row begins at row.
+// gateInputs sets u to k_i·v_j of the heads from h0 on at the position whose elements begin at row.
 func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
 	p := g.HeadDim
 	v := g.V.Data()[row+h0*p:][:heads*p]
@@ -172,7 +163,8 @@ func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
 	}
 }
 
-// gateOutputs sets the row y to Σ_i q_i·z_ij for the heads from h0 of all the heads on; with head_dim > 1 it adds.
+// gateOutputs sets y, one position, to Σ_i q_i·z_ij for the heads from h0 on. all is the number of heads. With
+// head_dim > 1 it adds.
 func gateOutputs(g *engine.Gates, y, z []float32, row, h0, heads, all int) {
 	p := g.HeadDim
 	switch {

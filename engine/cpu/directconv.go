@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// directUpTo is the length up to which a causal convolution is summed directly, tap by tap: its l/2 multiply-adds for
-// each element then take less time than transforms. They are equally fast at about 110 positions with AVX-512.
+// directUpTo is the length up to which a causal convolution is summed tap by tap: its l/2 multiply-adds for each
+// element then take less time than transforms. Both are equally fast at about 110 positions with AVX-512.
 const directUpTo = 96
 
 // directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1.
@@ -56,7 +56,7 @@ func (eng *Engine) throughOf(skip *tensor.Tensor, d int) []float32 {
 	return zeros
 }
 
-// directOp works on its rows one behind the other: where they are not all rows of the tensors, in copies.
+// directOp works on contiguous rows: on copies, where they are not all rows of the tensors.
 type directOp struct {
 	engine.Gates
 	subset
@@ -77,7 +77,7 @@ func (o *directOp) Outputs(f func(*tensor.Tensor)) {
 // taps is the number of taps that row i sees.
 func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
 
-// over calls f on all cores for pieces of the rows, which depend on nothing but a row's own length.
+// over calls f on all cores for pieces of the rows. How a row is cut depends on its own length only.
 func (o *directOp) over(f func(i, lo, hi int)) {
 	overRows(o.Rows, max(firRows, rowGrain(o.kern.Dim(1)*directUpTo)), f)
 }
@@ -101,7 +101,7 @@ func (o *directOp) Backward(eng *Engine) {
 		dz = eng.arena.Borrow(o.Total() * d)
 		defer eng.done(dz)
 	}
-	if !o.whole() || o.Q != nil { // the gradient of y is needed no more
+	if !o.whole() || o.Q != nil { // the gradient of y is not needed any more
 		o.gate(rowsOf{dz, true}, dy, inAll(o.Q), d, false)
 	}
 	if dk := eng.gradOf(o.kern); dk != nil {
@@ -142,7 +142,7 @@ func (o *directOp) inputGrad(eng *Engine, dz []float32, d int) {
 	o.gate(rowsOf{x: eng.gradOf(o.V)}, rowsOf{du, true}, inAll(o.K), d, true)
 }
 
-// skipGrad adds to the gradient of a skip D (d) that of D⊙x, Σ dy·x over the rows of x and dy.
+// skipGrad adds Σ dy·x, over the rows of dy and x, to the gradient of a skip D (d).
 func (eng *Engine) skipGrad(skip *tensor.Tensor, dy, x []float32) {
 	g, d := eng.gradOf(skip), skip.Len()
 	if g != nil && d <= narrowRows { // as the first tap of a filter

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrSystem is an engine.DPLRSystem. Slices hold h·n values, p[r] as many.
+// dplrSystem is what this engine keeps of an engine.DPLRSystem. Slices have h·n elements, p[r] too.
 type dplrSystem struct {
 	engine.DPLRSystem
 	ct       []complex128
@@ -19,12 +19,12 @@ type dplrSystem struct {
 	lowRank  // λ, b and p
 	grad     lowRank
 	all, dp  []complex128 // the p of all ranks side by side, and their gradients
-	store    [4]complexes // what the tensors Lambda, B, P and Ct hold
+	store    [4]complexes // the storage of the tensors Lambda, B, P and Ct
 	steps    dplrSteps
-	given    atomic.Pointer[tensor.Tensor] // the kernels of a system without gradients, as long as they were last wanted
+	given    atomic.Pointer[tensor.Tensor] // the last kernels made for a system without gradients
 }
 
-// publish makes the tensors of the system show what it holds.
+// publish makes the tensors of the engine.DPLRSystem, over the memory of s.
 func (s *dplrSystem) publish() {
 	s.Private = s
 	for i, part := range []struct {
@@ -48,7 +48,7 @@ func (s *dplrSystem) publish() {
 	}
 }
 
-// dplrOf is what this engine holds of a system.
+// dplrOf is what this engine keeps of a system.
 func dplrOf(s *engine.DPLRSystem) *dplrSystem { return s.Private.(*dplrSystem) }
 
 // lowRank is λ, b and p, or their gradients.
@@ -57,7 +57,7 @@ type lowRank struct {
 	p         [engine.MaxRank][]complex128
 }
 
-// DPLRSystem prepares the systems of p. The result lives until Reset.
+// DPLRSystem computes λ, b and p in float64. Unless gradients are wanted it keeps the result with the parameters.
 func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h, rank := p.LogDt.Len(), p.Rank()
 	n := p.InvAReal.Len() / h
@@ -150,7 +150,7 @@ func (c *lowRank) apply(y, x []complex128, rank int, transposed bool) {
 	}
 }
 
-// bilinearGrad adds to g the gradients of a loss by λ and p that come through y = scale·A x, whose gradient is dy.
+// bilinearGrad is the backward of y = scale·A x by λ and p, with dy the gradient of y: it adds to g.
 func (c *lowRank) bilinearGrad(g *lowRank, dy, x []complex128, rank int, scale float64) {
 	for i, d := range dy {
 		g.lambda[i] += complex(scale, 0) * cmplx.Conj(x[i]) * d
@@ -177,7 +177,7 @@ func (o *dplrSystemOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.sys.Ct)
 }
 
-// Backward chains the gradients that the consumers of the system have collected to the parameters.
+// Backward takes the gradients to which all users of the system have added to the parameters.
 func (o *dplrSystemOp) Backward(eng *Engine) {
 	p, s := o.params, &o.sys
 	var g [6][]float32

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrCarryOp is the states after rows of u (n, h), from the states x0 before them, nil for zeros:
+// dplrCarryOp carries states through rows of u (n, h), from x0 before a row, nil for zeros, to the state after it:
 //
 //	x ← s + (s - x),  (I - A) s = x + b u
 //
@@ -24,8 +24,8 @@ type dplrCarryOp struct {
 	dx0      [][]float32
 }
 
-// carryDPLR brings states from before the rows to after them, and records it. Where nothing follows the rows, only
-// those that were given go on.
+// carryDPLR carries states through the rows, and records it. After the last piece of a row only states in slots are
+// needed.
 func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, states *dplrStates, last bool) {
 	o := take[dplrCarryOp](eng)
 	*o = dplrCarryOp{sys: s, u: u, rows: o.rows[:0], x0: o.x0[:0], next: o.next[:0], dx0: o.dx0[:0]}
@@ -108,7 +108,7 @@ func (w *dplrCarryWork) channel(s *dplrSystem, h int) {
 	}
 }
 
-// solve replaces x by (I - A)⁻¹ x, or by what the transpose gives, as a real matrix.
+// solve replaces x by (I - A)⁻¹ x, or by (I - A)⁻ᵀ x for A as a real matrix.
 func (w *dplrCarryWork) solve(x []complex128, transposed bool) {
 	for i, d := range w.d {
 		if transposed {
@@ -164,8 +164,8 @@ func (w *dplrCarryWork) walk(o *dplrCarryOp, b, h int) {
 	}
 }
 
-// back takes the gradient of the state after the row to its beginning. With g the gradient of a state, μ = (I - A)⁻ᵀ 2g
-// is that of x + b u, and A gets that of a product by s whose result has the gradient μ.
+// back takes the gradient of the state after the row to the state before it. With g the gradient of a state, μ =
+// (I - A)⁻ᵀ 2g is the gradient of x + b u, and of the result of a product A s.
 func (w *dplrCarryWork) back(o *dplrCarryOp, du []float32, b, h int) {
 	n, g := len(w.d), w.x
 	at := h * n

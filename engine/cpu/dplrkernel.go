@@ -9,9 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). What a system answers in its first L steps to a vector v
-// that stands in the place of Bbar, C Ābarʲ v, has at the L-th roots of unity z = exp(-2πik/L) the Fourier transform
-// C~ (I - Ābar z)⁻¹ v. With s = (1-z)/(1+z) = i·tan(πk/L) and w = (I - A) v / 2 that is
+// The algorithm of S4 (arXiv:2111.00396, §3.2, algorithm 1). With a vector v in the place of Bbar, the first L outputs
+// of a system are C Ābarʲ v. Their Fourier transform at the L-th roots of unity z = exp(-2πik/L) is C~ (I - Ābar z)⁻¹
+// v. With s = (1-z)/(1+z) = i·tan(πk/L) and w = (I - A) v / 2 that is
 //
 //	F(s) = (1+s) · C~ (s - A)⁻¹ w = (1+s) · (S_cw - S_cp (1 + S_pp)⁻¹ S_pw)
 //
@@ -19,10 +19,7 @@ import (
 // Cauchy matrix, x being C~ or conj(p), y being w or p. At z = -1 the tangent is 1e16 in float64, which gives the limit
 // to the last digit.
 
-// DPLRKernel generates the convolution kernels of the systems, K in tiles (⌈h/16⌉, l, 16), l ≤ L: the answer to an
-// impulse, for which w = b.
-//
-//	K[h/16, j, h%16] = 2 Re Σ_n C Ābarʲ Bbar
+// makeKernel makes the kernels of DPLRKernel in lanes (⌈h/16⌉, l, 16): the answer to an impulse, for which w = b.
 func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	k := eng.newKernels(s.H, l)
 	if !eng.Recording || !s.wantGrad {
@@ -37,8 +34,8 @@ func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	return k
 }
 
-// addZeroInput adds to rows of y (n, h), of up to s.L positions each, what is heard of their states (h, n, 2), of which
-// some may be nil: C Ābarʲ⁺¹ x0, for which w = (I + A) x0 / 2.
+// addZeroInput adds C Ābarʲ⁺¹ x0 to rows of y (n, h), of up to s.L positions each: what their states x0 (h, n, 2), nil
+// for none, give without inputs. Here w = (I + A) x0 / 2.
 func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, states []*tensor.Tensor) {
 	op := take[cauchyOp](eng)
 	*op = cauchyOp{sys: s, y: y, rows: op.rows[:0], x0: op.x0[:0], dx0: op.dx0[:0]}
@@ -64,12 +61,12 @@ type cauchyOp struct {
 	rows []span
 	x0   []*tensor.Tensor // of the rows
 	dx0  [][]float32
-	kept []float32 // what solve found, (h, 4·rank, nodes), for the backward; nil for it to be made again
+	kept []float32 // what solve found, (h, 4·rank, nodes), for backward; nil to compute it again
 }
 
 func (o *cauchyOp) Name() string { return "DPLRKernel" }
 
-// Outputs: the sum is the output of the operation that was added to.
+// Outputs has no sum: y is an output of the operation that made it.
 func (o *cauchyOp) Outputs(f func(*tensor.Tensor)) {
 	if o.kernels() {
 		f(o.y)
@@ -82,7 +79,7 @@ func (o *cauchyOp) kernels() bool { return len(o.x0) == 0 }
 // vectors is the number of vectors w of a channel.
 func (o *cauchyOp) vectors() int { return max(1, len(o.x0)) }
 
-// row is row b of those that are added to, in y or its gradient.
+// row is row b in y or its gradient.
 func (o *cauchyOp) row(y []float32, b int) []float32 {
 	return y[o.rows[b].at*o.sys.H:][:o.rows[b].len*o.sys.H]
 }
@@ -101,7 +98,7 @@ func (o *cauchyOp) forward(eng *Engine) {
 		})
 		f.Inverse(x, spectrum, s.H, work)
 		if o.kernels() {
-			toTiles(o.y.Data(), x, o.l, s.H)
+			toLanes(o.y.Data(), x, o.l, s.H)
 			continue
 		}
 		y := o.row(o.y.Data(), b)
@@ -124,7 +121,7 @@ func (o *cauchyOp) Backward(eng *Engine) {
 	}
 	for b := range o.vectors() {
 		if o.kernels() {
-			fromTiles(x, dy, o.l, s.H)
+			fromLanes(x, dy, o.l, s.H)
 		} else {
 			clear(x[copy(x, o.row(dy, b)):])
 		}
@@ -142,10 +139,10 @@ func (o *cauchyOp) Backward(eng *Engine) {
 	eng.done(x)
 }
 
-// cauchyChannels is how many channels make one chunk of a parallel loop: those whose spectra share lines of the cache.
+// cauchyChannels is the number of channels of a task: those whose spectra share cache lines.
 const cauchyChannels = 16
 
-// chain takes the gradients by the coefficients of the sums to those by λ, p, C~ and w, and from there on.
+// chain takes the gradients by the coefficients of the sums to λ, p, C~ and w, and w's to the parameters or the state.
 func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, h int) {
 	s := w.sys
 	if !s.wantGrad {
@@ -169,7 +166,7 @@ func (w *cauchyWork) chain(o *cauchyOp, dx0 []float32, h int) {
 	}
 }
 
-// grads sets w.g to the gradient by w, and adds those by λ and p to g and by C~ to dct unless they are nil.
+// grads sets w.g to the gradient by w, and adds the gradients by λ and p to g, and by C~ to dct, unless they are nil.
 func (w *cauchyWork) grads(g *lowRank, dct []complex128) {
 	d, c, rank := &w.gradOf, &w.sumsOf, w.sys.Rank
 	for i, lambda := range w.c.lambda {

@@ -6,12 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DPLRSSM runs the systems of s over rows u (n, h): y = SSM(u) + D u with the skip D (h) or nil. A slot (h, n, 2) holds
-// the state of every channel.
-//
-// A row without a state is convolved with the kernel of S4; one with a state is stepped or, while the tape records,
-// convolved, with what is heard of the state added. Rows longer than s.L go in pieces that pass the state on, as C~
-// describes a system for L steps.
+// DPLRSSM convolves rows with the kernel of S4, in pieces of s.L because C~ describes L steps only. While the tape does
+// not record, rows with a state and rows longer than s.L are stepped.
 func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	s, y := dplrOf(sys), eng.like(u)
@@ -30,9 +26,9 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 	k := eng.DPLRKernel(sys, longest)
 	type kind struct {
 		transform
-		pieces int // the length of a row that goes in pieces, else 0
+		pieces int // the length of a row that is cut into pieces, else 0
 	}
-	groups(eng, r, func(i int) kind {
+	byKey(eng, r, func(i int) kind {
 		switch l := r.Len(i); {
 		case steps(i):
 			return kind{}
@@ -45,8 +41,8 @@ func (eng *Engine) DPLRSSM(u *tensor.Tensor, sys *engine.DPLRSystem, skip *tenso
 	return y
 }
 
-// dplrPieces is DPLRSSM by convolutions with the kernels k of pieces of up to s.L positions, of which as many taps
-// count as taps says for a length. The given rows of r are no longer than s.L, or of one length.
+// dplrPieces is DPLRSSM by convolutions of pieces of up to s.L positions with the first taps(l) taps of the kernels k,
+// for a piece of l positions. The given rows of r have up to s.L positions, or one length.
 func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tensor.Tensor, r *engine.Rows, rows []int,
 	slots engine.Slots, taps func(l int) int) {
 	states := take[dplrStates](eng)
@@ -71,7 +67,7 @@ func (eng *Engine) dplrPieces(y, u *tensor.Tensor, s *dplrSystem, k, skip *tenso
 	}
 }
 
-// dplrStates are the states of rows as pieces go by.
+// dplrStates are the states of rows between pieces.
 type dplrStates struct {
 	x     []*tensor.Tensor // nil for zeros
 	given []bool           // the row has a slot
@@ -84,8 +80,8 @@ func (s *dplrStates) begin(rows []int, slots engine.Slots) {
 	}
 }
 
-// DPLRKernel makes kernels, or returns what it made before, perhaps longer, where no gradients of the system are
-// wanted.
+// DPLRKernel keeps its kernels with a system whose gradients are not wanted, and returns them again if they are long
+// enough.
 func (eng *Engine) DPLRKernel(sys *engine.DPLRSystem, l int) *tensor.Tensor {
 	s := dplrOf(sys)
 	if s.wantGrad {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrSteps are the systems as the recurrence wants them, in float32. With d = 1/(1 - λ) and the Woodbury identity
+// dplrSteps are the coefficients of the recurrence in float32. With d = 1/(1 - λ) and the Woodbury identity
 // (arXiv:2111.00396, appendix C.2) a step is a diagonal one that also reads rank projections of the state before it:
 //
 //	γ_r = 2 Re Σ f_r (x + b u),  x ← abar x + bbar u - Σ_r e_r γ_r,  y = 2 Re Σ C x
@@ -21,10 +21,10 @@ type dplrSteps struct {
 	mu      sync.Mutex
 	a, b, c []float32                 // (h, n, 2)
 	e, f    [engine.MaxRank][]float32 // (h, n, 2); f so that its product with the pairs of x is γ
-	fb, ce  [engine.MaxRank][]float32 // (h): what u adds to γ, and γ to y
+	fb, ce  [engine.MaxRank][]float32 // (h): how u adds to γ, and γ to y
 }
 
-// recurrence returns the steps, made at first use: any number of goroutines may decode with one system.
+// recurrence returns the dplrSteps, made at first use. Any number of goroutines may decode with one system.
 func (s *dplrSystem) recurrence() *dplrSteps {
 	st := &s.steps
 	if st.ready.Load() {
@@ -52,7 +52,7 @@ func (s *dplrSystem) recurrence() *dplrSteps {
 	return st
 }
 
-// steps sets those of channel h.
+// steps sets the coefficients of channel h in st.
 func (w *cauchyWork) steps(st *dplrSteps, h int) {
 	s, at := w.sys, h*w.sys.N
 	c := w.readOut(h)
@@ -110,8 +110,8 @@ func (c *lowRank) inverse(rank int) (m [engine.MaxRank][engine.MaxRank]float64) 
 	return m
 }
 
-// readOut returns the C whose C~ = C (I - Ābar^L) is trained. Partial fractions, 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k) over
-// the L-th roots of unity, make it a sum of what the Cauchy kernel has at its nodes:
+// readOut returns C, given the trained C~ = C (I - Ābar^L). By partial fractions, 1/(1-x^L) = 1/L Σ_k 1/(1 - x z_k)
+// over the L-th roots of unity, it is a sum over the nodes of the Cauchy kernel:
 //
 //	C = 1/L Σ_k (1+s_k)/2 · C~ (s_k - A)⁻¹ (I - A)
 func (w *cauchyWork) readOut(h int) []complex128 {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Dropout drops in each row what its own mask says. Masks are not stored: backward makes them again.
+// Dropout does not store masks: backward computes them again.
 func (eng *Engine) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint64) *tensor.Tensor {
 	o := take[dropoutOp](eng)
 	*o = dropoutOp{x: x, y: eng.like(x), rows: r, p: p, number: op}
@@ -22,7 +22,7 @@ func (eng *Engine) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint6
 	return o.y
 }
 
-// mask is a dropout mask, or none where its scale is 0.
+// mask is a dropout mask; one with scale 0 drops nothing.
 type mask struct {
 	seed      uint64
 	threshold uint32
@@ -40,7 +40,7 @@ type dropoutOp struct {
 	number uint64 // of this dropout
 }
 
-// addTo adds what is kept of the positions [lo, hi) of row i in x to y.
+// addTo adds the kept elements of the positions [lo, hi) of row i in x, scaled, to y.
 func (o *dropoutOp) addTo(y, x []float32, i, lo, hi int) {
 	d, m := o.x.Dim(-1), newMask(o.p, o.rows.Seed(i, o.number))
 	at, end := (o.rows.From(i)+lo)*d, (o.rows.From(i)+hi)*d

@@ -7,14 +7,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DSSSystem is the diagonal system with the kernel of p, for all modes with Re Λ < 0: others have none that runs
-// forwards.
+// DSSSystem discretizes the diagonal system of dssParams.
 func (eng *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	return eng.DiagSystem(eng.dssParams(p, false))
 }
 
-// DSSKernel generates the kernels K of p, in tiles (⌈h/16⌉, L, 16). With the softmax modes with Re Λ > 0 are allowed:
-// they read the other end of the signal.
+// DSSKernel adds the kernels of modes with Re Λ > 0: those of the mirrored system, reversed.
 func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	k := eng.DiagKernel(eng.DSSSystem(p), l)
 	if p.LogNegRe {
@@ -24,9 +22,9 @@ func (eng *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 	return eng.Add(k, eng.Reverse(mirrored, 0, engine.EqualRows(k.Dim(0), l)))
 }
 
-// dssParams are the parameters of the diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:
-// A = z and 2 C (exp(z) - 1)/z = w, w being W as it is scaled. Mirrored, it has the modes with Re Λ > 0, as -z,
-// backwards in time.
+// dssParams are the parameters of a diagonal system with the kernel of p, sampled by zero-order hold with dt = B = 1:
+// A = z and 2 C (exp(z) - 1)/z = w, where w is W after scaling. The mirrored system has the modes with Re Λ > 0, as -z:
+// it runs backwards in time.
 func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagParams {
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)

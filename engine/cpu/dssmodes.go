@@ -8,12 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dssEpsilon keeps the denominator x of the softmax from 0: conj(x)/(|x|² + ε) stands for 1/x. It is that of the release.
+// dssEpsilon keeps the denominator x of the softmax away from 0: conj(x)/(|x|² + ε) stands for 1/x, with the ε of the
+// release.
 const dssEpsilon = 1e-7
 
-// dssMode is a mode of DSS on its way from Λ, dt and W to a diagonal system. z is -z where it is mirrored.
+// dssMode is what a mode of DSS computes from Λ, dt and W for a diagonal system. z has the other sign when mirrored.
 type dssMode struct {
-	lambda, z, raw, w complex128 // raw is W, w is W as it is scaled, 0 where the mode belongs to the other direction
+	lambda, z, raw, w complex128 // raw is W, w is W after scaling, 0 where the mode runs in the other direction
 	dt                [2]float64
 	e                 complex128 // exp(z) - 1
 	scale             complex128 // w/W
@@ -83,7 +84,7 @@ func expm1(z complex128) complex128 {
 
 func (o *dssOp) Name() string { return "DSS" }
 
-// Outputs are what the diagonal system is made of.
+// Outputs are the parameters of the diagonal system.
 func (o *dssOp) Outputs(f func(*tensor.Tensor)) {
 	f(o.d.InvAReal)
 	f(o.d.AImag)
@@ -137,7 +138,7 @@ func (o *dssOp) Backward(eng *Engine) {
 	}
 }
 
-// scaleGrad takes the gradient by the scale to those by z and Λ.
+// scaleGrad takes the gradient g by the scale to z and Λ.
 func (o *dssOp) scaleGrad(m *dssMode, g complex128) (gz, gl complex128) {
 	switch o.p.Scale {
 	case engine.DSSExp:

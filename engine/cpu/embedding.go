@@ -34,7 +34,7 @@ type embeddingOp struct {
 func (o *embeddingOp) Name() string                   { return "Embedding" }
 func (o *embeddingOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward scatters: several positions may hold one id, so cores share the columns, not the positions.
+// Backward shares columns, not positions, between cores: several positions may have one id.
 func (o *embeddingOp) Backward(eng *Engine) {
 	dw, dy := eng.gradOf(o.w), o.y.Grad()
 	if dw == nil || dy == nil {

@@ -1,6 +1,12 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, tiles, loops over cores and what is kept for
-// backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine implement
-// engine.Engine, whose comments have the formulas and shapes.
+// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is kept
+// for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
+// implement engine.Engine, whose comments have the formulas and shapes. Comments here say how they compute.
+//
+// Words: a row is the positions of one sequence in a call (engine.Rows). A chunk of a row is what a scan or linear
+// attention computes at a time, carrying the state from one to the next, and so is a block of SSD. A piece is any other
+// part of a row: one convolution of a longer row, or a part that a task computes. A task is a chunk of parallel.For.
+// Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some keys. A group is a model's
+// own, of channels that share B and C or a norm.
 //
 // It may import engine, tensor, internal/counter, internal/kernel and internal/parallel. Beside it only optim reads and
 // writes the float32 elements of tensors. Shapes have been checked by package autograd.
@@ -19,7 +25,7 @@ type Engine struct {
 	*engine.Step
 	arena *tensor.Arena
 	pools map[reflect.Type]resetter
-	// leaves has the gradients of those that Step.Leaves does not collect.
+	// leaves has the gradients of leaves that Step.Leaves does not collect.
 	leaves map[*tensor.Tensor][]float32
 }
 
@@ -33,17 +39,17 @@ var _ engine.Engine = (*Engine)(nil)
 // Kind is "cpu".
 func (eng *Engine) Kind() string { return kind }
 
-// kind names this engine, to engine.Kept too.
+// kind names this engine, and is its key in engine.Kept.
 const kind = "cpu"
 
 // operation is an operation that this engine recorded.
 type operation interface {
 	engine.Op
-	// Backward adds the operation's share to the gradients of its inputs.
+	// Backward adds to the gradients of the operation's inputs.
 	Backward(eng *Engine)
 }
 
-// precision is that of products.
+// precision is the precision of products.
 func (eng *Engine) precision() kernel.Precision { return kernel.Precision(eng.Precision) }
 
 // New returns a tensor with unspecified contents that lives until Reset.
@@ -99,7 +105,7 @@ func markWanting(x *tensor.Tensor) {
 	}
 }
 
-// wants reports whether an operation has to be recorded, and says which leaves it uses. inputs are all that it has.
+// wants reports whether an operation with these inputs has to be recorded. It tells Step.Leaves which leaves it uses.
 func (eng *Engine) wants(inputs ...*tensor.Tensor) (record bool) {
 	if !eng.Recording {
 		return false
@@ -126,8 +132,8 @@ type resetter interface{ reset() }
 
 func (p *pool[T]) reset() { p.next = 0 }
 
-// take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices can be
-// reused; the caller sets every field.
+// take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices
+// can be reused; the caller sets every field.
 func take[T any](eng *Engine) *T {
 	key := reflect.TypeFor[T]()
 	p, ok := eng.pools[key].(*pool[T])

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// featureFunction is the activation function that φ is, where there is a kernel for it, or -1.
+// featureFunction is the kernel of φ where φ is an activation function, else -1.
 func featureFunction(f engine.FeatureMap) kernel.Function {
 	switch f {
 	case engine.ELU1:
@@ -43,7 +43,7 @@ func featureMapGrad(f engine.FeatureMap, dy, x []float32) {
 	for i, v := range x {
 		if f == engine.ReLU2 {
 			dy[i] *= 2 * max(v, 0)
-		} else { // 1 above 0, also where a product would leave the range of float32
+		} else { // 1 above 0, also where a product would overflow
 			dy[i] *= min(max(v, 0)*math.MaxFloat32, 1)
 		}
 	}

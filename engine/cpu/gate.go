@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Gate computes y = x · a(z) element by element: Mamba's gate with SiLU.
+// Gate recomputes a(z) in backward, a block of elements at a time.
 func (eng *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	y := eng.like(x)
 	xd, zd, yd := x.Data(), z.Data(), y.Data()
@@ -26,7 +26,7 @@ func (eng *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor
 	return y
 }
 
-// gateBlock is how many elements are taken through all steps at a time: they stay in the cache.
+// gateBlock is the number of elements that go through all steps together: they stay in the processor's cache.
 const gateBlock = 2048
 
 type gateOp struct {
@@ -63,7 +63,7 @@ func (o *gateOp) Backward(eng *Engine) {
 	})
 }
 
-// put sets y = a·b, or adds to y.
+// put sets y to a·b, or adds that to y.
 func put(y, a, b []float32, add bool) {
 	if add {
 		kernel.MulAdd(y, a, b)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradient is that of x as it is, nil where none has been made. A result has it in its header. A leaf has not, because
-// several tapes may go back to it at once: its gradient is with what collects it, else with this engine.
+// gradient is the gradient of x, nil where none has been made. A result has it in its header. A leaf has not, because
+// several tapes may run backward to it at once: Step.Leaves has its gradient, or else this engine.
 func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	if x.Lent() {
 		return x.Grad()
@@ -21,7 +21,7 @@ func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	return eng.leaves[x]
 }
 
-// setGradient makes g the gradient of x, which nothing collects; nil ends that it has one.
+// setGradient makes g the gradient of x, which nothing collects. After nil x has none.
 func (eng *Engine) setGradient(x *tensor.Tensor, g []float32) {
 	switch {
 	case x.Lent():
@@ -54,8 +54,8 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
-// gradTo is gradOf for operations that can also write: where add is false the contents are unspecified, and the first share
-// is to be written there, which saves zeroing and reading them.
+// gradTo is gradOf for operations that can also write. Where add is false the contents are unspecified and have to be
+// written, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	if x == nil || !x.NeedsGrad() {
 		return nil, false
@@ -83,8 +83,8 @@ func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 	})
 }
 
-// moveGrad adds the gradient of y, a result that is needed no more, to that of x. It becomes the gradient of x if that has none
-// yet.
+// moveGrad adds the gradient of y, a result that is not used any more, to the gradient of x. It becomes the gradient of
+// x if x has none yet.
 func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 	if x != nil && x.NeedsGrad() && eng.gradient(x) == nil {
 		eng.setGradient(x, y.Grad())
@@ -94,14 +94,13 @@ func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 	eng.addGrad(x, y.Grad())
 }
 
-// Backward adds the share of op, which this engine recorded, to the gradients of its inputs.
+// Backward adds to the gradients of the inputs of op, which this engine recorded.
 func (eng *Engine) Backward(op engine.Op) { op.(operation).Backward(eng) }
 
-// gradReader is an operation that can do without a gradient of its own: its Backward only reads that of result, unless this is
-// nil.
+// gradReader is an operation whose Backward only reads the gradient of its result, unless result returns nil.
 type gradReader interface{ result() *tensor.Tensor }
 
-// BackwardFrom goes back through op with dy itself for the gradient of y instead of a copy, and reports whether it could.
+// BackwardFrom takes dy itself, not a copy, for the gradient of y, if op is a gradReader.
 func (eng *Engine) BackwardFrom(op engine.Op, y *tensor.Tensor, dy []float32) bool {
 	r, ok := op.(gradReader)
 	if !ok || r.result() != y || y.Grad() != nil || len(dy) != y.Len() {
@@ -152,7 +151,7 @@ func (eng *Engine) DropGrad(x *tensor.Tensor) {
 // Finish does nothing: gradients are added where they are collected.
 func (eng *Engine) Finish(*tensor.Tensor) {}
 
-// clearGrain is how many elements are worth a task of their own only to be zeroed.
+// clearGrain is the number of elements that one task zeroes.
 const clearGrain = 1 << 16
 
 // scratch borrows n zeroed floats for the length of one operation; give them back with done.

@@ -140,7 +140,8 @@ func TestCacheGoesOn(t *testing.T) {
 					n := v.o.Remembered(at)
 					copied, restored := s.fork(), &sequence{KVCache: *roundedCache(p), x: s.x, position: at}
 					k, w := s.Tensors(n)
-					if !restored.Fill(1, w) || !restored.Fill(0, k) || restored.Fill(0, tensor.New(v.o.Heads, n+1, v.hd)) {
+					if !restored.Fill(1, w) || !restored.Fill(0, k) ||
+						restored.Fill(0, tensor.New(v.o.Heads, n+1, v.hd)) {
 						t.Fatal("Fill took other numbers of positions than those that belong together")
 					}
 					if k.Dim(-2) != n || restored.Len != n || copied.Len != n {

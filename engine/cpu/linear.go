@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Linear computes y = a(x Wᵀ + bias): x (…, k), W (n, k), bias (n) or nil, y (…, n).
+// Linear applies the activation after the product, and keeps the values before it for backward.
 func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	n := w.Dim(0)
 	m := x.Rows()

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// linearChunk is how many positions are products of matrices together. Between chunks only the state is carried, so
-// the work is linear in the length: within one, l·linearChunk scores.
+// linearChunk is the number of positions of a chunk. Inside a chunk positions are compared by products of matrices;
+// between chunks only the state is carried. So the work is linear in the length: l·linearChunk scores.
 const linearChunk = 64
 
 var linearOnes = func() (x [linearChunk]float32) {
@@ -27,7 +27,8 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	wants = eng.wantsRows(z) || wants
 	a := &op.linearAttention
 	*a = linearAttention{LinearOptions: o, q: q, k: k, v: v, y: eng.like(v), rows: r,
-		s: eng.carry(a.s, s), z: eng.carry(a.z, z), e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads, precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
+		s: eng.carry(a.s, s), z: eng.carry(a.z, z), e: q.Dim(-1) / o.Heads, m: v.Dim(-1) / o.Heads,
+		precision: eng.precision(), chunks: a.chunks[:0], work: a.work}
 	a.norms = eng.arena.Floats(o.Heads * r.Total())
 	chunks := 0
 	for i := range r.Count() {
@@ -37,7 +38,7 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	if wants {
 		a.states = eng.arena.Floats(o.Heads * chunks * (a.e*a.m + a.e))
 	}
-	a.eachGroup(a.forward)
+	a.eachHeads(a.forward)
 	if wants {
 		eng.push(op)
 	}
@@ -64,14 +65,13 @@ func (a *linearAttention) stateBefore(row, head, t0 int) (s, z []float32) {
 	return x[:a.e*a.m], x[a.e*a.m:]
 }
 
-// linearGroup is how many heads at most go from chunk to chunk together: rows that heads share are then read at one
-// time.
-const linearGroup = 8
+// linearHeads is the most heads that go through a row together: positions that heads share are then read once.
+const linearHeads = 8
 
-// eachGroup calls f on all cores for the heads [lo, hi) of a row, linearGroup at most. Heads do not depend on each
-// other, so that it changes no result how many there are.
-func (a *linearAttention) eachGroup(f func(row, lo, hi int)) {
-	g := max(1, min(linearGroup, a.Heads, a.rows.Count()*a.Heads/parallel.Workers()))
+// eachHeads calls f on all cores for the heads [lo, hi) of a row, up to linearHeads. Their number changes no result,
+// because heads do not depend on each other.
+func (a *linearAttention) eachHeads(f func(row, lo, hi int)) {
+	g := max(1, min(linearHeads, a.Heads, a.rows.Count()*a.Heads/parallel.Workers()))
 	a.work.clear()
 	for range a.rows.Count() {
 		a.work.add((a.Heads + g - 1) / g)
@@ -90,7 +90,7 @@ type linearHead struct {
 	scratch      *[]float32
 }
 
-// head sets up a head of a row in scratch, to be given back.
+// head prepares a head of a row, with scratch to be given back.
 func (a *linearAttention) head(row, i int) linearHead {
 	from, l := a.rows.From(row), a.rows.Len(row)
 	c := min(linearChunk, l)
@@ -102,12 +102,12 @@ func (a *linearAttention) head(row, i int) linearHead {
 	return head
 }
 
-// split5 cuts x into five pieces.
+// split5 cuts x into five parts.
 func split5(x []float32, n0, n1, n2, n3, n4 int) (a, b, c, d, e []float32) {
 	return x[:n0], x[n0:][:n1], x[n0+n1:][:n2], x[n0+n1+n2:][:n3], x[n0+n1+n2+n3:][:n4]
 }
 
-// load makes φ(q) and φ(k) of the positions [t0, t0+n) and their products up to the diagonal.
+// load computes φ(q) and φ(k) of the positions [t0, t0+n) and their products up to the diagonal.
 func (h *linearHead) load(t0, n int) {
 	h.features(h.fk, h.k, t0, n)
 	h.features(h.fq, h.q, t0, n)
@@ -125,7 +125,7 @@ func (h *linearHead) features(f []float32, x *tensor.Tensor, t0, n int) {
 	}
 }
 
-// carry adds the chunk whose features are loaded to the state.
+// carry carries the state through the chunk whose features are loaded.
 func (h *linearHead) carry(t0, n int) {
 	h.precision.GemmInline(kernel.Product{
 		Op: kernel.TN, M: h.e, N: h.m, K: n, A: h.fk, LDA: h.e, B: h.v.Data()[h.vAt+t0*h.vStep:], LDB: h.vStep,
@@ -136,9 +136,9 @@ func (h *linearHead) carry(t0, n int) {
 	}
 }
 
-// forward goes through the heads [lo, hi) of a row, linearGroup at most.
+// forward computes the heads [lo, hi) of a row, up to linearHeads.
 func (a *linearAttention) forward(row, lo, hi int) {
-	var group [linearGroup]linearHead
+	var group [linearHeads]linearHead
 	heads := group[:hi-lo]
 	sBefore, sAfter := a.s.at(row)
 	zBefore, zAfter := a.z.at(row)
@@ -150,7 +150,7 @@ func (a *linearAttention) forward(row, lo, hi int) {
 			clear(h.z)
 			continue
 		}
-		// Carried in place: while decoding, most of the time goes into moving the state.
+		// The state is updated in place: while decoding, moving it takes most of the time.
 		h.s, h.z = sAfter[i*a.e*a.m:][:a.e*a.m], zAfter[i*a.e:][:a.e]
 		if &sAfter[0] != &sBefore[0] {
 			copy(h.s, sBefore[i*a.e*a.m:])
@@ -173,7 +173,7 @@ func (a *linearAttention) forward(row, lo, hi int) {
 	}
 }
 
-// forward computes y at the positions [t0, t0+n) and carries the state past them.
+// forward computes y at the positions [t0, t0+n) and carries the state through them.
 func (h *linearHead) forward(t0, n int) {
 	h.load(t0, n)
 	at := h.vAt + t0*h.vStep

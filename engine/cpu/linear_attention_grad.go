@@ -23,8 +23,8 @@ func (o *linearAttentionOp) Outputs(f func(*tensor.Tensor)) {
 //
 //	dW = dN Vᵀ + dD,   dφ(q) = dW φ(k) + dN Sᵀ + dD z,   dφ(k) = dWᵀ φ(q) + V dSᵀ + dz,   dV = Wᵀ dN + φ(k) dS
 //
-// where dS, dz are the gradients of the state after it; those of the state before it are dS + φ(q)ᵀ dN and dz + φ(q)ᵀ
-// dD. The forward kept the states between chunks.
+// where dS, dz are the gradients of the state after the chunk. The gradients of the state before it are dS + φ(q)ᵀ dN
+// and dz + φ(q)ᵀ dD. Forward has kept the states between chunks.
 func (o *linearAttentionOp) Backward(eng *Engine) {
 	g := linearGrads{dy: o.y.Grad(), dq: eng.gradOf(o.q), dk: eng.gradOf(o.k), dv: eng.gradOf(o.v)}
 	if g.dy == nil { // only states were used
@@ -36,20 +36,20 @@ func (o *linearAttentionOp) Backward(eng *Engine) {
 		d.s, d.nextS = o.s.grads(eng, i)
 		d.z, d.nextZ = o.z.grads(eng, i)
 	}
-	o.eachGroup(func(row, lo, hi int) { o.backward(&g, row, lo, hi) })
+	o.eachHeads(func(row, lo, hi int) { o.backward(&g, row, lo, hi) })
 }
 
-// linearGrads are gradients, nil where there are none or none are wanted.
+// linearGrads are the gradients of the tensors, nil where one is not wanted.
 type linearGrads struct{ dy, dq, dk, dv []float32 }
 
-// linearStateGrads are those of the states of a row, before and after it.
+// linearStateGrads are the gradients of the states before a row, and after it.
 type linearStateGrads struct{ s, z, nextS, nextZ []float32 }
 
-// backward goes back through the heads [lo, hi) of a row, linearGroup at most.
+// backward goes back through the heads [lo, hi) of a row, up to linearHeads.
 func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	const c = linearChunk
 	state, d := o.e*o.m+o.e, o.stateGrads[row]
-	var group [linearGroup]linearChunkGrad
+	var group [linearHeads]linearChunkGrad
 	heads := group[:hi-lo]
 	for j := range heads {
 		w := &heads[j]
@@ -75,27 +75,27 @@ func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	}
 }
 
-// copyOrClear sets x to piece i of pieces of its length, or to zero where there are none.
-func copyOrClear(x, pieces []float32, i int) {
-	if pieces == nil {
+// copyOrClear sets x to part i of parts, each as long as x, or to zero where parts is nil.
+func copyOrClear(x, parts []float32, i int) {
+	if parts == nil {
 		clear(x)
 	} else {
-		copy(x, pieces[i*len(x):])
+		copy(x, parts[i*len(x):])
 	}
 }
 
-// addTo adds x to piece i of pieces of its length, where there are any.
-func addTo(pieces, x []float32, i int) {
-	if pieces != nil {
-		kernel.Add(pieces[i*len(x):][:len(x)], x)
+// addTo adds x to part i of parts, each as long as x, unless parts is nil.
+func addTo(parts, x []float32, i int) {
+	if parts != nil {
+		kernel.Add(parts[i*len(x):][:len(x)], x)
 	}
 }
 
 // linearChunkGrad goes back through one chunk of a head.
 type linearChunkGrad struct {
 	linearHead
-	more   *[]float32 // scratch for what follows
-	ds, dz []float32  // gradients of the state after the chunk, then of that before it
+	more   *[]float32 // scratch for the fields below
+	ds, dz []float32  // gradients of the state after the chunk, then of the one before it
 	df     []float32  // of the features, (n, e)
 	dd, dn []float32  // of the denominators (n) and numerators (n, m)
 	dw     []float32  // of the weights, (n, n)
@@ -145,7 +145,7 @@ func (w *linearChunkGrad) backward(g *linearGrads, t0, n int) {
 	w.addGrad(g.dq, w.q, t0, n)
 }
 
-// addGrad adds what the gradients df of the features mean for the queries or keys x to dx, where it is wanted.
+// addGrad takes the gradients df of the features to the queries or keys x: it adds to dx, unless that is nil.
 func (w *linearChunkGrad) addGrad(dx []float32, x *tensor.Tensor, t0, n int) {
 	if dx == nil {
 		return

@@ -10,7 +10,9 @@ import (
 // TestFeatureMapEnds: infinities and NaN give what the function's limits are.
 func TestFeatureMapEnds(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for f, want := range map[engine.FeatureMap][2]float32{engine.ELU1: {0, inf}, engine.ReLU: {0, inf}, engine.ReLU2: {0, inf}, engine.PhiSoftplus: {0, inf}} {
+	for f, want := range map[engine.FeatureMap][2]float32{
+		engine.ELU1: {0, inf}, engine.ReLU: {0, inf}, engine.ReLU2: {0, inf}, engine.PhiSoftplus: {0, inf},
+	} {
 		y := make([]float32, 3)
 		featureMap(f, y, []float32{-inf, inf, float32(math.NaN())})
 		if y[0] != want[0] || y[1] != want[1] || y[2] == y[2] {

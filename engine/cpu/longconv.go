@@ -6,8 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// GatedLongConv is LongConv between two gates, either of which may be nil: q ⊙ (k∗u + D u), u = g.K ⊙ g.V. HeadDim must
-// be 1.
+// GatedLongConv sums short rows, and rows under short kernels, tap by tap, and convolves the others by spectra.
 func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	g.HeadDim = max(1, g.HeadDim)
 	y := eng.like(g.V)
@@ -15,14 +14,14 @@ func (eng *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engi
 	return y
 }
 
-// longConv computes the rows of y for which use is true. One is summed directly, or transformed together with all that
-// have the same plan, as its own length and that of the kernels say.
+// longConv computes the rows of y for which use is true. The length of a row and of the kernels decide whether it is
+// summed tap by tap, or transformed together with all rows that have the same plan.
 func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows,
 	use func(i int) bool) {
 	direct := func(i int) bool { return min(r.Len(i), tapsOf(k)) <= directUpTo }
 	eng.directConv(y, g, k, skip, r, func(i int) bool { return use(i) && direct(i) })
 	record := eng.wants(g.Q, g.K, g.V, k, skip)
-	groups(eng, r, func(i int) transform {
+	byKey(eng, r, func(i int) transform {
 		if !use(i) || direct(i) {
 			return transform{}
 		}
@@ -35,14 +34,14 @@ func (eng *Engine) longConv(y *tensor.Tensor, g engine.Gates, k, skip *tensor.Te
 	})
 }
 
-// transform is what rows have in common that are convolved with the same spectra of the kernels.
+// transform is the same for rows that are convolved with the same spectra of the kernels.
 type transform struct{ points, taps int }
 
-// transformOf is that of a row of l positions and kernels of so many taps. A row has no more taps than positions, so
-// that how many more there are for other rows does not change a bit.
+// transformOf is the transform of a row of l positions, for kernels of the given number of taps. A row uses no more
+// taps than it has positions, so that longer kernels, made for other rows, do not change a bit.
 func transformOf(l, taps int) transform { return transform{kernel.NewConvPlan(l).N(), min(taps, l)} }
 
-// convolution returns one of all channels without rows, plan and states, as it has to be for an operation of that name.
+// convolution returns a convolution of all channels, without rows, plan and states yet, for the operation of that name.
 func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k, skip *tensor.Tensor) *convolutionOp {
 	op := take[convolutionOp](eng)
 	c := &op.convolution
@@ -54,7 +53,7 @@ func (eng *Engine) convolution(name string, y *tensor.Tensor, g engine.Gates, k,
 	return op
 }
 
-// over makes c one over the given rows of r, which have a plan in common.
+// over has c convolve the given rows of r, which have a plan in common.
 func (c *convolution) over(r *engine.Rows, rows []int) {
 	for _, i := range rows {
 		c.rows = append(c.rows, spanOf(r, i))
@@ -62,7 +61,7 @@ func (c *convolution) over(r *engine.Rows, rows []int) {
 	c.plan = kernel.NewConvPlan(c.longest())
 }
 
-// overPiece makes c one over the positions [from, from+l) of the given rows of r, and less where they end before.
+// overPiece has c convolve the positions [from, from+l) of the given rows of r, or fewer where a row ends before.
 func (c *convolution) overPiece(r *engine.Rows, rows []int, from, l int) {
 	for _, i := range rows {
 		row := spanOf(r, i)
@@ -90,7 +89,7 @@ const (
 	diagSSM  = "DiagSSM"
 )
 
-// convolutionOp is a convolution of an operation.
+// convolutionOp is a convolution with the name of its operation.
 type convolutionOp struct {
 	convolution
 	name string

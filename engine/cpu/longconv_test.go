@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGatesAreProducts: between gates a convolution of whole tiles and a part is that of a product, times the other
-// gate; so are its gradients, the first time, when they are made, and when they are added to.
+// TestGatesAreProducts: a gated convolution equals a convolution of products, times a gate, and so do its gradients,
+// when they are made and when they are added to. The channels are no multiple of 16.
 func TestGatesAreProducts(t *testing.T) {
 	const l, d = directUpTo + 5, 40
 	r := row{}

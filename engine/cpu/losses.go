@@ -7,8 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in nats; Ignore is
-// no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
+// CrossEntropy keeps the log-sum-exp of each row for backward.
 func (eng *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	op := take[logitsLossOp](eng)
@@ -62,7 +61,7 @@ func (o *logitsLossOp) Backward(eng *Engine) {
 	eng.done(row)
 }
 
-// SquaredError is the mean of (x - target)² over all elements of x (…, n).
+// SquaredError adds up in float64.
 func (eng *Engine) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 	op := take[squaredErrorOp](eng)
 	*op = squaredErrorOp{x: x, loss: eng.New(1), diff: eng.arena.Floats(x.Len())}

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MeanPositions is the mean over the positions of every row: partial sums over pieces of it, added in order.
+// MeanPositions adds partial sums over pieces of a row in order.
 func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	d := x.Dim(-1)
 	o := take[meanPositionsOp](eng)
@@ -48,7 +48,7 @@ func (o *meanPositionsOp) Backward(eng *Engine) {
 	}
 	r, d := o.rows, o.x.Dim(-1)
 	for i := range r.Count() {
-		kernel.Scale(dy[i*d:][:d], 1/float32(r.Len(i))) // it is needed no more
+		kernel.Scale(dy[i*d:][:d], 1/float32(r.Len(i))) // dy is not used any more
 	}
 	overRows(r, rowGrain(d), func(i, lo, hi int) {
 		for t := r.From(i) + lo; t < r.From(i)+hi; t++ {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mul computes z = x ⊙ y for tensors of equal shapes.
+// Mul keeps both factors for backward.
 func (eng *Engine) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	z := eng.like(x)
 	products(z.Data(), x.Data(), y.Data())
@@ -31,12 +31,12 @@ func (o *mulOp) Backward(eng *Engine) {
 	addProducts(eng.gradOf(o.y), dz, o.x.Data())
 }
 
-// products computes y = a·b on all cores.
+// products computes y = a ⊙ b on all cores.
 func products(y, a, b []float32) {
 	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulInto(y[lo:hi], a[lo:hi], b[lo:hi]) })
 }
 
-// addProducts computes y += a·b on all cores, nothing where y is nil.
+// addProducts computes y += a ⊙ b on all cores, unless y is nil.
 func addProducts(y, a, b []float32) {
 	parallel.For(len(y), grain, func(lo, hi int) { kernel.MulAdd(y[lo:hi], a[lo:hi], b[lo:hi]) })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// NegExp computes y = -e^x element by element: the A of Mamba, negative whatever its parameter is.
+// NegExp keeps y, which is also its derivative.
 func (eng *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	y := eng.like(x)
 	xd, yd := x.Data(), y.Data()

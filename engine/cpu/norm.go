@@ -6,11 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddLayerNorm computes the residual sum and its normalization in one operation, as every pre-norm block needs it:
-//
-//	s = x + r,   y = (s - mean(s))/√(var(s)+eps) · w + b
-//
-// over the last axis: x, r (…, d), w, b (d). A nil r means s = x.
+// AddLayerNorm makes one pass over each position, and keeps its mean and reciprocal standard deviation for backward.
 func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
 	d := x.Dim(-1)
 	s = x
@@ -54,10 +50,11 @@ func (o *normOp) Outputs(f func(*tensor.Tensor)) {
 func (o *normOp) Backward(eng *Engine) {
 	d, rows := o.x.Dim(-1), len(o.mean)
 	if dy := o.y.Grad(); dy != nil {
-		// The gradient of the sum s collects both the path through the norm and the residual stream's own.
+		// The gradient of s has two parts: the one through the norm is added to the one of the residual stream.
 		if ds := eng.gradOf(o.s); ds != nil {
 			parallel.For(rows, rowGrain(d), func(lo, hi int) {
-				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi], o.rstd[lo:hi], d)
+				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi],
+					o.rstd[lo:hi], d)
 			})
 		}
 		o.paramGrad(eng, dy, d, rows)
@@ -80,9 +77,10 @@ func (o *normOp) paramGrad(eng *Engine, dy []float32, d, rows int) {
 	defer eng.done(partial)
 	parallel.For(rows, g, func(lo, hi int) {
 		p := partial[2*(lo/g)*d:]
-		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
+		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi],
+			d)
 	})
-	for c := range chunks { // Add does nothing for the one that is not wanted
+	for c := range chunks { // Add does nothing for a gradient of nil
 		kernel.Add(dw, partial[2*c*d:][:d])
 		kernel.Add(db, partial[(2*c+1)*d:][:d])
 	}

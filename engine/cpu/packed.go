@@ -6,9 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed form for
-// inference: products with it read memory as fast as it comes. Nothing can be recorded for Backward with such weights, and
-// their elements cannot be had back. At Int8, k must be at most MaxInt8Terms.
+// Pack replaces the elements of weight matrices (n, k) by the order in which a product with few rows reads them, in the
+// given precision. At Int8, k must be at most MaxInt8Terms.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 	ms := make([]kernel.Matrix, len(ws))
 	for i, w := range ws {
@@ -25,7 +24,7 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 // MaxInt8Terms is the largest number of terms of a product at Int8.
 const MaxInt8Terms = kernel.MaxInt8Terms
 
-// product computes y = x Wᵀ + bias for rows of x, of which there are m: x (m, k), W (n, k), bias (n) or nil.
+// product computes y = x Wᵀ + bias, x (m, k), W (n, k), packed or not, bias (n) or nil.
 func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float32) {
 	n, k := w.Dim(0), w.Dim(1)
 	if packed, ok := w.Packed().(packedWeight); ok {
@@ -37,7 +36,7 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 	})
 }
 
-// packedWeight is a packed matrix that says how to keep keys and values beside it.
+// packedWeight is a packed matrix that knows in which precision to keep keys and values.
 type packedWeight struct{ *kernel.Packed }
 
 // Rounded is room for keys and values in the precision of the weights, nil for float32.

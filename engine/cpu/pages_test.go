@@ -98,7 +98,8 @@ func TestWindowGivesPagesBack(t *testing.T) {
 	attend(o, []int{1000}, s)
 	for s.position < s.x.Dim(0) {
 		attend(o, []int{1}, s)
-		if most := s.KVCache.RowBytes(hd) * 2 * heads * (window + 2*engine.PageLen); s.Bytes() > most || s.Len != window-1 {
+		if most := s.KVCache.RowBytes(hd) * 2 * heads * (window + 2*engine.PageLen); s.Bytes() > most ||
+			s.Len != window-1 {
 			t.Fatalf("%d positions and %d bytes after %d, want at most %d", s.Len, s.Bytes(), s.position, most)
 		}
 	}
@@ -116,7 +117,8 @@ func TestIdleCacheMemory(t *testing.T) {
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			s := newSequence(p, 1, 300, 3*heads*hd)
-			for _, n := range slices.Concat([]int{5}, slices.Repeat([]int{1}, 80), []int{150}, slices.Repeat([]int{1}, 65)) {
+			for _, n := range slices.Concat([]int{5}, slices.Repeat([]int{1}, 80), []int{150},
+				slices.Repeat([]int{1}, 65)) {
 				attend(o, []int{n}, s)
 				each := 2 * heads * s.RowBytes(hd)
 				if got := s.Bytes(); got < s.Len*each || got > (s.Len+7)*each {

@@ -44,8 +44,8 @@ func linearAt(p engine.Precision, x, w, bias, dy []float32, m, n, k int) [4][]fl
 	return [4][]float32{out, t.gradient(in[0]), t.gradient(in[1]), t.gradient(in[2])}
 }
 
-// TestPrecisionRoundsOperands: at BF16 each product is the float32 product of rounded operands, up to the order of its sums:
-// y of x and W, dx of dy and W, dW of dy and x. The bias and its gradient are not rounded.
+// TestPrecisionRoundsOperands: at BF16 each product is the float32 product of rounded operands, up to the order of its
+// sums: y of x and W, dx of dy and W, dW of dy and x. The bias and its gradient are not rounded.
 func TestPrecisionRoundsOperands(t *testing.T) {
 	const m, n, k = 37, 29, 83
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -2,8 +2,7 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// RealPairs makes real parameters x (h, n) complex ones without imaginary parts, (h, n, 2): it is for systems whose modes are
-// real numbers.
+// RealPairs interleaves x with zeros.
 func (eng *Engine) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	y := eng.New(append(x.Shape(), 2)...)
 	y.Zero()

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SquaredReLUAttention takes some queries of a row at a time, over all keys that they see.
+// SquaredReLUAttention computes the scores of 64 queries of a row at a time, over all keys that they see.
 func (eng *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
 	op := take[reluAttentionOp](eng)
@@ -43,7 +43,8 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	for p := 0; p < columns; {
 		k, n := o.k.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi - lo, N: n, K: s, A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: hi - lo, N: n, K: s,
+			A: o.q.Data()[o.at(i, lo, s):], LDA: s, B: k, LDB: s, C: x[p:], LDC: columns})
 		p += n
 	}
 	scale, bias := float32(1/math.Sqrt(float64(s))), o.bias.Data()
@@ -57,7 +58,7 @@ func (o *reluAttentionOp) scores(x []float32, i, lo, hi int) (columns int) {
 	return columns
 }
 
-// weights squares the scores of queries, the first of which sees as many keys as said, and divides by what is seen.
+// weights squares the scores of queries and divides by the number of keys that each sees, sees for the first query.
 func (o *reluAttentionOp) weights(a, x []float32, columns, sees int) {
 	kernel.MulInto(a, x, x)
 	for t := range len(a) / columns {
@@ -76,7 +77,8 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		v, n := o.v.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: e, K: n, A: x[p:], LDA: columns, B: v, LDB: e, C: y, LDC: e, Add: p > 0})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: e, K: n, A: x[p:], LDA: columns,
+			B: v, LDB: e, C: y, LDC: e, Add: p > 0})
 		p += n
 	}
 }
@@ -84,7 +86,7 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 func (o *reluAttentionOp) Name() string                   { return "SquaredReLUAttention" }
 func (o *reluAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward shares the rows between cores; the gradient of the bias is summed over them in order.
+// Backward shares the rows between cores. Their parts of the bias's gradient are added in order.
 func (o *reluAttentionOp) Backward(eng *Engine) {
 	if o.y.Grad() == nil {
 		return
@@ -105,7 +107,7 @@ func (o *reluAttentionOp) Backward(eng *Engine) {
 	}
 }
 
-// backward is that of forward. dk and dv are the gradients of what row i sees, nil where none are wanted.
+// backward is the backward of forward. dk and dv are the gradients of all keys and values that row i sees, or nil.
 func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	s, e, m, past := o.q.Dim(-1), o.v.x.Dim(-1), hi-lo, o.k.past(i)
 	columns := past + hi
@@ -119,13 +121,14 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 	dy, q := o.y.Grad()[o.at(i, lo, e):], o.q.Data()[o.at(i, lo, s):]
 	gemm := o.precision.GemmInline
 	if dv != nil {
-		gemm(kernel.Product{Op: kernel.TN, M: columns, N: e, K: m, A: a, LDA: columns, B: dy, LDB: e, C: dv, LDC: e, Add: true})
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: e, K: m, A: a, LDA: columns, B: dy, LDB: e,
+			C: dv, LDC: e, Add: true})
 	}
 	gemm(kernel.Product{Op: kernel.NT, M: m, N: columns, K: e, A: dy, LDA: e, B: v, LDB: e, C: dx, LDC: columns})
 	scale := float32(1 / math.Sqrt(float64(s)))
 	for t := range m {
 		at, row := past+lo+t, dx[t*columns:][:columns]
-		kernel.Mul(row, x[t*columns:][:columns]) // zero where nothing is seen
+		kernel.Mul(row, x[t*columns:][:columns]) // zero where a query does not see
 		kernel.Scale(row, 2/float32(at+1))
 		for j, g := range row[:at+1] {
 			dBias[min(at-j, len(dBias)-1)] += g
@@ -133,9 +136,11 @@ func (o *reluAttentionOp) backward(dq, dk, dv, dBias []float32, i, lo, hi int) {
 		kernel.Scale(row, scale)
 	}
 	if dq != nil {
-		gemm(kernel.Product{Op: kernel.NN, M: m, N: s, K: columns, A: dx, LDA: columns, B: k, LDB: s, C: dq[o.at(i, lo, s):], LDC: s, Add: true})
+		gemm(kernel.Product{Op: kernel.NN, M: m, N: s, K: columns, A: dx, LDA: columns, B: k, LDB: s,
+			C: dq[o.at(i, lo, s):], LDC: s, Add: true})
 	}
 	if dk != nil {
-		gemm(kernel.Product{Op: kernel.TN, M: columns, N: s, K: m, A: dx, LDA: columns, B: q, LDB: s, C: dk, LDC: s, Add: true})
+		gemm(kernel.Product{Op: kernel.TN, M: columns, N: s, K: m, A: dx, LDA: columns, B: q, LDB: s,
+			C: dk, LDC: s, Add: true})
 	}
 }

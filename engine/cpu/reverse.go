@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Reverse turns every row round and moves it on by lag positions towards the start.
+// Reverse copies position by position. Backward is the same, because Reverse is its own transpose.
 func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
 	o := take[reverseOp](eng)
 	*o = reverseOp{x: x, y: eng.like(x), rows: r, lag: lag}
@@ -29,7 +29,7 @@ type reverseOp struct {
 	lag  int
 }
 
-// each calls f for each position of y, on all cores, with what of x goes there, nil where nothing does.
+// each calls f on all cores for each position of y, with the position of x that goes there, nil for none.
 func (o *reverseOp) each(y, x []float32, f func(y, x []float32)) {
 	d := o.x.Dim(-1)
 	overRows(o.rows, rowGrain(d), func(i, lo, hi int) {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddRMSNorm computes s = x + r, y = s/√(mean(s²)+eps) · w over each of the groups that the last axis is cut into (arXiv:1910.07467).
+// AddRMSNorm makes one pass over each group of each position, and keeps the reciprocal root mean square for backward.
 func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := w.Len() / groups
 	s = x
@@ -49,14 +49,15 @@ func (o *rmsNormOp) Outputs(f func(*tensor.Tensor)) {
 
 func (o *rmsNormOp) Backward(eng *Engine) {
 	if dy := o.y.Grad(); dy != nil {
-		// The gradient of the sum s collects both the path through the norm and the residual stream's own.
+		// The gradient of s has two parts: the one through the norm is added to the one of the residual stream.
 		if ds := eng.gradOf(o.s); ds != nil {
 			n := o.w.Len()
 			parallel.For(o.x.Rows(), rowGrain(n), func(lo, hi int) {
 				work := getFloats(o.d)
 				defer putFloats(work)
 				lo, hi = lo*n, hi*n
-				kernel.RMSNormGrad(ds[lo:hi], dy[lo:hi], o.s.Data()[lo:hi], o.w.Data(), o.rstd[lo/o.d:hi/o.d], *work, o.d)
+				kernel.RMSNormGrad(ds[lo:hi], dy[lo:hi], o.s.Data()[lo:hi], o.w.Data(), o.rstd[lo/o.d:hi/o.d], *work,
+					o.d)
 			})
 		}
 		o.paramGrad(eng, dy)

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Recurrence runs a recurrent network over rows: for each position one product with R, of all rows that have it.
+// Recurrence makes one product with R for each position, for all rows that are that long.
 func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[recurrenceOp](eng)
 	record := eng.wantsRows(slots, u, rw)
@@ -35,7 +35,7 @@ type recurrenceOp struct {
 	rows    *engine.Rows
 	carried
 	order    []int       // rows, the longest first
-	from, to [][]float32 // vectors of a product
+	from, to [][]float32 // inputs and results of a product
 }
 
 // place is position t of row i in x, which is laid out like u.
@@ -49,12 +49,13 @@ func (o *recurrenceOp) longer(t int) []int {
 	return o.order[:sort.Search(len(o.order), func(k int) bool { return o.rows.Len(o.order[k]) <= t })]
 }
 
-// next adds the products of position from of all rows of more than both positions to position to, in x, which is laid
-// out like u: those with R for kernel.NT, with its transpose for kernel.NN.
+// next adds R times position from (its transpose for kernel.NN) to position to, in x, which is laid out like u, for all
+// rows that have both positions.
 func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int) {
 	n := o.u.Dim(-1)
 	if l := o.rows.Equal(); l > 0 {
-		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l * n, B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l * n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: o.rows.Count(), N: n, K: n, A: x[from*n:], LDA: l * n,
+			B: o.r.Data(), LDB: n, C: x[to*n:], LDC: l * n, Add: true})
 		return
 	}
 	o.from, o.to = o.from[:0], o.to[:0]
@@ -64,16 +65,18 @@ func (o *recurrenceOp) next(eng *Engine, op kernel.Op, x []float32, from, to int
 	o.product(eng, op)
 }
 
-// product adds the products of the vectors from to those of to.
+// product adds R times each vector of from to the one of to with the same index.
 func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
 	m, n := len(o.from), o.u.Dim(-1)
 	switch m {
 	case 0:
 	case 1:
-		eng.precision().Gemm(kernel.Product{Op: op, M: 1, N: n, K: n, A: o.from[0], LDA: n, B: o.r.Data(), LDB: n, C: o.to[0], LDC: n, Add: true})
+		eng.precision().Gemm(kernel.Product{Op: op, M: 1, N: n, K: n, A: o.from[0], LDA: n, B: o.r.Data(), LDB: n,
+			C: o.to[0], LDC: n, Add: true})
 	default:
-		a, c := eng.sideBySide(o.from), eng.sideBySide(o.to)
-		eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: n, A: a, LDA: n, B: o.r.Data(), LDB: n, C: c, LDC: n, Add: true})
+		a, c := eng.contiguous(o.from), eng.contiguous(o.to)
+		eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: n, A: a, LDA: n, B: o.r.Data(), LDB: n,
+			C: c, LDC: n, Add: true})
 		for i, to := range o.to {
 			copy(to, c[i*n:])
 		}
@@ -82,8 +85,8 @@ func (o *recurrenceOp) product(eng *Engine, op kernel.Op) {
 	}
 }
 
-// sideBySide is a copy of vectors, one behind the other, to be given back with done.
-func (eng *Engine) sideBySide(xs [][]float32) []float32 {
+// contiguous is a contiguous copy of vectors, to be given back with done.
+func (eng *Engine) contiguous(xs [][]float32) []float32 {
 	buf := eng.arena.Borrow(len(xs) * len(xs[0]))
 	for i, x := range xs {
 		copy(buf[i*len(x):], x)
@@ -129,8 +132,8 @@ func (o *recurrenceOp) Outputs(f func(*tensor.Tensor)) {
 	o.outputs(f)
 }
 
-// Backward turns the gradient of y, position by position from the last, into that of what f is applied to; that of R is one
-// product for each row.
+// Backward turns the gradient of y into the gradient of the argument of f, from the last position to the first. The
+// gradient of R is one product for each row.
 func (o *recurrenceOp) Backward(eng *Engine) {
 	used := o.y.Grad() != nil
 	for i := range o.before {
@@ -169,13 +172,14 @@ func (o *recurrenceOp) Backward(eng *Engine) {
 	}
 }
 
-// matrixGrad adds to the gradient of R: for each row what its positions give, and then what states give to all rows.
+// matrixGrad adds to the gradient of R: first the positions' part row by row, then the states' part of all rows.
 func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 	n, y := o.u.Dim(-1), o.y.Data()
 	for i := range o.rows.Count() {
 		if l := o.rows.Len(i); l > 1 {
 			from := o.rows.From(i) * n
-			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l - 1, A: d[from+n:], LDA: n, B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
+			eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: l - 1, A: d[from+n:], LDA: n,
+				B: y[from:], LDB: n, C: dr, LDC: n, Add: true})
 		}
 	}
 	o.from, o.to = o.from[:0], o.to[:0]
@@ -185,14 +189,15 @@ func (o *recurrenceOp) matrixGrad(eng *Engine, dr, d []float32) {
 		}
 	}
 	if m := len(o.from); m > 0 {
-		first, states := eng.sideBySide(o.from), eng.sideBySide(o.to)
-		eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: m, A: first, LDA: n, B: states, LDB: n, C: dr, LDC: n, Add: true})
+		first, states := eng.contiguous(o.from), eng.contiguous(o.to)
+		eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: n, N: n, K: m, A: first, LDA: n, B: states, LDB: n,
+			C: dr, LDC: n, Add: true})
 		eng.done(first)
 		eng.done(states)
 	}
 }
 
-// tanhGrad takes the gradient d of y = tanh(x) to that of x.
+// tanhGrad turns the gradient d of y = tanh(x) into the gradient of x, in place.
 func tanhGrad(d, y []float32) {
 	for i, v := range d {
 		d[i] = v * (1 - y[i]*y[i])

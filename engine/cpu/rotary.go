@@ -10,7 +10,8 @@ import (
 // turn is a rotation: cosines and sines (Dim/2 each), times xPos's factors.
 type turn struct{ cos, sin []float32 }
 
-// rotaryTable holds turns (positions, Dim/2) of queries and of keys, which are the same without xPos, and grows by doubling.
+// rotaryTable holds the turns (positions, Dim/2) of queries and of keys, one slice where there is no xPos. It grows by
+// doubling.
 type rotaryTable struct{ q, k turn }
 
 var (
@@ -34,7 +35,7 @@ func turns(r engine.Rotary, position int) (q, k turn) {
 	return at(tab.q), at(tab.k)
 }
 
-// growTurns makes a table of as many positions or more.
+// growTurns makes a table of at least that many positions.
 func growTurns(r engine.Rotary, positions int) *rotaryTable {
 	rotaryMu.Lock()
 	defer rotaryMu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rotate copies a position and turns its heads in place.
+// Rotate copies a position, and turns its heads in the copy.
 func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
 	op := take[rotateOp](eng)
 	*op = rotateOp{x: x, y: eng.like(x), heads: heads, rotary: rot, rows: r}
@@ -51,7 +51,7 @@ func (o *rotateOp) Backward(eng *Engine) {
 		return
 	}
 	o.eachPosition(func(at int, t turn) {
-		g := dy[at*d:][:d] // it is needed no more
+		g := dy[at*d:][:d] // dy is not used any more
 		for rest, hd := g, d/o.heads; len(rest) > 0; rest = rest[hd:] {
 			t.transposed(rest)
 		}

@@ -6,16 +6,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// seen is what the rows of an operation see: what is in their caches, and behind that their own positions.
+// seen is what the rows of an operation see: the positions in their caches, and then their own.
 type seen struct {
 	x      *tensor.Tensor // of the rows themselves
 	rows   *engine.Rows
-	caches []*engine.RowCache // where the tape does not record: they have the rows' own positions too
-	wholes []*tensor.Tensor   // where it records: past and own positions of a row, nil of a row without a cache
+	caches []*engine.RowCache // where the tape does not record; they include the rows' own positions
+	wholes []*tensor.Tensor   // where it records: past and own positions of each row, nil for a row without a cache
 	shares [][]float32        // gradients of what the rows see
 }
 
-// see puts the positions of x behind those in the caches of their rows. s is what the operation had in an earlier step.
+// see appends the positions of x to the caches of their rows. It reuses the memory of s.
 func (eng *Engine) see(s seen, x *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) seen {
 	s = seen{x: x, rows: r, wholes: s.wholes[:0], shares: s.shares}
 	if !eng.Recording {
@@ -71,7 +71,7 @@ func rowOf(x []float32, r *engine.Rows, i int) []float32 {
 	return x[r.From(i)*d:][:r.Len(i)*d]
 }
 
-// whole is past and own positions of row i in one tensor, nil where there is none.
+// whole is the past and own positions of row i in one tensor, nil where the tape does not record or there is no cache.
 func (s *seen) whole(i int) *tensor.Tensor {
 	if i >= len(s.wholes) {
 		return nil
@@ -90,8 +90,8 @@ func (s *seen) past(i int) int {
 	return 0
 }
 
-// run is what row i sees from the given position on, as far as it lies in one piece, and how many positions that are.
-// Where the tape records it is all of it.
+// run is what row i sees from the given position on, as far as it is contiguous, and how many positions that are. Where
+// the tape records it is everything.
 func (s *seen) run(i, position int) (x []float32, n int) {
 	d := s.x.Dim(-1)
 	switch whole := s.whole(i); {
@@ -104,7 +104,7 @@ func (s *seen) run(i, position int) (x []float32, n int) {
 	return rowOf(s.x.Data(), s.rows, i)[position*d:], s.rows.Len(i) - position
 }
 
-// wants is Engine.wants of what is seen.
+// wants reports whether what the rows see wants a gradient.
 func (s *seen) wants(eng *Engine) bool {
 	record := eng.wants(s.x)
 	for _, whole := range s.wholes {
@@ -113,10 +113,10 @@ func (s *seen) wants(eng *Engine) bool {
 	return record
 }
 
-// release lets go of the caches, so that an operation that is kept for its memory does not keep them too.
+// release forgets the caches, because an operation stays in a pool and would keep them alive.
 func (s *seen) release() { s.caches = nil }
 
-// grads are the gradients of what each row sees, nil where none is wanted.
+// grads are the gradients of what each row sees, nil for one that is not wanted.
 func (s *seen) grads(eng *Engine) [][]float32 {
 	dx := eng.gradOf(s.x)
 	s.shares = resize(s.shares, s.rows.Count())
@@ -133,11 +133,11 @@ func (s *seen) grads(eng *Engine) [][]float32 {
 	return s.shares
 }
 
-// appendRowsOp puts rows of x behind those in caches: y[i] = past[i], and then row i of x.
+// appendRowsOp appends rows of x to caches: wholes[i] is pasts[i], and then row i of x.
 type appendRowsOp struct {
 	x             *tensor.Tensor
 	rows          *engine.Rows
-	pasts, wholes []*tensor.Tensor // nil of a row without a cache
+	pasts, wholes []*tensor.Tensor // nil for a row without a cache
 }
 
 func (o *appendRowsOp) Name() string { return "AppendRows" }

@@ -6,27 +6,27 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// span is a row of a tensor, or a piece of one: len positions from at on.
+// span is a row of a tensor, or a part of one: len positions from at on.
 type span struct{ at, len int }
 
 // spanOf is row i of r.
 func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 
-// rowGroup is memory for a group of rows.
-type rowGroup struct{ rows []int }
+// rowList is memory for a list of rows.
+type rowList struct{ rows []int }
 
-// groups calls f for the rows that have the same key, group by group in the order of their first rows. It leaves out
-// rows whose key is zero.
-func groups[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
+// byKey calls f for each key with the rows that have it, in the order of their first rows. It leaves out rows whose key
+// is zero.
+func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
 	var none K
-	var g *rowGroup
+	var g *rowList
 	for i := range r.Count() {
 		k := key(i)
 		if k == none || earlier(i, k, key) {
 			continue
 		}
 		if g == nil {
-			g = take[rowGroup](eng)
+			g = take[rowList](eng)
 		}
 		g.rows = g.rows[:0]
 		for j := i; j < r.Count(); j++ {
@@ -48,11 +48,11 @@ func earlier[K comparable](i int, k K, key func(i int) K) bool {
 	return false
 }
 
-// subset are some rows of a tensor, laid one behind the other.
+// subset is a subset of the rows of a tensor, as if they were contiguous.
 type subset struct {
 	*engine.Rows
-	all   *engine.Rows // those of the tensor
-	which []int        // what the rows are in all; empty where they are all of them
+	all   *engine.Rows // the rows of the tensor
+	which []int        // their numbers in all; empty where they are all rows
 	own   engine.Rows
 }
 
@@ -71,10 +71,10 @@ func (s *subset) choose(all *engine.Rows, use func(i int) bool) {
 	}
 }
 
-// whole reports whether the rows are all of them.
+// whole reports whether the subset is all rows.
 func (s *subset) whole() bool { return s.Rows == s.all }
 
-// in is what row i is in all.
+// in is the number of row i in all.
 func (s *subset) in(i int) int {
 	if s.whole() {
 		return i
@@ -82,13 +82,13 @@ func (s *subset) in(i int) int {
 	return s.which[i]
 }
 
-// rowsOf are the elements of a tensor, or with own those of the subset's rows alone, d for each position.
+// rowsOf are the elements of all rows, or with own of the subset's rows alone.
 type rowsOf struct {
 	x   []float32
 	own bool
 }
 
-// gate sets y to x⊙g on all cores, or with add adds that to it; y is x where there is no g. A y of nil is not wanted.
+// gate sets y to x⊙g on all cores, or to x for a g of nil. With add it adds to y. It does nothing for a y of nil.
 func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
 	if y.x == nil {
 		return
@@ -110,7 +110,7 @@ func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
 	})
 }
 
-// gate is subset.gate for some elements, with those of g from at on.
+// gate is subset.gate for a run of elements, which begin at element at of g.
 func gate(y, x, g []float32, at int, add bool) {
 	switch {
 	case g == nil && add:

@@ -8,13 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// grain is how many elements of pointwise work make one chunk of a parallel loop.
+// grain is the number of elements of a task of pointwise work: of a chunk of parallel.For.
 const grain = 1 << 14
 
-// rowGrain is grain in rows of d elements.
+// rowGrain is grain in positions of d elements.
 func rowGrain(d int) int { return max(1, grain/max(1, d)) }
 
-// overRows calls f on all cores for pieces of the rows, each of up to g positions: [lo, hi) of row i.
+// overRows calls f on all cores for pieces of the rows: up to g positions [lo, hi) of row i.
 func overRows(r *engine.Rows, g int, f func(i, lo, hi int)) {
 	if l := r.Equal(); l > 0 {
 		overPositions(r.Count(), l, g, f)
@@ -43,21 +43,21 @@ func overPieces(r *engine.Rows, g, grain int, f func(i, lo, hi int)) {
 	})
 }
 
-// overPositions calls f on all cores for pieces [lo, hi) of up to g positions of every sequence b.
-func overPositions(batch, l, g int, f func(b, lo, hi int)) {
+// overPositions is overRows for n rows of l positions each.
+func overPositions(n, l, g int, f func(i, lo, hi int)) {
 	pieces := (l + g - 1) / g
-	parallel.For(batch*pieces, max(1, g/max(1, l)), func(i0, i1 int) {
-		for i := i0; i < i1; i++ {
-			lo := i % pieces * g
-			f(i/pieces, lo, min(l, lo+g))
+	parallel.For(n*pieces, max(1, g/max(1, l)), func(p0, p1 int) {
+		for p := p0; p < p1; p++ {
+			lo := p % pieces * g
+			f(p/pieces, lo, min(l, lo+g))
 		}
 	})
 }
 
-// narrowRows is the length up to which rows are added many at a time.
+// narrowRows is the largest n for which addRows adds many rows in one call of a kernel.
 const narrowRows = 128
 
-// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed groups of rows, added in order, so that the result does not
+// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed ranges of r, added in order, so that the result does not
 // depend on the number of cores.
 func sumRows(eng *Engine, y, x []float32, n int) {
 	rows := len(x) / n
@@ -73,7 +73,7 @@ func sumRows(eng *Engine, y, x []float32, n int) {
 	}
 }
 
-// addRows adds Σ_r x[r, :] to y, row after row.
+// addRows adds Σ_r x[r, :] to y, in the order of r.
 func addRows(y, x []float32) {
 	n := len(y)
 	if n <= narrowRows { // a call for each row would take longer than the row
@@ -87,7 +87,7 @@ func addRows(y, x []float32) {
 
 var floatPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// getFloats lends n floats with unspecified contents to one core inside a parallel loop, where the tape's arena cannot be used.
+// getFloats lends n floats with unspecified contents to a task of a parallel loop, where the arena cannot be used.
 func getFloats(n int) *[]float32 {
 	buf := floatPool.Get().(*[]float32)
 	*buf = resize(*buf, n)

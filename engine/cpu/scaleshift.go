@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// ScaleShift computes y = x ⊙ γ + β for every row of x (…, d), with γ, β (d).
+// ScaleShift keeps x. Backward turns dy into dy ⊙ x in place for the gradient of γ.
 func (eng *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	d := x.Dim(-1)
 	y := eng.like(x)
@@ -45,7 +45,7 @@ func (o *scaleShiftOp) Backward(eng *Engine) {
 		})
 	}
 	if dGamma := eng.gradOf(o.gamma); dGamma != nil {
-		kernel.Mul(dy, o.x.Data()) // dy is needed no more
+		kernel.Mul(dy, o.x.Data()) // dy is not used any more
 		sumRows(eng, dGamma, dy, d)
 	}
 }

@@ -2,21 +2,20 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/engine"
 
-// scanRows are the rows of a scan: those that it steps position by position, and those that it takes whole, by pieces.
+// scanRows are the rows of a scan: those that are stepped position by position, and those that are cut into chunks.
 type scanRows struct {
 	carried
 	cuts
 	steps, whole []int
-	states       []stateGrad // of the rows that have a state, made by makeGrads
+	states       []stateGrad // for each row that has a state, made by makeGrads
 }
 
-// stateGrad are gradients of the states of a row: of that before it, to add to, nil where none is wanted, and of that
-// after it, nil where nothing used it.
+// stateGrad are the gradients of the states before a row, to add to, nil where it is not wanted, and after it, nil
+// where nothing has used that state.
 type stateGrad struct{ before, after []float32 }
 
-// scanRows takes the states of rows out of slots. Rows of fewer than short positions that go on from a state are
-// stepped, unless the tape records; others are cut into pieces of size positions. o is what the operation had in an
-// earlier step.
+// scanRows takes the states of rows out of slots. Rows of fewer than short positions that have a state are stepped,
+// unless the tape records; others are cut into chunks of size positions. It reuses the memory of o.
 func (eng *Engine) scanRows(o scanRows, r *engine.Rows, slots engine.Slots, size, short int) scanRows {
 	o.carried, o.states = eng.carry(o.carried, slots), o.states[:0]
 	o.steps, o.whole = o.steps[:0], o.whole[:0]
@@ -31,7 +30,7 @@ func (eng *Engine) scanRows(o scanRows, r *engine.Rows, slots engine.Slots, size
 	return o
 }
 
-// makeGrads makes the gradients of states, and reports whether something used a state after its row.
+// makeGrads makes the gradients of states, and reports whether something has used a state after its row.
 func (o *scanRows) makeGrads(eng *Engine) (used bool) {
 	o.states = o.states[:0]
 	for i := range o.rows.Count() {

@@ -9,16 +9,18 @@ import (
 
 // The selective scan is cut into slabs of channels, one task each, which go along the sequence in chunks.
 const (
-	// scanChunk is the distance of the borders at which states are kept for backward; between them they are computed again.
+	// scanChunk is the distance of the borders at which states are kept for backward; between them they are computed
+	// again.
 	scanChunk = 32
 	// scanSlab is how many channels a task takes: one pair of gradients of B and C is summed for each.
 	scanSlab = 128
-	// scanShort is the length below which states are stepped one by one where the tape does not record: their tiles would
-	// cost more.
+	// scanShort is the length below which a row is stepped position by position where the tape does not record: to
+	// bring its states into lanes would cost more.
 	scanShort = 4
 )
 
-// SelectiveScan runs Mamba's selective state-space model over rows (arXiv:2312.00752, algorithm 2).
+// SelectiveScan steps short rows. Longer ones it scans chunk by chunk, with 16 channels side by side as the lanes of a
+// kernel; while the tape records it keeps the states between chunks.
 func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[scanOp](eng)
@@ -29,7 +31,7 @@ func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
 		o.step()
 	}
 	if record {
-		o.borders = eng.arena.Floats(o.count() * o.tiles() * a.Dim(-1) * kernel.Lanes)
+		o.borders = eng.arena.Floats(o.count() * o.lanesPerRow() * a.Dim(-1) * kernel.Lanes)
 	}
 	if len(o.whole) > 0 {
 		o.eachSlab(o.forward)
@@ -44,7 +46,7 @@ type scanOp struct {
 	u, delta, a, bc, d, y *tensor.Tensor
 	groups                int
 	scanRows
-	borders []float32 // states before each chunk: (chunks of all rows, tiles, n, lanes)
+	borders []float32 // states before each chunk: (chunks of all rows, lanesPerRow, n, 16)
 }
 
 func (o *scanOp) Name() string { return "SelectiveScan" }
@@ -54,8 +56,8 @@ func (o *scanOp) Outputs(f func(*tensor.Tensor)) {
 	o.outputs(f)
 }
 
-// step takes the rows of a few positions one position after the other, in place. Tasks that follow each other have the
-// same channels of other rows, so that A stays in the cache.
+// step steps the states of short rows in place, position by position. Consecutive tasks have the same channels of
+// different rows, so that A stays in the cache.
 func (o *scanOp) step() {
 	d, n := o.u.Dim(-1), o.a.Dim(-1)
 	width := d / o.groups
@@ -63,9 +65,9 @@ func (o *scanOp) step() {
 	parts := (width + part - 1) / part
 	parallel.For(o.groups*parts*len(o.steps), max(1, grain/(part*n)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			row, slab := o.steps[i%len(o.steps)], i/len(o.steps)
-			g := slab / parts
-			c0 := g*width + slab%parts*part
+			row, p := o.steps[i%len(o.steps)], i/len(o.steps)
+			g := p / parts
+			c0 := g*width + p%parts*part
 			c1 := min(c0+part, (g+1)*width)
 			h := o.after[row].Data()[c0*n : c1*n]
 			for p := o.rows.From(row); p < o.rows.From(row)+o.rows.Len(row); p++ {
@@ -77,67 +79,68 @@ func (o *scanOp) step() {
 	})
 }
 
-// slab is a task: up to scanSlab channels from c0 on of one group of one row, in tiles of as many as there are lanes.
+// slab is a task: the channels [c0, c1) of one group of one row, up to scanSlab of them. Each 16 are the lanes of one
+// element of lanes.
 type slab struct {
 	row, group, index int // index counts within the group
 	c0, c1            int
-	tiles             []kernel.ScanLanes
-	first             int // tiles of all slabs before, of one row
+	lanes             []kernel.ScanLanes
+	first             int // place of lanes[0] in the row
 }
 
 // slabsOf is the number of slabs of a group.
 func (o *scanOp) slabsOf() int { return (o.u.Dim(-1)/o.groups + scanSlab - 1) / scanSlab }
 
-// tilesOf is the number of tiles of a slab; the last one of a group may have fewer.
-func (o *scanOp) tilesOf() int {
+// lanesPerSlab is the length of slab.lanes; the last slab of a group may have fewer.
+func (o *scanOp) lanesPerSlab() int {
 	return (min(scanSlab, o.u.Dim(-1)/o.groups) + kernel.Lanes - 1) / kernel.Lanes
 }
 
-// tiles is the number of tiles of a row.
-func (o *scanOp) tiles() int { return o.groups * o.slabsOf() * o.tilesOf() }
+// lanesPerRow is lanesPerSlab of all slabs of a row.
+func (o *scanOp) lanesPerRow() int { return o.groups * o.slabsOf() * o.lanesPerSlab() }
 
 // eachSlab calls f for all slabs of the rows that are not stepped, on all cores.
 func (o *scanOp) eachSlab(f func(s *slab)) {
-	n, perGroup, perSlab := o.a.Dim(-1), o.slabsOf(), o.tilesOf()
+	n, perGroup, perSlab := o.a.Dim(-1), o.slabsOf(), o.lanesPerSlab()
 	width := o.u.Dim(-1) / o.groups
 	parallel.For(len(o.whole)*o.groups*perGroup, 1, func(lo, hi int) {
 		buf := getFloats(perSlab * n * kernel.ScanStride)
 		defer putFloats(buf)
-		var tiles [scanSlab / kernel.Lanes]kernel.ScanLanes
+		var all [scanSlab / kernel.Lanes]kernel.ScanLanes
 		for i := range perSlab {
-			tiles[i].X = (*buf)[i*n*kernel.ScanStride:][:n*kernel.ScanStride]
+			all[i].X = (*buf)[i*n*kernel.ScanStride:][:n*kernel.ScanStride]
 		}
 		for i := lo; i < hi; i++ {
 			s := slab{row: o.whole[i/(o.groups*perGroup)], group: i / perGroup % o.groups, index: i % perGroup}
 			s.first = i % (o.groups * perGroup) * perSlab
 			s.c0 = s.group*width + s.index*scanSlab
 			s.c1 = min(s.c0+scanSlab, (s.group+1)*width)
-			s.tiles = tiles[:(s.c1-s.c0+kernel.Lanes-1)/kernel.Lanes]
+			s.lanes = all[:(s.c1-s.c0+kernel.Lanes-1)/kernel.Lanes]
 			before, _ := o.carried.at(s.row)
-			for j := range s.tiles {
+			for j := range s.lanes {
 				c0 := s.channel(j)
 				c1 := min(s.c1, c0+kernel.Lanes)
 				var h []float32
 				if before != nil {
 					h = before[c0*n : c1*n]
 				}
-				s.tiles[j].Load(o.a.Data()[c0*n:c1*n], h, o.d.Data()[c0:c1], n, c1-c0)
+				s.lanes[j].Load(o.a.Data()[c0*n:c1*n], h, o.d.Data()[c0:c1], n, c1-c0)
 			}
 			f(&s)
 		}
 	})
 }
 
-// channel is the first channel of tile j.
+// channel is the first channel of lanes[j].
 func (s *slab) channel(j int) int { return s.c0 + j*kernel.Lanes }
 
-// of are the states of tile j in x (d, n).
+// of are the states of lanes[j] in x (d, n).
 func (s *slab) of(x []float32, j int) []float32 {
-	n := s.tiles[j].N
-	return x[s.channel(j)*n:][:s.tiles[j].Width*n]
+	n := s.lanes[j].N
+	return x[s.channel(j)*n:][:s.lanes[j].Width*n]
 }
 
-// from are the sequences of tile j from position t of the row on, and where those of the channels begin.
+// from are the inputs of lanes[j] from position t of the row on, and where its channels begin in a tensor like u.
 func (o *scanOp) from(s *slab, j, t int) (r kernel.ScanRows, at int) {
 	d, n, p := o.u.Dim(-1), o.a.Dim(-1), o.rows.From(s.row)+t
 	at = p*d + s.channel(j)
@@ -147,27 +150,27 @@ func (o *scanOp) from(s *slab, j, t int) (r kernel.ScanRows, at int) {
 		C: bc[(o.groups+s.group)*n:], Stride: stride}, at
 }
 
-// border is the place of the state of tile j before a chunk of the row.
+// border is where the state of lanes[j] before a chunk of the row is kept.
 func (o *scanOp) border(s *slab, j, chunk int) []float32 {
 	n := o.a.Dim(-1) * kernel.Lanes
-	return o.borders[((o.first[s.row]+chunk)*o.tiles()+s.first+j)*n:][:n]
+	return o.borders[((o.first[s.row]+chunk)*o.lanesPerRow()+s.first+j)*n:][:n]
 }
 
 func (o *scanOp) forward(s *slab) {
 	l := o.rows.Len(s.row)
 	for chunk := range o.of(s.row) {
 		t := chunk * scanChunk
-		for j := range s.tiles {
+		for j := range s.lanes {
 			if o.borders != nil {
-				s.tiles[j].Save(o.border(s, j, chunk))
+				s.lanes[j].Save(o.border(s, j, chunk))
 			}
 			r, at := o.from(s, j, t)
-			s.tiles[j].Scan(o.y.Data()[at:], r, min(scanChunk, l-t))
+			s.lanes[j].Scan(o.y.Data()[at:], r, min(scanChunk, l-t))
 		}
 	}
 	if _, after := o.carried.at(s.row); after != nil {
-		for j := range s.tiles {
-			s.tiles[j].State(s.of(after, j))
+		for j := range s.lanes {
+			s.lanes[j].State(s.of(after, j))
 		}
 	}
 }
@@ -178,7 +181,7 @@ func (o *scanOp) Backward(eng *Engine) {
 	}
 	count := o.rows.Count()
 	w := scanGrads{scanOp: o, dy: eng.grad(o.y)}
-	// What is not wanted is computed all the same, into memory that is given back.
+	// The kernel computes both gradients at once: one that is not wanted goes to scratch.
 	gradOr := func(x *tensor.Tensor) (g []float32, add bool) {
 		if g, add = eng.gradTo(x); g == nil {
 			g = eng.scratch(x.Len())
@@ -192,7 +195,7 @@ func (o *scanOp) Backward(eng *Engine) {
 	}
 	w.du, w.addU = gradOr(o.u)
 	w.ddelta, w.addDelta = gradOr(o.delta)
-	// Sums over rows and over the slabs of a group are of parts, added in order.
+	// Rows and slabs have partial sums of their own, which are added in order.
 	w.da, w.dd = eng.scratch(count*o.a.Len()), eng.scratch(count*o.d.Len())
 	w.dbc = eng.scratch(o.slabsOf() * o.bc.Len())
 	o.eachSlab(w.slab)
@@ -206,7 +209,7 @@ func (o *scanOp) Backward(eng *Engine) {
 	drop(o.delta, w.ddelta)
 }
 
-// addParts adds parts as long as y to y, in order; y may be nil.
+// addParts adds parts to y in order, each as long as y, which may be nil.
 func addParts(y, parts []float32) {
 	if y == nil {
 		return
@@ -218,24 +221,25 @@ func addParts(y, parts []float32) {
 	})
 }
 
-// scanGrads are the gradients of a scan on the way.
+// scanGrads are the gradients of a scan during Backward.
 type scanGrads struct {
 	*scanOp
 	dy, du, ddelta []float32
-	addU, addDelta bool      // there is something in du and ddelta already
+	addU, addDelta bool      // du and ddelta hold something already
 	da, dd         []float32 // of each row
 	dbc            []float32 // of each slab of a group
 }
 
-// slab goes back along one slab, chunk after chunk: first along it as forward did, from the state at its border.
+// slab goes back through one slab, the last chunk first. It first steps through a chunk again, from the state at its
+// border.
 func (w *scanGrads) slab(s *slab) {
 	l, from, d, n := w.rows.Len(s.row), w.rows.From(s.row), w.u.Dim(-1), w.a.Dim(-1)
 	buf := getFloats(min(l, scanChunk) * n * kernel.ScanStride)
 	defer putFloats(buf)
 	dstate, dnext := w.states[s.row].before, w.states[s.row].after
 	if dnext != nil {
-		for j := range s.tiles {
-			s.tiles[j].SetStateGrad(s.of(dnext, j))
+		for j := range s.lanes {
+			s.lanes[j].SetStateGrad(s.of(dnext, j))
 		}
 	}
 	stride := w.bc.Dim(-1)
@@ -253,20 +257,20 @@ func (w *scanGrads) slab(s *slab) {
 				clear(w.ddelta[p*d+s.c0 : p*d+s.c1])
 			}
 		}
-		for j := range s.tiles {
+		for j := range s.lanes {
 			r, at := w.from(s, j, t)
-			s.tiles[j].Restore(w.border(s, j, chunk))
-			s.tiles[j].Steps(work, r, rows)
-			s.tiles[j].Back(w.du[at:], w.ddelta[at:], w.dy[at:], work, r, rows)
+			s.lanes[j].Restore(w.border(s, j, chunk))
+			s.lanes[j].Steps(work, r, rows)
+			s.lanes[j].Back(w.du[at:], w.ddelta[at:], w.dy[at:], work, r, rows)
 		}
 		kernel.ScanSums(dbc[t*stride+s.group*n:], dbc[t*stride+(w.groups+s.group)*n:], work, stride, n, rows)
 	}
-	for j := range s.tiles {
-		tile := &s.tiles[j]
-		tile.AddAGrad(s.of(w.da[s.row*d*n:], j))
-		copy(w.dd[s.row*d+s.channel(j):][:tile.Width], tile.DGrad[:])
+	for j := range s.lanes {
+		channels := &s.lanes[j]
+		channels.AddAGrad(s.of(w.da[s.row*d*n:], j))
+		copy(w.dd[s.row*d+s.channel(j):][:channels.Width], channels.DGrad[:])
 		if dstate != nil {
-			tile.AddStateGrad(s.of(dstate, j))
+			channels.AddStateGrad(s.of(dstate, j))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import "testing"
 func TestShelved(t *testing.T) {
 	var all [][]float32
 	for i := range 60 {
-		n := []int{1, shelfLeast - 1, shelfLeast, 3*shelfLeast + 5, shelfPiece / 3, shelfPiece + 1}[i%6]
+		n := []int{1, shelfLeast - 1, shelfLeast, 3*shelfLeast + 5, shelfBuffer / 3, shelfBuffer + 1}[i%6]
 		x := shelved(n)
 		if len(x) != n || cap(x) < n || n >= shelfLeast && cap(x) != n {
 			t.Fatalf("%d floats: length %d, capacity %d", n, len(x), cap(x))

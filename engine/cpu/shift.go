@@ -7,15 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The direct filters work on tiles: fewer rows, or gradients of fewer taps, than these are not worth a task.
+// Fewer positions, or gradients of fewer taps, than these are not worth a task of the direct filters.
 const (
 	firRows = 64
 	firTaps = 16
 )
 
-// ShiftSSM filters a row by the taps h[i] = Σ_j B[j] C[i+j], as many as the longest row has positions, and then adds what
-// is heard of the state before it. A row of one position that goes on from a state makes a step of the recurrence, unless
-// the tape records.
+// ShiftSSM filters rows by the taps h[i] = Σ_j B[j] C[i+j], and adds what the state before a row gives. A row of one
+// position with a state is a step of the recurrence, unless the tape records.
 func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	op := take[shiftOp](eng)
 	record := eng.wantsRows(slots, x, bw, cw, dw)
@@ -46,7 +45,7 @@ type shiftOp struct {
 	x, b, c, d, y *tensor.Tensor
 	rows          *engine.Rows
 	carried
-	taps []float32 // (m, d) of the longest row that is filtered, m ≤ n; none where there is none
+	taps []float32 // (m, d), m ≤ n as many as the longest filtered row needs
 	n    int
 }
 
@@ -77,7 +76,7 @@ func (o *shiftOp) filter(m int) kernel.ShiftFilter {
 	return kernel.ShiftFilter{B: o.b.Data(), C: o.c.Data(), D: o.x.Dim(-1), N: o.n, M: m}
 }
 
-// channel is channel c of row i, which goes on from the state before.
+// channel is channel c of row i, with the state before it.
 func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
 	d, n := o.x.Dim(-1), o.n
 	return kernel.ShiftCarry{
@@ -86,7 +85,7 @@ func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
 	}
 }
 
-// advance brings the states of the channels [lo, hi) from before row i to after it, and adds what y hears of them.
+// advance carries the states of the channels [lo, hi) through row i, and adds what they give to y.
 func (o *shiftOp) advance(eng *Engine, i, lo, hi int) {
 	before, after := o.at(i)
 	if before == nil {
@@ -119,7 +118,7 @@ func (o *shiftOp) Backward(eng *Engine) {
 		dy = eng.grad(o.y)
 	}
 	dx := eng.gradOf(o.x)
-	if dx == nil { // not wanted, but what follows writes it
+	if dx == nil { // not wanted, but the kernel writes it
 		dx = eng.scratch(o.x.Len())
 		defer eng.done(dx)
 	}
@@ -161,8 +160,8 @@ func (o *shiftOp) Backward(eng *Engine) {
 	eng.skipGrad(o.d, dy, x)
 }
 
-// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before it, nil
-// where none is wanted, dnext that of the state after it, nil for zero.
+// carryGrad is the backward of advance, for the channels [lo, hi) of row i. ds is the gradient of the state before the
+// row, nil where it is not wanted, and dnext of the state after it, nil for zero.
 func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi int) {
 	d, n := o.x.Dim(-1), o.n
 	before, _ := o.at(i)
@@ -175,6 +174,7 @@ func (o *shiftOp) carryGrad(i int, ds, dnext, dx, db, dc, dy []float32, lo, hi i
 	for c := lo; c < hi; c++ {
 		at := o.rows.From(i)*d + c
 		k := o.channel(i, c, before)
-		k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: part(ds, c), X: dx[at:]}, part(dnext, c), dy[at:])
+		k.Grad(kernel.ShiftCarryGrads{B: db[c*n:][:n], C: dc[c*n:][:n], S: part(ds, c), X: dx[at:]}, part(dnext, c),
+			dy[at:])
 	}
 }

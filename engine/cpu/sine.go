@@ -6,8 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Sine computes y = sin(f·x) for x (…, d) with a frequency f for each channel, d elements: the activation of Hyena's filters, after
-// SIREN (arXiv:2006.09661).
+// Sine computes f·x again in backward.
 func (eng *Engine) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	o := sineOp{x: x, f: f, y: eng.like(x)}
 	o.angles(func(at int, angles []float32) { kernel.FuncSin.Into(o.y.Data()[at:][:len(angles)], angles) })
@@ -24,10 +23,10 @@ type sineOp struct{ x, f, y *tensor.Tensor }
 func (o *sineOp) Name() string                   { return "Sine" }
 func (o *sineOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// angles calls f on all cores with pieces of f·x, each from element at on.
+// angles calls f on all cores with parts of f·x, which begin at element at.
 func (o *sineOp) angles(f func(at int, angles []float32)) {
 	d, x := o.f.Len(), o.x.Data()
-	const rows = 32 // that stay in the cache
+	const rows = 32 // few enough to stay in the processor's cache
 	parallel.For(o.x.Rows(), max(rows, rowGrain(d)), func(lo, hi int) {
 		buf := getFloats(rows * d)
 		defer putFloats(buf)

@@ -10,7 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SinkhornAttention takes the heads of a row one by one: the sort net picks, and then bucket after bucket attends.
+// SinkhornAttention computes each head of a row alone: the sort net picks buckets, and then the buckets attend one by
+// one.
 func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
 	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
 	op := take[sinkhornOp](eng)
@@ -74,16 +75,16 @@ type sinkhorn struct {
 	y         *tensor.Tensor
 	rows      *engine.Rows
 	lse       []float32      // of each row (heads, l)
-	sums      [][]bucketSums // of the heads of each row so far, none of a row that begins anew
+	sums      [][]bucketSums // for each row, the sums of its heads so far; none for a row without a cache
 	hd        int            // components of a head
 	scale     float32
 	precision kernel.Precision
 }
 
-// columns is how many candidates the sort net knows.
+// columns is the number of candidates that the sort net has scores for.
 func (s *sinkhorn) columns() int { return s.Sort.Dim(-1) }
 
-// offset is where the buckets of a head begin. What lies before sees only itself.
+// offset is the position at which the buckets of a head begin. Earlier positions see only each other.
 func (s *sinkhorn) offset(head int) int {
 	if s.Ahead || head < s.Heads/2 {
 		return 0
@@ -91,7 +92,7 @@ func (s *sinkhorn) offset(head int) int {
 	return s.Bucket - 1
 }
 
-// pick is a bucket that another one picked and its weight R; v < 0 is an empty one.
+// pick is a picked bucket v and its weight R. An empty bucket has v < 0.
 type pick struct {
 	v int
 	r float32
@@ -101,17 +102,17 @@ type pick struct {
 type sinkhornHead struct {
 	*sinkhorn
 	i, h         int
-	n, l         int // positions that the row sees, and those of its own
+	n, l         int // positions that the row sees, and its own
 	first, count int // position of the first bucket, number of buckets
 	from         int // the first bucket with positions of the row's own
-	step         int // from the query of a position to that of the next; from a key to the next it is twice that
+	step         int // from the query of a position to the next query; from a key to the next key it is twice that
 	gradients    headGrads
 	nullK, nullV []float32 // an empty bucket, (bucket, head_dim)
 	sorter       bucketSort
 	scratch      *[]float32
 }
 
-// headGrads are the gradients of a head, nil where none are wanted: those of the row's own queries, of all queries, and
+// headGrads are the gradients of a head, each nil where it is not wanted: of the row's own queries, of all queries, and
 // of all keys and values.
 type headGrads struct{ own, q, k, v []float32 }
 
@@ -144,7 +145,7 @@ func (g *sinkhornHead) done() {
 	sinkhornHeads.Put(g)
 }
 
-// candidates is how many buckets, the empty ones counted, bucket u picks from.
+// candidates is the number of buckets that bucket u picks from, empty ones included.
 func (g *sinkhornHead) candidates(u int) int {
 	if g.Ahead {
 		return g.n / g.Bucket
@@ -152,25 +153,25 @@ func (g *sinkhornHead) candidates(u int) int {
 	return g.Top + u
 }
 
-// query is that of a position.
+// query is the query at a position.
 func (g *sinkhornHead) query(position int) []float32 {
 	x, _ := g.q.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
-// key is that of a position.
+// key is the key at a position.
 func (g *sinkhornHead) key(position int) []float32 {
 	x, _ := g.kv.run(g.i, position)
 	return x[g.h*g.hd:][:g.hd]
 }
 
-// own is where the part of the head is in a tensor like y, at a position of the row's own.
+// own is the head's part of x, a tensor like y, at one of the row's own positions.
 func (g *sinkhornHead) own(x []float32, position int) []float32 {
 	return x[(g.rows.From(g.i)+position-(g.n-g.l))*g.step+g.h*g.hd:]
 }
 
-// keyRun is a run of keys and values that a bucket sees, with their weight: those of a picked bucket, or of its own.
-// Where a bucket lies in several pages it is several runs.
+// keyRun is a contiguous run of keys and values that a bucket sees, in a picked bucket or its own, with their weight. A
+// bucket that lies in several pages is several runs.
 type keyRun struct {
 	k, v   []float32
 	dk, dv []float32
@@ -180,11 +181,11 @@ type keyRun struct {
 	r      float32
 }
 
-// queries are rows of one bucket that are asked for, and what they see: runs side by side, the last of which are those
-// of their own bucket, causal or not.
+// queries are the row's queries in one bucket and the runs of keys that they see, side by side. The runs of their own
+// bucket come last.
 type queries struct {
 	at, rows int // position of the first
-	before   int // rows of the bucket before them
+	before   int // positions of the bucket before them
 	runs     []keyRun
 	columns  int
 	picked   int // columns of picks
@@ -199,7 +200,7 @@ func (w *queries) add(r keyRun) {
 	}
 }
 
-// see adds the n positions from the given one on to what w sees, in runs like the given one.
+// see adds the n positions from at on to what w sees, in runs with the weight and pick of like.
 func (g *sinkhornHead) see(w *queries, like keyRun, at, n int) {
 	for n > 0 {
 		r := like
@@ -216,7 +217,7 @@ func (g *sinkhornHead) see(w *queries, like keyRun, at, n int) {
 	}
 }
 
-// each calls f for what is asked for of every bucket u; u is from-1 for what lies before the first one.
+// each calls f for the row's queries in every bucket u; u is from-1 for queries before the first bucket.
 func (g *sinkhornHead) each(f func(u int, w *queries)) {
 	var buf [2 * (engine.MaxTop + 1)]keyRun
 	for u := g.from - 1; u < g.count; u++ {
@@ -247,7 +248,8 @@ func (g *sinkhornHead) each(f func(u int, w *queries)) {
 func (g *sinkhornHead) raw(s []float32, w *queries) {
 	at, q, gemm := 0, g.own(g.q.x.Data(), w.at), g.precision.GemmInline
 	for _, r := range w.runs {
-		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: q, LDA: g.step, B: r.k, LDB: r.step, C: s[at:], LDC: w.columns})
+		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: q, LDA: g.step, B: r.k, LDB: r.step,
+			C: s[at:], LDC: w.columns})
 		at += r.n
 	}
 }
@@ -266,7 +268,7 @@ func (w *queries) weigh(s []float32) {
 	}
 }
 
-// softmax turns scores into weights, given or making their log-sum-exp.
+// softmax turns scores into weights. Their log-sum-exp is an input where known is true, else a result.
 func (g *sinkhornHead) softmax(s []float32, w *queries, known bool) {
 	lse := g.lse[g.rows.From(g.i)*g.Heads+g.h*g.l+w.at-(g.n-g.l):]
 	for i := range w.rows {
@@ -295,7 +297,8 @@ func (g *sinkhornHead) forward() {
 		w.weigh(s)
 		y, at := g.own(g.y.Data(), w.at), 0
 		for _, r := range w.runs {
-			g.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns, B: r.v, LDB: r.step, C: y, LDC: g.step, Add: at > 0})
+			g.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns,
+				B: r.v, LDB: r.step, C: y, LDC: g.step, Add: at > 0})
 			at += r.n
 		}
 	})

@@ -15,12 +15,12 @@ type sinkhornOp struct {
 func (o *sinkhornOp) Name() string                   { return "SinkhornAttention" }
 func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward is that of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of its
-// values:
+// Backward is the backward of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of
+// its values:
 //
 //	dR = Σ dS ⊙ (q·k) + Σ P ⊙ (dY Vᵀ),   dP = R·dY Vᵀ,   dV = R·Pᵀ dY
 //
-// and then back through the sort net. Heads share the work; the rows add to the sort net of a head in turn.
+// and then back through the sort net. A task is one head of all rows, which add to its sort net in order.
 func (o *sinkhornOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	if dy == nil {
@@ -54,7 +54,7 @@ func from(x []float32, at int) []float32 {
 	return x[at:]
 }
 
-// part is piece i of x, in pieces of n; nil of nil.
+// part is x[i·n:][:n]; nil of nil.
 func part(x []float32, i, n int) []float32 {
 	if x == nil {
 		return nil
@@ -62,7 +62,7 @@ func part(x []float32, i, n int) []float32 {
 	return x[i*n:][:n]
 }
 
-// backward adds to the head's gradients; dw, dnullK and dnullV are nil where none are wanted.
+// backward adds to the head's gradients. dw, dnullK and dnullV are nil where they are not wanted.
 func (g *sinkhornHead) backward(dy, dw, dnullK, dnullV []float32) {
 	buf := getFloats(g.count*g.Top + 2*g.Bucket*g.hd)
 	defer putFloats(buf)
@@ -111,7 +111,8 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	g.softmax(p, w, true)
 	at := 0
 	for _, r := range w.runs {
-		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: in, LDA: g.step, B: r.v, LDB: r.step, C: ds[at:], LDC: w.columns})
+		gemm(kernel.Product{Op: kernel.NT, M: w.rows, N: r.n, K: g.hd, A: in, LDA: g.step, B: r.v, LDB: r.step,
+			C: ds[at:], LDC: w.columns})
 		at += r.n
 	}
 	w.dots(dr, p, ds)
@@ -126,11 +127,14 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 	at = 0
 	for _, r := range w.runs {
 		if dq != nil {
-			gemm(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: ds[at:], LDA: w.columns, B: r.k, LDB: r.step, C: dq, LDC: g.step, Add: true})
+			gemm(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: ds[at:], LDA: w.columns,
+				B: r.k, LDB: r.step, C: dq, LDC: g.step, Add: true})
 		}
 		if r.dk != nil {
-			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: ds[at:], LDA: w.columns, B: q, LDB: g.step, C: r.dk, LDC: r.step, Add: true})
-			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: p[at:], LDA: w.columns, B: in, LDB: g.step, C: r.dv, LDC: r.step, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: ds[at:], LDA: w.columns,
+				B: q, LDB: g.step, C: r.dk, LDC: r.step, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: r.n, N: g.hd, K: w.rows, A: p[at:], LDA: w.columns,
+				B: in, LDB: g.step, C: r.dv, LDC: r.step, Add: true})
 		}
 		at += r.n
 	}

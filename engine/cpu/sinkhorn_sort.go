@@ -18,7 +18,7 @@ import (
 // Then Top times the candidate of the largest weight under softmax(x/temperature) is picked and taken out.
 type bucketSort struct {
 	bucketSums
-	picks   []pick    // of the buckets that have queries in the chunk
+	picks   []pick    // of the buckets that have queries of the row
 	x       []float32 // their scores (buckets, columns)
 	e       int       // components of a summary
 	columns int
@@ -27,9 +27,9 @@ type bucketSort struct {
 
 // bucketSums are the summaries of the buckets of a head, and what it takes to go on with them.
 type bucketSums struct {
-	a, b       []float32 // what is multiplied: (buckets, e) each, a alone by the linear sort net
+	a, b       []float32 // factors of the scores: (buckets, e) each; only a for the linear sort net
 	sumQ, sumK []float32 // of all positions, causal only
-	seen       int       // how many these are
+	seen       int       // number of positions summed so far
 }
 
 // grow makes room for the summaries of count buckets.
@@ -42,7 +42,7 @@ func (s *bucketSums) grow(count, e, hd int) {
 	}
 }
 
-// picksOf are the picks of a bucket with queries in the chunk.
+// picksOf are the picks of a bucket that has queries of the row.
 func (g *sinkhornHead) picksOf(u int) []pick { return g.sorter.picks[(u-g.from)*g.Top:][:g.Top] }
 
 // leak is the slope of the linear sort net below zero.
@@ -55,12 +55,12 @@ func (g *sinkhornHead) leak() float32 {
 
 func (g *sinkhornHead) temperature() float32 {
 	if g.Ahead && g.Sort == nil {
-		return 1 // whatever is asked for, in the official code
+		return 1 // in the official code, whatever Temperature is
 	}
 	return g.Temperature
 }
 
-// empties is how many of the candidates are empty buckets.
+// empties is the number of candidates that are empty buckets.
 func (g *sinkhornHead) empties() int {
 	if g.Ahead {
 		return 0
@@ -68,13 +68,13 @@ func (g *sinkhornHead) empties() int {
 	return g.Top
 }
 
-// net is the part of W that is the head's own.
+// net is the head's part of W.
 func (g *sinkhornHead) net(w []float32) []float32 {
 	n := 2 * g.hd * g.columns()
 	return w[g.h*n:][:n]
 }
 
-// kept are the sums of what came before the row, nil for none.
+// kept are the sums over the positions before the row, nil for none.
 func (g *sinkhornHead) kept() *bucketSums {
 	if g.i >= len(g.sums) || g.sums[g.i] == nil {
 		return nil
@@ -82,7 +82,7 @@ func (g *sinkhornHead) kept() *bucketSums {
 	return &g.sums[g.i][g.h]
 }
 
-// sort makes the scores and the picks.
+// sort computes the scores and picks.
 func (g *sinkhornHead) sort() {
 	s := &g.sorter
 	s.e, s.columns = g.hd, g.count
@@ -105,7 +105,8 @@ func (g *sinkhornHead) sort() {
 	}
 	if g.Sort != nil {
 		w := g.net(g.Sort.Data())
-		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.columns, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: w, LDB: s.columns, C: s.x, LDC: s.columns})
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.columns, K: s.e, A: s.a[g.from*s.e:], LDA: s.e,
+			B: w, LDB: s.columns, C: s.x, LDC: s.columns})
 		leak := g.leak()
 		for i, v := range s.x {
 			if v < 0 {
@@ -113,7 +114,8 @@ func (g *sinkhornHead) sort() {
 			}
 		}
 	} else {
-		gemm(kernel.Product{Op: kernel.NT, M: rows, N: g.count, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: s.b, LDB: s.e, C: s.x, LDC: g.count})
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: g.count, K: s.e, A: s.a[g.from*s.e:], LDA: s.e, B: s.b, LDB: s.e,
+			C: s.x, LDC: g.count})
 		kernel.Scale(s.x, g.scale)
 	}
 	g.choose()
@@ -154,7 +156,7 @@ func (g *sinkhornHead) summarize() {
 	}
 }
 
-// summaries are the places of what bucket u has of queries and keys, looking ahead.
+// summaries are where the sums of queries and of keys of bucket u are, for attention that looks ahead.
 func (g *sinkhornHead) summaries(u int) (q, k []float32) {
 	s := &g.sorter
 	if g.Sort == nil {
@@ -178,7 +180,7 @@ func (g *sinkhornHead) candidatesOf(u int, buf []float32) []float32 {
 	return x
 }
 
-// weights replaces x by softmax(x/temperature), of which the candidates that are taken have none.
+// weights replaces x by softmax(x/temperature) over the candidates that are not taken yet.
 func (g *sinkhornHead) weights(x []float32, taken []int) {
 	kernel.Scale(x, 1/g.temperature())
 	for _, c := range taken {
@@ -187,7 +189,7 @@ func (g *sinkhornHead) weights(x []float32, taken []int) {
 	kernel.Softmax(x, 1)
 }
 
-// choose makes the picks of every bucket.
+// choose picks for every bucket.
 func (g *sinkhornHead) choose() {
 	s := &g.sorter
 	s.picks = resize(s.picks, (g.count-g.from)*g.Top)
@@ -212,8 +214,8 @@ func (g *sinkhornHead) eachPick(u int, buf []float32, f func(i, c int, p []float
 	}
 }
 
-// heaviest returns where p is largest, first; where all of it is the same, as after a ReLU of nothing above 0, the
-// middle, which is what the official code finds among four.
+// heaviest returns the first index of the largest p. Where all are equal, as after a ReLU that is 0 everywhere, it is
+// the middle one, which the official code finds among four.
 func heaviest(p []float32) int {
 	c, same := 0, true
 	for j, v := range p {
@@ -228,8 +230,8 @@ func heaviest(p []float32) int {
 	return c
 }
 
-// sortGrad goes back from the gradients dr of the picks' weights (buckets, Top) to queries, keys and the sort net. dw
-// is the head's part of the sort net's gradient, nil where none is wanted.
+// sortGrad takes the gradients dr (buckets, Top) of the picks' weights to queries, keys and the sort net. dw is the
+// head's part of the sort net's gradient, nil where it is not wanted.
 func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	s := &g.sorter
 	rows, from, gemm := g.count-g.from, g.from*s.e, kernel.GemmInline
@@ -254,8 +256,10 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 	}
 	if g.Sort == nil {
 		kernel.Scale(dx, g.scale)
-		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.e, K: g.count, A: dx, LDA: g.count, B: s.b, LDB: s.e, C: da[from:], LDC: s.e})
-		gemm(kernel.Product{Op: kernel.TN, M: g.count, N: s.e, K: rows, A: dx, LDA: g.count, B: s.a[from:], LDB: s.e, C: db, LDC: s.e})
+		gemm(kernel.Product{Op: kernel.NN, M: rows, N: s.e, K: g.count, A: dx, LDA: g.count, B: s.b, LDB: s.e,
+			C: da[from:], LDC: s.e})
+		gemm(kernel.Product{Op: kernel.TN, M: g.count, N: s.e, K: rows, A: dx, LDA: g.count, B: s.a[from:], LDB: s.e,
+			C: db, LDC: s.e})
 	} else {
 		leak := g.leak()
 		for i, v := range s.x {
@@ -264,9 +268,11 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 			}
 		}
 		w := g.net(g.Sort.Data())
-		gemm(kernel.Product{Op: kernel.NT, M: rows, N: s.e, K: s.columns, A: dx, LDA: s.columns, B: w, LDB: s.columns, C: da[from:], LDC: s.e})
+		gemm(kernel.Product{Op: kernel.NT, M: rows, N: s.e, K: s.columns, A: dx, LDA: s.columns, B: w, LDB: s.columns,
+			C: da[from:], LDC: s.e})
 		if dw != nil {
-			gemm(kernel.Product{Op: kernel.TN, M: s.e, N: s.columns, K: rows, A: s.a[from:], LDA: s.e, B: dx, LDB: s.columns, C: dw, LDC: s.columns, Add: true})
+			gemm(kernel.Product{Op: kernel.TN, M: s.e, N: s.columns, K: rows, A: s.a[from:], LDA: s.e,
+				B: dx, LDB: s.columns, C: dw, LDC: s.columns, Add: true})
 		}
 	}
 	g.summaryGrad(da, db)
@@ -275,7 +281,7 @@ func (g *sinkhornHead) sortGrad(dr, dw []float32) {
 // summaryGrad is the backward of summarize, from the gradients of the summaries.
 func (g *sinkhornHead) summaryGrad(da, db []float32) {
 	s := &g.sorter
-	s.a, s.b = da, db // summarize's places, of gradients now
+	s.a, s.b = da, db // summaries now returns places of gradients
 	if g.Ahead {
 		share := float32(1)
 		if g.Sort == nil {
@@ -308,7 +314,7 @@ func (g *sinkhornHead) summaryGrad(da, db []float32) {
 	}
 }
 
-// addGrads adds gradients to those of the query and the key at position p, nil for none.
+// addGrads adds share·q and share·k, nil for none, to the gradients of the query and the key at position p.
 func (g *sinkhornHead) addGrads(p int, share float32, q, k []float32) {
 	if dq := g.gradients.q; dq != nil && q != nil {
 		kernel.Axpy(share, q, dq[p*g.step:][:g.hd])

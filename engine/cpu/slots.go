@@ -5,12 +5,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried is what an operation needs of the states of its rows: those before them and those after them, nil where a row
-// has none.
+// carried is the states of an operation's rows, before and after each row, nil for a row that has none.
 type carried struct{ before, after []*tensor.Tensor }
 
-// carry takes the states out of slots and puts those after the rows there: new tensors, whose contents the caller sets,
-// while the tape records, else the same ones, to be updated in place. c is what the operation had in an earlier step.
+// carry takes the states before the rows out of slots, and puts the states after them there: new tensors with
+// unspecified contents while the tape records, else the same tensors, to be updated in place. It reuses the memory of
+// c.
 func (eng *Engine) carry(c carried, slots engine.Slots) carried {
 	c.before, c.after = c.before[:0], c.after[:0]
 	for i := range slots {
@@ -25,7 +25,7 @@ func (eng *Engine) carry(c carried, slots engine.Slots) carried {
 	return c
 }
 
-// at are the elements of the states of row i before and after it, nil where it has none.
+// at are the elements of the states before and after row i, nil where it has none.
 func (c *carried) at(i int) (before, after []float32) {
 	if i >= len(c.before) || c.before[i] == nil {
 		return nil, nil
@@ -55,8 +55,8 @@ func (c *carried) outputs(f func(*tensor.Tensor)) {
 	}
 }
 
-// grads are the gradients of the states of row i: that to add to, nil where none is wanted, and that of the state after it,
-// nil where nothing used it.
+// grads are the gradients of the state before row i, to add to, nil where it is not wanted, and of the state after it,
+// nil where nothing has used it.
 func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 	if !c.has(i) {
 		return nil, nil
@@ -64,7 +64,7 @@ func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 	return eng.gradOf(c.before[i]), c.after[i].Grad()
 }
 
-// wantsRows is wants of an operation's inputs and of the states before its rows.
+// wantsRows is wants for an operation's inputs and the states before its rows.
 func (eng *Engine) wantsRows(slots engine.Slots, inputs ...*tensor.Tensor) bool {
 	record := eng.wants(inputs...)
 	for i := range slots {

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// SpatialMix multiplies some rows of W at a time by what they see.
+// SpatialMix multiplies 64 rows of W at a time by the positions that they see.
 func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	op := take[spatialOp](eng)
 	*op = spatialOp{x: eng.see(op.x, x, r, caches), w: w, bias: bias, y: eng.like(x), rows: r, n: bias.Len(),
@@ -21,8 +21,8 @@ func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches 
 	return op.y
 }
 
-// spatialRows is how many positions of a row go through a product at a time: rows of W here, and queries in
-// SquaredReLUAttention. Their weights over all that they see stay in the cache.
+// spatialRows is the number of positions of a product: rows of W here, and queries in SquaredReLUAttention. Their
+// weights over all positions that they see stay in the processor's cache.
 const spatialRows = 64
 
 type spatialOp struct {
@@ -33,11 +33,10 @@ type spatialOp struct {
 	precision  kernel.Precision
 }
 
-// first is the position of its sequence from which on row i sees.
+// first is the first position that row i sees, counted in its sequence.
 func (o *spatialOp) first(i int) int { return o.rows.Start(i) - o.x.past(i) }
 
-// weights copies the rows of W of the positions [lo, hi) of row i, as far as they see, and clears what is above the
-// diagonal: (hi-lo, columns).
+// weights copies the rows of W of the positions [lo, hi) of row i, with zeros above the diagonal: (hi-lo, columns).
 func (o *spatialOp) weights(buf []float32, i, lo, hi int) (columns int) {
 	past, first := o.x.past(i), o.first(i)
 	columns = past + hi
@@ -64,7 +63,8 @@ func (o *spatialOp) forward(i, lo, hi int) {
 	for p := 0; p < columns; {
 		x, n := o.x.run(i, p)
 		n = min(n, columns-p)
-		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: d, K: n, A: (*buf)[p:], LDA: columns, B: x, LDB: d, C: y, LDC: d, Add: true})
+		o.precision.GemmInline(kernel.Product{Op: kernel.NN, M: hi - lo, N: d, K: n, A: (*buf)[p:], LDA: columns,
+			B: x, LDB: d, C: y, LDC: d, Add: true})
 		p += n
 	}
 }
@@ -72,7 +72,7 @@ func (o *spatialOp) forward(i, lo, hi int) {
 func (o *spatialOp) Name() string                   { return "SpatialMix" }
 func (o *spatialOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// Backward shares the rows of W between cores, each for all sequences, then the sequences.
+// Backward shares the rows of W between cores for dW, and then the rows of positions for dx.
 func (o *spatialOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	if dy == nil {
@@ -80,7 +80,7 @@ func (o *spatialOp) Backward(eng *Engine) {
 	}
 	r, d := o.rows, o.y.Dim(-1)
 	dw, dBias := eng.gradOf(o.w), eng.gradOf(o.bias)
-	from, to := o.n, 0 // rows of W that count
+	from, to := o.n, 0 // rows of W that positions use
 	for i := range r.Count() {
 		from, to = min(from, r.Start(i)), max(to, r.Start(i)+r.Len(i))
 	}
@@ -101,7 +101,8 @@ func (o *spatialOp) Backward(eng *Engine) {
 				hi := min(lo+spatialRows, r.Len(i))
 				buf := getFloats((hi - lo) * (o.x.past(i) + hi))
 				columns := o.weights(*buf, i, lo, hi)
-				o.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: d, K: hi - lo, A: *buf, LDA: columns, B: dy[lo*d:], LDB: d, C: dx[i], LDC: d, Add: true})
+				o.precision.GemmInline(kernel.Product{Op: kernel.TN, M: columns, N: d, K: hi - lo,
+					A: *buf, LDA: columns, B: dy[lo*d:], LDB: d, C: dx[i], LDC: d, Add: true})
 				putFloats(buf)
 			}
 		}
@@ -113,7 +114,7 @@ func (o *spatialOp) rowGrads(dw, dBias, dy []float32, lo, hi int) {
 	r, d := o.rows, o.y.Dim(-1)
 	buf := getFloats((hi - lo) * hi)
 	defer putFloats(buf)
-	sum := *buf // of the rows, as far as any of them sees
+	sum := *buf // the gradient of the rows of W, up to the last column that any of them uses
 	clear(sum)
 	for i := range r.Count() {
 		start, first := r.Start(i), o.first(i)
@@ -124,7 +125,8 @@ func (o *spatialOp) rowGrads(dw, dBias, dy []float32, lo, hi int) {
 		dy := rowOf(dy, r, i)[(a-start)*d : (b-start)*d]
 		if dw != nil {
 			x, _ := o.x.run(i, 0)
-			o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: b - a, N: b - first, K: d, A: dy, LDA: d, B: x, LDB: d, C: sum[(a-lo)*hi+first:], LDC: hi, Add: true})
+			o.precision.GemmInline(kernel.Product{Op: kernel.NT, M: b - a, N: b - first, K: d, A: dy, LDA: d,
+				B: x, LDB: d, C: sum[(a-lo)*hi+first:], LDC: hi, Add: true})
 		}
 		for t := 0; dBias != nil && t < b-a; t++ {
 			for _, g := range dy[t*d:][:d] {

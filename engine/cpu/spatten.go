@@ -14,7 +14,7 @@ import (
 // positionUnit keeps both numbers of Position exact in float32.
 const positionUnit = 1 << 20
 
-// SpAtten runs the rows at once, each block by block.
+// SpAtten computes all rows at once, each block by block. Backward gathers the keys of a block again.
 func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	n, d := qkv.Dim(0), qkv.Dim(-1)/3
@@ -43,7 +43,7 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 		eng.push(op)
 		return s.y
 	}
-	for i := range s.each { // an operation that is kept for its memory does not keep states too
+	for i := range s.each { // an operation stays in a pool and would keep the states alive
 		s.each[i].before, s.each[i].after, s.each[i].past = engine.SpAttenState{}, engine.SpAttenState{}, nil
 	}
 	return s.y
@@ -63,26 +63,27 @@ type spatten struct {
 	record    bool
 }
 
-// spattenRow is a row on its way.
+// spattenRow is a row while it is computed.
 type spattenRow struct {
-	from, l       int // its first position in the tensor, and how many there are
+	from, l       int // its first position in the tensor, and its length
 	before, after engine.SpAttenState
 	carries       bool           // it has a state
-	past          *tensor.Tensor // the keys before, whole
+	past          *tensor.Tensor // the keys before the row, not quantised
 	pieces        []spattenPiece // for backward, where the tape records
 	origins       []int32
 	order         []int // scratch
 }
 
-// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the row. Its keys came from the places
-// origins: tokens of the state before the row, and from the number of these on, positions of the row.
+// spattenPiece is a run of queries of one block: the positions [i0, i0+rows) of the row. origins says where its keys
+// came from: numbers below the number of tokens in the state are such tokens, others are positions of the row after
+// these.
 type spattenPiece struct {
 	i0, rows int
 	origins  []int32
 	pruned   []bool // heads
 }
 
-// begin makes row i ready to run from a state, nil for none.
+// begin prepares row i to run from a state, nil for none.
 func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 	w := &s.each[i]
 	*w = spattenRow{from: s.rows.From(i), l: s.rows.Len(i), carries: state != nil, pieces: w.pieces,
@@ -130,7 +131,7 @@ func copySpAtten(s, from *engine.SpAttenState) {
 	}
 }
 
-// eachRows calls f for the parts that have rows of tokens.
+// eachRows calls f for the tensors of s that have a row for each token.
 func eachRows(s *engine.SpAttenState, f func(x *tensor.Tensor)) {
 	f(s.K)
 	f(s.V)
@@ -139,7 +140,7 @@ func eachRows(s *engine.SpAttenState, f func(x *tensor.Tensor)) {
 	}
 }
 
-// positionOf is how many positions the sequence has had.
+// positionOf is the number of positions of the sequence so far.
 func positionOf(s *engine.SpAttenState) int {
 	p := s.Position.Data()
 	return int(p[0])*positionUnit + int(p[1])
@@ -150,10 +151,10 @@ func setPosition(s *engine.SpAttenState, n int) {
 	p[0], p[1] = float32(n/positionUnit), float32(n%positionUnit)
 }
 
-// place is where head h of position i of row w begins in q, k and v.
+// place is where position i of head h of row w begins in q, k and v.
 func (s *spatten) place(w *spattenRow, h, i int) int { return w.from*s.Heads*s.hd + (h*w.l+i)*s.hd }
 
-// out is where head h of position i of row w begins in y.
+// out is where position i of head h of row w begins in y.
 func (s *spatten) out(w *spattenRow, h, i int) int { return ((w.from+i)*s.Heads + h) * s.hd }
 
 // unpack splits the positions of row i into heads and rotates queries and keys to their positions.
@@ -209,7 +210,7 @@ func (s *spatten) forward(w *spattenRow) {
 	w.origins = origins
 }
 
-// remember notes a piece of row w for backward, in memory of an earlier step if there is some.
+// remember notes a piece of row w for backward. It reuses memory.
 func (s *spatten) remember(w *spattenRow, i0, rows int, origins []int32) {
 	n := len(w.pieces)
 	w.pieces = slices.Grow(w.pieces, 1)[:n+1]
@@ -220,10 +221,10 @@ func (s *spatten) remember(w *spattenRow, i0, rows int, origins []int32) {
 	}
 }
 
-// headWork is how many products are worth a task of their own.
+// headWork is the least number of multiply-adds of a task.
 const headWork = 1 << 16
 
-// attend runs the queries [i0, i0+rows) of row w, behind n tokens that are left.
+// attend computes the queries [i0, i0+rows) of row w, after n tokens that are left.
 func (s *spatten) attend(w *spattenRow, i0, rows, n int) {
 	columns := n + rows
 	buf := getFloats(s.Heads * columns)
@@ -240,7 +241,7 @@ func (s *spatten) attend(w *spattenRow, i0, rows, n int) {
 	}
 }
 
-// attendHead is attend for head h. It adds to the importance of the tokens.
+// attendHead is attend for head h. It adds to the importance of tokens.
 func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []float32) {
 	columns, size, d := n+rows, s.Rows()*s.hd, s.Heads*s.hd
 	k, v := w.after.K.Data()[h*size:][:size], w.after.V.Data()[h*size:][:size]
@@ -268,7 +269,8 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	for r := range rows {
 		kernel.Add(importance, (*p)[r*columns:])
 	}
-	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns, B: v, LDB: s.hd, C: y, LDC: d})
+	s.precision.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: s.hd, K: columns, A: *p, LDA: columns,
+		B: v, LDB: s.hd, C: y, LDC: d})
 	for r := range rows {
 		for _, x := range y[r*d:][:s.hd] {
 			*mass += max(x, -x)
@@ -276,13 +278,14 @@ func (s *spatten) attendHead(w *spattenRow, h, i0, rows, n int, importance []flo
 	}
 }
 
-// weights fills p (rows, columns) with the softmax weights of the queries [i0, i0+rows) of row w over the keys k, the
-// last of which are their own. It makes their log-sum-exp, or uses the known one. low are the lower bits of quantised
-// keys, nil for whole ones.
+// weights fills p (rows, columns) with the softmax weights of the queries [i0, i0+rows) of row w over the keys k, which
+// end with their own. Their log-sum-exp is an input where known is true, else a result. low are the lower bits of
+// quantised keys, nil for keys that are not quantised.
 func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []float32, known bool) {
 	columns := len(p) / rows
 	q, lse := s.q.Data()[s.place(w, h, i0):], s.lse[w.from*s.Heads+h*w.l+i0:]
-	s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: s.hd, A: q, LDA: s.hd, B: k, LDB: s.hd, C: p, LDC: columns})
+	s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: rows, N: columns, K: s.hd, A: q, LDA: s.hd, B: k, LDB: s.hd,
+		C: p, LDC: columns})
 	for r := range rows {
 		row, sees := p[r*columns:][:columns], columns-rows+r+1
 		if low != nil {
@@ -297,8 +300,8 @@ func (s *spatten) weights(p []float32, w *spattenRow, h, i0, rows int, k, low []
 	}
 }
 
-// refine adds the part of the lower bits to the scores of query q where those of the upper bits leave no weight above
-// the threshold.
+// refine adds the lower bits' part to the scores of query q, if the upper bits' scores give no weight above
+// Progressive.
 func (s *spatten) refine(scores, q, low []float32) {
 	most := slices.Max(scores)
 	sum := float32(0)
@@ -306,12 +309,13 @@ func (s *spatten) refine(scores, q, low []float32) {
 		sum += kernel.Exp((x - most) * s.scale)
 	}
 	if 1/sum < s.Progressive {
-		s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd, B: low, LDB: s.hd, C: scores, LDC: len(scores), Add: true})
+		s.precision.GemmInline(kernel.Product{Op: kernel.NT, M: 1, N: len(scores), K: s.hd, A: q, LDA: s.hd,
+			B: low, LDB: s.hd, C: scores, LDC: len(scores), Add: true})
 	}
 }
 
-// quantise rounds a key to 8 bits, of which it leaves the upper four and puts the lower four into low, for values of -8
-// to 7.
+// quantise rounds a key to 8 bits. It leaves the upper four in key, and puts the lower four, values of -8 to 7, into
+// low.
 func quantise(key, low []float32) {
 	most := float32(0)
 	for _, x := range key {
@@ -329,8 +333,8 @@ func quantise(key, low []float32) {
 	}
 }
 
-// prune leaves the Keep most important tokens of row w, in order, and one head less if there are too many. It returns
-// what is left of origins. order is scratch, one element for every token.
+// prune leaves the Keep most important tokens of row w, in order, and one head less if there are more than KeepHeads.
+// It returns the origins that are left. order is scratch, one element for every token.
 func (s *spatten) prune(w *spattenRow, order []int, origins []int32) []int32 {
 	n, most := len(order), s.Rows()
 	s.pruneHead(w.after.Heads.Data())
@@ -356,7 +360,7 @@ func (s *spatten) prune(w *spattenRow, order []int, origins []int32) []int32 {
 		}
 		n = s.Keep
 	}
-	// The places of tokens that are gone are cleared, so that states are equal however the sequence was cut.
+	// The places of pruned tokens are cleared, so that the state does not depend on how the sequence was cut into rows.
 	clear(importance[n:])
 	eachRows(&w.after, func(x *tensor.Tensor) {
 		for h := range s.Heads {

@@ -23,7 +23,7 @@ func (o *spattenOp) Outputs(f func(*tensor.Tensor)) {
 	}
 }
 
-// Backward is that of Attention for every piece, whose keys are gathered again from where they came.
+// Backward is the backward of Attention for every piece, whose keys it gathers again by their origins.
 func (o *spattenOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
 	if dy == nil { // only states were used
@@ -43,10 +43,10 @@ func (o *spattenOp) Backward(eng *Engine) {
 	})
 }
 
-// spattenGrads are gradients of a row, nil where there are none or none are wanted.
+// spattenGrads are the gradients of a row, each nil where it is not wanted or nothing has used it.
 type spattenGrads struct{ dy, dqkv, pastK, pastV, nextK, nextV []float32 }
 
-// backward is that of head h of row w.
+// backward goes back through head h of row w.
 func (o *spattenOp) backward(g *spattenGrads, w *spattenRow, h int) {
 	hd, most, d := o.hd, o.Rows(), o.Heads*o.hd
 	buf := getFloats((w.l + 2*(most+w.l)) * hd)
@@ -86,7 +86,7 @@ func (o *spattenOp) backward(g *spattenGrads, w *spattenRow, h int) {
 	}
 }
 
-// backwardPiece adds to dq (l, head_dim) and to dk and dv, over the places that origins count.
+// backwardPiece adds to dq (l, head_dim), and to dk and dv, whose rows origins number.
 func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int, piece spattenPiece) {
 	hd, most, d, columns, rows := o.hd, o.Rows(), o.Heads*o.hd, len(piece.origins), piece.rows
 	size := rows * columns
@@ -112,7 +112,8 @@ func (o *spattenOp) backwardPiece(dy, dq, dk, dv []float32, w *spattenRow, h int
 		delta := kernel.Dot(g[r*d:][:hd], out[r*d:][:hd])
 		kernel.SoftmaxGrad(ds[r*columns:][:columns], p[r*columns:][:columns], delta, o.scale)
 	}
-	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd, C: dq[piece.i0*hd:], LDC: hd})
+	gemm(kernel.Product{Op: kernel.NN, M: rows, N: hd, K: columns, A: ds, LDA: columns, B: k, LDB: hd,
+		C: dq[piece.i0*hd:], LDC: hd})
 	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: ds, LDA: columns, B: q, LDB: hd, C: gk, LDC: hd})
 	gemm(kernel.Product{Op: kernel.TN, M: columns, N: hd, K: rows, A: p, LDA: columns, B: g, LDB: d, C: gv, LDC: hd})
 	for row, to := range piece.origins {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Split cuts the last axis into parts of the given widths: x (…, w0+w1+…) → (…, w0), (…, w1), … The parts are copies.
+// Split copies position by position.
 func (eng *Engine) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	op := take[splitOp](eng)
 	op.x, op.parts = x, op.parts[:0]

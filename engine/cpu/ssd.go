@@ -9,17 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mamba-2's state-space duality is computed by blocks (arXiv:2405.21060, §6): products of matrices inside a block of positions, and
-// between blocks the states at their borders alone.
+// Mamba-2's state-space duality is computed in blocks (arXiv:2405.21060, §6): by products of matrices inside a block of
+// positions, and between blocks by the states at their borders.
 const (
 	// ssdBlock is the number of positions of a block.
 	ssdBlock = 64
-	// ssdShort is the length below which states are stepped one by one where the tape does not record.
+	// ssdShort is the length below which a row is stepped position by position where the tape does not record.
 	ssdShort = 4
 )
 
-// SSD runs Mamba-2's selective state-space model over rows (arXiv:2405.21060, §3). The blocks of a row begin at its own
-// first position.
+// SSD steps short rows, and computes others in blocks, which begin at the first position of the row.
 func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[ssdOp](eng)
@@ -47,7 +46,7 @@ type ssdOp struct {
 	xbc, dt, a, d, y    *tensor.Tensor
 	groups, heads, p, n int
 	scanRows
-	borders []float32 // (blocks, h, p, n): what each block adds to its state, then the state before it
+	borders []float32 // (blocks, h, p, n): first what each block adds to the state, then the state before it
 	decays  []float32 // (blocks, h): of a state over a whole block
 }
 
@@ -64,10 +63,10 @@ func (o *ssdOp) atB(g int) int   { return o.heads*o.p + g*o.n }
 func (o *ssdOp) atC(g int) int   { return o.heads*o.p + (o.groups+g)*o.n }
 func (o *ssdOp) group(h int) int { return h / (o.heads / o.groups) }
 
-// stateOf is that of head h in x (h, p, n).
+// stateOf is the state of head h in x (h, p, n).
 func (o *ssdOp) stateOf(x []float32, h int) []float32 { return x[h*o.p*o.n:][:o.p*o.n] }
 
-// border is the place of block i of all rows, head h in x, which is laid out as borders.
+// border is the part of block i, counted in all rows, and head h in x, which is laid out as borders.
 func (o *ssdOp) border(x []float32, i, h int) []float32 { return x[(i*o.heads+h)*o.p*o.n:][:o.p*o.n] }
 
 // eachHead calls f for all heads of the rows that are not stepped, on all cores.
@@ -79,7 +78,7 @@ func (o *ssdOp) eachHead(f func(row, h int)) {
 	})
 }
 
-// step takes the rows of a few positions one position after the other, in place.
+// step steps the states of short rows in place, position by position.
 func (o *ssdOp) step() {
 	d, xbc := o.heads*o.p, o.xbc.Data()
 	parallel.For(len(o.steps)*o.heads, max(1, grain/(o.p*o.n)), func(lo, hi int) {
@@ -101,7 +100,7 @@ func (o *ssdOp) step() {
 	})
 }
 
-// block is a task: q positions of one row, of them the heads [h0, h1), with room for matrices.
+// block is a task: the heads [h0, h1) of q positions of one row, with room for matrices.
 type block struct {
 	i, q     int // i is its number in all
 	first    int // its first position in all
@@ -112,12 +111,12 @@ type block struct {
 	decay    []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
 	m        []float32 // L ⊙ C Bᵀ
 	x        []float32 // dt·x (q, p)
-	w        []float32 // what has some other weight (q, p), or of a border (q, n)
-	start    []float32 // decay from the border (q)
+	w        []float32 // scratch: inputs with other weights (q, p), or gradients of a border (q, n)
+	start    []float32 // decays from the border (q)
 	ones     []float32
 }
 
-// fewHeads is how many heads at least share a computation of C Bᵀ, if their group has as many.
+// fewHeads is the least number of heads that share C Bᵀ, if their group has as many.
 const fewHeads = 4
 
 // headsAtOnce is the number of heads of a task: all of them, so that C Bᵀ of a group is computed once, unless there are
@@ -130,7 +129,7 @@ func (o *ssdOp) headsAtOnce() int {
 	return max(fewHeads, (o.heads*o.count()+cores-1)/cores)
 }
 
-// eachBlock calls f for all blocks, some heads at a time, on all cores.
+// eachBlock calls f on all cores for all blocks, each with up to the given number of heads at a time.
 func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
 	parts := (o.heads + heads - 1) / heads
 	q := min(ssdBlock, o.rows.Longest())
@@ -160,16 +159,17 @@ func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
 	})
 }
 
-// rows are the rows of a block in x, whose rows have width elements, from column at on.
+// rows are the positions of a block in x, of width elements each, from column at on.
 func (k *block) rows(x []float32, width, at int) []float32 { return x[k.first*width+at:] }
 
 // scores computes C Bᵀ of group g.
 func (o *ssdOp) scores(k *block, g int) {
 	in, w := o.xbc.Data(), o.width()
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: k.q, N: k.q, K: o.n, A: k.rows(in, w, o.atC(g)), LDA: w, B: k.rows(in, w, o.atB(g)), LDB: w, C: k.g, LDC: k.q})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: k.q, N: k.q, K: o.n, A: k.rows(in, w, o.atC(g)), LDA: w,
+		B: k.rows(in, w, o.atB(g)), LDB: w, C: k.g, LDC: k.q})
 }
 
-// starts computes the decays of head h from the border on.
+// starts computes the decays of head h from the border to each position.
 func (o *ssdOp) starts(k *block, h int) {
 	sum, a := float32(0), o.a.Data()[h]
 	for t := range k.q {
@@ -179,14 +179,14 @@ func (o *ssdOp) starts(k *block, h int) {
 	kernel.ExpShift(k.start[:k.q], 0, 1)
 }
 
-// head makes ready the decays and the inputs of head h: L, L ⊙ C Bᵀ, dt·x and start.
+// head computes the decays and the inputs of head h: L, L ⊙ C Bᵀ, dt·x and start.
 func (o *ssdOp) head(k *block, h int) {
 	q, a, in := k.q, o.a.Data()[h], o.xbc.Data()
 	for t := range q {
 		k.dt[t] = o.dt.Data()[(k.first+t)*o.heads+h]
 	}
 	o.starts(k, h)
-	// Row t of the exponents is row t-1 and one step more: each is summed up at its own size, so that none of them cancels.
+	// Row t of the exponents is row t-1 plus one step. Each is a sum of its own steps only, so that nothing cancels.
 	l := k.decay[:q*q]
 	minusInf := float32(math.Inf(-1))
 	for t := range q {
@@ -209,7 +209,7 @@ func (o *ssdOp) head(k *block, h int) {
 	}
 }
 
-// toBorder are the inputs of a head by what is left of them at the end of the block.
+// toBorder are the inputs of a head, each times its decay to the end of the block.
 func (k *block) toBorder(p int) []float32 {
 	last := k.decay[(k.q-1)*k.q:][:k.q]
 	w := k.w[:k.q*p]
@@ -220,7 +220,7 @@ func (k *block) toBorder(p int) []float32 {
 	return w
 }
 
-// inside computes what the positions of a block give to each other and to the state after it.
+// inside computes what the inputs of a block give to its outputs and to the state after it.
 func (o *ssdOp) inside(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
 	for h := k.h0; h < k.h1; h++ {
@@ -229,13 +229,15 @@ func (o *ssdOp) inside(k *block) {
 			o.scores(k, g)
 		}
 		o.head(k, h)
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: o.p, K: q, A: k.m, LDA: q, B: k.x, LDB: o.p, C: k.rows(o.y.Data(), d, h*o.p), LDC: d})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: o.p, N: o.n, K: q, A: k.toBorder(o.p), LDA: o.p, B: k.rows(in, w, o.atB(g)), LDB: w, C: o.border(o.borders, k.i, h), LDC: o.n})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: o.p, K: q, A: k.m, LDA: q, B: k.x, LDB: o.p,
+			C: k.rows(o.y.Data(), d, h*o.p), LDC: d})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: o.p, N: o.n, K: q, A: k.toBorder(o.p), LDA: o.p,
+			B: k.rows(in, w, o.atB(g)), LDB: w, C: o.border(o.borders, k.i, h), LDC: o.n})
 		o.decays[k.i*o.heads+h] = k.start[q-1]
 	}
 }
 
-// between replaces what the blocks of a row add to the state of a head by the state before each.
+// between replaces what each block of a row adds to the state of a head by the state before that block.
 func (o *ssdOp) between(row, h int) {
 	buf := getFloats(2 * o.p * o.n)
 	defer putFloats(buf)
@@ -258,13 +260,15 @@ func (o *ssdOp) between(row, h int) {
 	}
 }
 
-// fromBorder adds what the state before a block gives to its outputs, and the skip.
+// fromBorder adds what the state before a block gives to its outputs, and D·x.
 func (o *ssdOp) fromBorder(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
 	for h := k.h0; h < k.h1; h++ {
 		o.starts(k, h)
 		if !k.fromZero {
-			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: o.p, K: o.n, A: k.rows(in, w, o.atC(o.group(h))), LDA: w, B: o.border(o.borders, k.i, h), LDB: o.n, C: k.w, LDC: o.p})
+			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: o.p, K: o.n,
+				A: k.rows(in, w, o.atC(o.group(h))), LDA: w, B: o.border(o.borders, k.i, h), LDB: o.n,
+				C: k.w, LDC: o.p})
 		}
 		for t := range q {
 			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]

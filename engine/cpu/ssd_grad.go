@@ -2,15 +2,14 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// ssdGrads are the gradients of an SSD on the way. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from the border, w those
-// to the next one, H the state before a block and dH the gradient of the state after it:
+// ssdGrads are the gradients of an SSD during Backward. With X = dt·x, L the decays, M = L ⊙ C Bᵀ, e the decays from
+// the border, w the decays to the next border, H the state before a block and dH the gradient of the state after it:
 //
 //	dX = Mᵀ dY + w·(B dHᵀ)        dM = dY Xᵀ,  d(C Bᵀ) = L ⊙ dM
 //	dC = e·(dY H) + d(C Bᵀ) B     dB = (w·X) dH + d(C Bᵀ)ᵀ C
 //
-// All decays are exponentials of sums of steps dt·A. The gradient of the step at a position is the sum over the
-// decays that it is part of. It is summed over these alone: as a difference of sums over more it would cancel where A
-// is large.
+// All decays are exponentials of sums of steps dt·A. The gradient of a step is the sum over the decays that it is part
+// of. It is summed over these only: as a difference of larger sums it would cancel where A is large.
 type ssdGrads struct {
 	*ssdOp
 	dy, dxbc, ddt []float32
@@ -23,7 +22,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 		return
 	}
 	w := ssdGrads{ssdOp: o, dy: eng.grad(o.y)}
-	// What is not wanted is computed all the same, into memory that is given back.
+	// Both gradients are computed in one pass: one that is not wanted goes to scratch.
 	var unwanted [2][]float32
 	if w.dxbc = eng.gradOf(o.xbc); w.dxbc == nil {
 		unwanted[0] = eng.scratch(o.xbc.Len())
@@ -47,7 +46,7 @@ func (o *ssdOp) Backward(eng *Engine) {
 	}
 }
 
-// toStates computes what the outputs of a block give to the gradient of the state before it: (e·dY)ᵀ C.
+// toStates computes the outputs' part of the gradient of the state before a block: (e·dY)ᵀ C.
 func (w *ssdGrads) toStates(k *block) {
 	d, width := w.heads*w.p, w.width()
 	for h := k.h0; h < k.h1; h++ {
@@ -57,11 +56,12 @@ func (w *ssdGrads) toStates(k *block) {
 			copy(row, k.rows(w.dy, d, t*d+h*w.p))
 			kernel.Scale(row, k.start[t])
 		}
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p, B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p,
+			B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
 	}
 }
 
-// between replaces these by the gradients of the states after each block.
+// between replaces what toStates has computed by the gradients of the states after each block.
 func (w *ssdGrads) between(row, h int) {
 	buf := getFloats(2 * w.p * w.n)
 	defer putFloats(buf)
@@ -107,14 +107,15 @@ func (w *ssdGrads) block(k *block) {
 			w.borderIn(k, h, dx, db, z, steps, dstart)
 			w.inputs(k, h, dx, steps, dstart)
 		}
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: b, LDB: width, C: dc, LDC: width, Add: true})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: c, LDB: width, C: db, LDC: width, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: b, LDB: width,
+			C: dc, LDC: width, Add: true})
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: q, N: w.n, K: q, A: dscores, LDA: q, B: c, LDB: width,
+			C: db, LDC: width, Add: true})
 	}
 }
 
 // inner is the backward of Y = M X. The exponent of L[t, s] is the sum of the steps from s+1 to t. So the gradient of
-// the step at i, steps[i], is the sum over t ≥ i and s < i: sums holds what rows from t on have added up to, a column
-// each.
+// the step at i, steps[i], is the sum over t ≥ i and s < i. sums[s] is the sum over the rows from t on.
 func (w *ssdGrads) inner(k *block, h int, dm, dscores, dx, steps, sums []float32) {
 	q, d := k.q, w.heads*w.p
 	dy := k.rows(w.dy, d, h*w.p)
@@ -137,7 +138,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 	}
 	d, width := w.heads*w.p, w.width()
 	c := k.rows(w.xbc.Data(), width, w.atC(w.group(h)))
-	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: k.q, N: w.n, K: w.p, A: k.rows(w.dy, d, h*w.p), LDA: d, B: w.border(w.borders, k.i, h), LDB: w.n, C: z, LDC: w.n})
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: k.q, N: w.n, K: w.p, A: k.rows(w.dy, d, h*w.p), LDA: d,
+		B: w.border(w.borders, k.i, h), LDB: w.n, C: z, LDC: w.n})
 	for t := range k.q {
 		row := z[t*w.n:][:w.n]
 		kernel.Axpy(k.start[t], row, dc[t*width:][:w.n])
@@ -150,11 +152,13 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
 	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
-	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n, C: z, LDC: w.n})
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n,
+		C: z, LDC: w.n})
 	for s := range q {
 		kernel.Add(db[s*width:][:w.n], z[s*w.n:][:w.n])
 	}
-	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: w.p, K: w.n, A: b, LDA: width, B: ds, LDB: w.n, C: k.w, LDC: w.p})
+	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: w.p, K: w.n, A: b, LDA: width, B: ds, LDB: w.n,
+		C: k.w, LDC: w.p})
 	sum := 0.0 // of the gradients of the exponents before s
 	for s, v := range last {
 		row := k.w[s*w.p:][:w.p]

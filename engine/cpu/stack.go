@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stack puts tensors (n_i, d) one behind the other: y (Σ n_i, d).
+// Stack copies each tensor as one run of memory.
 func (eng *Engine) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
 	n, d := 0, xs[0].Dim(-1)
 	for _, x := range xs {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// wide is storage of complex numbers in float64, for the coefficients of systems: tensors (…, 2). Their gradients
-// (d/dRe + i·d/dIm) lie beside them, zeros from the time the system is made.
+// wide is storage of complex numbers in float64, for the coefficients of systems: tensors (…, 2). It has their
+// gradients (d/dRe + i·d/dIm) too, zeros when the system is made.
 type wide interface {
 	tensor.Storage
 	at(i int) complex128
@@ -17,7 +17,7 @@ type wide interface {
 	gradient() wide
 }
 
-// modes is wide storage as the kernels for modes want it: for each of h channels the real parts of n numbers, padded to
+// modes is wide storage in the layout of kernel.Modes: for each of h channels the real parts of n numbers, padded to
 // whole vectors, then the imaginary parts.
 type modes struct {
 	n, width int
@@ -45,7 +45,7 @@ func (m *modes) gradient() wide {
 // Copy copies whole numbers.
 func (m *modes) Copy(to int, from tensor.Storage, at, n int) { copyWide(m, to, from, at, n) }
 
-// complexes is wide storage of one complex number behind the other.
+// complexes is wide storage as complex128.
 type complexes struct{ x, grad []complex128 }
 
 func (c *complexes) at(i int) complex128       { return c.x[i] }
@@ -84,7 +84,7 @@ func copyWide(w wide, to int, from tensor.Storage, at, n int) {
 	}
 }
 
-// wideOf is the storage of x if that is wide, else nil.
+// wideOf is the storage of x if it is wide, else nil.
 func wideOf(x *tensor.Tensor) wide {
 	w, _ := x.Storage().(wide)
 	return w

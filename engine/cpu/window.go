@@ -6,11 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a rate of its own in each channel:
-//
-//	y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift)
-//
-// t of l elements or more, rate (d): both constants, to which no gradient flows. Hyena, arXiv:2302.10866, §3.3.
+// DecayWindow computes the window row by row, again in backward.
 func (eng *Engine) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor {
 	d := rate.Len()
 	o := decayWindowOp{h: h, at: at, rate: rate, shift: shift, y: eng.like(h)}
@@ -31,7 +27,7 @@ type decayWindowOp struct {
 func (o *decayWindowOp) Name() string                   { return "DecayWindow" }
 func (o *decayWindowOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// rows calls f on all cores with every row's number and window.
+// rows calls f on all cores with the number of every row of h and its window.
 func (o *decayWindowOp) rows(f func(r int, window []float32)) {
 	d := o.rate.Len()
 	parallel.For(o.h.Rows(), rowGrain(d), func(lo, hi int) {

@@ -6,16 +6,16 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// work is pieces of work, of which each row has some: its heads, say, or the tiles of these.
-type work struct{ ends []int } // pieces of all rows up to and with this one
+// work is a list of jobs, of which each row has a number: one for each head, say, or for each tile.
+type work struct{ ends []int } // for each row, the number of jobs up to its last
 
-// clear takes all pieces away.
+// clear removes all jobs.
 func (p *work) clear() { p.ends = p.ends[:0] }
 
-// add adds the next row, with n pieces.
+// add adds the next row, with n jobs.
 func (p *work) add(n int) { p.ends = append(p.ends, p.total()+n) }
 
-// total is the number of all pieces.
+// total is the number of jobs.
 func (p *work) total() int {
 	if len(p.ends) == 0 {
 		return 0
@@ -23,7 +23,7 @@ func (p *work) total() int {
 	return p.ends[len(p.ends)-1]
 }
 
-// each calls f on all cores for every piece i of every row.
+// each calls f on all cores for every job i of every row, grain of them to a task.
 func (p *work) each(grain int, f func(row, i int)) {
 	parallel.For(p.total(), grain, func(lo, hi int) {
 		row := sort.SearchInts(p.ends, lo+1)

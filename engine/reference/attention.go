@@ -9,7 +9,8 @@ import (
 )
 
 // Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their
-// positions, s the scale, k and v of the head that q's head sees, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0 for each weight:
+// positions, s the scale, k and v of the head that q's head sees, m the slope of ALiBi and r the factor of dropout,
+// 1/(1-p) or 0 for each weight:
 //
 //	S[i,j] = s·q[i]·k[j] - m·(i-j)   where i sees j
 //	P[i,j] = e^S[i,j] / Σ_j e^S[i,j]

@@ -1,9 +1,10 @@
-// Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and in
-// the order in which one would write it on paper: no layouts, no tiles, no threads, nothing fused. It is what the other
-// engines are tested against, and the place to read what an operation is. One file holds one operation, its formula first.
+// Package reference is the engine that computes every operation by its definition, forward and backward, in float64 and
+// in the order in which one would write it on paper: no layouts, no blocks, no threads, nothing fused. It is what the
+// other engines are tested against, and the place to read what an operation is. One file holds one operation, its
+// formula first.
 //
-// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of products
-// is always float64, whatever the tape asks for.
+// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of
+// products is always float64, whatever the tape asks for.
 package reference
 
 import (
@@ -71,7 +72,8 @@ func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if l.version != x.Version() {
 		values := make([]float32, x.Len())
 		if x.CopyTo(values) != x.Len() {
-			panic("engine/reference: found " + x.String() + " without its elements, want those of a model that is not packed")
+			panic("engine/reference: found " + x.String() +
+				" without its elements, want those of a model that is not packed")
 		}
 		l.Write(values)
 		l.version = x.Version()
@@ -87,7 +89,7 @@ func (eng *Engine) values(x *tensor.Tensor) []float64 {
 	return eng.storage(x).x
 }
 
-// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is room that nobody reads.
+// grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is scratch.
 func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	if x == nil || !x.NeedsGrad() {
 		return make([]float64, n)
@@ -119,7 +121,7 @@ func (eng *Engine) withLast(x *tensor.Tensor, n int) *tensor.Tensor {
 	return eng.New(shape...)
 }
 
-// next is the state after a chunk with the elements x: a new tensor while the tape records, else the given one.
+// next is the state after a row, with the elements x: a new tensor while the tape records, else the given one.
 func (eng *Engine) next(state *tensor.Tensor, x []float64) *tensor.Tensor {
 	if state == nil {
 		return nil
@@ -208,7 +210,7 @@ func (eng *Engine) AllFinite(x *tensor.Tensor) bool {
 	return true
 }
 
-// Backward adds the share of o to the gradients of its inputs.
+// Backward adds to the gradients of the inputs of o.
 func (eng *Engine) Backward(o engine.Op) { o.(*op).backward() }
 
 // BackwardFrom cannot do without a copy of dy.

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// carried are the states of the rows of an operation: what they were before the rows, and what becomes of them.
+// carried is the states of an operation's rows, before and after each row.
 type carried struct {
 	eng        *Engine
 	size       int
@@ -14,8 +14,8 @@ type carried struct {
 	afterwards [][]float64      // the elements after each row
 }
 
-// carry takes the states, of size elements each, out of slots, and puts there those after the rows: new tensors while the
-// tape records, else the given ones. The caller brings the elements of after from before a row to after it.
+// carry takes the states, of size elements each, out of slots, and puts there those after the rows: new tensors while
+// the tape records, else the given ones. The caller brings the elements of after from before a row to after it.
 func (eng *Engine) carry(slots engine.Slots, r *engine.Rows, size int) *carried {
 	c := &carried{eng: eng, size: size}
 	for i := range r.Count() {
@@ -33,8 +33,8 @@ func (eng *Engine) carry(slots engine.Slots, r *engine.Rows, size int) *carried 
 // after are the elements of the state of row i: at first those before the row, zeros where it has none.
 func (c *carried) after(i int) []float64 { return c.afterwards[i] }
 
-// grads are the gradients of the state of row i before it, to add to, and after it. Where there is no state the first is
-// room that nobody reads.
+// grads are the gradients of the states before row i, to add to, and after it. Where there is no state the first is
+// scratch.
 func (c *carried) grads(i int) (before, after []float64) {
 	return c.eng.grad(c.before[i], c.size), c.eng.grad(c.next[i], c.size)
 }

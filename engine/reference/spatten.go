@@ -48,7 +48,7 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 	return y
 }
 
-// spatten is one row on its way.
+// spatten is one row while it is computed.
 type spatten struct {
 	o             engine.SpAttenOptions
 	place         int // of the row's first position in the tensors

@@ -6,32 +6,33 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// tilePool lends tiles.
-var tilePool = sync.Pool{New: func() any { return new(tile) }}
+// convLanesPool lends convLanes to the cores.
+var convLanesPool = sync.Pool{New: func() any { return new(convLanes) }}
 
-// tile is what one core needs for 16 channels of a convolution: their spectra, and some rows of this and that. Its
-// types that follow bring sequences to the transform, row by row as it asks for them, and take its results where they
-// belong, so that no signal is ever stored whole.
-type tile struct {
+// convLanes is what one core needs for 16 channels of a convolution, the lanes of the transform: their spectra, and
+// scratch for a few positions. The types below that are defined by it bring inputs to the transform a few positions at
+// a time, when it asks for them, and take its results where they belong, so that no signal is ever stored whole.
+type convLanes struct {
 	c                  *convolution
 	kernel, u, dz, sum kernel.Spectrum
-	rows               [4][]float32 // each room for some rows of 16 channels
+	rows               [4][]float32 // scratch, each (rowsAtOnce, 16)
 	buf                []float32
-	states             tileStates
+	states             laneStates
 
 	b         int // the row
-	c0, width int // the tile has channels [c0, c0+width)
+	c0, width int // its channels are [c0, c0+width)
 	inPlace   bool
 	head      int        // the first of 16 heads that its channels belong to
 	at        [lanes]int // the heads of its channels, from that one on
 	qk, v, y  [lanes]int // where q_i = k_i, v_j and y_j of its channels are in a row
 }
 
-// rowsAtOnce is the number of rows that a transform asks for at a time, at most.
+// rowsAtOnce is the most positions that a transform asks for at a time.
 const rowsAtOnce = kernel.ConvRows
 
-// reserve lays everything out in one buffer, with a line between, so that not all begins in the same set of the cache.
-func (w *tile) reserve() {
+// reserve lays everything out in one buffer, with a gap of a cache line between, so that the parts do not all begin in
+// the same set of the cache.
+func (w *convLanes) reserve() {
 	plan := w.c.plan
 	spectrum := plan.SpectrumSize()
 	w.buf = resize(w.buf, 4*(spectrum+lanes)+len(w.rows)*(rowsAtOnce+1)*lanes)
@@ -48,8 +49,8 @@ func (w *tile) reserve() {
 	}
 }
 
-// place moves the tile to the channels [c0, c0+width).
-func (w *tile) place(c0, width int) {
+// place moves to the channels [c0, c0+width).
+func (w *convLanes) place(c0, width int) {
 	c, p := w.c, w.c.HeadDim
 	w.c0, w.width, w.inPlace = c0, width, p == 1
 	if n := c.plan.SpectrumSize(); c.kept != nil {
@@ -68,23 +69,23 @@ func (w *tile) place(c0, width int) {
 	}
 }
 
-// len is the length of the row.
-func (w *tile) len() int { return w.c.rows[w.b].len }
+// len is the length of row b.
+func (w *convLanes) len() int { return w.c.rows[w.b].len }
 
-// row are the elements of the row in x (n, d).
-func (w *tile) row(x []float32) []float32 {
+// row are the elements of row b in x (n, d).
+func (w *convLanes) row(x []float32) []float32 {
 	at, d := w.c.rows[w.b], w.c.V.Dim(-1)
 	return x[at.at*d:][:at.len*d]
 }
 
-// rowsOf are the tile's channels of that part, where they lie side by side.
-func (w *tile) rowsOf(x []float32) kernel.Rows {
+// rowsOf are the channels' elements of row b in x, for channels that lie side by side.
+func (w *convLanes) rowsOf(x []float32) kernel.Rows {
 	return kernel.Rows{X: w.row(x)[w.c0:], Step: w.c.V.Dim(-1)}
 }
 
-// columns are the columns at of positions [t, t+n) of the row in x: where they lie side by side in place, else in
+// columns are the columns at of positions [t, t+n) of row b in x: in place where they lie side by side, else copied to
 // scratch.
-func (w *tile) columns(x []float32, at *[lanes]int, t, n int, scratch []float32) kernel.Rows {
+func (w *convLanes) columns(x []float32, at *[lanes]int, t, n int, scratch []float32) kernel.Rows {
 	d := w.c.V.Dim(-1)
 	x = w.row(x)[t*d:]
 	if w.inPlace {
@@ -95,17 +96,17 @@ func (w *tile) columns(x []float32, at *[lanes]int, t, n int, scratch []float32)
 	return signal(scratch)
 }
 
-// ahead asks for the rows that come after rows [t, t+n), which begin at x: the transform wants them next.
-func (w *tile) ahead(x []float32, t, n int) {
+// ahead prefetches the positions after [t, t+n), which begin at x: the transform reads them next.
+func (w *convLanes) ahead(x []float32, t, n int) {
 	if more := min(n, w.len()-t-n); more > 0 {
 		d := w.c.V.Dim(-1)
 		kernel.Prefetch(kernel.Rows{X: x[n*d:], Step: d}, more)
 	}
 }
 
-// addProduct adds a·b to the columns at of rows [t, t+n), one after the other where several are the same. Without add,
-// columns side by side are set to it.
-func (w *tile) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
+// addProduct adds a·b to the columns at of positions [t, t+n) of row b in x, lane by lane where several lanes have one
+// column. Without add it sets columns that lie side by side.
+func (w *convLanes) addProduct(x []float32, add bool, at *[lanes]int, t, n int, a, b kernel.Rows, scratch []float32) {
 	d := w.c.V.Dim(-1)
 	x = w.row(x)[t*d:]
 	if w.inPlace {
@@ -126,7 +127,7 @@ func mulRows(z kernel.Rows, add bool, a, b kernel.Rows, n, width int) {
 	kernel.MulRows(z, a, b, n, width)
 }
 
-// placing is how gradients come where there may be some to add to.
+// placing tells the transform whether to add to what is there or to write.
 func placing(add bool) kernel.Placing {
 	if add {
 		return kernel.Added
@@ -137,15 +138,15 @@ func placing(add bool) kernel.Placing {
 // signal is x (l, 16) as rows.
 func signal(x []float32) kernel.Rows { return kernel.Rows{X: x, Step: lanes} }
 
-// only clears the lanes that no channel has.
-func (w *tile) only(z []float32) {
+// only clears z if some lanes have no channel.
+func (w *convLanes) only(z []float32) {
 	if w.width < lanes {
 		clear(z)
 	}
 }
 
-// inputs are rows [t, t+n) of u = k·v: in place where there is no k, else in z.
-func (w *tile) inputs(z []float32, t, n int) kernel.Rows {
+// inputs are positions [t, t+n) of u = k·v: in place where there is no k, else in z.
+func (w *convLanes) inputs(z []float32, t, n int) kernel.Rows {
 	v := w.columns(w.c.V.Data(), &w.v, t, n, z)
 	if w.c.K == nil {
 		return v
@@ -155,8 +156,8 @@ func (w *tile) inputs(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// outputGrads are rows [t, t+n) of dz = q·dy: in place where there is no q, else in z.
-func (w *tile) outputGrads(z []float32, t, n int) kernel.Rows {
+// outputGrads are positions [t, t+n) of dz = q·dy: in place where there is no q, else in z.
+func (w *convLanes) outputGrads(z []float32, t, n int) kernel.Rows {
 	dy := w.columns(w.c.y.Grad(), &w.y, t, n, z)
 	if w.c.Q == nil {
 		return dy
@@ -166,32 +167,32 @@ func (w *tile) outputGrads(z []float32, t, n int) kernel.Rows {
 	return signal(z)
 }
 
-// taps are the kernels of the tile's heads in x, the kernels or their gradients, and their width: in tiles of kernels
-// there are always 16.
-func (w *tile) taps(x []float32) (rows kernel.Rows, width int) {
+// taps are the taps of the heads from w.head on in x, the kernels or their gradients, and how many lie side by side:
+// always 16 where kernels are in lanes.
+func (w *convLanes) taps(x []float32) (rows kernel.Rows, width int) {
 	if rows = tapRows(x, w.c.kern, w.head); rows.Step == lanes {
 		return rows, lanes
 	}
 	return rows, w.width
 }
 
-// tapColumns are those of the tile's channels, from row t on.
-func (w *tile) tapColumns(x []float32, t int) kernel.Columns {
+// tapColumns are the columns of x that the channels' taps are in, from tap t on.
+func (w *convLanes) tapColumns(x []float32, t int) kernel.Columns {
 	rows, _ := w.taps(x)
 	return kernel.Columns{X: rows.X[t*rows.Step:], Step: rows.Step, At: w.at[:w.width]}
 }
 
 // kernelRows are the kernels with the skip: K∗u + D u is one convolution by K + D δ.
-type kernelRows tile
+type kernelRows convLanes
 
 func (w *kernelRows) Rows() (kernel.Rows, bool) {
-	rows, width := (*tile)(w).taps(w.c.kern.Data())
+	rows, width := (*convLanes)(w).taps(w.c.kern.Data())
 	return rows, w.inPlace && width == lanes
 }
 
 func (w *kernelRows) Fill(z []float32, t, n int) {
-	(*tile)(w).only(z)
-	kernel.Gather(signal(z), (*tile)(w).tapColumns(w.c.kern.Data(), t), n)
+	(*convLanes)(w).only(z)
+	kernel.Gather(signal(z), (*convLanes)(w).tapColumns(w.c.kern.Data(), t), n)
 	if t == 0 && w.c.skip != nil {
 		for j, head := range w.at[:w.width] {
 			z[j] += w.c.skip.Data()[w.head+head]
@@ -200,13 +201,13 @@ func (w *kernelRows) Fill(z []float32, t, n int) {
 }
 
 // kernelGradRows takes the gradients of the kernels and the skips.
-type kernelGradRows tile
+type kernelGradRows convLanes
 
 func (w *kernelGradRows) Rows() (kernel.Rows, kernel.Placing) {
 	if !w.inPlace || w.c.grads.kern == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	rows, width := (*tile)(w).taps(w.c.grads.kern)
+	rows, width := (*convLanes)(w).taps(w.c.grads.kern)
 	if width < lanes {
 		return kernel.Rows{}, kernel.ByPut
 	}
@@ -224,60 +225,62 @@ func (w *kernelGradRows) Put(dk, _ []float32, t, n int) {
 		return
 	}
 	if w.inPlace {
-		rows, width := (*tile)(w).taps(x)
+		rows, width := (*convLanes)(w).taps(x)
 		rows.X = rows.X[t*rows.Step:]
 		mulRows(rows, w.c.grads.adds.kern, signal(dk), kernel.Ones(), n, width)
 		return
 	}
-	kernel.Scatter((*tile)(w).tapColumns(x, t), signal(dk), n)
+	kernel.Scatter((*convLanes)(w).tapColumns(x, t), signal(dk), n)
 }
 
 // inputRows are the inputs u = k·v.
-type inputRows tile
+type inputRows convLanes
 
 func (w *inputRows) Rows() (kernel.Rows, bool) {
 	if w.c.K != nil || w.width < lanes {
 		return kernel.Rows{}, false
 	}
-	return (*tile)(w).rowsOf(w.c.V.Data()), true
+	return (*convLanes)(w).rowsOf(w.c.V.Data()), true
 }
 
-func (w *inputRows) Fill(z []float32, t, n int) { (*tile)(w).fill(z, (*tile)(w).inputs, t, n) }
+func (w *inputRows) Fill(z []float32, t, n int) {
+	(*convLanes)(w).fill(z, (*convLanes)(w).inputs, t, n)
+}
 
 // outputGradRows are the gradients dz = q·dy of the systems' outputs before the gate.
-type outputGradRows tile
+type outputGradRows convLanes
 
 func (w *outputGradRows) Rows() (kernel.Rows, bool) {
 	if w.c.Q != nil || w.width < lanes {
 		return kernel.Rows{}, false
 	}
-	return (*tile)(w).rowsOf(w.c.y.Grad()), true
+	return (*convLanes)(w).rowsOf(w.c.y.Grad()), true
 }
 
 func (w *outputGradRows) Fill(z []float32, t, n int) {
-	(*tile)(w).fill(z, (*tile)(w).outputGrads, t, n)
+	(*convLanes)(w).fill(z, (*convLanes)(w).outputGrads, t, n)
 }
 
-// fill sets z to what rows gives.
-func (w *tile) fill(z []float32, rows func(z []float32, t, n int) kernel.Rows, t, n int) {
+// fill sets z to positions [t, t+n) of rows, and lanes without a channel to zero.
+func (w *convLanes) fill(z []float32, rows func(z []float32, t, n int) kernel.Rows, t, n int) {
 	w.only(z)
 	if r := rows(z, t, n); &r.X[0] != &z[0] {
 		kernel.MulRows(signal(z), r, kernel.Ones(), n, w.width)
 	}
 }
 
-// outputRows takes z = K∗u + D u and writes y = q·(z + what the old state gives).
-type outputRows tile
+// outputRows takes z = K∗u + D u and writes y = q·(z + what the state before the row gives).
+type outputRows convLanes
 
 func (w *outputRows) Rows() (kernel.Rows, kernel.Placing) {
 	if w.c.Q != nil || w.c.state(w.b) != nil || w.width < lanes {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	return (*tile)(w).rowsOf(w.c.y.Data()), kernel.Written
+	return (*convLanes)(w).rowsOf(w.c.y.Data()), kernel.Written
 }
 
 func (r *outputRows) Put(z, _ []float32, t, n int) {
-	w, c := (*tile)(r), r.c
+	w, c := (*convLanes)(r), r.c
 	w.respond(z, t, n)
 	q := kernel.Ones()
 	if c.Q != nil {
@@ -290,26 +293,26 @@ func (r *outputRows) Put(z, _ []float32, t, n int) {
 	kernel.MulRows(w.columns(c.y.Data(), &w.y, t, n, nil), signal(z), q, n, w.width)
 }
 
-// respond adds to rows [t, t+n) of z what the old state gives.
-func (w *tile) respond(z []float32, t, n int) {
+// respond adds to positions [t, t+n) of z what the state before the row gives.
+func (w *convLanes) respond(z []float32, t, n int) {
 	if w.c.state(w.b) != nil {
 		kernel.MulAddRows(signal(z), signal(z), signal(w.states.z[t*lanes:]), kernel.Ones(), n, w.width)
 	}
 }
 
-// inputGradRows takes du, but for what comes through states, and z, if q wants a gradient: it adds to the gradients of
-// q, k and v.
-type inputGradRows tile
+// inputGradRows takes du without what comes through states, and z if q wants a gradient. It adds to the gradients of q,
+// k and v.
+type inputGradRows convLanes
 
 func (w *inputGradRows) Rows() (kernel.Rows, kernel.Placing) {
 	if w.c.Q != nil || w.c.K != nil || w.c.carries(w.b) || w.width < lanes || w.c.grads.v == nil {
 		return kernel.Rows{}, kernel.ByPut
 	}
-	return (*tile)(w).rowsOf(w.c.grads.v), placing(w.c.grads.adds.v)
+	return (*convLanes)(w).rowsOf(w.c.grads.v), placing(w.c.grads.adds.v)
 }
 
 func (r *inputGradRows) Put(du, z []float32, t, n int) {
-	w, c := (*tile)(r), r.c
+	w, c := (*convLanes)(r), r.c
 	if z != nil {
 		w.respond(z, t, n)
 		dy := w.columns(c.y.Grad(), &w.y, t, n, w.rows[1])

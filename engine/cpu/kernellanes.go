@@ -6,14 +6,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The kernels of h convolutions are rows of taps, (l, h), where products make them. Where systems generate them they lie in tiles,
-// (⌈h/16⌉, l, 16): those of 16 heads side by side, which are what one transform takes, in one piece of memory. Behind the last
-// head are zeros.
+// The kernels of h convolutions have two layouts. Where products make them they are rows of taps, (l, h). Where systems
+// generate them they are lanes, (⌈h/16⌉, l, 16): the kernels of 16 heads, which one transform takes, lie together. The
+// last lanes are zeros where h is no multiple of 16.
 
-// newKernels is room for kernels in tiles.
+// newKernels is room for kernels in lanes.
 func (eng *Engine) newKernels(h, l int) *tensor.Tensor { return eng.New((h+lanes-1)/lanes, l, lanes) }
 
-// KernelTaps is the length of h kernels, 0 if k does not have the shape of that many.
+// KernelTaps knows both layouts.
 func (eng *Engine) KernelTaps(k *tensor.Tensor, h int) int {
 	if k.Dims() == 3 && k.Dim(0) == (h+lanes-1)/lanes && k.Dim(2) == lanes || k.Dims() == 2 && k.Dim(1) == h {
 		return tapsOf(k)
@@ -32,13 +32,13 @@ func tapRows(x []float32, k *tensor.Tensor, head int) kernel.Rows {
 	return kernel.Rows{X: x[head:], Step: k.Dim(1)}
 }
 
-// KernelRows gives h kernels k as rows (l, h), which they may be already.
+// KernelRows copies kernels in lanes to rows, and returns rows as they are.
 func (eng *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor {
 	if k.Dims() == 2 {
 		return k
 	}
 	y := eng.New(tapsOf(k), h)
-	fromTiles(y.Data(), k.Data(), tapsOf(k), h)
+	fromLanes(y.Data(), k.Data(), tapsOf(k), h)
 	if eng.wants(k) {
 		op := take[kernelRowsOp](eng)
 		*op = kernelRowsOp{k: k, y: y}
@@ -57,33 +57,35 @@ func (o *kernelRowsOp) Backward(eng *Engine) {
 		return
 	}
 	dk := eng.gradOf(o.k)
-	eachTile(dk, dy, tapsOf(o.k), o.y.Dim(1), func(tile, rows kernel.Rows, l, width int) {
-		kernel.MulAddRows(tile, tile, rows, kernel.Ones(), l, width)
+	eachLanes(dk, dy, tapsOf(o.k), o.y.Dim(1), func(dk, rows kernel.Rows, l, width int) {
+		kernel.MulAddRows(dk, dk, rows, kernel.Ones(), l, width)
 	})
 }
 
-// toTiles sets tiles to the kernels in rows (l, h).
-func toTiles(tiles, rows []float32, l, h int) {
-	eachTile(tiles, rows, l, h, func(tile, rows kernel.Rows, l, width int) {
+// toLanes sets y (⌈h/16⌉, l, 16) to the kernels in rows (l, h).
+func toLanes(y, rows []float32, l, h int) {
+	eachLanes(y, rows, l, h, func(y, rows kernel.Rows, l, width int) {
 		if width < lanes {
-			clear(tile.X[:l*lanes])
+			clear(y.X[:l*lanes])
 		}
-		kernel.MulRows(tile, rows, kernel.Ones(), l, width)
+		kernel.MulRows(y, rows, kernel.Ones(), l, width)
 	})
 }
 
-// fromTiles sets rows (l, h) to the kernels in tiles.
-func fromTiles(rows, tiles []float32, l, h int) {
-	eachTile(tiles, rows, l, h, func(tile, rows kernel.Rows, l, width int) {
-		kernel.MulRows(rows, tile, kernel.Ones(), l, width)
+// fromLanes sets rows (l, h) to the kernels in x (⌈h/16⌉, l, 16).
+func fromLanes(rows, x []float32, l, h int) {
+	eachLanes(x, rows, l, h, func(x, rows kernel.Rows, l, width int) {
+		kernel.MulRows(rows, x, kernel.Ones(), l, width)
 	})
 }
 
-// eachTile calls f for the tiles of h kernels of length l and the columns of rows (l, h) that belong to them, on all cores.
-func eachTile(tiles, rows []float32, l, h int, f func(tile, rows kernel.Rows, l, width int)) {
+// eachLanes calls f on all cores for each 16 of h kernels of length l: in x (⌈h/16⌉, l, 16) and in rows (l, h). width
+// of them are kernels, fewer than 16 at the end.
+func eachLanes(x, rows []float32, l, h int, f func(x, rows kernel.Rows, l, width int)) {
 	parallel.For((h+lanes-1)/lanes, rowGrain(l*lanes), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			f(kernel.Rows{X: tiles[i*l*lanes:], Step: lanes}, kernel.Rows{X: rows[i*lanes:], Step: h}, l, min(lanes, h-i*lanes))
+			f(kernel.Rows{X: x[i*l*lanes:], Step: lanes}, kernel.Rows{X: rows[i*lanes:], Step: h}, l,
+				min(lanes, h-i*lanes))
 		}
 	})
 }

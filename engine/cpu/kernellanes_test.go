@@ -9,10 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestKernelsInTiles: a convolution with kernels in tiles is that with the same kernels as rows, and so are its
-// gradients, made or added to, around whole tiles, with kernels shorter and longer than the sequence, and with head_dim
-// above 1.
-func TestKernelsInTiles(t *testing.T) {
+// TestKernelsInLanes: a convolution with kernels in lanes equals the one with the same kernels as rows, and so do its
+// gradients, made or added to: with 16 heads, fewer and more, with kernels shorter and longer than the sequence, and
+// with head_dim above 1.
+func TestKernelsInLanes(t *testing.T) {
 	type conv func(t *Tape, v, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor
 	long := func(t *Tape, v, k, _, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 		return t.LongConv(v, k, skip, r)
@@ -38,22 +38,21 @@ func TestKernelsInTiles(t *testing.T) {
 		dim        int
 	}{
 		{"direct", long, 40, 40, 20, 1}, {"direct, short", long, 40, 9, 16, 1},
-		{"whole tiles", long, 300, 300, 32, 1}, {"part of a tile", long, 300, 300, 21, 1}, {"less than a tile", long,
-			128, 128, 3, 1},
-		{"short kernel", long, 1500, 700, 40, 1}, {"long kernel", long, 200, 300, 40, 1}, {"many rows", long, 3000,
-			3000, 17, 1},
+		{"all lanes", long, 300, 300, 32, 1}, {"some lanes at the end", long, 300, 300, 21, 1},
+		{"some lanes", long, 128, 128, 3, 1}, {"short kernel", long, 1500, 700, 40, 1},
+		{"long kernel", long, 200, 300, 40, 1}, {"many rows", long, 3000, 3000, 17, 1},
 		{"both ways", ways, 250, 250, 37, 1}, {"both ways, short", ways, 250, 100, 37, 1},
-		{"head_dim 2", heads(2), 130, 130, 18, 2}, {"head_dim 3", heads(3), 130, 100, 18, 3}, {"head_dim 5", heads(5),
-			40, 60, 3, 5},
+		{"head_dim 2", heads(2), 130, 130, 18, 2}, {"head_dim 3", heads(3), 130, 100, 18, 3},
+		{"head_dim 5", heads(5), 40, 60, 3, 5},
 	} {
 		in := row{}.inputs([][]int{{2 * c.l, c.h * c.dim}, {c.taps, c.h}, {c.taps, c.h}, {c.h}}, uint64(i))
 		dy := tensors(row{}.inputs([][]int{{2 * c.l, c.h * c.dim}}, 99))[0]
-		run := func(tiled bool) (out [][]float32) {
+		run := func(inLanes bool) (out [][]float32) {
 			tape, in := NewTape(), tensors(in)
-			if tiled {
+			if inLanes {
 				for i := 1; i < 3; i++ {
 					k := tensor.New((c.h+lanes-1)/lanes, c.taps, lanes)
-					toTiles(k.Data(), in[i].Data(), c.taps, c.h)
+					toLanes(k.Data(), in[i].Data(), c.taps, c.h)
 					k.SetNeedsGrad(true)
 					in[i] = k
 				}
@@ -66,9 +65,9 @@ func TestKernelsInTiles(t *testing.T) {
 				out = append(out, slices.Clone(tape.gradient(in[0])), slices.Clone(tape.gradient(in[3])))
 				for _, k := range in[1:3] {
 					g := tape.gradient(k)
-					if tiled && g != nil {
+					if inLanes && g != nil {
 						g = make([]float32, c.taps*c.h)
-						fromTiles(g, tape.gradient(k), c.taps, c.h)
+						fromLanes(g, tape.gradient(k), c.taps, c.h)
 					}
 					out = append(out, slices.Clone(g))
 				}
@@ -83,7 +82,7 @@ func TestKernelsInTiles(t *testing.T) {
 	}
 }
 
-// TestKernelRows: generated kernels lie in tiles with zeros behind the last head, and come out as rows, as do their
+// TestKernelRows: generated kernels are lanes with zeros after the last head, and come out as rows, as do their
 // gradients.
 func TestKernelRows(t *testing.T) {
 	for _, h := range []int{1, 15, 16, 17, 40} {

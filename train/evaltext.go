@@ -1,22 +1,23 @@
-package main
+package train
 
 import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 // evalTexts are the text that a model is measured on, and the text that the baseline is counted in.
 type evalTexts struct {
-	opt   evalOptions
-	run   train.Config // of the training run, where isRun
+	opt   ModelEvalOptions
+	run   Config // of the training run, where isRun
 	isRun bool
 
 	name         string
@@ -105,7 +106,7 @@ func (e *evalTexts) openTrain(ctx context.Context, tok tokenizer.Tokenizer) erro
 }
 
 // openRun reads the texts of the training run.
-func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*train.Dataset, error) {
+func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
 	run := e.run
 	if e.opt.Cache != "" {
 		run.Cache = e.opt.Cache
@@ -122,7 +123,7 @@ func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*trai
 }
 
 func (e *evalTexts) read(ctx context.Context, tok tokenizer.Tokenizer, specs []string) (*data.Tokens, string, error) {
-	tokens, corpus, notes, err := train.Tokenize(ctx, tok, specs, train.TextOptions{
+	tokens, corpus, notes, err := Tokenize(ctx, tok, specs, TextOptions{
 		TextField: e.opt.TextField, Binary: true, Cache: e.opt.Cache, CacheLimit: e.opt.CacheLimit,
 	})
 	e.notes = append(e.notes, notes...)
@@ -139,4 +140,29 @@ func (e *evalTexts) close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// in returns the text of e in the tokens of other. The tokenizer of e is tok.
+func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (texts *evalTexts, err error) {
+	o := e.opt
+	o.Baseline, o.TrainData = false, nil
+	// a part of a text is a number of tokens, not of bytes
+	if len(o.Data) == 0 || o.ValidFraction > 0 || slices.Contains(o.Data, "-") {
+		dir, err := os.MkdirTemp("", "hippo-eval-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "text.txt")
+		f, err := os.Create(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(e.valid.WriteText(f, tok), f.Close()); err != nil {
+			return nil, err
+		}
+		o.Data, o.ValidFraction, o.Cache = []string{path}, 0, data.CacheNone
+	}
+	texts = &evalTexts{opt: o}
+	return texts, texts.open(ctx, other)
 }

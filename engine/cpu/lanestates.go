@@ -1,14 +1,14 @@
 package cpu
 
-// tileStates carries the states of a tile, and has the signals (l, 16) that this takes.
-type tileStates struct {
+// laneStates carries the states of convLanes through a row. Its signals are (l, 16).
+type laneStates struct {
 	carrier
 	u, dz []float32 // the inputs, and the gradients of the outputs before the gate
-	z, du []float32 // what the old states add to the outputs, and states to the gradients of the inputs
+	z, du []float32 // what the states before the row add to the outputs, and states to the gradients of the inputs
 }
 
-// statesForward makes ready what the old states add to the outputs, and the new states.
-func (w *tile) statesForward() {
+// statesForward computes what the states before the row add to the outputs, and the states after it.
+func (w *convLanes) statesForward() {
 	c, s := w.c, &w.states
 	if !c.carries(w.b) {
 		return
@@ -20,9 +20,9 @@ func (w *tile) statesForward() {
 	}
 }
 
-// statesBackward makes ready what the old states add to the outputs, and what states give to the gradients of the
-// inputs. It adds to the gradients of the old states and of the systems.
-func (w *tile) statesBackward() {
+// statesBackward computes what the states before the row add to the outputs, and what states give to the gradients of
+// the inputs. It adds to the gradients of the states before the row and of the systems.
+func (w *convLanes) statesBackward() {
 	c, s := w.c, &w.states
 	if !c.carries(w.b) {
 		return
@@ -44,8 +44,8 @@ func (w *tile) statesBackward() {
 	}
 }
 
-// oldStates makes ready what the old states add to the outputs.
-func (w *tile) oldStates() {
+// oldStates computes what the states before the row add to the outputs.
+func (w *convLanes) oldStates() {
 	if w.c.state(w.b) == nil {
 		return
 	}
@@ -55,8 +55,8 @@ func (w *tile) oldStates() {
 	w.states.z = z
 }
 
-// whole is the signal of which fill makes rows, in the memory of x if it is enough.
-func (w *tile) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
+// whole is the whole signal (l, 16) that fill makes a few positions of, in the memory of x if that is large enough.
+func (w *convLanes) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
 	l := w.len()
 	x = resize(x, l*lanes)
 	for t := 0; t < l; t += rowsAtOnce {
@@ -67,7 +67,7 @@ func (w *tile) whole(x []float32, fill func(z []float32, t, n int)) []float32 {
 }
 
 // old are the states before the row, nil for zeros.
-func (w *tile) old() []float32 {
+func (w *convLanes) old() []float32 {
 	x := w.c.state(w.b)
 	if x == nil {
 		return nil
@@ -75,5 +75,5 @@ func (w *tile) old() []float32 {
 	return w.statesOf(x.Data())
 }
 
-// statesOf are the states of the tile's channels in x (channels, n, 2).
-func (w *tile) statesOf(x []float32) []float32 { return x[2*w.c.sys.N*w.c0:] }
+// statesOf are the states from channel c0 on in x (channels, n, 2).
+func (w *convLanes) statesOf(x []float32) []float32 { return x[2*w.c.sys.N*w.c0:] }

@@ -1,0 +1,25 @@
+package train
+
+import (
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// RunOf returns the configuration and folder of the training run in dir, which may also be the folder of the run's best
+// or last checkpoint. The folder is "" if there is no run.
+func RunOf(dir string) (run Config, out string, err error) {
+	candidates := []string{dir}
+	abs, err := filepath.Abs(dir)
+	if base := filepath.Base(abs); err == nil && (base == model.BestDir || base == model.LastDir) {
+		candidates = append(candidates, filepath.Dir(abs))
+	}
+	for _, out := range candidates {
+		if file := filepath.Join(out, ConfigFile); exists(file) {
+			run, err := Load(config.Options{File: file})
+			return run, out, err
+		}
+	}
+	return Config{}, "", nil
+}
