@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -15,7 +16,7 @@ const gpt2Vocab = 50257
 // tokenizerFor finds the tokenizer of the model in dir: its tokenizer.json, or GPT-2's where there is none and the
 // vocabulary is GPT-2's. One that the model was not trained with is an error.
 func tokenizerFor(dir string, cfg *model.Config) (tokenizer.Tokenizer, error) {
-	tok, err := tokenizer.Load(dir)
+	tok, err := release.Tokenizer(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if cfg.VocabSize != gpt2Vocab {
 			return nil, fmt.Errorf("%s: found no tokenizer.json, want that of the model's %d tokens (hippo verify, "+

@@ -40,8 +40,8 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 			return Backbone{}, err
 		}
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
-		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: cfg.newNorm(), scopes: [2]string{prefix +
-			"mixer", prefix + "mlp"}}
+		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: cfg.newNorm(),
+			scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
 		if l.mlp != nil {
 			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
 		}

@@ -162,11 +162,12 @@ func (l *filling) err() error {
 
 // checkFinite checks the values of a tensor, a few at a time. It is for files that do not fit: nothing is kept.
 func checkFinite(x *checkpoint.Tensor) error {
-	const rows = 1 << 14
-	size, n := x.DType.Size(), x.Elements()
+	const rows = 1 << 14 // whole blocks of every type
+	block, size := x.DType.Block()
+	n := x.Elements()
 	for at := 0; at < n; at += rows {
 		part := checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: []int{min(rows, n-at)}}
-		part.Data = x.Data[at*size:][:part.Shape[0]*size]
+		part.Data = x.Data[at/block*size:][:part.Shape[0]/block*size]
 		v, err := part.Float32()
 		if err == nil {
 			err = finiteValues(v, at, n)

@@ -14,8 +14,8 @@ import (
 func TestLayersOfParts(t *testing.T) {
 	m := hybrid(t, composed+",attention*2")
 	for i, want := range []string{"mamba2+attention", "relu2", "attention", "attention", "attention"} {
-		if b := m.Blocks[i]; b.Kind != want || (b.MLP == nil) != (i == 1 ||
-			i == 2) || (b.Norm2 == nil) != (b.MLP == nil) {
+		b, plain := m.Blocks[i], i == 1 || i == 2
+		if b.Kind != want || (b.MLP == nil) != plain || (b.Norm2 == nil) != plain {
 			t.Errorf("layer %d: %s, MLP %v, want %s", i, b.Kind, b.MLP, want)
 		}
 	}

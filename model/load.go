@@ -17,7 +17,7 @@ const WeightsFile = "model.safetensors"
 // files of published models.
 type Weights struct {
 	File *checkpoint.File
-	// Keys are the names in the file by official names, which are those of parameters unless Sources says other
+	// Keys are names in the file by official names, which are those of parameters unless Sources says otherwise.
 	Keys map[string]string
 
 	// Sources says of which tensors, by official names, a parameter is made: the rows of one behind those of another.

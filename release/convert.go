@@ -11,8 +11,10 @@ import (
 
 // ShapeOptions say how FromCheckpoint learns the shape of a model.
 type ShapeOptions struct {
-	Config string // path of a config.json; "" takes the one beside the checkpoint or, where there is none, InferConfig
-	Heads  int    // heads of attention, in place of what the configuration says; 0 for no change
+	// Config is the path of a config.json; "" takes the one beside the checkpoint or, where there is none, InferConfig.
+	// A GGUF file has its own.
+	Config string
+	Heads  int // heads of attention, in place of what the configuration says; 0 for no change
 }
 
 // FromCheckpoint makes the model whose weights f holds. It returns the path of the configuration it used, "" when it
@@ -38,6 +40,9 @@ func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, con
 // newModel makes the model that a file may fit.
 func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weights, configPath string, err error) {
 	p, configPath, err := shapeOf(f, o)
+	if err == nil && f.Format() == checkpoint.FormatGGUF {
+		f, err = ggufParameters(f)
+	}
 	if err == nil {
 		m, w, err = p.open(f)
 	}
@@ -45,6 +50,10 @@ func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weigh
 }
 
 func shapeOf(f *checkpoint.File, o ShapeOptions) (p published, path string, err error) {
+	if f.Format() == checkpoint.FormatGGUF { // it has its own
+		p, err = ggufPublished(f)
+		return p, f.Path(), err
+	}
 	path = o.Config
 	if path == "" {
 		path = filepath.Join(filepath.Dir(f.Path()), model.ConfigFile)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -169,7 +170,7 @@ func joinLayers(entries []string) string {
 // shares those of the embedding.
 func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error) {
 	named := len(p.names.embedding) > 0
-	if _, ok := f.Tensor(headName); named && !ok {
+	if _, ok := f.Tensor(cmp.Or(p.names.head, headName)); named && !ok {
 		p.config.UntiedHead = false
 	}
 	m, err := model.NewFor(p.config, f)

@@ -14,6 +14,7 @@ import (
 type hfNames struct {
 	embedding []string // and other names that files have for it
 	norm      string   // the final one
+	head      string   // "" for headName
 	layers    string   // what the names of all layers begin with
 	layer     []rename // of a layer, but for its mixers
 	mixers    map[string][]rename
@@ -129,6 +130,8 @@ func (n *hfNames) outside(parameter string) []model.Source {
 	switch {
 	case strings.HasPrefix(parameter, "backbone.embedding"):
 		name = n.embedding[0] + "weight"
+	case parameter == headName && n.head != "":
+		name = n.head
 	case strings.HasPrefix(parameter, "backbone.ln_f."), strings.HasPrefix(parameter, "backbone.norm_f."):
 		name = n.norm + "weight"
 	}

@@ -51,6 +51,10 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 
 // Weights finds the weights of a model in a file, in any layout that its family was published in.
 func Weights(f *checkpoint.File) (model.Weights, error) {
+	if f.Format() == checkpoint.FormatGGUF {
+		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want "+
+			"LoadDir or FromCheckpoint", f.Path())
+	}
 	fam, t, err := officialTensors(f)
 	if err != nil {
 		return model.Weights{}, err
@@ -92,10 +96,13 @@ func Load(m *model.Model, f *checkpoint.File) error {
 }
 
 // LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
-// model.safetensors.index.json), as hippo or a family's release wrote it,
-// or from the folder of a training run, whose best checkpoint it takes, or else the last. It returns the folder it
-// took.
+// model.safetensors.index.json), as hippo or a family's release wrote it, or from the folder of a training run, whose
+// best checkpoint it takes, or else the last, or from a GGUF file. It returns the folder or the file it took.
 func LoadDir(dir string) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, (*model.Model).Load)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
@@ -108,9 +115,13 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	return m, dir, err
 }
 
-// Describe makes the model of a folder, as LoadDir, but does not read its weights: its parameters have no values. Their
-// shapes are those in the file of weights, so that the model is one that the file can hold.
+// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have
+// no values. Their shapes are those in the file of weights, so that the model is one that the file can hold.
 func Describe(dir string) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, (*model.Model).CheckShapes)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
@@ -149,4 +160,18 @@ func openWeights(dir string) (*checkpoint.File, error) {
 		return nil, err
 	}
 	return checkpoint.OpenIndex(index)
+}
+
+// openGGUF makes the model of a GGUF file, and calls use to compare or read the weights.
+func openGGUF(path string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
+	f, err := checkpoint.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, w, _, err := newModel(f, ShapeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return m, use(m, w)
 }

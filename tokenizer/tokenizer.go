@@ -6,8 +6,9 @@
 //   - chars: every character of an alphabet is a token;
 //   - dna: the nucleotides and special tokens of HyenaDNA;
 //   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
-//   - bpe: any byte-level BPE in Hugging Face's tokenizer.json, as the checkpoints of Mamba, Llama 3 or Qwen have
-//     them, or trained here with TrainBPE.
+//   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as the checkpoints of Mamba, Llama 3 or Qwen have it, or
+//     over characters as those of Llama 2; or trained here with TrainBPE;
+//   - unigram: the other model of that format and of SentencePiece;
 //   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
 // Byte-level BPE follows GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
@@ -55,7 +56,7 @@ const FileName = "tokenizer.json"
 // unknown token loses the characters that it stands for. DNA has no inverse: it accepts all text and turns unknown
 // characters into [UNK].
 type Tokenizer interface {
-	// Kind is "bytes", "chars", "dna", "gpt2", "bpe" or "ids".
+	// Kind is "bytes", "chars", "dna", "gpt2", "bpe", "unigram" or "ids".
 	Kind() string
 
 	// VocabSize is one more than the largest id.
