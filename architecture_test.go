@@ -70,7 +70,7 @@ var house = []layer{
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
-	{"release", "model checkpoint internal/brief internal/disk", ""},
+	{"release", "model engine checkpoint internal/brief internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.

@@ -52,6 +52,24 @@ type Tensor struct {
 	// not be written to, and it is invalid after File.Close. Reading it directly after the file was cut short on disk
 	// kills the process (the operating system answers with SIGBUS); Float32, Float64 and Int64 return an error instead.
 	Data []byte
+
+	home *mapping // of the file that Data is mapped from; nil for none
+}
+
+// Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
+// quantizes blocks.
+func (t *Tensor) Part(at, n int) Tensor {
+	return Tensor{
+		Name: t.Name, DType: t.DType, Shape: []int{n}, Data: t.Data[t.DType.bytes(at):][:t.DType.bytes(n)], home: t.home,
+	}
+}
+
+// Release says that Data is not needed for now: memory that is mapped is given back, and what is read of it again comes
+// from the file.
+func (t *Tensor) Release() {
+	if t.home != nil && t.home.release != nil {
+		t.home.release(t.Data)
+	}
 }
 
 // Elements is the number of elements, the product of Shape.

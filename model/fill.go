@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
@@ -68,66 +69,49 @@ func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
 // share memory.
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
-// fill reads the values of all parameters of m, which compare has seen, and sets them, or nothing if there is a
-// problem. The error lists all problems and ends with those of values that are not finite.
-func (l *filling) fill(m nn.Module) error {
-	if len(l.problems) > 0 {
-		for i, x := range l.sources {
-			if err := checkFinite(x); err != nil {
-				l.problems.Addf(l.names[i], "%v", err)
-			}
+// fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
+// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go piece
+// by piece from the file into their packed form.
+func (l *filling) fill(packing *engine.Precision) error {
+	var plain, packed []int
+	for i, p := range l.params {
+		if packing == nil || !packable(p) {
+			plain = append(plain, i)
+			continue
 		}
-		return l.err()
-	}
-	values := nn.Values(m)
-	read := make([][]float32, len(l.params))
-	for i, x := range l.sources {
-		read[i] = values()
-		err := x.ReadFloat32(read[i])
-		if err == nil {
-			err = finiteValues(read[i], 0, len(read[i]))
-		}
-		if err != nil {
+		packed = append(packed, i)
+		if err := checkPackable(p, *packing); err != nil {
 			l.problems.Addf(l.names[i], "%v", err)
 		}
 	}
 	if len(l.problems) > 0 {
+		for i := range l.params {
+			l.report(i, l.readAll(i, nil))
+		}
 		return l.err()
 	}
-	for i, p := range l.params {
-		p.SetData(read[i])
+	set := l.readPlain(plain)
+	if len(packed) > 0 {
+		set = append(set, l.readPacked(packed, *packing)...)
+	}
+	if len(l.problems) > 0 {
+		return l.err()
+	}
+	for _, f := range set {
+		f()
 	}
 	return nil
+}
+
+// report adds the problem of parameter i, unless err is nil.
+func (l *filling) report(i int, err error) {
+	if err != nil {
+		l.problems.Addf(l.names[i], "%v", err)
+	}
 }
 
 func (l *filling) err() error {
 	return brief.Error(fmt.Errorf("%s does not fit the configuration: %w", l.f.Path(), l.problems.Err()))
-}
-
-// checkFinite checks the values of a tensor, a few at a time: of a file that does not fit nothing is kept.
-func checkFinite(x *checkpoint.Tensor) error {
-	const rows = 1 << 14
-	size, n := x.DType.Size(), x.Elements()
-	for at := 0; at < n; at += rows {
-		part := checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: []int{min(rows, n-at)}}
-		part.Data = x.Data[at*size:][:part.Shape[0]*size]
-		v, err := part.Float32()
-		if err == nil {
-			err = finiteValues(v, at, n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// finiteValues checks v, the elements from at on of n.
-func finiteValues(v []float32, at, n int) error {
-	if i := firstNonFinite(v); i >= 0 {
-		return fmt.Errorf("found %v at element %d of %d, want finite numbers", v[i], at+i, n)
-	}
-	return nil
 }
 
 func firstNonFinite(x []float32) int {

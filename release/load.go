@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -89,6 +90,15 @@ func Load(m *model.Model, f *checkpoint.File) error {
 	return m.Load(w)
 }
 
+// LoadPacked is Load for inference alone: weights are packed at a precision as they are read, see model.Model.Pack.
+func LoadPacked(m *model.Model, f *checkpoint.File, p engine.Precision) error {
+	w, err := Weights(f)
+	if err != nil {
+		return err
+	}
+	return m.LoadPacked(w, p)
+}
+
 // checkShapes is Load without values.
 func checkShapes(m *model.Model, f *checkpoint.File) error {
 	w, err := Weights(f)
@@ -101,14 +111,21 @@ func checkShapes(m *model.Model, f *checkpoint.File) error {
 // LoadDir reads a model from a folder with config.json and model.safetensors, as hippo or a family's release wrote it,
 // or from the folder of a training run, whose best checkpoint it takes, or else the last. It returns the folder it
 // took.
-func LoadDir(dir string) (*model.Model, string, error) {
+func LoadDir(dir string) (*model.Model, string, error) { return loadDir(dir, Load) }
+
+// LoadDirPacked is LoadDir with LoadPacked in place of Load.
+func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error) {
+	return loadDir(dir, func(m *model.Model, f *checkpoint.File) error { return LoadPacked(m, f, p) })
+}
+
+func loadDir(dir string, load func(*model.Model, *checkpoint.File) error) (*model.Model, string, error) {
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
 	}
 	var m *model.Model
 	err = checkpoint.ReadDir(dir, func() (err error) {
-		m, err = openModel(dir, Load)
+		m, err = openModel(dir, load)
 		return err
 	}, model.ConfigFile, model.WeightsFile) // the configuration has the tokenizer's fingerprint
 	return m, dir, err

@@ -4,7 +4,7 @@
 // of their own.
 //
 // It stands above package model, which knows only the names that its own parameters have, and package checkpoint, which
-// knows formats and no names. It may import both and internal/brief and internal/disk, and looks inside no tensor.
+// knows formats and no names. It may import both, engine, internal/brief and internal/disk, and looks inside no tensor.
 package release
 
 import (

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // The short form of a panel of bfloat16 is lossless and takes 12 bits instead of 16. A number can have 256 exponents.
@@ -119,7 +118,7 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 	total := 0
 	for i, w := range packed {
 		if canShorten() && w.n > 0 && w.k > 0 && w.k%shortTerms == 0 {
-			if size := w.shortLayout(from[i].W); size < w.words() {
+			if size := w.shortLayout(from[i]); size < w.words() {
 				total += size
 				continue
 			}
@@ -132,7 +131,7 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 		if w.heads != nil {
 			size := w.starts[len(w.starts)-1]
 			w.short, all = all[:size:size], all[size:]
-			w.fillShort(from[i].W)
+			w.fillShort(from[i])
 		}
 	}
 	return others
@@ -142,13 +141,13 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 func (w *Packed) blocks() int { return w.k / shortTerms }
 
 // shortLayout sets the heads of all blocks and where chunks start, and returns the number of words in the short form.
-func (w *Packed) shortLayout(x []float32) int {
+func (w *Packed) shortLayout(from Matrix) int {
 	blocks, size := w.blocks(), 0
 	w.heads = make([]uint32, w.panels()*blocks)
-	parallel.For(w.panels(), 1, func(lo, hi int) {
+	w.pieces(from, func(lo, hi int, x []float32) {
 		for i := lo * blocks; i < hi*blocks; i++ {
 			j := i / blocks * packedWidth
-			w.heads[i] = w.head(x[j*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
+			w.heads[i] = w.head(x[(j-lo*packedWidth)*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
 		}
 	})
 	w.starts = make([]int, 0, w.panels()*w.chunks()+1)
@@ -178,16 +177,16 @@ func (w *Packed) head(rows []float32, n int) uint32 {
 }
 
 // fillShort writes all blocks.
-func (w *Packed) fillShort(x []float32) {
+func (w *Packed) fillShort(from Matrix) {
 	blocks := w.blocks()
-	parallel.For(w.panels(), 1, func(lo, hi int) {
+	w.pieces(from, func(lo, hi int, x []float32) {
 		var words shortWords
 		dst := w.short[w.starts[lo*w.chunks()]:]
 		for i := lo * blocks; i < hi*blocks; i++ {
 			j := i / blocks * packedWidth
 			rows := min(packedWidth, w.n-j)
 			for r := range rows {
-				words.setRow(r, x[(j+r)*w.k+i%blocks*shortTerms:])
+				words.setRow(r, x[(j-lo*packedWidth+r)*w.k+i%blocks*shortTerms:])
 			}
 			for s := range shortSteps { // for missing rows: any number that has a code
 				for r := rows; r < packedWidth; r++ {
