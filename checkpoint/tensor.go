@@ -59,9 +59,8 @@ type Tensor struct {
 // Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
 // quantizes blocks.
 func (t *Tensor) Part(at, n int) Tensor {
-	return Tensor{
-		Name: t.Name, DType: t.DType, Shape: []int{n}, Data: t.Data[t.DType.bytes(at):][:t.DType.bytes(n)], home: t.home,
-	}
+	data := t.Data[t.DType.bytes(at):][:t.DType.bytes(n)]
+	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
 }
 
 // Release says that Data is not needed for now: memory that is mapped is given back, and what is read of it again comes

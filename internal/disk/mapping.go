@@ -1,9 +1,6 @@
 package disk
 
-import (
-	"os"
-	"unsafe"
-)
+import "unsafe"
 
 // Mapping is the content of a file, mapped into memory or read.
 type Mapping struct {
@@ -24,7 +21,10 @@ func (m *Mapping) Release(part []byte) {
 	if !m.mapped || len(part) == 0 || at >= uintptr(len(m.Data)) {
 		return
 	}
-	page := uintptr(os.Getpagesize())
-	first := at / page * page // the start of Data is that of a page
-	release(m.Data[first:min(uintptr(len(m.Data)), (at+uintptr(len(part))+page-1)/page*page)])
+	end := min((at+uintptr(len(part))+around-1)/around*around, uintptr(len(m.Data)))
+	release(m.Data[at/around*around : end])
 }
+
+// around is the most that a system brings into memory for one byte that is read. Linux maps the part of the page cache
+// around it that lies together: up to 2 MiB, which begin in the file at a multiple of their size.
+const around = 2 << 20
