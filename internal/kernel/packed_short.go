@@ -69,11 +69,14 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 		return copy(dst, words[:])
 	}
 	at := 0
-	for i := range words {
-		if i/packedWidth%shortGroup < shortGroup-1 {
-			last := words[i+(shortGroup-1-i/packedWidth%shortGroup)*packedWidth] - head
-			dst[at] = words[i] - head | hide(last, i/packedWidth%shortGroup)
-			at++
+	for step := 0; step < shortSteps; step += shortGroup {
+		last := words[(step+shortGroup-1)*packedWidth:][:packedWidth]
+		for i := range shortGroup - 1 {
+			from, to := words[(step+i)*packedWidth:][:packedWidth], dst[at:][:packedWidth]
+			for j := range to {
+				to[j] = from[j] - head | hide(last[j]-head, i)
+			}
+			at += packedWidth
 		}
 	}
 	return at
@@ -163,13 +166,14 @@ func (w *Packed) shortLayout(from Matrix) int {
 
 // head returns the head of a block of n rows that are k floats apart.
 func (w *Packed) head(rows []float32, n int) uint32 {
-	low, high := uint32(255), uint32(0)
+	low, high := uint32(math.MaxUint32), uint32(0) // magnitudes, which are in the order of their bits, rounded or not
 	for j := range n {
 		for _, v := range rows[j*w.k:][:shortTerms] {
-			e := bf16Bits(v) >> 23 & 255
-			low, high = min(low, e), max(high, e)
+			b := math.Float32bits(v) &^ (1 << 31)
+			low, high = min(low, b), max(high, b)
 		}
 	}
+	low, high = bf16Bits(math.Float32frombits(low))>>23, bf16Bits(math.Float32frombits(high))>>23
 	if high-low >= shortRange {
 		return plainBlock
 	}
