@@ -155,7 +155,15 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 				out[i] = T(fromHalf(binary.LittleEndian.Uint16(d[2*i:])))
 			}
 		case BF16:
-			for i := range out {
+			i := 0
+			for ; i+4 <= len(out); i += 4 { // four at a time in one word
+				four, to := binary.LittleEndian.Uint64(d[2*i:]), out[i:i+4:i+4]
+				to[0] = T(math.Float32frombits(uint32(four) << 16))
+				to[1] = T(math.Float32frombits(uint32(four) & 0xffff0000))
+				to[2] = T(math.Float32frombits(uint32(four>>32) << 16))
+				to[3] = T(math.Float32frombits(uint32(four>>32) & 0xffff0000))
+			}
+			for ; i < len(out); i++ {
 				out[i] = T(math.Float32frombits(uint32(binary.LittleEndian.Uint16(d[2*i:])) << 16))
 			}
 		}

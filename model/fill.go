@@ -115,6 +115,13 @@ func (l *filling) err() error {
 }
 
 func firstNonFinite(x []float32) int {
+	carry := uint32(0) // of the largest exponent, which comes first in the magnitude, into the sign
+	for _, v := range x {
+		carry |= math.Float32bits(v)&0x7f800000 + 1<<23
+	}
+	if carry < 1<<31 {
+		return -1
+	}
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 

@@ -43,16 +43,6 @@ func hiddenPart(i int) (bits uint32, shift int) {
 
 const shortSigns = shortOnes << 15
 
-// hide returns the bits that word i of a group stores of the last word.
-func hide(last uint32, i int) uint32 {
-	bits, shift := hiddenPart(i)
-	hidden := last & bits << shift
-	if i == shortGroup-2 {
-		hidden |= last & shortSigns >> 1
-	}
-	return hidden
-}
-
 // reveal returns the bits of the last word of a group that word i stores.
 func reveal(word uint32, i int) uint32 {
 	bits, shift := hiddenPart(i)
@@ -73,8 +63,14 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 		last := words[(step+shortGroup-1)*packedWidth:][:packedWidth]
 		for i := range shortGroup - 1 {
 			from, to := words[(step+i)*packedWidth:][:packedWidth], dst[at:][:packedWidth]
+			bits, shift := hiddenPart(i)
+			signs := uint32(0)
+			if i == shortGroup-2 {
+				signs = shortSigns
+			}
 			for j := range to {
-				to[j] = from[j] - head | hide(last[j]-head, i)
+				hidden := last[j] - head
+				to[j] = from[j] - head | hidden&bits<<(shift&31) | hidden&signs>>1
 			}
 			at += packedWidth
 		}
