@@ -70,8 +70,8 @@ func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
 // fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
-// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go piece
-// by piece from the file into their packed form.
+// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go
+// piece by piece from the file into their packed form.
 func (l *filling) fill(packing *engine.Precision) error {
 	var plain, packed []int
 	for i, p := range l.params {

@@ -71,8 +71,8 @@ func roundedLogits(t *testing.T, weights, inputs int) []float32 {
 	return read(m.Logits(tape, m.Forward(tape, ids, EqualRows(1, n))))
 }
 
-// TestWhereInt8Errs shows what decision 11 says of the error of int8: most of it comes from one factor for a whole row of
-// inputs, which have outliers where they are products of gates; finer factors of the weights alone gain next to
+// TestWhereInt8Errs shows what decision 11 says of the error of int8: most of it comes from one factor for a whole row
+// of inputs, which have outliers where they are products of gates; finer factors of the weights alone gain next to
 // nothing; groups of 32 terms for both, as Q8_0 has them, halve it in a Mamba-130M and take two fifths
 // of it in this smaller one.
 func TestWhereInt8Errs(t *testing.T) {
@@ -90,7 +90,8 @@ func TestWhereInt8Errs(t *testing.T) {
 	rows, groups := off(wholeRow, wholeRow), off(32, 32)
 	weights, inputs := off(wholeRow, 0), off(0, wholeRow)
 	if inputs < 1.5*weights {
-		t.Errorf("rounded inputs make an error of %.4f, weights of %.4f: want inputs to make most of it", inputs, weights)
+		t.Errorf("rounded inputs make an error of %.4f, weights of %.4f: want inputs to make most of it", inputs,
+			weights)
 	}
 	if fine := off(32, wholeRow); fine < 0.9*rows {
 		t.Errorf("finer factors of weights alone take the error from %.4f to %.4f: want hardly less", rows, fine)

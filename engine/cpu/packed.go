@@ -22,8 +22,8 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 	}
 }
 
-// PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked. It
-// needs little memory besides.
+// PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
+// It needs little memory besides.
 func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
 	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
 	for i, m := range ms {
