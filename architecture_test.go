@@ -70,7 +70,7 @@ var house = []layer{
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
-	{"release", "model tokenizer checkpoint internal/brief internal/config internal/disk", ""},
+	{"release", "model engine tokenizer checkpoint internal/brief internal/config internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
@@ -87,8 +87,8 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "generate generate/sample model tokenizer", ""},
-	{"bench", "explain train generate model mixer nn optim autograd engine tensor internal/kernel internal/parallel " +
-		"internal/config internal/status", ""},
+	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
+		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +

@@ -63,10 +63,11 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 			return nil, err
 		}
 	}
-	net, dir, err := release.LoadDir(dir)
-	if err == nil && o.precision != nil {
-		err = net.Pack(*o.precision)
+	load := release.LoadDir
+	if o.precision != nil {
+		load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, *o.precision) }
 	}
+	net, dir, err := load(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,7 @@ func open(path string, read func(*File) error) (*File, error) {
 	if fault := disk.Guard(func() { err = read(f) }); fault != nil {
 		err = fault
 	}
+	m.release(m.data) // checksums read all
 	if err != nil {
 		m.unmap()
 		return nil, brief.Error(fmt.Errorf("checkpoint: %s: %w", path, err))
@@ -97,6 +98,9 @@ func (f *File) add(t *Tensor) error {
 	}
 	f.names = append(f.names, t.Name)
 	f.tensors[t.Name] = t
+	if t.home == nil { // else it is of one of several files
+		t.home = f.mapping
+	}
 	return nil
 }
 

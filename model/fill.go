@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
@@ -117,77 +118,59 @@ func (s Source) whole(part []int) []int {
 // share memory.
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
-// fill reads the values of all parameters of m, which compare has seen, and sets them, or nothing if there is a
-// problem. The error lists all problems and ends with those of values that are not finite.
-func (l *filling) fill(m nn.Module) error {
-	if len(l.problems) > 0 {
-		for _, parts := range l.sources {
-			for i := range parts {
-				if err := checkFinite(&parts[i]); err != nil {
-					l.problems.Addf(parts[i].Name, "%v", err)
-				}
-			}
-		}
-		return l.err()
-	}
-	values := nn.Values(m)
-	read := make([][]float32, len(l.params))
-	for i, parts := range l.sources {
-		read[i] = values()
-		rest := read[i]
-		for _, x := range parts {
-			into := rest[:x.Elements()]
-			rest = rest[len(into):]
-			err := x.ReadFloat32(into)
-			if err == nil {
-				err = finiteValues(into, 0, len(into))
-			}
-			if err != nil {
-				l.problems.Addf(x.Name, "%v", err)
-			}
-		}
-	}
-	if len(l.problems) > 0 {
-		return l.err()
-	}
+// fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
+// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go
+// piece by piece from the file into their packed form.
+func (l *filling) fill(packing *engine.Precision) error {
+	var plain, packed []int
 	for i, p := range l.params {
-		p.SetData(read[i])
+		if packing == nil || !packable(p) {
+			plain = append(plain, i)
+			continue
+		}
+		packed = append(packed, i)
+		if err := checkPackable(p, *packing); err != nil {
+			l.problems.Addf(l.sources[i][0].Name, "%v", err)
+		}
+	}
+	if len(l.problems) > 0 {
+		for i := range l.params {
+			l.report(l.readAll(i, nil))
+		}
+		return l.err()
+	}
+	set := l.readPlain(plain)
+	if len(packed) > 0 {
+		set = append(set, l.readPacked(packed, *packing)...)
+	}
+	if len(l.problems) > 0 {
+		return l.err()
+	}
+	for _, f := range set {
+		f()
 	}
 	return nil
+}
+
+// report adds the problem of a tensor, unless it is nil.
+func (l *filling) report(bad *badTensor) {
+	if bad != nil {
+		l.problems.Addf(bad.name, "%v", bad.err)
+	}
 }
 
 func (l *filling) err() error {
 	return brief.Error(fmt.Errorf("%s does not fit the configuration: %w", l.f.Path(), l.problems.Err()))
 }
 
-// checkFinite checks the values of a tensor, a few at a time. It is for files that do not fit: nothing is kept.
-func checkFinite(x *checkpoint.Tensor) error {
-	const rows = 1 << 14 // whole blocks of every type
-	block, size := x.DType.Block()
-	n := x.Elements()
-	for at := 0; at < n; at += rows {
-		part := checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: []int{min(rows, n-at)}}
-		part.Data = x.Data[at/block*size:][:part.Shape[0]/block*size]
-		v, err := part.Float32()
-		if err == nil {
-			err = finiteValues(v, at, n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// finiteValues checks v, the elements from at on of n.
-func finiteValues(v []float32, at, n int) error {
-	if i := firstNonFinite(v); i >= 0 {
-		return fmt.Errorf("found %v at element %d of %d, want finite numbers", v[i], at+i, n)
-	}
-	return nil
-}
-
 func firstNonFinite(x []float32) int {
+	carry := uint32(0) // of the largest exponent, which comes first in the magnitude, into the sign
+	for _, v := range x {
+		carry |= math.Float32bits(v)&0x7f800000 + 1<<23
+	}
+	if carry < 1<<31 {
+		return -1
+	}
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 

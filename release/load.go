@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -98,9 +99,17 @@ func Load(m *model.Model, f *checkpoint.File) error {
 // LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
 // model.safetensors.index.json), as hippo or a family's release wrote it, or from the folder of a training run, whose
 // best checkpoint it takes, or else the last, or from a GGUF file. It returns the folder or the file it took.
-func LoadDir(dir string) (*model.Model, string, error) {
+func LoadDir(dir string) (*model.Model, string, error) { return loadDir(dir, (*model.Model).Load) }
+
+// LoadDirPacked is LoadDir for inference alone: weights are packed at a precision as they are read, see
+// model.Model.Pack.
+func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error) {
+	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
+}
+
+func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.Model, string, error) {
 	if IsGGUF(dir) {
-		m, err := openGGUF(dir, (*model.Model).Load)
+		m, err := openGGUF(dir, load)
 		return m, dir, err
 	}
 	dir, err := model.Resolve(dir)
@@ -109,7 +118,7 @@ func LoadDir(dir string) (*model.Model, string, error) {
 	}
 	var m *model.Model
 	err = checkpoint.ReadDir(dir, func() (err error) {
-		m, err = openModel(dir, (*model.Model).Load)
+		m, err = openModel(dir, load)
 		return err
 	}, model.ConfigFile, model.WeightsFile) // the configuration has the tokenizer's fingerprint
 	return m, dir, err
