@@ -70,13 +70,14 @@ var house = []layer{
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
-	{"release", "model checkpoint internal/brief internal/disk", ""},
+	{"release", "model engine tokenizer checkpoint internal/brief internal/config internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
 	{"generate/sample", "", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
+	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
@@ -86,9 +87,9 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "generate generate/sample model tokenizer", ""},
-	{"bench", "explain train generate model mixer nn optim autograd engine tensor internal/kernel internal/parallel " +
-		"internal/config internal/status", ""},
+	{"serve", "session generate generate/sample model tokenizer", ""},
+	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
+		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +

@@ -31,7 +31,18 @@ type Model struct {
 // LoadOption is an option of Load.
 type LoadOption func(*loadOptions) error
 
-type loadOptions struct{ precision *engine.Precision }
+type loadOptions struct {
+	precision *engine.Precision
+	ids       bool
+}
+
+// TokenIDs has the ids of tokens for text ("17 4 98"), for a model whose tokenizer is not there or not read.
+func TokenIDs() LoadOption {
+	return func(o *loadOptions) error {
+		o.ids = true
+		return nil
+	}
+}
 
 // Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates
 // faster, and can neither be trained nor saved. float32 changes no result.
@@ -52,14 +63,18 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 			return nil, err
 		}
 	}
-	net, dir, err := release.LoadDir(dir)
-	if err == nil && o.precision != nil {
-		err = net.Pack(*o.precision)
+	load := release.LoadDir
+	if o.precision != nil {
+		load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, *o.precision) }
 	}
+	net, dir, err := load(dir)
 	if err != nil {
 		return nil, err
 	}
-	tok, err := generate.LoadTokenizer(dir, &net.Config)
+	if o.ids {
+		return &Model{net: net, tok: tokenizer.IDs(net.Config.PaddedVocab()), dir: dir}, nil
+	}
+	tok, err := release.LoadTokenizer(dir, &net.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -19,10 +19,10 @@ type attentionVariant struct {
 // attentionSequences is a variant as an operation over rows. Rows that have a cache begin behind it, at a position
 // that is no multiple of anything; others at 0.
 func attentionSequences(v attentionVariant) sequences {
-	d := v.heads * v.hd
-	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{3 * d},
-		trains: v.o.Dropout > 0,
-		states: [][]int{{v.heads, v.past, v.hd}, {v.heads, v.past, v.hd}}}
+	v.o.Heads = v.heads
+	kept := []int{v.o.KeyHeads(), v.past, v.hd}
+	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{v.o.Packed() * v.hd},
+		trains: v.o.Dropout > 0, states: [][]int{kept, kept}}
 	for i := range v.lens {
 		start := 0
 		if s.keep(i) {
@@ -35,7 +35,6 @@ func attentionSequences(v attentionVariant) sequences {
 	}
 	s.op = func(t *autograd.Tape, u, p ts, r *engine.Rows, states []ts) (y ts, next []ts) {
 		o := v.o
-		o.Heads = v.heads
 		caches := make([]*engine.KVCache, len(states))
 		for i, s := range states {
 			if s != nil {
@@ -93,6 +92,14 @@ func attentionVariants() []attentionVariant {
 		{name: "blocks", lens: []int{17, 17}, heads: 2, hd: 2, o: o{Blocks: blocks(2, 2)}},
 		{name: "blocks_alibi_past", lens: []int{11, 1, 4}, keeps: some, past: 7, heads: 2, hd: 2,
 			o: o{ALiBi: true, Blocks: blocks(3, 1)}},
+		{name: "shared", lens: []int{5, 5}, heads: 4, hd: 2, o: o{KVHeads: 2, Rotary: turned}},
+		{name: "shared_past", lens: []int{3, 1, 2}, keeps: some, past: 4, heads: 4, hd: 2, o: o{KVHeads: 1,
+			Scale: 0.4}},
+		{name: "shared_tiles", lens: []int{64 + 3}, heads: 4, hd: 2, o: o{KVHeads: 2, Scale: 0.9, Dropout: 0.2}},
+		{name: "shared_step", lens: []int{1}, keeps: []bool{true}, past: 5, heads: 4, hd: 4,
+			o: o{KVHeads: 2, Rotary: turned}},
+		{name: "shared_window", lens: []int{4, 4}, keeps: all, past: 5, heads: 4, hd: 2,
+			o: o{KVHeads: 2, Rotary: turned, Window: 4}},
 		{name: "ahead", lens: []int{64 + 3, 64 + 3}, heads: 2, hd: 2, o: o{Rotary: turned, Ahead: true}},
 		{name: "ahead_lengths", lens: []int{64 + 1, 1}, heads: 1, hd: 2, o: o{Ahead: true}},
 		{name: "ahead_dropout", lens: []int{6}, heads: 2, hd: 2, o: o{Ahead: true, Dropout: 0.3}},

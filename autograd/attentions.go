@@ -7,16 +7,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention over packed projections qkv (n, 3·d), rows ordered (three, heads, head_dim):
+// Attention is softmax attention over packed projections qkv (n, (heads + 2·kv_heads)·head_dim), the heads of queries,
+// of keys and of values side by side:
 //
-//	y = softmax(Q Kᵀ/√head_dim + mask) V
+//	y = softmax(scale·Q Kᵀ + mask) V,   y (n, heads·head_dim)
 //
-// for each row by itself. A row also sees the positions in its cache (nil for none), and its own keys and values are
-// added to the cache. Attention is causal unless o says that it sees ahead. It costs no memory for an L×L matrix of
-// scores, nor time for scores that the mask hides, up to the size of tiles. Rounded keys and values have no gradient.
+// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row by itself, with the
+// positions in its cache (nil for none) before its own. It is causal, unless it is to see ahead. The scores are made
+// tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L
+// matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values carry no gradient.
 func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
 	o engine.AttentionOptions) *tensor.Tensor {
-	d := qkv.Dim(-1) / 3
 	checkRows("Attention", r, qkv)
 	checkCaches("Attention", r, caches)
 	cached, rounded := false, false
@@ -29,8 +30,7 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 			}
 		}
 	}
-	if o.Heads < 1 || 3*d != qkv.Dim(-1) || d%o.Heads != 0 || o.Rotary.Dim > d/o.Heads || o.Rotary.Dim%2 != 0 ||
-		!o.Valid(cached) || rounded && t.wants(qkv) {
+	if !o.Fits(qkv.Dim(-1)) || !o.Valid(cached) || rounded && t.wants(qkv) {
 		shapePanic("Attention", qkv)
 	}
 	var drop uint64

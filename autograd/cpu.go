@@ -16,6 +16,10 @@ const MaxInt8Terms = cpu.MaxInt8Terms
 // for Backward, and their elements cannot be restored. At Int8, k must be at most MaxInt8Terms.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) { cpu.Pack(p, ws...) }
 
+// PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
+// It needs little memory besides.
+func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return cpu.PackRows(p, ms...) }
+
 // LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d).
 func LossMemory(rows, d, v int) int { return cpu.LossMemory(rows, d, v) }
 

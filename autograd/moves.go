@@ -18,10 +18,10 @@ func (t *Tape) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor 
 	return t.engine.Append(past, x, p, r)
 }
 
-// Join puts tensors of equal shapes (…, d) side by side along the last axis: y (…, len(xs)·d).
+// Join puts tensors (…, d_i) of as many rows side by side along the last axis: y (…, Σ d_i).
 func (t *Tape) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	for _, x := range xs {
-		if !x.SameShape(xs[0]) {
+		if x.Dims() != xs[0].Dims() || x.Rows() != xs[0].Rows() {
 			shapePanic("Join", xs...)
 		}
 	}

@@ -16,6 +16,10 @@ func movesRows() []row {
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Join(in...)} },
 		},
 		{
+			name: "Join/widths", in: [][]int{{2, 3}, {2, 1}, {2, 5}}, big: [][]int{{1024, 256}, {1024, 8}, {1024, 600}},
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.Join(in...)} },
+		},
+		{
 			name: "Split", in: [][]int{{6, 7}}, big: [][]int{{256, 1024}},
 			op: func(t *autograd.Tape, in ts) ts {
 				d := in[0].Dim(-1)

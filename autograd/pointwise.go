@@ -67,6 +67,22 @@ func (t *Tape) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Sine(x, f)
 }
 
+// Scale computes y = c·x for a number c. It is x itself where c is 1.
+func (t *Tape) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
+	if c == 1 {
+		return x
+	}
+	return t.engine.Scale(x, c)
+}
+
+// Clamp computes y = min(max(x, lo), hi) element by element. What is out of the range carries no gradient.
+func (t *Tape) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
+	if !(lo <= hi) {
+		shapePanic("Clamp", x)
+	}
+	return t.engine.Clamp(x, lo, hi)
+}
+
 // ScaleShift computes y = x ⊙ γ + β for every row of x (…, d), with γ, β (d).
 func (t *Tape) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 	d := x.Dim(-1)

@@ -24,9 +24,10 @@ func pointwiseRows() []row {
 	}
 	return []row{
 		act("none", engine.None), act("gelu_tanh", engine.GeluTanh), act("gelu_erf", engine.GeluErf),
-		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh),
-		act("softplus", engine.Softplus),
-		gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid),
+		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh), act("softplus",
+			engine.Softplus),
+		act("squared_relu", engine.SquaredReLU),
+		gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid), gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),
 		{
 			name: "Add", in: two, big: bigTwo,
@@ -51,6 +52,14 @@ func pointwiseRows() []row {
 		{
 			name: "Sine", in: [][]int{{2, 3, 5}, {1, 5}}, big: [][]int{{4, 256, 64}, {1, 64}},
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Sine(in[0], in[1])} },
+		},
+		{
+			name: "Scale", in: one, big: bigOne,
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.Scale(in[0], -0.3)} },
+		},
+		{
+			name: "Clamp", in: one, big: bigOne,
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.Clamp(in[0], -0.3, 0.7)} },
 		},
 		{
 			name: "ScaleShift", in: [][]int{{2, 3, 4}, {4}, {4}}, big: [][]int{{4, 256, 128}, {128}, {128}},

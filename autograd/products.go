@@ -16,6 +16,15 @@ func (t *Tape) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Te
 	return t.engine.Linear(x, w, bias, a)
 }
 
+// BlockLinear computes y = a(x W + bias) with a block-diagonal W, x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n):
+// part e of x and y has block e alone. Unlike that of Linear, a block has a row for each input.
+func (t *Tape) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if w.Dims() != 3 || w.Dim(0)*w.Dim(1) != x.Dim(-1) || bias.Len() != w.Dim(0)*w.Dim(2) {
+		shapePanic("BlockLinear", x, w, bias)
+	}
+	return t.engine.BlockLinear(x, w, bias, a)
+}
+
 // Embedding copies rows of w (v, d): y[i] = w[ids[i]], y (n, d). Ids must be inside [0, v).
 func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	v := w.Dim(0)

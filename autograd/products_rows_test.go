@@ -21,6 +21,11 @@ func productsRows() []row {
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Linear(in[0], in[1], nil, engine.None)} },
 		},
 		{
+			name: "BlockLinear", in: [][]int{{2, 5, 6}, {3, 2, 4}, {3, 4}}, big: [][]int{{4, 256, 192}, {3, 64, 80}, {3,
+				80}},
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.BlockLinear(in[0], in[1], in[2], engine.Sigmoid)} },
+		},
+		{
 			name: "Embedding", in: [][]int{{5, 4}}, big: [][]int{{512, 256}},
 			op: func(t *autograd.Tape, in ts) ts {
 				if v := in[0].Dim(0); v > 5 {

@@ -78,3 +78,18 @@ func (t *Tape) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots
 	checkSlots("Recurrence", r, slots, n)
 	return t.engine.Recurrence(u, rw, tanhs, r, slots)
 }
+
+// RGLRU is the real-gated linear recurrent unit over rows (Griffin, arXiv:2402.19427, §2.4):
+//
+//	a[t] = exp(-8·r[t]·softplus(Λ)),   h[t] = a[t]·h[t-1] + √(1 - a[t]²)·i[t]·u[t],   y[t] = h[t]
+//
+// but h = i·u at position 0 of a sequence, whatever its state. u, the gates r and i in (0, 1) (l, d), Λ (d). A slot (d)
+// holds the state, the last h[t]. The derivative of √x is 1/√max(4x, 1e-6), as in the release.
+func (t *Tape) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	checkRows("RGLRU", rows, u, r, i)
+	if !r.SameShape(u) || !i.SameShape(u) || lambda.Len() != u.Dim(-1) {
+		shapePanic("RGLRU", u, r, i, lambda)
+	}
+	checkSlots("RGLRU", rows, slots, lambda.Len())
+	return t.engine.RGLRU(u, r, i, lambda, rows, slots)
+}

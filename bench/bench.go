@@ -54,13 +54,14 @@ var suites = map[string]suite{
 	"generation": withoutArgs(generationCases),
 	"scale":      withoutArgs(scaleCases),
 	"memory":     withoutArgs(memoryCases),
+	"load":       withoutArgs(loadCases),
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
-		"memory",
+		"memory", "load",
 	}
 }
 

@@ -49,6 +49,7 @@ func TestConfigurations(t *testing.T) {
 		{"generation", `generation context 128; generation context 512; generation context 1024;
 			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
+		{"load", "load model Mamba-130M file F32"},
 		{"sparse", `sparse mixer window-attention d 256 l 1024; sparse mixer window-attention d 256 l 2048;
 			sparse mixer window-attention d 256 l 4096; sparse mixer window-attention d 256 l 8192;
 			sparse mixer window-attention d 256 l 16384; sparse mixer bigbird d 256 l 1024;
@@ -94,6 +95,7 @@ func TestFields(t *testing.T) {
 		"chars":      "loss precision valid_loss steps s_to_loss s_to_loss_wall",
 		"decode":     "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
 		"memory":     "mode gb_per_s gb_per_s_wall",
+		"load":       "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
 		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
@@ -156,7 +158,7 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, generation, scale, memory`,
+			`decode, generation, scale, memory, load`,
 		"train":   "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c`,
 		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,

@@ -92,11 +92,9 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{BOS: c.BOS, EOS: c.EOS}
-	if source := c.Source(false); source != "" {
-		if s.Template, err = template.Parse(source); err != nil {
-			return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
-		}
+	s, err := FromTemplate(c.Source(false), c.BOS, c.EOS, nil)
+	if err != nil {
+		return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
 	}
 	if err := s.loadGeneration(filepath.Join(dir, GenerationFile), tok.VocabSize()); err != nil {
 		return nil, err
@@ -105,6 +103,16 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 		s.EndIDs = ids
 	}
 	return s, nil
+}
+
+// FromTemplate makes the settings of a model of which no more is known than a chat template, "" for none, the texts of
+// the tokens that begin and end a text, and those that end a reply.
+func FromTemplate(source, bos, eos string, endIDs []int32) (s *Settings, err error) {
+	s = &Settings{BOS: bos, EOS: eos, EndIDs: endIDs}
+	if source != "" {
+		s.Template, err = template.Parse(source)
+	}
+	return s, err
 }
 
 // loadGeneration reads generation_config.json.

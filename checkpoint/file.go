@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,10 +31,15 @@ type File struct {
 	meta    map[string]string
 	said    map[string]any // GGUF: the values
 	mapping *mapping
+	shards  []*File // of an index, which has no mapping
 }
 
-// Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes.
+// Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
+// index of several safetensors files, which it recognizes by its name.
 func Open(path string) (*File, error) {
+	if strings.HasSuffix(path, IndexSuffix) {
+		return OpenIndex(path)
+	}
 	return open(path, func(f *File) error {
 		d := f.mapping.data
 		switch {
@@ -77,6 +83,7 @@ func open(path string, read func(*File) error) (*File, error) {
 	if fault := disk.Guard(func() { err = read(f) }); fault != nil {
 		err = fault
 	}
+	m.release(m.data) // checksums read all
 	if err != nil {
 		m.unmap()
 		return nil, brief.Error(fmt.Errorf("checkpoint: %s: %w", path, err))
@@ -91,14 +98,26 @@ func (f *File) add(t *Tensor) error {
 	}
 	f.names = append(f.names, t.Name)
 	f.tensors[t.Name] = t
+	if t.home == nil { // else it is of one of several files
+		t.home = f.mapping
+	}
 	return nil
 }
 
 // Path is the path the file was opened with.
 func (f *File) Path() string { return f.path }
 
-// Size is the number of bytes of the file.
-func (f *File) Size() int { return len(f.mapping.data) }
+// Size is the number of bytes of the file, or of all files of an index.
+func (f *File) Size() int {
+	if f.mapping != nil {
+		return len(f.mapping.data)
+	}
+	n := 0
+	for _, shard := range f.shards {
+		n += shard.Size()
+	}
+	return n
+}
 
 // Format is one of FormatSafetensors, FormatTorchZip, FormatTorchLegacy and FormatGGUF.
 func (f *File) Format() string { return f.format }
@@ -120,6 +139,13 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.meta) }
 
 // Close ends the mapping. No Tensor of the file may be used after it.
 func (f *File) Close() error {
+	if f.mapping == nil {
+		var errs []error
+		for _, shard := range f.shards {
+			errs = append(errs, shard.Close())
+		}
+		return errors.Join(errs...)
+	}
 	unmap := f.mapping.unmap
 	f.mapping.unmap = func() error { return nil }
 	if err := unmap(); err != nil {

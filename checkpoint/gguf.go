@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -353,4 +354,15 @@ func knownGGUFTypes() string {
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// With returns the file with other tensors in the place of those of the same names. Both are one open file: to close
+// either closes both.
+func (f *File) With(others []*Tensor) *File {
+	g := *f
+	g.tensors = maps.Clone(f.tensors)
+	for _, t := range others {
+		g.tensors[t.Name] = t
+	}
+	return &g
 }

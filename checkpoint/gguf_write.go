@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// GGUFValue is a named value for WriteGGUF: a uint32, int32, float32, bool or string, or a slice of one of these.
+// GGUFValue is a named value for WriteGGUF: a uint32, int32, float32, bool or string, or a slice of one of these or
+// of uint8.
 type GGUFValue struct {
 	Key   string
 	Value any
@@ -138,6 +139,9 @@ func (b *ggufWriter) value(v any) error {
 	case []float32:
 		array(ggufFloat32, len(v))
 		b.Write(fixed(v))
+	case []uint8:
+		array(ggufUint8, len(v))
+		b.Write(v)
 	case []bool:
 		array(ggufBool, len(v))
 		b.Write(fixed(v))

@@ -9,8 +9,9 @@ import (
 
 // mapping is the whole content of a file, mapped into memory if the system can, otherwise read.
 type mapping struct {
-	data  []byte
-	unmap func() error
+	data    []byte
+	unmap   func() error
+	release func(part []byte) // nil if all is kept
 }
 
 // openMapping maps the regular file at path. Its size is the size when it was opened.
@@ -27,9 +28,9 @@ func openMapping(path string) (*mapping, error) {
 	if runtime.GOOS == "windows" { // where a mapped file cannot be replaced by a new checkpoint
 		open = disk.Read
 	}
-	data, unmap, err := open(f, int(info.Size()))
+	m, err := open(f, int(info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &mapping{data, unmap}, nil
+	return &mapping{m.Data, m.Close, m.Release}, nil
 }

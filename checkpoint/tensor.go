@@ -52,19 +52,29 @@ type Tensor struct {
 	// not be written to, and it is invalid after File.Close. Reading it directly after the file was cut short on disk
 	// kills the process (the operating system answers with SIGBUS); Float32, Float64 and Int64 return an error instead.
 	Data []byte
+
+	home *mapping // of the file that Data is mapped from; nil for none
+}
+
+// Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
+// quantizes blocks.
+func (t *Tensor) Part(at, n int) Tensor {
+	data := t.Data[t.DType.bytes(at):][:t.DType.bytes(n)]
+	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
+}
+
+// Release says that Data is not needed for now: memory that is mapped is given back, and what is read of it again comes
+// from the file.
+func (t *Tensor) Release() {
+	if t.home != nil && t.home.release != nil {
+		t.home.release(t.Data)
+	}
 }
 
 // Elements is the number of elements, the product of Shape.
 func (t *Tensor) Elements() int {
 	n, _ := product(t.Shape)
 	return n
-}
-
-// Part is the elements from at on, n of them, in one row. Both are multiples of the type's Block, or n goes up to the
-// end of the tensor.
-func (t *Tensor) Part(at, n int) Tensor {
-	block, size := t.DType.Block()
-	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: t.Data[at/block*size:][:n/block*size]}
 }
 
 // Float32 returns a copy of the elements as float32. F64 and wide integers are rounded to the nearest; BOOL gives 0 or
@@ -145,7 +155,15 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 				out[i] = T(fromHalf(binary.LittleEndian.Uint16(d[2*i:])))
 			}
 		case BF16:
-			for i := range out {
+			i := 0
+			for ; i+4 <= len(out); i += 4 { // four at a time in one word
+				four, to := binary.LittleEndian.Uint64(d[2*i:]), out[i:i+4:i+4]
+				to[0] = T(math.Float32frombits(uint32(four) << 16))
+				to[1] = T(math.Float32frombits(uint32(four) & 0xffff0000))
+				to[2] = T(math.Float32frombits(uint32(four>>32) << 16))
+				to[3] = T(math.Float32frombits(uint32(four>>32) & 0xffff0000))
+			}
+			for ; i < len(out); i++ {
 				out[i] = T(math.Float32frombits(uint32(binary.LittleEndian.Uint16(d[2*i:])) << 16))
 			}
 		}

@@ -201,16 +201,16 @@ func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
 		h.vocab != want.vocab {
 		return nil, errOther
 	}
-	m, unmap, err := disk.Map(f, int(info.Size()))
+	m, err := disk.Map(f, int(info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("map into memory: %w", err)
 	}
-	s := newStore(h, m[headerSize:])
-	s.file, s.unmap = f, unmap
+	s := newStore(h, m.Data[headerSize:])
+	s.file, s.unmap = f, m.Close
 	if !verified {
 		var bad error
 		if err := s.guard(func() { bad = s.verify() }); cmp.Or(err, bad) != nil {
-			return nil, errors.Join(err, bad, unmap())
+			return nil, errors.Join(err, bad, m.Close())
 		}
 	}
 	return s, nil

@@ -11,9 +11,9 @@ import (
 
 // Attentions compare every position with others.
 type Attentions interface {
-	// Attention: y = softmax(Q Kᵀ/√head_dim + mask) V over qkv (n, 3·d), rows (three, heads, head_dim). A row also sees
-	// the positions in its cache, nil for none, and its own are added to it. drop is the number of the dropout of
-	// weights.
+	// Attention: y = softmax(scale·Q Kᵀ + mask) V over qkv (n, (heads + 2·kv_heads)·head_dim), queries, keys and
+	// values, with the positions in each row's cache, nil for none, before its own, which are added to it. Head h of
+	// the queries sees head h/(heads/kv_heads) of the keys and values. drop is the number of the dropout of weights.
 	Attention(qkv *tensor.Tensor, r *Rows, caches []*KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
 	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of
 	// rows rkv.
@@ -40,7 +40,9 @@ type Attentions interface {
 
 // AttentionOptions say how Attention works.
 type AttentionOptions struct {
-	Heads   int
+	Heads   int     // of the queries
+	KVHeads int     // of the keys and values, a divisor of Heads (arXiv:2305.13245); 0 for as many
+	Scale   float64 // of the products of queries and keys; 0 for 1/√head_dim
 	Rotary  Rotary  // position embedding of queries and keys; the zero value has none
 	ALiBi   bool    // scores fall with the distance, see ALiBiSlope
 	Dropout float64 // of the attention weights, while the tape trains
@@ -61,7 +63,37 @@ func (o *AttentionOptions) Valid(cached bool) bool {
 	return !ahead || !cached && !o.ALiBi && o.Window == 0
 }
 
-// Remembered is how many of n positions later queries can see.
+// KeyHeads is the number of heads of keys and values.
+func (o *AttentionOptions) KeyHeads() int {
+	if o.KVHeads == 0 {
+		return o.Heads
+	}
+	return o.KVHeads
+}
+
+// Packed is how many heads of queries, keys and values lie side by side.
+func (o *AttentionOptions) Packed() int { return o.Heads + 2*o.KeyHeads() }
+
+// KeyHead is the head of keys and values that head h of the queries sees.
+func (o *AttentionOptions) KeyHead(h int) int { return h / (o.Heads / o.KeyHeads()) }
+
+// Fits tells whether projections of a width can be cut into these heads, of which so many components are rotated.
+func (o *AttentionOptions) Fits(width int) bool {
+	if o.Heads < 1 || o.KVHeads < 0 || o.Heads%o.KeyHeads() != 0 || width%o.Packed() != 0 {
+		return false
+	}
+	return o.Rotary.Dim <= width/o.Packed() && o.Rotary.Dim%2 == 0
+}
+
+// ScaleOf is what the products of queries and keys of heads of hd components are multiplied by.
+func (o *AttentionOptions) ScaleOf(hd int) float64 {
+	if o.Scale == 0 {
+		return 1 / math.Sqrt(float64(hd))
+	}
+	return o.Scale
+}
+
+// Remembered is how many of n positions the queries that follow can still see.
 func (o *AttentionOptions) Remembered(n int) int {
 	if o.Window > 0 {
 		return min(n, o.Window-1)

@@ -29,6 +29,7 @@ type Engine interface {
 	Systems      // shift and diagonal state-space models, DSS, diagonal plus low rank
 	Scans        // Mamba, Mamba-2, recurrent networks
 	Attentions   // softmax, linear, squared ReLU, sparse
+	Routed       // mixtures of experts
 }
 
 // Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from

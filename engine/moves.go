@@ -6,7 +6,7 @@ import "github.com/hippo-ssm/hippo/tensor"
 type Moves interface {
 	// Append: row i of y is row i of past and then row i of x: (p.Total() + r.Total(), d).
 	Append(past, x *tensor.Tensor, p, r *Rows) *tensor.Tensor
-	// Join: y = xs side by side along the last axis.
+	// Join: y = xs, perhaps of different widths, side by side along the last axis.
 	Join(xs ...*tensor.Tensor) *tensor.Tensor
 	// Stack: y = xs (n_i, d) one behind the other: (Σ n_i, d).
 	Stack(xs ...*tensor.Tensor) *tensor.Tensor

@@ -20,6 +20,10 @@ type Pointwise interface {
 	NegExp(x *tensor.Tensor) *tensor.Tensor
 	// Sine: y = sin(f ⊙ x), x (…, d), f (d).
 	Sine(x, f *tensor.Tensor) *tensor.Tensor
+	// Scale: y = c·x.
+	Scale(x *tensor.Tensor, c float64) *tensor.Tensor
+	// Clamp: y = min(max(x, lo), hi).
+	Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor
 	// ScaleShift: y = x ⊙ γ + β, x (…, d), γ, β (d).
 	ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor
 	// Dropout: y[j] = x[j]/(1-p) where counter.Keep(r.Seed(i, op), j, p), else 0, for element j of row i.
@@ -35,11 +39,12 @@ type Activation int
 
 // The activations.
 const (
-	None     Activation = iota
-	GeluTanh            // ½x(1+tanh(√(2/π)(x+0.044715x³))), that of the released H3 models
-	GeluErf             // ½x(1+erf(x/√2)), that of S4D
-	SiLU                // x/(1+e^-x)
-	Sigmoid             // 1/(1+e^-x)
-	Tanh                // tanh x
-	Softplus            // log(1+e^x)
+	None        Activation = iota
+	GeluTanh               // ½x(1+tanh(√(2/π)(x+0.044715x³))), that of the released H3 models
+	GeluErf                // ½x(1+erf(x/√2)), that of S4D
+	SiLU                   // x/(1+e^-x)
+	Sigmoid                // 1/(1+e^-x)
+	Tanh                   // tanh x
+	Softplus               // log(1+e^x)
+	SquaredReLU            // max(x, 0)² (Primer, arXiv:2109.08668)
 )

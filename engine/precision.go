@@ -31,3 +31,10 @@ func ParsePrecision(name string) (Precision, error) {
 	}
 	return Float32, fmt.Errorf("found the precision %q, want one of %s", name, strings.Join(precisionNames[:], ", "))
 }
+
+// Matrix is a matrix of weights (N, K) that need not be in memory: Rows calls use once with the elements of rows j to
+// j+n-1, row-major, which use does not keep. Several goroutines call it, and may ask for a row more than once.
+type Matrix struct {
+	N, K int
+	Rows func(j, n int, use func(x []float32))
+}

@@ -6,6 +6,8 @@ import "github.com/hippo-ssm/hippo/tensor"
 type Products interface {
 	// Linear: y = a(x Wᵀ + bias), x (…, k), W (n, k), bias (n) or nil, y (…, n).
 	Linear(x, w, bias *tensor.Tensor, a Activation) *tensor.Tensor
+	// BlockLinear: y = a(x W + bias) with a W of h blocks, x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n).
+	BlockLinear(x, w, bias *tensor.Tensor, a Activation) *tensor.Tensor
 	// Embedding: y[i] = W[ids[i]], W (v, d), y (n, d).
 	Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor
 }

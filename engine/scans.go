@@ -16,4 +16,14 @@ type Scans interface {
 	// Recurrence: s[t] = f(u[t] + R s[t-1]), y[t] = s[t], f the tanh of the first tanhs components; u (l, n), R (n, n),
 	// slots (n).
 	Recurrence(u, rw *tensor.Tensor, tanhs int, r *Rows, slots Slots) *tensor.Tensor
+	// RGLRU: a[t] = exp(-8·r[t]·softplus(Λ)), h[t] = a[t]·h[t-1] + √(1 - a[t]²)·i[t]·u[t], but h = i·u at position 0 of
+	// a sequence, y[t] = h[t]; u, r, i (l, d), Λ (d), slots (d). The derivative of √x is taken as 1/√max(4x,
+	// RGLRUFloor).
+	RGLRU(u, r, i, lambda *tensor.Tensor, rows *Rows, slots Slots) *tensor.Tensor
 }
+
+// The constants of RGLRU (Griffin, arXiv:2402.19427, §2.4 and its released code).
+const (
+	RGLRUPower = 8    // c
+	RGLRUFloor = 1e-6 // keeps the gradient finite where a is near 1
+)

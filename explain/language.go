@@ -25,7 +25,7 @@ type Language struct {
 func OfModel(m *model.Model) *Language {
 	return &Language{
 		vocab: m.Config.VocabSize, maxLength: m.MaxLength(), backbone: m.Backbone,
-		unembedding: m.Embedding.Weight.Tensor,
+		unembedding: m.Unembedding().Tensor,
 		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			backbone := m.Backbone
 			backbone.Blocks = blocks

@@ -73,22 +73,22 @@ func OperatorOf(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Operator, b
 // logic of rotary positions, windows and blocks stays in one place. A head of head_dim channels gives that many columns
 // at a time.
 func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *Operator {
-	l, d, opt := u.Dim(0), u.Dim(1), m.Options()
-	hd := d / opt.Heads
-	qkv := t.Split(m.Wqkv.Forward(t, u), d, d, d)
+	opt := m.Options()
+	q, k, values, hd := m.Projected(t, u)
+	l, d, keyHeads := u.Dim(0), opt.Heads*hd, opt.KeyHeads()
 	patterns := make([]float32, opt.Heads*l*l)
 	y := make([]float32, l*d)
 	for from := 0; from < l; from += hd {
 		n := min(hd, l-from)
-		unit := make([]float32, l*d)
+		unit := make([]float32, l*keyHeads*hd)
 		for s := range n {
-			for h := range opt.Heads {
-				unit[(from+s)*d+h*hd+s] = 1
+			for h := range keyHeads {
+				unit[((from+s)*keyHeads+h)*hd+s] = 1
 			}
 		}
-		v := t.New(l, d)
+		v := t.New(l, keyHeads*hd)
 		v.CopyFrom(unit)
-		t.Attention(t.Join(qkv[0], qkv[1], v), engine.NewRows(l), nil, opt).CopyTo(y)
+		t.Attention(t.Join(q, k, v), engine.NewRows(l), nil, opt).CopyTo(y)
 		for h := range opt.Heads {
 			for i := range l {
 				copy(patterns[(h*l+i)*l+from:][:n], y[i*d+h*hd:])
@@ -96,7 +96,8 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 		}
 	}
 	return &Operator{
-		Length: l, Heads: opt.Heads, HeadDim: hd, values: floats(qkv[2]), out: floats(m.Out.Weight.Tensor),
+		Length: l, Heads: opt.Heads, HeadDim: hd,
+		values: ofQueries(floats(values), &opt, hd), out: floats(m.Out.Weight.Tensor),
 		column: func(h, j int) int { return h*hd + j },
 		weights: func(h int, w []float64) {
 			for i, x := range patterns[h*l*l:][:l*l] {
@@ -104,6 +105,20 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 			}
 		},
 	}
+}
+
+// ofQueries gives each head of queries the values (l, key heads·hd) of the head that it sees.
+func ofQueries(values []float32, o *engine.AttentionOptions, hd int) []float32 {
+	if o.KeyHeads() == o.Heads {
+		return values
+	}
+	var out []float32
+	for width := o.KeyHeads() * hd; len(values) > 0; values = values[width:] {
+		for h := range o.Heads {
+			out = append(out, values[o.KeyHead(h)*hd:][:hd]...)
+		}
+	}
+	return out
 }
 
 func h3Operator(t *autograd.Tape, m *mixer.H3, u *tensor.Tensor) *Operator {

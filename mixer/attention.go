@@ -12,22 +12,24 @@ import (
 
 // Attention is multi-head softmax attention ("Attention Is All You Need", arXiv:1706.03762) with optional rotary
 // positions (arXiv:2104.09864, xPos arXiv:2212.10554) or biases linear in the distance (ALiBi, arXiv:2108.12409): the
-// attention of the hybrids of H3. Wqkv's rows are ordered (three, heads, head_dim). It is causal, unless bidirectional
-// is asked for. Its state, the keys and values seen so far, grows with the sequence.
+// attention of the hybrids of H3. Wqkv's rows are the heads of queries, those of keys and those of values, of which
+// there may be fewer (arXiv:2305.13245). It is causal, unless bidirectional is asked for. Its state, the keys and
+// values seen so far, grows with the sequence.
 //
 // The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other
 // options.
 type Attention struct {
-	Wqkv, Out *nn.Linear
-	opt       engine.AttentionOptions
-	d         int
+	Wqkv, Out    *nn.Linear
+	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
+	opt          engine.AttentionOptions
+	headDim      int
 }
 
 // AttentionInfo describes Attention.
 var AttentionInfo = Info{
 	Name: "attention", Paper: "Attention Is All You Need, arXiv:1706.03762", Time: "l²·d + l·d²", State: "2·l·d",
 	Causal: true, Bidirectional: true, New: NewAttention,
-	Options: func(c Config) any { return &denseOptions{attentionOptions: attentionOptionsOf(c)} },
+	Options: func(c Config) any { o := denseOptionsOf(c); return &o },
 	Tiny:    Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
@@ -42,7 +44,12 @@ type attentionOptions struct {
 // denseOptions are the options of Attention itself, in which a query sees all earlier positions.
 type denseOptions struct {
 	attentionOptions
+	headOptions
 	Bidirectional bool `json:"bidirectional" help:"look ahead; for encoders"`
+}
+
+func denseOptionsOf(c Config) denseOptions {
+	return denseOptions{attentionOptions: attentionOptionsOf(c), headOptions: plainHeads()}
 }
 
 func attentionOptionsOf(c Config) attentionOptions {
@@ -51,14 +58,14 @@ func attentionOptionsOf(c Config) attentionOptions {
 
 // NewAttention returns an attention mixer whose parameters have no values yet.
 func NewAttention(cfg Config) (Mixer, error) {
-	o := denseOptions{attentionOptions: attentionOptionsOf(cfg)}
+	o := denseOptionsOf(cfg)
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
 	if err := checkAhead(o.Bidirectional, o.ALiBi); err != nil {
 		return nil, err
 	}
-	m, err := newAttention(cfg, o.attentionOptions)
+	m, err := newAttention(cfg, o.attentionOptions, o.headOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +81,13 @@ func checkAhead(bidirectional, alibi bool) error {
 	return nil
 }
 
-// newAttention returns the attention of options o, in which a query sees all earlier positions.
-func newAttention(cfg Config, o attentionOptions) (*Attention, error) {
-	if err := checkHeads(o.NumHeads, cfg.DModel); err != nil {
+// newAttention returns the attention that o asks for, which sees all that was before.
+func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, error) {
+	hd, err := h.check(o.NumHeads, cfg.DModel)
+	if err != nil {
 		return nil, err
 	}
-	if hd := cfg.DModel / o.NumHeads; o.RotaryDim < 0 || o.RotaryDim > hd || o.RotaryDim%2 != 0 {
+	if o.RotaryDim < 0 || o.RotaryDim > hd || o.RotaryDim%2 != 0 {
 		return nil, fmt.Errorf("rotary_emb_dim: found %d, want an even number from 0 to the %d components of a head",
 			o.RotaryDim, hd)
 	}
@@ -89,14 +97,22 @@ func newAttention(cfg Config, o attentionOptions) (*Attention, error) {
 	if o.ALiBi && o.RotaryDim > 0 {
 		return nil, fmt.Errorf("alibi: found together with rotary_emb_dim %d, want one of them", o.RotaryDim)
 	}
-	d := cfg.DModel
-	return &Attention{
-		Wqkv: nn.NewLinear(d, 3*d, nn.InitStd), Out: nn.NewLinear(d, d, outStd(cfg)), d: d,
-		opt: engine.AttentionOptions{
-			Heads: o.NumHeads, Rotary: engine.Rotary{Dim: o.RotaryDim, XPos: o.XPos},
-			ALiBi: o.ALiBi, Dropout: o.Dropout,
-		},
-	}, nil
+	m := &Attention{headDim: hd, opt: engine.AttentionOptions{
+		Heads: o.NumHeads, KVHeads: h.KVHeads, Scale: h.Scale, ALiBi: o.ALiBi, Dropout: o.Dropout,
+		Rotary: engine.Rotary{Dim: o.RotaryDim, Base: h.RotaryBase, XPos: o.XPos},
+	}}
+	m.Wqkv = nn.NewLinear(cfg.DModel, m.opt.Packed()*hd, nn.InitStd)
+	m.Out = nn.NewLinear(o.NumHeads*hd, cfg.DModel, outStd(cfg))
+	if !h.Bias {
+		m.Wqkv.Bias = nil
+	}
+	if !h.OutBias {
+		m.Out.Bias = nil
+	}
+	if h.QKNorm {
+		m.QNorm, m.KNorm = nn.NewRMSNorm(hd, h.NormEps), nn.NewRMSNorm(hd, h.NormEps)
+	}
+	return m, nil
 }
 
 // checkHeads reports heads that a width cannot be divided into.
@@ -113,8 +129,12 @@ func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1,
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	y := t.Attention(m.Wqkv.Forward(t, u), r.Rows, r.keysAndValues(), m.opt)
-	return m.Out.Forward(t, y)
+	return m.attend(t, m.project(t, u), r)
+}
+
+// attend is what comes after the projection to queries, keys and values.
+func (m *Attention) attend(t *autograd.Tape, qkv *tensor.Tensor, r *Rows) *tensor.Tensor {
+	return m.Out.Forward(t, t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt))
 }
 
 // Options are the options of the attention operation.
@@ -138,12 +158,16 @@ func (m *Attention) NewState() State { return m.newState() }
 func (m *Attention) newState() *attentionState {
 	return &attentionState{
 		KVCache: engine.NewKVCache(m.Wqkv.Weight.Tensor),
-		heads:   m.opt.Heads, headDim: m.d / m.opt.Heads, most: m.opt.Remembered(math.MaxInt),
+		heads:   m.opt.KeyHeads(), headDim: m.headDim, most: m.opt.Remembered(math.MaxInt),
 	}
 }
 
 // Params visits the parameters under their official names.
 func (m *Attention) Params(prefix string, visit nn.Visitor) {
 	m.Wqkv.Params(prefix+"Wqkv.", visit)
+	if m.QNorm != nil {
+		m.QNorm.Params(prefix+"q_norm.", visit)
+		m.KNorm.Params(prefix+"k_norm.", visit)
+	}
 	m.Out.Params(prefix+"out_proj.", visit)
 }

@@ -37,7 +37,7 @@ func NewBigBird(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	m, err := newAttention(cfg, o.attentionOptions)
+	m, err := newAttention(cfg, o.attentionOptions, plainHeads())
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func NewBlockRecurrent(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	window, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim})
+	window, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim}, plainHeads())
 	if err != nil {
 		return nil, err
 	}

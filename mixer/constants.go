@@ -15,7 +15,21 @@ func zeros(shape ...int) func() *tensor.Tensor {
 	return sync.OnceValue(func() *tensor.Tensor { return tensor.New(shape...) })
 }
 
-// must returns the result of a computation that cannot fail, as New has checked its arguments.
+// ones is a constant of ones.
+func ones(n int) func() *tensor.Tensor {
+	return sync.OnceValue(func() *tensor.Tensor { return vectorOf(n, func(int) float32 { return 1 }) })
+}
+
+// vectorOf is a vector of n values.
+func vectorOf(n int, value func(i int) float32) *tensor.Tensor {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = value(i)
+	}
+	return tensor.FromSlice(x, n)
+}
+
+// must is v of a computation that New has checked the arguments of.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("mixer: " + err.Error())

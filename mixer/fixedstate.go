@@ -25,15 +25,22 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 // Compact moves the tensors of recurrent states, whose size is fixed, into one piece of memory, in the order in which
 // each token passes over them. They must not be results of a tape.
 func Compact(states []State) {
-	var xs []*tensor.Tensor
+	tensor.Compact(fixedTensors(nil, states)...)
+}
+
+// fixedTensors appends the tensors of the recurrences among states.
+func fixedTensors(xs []*tensor.Tensor, states []State) []*tensor.Tensor {
 	for _, s := range states {
-		if s, ok := s.(*fixedState); ok {
+		switch s := s.(type) {
+		case *fixedState:
 			for i := range s.slots {
 				xs = append(xs, s.slots[i].X)
 			}
+		case *parallelState:
+			xs = fixedTensors(xs, s.parts)
 		}
 	}
-	tensor.Compact(xs...)
+	return xs
 }
 
 func (s *fixedState) Size() int {

@@ -19,13 +19,19 @@ import (
 //
 // over d_inner = expand·d_model channels. The state is the inputs that the filter needs, (d_conv-1, d_inner), and that
 // of the SSM, (d_inner, d_state): constant in the length of the sequence.
+//
+// Δ', B and C may each be divided by their root mean square, as in Falcon Mamba (arXiv:2410.05355), or also multiplied
+// by learned weights, as in Jamba (arXiv:2403.19887).
 type Mamba struct {
 	In, X, Dt, Out *nn.Linear
 	Conv           shortConv
 	ALog, D        *nn.Param // A = -exp(ALog) (d_inner, d_state), the skip D (d_inner)
 
-	opt mambaOptions
-	d   int // d_inner
+	DtNorm, BNorm, CNorm *nn.RMSNorm // learned; nil for none
+
+	opt  mambaOptions
+	d    int // d_inner
+	ones [2]func() *tensor.Tensor
 }
 
 // MambaInfo describes Mamba.
@@ -38,38 +44,53 @@ var MambaInfo = Info{
 
 // mambaCommon are the options of both Mambas.
 type mambaCommon struct {
-	DConv  int     `json:"d_conv" help:"taps of the short filter"`
-	Expand int     `json:"expand" help:"inner channels for each of d_model"`
-	DtMin  float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax  float64 `json:"dt_max" help:"largest dt at the start"`
-	Bias   bool    `json:"bias" help:"biases in the projections"`
-	Conv   bool    `json:"conv_bias" help:"biases in the short filter"`
+	DConv   int     `json:"d_conv" help:"taps of the short filter"`
+	Expand  int     `json:"expand" help:"inner channels for each of d_model"`
+	Inner   int     `json:"d_inner" help:"inner channels; 0 for expand·d_model"`
+	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
+	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
+	Bias    bool    `json:"bias" help:"biases in the projections"`
+	Conv    bool    `json:"conv_bias" help:"biases in the short filter"`
+	NormEps float64 `json:"norm_eps" help:"epsilon of norms inside"`
 }
 
 type mambaOptions struct {
-	DState int `json:"d_state" help:"states of a channel"`
-	DtRank int `json:"dt_rank" help:"rank of the projection to dt; 0 for d_model/16, rounded up"`
+	DState int    `json:"d_state" help:"states of a channel"`
+	DtRank int    `json:"dt_rank" help:"rank of the projection to dt; 0 for d_model/16, rounded up"`
+	BCDt   string `json:"bcdt_norm" enum:"none,rms,learned" help:"norms of what dt, B and C are projected to"`
 	mambaCommon
 }
 
 // mambaDefaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mambaDefaults(c Config) mambaOptions {
-	return mambaOptions{DState: 16, mambaCommon: mambaCommonDefaults(c)}
+	return mambaOptions{DState: 16, BCDt: "none", mambaCommon: mambaCommonDefaults(c)}
 }
 
 func mambaCommonDefaults(c Config) mambaCommon {
-	return mambaCommon{DConv: 4, Expand: 2, DtMin: c.DtMin, DtMax: c.DtMax, Conv: true}
+	return mambaCommon{DConv: 4, Expand: 2, DtMin: c.DtMin, DtMax: c.DtMax, Conv: true, NormEps: mambaEps}
 }
+
+// mambaEps is the epsilon of the norms inside the mixers of the releases.
+const mambaEps = 1e-5
 
 // maxExpand bounds what a wrong configuration can cost.
 const maxExpand = 64
 
-func (o *mambaCommon) check() error {
+// check also finds the number of inner channels.
+func (o *mambaCommon) check(dModel int) error {
+	if o.Expand < 1 || o.Expand > maxExpand {
+		return fmt.Errorf("expand: found %d, want 1 to %d", o.Expand, maxExpand)
+	}
+	if o.Inner == 0 {
+		o.Inner = o.Expand * dModel
+	}
 	switch {
+	case o.Inner < 1 || o.Inner > maxExpand*dModel:
+		return fmt.Errorf("d_inner: found %d, want 1 to %d", o.Inner, maxExpand*dModel)
+	case !(o.NormEps > 0):
+		return fmt.Errorf("norm_eps: found %g, want more than 0", o.NormEps)
 	case o.DConv < 1 || o.DConv > maxState:
 		return fmt.Errorf("d_conv: found %d, want 1 to %d", o.DConv, maxState)
-	case o.Expand < 1 || o.Expand > maxExpand:
-		return fmt.Errorf("expand: found %d, want 1 to %d", o.Expand, maxExpand)
 	case !(o.DtMin > 0 && o.DtMin <= o.DtMax):
 		return fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", o.DtMin, o.DtMax)
 	}
@@ -82,13 +103,13 @@ func NewMamba(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
 	if o.DState < 1 || o.DState > maxState {
 		return nil, fmt.Errorf("d_state: found %d, want 1 to %d", o.DState, maxState)
 	}
-	d := o.Expand * cfg.DModel
+	d := o.Inner
 	if o.DtRank == 0 {
 		o.DtRank = (cfg.DModel + 15) / 16
 	}
@@ -97,17 +118,23 @@ func NewMamba(cfg Config) (Mixer, error) {
 	}
 	m := &Mamba{
 		In:   projection(cfg.DModel, 2*d, 1, o.Bias),
-		Conv: newShortConv(d, o.DConv, o.Conv),
+		Conv: newShortConv(d, o.DConv, o.Conv, engine.SiLU),
 		X:    projection(d, o.DtRank+2*o.DState, 1, false),
 		Dt: &nn.Linear{
 			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
-		ALog: nn.NewParam(nn.SSMSystem,
-			repeated(o.DState, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} }), d, o.DState),
+		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 {
+			return []float64{math.Log(float64(i +
+				1))}
+		}), d, o.DState),
 		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
 		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
-		opt: o, d: d,
+		opt: o, d: d, ones: [2]func() *tensor.Tensor{ones(o.DtRank), ones(2 * o.DState)},
+	}
+	if o.BCDt == "learned" {
+		m.DtNorm, m.BNorm = nn.NewRMSNorm(o.DtRank, o.NormEps), nn.NewRMSNorm(o.DState, o.NormEps)
+		m.CNorm = nn.NewRMSNorm(o.DState, o.NormEps)
 	}
 	return m, nil
 }
@@ -118,9 +145,24 @@ func (m *Mamba) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Ten
 	xz := t.Split(m.In.Forward(t, u), m.d, m.d)
 	x := m.Conv.forward(t, xz[0], r)
 	p := t.Split(m.X.Forward(t, x), m.opt.DtRank, 2*n)
-	dt, bc := m.Dt.Forward(t, p[0]), p[1] // Δ = softplus(Dt Δ' + bias); B and C
+	dt, bc := m.normed(t, p[0], p[1])
+	dt = m.Dt.Forward(t, dt) // Δ = softplus(Dt Δ' + bias)
 	y := t.SelectiveScan(x, dt, t.NegExp(m.ALog.Tensor), bc, m.D.Tensor, 1, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, t.Gate(y, xz[1], engine.SiLU))
+}
+
+// normed applies the norms of Δ' and of B and C, if there are any.
+func (m *Mamba) normed(t *autograd.Tape, dt, bc *tensor.Tensor) (_, _ *tensor.Tensor) {
+	if m.opt.BCDt == "none" {
+		return dt, bc
+	}
+	weights := [2]*tensor.Tensor{}
+	if m.DtNorm == nil {
+		weights[0], weights[1] = m.ones[0](), m.ones[1]()
+	} else {
+		weights[0], weights[1] = m.DtNorm.Weight.Tensor, t.Join(m.BNorm.Weight.Tensor, m.CNorm.Weight.Tensor)
+	}
+	return t.RMSNorm(dt, weights[0], 1, m.opt.NormEps), t.RMSNorm(bc, weights[1], 2, m.opt.NormEps)
 }
 
 // NewState returns the state before the first position, zeros.
@@ -139,17 +181,25 @@ func (m *Mamba) Params(prefix string, visit nn.Visitor) {
 	m.Conv.params(prefix+"conv1d.", visit)
 	m.X.Params(prefix+"x_proj.", visit)
 	m.Dt.Params(prefix+"dt_proj.", visit)
+	if m.DtNorm != nil {
+		m.DtNorm.Params(prefix+"dt_norm.", visit)
+		m.BNorm.Params(prefix+"b_norm.", visit)
+		m.CNorm.Params(prefix+"c_norm.", visit)
+	}
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// shortConv is a causal filter of a few taps for each channel, and SiLU.
-type shortConv struct{ weight, bias *nn.Param }
+// shortConv is a causal filter of a few taps for each channel, and an activation.
+type shortConv struct {
+	weight, bias *nn.Param
+	activation   engine.Activation
+}
 
 // newShortConv returns a filter over d channels whose parameters start as those of PyTorch's Conv1d. bias is nil
 // without.
-func newShortConv(d, taps int, bias bool) shortConv {
+func newShortConv(d, taps int, bias bool, a engine.Activation) shortConv {
 	start := nn.Uniform(1 / math.Sqrt(float64(taps)))
-	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps)}
+	c := shortConv{weight: nn.NewParam(nn.Mixing, start, d, 1, taps), activation: a}
 	if bias {
 		c.bias = nn.NewParam(nn.Bias, start, d)
 	}
@@ -162,7 +212,7 @@ func (c *shortConv) forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor
 	if c.bias != nil {
 		bias = c.bias.Tensor
 	}
-	return t.CausalConv(x, c.weight.Tensor, bias, engine.SiLU, r.Rows, r.fixed(0))
+	return t.CausalConv(x, c.weight.Tensor, bias, c.activation, r.Rows, r.fixed(0))
 }
 
 func (c *shortConv) params(prefix string, visit nn.Visitor) {

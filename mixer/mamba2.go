@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -17,18 +18,21 @@ import (
 //	z, (x, B, C), dt = In(u);   (x, B, C) = silu(conv1d(x, B, C));   dt = softplus(dt + dt_bias)
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
-// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm stands
-// before the gate, or is left out, by option. The state is the inputs that the filter needs, (d_conv-1, d_inner +
-// 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant in the length of the sequence.
+// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm is over
+// each group or over all channels, stands before the gate, or is left out, by option. dt may be kept in a range, and
+// what In gives may be multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that the
+// filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant in
+// the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv
 	DtBias, ALog, D *nn.Param // (heads) each
 	Norm            *nn.RMSNorm
 
-	opt   mamba2Options
-	d     int // d_inner
-	heads int
+	opt          mamba2Options
+	d            int // d_inner
+	heads        int
+	scales, none func() *tensor.Tensor // of what In gives; nil for none
 }
 
 // Mamba2Info describes Mamba2.
@@ -40,24 +44,32 @@ var Mamba2Info = Info{
 }
 
 type mamba2Options struct {
-	DState         int  `json:"d_state" help:"states of a channel"`
-	HeadDim        int  `json:"headdim" help:"channels of a head; 0 for 64, or a quarter of all if that is less"`
-	Groups         int  `json:"ngroups" help:"groups of heads, each with a B and a C of its own"`
-	RMSNorm        bool `json:"rmsnorm" help:"a norm at the gate"`
-	NormBeforeGate bool `json:"norm_before_gate" help:"the norm stands before the gate, not after it"`
+	DState         int     `json:"d_state" help:"states of a channel"`
+	HeadDim        int     `json:"headdim" help:"channels of a head; 0 for 64, or a quarter of all if that is less"`
+	Groups         int     `json:"ngroups" help:"groups of heads, each with a B and a C of its own"`
+	RMSNorm        bool    `json:"rmsnorm" help:"a norm at the gate"`
+	NormBeforeGate bool    `json:"norm_before_gate" help:"the norm stands before the gate, not after it"`
+	GroupedNorm    bool    `json:"grouped_norm" help:"the norm is over each group, not over all channels"`
+	InBias         bool    `json:"in_bias" help:"biases in the first projection, though not in both"`
+	OutBias        bool    `json:"out_bias" help:"biases in the last projection, though not in both"`
+	DtLow          float64 `json:"dt_low" min:"0" help:"dt is at least that"`
+	DtHigh         float64 `json:"dt_high" min:"0" help:"dt is at most that; 0 for any"`
+	ZScale         float64 `json:"z_scale" help:"multiplies the gate's part of the first projection"`
+	XScale         float64 `json:"x_scale" help:"multiplies its part x"`
+	BScale         float64 `json:"b_scale" help:"multiplies its part B"`
+	CScale         float64 `json:"c_scale" help:"multiplies its part C"`
+	DtScale        float64 `json:"dt_scale" help:"multiplies its part dt"`
 	mambaCommon
 }
 
 // mamba2Defaults are the options of the release. d_state does not come from cfg, whose default is for H3.
 func mamba2Defaults(c Config) mamba2Options {
-	return mamba2Options{DState: 128, Groups: 1, RMSNorm: true, mambaCommon: mambaCommonDefaults(c)}
+	return mamba2Options{DState: 128, Groups: 1, RMSNorm: true, GroupedNorm: true, mambaCommon: mambaCommonDefaults(c),
+		ZScale: 1, XScale: 1, BScale: 1, CScale: 1, DtScale: 1}
 }
 
 // mamba2HeadDim is how many channels a head of the releases has.
 const mamba2HeadDim = 64
-
-// mamba2Eps is the epsilon of the norm at the gate in the release.
-const mamba2Eps = 1e-5
 
 // NewMamba2 returns a Mamba-2 mixer whose parameters have no values yet.
 func NewMamba2(cfg Config) (Mixer, error) {
@@ -65,10 +77,10 @@ func NewMamba2(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
-	d := o.Expand * cfg.DModel
+	d := o.Inner
 	if o.HeadDim == 0 {
 		o.HeadDim = min(mamba2HeadDim, d/4)
 	}
@@ -79,41 +91,91 @@ func NewMamba2(cfg Config) (Mixer, error) {
 		return nil, fmt.Errorf("headdim: found %d, want a divisor of d_inner %d", o.HeadDim, d)
 	case o.Groups < 1 || d/o.HeadDim%o.Groups != 0:
 		return nil, fmt.Errorf("ngroups: found %d, want a divisor of the %d heads", o.Groups, d/o.HeadDim)
+	case o.DtHigh > 0 && o.DtHigh < o.DtLow:
+		return nil, fmt.Errorf("dt_low, dt_high: found %g, %g, want dt_low ≤ dt_high", o.DtLow, o.DtHigh)
 	}
 	heads, filtered := d/o.HeadDim, d+2*o.Groups*o.DState
 	m := &Mamba2{
-		In:     projection(cfg.DModel, d+filtered+heads, 1, o.Bias),
-		Conv:   newShortConv(filtered, o.DConv, o.Conv),
+		In:     projection(cfg.DModel, d+filtered+heads, 1, o.Bias || o.InBias),
+		Conv:   newShortConv(filtered, o.DConv, o.Conv, engine.SiLU),
 		DtBias: nn.NewParam(nn.SSMSystem, inverseSoftplus(o.DtMin, o.DtMax), heads),
 		ALog:   nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads),
 		D:      nn.NewParam(nn.SSMSystem, nn.Constant(1), heads),
-		Out:    projection(d, cfg.DModel, cfg.NLayer, o.Bias),
+		Out:    projection(d, cfg.DModel, cfg.NLayer, o.Bias || o.OutBias),
 		opt:    o, d: d, heads: heads,
 	}
 	if o.RMSNorm {
-		m.Norm = nn.NewRMSNorm(d, mamba2Eps)
+		m.Norm = nn.NewRMSNorm(d, o.NormEps)
 	}
+	m.setScales()
 	return m, nil
 }
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	filtered := m.d + 2*m.opt.Groups*m.opt.DState
-	p := t.Split(m.In.Forward(t, u), m.d, filtered, m.heads)
-	z, dt := p[0], t.AddBias(p[2], m.DtBias.Tensor, engine.Softplus)
+	in := m.In.Forward(t, u)
+	if m.scales != nil {
+		in = t.ScaleShift(in, m.scales(), m.none())
+	}
+	p := t.Split(in, m.d, filtered, m.heads)
+	z, dt := p[0], m.limited(t, t.AddBias(p[2], m.DtBias.Tensor, engine.Softplus))
 	xbc := m.Conv.forward(t, p[1], r)
 	y := t.SSD(xbc, dt, t.NegExp(m.ALog.Tensor), m.D.Tensor, m.opt.HeadDim, m.opt.Groups, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, m.gate(t, y, z))
 }
 
-// gate is RMSNorm(y·silu(z)) over each group, RMSNorm(y)·silu(z), or y·silu(z).
+// setScales makes the constants that what In gives is multiplied by, unless all are one.
+func (m *Mamba2) setScales() {
+	o, bc := &m.opt, m.opt.Groups*m.opt.DState
+	parts := []struct {
+		n     int
+		scale float64
+	}{{m.d, o.ZScale}, {m.d, o.XScale}, {bc, o.BScale}, {bc, o.CScale}, {m.heads, o.DtScale}}
+	total, all := 0, true
+	for _, p := range parts {
+		total, all = total+p.n, all && p.scale == 1
+	}
+	if all {
+		return
+	}
+	m.none = zeros(total)
+	m.scales = sync.OnceValue(func() *tensor.Tensor {
+		part, end := -1, 0
+		return vectorOf(total, func(i int) float32 {
+			for i >= end {
+				part++
+				end += parts[part].n
+			}
+			return float32(parts[part].scale)
+		})
+	})
+}
+
+// limited keeps dt in its range.
+func (m *Mamba2) limited(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
+	if m.opt.DtLow == 0 && m.opt.DtHigh == 0 {
+		return dt
+	}
+	high := m.opt.DtHigh
+	if high == 0 {
+		high = math.MaxFloat32
+	}
+	return t.Clamp(dt, m.opt.DtLow, high)
+}
+
+// gate is RMSNorm(y·silu(z)), RMSNorm(y)·silu(z), or y·silu(z).
 func (m *Mamba2) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
+	groups := 1
+	if m.opt.GroupedNorm {
+		groups = m.opt.Groups
+	}
 	if m.Norm != nil && m.opt.NormBeforeGate {
-		y = t.RMSNorm(y, m.Norm.Weight.Tensor, m.opt.Groups, m.Norm.Eps)
+		y = t.RMSNorm(y, m.Norm.Weight.Tensor, groups, m.Norm.Eps)
 	}
 	y = t.Gate(y, z, engine.SiLU)
 	if m.Norm != nil && !m.opt.NormBeforeGate {
-		y = t.RMSNorm(y, m.Norm.Weight.Tensor, m.opt.Groups, m.Norm.Eps)
+		y = t.RMSNorm(y, m.Norm.Weight.Tensor, groups, m.Norm.Eps)
 	}
 	return y
 }

@@ -20,6 +20,7 @@ type Rows struct {
 	long     [][]*engine.ConvCache
 	sinkhorn []*engine.SinkhornCache
 	spatten  []*engine.SpAttenState
+	parts    []*Rows // with a part of each state
 }
 
 // state is the state of row i, nil if it has none.
@@ -56,6 +57,9 @@ func (r *Rows) Forget() {
 	clear(r.kv[:cap(r.kv)])
 	clear(r.sinkhorn[:cap(r.sinkhorn)])
 	clear(r.spatten[:cap(r.spatten)])
+	for _, p := range r.parts {
+		p.Forget()
+	}
 }
 
 // collect puts part i of each row's state into out, in the form that an operation takes; nil for a row without a state.

@@ -45,7 +45,7 @@ func NewSpAtten(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	m, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim})
+	m, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim}, plainHeads())
 	switch {
 	case err != nil:
 		return nil, err

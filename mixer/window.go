@@ -14,10 +14,13 @@ var WindowAttentionInfo = Info{
 
 type windowOptions struct {
 	attentionOptions
+	headOptions
 	Window int `json:"window" help:"positions that a position sees, itself the last of them"`
 }
 
-func windowOptionsOf(c Config) windowOptions { return windowOptions{attentionOptionsOf(c), 256} }
+func windowOptionsOf(c Config) windowOptions {
+	return windowOptions{attentionOptionsOf(c), plainHeads(), 256}
+}
 
 // NewWindowAttention returns a sliding-window attention mixer whose parameters have no values yet.
 func NewWindowAttention(cfg Config) (Mixer, error) {
@@ -25,7 +28,7 @@ func NewWindowAttention(cfg Config) (Mixer, error) {
 	if err := cfg.Options.into(&o); err != nil {
 		return nil, err
 	}
-	m, err := newAttention(cfg, o.attentionOptions)
+	m, err := newAttention(cfg, o.attentionOptions, o.headOptions)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -19,8 +18,9 @@ type Backbone struct {
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)).
 type Block struct {
-	Kind         string
+	Kind         string // the names of its mixers
 	Mixer        mixer.Mixer
+	Shared       *mixer.Shared // gives the mixer more to see; nil for nothing
 	Norm1, Norm2 nn.AddNorm
 	MLP          nn.FeedForward // nil for none, and Norm2 too
 	scopes       [2]string
@@ -33,20 +33,17 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 		return Backbone{}, err
 	}
 	bb := Backbone{LnF: cfg.newNorm()}
-	outStd := nn.InitStd / math.Sqrt(float64(2*len(plan)))
+	shape, blocks := cfg.feedForwardShape(len(plan)), mixer.SharedBlocks{}
 	for i, kind := range plan {
-		mix, err := newMixer(kind, cfg.mixerConfig(len(plan)), encoder)
+		l, err := cfg.newLayer(kind, cfg.mixerConfig(len(plan)), shape, blocks, encoder)
 		if err != nil {
 			return Backbone{}, err
 		}
-		name, _, _ := ParseEntry(kind) // newMixer has read it
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
-		b := &Block{Kind: name, Mixer: mix, Norm1: cfg.newNorm(), scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
-		if cfg.MLP != MLPNone {
-			b.Norm2 = cfg.newNorm()
-			if b.MLP, err = nn.NewFeedForward(cfg.MLP, cfg.DModel, cfg.Inner(), outStd); err != nil {
-				return Backbone{}, err
-			}
+		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: cfg.newNorm(),
+			scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
+		if l.mlp != nil {
+			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
 		}
 		bb.Blocks = append(bb.Blocks, b)
 	}
@@ -57,6 +54,9 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 	for i, b := range bb.Blocks {
 		at := fmt.Sprintf("%sbackbone.layers.%d.", prefix, i)
+		if b.Shared != nil {
+			b.Shared.Params(at+"shared.", visit)
+		}
 		b.Mixer.Params(at+"mixer.", visit)
 		b.Norm1.Params(at+names.norm, visit)
 		if b.MLP != nil {
@@ -70,11 +70,11 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 // run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
-	mark := t.Mark()
+	first, mark := hidden, t.Mark()
 	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
 	r.advance()
 	for i, block := range bb.Blocks {
-		residual, hidden = block.forward(t, residual, hidden, r.of(i), drop)
+		residual, hidden = block.forward(t, residual, hidden, first, r.of(i), drop)
 		if free {
 			t.ReleaseSince(mark, residual, hidden)
 		}
@@ -85,11 +85,17 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 	return out
 }
 
-// forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it.
-func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows *mixer.Rows,
+// forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it. The stream
+// began as first.
+func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows,
 	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
-	residual, hidden = b.Norm1.AddForward(t, hidden, residual)
+	if b.Shared != nil {
+		residual, hidden = b.share(t, residual, hidden, first, rows.Part(0))
+		rows = rows.Part(1)
+	} else {
+		residual, hidden = b.Norm1.AddForward(t, hidden, residual)
+	}
 	hidden = b.Mixer.Forward(t, hidden, rows)
 	t.Show(b.scopes[0], hidden)
 	hidden = t.Dropout(hidden, drop, rows.Rows)
@@ -103,10 +109,36 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden *tensor.Tensor, rows 
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// LooksAhead tells whether outputs depend on later inputs, as in encoders.
+// share gives the stream as it is, and what the mixer sees: the norm of it and of what the shared block adds.
+func (b *Block) share(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows) (r,
+	h *tensor.Tensor) {
+	if residual != nil {
+		hidden = t.Add(residual, hidden)
+	}
+	_, seen := b.Norm1.AddForward(t, b.Shared.Forward(t, hidden, first, rows), hidden)
+	return hidden, seen
+}
+
+// newState returns the state of the block before the first position.
+func (b *Block) newState() mixer.State {
+	if b.Shared == nil {
+		return b.Mixer.NewState()
+	}
+	return mixer.Together([]string{"shared", "mixer"}, []mixer.State{b.Shared.NewState(), b.Mixer.NewState()})
+}
+
+// traits are those of the mixer, and of what it sees.
+func (b *Block) traits() mixer.Traits {
+	if b.Shared == nil {
+		return b.Mixer.Traits()
+	}
+	return b.Mixer.Traits().And(b.Shared.Traits())
+}
+
+// LooksAhead tells whether an output depends on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
-		if b.Mixer.Traits().LooksAhead {
+		if b.traits().LooksAhead {
 			return true
 		}
 	}
@@ -117,7 +149,7 @@ func (bb *Backbone) LooksAhead() bool {
 func (bb *Backbone) maxLength() int {
 	least := 0
 	for _, b := range bb.Blocks {
-		least = shorter(least, b.Mixer.Traits().MaxLength)
+		least = shorter(least, b.traits().MaxLength)
 	}
 	return least
 }

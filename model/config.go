@@ -6,9 +6,8 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -22,10 +21,10 @@ type Config struct {
 	DInner   int    `json:"d_inner" help:"inner width of the MLP; 0 means 4·d_model"`
 	Mixer    string `json:"mixer" help:"mixer of every block not named otherwise: see the registry"`
 	AttnIdx  []int  `json:"attn_layer_idx" help:"blocks (from 0) whose mixer is attention"`
-	Layers   string `json:"layers" help:"mixers in order: h3*2,attention(num_heads=4); overrides n_layer"`
+	Layers   string `json:"layers" help:"mixers in order: h3*2,attention(num_heads=4)/swiglu; overrides n_layer"`
 	NumHeads int    `json:"num_heads" help:"heads of attention"`
-	Norm     string `json:"norm" enum:"layer,rms" help:"norms of the stream: layer (LayerNorm) or rms (RMSNorm)"`
-	MLP      string `json:"mlp" enum:"gelu,glu,swiglu,geglu,none" help:"what follows each mixer"`
+	Norm     string `json:"norm" enum:"layer,rms,rms_plus_one" help:"norms of the stream: layer (LayerNorm) or RMSNorm"`
+	MLP      string `json:"mlp" help:"what follows each mixer: gelu, relu2, glu, swiglu, geglu or none"`
 	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
 
 	MaxPositions int `json:"max_position_embeddings" help:"tokens that have a learned position; 0 for none"`
@@ -43,6 +42,11 @@ type Config struct {
 	AttnDropout      float64 `json:"attn_dropout" help:"dropout on attention weights, in training"`
 	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add"`
 	LayerNormEpsilon float64 `json:"layer_norm_epsilon" help:"epsilon of the norms"`
+
+	UntiedHead bool    `json:"untied_head" help:"the head has weights of its own, not the embedding's"`
+	EmbedScale float64 `json:"embedding_multiplier" help:"multiplies the embedding; 0 for nothing"`
+	LogitScale float64 `json:"logits_multiplier" help:"multiplies the logits; 0 for nothing"`
+	LogitCap   float64 `json:"logits_soft_cap" help:"c of c·tanh(logits/c), which bounds them; 0 for none"`
 
 	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" where that is not known.
 	Tokenizer string `json:"tokenizer_fingerprint,omitempty" config:"-"`
@@ -90,45 +94,6 @@ func (c *Config) Plan() ([]string, error) {
 	return plan, nil
 }
 
-// parseLayers reads "h3*2,attention(num_heads=4),h3*3". Entries keep their options.
-func parseLayers(text string) ([]string, error) {
-	var plan []string
-	for _, part := range splitOutside(text) {
-		entry, n := strings.TrimSpace(part), 1
-		if at := strings.LastIndexByte(entry, '*'); at > strings.LastIndexByte(entry, ')') {
-			var err error
-			if n, err = strconv.Atoi(strings.TrimSpace(entry[at+1:])); err != nil || n < 1 {
-				return nil, fmt.Errorf("found %q, want NAME or NAME*COUNT", part)
-			}
-			entry = strings.TrimSpace(entry[:at])
-		}
-		if n > maxLayers-len(plan) {
-			return nil, fmt.Errorf("found more than %d layers, want at most that", maxLayers)
-		}
-		for range n {
-			plan = append(plan, entry)
-		}
-	}
-	return plan, nil
-}
-
-// splitOutside splits a text at the commas that are not inside parentheses.
-func splitOutside(text string) []string {
-	var parts []string
-	depth, from := 0, 0
-	for i, r := range text {
-		switch {
-		case r == '(':
-			depth++
-		case r == ')':
-			depth--
-		case r == ',' && depth <= 0:
-			parts, from = append(parts, text[from:i]), i+1
-		}
-	}
-	return append(parts, text[from:])
-}
-
 // Validate returns every problem of the configuration of a language model at once, as a config.Problems.
 func (c *Config) Validate() error { return c.validate(false) }
 
@@ -158,13 +123,22 @@ func (c *Config) validate(encoder bool) error {
 	if !(c.LayerNormEpsilon > 0) {
 		p.Addf("layer_norm_epsilon", "found %g, want more than 0", c.LayerNormEpsilon)
 	}
-	if c.Norm != NormLayer && c.Norm != NormRMS {
-		p.Addf("norm", "found %q, want %s or %s", c.Norm, NormLayer, NormRMS)
+	if c.Norm != NormLayer && c.Norm != NormRMS && c.Norm != NormRMSPlusOne {
+		p.Addf("norm", "found %q, want %s, %s or %s", c.Norm, NormLayer, NormRMS, NormRMSPlusOne)
 	}
-	if c.MLP != MLPNone {
-		if _, err := nn.NewFeedForward(c.MLP, 1, 1, 1); err != nil {
-			p.Addf("mlp", "%v, or %s", err, MLPNone)
+	if _, err := newFeedForward(c.MLP, feedForwardShape{1, 1, 1}); err != nil {
+		p.Addf("mlp", "%v", err)
+	}
+	for _, f := range []struct {
+		key string
+		v   float64
+	}{{"embedding_multiplier", c.EmbedScale}, {"logits_multiplier", c.LogitScale}} {
+		if math.IsNaN(f.v) || math.IsInf(f.v, 0) {
+			p.Addf(f.key, "found %g, want a number", f.v)
 		}
+	}
+	if !(c.LogitCap >= 0) {
+		p.Addf("logits_soft_cap", "found %g, want 0 or more", c.LogitCap)
 	}
 	plan, err := c.Plan()
 	switch {
@@ -183,11 +157,11 @@ func (c *Config) validate(encoder bool) error {
 		}
 	}
 	if c.DModel >= 1 && c.DModel <= maxSize {
-		seen := map[string]bool{}
+		seen, blocks, shape := map[string]bool{}, mixer.SharedBlocks{}, c.feedForwardShape(len(plan))
 		for _, name := range plan {
 			if !seen[name] {
 				seen[name] = true
-				if _, err := newMixer(name, c.mixerConfig(len(plan)), encoder); err != nil {
+				if _, err := c.newLayer(name, c.mixerConfig(len(plan)), shape, blocks, encoder); err != nil {
 					p.Addf(name, "%v", err)
 				}
 			}
@@ -204,6 +178,10 @@ func checkSize(p *config.Problems, key string, v, least int) {
 	case v > maxSize:
 		p.Addf(key, "found %d, want at most %d", v, maxSize)
 	}
+}
+
+func (c *Config) feedForwardShape(layers int) feedForwardShape {
+	return feedForwardShape{d: c.DModel, inner: c.Inner(), outStd: nn.InitStd / math.Sqrt(float64(2*layers))}
 }
 
 func (c *Config) mixerConfig(layers int) mixer.Config {

@@ -10,7 +10,9 @@ import (
 
 // TestFeedForwardKindsHaveGradients: a model of each kind has gradients in all its parameters, those of the gate too.
 func TestFeedForwardKindsHaveGradients(t *testing.T) {
-	for kind, parts := range map[string]int{"gelu": 4, "glu": 6, "swiglu": 6, "geglu": 6} {
+	for kind, parts := range map[string]int{"gelu": 4, "relu2": 4, "glu": 6, "swiglu": 6,
+		"geglu": 6, "swiglu(bias=false,gate_scale=0.5,out_scale=0.3)": 3,
+		"swiglu-experts(experts=3)": 10, "relu2-experts(experts=3,sigmoid=true,d_shared=4,d_latent=5)": 11} {
 		t.Run(kind, func(t *testing.T) {
 			cfg := hybrid(t, "h3,attention").Config
 			cfg.MLP = kind

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
@@ -20,16 +21,17 @@ type filling struct {
 	problems config.Problems
 	names    []string
 	params   []*nn.Param
-	sources  []*checkpoint.Tensor
+	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
+	told     map[string]bool       // tensors of which a problem is told
 	elements int
 }
 
-// compareAll finds the tensors of all parameters of m. Missing and misshapen tensors are problems, and so are tensors
-// of the file that are no parameters and that Extra does not allow.
+// compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
+// not be there, is a problem.
 func (w Weights) compareAll(m nn.Module) *filling {
-	l := &filling{f: w.File}
+	l := &filling{f: w.File, told: map[string]bool{}}
 	keys := maps.Clone(w.Keys)
-	l.compare(m, "", keys)
+	l.compare(m, w, keys)
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if w.Extra == nil {
 			l.problems.Addf(name, "unexpected")
@@ -40,23 +42,28 @@ func (w Weights) compareAll(m nn.Module) *filling {
 	return l
 }
 
-// compare finds the tensor of each parameter of m under the key that keys has for its name, and removes these keys.
-// Missing and misshapen tensors are problems.
-func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
-	m.Params(prefix, func(name string, p *nn.Param) {
-		key, ok := keys[name]
-		x, found := l.f.Tensor(key)
-		if !ok || !found {
-			l.problems.Addf(name, "missing, want shape %v", p.Shape())
+// compare finds the tensors of each parameter of m, and takes the keys away under which they are. What is missing or
+// misshapen is a problem.
+func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
+	m.Params("", func(name string, p *nn.Param) {
+		sources := w.of(name)
+		shares := 0
+		for _, s := range sources {
+			shares += max(1, s.Share)
+		}
+		var parts []checkpoint.Tensor
+		for _, s := range sources {
+			shape := p.Shape()
+			shape[0] = shape[0] / shares * max(1, s.Share)
+			if x, ok := l.find(s, shape, w.Keys, keys); ok {
+				parts = append(parts, x)
+			}
+		}
+		if len(parts) < len(sources) {
 			return
 		}
-		delete(keys, name)
-		if !slices.Equal(x.Shape, p.Shape()) {
-			l.problems.Addf(name, "found shape %v, want %v", x.Shape, p.Shape())
-			return
-		}
-		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, x)
-		if l.elements += x.Elements(); l.elements < 0 || l.elements > mostElements(l.f) {
+		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, parts)
+		if l.elements += p.Len(); l.elements < 0 || l.elements > mostElements(l.f) {
 			l.elements = math.MinInt // one word of it is enough
 			l.problems.Addf(name,
 				"found tensors that share their memory, with more numbers than a file of %d bytes may hold", l.f.Size())
@@ -64,84 +71,128 @@ func (l *filling) compare(m nn.Module, prefix string, keys map[string]string) {
 	})
 }
 
+// find finds a source that has to have a shape.
+func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
+	parts, whole := max(1, s.Of), s.whole(shape)
+	key, ok := keys[s.Name]
+	x, found := l.f.Tensor(key)
+	if !ok || !found {
+		return l.tell(s, "missing, want shape %v", whole)
+	}
+	delete(left, s.Name)
+	if !slices.Equal(x.Shape, whole) {
+		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
+	}
+	y := *x
+	y.Name, y.Shape = s.Name, shape
+	if parts > 1 {
+		if len(x.Data)%parts != 0 {
+			return l.tell(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
+		}
+		n := len(x.Data) / parts
+		y.Data = x.Data[s.Part*n:][:n]
+	}
+	return y, true
+}
+
+// tell tells of a problem with a tensor, the first one: others may have parts of it, too.
+func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor, bool) {
+	if !l.told[s.Name] {
+		l.told[s.Name] = true
+		l.problems.Addf(s.Name, format, args...)
+	}
+	return checkpoint.Tensor{}, false
+}
+
+// whole is the shape of the tensor of which a part has a shape.
+func (s Source) whole(part []int) []int {
+	rows := slices.Clone(part)
+	rows[0] *= max(1, s.Of)
+	if s.Stack > 0 {
+		rows[0] /= s.Stack
+		rows = append([]int{s.Stack}, rows...)
+	}
+	return rows
+}
+
 // mostElements bounds the numbers of a file. A packed archive may hold more than it has bytes, and tensors in it may
 // share memory.
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
-// fill reads the values of all parameters of m, which compare has seen, and sets them, or nothing if there is a
-// problem. The error lists all problems and ends with those of values that are not finite.
-func (l *filling) fill(m nn.Module) error {
-	if len(l.problems) > 0 {
-		for i, x := range l.sources {
-			if err := checkFinite(x); err != nil {
-				l.problems.Addf(l.names[i], "%v", err)
-			}
-		}
-		return l.err()
-	}
-	values := nn.Values(m)
-	read := make([][]float32, len(l.params))
-	for i, x := range l.sources {
-		read[i] = values()
-		err := x.ReadFloat32(read[i])
-		if err == nil {
-			err = finiteValues(read[i], 0, len(read[i]))
-		}
-		if err != nil {
-			l.problems.Addf(l.names[i], "%v", err)
-		}
-	}
-	if len(l.problems) > 0 {
-		return l.err()
-	}
+// fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
+// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go
+// piece by piece from the file into their packed form.
+func (l *filling) fill(packing *engine.Precision) error {
+	var plain, packed []int
 	for i, p := range l.params {
-		p.SetData(read[i])
+		if packing == nil || !packable(p) {
+			plain = append(plain, i)
+			continue
+		}
+		packed = append(packed, i)
+		if err := checkPackable(p, *packing); err != nil {
+			l.problems.Addf(l.sources[i][0].Name, "%v", err)
+		}
+	}
+	if len(l.problems) > 0 {
+		for i := range l.params {
+			l.report(l.readAll(i, nil))
+		}
+		return l.err()
+	}
+	set := l.readPlain(plain)
+	if len(packed) > 0 {
+		set = append(set, l.readPacked(packed, *packing)...)
+	}
+	if len(l.problems) > 0 {
+		return l.err()
+	}
+	for _, f := range set {
+		f()
 	}
 	return nil
+}
+
+// report adds the problem of a tensor, unless it is nil.
+func (l *filling) report(bad *badTensor) {
+	if bad != nil {
+		l.problems.Addf(bad.name, "%v", bad.err)
+	}
 }
 
 func (l *filling) err() error {
 	return brief.Error(fmt.Errorf("%s does not fit the configuration: %w", l.f.Path(), l.problems.Err()))
 }
 
-// checkFinite checks the values of a tensor, a few at a time. It is for files that do not fit: nothing is kept.
-func checkFinite(x *checkpoint.Tensor) error {
-	const rows = 1 << 14
-	n := x.Elements()
-	for at := 0; at < n; at += rows {
-		part := x.Part(at, min(rows, n-at))
-		v, err := part.Float32()
-		if err == nil {
-			err = finiteValues(v, at, n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// finiteValues checks v, the elements from at on of n.
-func finiteValues(v []float32, at, n int) error {
-	if i := firstNonFinite(v); i >= 0 {
-		return fmt.Errorf("found %v at element %d of %d, want finite numbers", v[i], at+i, n)
-	}
-	return nil
-}
-
 func firstNonFinite(x []float32) int {
+	carry := uint32(0) // of the largest exponent, which comes first in the magnitude, into the sign
+	for _, v := range x {
+		carry |= math.Float32bits(v)&0x7f800000 + 1<<23
+	}
+	if carry < 1<<31 {
+		return -1
+	}
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 
 // checkFile checks what a file of weights must have whatever model it is of: tensors that are not empty, and no fewer
-// of them than the layers of a plan, so that a configuration of few bytes cannot ask for more layers than there can be.
+// of them than the layers of a plan, so that a configuration of few bytes cannot ask for more layers than there can be,
+// and for more experts.
 func checkFile(f *checkpoint.File, c *Config) error {
 	if err := CheckTensors(f); err != nil {
 		return err
 	}
-	if plan, err := c.Plan(); err == nil && len(plan) > len(f.Names()) {
+	plan, err := c.Plan()
+	if err != nil {
+		return nil // which is found when the model is made
+	}
+	if len(plan) > len(f.Names()) {
 		return fmt.Errorf("n_layer: found %d layers, want no more than the %d tensors of %s", len(plan),
 			len(f.Names()), f.Path())
+	}
+	if n := c.experts(plan); n > f.Size()/leastExpert {
+		return fmt.Errorf("experts: found %d in all layers, want no more than fit into the %d bytes of %s", n, f.Size(),
+			f.Path())
 	}
 	return nil
 }

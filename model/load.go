@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/nn"
 )
 
 // WeightsFile is the name of the weights in a model's folder.
@@ -17,11 +19,49 @@ const WeightsFile = "model.safetensors"
 // files of published models.
 type Weights struct {
 	File *checkpoint.File
-	Keys map[string]string // names in the file by names of parameters
+	// Keys are names in the file by official names, which are those of parameters unless Sources says otherwise.
+	Keys map[string]string
+
+	// Sources says of which tensors, by official names, a parameter is made: the rows of one behind those of another.
+	// Where it is nil, each is one of its own name.
+	Sources func(parameter string) []Source
 
 	// Extra decides on a tensor that is no parameter, of a key in the file: nil lets it be there, an error says what is
 	// wrong with it. It is asked for none that Keys leaves out. Where Extra is nil, none may be there.
 	Extra func(name, key string) error
+}
+
+// Source is a tensor of a file, or a part of one, whose rows are rows of a parameter.
+type Source struct {
+	Name     string
+	Part, Of int // this one of so many equal parts of its rows; of 0 for all
+	Share    int // of the rows of the parameter, in proportion to the other sources; 0 for 1
+	Stack    int // so many matrices are one tensor of an axis more; 0 for none
+}
+
+// of are the sources of a parameter.
+func (w Weights) of(parameter string) []Source {
+	if w.Sources == nil {
+		return []Source{{Name: parameter}}
+	}
+	return w.Sources(parameter)
+}
+
+// Matched are the tensors of a parameter: its rows are those of one behind those of another.
+type Matched struct {
+	Name  string // of the parameter
+	Parts []checkpoint.Tensor
+}
+
+// Match finds the tensors of the parameters of m, but of those that the file does not fit.
+func (w Weights) Match(m nn.Module) []Matched {
+	l := &filling{f: w.File, told: map[string]bool{}}
+	l.compare(m, w, maps.Clone(w.Keys))
+	found := make([]Matched, len(l.names))
+	for i, name := range l.names {
+		found[i] = Matched{name, l.sources[i]}
+	}
+	return found
 }
 
 // ownWeights are those of a file that was saved here: it has the names of the parameters.

@@ -10,13 +10,14 @@ import (
 )
 
 // Model is a language model: an embedding, pre-norm blocks of a mixer and an MLP, a final norm, and a head that shares
-// the embedding's weights. Its parameters have the names of the official H3 release
+// the embedding's weights unless it has its own. Its parameters have the names of the official H3 release
 // (backbone.layers.0.mixer.q_proj.weight) or, without MLPs, those of Mamba's.
 type Model struct {
 	Config    Config
 	Embedding *nn.Embedding
 	Positions *nn.Embedding // learned, added to the embedding; nil for none
 	Backbone
+	Head *nn.Linear // nil where it shares the embedding's weights
 	Parameters
 	Tapes *autograd.Tapes // for inference: sessions borrow one as long as they compute
 }
@@ -33,6 +34,10 @@ func New(cfg Config) (*Model, error) {
 	m := &Model{
 		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(),
 		Backbone: bb, Tapes: &autograd.Tapes{},
+	}
+	if cfg.UntiedHead {
+		m.Head = nn.NewLinear(cfg.DModel, cfg.PaddedVocab(), nn.InitStd)
+		m.Head.Bias = nil
 	}
 	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {
@@ -62,6 +67,9 @@ func (m *Model) Params(prefix string, visit nn.Visitor) {
 		m.Positions.Params(prefix+names.positions, visit)
 	}
 	m.params(prefix, names, visit)
+	if m.Head != nil {
+		m.Head.Params(prefix+"lm_head.", visit)
+	}
 }
 
 // MaxLength is the longest sequence that the model takes, 0 for any.
@@ -83,11 +91,24 @@ func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
 	}
 	t.Scope("backbone.embeddings")
-	hidden := addPositions(t, m.Positions, m.Embedding.Forward(t, ids), &r.at)
+	hidden := addPositions(t, m.Positions, m.Config.embed(t, m.Embedding, ids), &r.at)
 	return m.run(t, t.Dropout(hidden, m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// addPositions adds learned positions to x (n, d), if the model has any.
+// embed gives the rows of ids in a table, multiplied as configured.
+func (c *Config) embed(t *autograd.Tape, table *nn.Embedding, ids []int32) *tensor.Tensor {
+	return t.Scale(table.Forward(t, ids), orOne(c.EmbedScale))
+}
+
+// orOne is a factor, of which 0 means none.
+func orOne(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	return x
+}
+
+// addPositions adds to x (n, d) the table's rows of its positions; nothing where there is no table.
 func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x
@@ -101,17 +122,28 @@ func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *en
 	return t.Add(x, table.Forward(t, ids))
 }
 
+// Unembedding is the weights of the head (padded vocabulary, d_model).
+func (m *Model) Unembedding() *nn.Param {
+	if m.Head != nil {
+		return m.Head.Weight
+	}
+	return m.Embedding.Weight
+}
+
 // Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of
 // Forward.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
-	return t.LinearCrossEntropy(hidden, m.Embedding.Weight.Tensor, targets)
+	if m.Config.LogitCap > 0 {
+		return t.CrossEntropy(m.logits(t, hidden), targets)
+	}
+	return t.LinearCrossEntropy(m.scaled(t, hidden), m.Unembedding().Tensor, targets)
 }
 
-// Logits maps hidden states (n, d) to logits (n, padded vocabulary).
+// Logits maps hidden states (n, d_model) to logits (n, padded vocabulary).
 func (m *Model) Logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("lm_head")
-	return t.Linear(hidden, m.Embedding.Weight.Tensor, nil, engine.None)
+	return m.logits(t, hidden)
 }
 
 // LastLogits maps hidden states of rows to the logits after each row: (rows, padded vocabulary).
@@ -120,5 +152,18 @@ func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *te
 	if r.Total() > r.Count() {
 		hidden = t.Last(hidden, &r.at)
 	}
-	return t.Linear(hidden, m.Embedding.Weight.Tensor, nil, engine.None)
+	return m.logits(t, hidden)
+}
+
+func (m *Model) logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	y := t.Linear(m.scaled(t, hidden), m.Unembedding().Tensor, nil, engine.None)
+	if c := m.Config.LogitCap; c > 0 {
+		y = t.Scale(t.Activate(t.Scale(y, 1/c), engine.Tanh), c)
+	}
+	return y
+}
+
+// scaled multiplies what the head is given, which multiplies the logits.
+func (m *Model) scaled(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	return t.Scale(hidden, orOne(m.Config.LogitScale))
 }

@@ -19,7 +19,7 @@ var (
 
 // naming is that of H3, or that of Mamba for blocks without an MLP.
 func (c *Config) naming() naming {
-	if c.MLP == MLPNone {
+	if c.MLP == MLPNone && len(splitOutside(c.Layers, '/')) == 1 {
 		return plainNames
 	}
 	return mlpNames
@@ -31,12 +31,17 @@ const (
 	NormRMS   = "rms"
 	MLPGelu   = "gelu"
 	MLPNone   = "none"
+
+	NormRMSPlusOne = "rms_plus_one"
 )
 
 // newNorm returns a norm of the stream.
 func (c *Config) newNorm() nn.AddNorm {
-	if c.Norm == NormRMS {
+	switch c.Norm {
+	case NormRMS:
 		return nn.NewRMSNorm(c.DModel, c.LayerNormEpsilon)
+	case NormRMSPlusOne:
+		return nn.NewRMSNormPlusOne(c.DModel, c.LayerNormEpsilon)
 	}
 	return nn.NewLayerNorm(c.DModel, c.LayerNormEpsilon)
 }

@@ -209,7 +209,7 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 	t.Scope("encoder")
 	var x *tensor.Tensor
 	if m.Embedding != nil {
-		x = m.Embedding.Forward(t, in.Tokens)
+		x = m.Config.Model.embed(t, m.Embedding, in.Tokens)
 	} else {
 		v := t.New(r.Total(), m.Config.Channels)
 		v.CopyFrom(in.Values)
@@ -254,9 +254,9 @@ func (m *Network) Takes(l int) error {
 		l++
 	}
 	for i, b := range m.Blocks {
-		if n := b.Mixer.Traits().Multiple; n > 0 && l%n != 0 {
-			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i,
-				b.Kind, l, n)
+		if n := b.traits().Multiple; n > 0 && l%n != 0 {
+			return fmt.Errorf("layer %d: found a %s over %d positions, which takes multiples of %d only", i, b.Kind, l,
+				n)
 		}
 	}
 	return nil

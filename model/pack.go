@@ -22,7 +22,7 @@ func (m *Model) Pack(p engine.Precision) error {
 	var weights, others []*tensor.Tensor
 	var err error
 	m.Params("", func(name string, q *nn.Param) {
-		if q.Role != nn.Weight && q.Role != nn.Table {
+		if !packable(q) {
 			others = append(others, q.Tensor)
 			return
 		}
@@ -32,9 +32,10 @@ func (m *Model) Pack(p engine.Precision) error {
 			err = errPacked
 		case q.Bytes() == 0:
 			err = fmt.Errorf("%s: found no values, want a model that has been loaded", name)
-		case p == engine.Int8 && q.Dim(1) > autograd.MaxInt8Terms:
-			err = fmt.Errorf("%s: found shape %v, want rows of at most %d for int8", name, q.Shape(),
-				autograd.MaxInt8Terms)
+		default:
+			if err = checkPackable(q, p); err != nil {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		weights = append(weights, q.Tensor)
 	})
@@ -44,6 +45,21 @@ func (m *Model) Pack(p engine.Precision) error {
 	autograd.Pack(p, weights...)
 	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
 	tensor.Compact(others...)
+	return nil
+}
+
+// LoadPacked is Load and Pack in one, in which weights that are packed are never float32 as a whole: it takes no more
+// memory than the packed model.
+func (m *Model) LoadPacked(w Weights, p engine.Precision) error { return m.load(w, &p) }
+
+// packable tells whether a parameter is a matrix of products.
+func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }
+
+// checkPackable returns an error for a matrix that cannot be packed at a precision.
+func checkPackable(w *nn.Param, p engine.Precision) error {
+	if p == engine.Int8 && w.Dim(1) > autograd.MaxInt8Terms {
+		return fmt.Errorf("found shape %v, want rows of at most %d for int8", w.Shape(), autograd.MaxInt8Terms)
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -40,11 +41,16 @@ func (p *Parameters) Fingerprint() string {
 // Load fills the parameters. It changes nothing unless everything fits: a missing, unexpected, misshapen or non-finite
 // tensor is an error, and the error lists all of them.
 func (p *Parameters) Load(w Weights) error {
+	return p.load(w, nil)
+}
+
+// load is Load, which packs weight matrices if there is a precision for them.
+func (p *Parameters) load(w Weights, packing *engine.Precision) error {
 	l, err := p.compare(w)
 	if err != nil {
 		return err
 	}
-	return l.fill(p.of)
+	return l.fill(packing)
 }
 
 // LoadSaved is Load from the file of weights that Save wrote into a folder.

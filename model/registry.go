@@ -28,9 +28,11 @@ var registry = []mixer.Info{
 	mixer.GMLPInfo,
 	mixer.GAUInfo,
 	mixer.HyenaInfo,
+	mixer.RGLRUInfo,
 	mixer.RNNInfo,
 	mixer.LMUInfo,
 	mixer.BlockRecurrentInfo,
+	mixer.GatedConvInfo,
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.
@@ -53,27 +55,6 @@ func MixerOptions(m mixer.Info) []config.Described {
 	}
 	c := DefaultConfig()
 	return config.Describe(m.Options(c.mixerConfig(1)))
-}
-
-// newMixer makes the mixer of an entry of Plan: NAME or NAME(OPTION=VALUE,...), of which the options stand above cfg.
-// Only an encoder may have mixers that look ahead.
-func newMixer(entry string, cfg mixer.Config, encoder bool) (mixer.Mixer, error) {
-	name, options, err := ParseEntry(entry)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(registry, func(m mixer.Info) bool { return m.Name == name })
-	if i < 0 {
-		names := MixerNames()
-		return nil, fmt.Errorf("found mixer %q, want one of %s%s", name, strings.Join(names, ", "),
-			config.DidYouMean(name, names))
-	}
-	cfg.Options = options
-	m, err := registry[i].New(cfg)
-	if err == nil && !encoder && m.Traits().LooksAhead {
-		return nil, fmt.Errorf("found %s, which looks ahead, want a causal mixer in a language model", entry)
-	}
-	return m, err
 }
 
 // ParseEntry splits NAME or NAME(OPTION=VALUE,...).

@@ -19,7 +19,7 @@ type State struct {
 func (bb *Backbone) NewState() *State {
 	s := &State{}
 	for _, b := range bb.Blocks {
-		s.Mixers = append(s.Mixers, b.Mixer.NewState())
+		s.Mixers = append(s.Mixers, b.newState())
 	}
 	mixer.Compact(s.Mixers)
 	return s
@@ -28,7 +28,7 @@ func (bb *Backbone) NewState() *State {
 // Growth is how many bytes each token adds to the state of a sequence, and the kinds of mixers whose states grow.
 func (bb *Backbone) Growth() (bytes int, kinds []string) {
 	for _, b := range bb.Blocks {
-		if n := b.Mixer.Traits().Growth; n > 0 {
+		if n := b.traits().Growth; n > 0 {
 			bytes += n
 			if !slices.Contains(kinds, b.Kind) {
 				kinds = append(kinds, b.Kind)

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -20,6 +18,7 @@ type FeedForward interface {
 type Gated struct {
 	FC1, Gate, FC2 *Linear
 	Activation     engine.Activation
+	GateScale      float64 // multiplies what the activation gets, 1 for nothing
 }
 
 // NewGated returns a gated part of inner width dInner whose last layer starts with deviation outStd.
@@ -28,13 +27,14 @@ func NewGated(d, dInner int, a engine.Activation, outStd float64) *Gated {
 		FC1:        NewLinear(d, dInner, InitStd),
 		Gate:       NewLinear(d, dInner, InitStd),
 		FC2:        NewLinear(dInner, d, outStd),
-		Activation: a,
+		Activation: a, GateScale: 1,
 	}
 }
 
 // Forward maps (…, d) to (…, d).
 func (m *Gated) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
-	return m.FC2.Forward(t, t.Gate(m.FC1.Forward(t, x), m.Gate.Forward(t, x), m.Activation))
+	gate := t.Scale(m.Gate.Forward(t, x), m.GateScale)
+	return m.FC2.Forward(t, t.Gate(m.FC1.Forward(t, x), gate, m.Activation))
 }
 
 // Params visits fc1, gate and fc2.
@@ -44,17 +44,16 @@ func (m *Gated) Params(prefix string, visit Visitor) {
 	m.FC2.Params(prefix+"fc2.", visit)
 }
 
-// NewFeedForward returns the feed-forward part that a configuration names: gelu (an MLP), glu, swiglu or geglu.
-func NewFeedForward(kind string, d, dInner int, outStd float64) (FeedForward, error) {
-	switch kind {
-	case "gelu":
-		return NewMLP(d, dInner, outStd), nil
-	case "glu":
-		return NewGated(d, dInner, engine.Sigmoid, outStd), nil
-	case "swiglu":
-		return NewGated(d, dInner, engine.SiLU, outStd), nil
-	case "geglu":
-		return NewGated(d, dInner, engine.GeluTanh, outStd), nil
-	}
-	return nil, fmt.Errorf("found %q, want one of gelu, glu, swiglu, geglu", kind)
+// WithoutBias takes the biases away.
+func (m *Gated) WithoutBias() { m.FC1.Bias, m.Gate.Bias, m.FC2.Bias = nil, nil, nil }
+
+// ScaledFeedForward is a feed-forward part whose inputs and outputs are multiplied by numbers.
+type ScaledFeedForward struct {
+	FeedForward
+	In, Out float64
+}
+
+// Forward maps (…, d) to (…, d).
+func (m ScaledFeedForward) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return t.Scale(m.FeedForward.Forward(t, t.Scale(x, m.In)), m.Out)
 }

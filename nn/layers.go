@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"sync"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -79,6 +81,7 @@ func (m *LayerNorm) Params(prefix string, visit Visitor) {
 type RMSNorm struct {
 	Weight *Param
 	Eps    float64
+	one    func() *tensor.Tensor // added to the weight; nil for nothing
 }
 
 // NewRMSNorm returns the norm over d channels whose weights start at one.
@@ -86,9 +89,22 @@ func NewRMSNorm(d int, eps float64) *RMSNorm {
 	return &RMSNorm{Weight: NewParam(Norm, Constant(1), d), Eps: eps}
 }
 
+// NewRMSNormPlusOne returns the norm x/√(mean(x²)+eps)·(1 + w), whose weights start at zero.
+func NewRMSNormPlusOne(d int, eps float64) *RMSNorm {
+	return &RMSNorm{Weight: NewParam(Norm, Constant(0), d), Eps: eps, one: sync.OnceValue(func() *tensor.Tensor {
+		x := tensor.New(d)
+		x.Fill(1)
+		return x
+	})}
+}
+
 // AddForward returns s = x + r (r may be nil) and the norm of s.
 func (m *RMSNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
-	return t.AddRMSNorm(x, r, m.Weight.Tensor, m.Eps)
+	w := m.Weight.Tensor
+	if m.one != nil {
+		w = t.Add(w, m.one())
+	}
+	return t.AddRMSNorm(x, r, w, m.Eps)
 }
 
 // Params visits the weight.
@@ -101,7 +117,7 @@ type AddNorm interface {
 	AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor)
 }
 
-// MLP is fc2(gelu(fc1(x))) with the tanh GELU of the releases.
+// MLP is fc2(a(fc1(x))) with the tanh GELU of the releases, or another activation.
 type MLP struct{ FC1, FC2 *Linear }
 
 // NewMLP returns an MLP of inner width dInner whose second layer starts with deviation outStd.
@@ -110,6 +126,9 @@ func NewMLP(d, dInner int, outStd float64) *MLP {
 	m.FC1.Activation = engine.GeluTanh
 	return m
 }
+
+// WithoutBias takes the biases away.
+func (m *MLP) WithoutBias() { m.FC1.Bias, m.FC2.Bias = nil, nil }
 
 // Forward maps (…, d) to (…, d).
 func (m *MLP) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {

@@ -128,21 +128,25 @@ func TestLayersAreTheirFormulas(t *testing.T) {
 
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	silu := func(x float64) float64 { return x * sigmoid(x) }
-	for kind, f := range map[string]func(float64) float64{"glu": sigmoid, "swiglu": silu, "geglu": gelu} {
-		ff, err := NewFeedForward(kind, 2, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := ff.(*Gated)
+	for a, f := range map[engine.Activation]func(float64) float64{
+		engine.Sigmoid: sigmoid, engine.SiLU: silu, engine.GeluTanh: gelu,
+	} {
+		g := NewGated(2, 1, a, 1)
 		g.FC1.Weight.CopyFrom([]float32{2, 1})
 		g.FC1.Bias.CopyFrom([]float32{1})
 		g.Gate.Weight.CopyFrom([]float32{1, 3})
 		g.Gate.Bias.CopyFrom([]float32{0.5})
 		g.FC2.Weight.CopyFrom([]float32{1, -2})
 		g.FC2.Bias.CopyFrom([]float32{0, 1})
-		near(kind, values(g.Forward(tape, x)), 2*f(-1.5), 1-4*f(-1.5))
+		near("gated part", values(g.Forward(tape, x)), 2*f(-1.5), 1-4*f(-1.5))
+		g.GateScale = 0.5
+		near("with a scaled gate", values(g.Forward(tape, x)), 2*f(-0.75), 1-4*f(-0.75))
+		g.WithoutBias()
+		scaled := ScaledFeedForward{FeedForward: g, In: 2, Out: 3}
+		near("scaled, without biases", values(scaled.Forward(tape, x)), 3*2*f(-2), 3*-4*f(-2))
 	}
-	if _, err := NewFeedForward("x", 2, 1, 1); err == nil {
-		t.Error("an unknown kind of feed-forward part is no error")
-	}
+	plus := NewRMSNormPlusOne(2, 0)
+	plus.Weight.CopyFrom([]float32{1, -0.5})
+	_, n = plus.AddForward(tape, x, nil)
+	near("RMSNorm with weights 1+w", values(n), 2, -0.5)
 }

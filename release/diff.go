@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,8 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Diff is in what two files of weights differ. Tensors are compared under their official names, whatever layout the
-// files have.
+// Diff is in what two files of weights differ.
 type Diff struct {
 	OnlyA []string     `json:"only_a"`
 	OnlyB []string     `json:"only_b"`
@@ -66,39 +65,102 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // SameShape tells whether the values could be compared.
 func (d *TensorDiff) SameShape() bool { return slices.Equal(d.ShapeA, d.ShapeB) }
 
-// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. It returns
-// the paths of the files that it took.
+// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. Where both
+// are models that are read, tensors have the names of their parameters, whatever layouts they have; else those of their
+// files. It returns the paths of the files that it took.
 func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
-	err = openAny(weightsAt(pathA), func(a *checkpoint.File, _ string) error {
-		return openAny(weightsAt(pathB), func(b *checkpoint.File, _ string) error {
-			fileA, fileB = a.Path(), b.Path()
-			d, err = compareFiles(a, b)
-			return err
+	models := false
+	between := func(a, b side) (err error) {
+		fileA, fileB = a.path, b.path
+		d, err = compareSides(a, b)
+		return err
+	}
+	_, _, err = withModel(pathA, func(m *model.Model, w model.Weights) error {
+		a := sideOfModel(m, w)
+		_, _, err := withModel(pathB, func(m *model.Model, w model.Weights) error {
+			models = true
+			return between(a, sideOfModel(m, w))
 		})
+		return err
+	})
+	if models {
+		return d, fileA, fileB, err
+	}
+	err = withTensors(pathA, func(a side) error {
+		return withTensors(pathB, func(b side) error { return between(a, b) })
 	})
 	return d, fileA, fileB, err
 }
 
-// weightsAt is the file of weights in a folder that is no model's, such as that of a network for a task, else the path
-// itself.
-func weightsAt(path string) string {
-	file := filepath.Join(path, model.WeightsFile)
-	_, noModel := os.Stat(filepath.Join(path, model.ConfigFile))
-	if _, err := os.Stat(file); err == nil && noModel != nil {
-		return file
+// withTensors opens a file of tensors, or that in a folder, which need not be a model's.
+func withTensors(path string, use func(side) error) error {
+	open := checkpoint.Open
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		open = openWeights
+		if dir, err := model.Resolve(path); err == nil {
+			path = dir
+		}
 	}
-	return path
+	f, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return use(sideOfFile(f))
 }
 
-func compareFiles(a, b *checkpoint.File) (Diff, error) {
-	x, y := byName(a), byName(b)
-	d := Diff{OnlyA: missing(x, y), OnlyB: missing(y, x), Other: []TensorDiff{}, Largest: -1}
-	for _, name := range x.order {
-		s, t := x.tensors[name], y.tensors[name]
-		if t == nil {
+// side is one of two things that are compared: named tensors, each the rows of its parts one behind the other.
+type side struct {
+	path  string
+	order []string
+	parts map[string][]checkpoint.Tensor
+}
+
+func (s *side) add(name string, parts ...checkpoint.Tensor) {
+	s.order, s.parts[name] = append(s.order, name), parts
+}
+
+// sideOfModel are the parameters of a model, and what else its file has.
+func sideOfModel(m *model.Model, w model.Weights) side {
+	out := side{path: w.File.Path(), parts: map[string][]checkpoint.Tensor{}}
+	used := map[string]bool{}
+	for _, p := range w.Match(m) {
+		out.add(p.Name, p.Parts...)
+		for _, x := range p.Parts {
+			used[w.Keys[x.Name]] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Keys)) {
+		if x, ok := w.File.Tensor(w.Keys[name]); ok && !used[w.Keys[name]] {
+			out.add(name, *x)
+		}
+	}
+	return out
+}
+
+// sideOfFile are the tensors of a file by their official names or, where it has two layouts at once, by its own.
+func sideOfFile(f *checkpoint.File) side {
+	official := map[string]string{} // by names in the file
+	if _, t, err := officialTensors(f); err == nil {
+		for name, key := range t.keys {
+			official[key] = name
+		}
+	}
+	out := side{path: f.Path(), parts: map[string][]checkpoint.Tensor{}}
+	for _, key := range f.Names() {
+		x, _ := f.Tensor(key)
+		out.add(cmp.Or(official[key], key), *x)
+	}
+	return out
+}
+
+func compareSides(a, b side) (Diff, error) {
+	d := Diff{OnlyA: a.missing(b), OnlyB: b.missing(a), Other: []TensorDiff{}, Largest: -1}
+	for _, name := range a.order {
+		if b.parts[name] == nil {
 			continue
 		}
-		one, err := compareTensors(name, s, t)
+		one, err := compareTensors(name, a.parts[name], b.parts[name])
 		if err != nil {
 			return d, err
 		}
@@ -114,60 +176,41 @@ func compareFiles(a, b *checkpoint.File) (Diff, error) {
 	return d, nil
 }
 
-// named are the tensors of a file by their official names or, where it has two layouts at once, by its own.
-type named struct {
-	order   []string // of the file
-	tensors map[string]*checkpoint.Tensor
-}
-
-func byName(f *checkpoint.File) named {
-	official := map[string]string{} // by names in the file
-	if _, t, err := officialTensors(f); err == nil {
-		for name, key := range t.keys {
-			official[key] = name
-		}
-	}
-	n := named{tensors: map[string]*checkpoint.Tensor{}}
-	for _, key := range f.Names() {
-		name := cmp.Or(official[key], key)
-		n.order = append(n.order, name)
-		n.tensors[name], _ = f.Tensor(key)
-	}
-	return n
-}
-
-// missing are the names of a that b does not have.
-func missing(a, b named) []string {
-	return slices.DeleteFunc(slices.Clone(a.order), func(name string) bool { return b.tensors[name] != nil })
+// missing are the names of s that other does not have.
+func (s *side) missing(other side) []string {
+	return slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return other.parts[name] != nil })
 }
 
 // layerOf finds the layer in a name, in any layout: what there is up to the first number between dots.
 var layerOf = regexp.MustCompile(`^.*?\.\d+(?:\.|$)`)
 
 // compareTensors compares two tensors, a few elements at a time.
-func compareTensors(name string, a, b *checkpoint.Tensor) (TensorDiff, error) {
-	d := TensorDiff{Name: name, Layer: name, ShapeA: a.Shape, ShapeB: b.Shape, TypeA: a.DType, TypeB: b.DType}
+func compareTensors(name string, a, b []checkpoint.Tensor) (TensorDiff, error) {
+	d := TensorDiff{Name: name, Layer: name, ShapeA: shapeOfParts(a), ShapeB: shapeOfParts(b), TypeA: typeOfParts(a),
+		TypeB: typeOfParts(b)}
 	if layer := layerOf.FindString(name); layer != "" {
 		d.Layer = strings.TrimSuffix(layer, ".")
 	}
 	if !d.SameShape() {
 		return d, nil
 	}
-	if a.DType == b.DType {
+	if slices.EqualFunc(a, b, sameForm) {
 		same := false
-		if err := disk.Guard(func() { same = bytes.Equal(a.Data, b.Data) }); err != nil || same {
+		if err := disk.Guard(func() { same = slices.EqualFunc(a, b, sameData) }); err != nil || same {
 			return d, err
 		}
 	}
-	const some = 1 << 15
-	largest, n := 0.0, a.Elements()
-	for at := 0; at < n; at += some {
-		x, y := a.Part(at, min(some, n-at)), b.Part(at, min(some, n-at))
-		u, err := x.Float64()
+	largest, x, y, at := 0.0, parts{rest: a}, parts{rest: b}, 0
+	for {
+		n := min(x.left(), y.left(), 1<<15)
+		if n == 0 {
+			break
+		}
+		u, err := x.next(n)
 		if err != nil {
 			return d, err
 		}
-		v, err := y.Float64()
+		v, err := y.next(n)
 		if err != nil {
 			return d, err
 		}
@@ -183,6 +226,7 @@ func compareTensors(name string, a, b *checkpoint.Tensor) (TensorDiff, error) {
 				d.Max, d.At, d.A, d.B = off, at+i, Number(u[i]), Number(v[i])
 			}
 		}
+		at += n
 	}
 	switch {
 	case d.Max == 0 || d.Max == NotFinite:
@@ -193,6 +237,58 @@ func compareTensors(name string, a, b *checkpoint.Tensor) (TensorDiff, error) {
 		d.Relative = d.Max / largest
 	}
 	return d, nil
+}
+
+// shapeOfParts is the shape of several tensors whose rows are those of one.
+func shapeOfParts(parts []checkpoint.Tensor) []int {
+	if len(parts) == 1 {
+		return parts[0].Shape
+	}
+	shape := slices.Clone(parts[0].Shape)
+	for _, x := range parts[1:] {
+		shape[0] += x.Shape[0]
+	}
+	return shape
+}
+
+// typeOfParts is the type of several tensors, or all of their types.
+func typeOfParts(parts []checkpoint.Tensor) checkpoint.DType {
+	var types []string
+	for _, x := range parts {
+		if !slices.Contains(types, string(x.DType)) {
+			types = append(types, string(x.DType))
+		}
+	}
+	return checkpoint.DType(strings.Join(types, "+"))
+}
+
+func sameForm(a, b checkpoint.Tensor) bool { return a.DType == b.DType && len(a.Data) == len(b.Data) }
+
+func sameData(a, b checkpoint.Tensor) bool { return bytes.Equal(a.Data, b.Data) }
+
+// parts reads tensors one behind the other.
+type parts struct {
+	rest []checkpoint.Tensor
+	at   int // in the first of rest
+}
+
+// left is how many elements of the present tensor are left, 0 after the last one.
+func (p *parts) left() int {
+	for len(p.rest) > 0 {
+		if n := p.rest[0].Elements() - p.at; n > 0 {
+			return n
+		}
+		p.rest, p.at = p.rest[1:], 0
+	}
+	return 0
+}
+
+// next reads n elements of the present tensor, and lets go of the memory of the file.
+func (p *parts) next(n int) ([]float64, error) {
+	x := p.rest[0].Part(p.at, n)
+	p.at += n
+	defer x.Release()
+	return x.Float64()
 }
 
 // difference is that of two numbers. Zeros of two signs are equal, and so are two NaN.

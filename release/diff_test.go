@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	b["backbone.more"] = checkpoint.NewTensor("backbone.more", []int{1}, []float32{1})
 
 	fileA, fileB := file(t, a), file(t, b)
-	d, err := compareFiles(fileA, fileB)
+	d, err := compareSides(sideOfFile(fileA), sideOfFile(fileB))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCompare(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"b":"NaN"`) {
 		t.Errorf("%s: %v", text, err)
 	}
-	same, err := compareFiles(fileA, fileA)
+	same, err := compareSides(sideOfFile(fileA), sideOfFile(fileA))
 	if err != nil || !same.Equal() || same.Same != len(a) || same.Largest != -1 {
 		t.Errorf("a file and itself: %+v, %v", same, err)
 	}

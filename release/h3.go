@@ -14,7 +14,6 @@ import (
 // h3 is the family of H3 (arXiv:2212.14052) and of hippo's own models with MLPs, which have its names. Its tensors do
 // not show the number of attention heads.
 var h3 = family{
-	types:     []string{"h3"},
 	hasConfig: func([]byte) bool { return true },
 	config:    h3Config,
 	hasNames:  func([]string) bool { return true },
@@ -22,6 +21,9 @@ var h3 = family{
 	table:     h3Table,
 	infer:     h3Infer,
 }
+
+// h3Type is its value of model_type, which most configurations do not have.
+const h3Type = "h3"
 
 // The official names of the embedding's weights and of learned positions.
 const (
@@ -179,7 +181,7 @@ func h3Infer(t tensors, heads int) (model.Config, error) {
 	if len(table) != 2 {
 		names := t.file.Names()
 		return c, fmt.Errorf("found %d tensors (%s) and no %s of two axes, "+
-			"want weights of an H3, Mamba or HyenaDNA model",
+			"want weights of an H3, Mamba or HyenaDNA model, or a config.json beside the file that names its family",
 			len(names), some(names), h3Table)
 	}
 	c.VocabSize, c.DModel = table[0], table[1]

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // small is a model of the given mixers.
@@ -70,4 +72,18 @@ func allocated(f func()) int {
 	f()
 	runtime.ReadMemStats(&after)
 	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// parameter is that of a name.
+func parameter(t *testing.T, m *model.Model, name string) (found *tensor.Tensor) {
+	t.Helper()
+	m.Params("", func(n string, p *nn.Param) {
+		if n == name {
+			found = p.Tensor
+		}
+	})
+	if found == nil {
+		t.Fatalf("found no parameter %s", name)
+	}
+	return found
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/golden"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -155,6 +156,31 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
+// TestHostileExperts: experts that a file of weights has no room for, and very many gates, cost no memory.
+func TestHostileExperts(t *testing.T) {
+	for name, entry := range map[string]string{"experts": "h3/relu2-experts(experts=1000,d_inner=%d)",
+		"alone": "swiglu-experts(d_inner=%d,experts=1024)", "gates": "rg-lru(width=%d,num_heads=64)"} {
+		dir, config, network, header := hostileFolder(t, "h3*2")
+		var layers []string
+		for i := range 20 {
+			layers = append(layers, fmt.Sprintf(entry, 64*(i+1)))
+		}
+		config = bytes.Replace(config, []byte("h3*2"), []byte(strings.Join(layers, ",")), 1)
+		network = bytes.Replace(network, []byte("h3*2"), []byte(strings.Join(layers, ",")), 1)
+		writeFolder(t, dir, config, network, header)
+		var errs []error
+		n := allocated(func() { errs = openAll(t, dir) })
+		for i, err := range errs[:4] {
+			if err == nil {
+				t.Errorf("%s: no error of way %d", name, i)
+			}
+		}
+		if n > mostBytes/4 {
+			t.Errorf("%s: %d bytes were allocated, want at most %d", name, n, mostBytes/4)
+		}
+	}
+}
+
 // byNumber gives a configuration its layers by n_layer.
 func byNumber(config []byte) []byte {
 	return bytes.Replace(bytes.Replace(config, []byte(`"layers": "h3*2"`), []byte(`"layers": ""`), 1),
@@ -255,10 +281,19 @@ func TestMessagesAreShort(t *testing.T) {
 // proportion to the files.
 func FuzzModelFolder(f *testing.F) {
 	for _, layers := range []string{"h3,attention", "s4d,s4", "mamba2(headdim=4,d_state=4)", "lmu(order=4),rnn",
-		"block-recurrent(block=4,rows=2)", "hyena(l_max=8)"} {
+		"block-recurrent(block=4,rows=2)", "hyena(l_max=8)", "rg-lru/swiglu-experts(experts=3)",
+		"relu2-experts(experts=1000),zamba2-shared(adapter_rank=2)>gated-conv"} {
 		_, config, network, header := hostileFolder(f, layers)
 		f.Add(config, network, header)
 		f.Add(bytes.Replace(config, []byte(`"d_model": 8`), []byte(`"d_model": 88888888`), 1), network, header)
+	}
+	for _, name := range []string{"bamba", "falcon_h1", "granite_h", "jamba_dense", "lfm2", "mamba2", "nemotron_h"} {
+		from := filepath.Join(golden.Dir(f), "13_hf_"+name+"_a")
+		config, err := os.ReadFile(filepath.Join(from, model.ConfigFile))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(config, []byte("{}"), headerOf(f, filepath.Join(from, model.WeightsFile)))
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, config, network, header []byte) {

@@ -11,10 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// InferConfig finds the configuration of a model from the shapes of its tensors, for families where they determine it.
+// InferConfig finds the configuration of a model from the shapes of its tensors, for families where they determine it,
+// or from the values of a GGUF file.
 // heads is the number of attention heads, 0 for that of the published model of the same width. Only models with
 // attention need it.
 func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
+	if f.Format() == checkpoint.FormatGGUF {
+		p, err := ggufPublished(f)
+		return p.config, err
+	}
 	if err := model.CheckTensors(f); err != nil {
 		return model.Config{}, err
 	}

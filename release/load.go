@@ -3,11 +3,14 @@ package release
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -49,6 +52,10 @@ func officialTensors(f *checkpoint.File) (family, tensors, error) {
 
 // Weights finds the weights of a model in a file, in any layout that its family was published in.
 func Weights(f *checkpoint.File) (model.Weights, error) {
+	if f.Format() == checkpoint.FormatGGUF {
+		return model.Weights{}, fmt.Errorf("%s: found a GGUF file, which says itself what model it is: want "+
+			"LoadDir or FromCheckpoint", f.Path())
+	}
 	fam, t, err := officialTensors(f)
 	if err != nil {
 		return model.Weights{}, err
@@ -89,45 +96,52 @@ func Load(m *model.Model, f *checkpoint.File) error {
 	return m.Load(w)
 }
 
-// checkShapes is Load without values.
-func checkShapes(m *model.Model, f *checkpoint.File) error {
-	w, err := Weights(f)
-	if err != nil {
-		return err
-	}
-	return m.CheckShapes(w)
+// LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
+// model.safetensors.index.json), as hippo or a family's release wrote it, or from the folder of a training run, whose
+// best checkpoint it takes, or else the last, or from a GGUF file. It returns the folder or the file it took.
+func LoadDir(dir string) (*model.Model, string, error) { return loadDir(dir, (*model.Model).Load) }
+
+// LoadDirPacked is LoadDir for inference alone: weights are packed at a precision as they are read, see
+// model.Model.Pack.
+func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error) {
+	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
 }
 
-// LoadDir reads a model from a folder with config.json and model.safetensors, as hippo or a family's release wrote it,
-// or from the folder of a training run, whose best checkpoint it takes, or else the last. It returns the folder it
-// took.
-func LoadDir(dir string) (*model.Model, string, error) {
+func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, load)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
 	}
 	var m *model.Model
 	err = checkpoint.ReadDir(dir, func() (err error) {
-		m, err = openModel(dir, Load)
+		m, err = openModel(dir, load)
 		return err
 	}, model.ConfigFile, model.WeightsFile) // the configuration has the tokenizer's fingerprint
 	return m, dir, err
 }
 
-// Describe makes the model of a folder, as LoadDir, but does not read its weights: its parameters have no values. Their
-// shapes are those in the file of weights, so that the model is one that the file can hold.
+// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have
+// no values. Their shapes are those in the file of weights, so that the model is one that the file can hold.
 func Describe(dir string) (*model.Model, string, error) {
+	if IsGGUF(dir) {
+		m, err := openGGUF(dir, (*model.Model).CheckShapes)
+		return m, dir, err
+	}
 	dir, err := model.Resolve(dir)
 	if err != nil {
 		return nil, "", err
 	}
-	m, err := openModel(dir, checkShapes)
+	m, err := openModel(dir, (*model.Model).CheckShapes)
 	return m, dir, err
 }
 
 // openModel makes the model of a folder, and calls use to compare or read the weights.
-func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*model.Model, error) {
-	cfg, err := ReadConfig(dir)
+func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
+	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -136,23 +150,37 @@ func openModel(dir string, use func(*model.Model, *checkpoint.File) error) (*mod
 		return nil, err
 	}
 	defer f.Close()
-	m, err := modelOf(dir, cfg, f)
-	if err != nil {
-		return nil, err
-	}
-	return m, use(m, f)
-}
-
-// openWeights opens the weights of a folder.
-func openWeights(dir string) (*checkpoint.File, error) {
-	return checkpoint.OpenSafetensors(filepath.Join(dir, model.WeightsFile))
-}
-
-// modelOf makes the model of a folder whose configuration is cfg and whose weights are f.
-func modelOf(dir string, cfg model.Config, f *checkpoint.File) (*model.Model, error) {
-	m, err := model.NewFor(cfg, f)
+	m, w, err := p.open(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, model.ConfigFile), err)
 	}
-	return m, nil
+	return m, use(m, w)
+}
+
+// openWeights opens the weights of a folder: in one file, or in several that an index names.
+func openWeights(dir string) (*checkpoint.File, error) {
+	path := filepath.Join(dir, model.WeightsFile)
+	f, err := checkpoint.OpenSafetensors(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	index := strings.TrimSuffix(path, filepath.Ext(path)) + checkpoint.IndexSuffix
+	if _, missing := os.Stat(index); missing != nil {
+		return nil, err
+	}
+	return checkpoint.OpenIndex(index)
+}
+
+// openGGUF makes the model of a GGUF file, and calls use to compare or read the weights.
+func openGGUF(path string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
+	f, err := checkpoint.OpenGGUF(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, w, _, err := newModel(f, ShapeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return m, use(m, w)
 }

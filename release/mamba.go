@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,7 +15,6 @@ import (
 // which have its names. The tensors of Mamba-2 do not show its number of groups nor where it has its norm: one group
 // and a norm after the gate are assumed.
 var mamba = family{
-	types:     []string{"mamba", "mamba2"},
 	hasConfig: isMambaConfig,
 	config:    parseMambaConfig,
 	hasNames:  isMambaNames,
@@ -51,7 +49,7 @@ func mambaNames(names []string) (map[string]string, error) {
 }
 
 // mambaConfig is a config.json of Mamba or Mamba-2 in the form of the official release (MambaConfig of mamba_ssm, as
-// save_pretrained writes it) or in that of the transformers library, whose fields stand below.
+// save_pretrained writes it).
 type mambaConfig struct {
 	DModel    int                        `json:"d_model"`
 	NLayer    int                        `json:"n_layer"`
@@ -62,32 +60,14 @@ type mambaConfig struct {
 	AttnIdx   []int                      `json:"attn_layer_idx"`
 	Inner     int                        `json:"d_intermediate"`
 	Tied      *bool                      `json:"tie_embeddings"`
-
-	ModelType string   `json:"model_type"` // mamba or mamba2
-	Hidden    int      `json:"hidden_size"`
-	Layers    int      `json:"num_hidden_layers"`
-	Eps       *float64 `json:"layer_norm_epsilon"`
-	TiedWords *bool    `json:"tie_word_embeddings"`
-	DtLimit   []any    `json:"time_step_limit"`
-	Act       *string  `json:"hidden_act"`
 }
 
-// withoutInfinity replaces the Infinity that Python writes, for the limit of dt, by the null of JSON.
-func withoutInfinity(data []byte) []byte {
-	if json.Valid(data) {
-		return data
-	}
-	return bytes.ReplaceAll(data, []byte("Infinity"), []byte("null"))
-}
-
-// isMambaConfig reports whether a configuration has one of the forms of Mamba.
+// isMambaConfig reports whether a configuration has the form of Mamba's own release.
 func isMambaConfig(data []byte) bool {
 	var c struct {
-		RMSNorm   any `json:"rms_norm"`
-		ModelType any `json:"model_type"`
+		RMSNorm any `json:"rms_norm"`
 	}
-	return json.Unmarshal(withoutInfinity(data), &c) == nil &&
-		(c.RMSNorm != nil || c.ModelType == "mamba" || c.ModelType == "mamba2")
+	return json.Unmarshal(data, &c) == nil && c.RMSNorm != nil
 }
 
 // officialOptions give for each field of ssm_cfg the option of the mixer that it sets; "" for fields that change only
@@ -100,32 +80,17 @@ var officialOptions = map[string]string{
 	"dt_init": "", "dt_scale": "", "dt_init_floor": "", "A_init_range": "",
 }
 
-// transformersOptions do the same for the fields of transformers' configuration. Its other fields are ignored.
-var transformersOptions = map[string]string{
-	"state_size": "d_state", "conv_kernel": "d_conv", "expand": "expand", "time_step_rank": "dt_rank",
-	"head_dim": "headdim", "n_groups": "ngroups", "norm_before_gate": "norm_before_gate", "use_bias": "bias",
-	"use_conv_bias": "conv_bias", "time_step_min": "dt_min", "time_step_max": "dt_max",
-}
-
 // parseMambaConfig reads a config.json of Mamba or Mamba-2. A setting that hippo does not support is an error that
 // names the field.
 func parseMambaConfig(data []byte) (model.Config, error) {
 	c := model.DefaultConfig()
 	var o mambaConfig
-	data = withoutInfinity(data)
 	if err := json.Unmarshal(data, &o); err != nil {
 		return c, err
 	}
 	c.Norm, c.MLP, c.EmbedDropout, c.AttnDropout = model.NormRMS, model.MLPNone, 0, 0
 	c.VocabSize = o.VocabSize
-	for _, tied := range []*bool{o.Tied, o.TiedWords} {
-		if tied != nil && !*tied {
-			return c, fmt.Errorf("tie_embeddings: found false, want a head that shares the embedding's weights")
-		}
-	}
-	if o.ModelType != "" {
-		return c, fromTransformers(&c, data, &o)
-	}
+	c.UntiedHead = o.Tied != nil && !*o.Tied
 	switch {
 	case o.Inner != 0:
 		return c, fmt.Errorf("d_intermediate: found %d, want 0: blocks without an MLP", o.Inner)
@@ -159,6 +124,9 @@ func parseMambaConfig(data []byte) (model.Config, error) {
 	return c, err
 }
 
+// officialHeadDim is how many channels a head of Mamba-2 has where its release's configuration says nothing.
+const officialHeadDim = 64
+
 // withHeadDim sets the head size of Mamba-2 to the official default of 64 unless the mixer takes that for a model of
 // this width anyway.
 func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[string]json.RawMessage {
@@ -169,37 +137,6 @@ func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[
 		delete(out, key)
 	}
 	return out
-}
-
-// fromTransformers reads the form of the transformers library.
-func fromTransformers(c *model.Config, data []byte, o *mambaConfig) error {
-	if o.Act != nil && *o.Act != "silu" && *o.Act != "swish" {
-		return fmt.Errorf("hidden_act: found %q, want silu (or swish, which is the same)", *o.Act)
-	}
-	c.DModel, c.NLayer, c.PadVocab = o.Hidden, o.Layers, 1
-	set(&c.LayerNormEpsilon, o.Eps)
-	for i, limit := range o.DtLimit {
-		if none := [2]any{0., nil}; i >= len(none) || limit != none[i] {
-			return fmt.Errorf("time_step_limit: found %v, want no limits", o.DtLimit)
-		}
-	}
-	var fields map[string]json.RawMessage
-	err := json.Unmarshal(data, &fields)
-	if err != nil {
-		return err
-	}
-	known := maps.Clone(transformersOptions)
-	if o.ModelType == "mamba" {
-		for _, field := range []string{"head_dim", "n_groups", "norm_before_gate"} {
-			delete(known, field)
-		}
-	} else {
-		delete(known, "time_step_rank")
-		known["rms_norm"] = "rmsnorm" // this one is of the mixer: the norm of the residual stream always is an RMSNorm
-		fields = withHeadDim(fields, "head_dim", c.DModel)
-	}
-	c.Mixer, err = mambaEntry(o.ModelType, fields, known)
-	return err
 }
 
 // mambaEntry is the entry of a list of layers for a mixer with the options that fields set, without those that equal

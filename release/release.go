@@ -1,26 +1,23 @@
-// Package release reads models as they were published: H3, Mamba and Mamba-2, HyenaDNA. A family is a file: the names
-// of its tensors, the forms of its configuration, what its tensors do not show, and which of its layouts are not
-// supported. Models made by hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration
-// of their own.
+// Package release reads models as they were published: H3, Mamba and Mamba-2, HyenaDNA in their authors' own layouts,
+// and the families of hfFamilies in that of the transformers library. A family is a file: the names of its tensors, the
+// forms of its configuration, what its tensors do not show, and which of its layouts are not supported. Models made by
+// hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration of their own.
 //
 // It stands above package model, which knows only the names that its own parameters have, and package checkpoint, which
-// knows formats and no names. It may import both and internal/brief and internal/disk, and looks inside no tensor.
+// knows formats and no names. It may import both, engine, tokenizer, internal/brief, internal/config and internal/disk,
+// and looks inside no tensor.
 package release
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// family says how the models of a published family are read.
+// family says how the models of a family are read that is published in a layout of its own.
 type family struct {
-	// types are its values of model_type, by which the transformers library tells families apart.
-	types []string
-	// unread explains the values of model_type that are not supported.
+	// unread explains values of model_type, by which the transformers library tells families apart, that are not read.
 	unread map[string]string
 	// hasConfig reports whether a config.json is of this family rather than of one after it in families.
 	hasConfig func(data []byte) bool
@@ -50,28 +47,22 @@ func familyOfNames(names []string) family {
 	return families[slices.IndexFunc(families, func(f family) bool { return f.hasNames(names) })]
 }
 
-// checkType returns an error for a configuration of a family that is not supported. H3's own configurations and those
-// of HyenaDNA's first release have no model_type.
-func checkType(data []byte) error {
-	var c struct {
-		Type any `json:"model_type"`
-	}
-	if json.Unmarshal(data, &c) != nil || c.Type == nil {
-		return nil // the parser of the family reports other errors
-	}
-	name, _ := c.Type.(string)
-	var types []string
-	for _, f := range families {
-		if what, ok := f.unread[name]; ok {
-			return fmt.Errorf("model_type: found %q, %s", name, what)
+// parse reads a configuration of any family.
+func parse(data []byte) (published, error) {
+	data = pythonJSON(data)
+	switch name := hfType(data); {
+	case hfFamilies[name].options != nil:
+		return readHF(data)
+	case name != "" && name != h3Type:
+		for _, f := range families {
+			if what, ok := f.unread[name]; ok {
+				return published{}, fmt.Errorf("model_type: found %q, %s", name, what)
+			}
 		}
-		types = append(types, f.types...)
+		return published{}, unknownType(name, data)
 	}
-	if !slices.Contains(types, name) {
-		return fmt.Errorf("model_type: found %q, want one of %s, or none: a config.json of H3's or HyenaDNA's release",
-			fmt.Sprint(c.Type), strings.Join(types, ", "))
-	}
-	return nil
+	c, err := familyOfConfig(data).config(data)
+	return published{config: c}, err
 }
 
 // set sets a field that a configuration has.

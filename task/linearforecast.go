@@ -8,7 +8,7 @@ import (
 
 // linearForecast returns the coefficients c of the best linear forecast of x from its past, x[i] ≈ Σ c[k] x[i-1-k], by
 // least squares over all of x: of the normal equations, with a billionth of their diagonal added to it. Where these are
-// still singular, it adds more. A signal of zeros has the coefficients 0.
+// still singular, it adds more. A signal of zeros has the coefficients 0, and so has one that is not finite.
 func linearForecast(x []float64, order int) []float64 {
 	// gram is that of the past values, right their products with the value that followed.
 	gram, right := mat.NewSymDense(order, nil), mat.NewVecDense(order, nil)
@@ -27,11 +27,8 @@ func linearForecast(x []float64, order int) []float64 {
 		right.SetVec(k, sum)
 	}
 	c := make([]float64, order)
-	if mat.Max(gram) == 0 {
-		return c
-	}
 	var chol mat.Cholesky
-	for ridge := 1e-9; ; ridge *= 10 {
+	for ridge := 1e-9; ridge <= 1; ridge *= 10 {
 		a := mat.NewSymDense(order, nil)
 		a.CopySym(gram)
 		for k := range order {
@@ -43,4 +40,5 @@ func linearForecast(x []float64, order int) []float64 {
 			return c
 		}
 	}
+	return c
 }

@@ -8,7 +8,8 @@
 //   - gpt2: the byte-level BPE of GPT-2 and of the published H3 models, vocabulary built in;
 //   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as the checkpoints of Mamba, Llama 3 or Qwen have it, or
 //     over characters as those of Llama 2; or trained here with TrainBPE;
-//   - unigram: the other model of that format and of SentencePiece.
+//   - unigram: the other model of that format and of SentencePiece;
+//   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
 // Byte-level BPE follows GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
 // merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts as
@@ -55,7 +56,7 @@ const FileName = "tokenizer.json"
 // unknown token loses the characters that it stands for. DNA has no inverse: it accepts all text and turns unknown
 // characters into [UNK].
 type Tokenizer interface {
-	// Kind is "bytes", "chars", "dna", "gpt2", "bpe" or "unigram".
+	// Kind is "bytes", "chars", "dna", "gpt2", "bpe", "unigram" or "ids".
 	Kind() string
 
 	// VocabSize is one more than the largest id.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -59,13 +58,21 @@ func openBase(name, path string) (*Base, error) {
 		return nil, err
 	}
 	b := &Base{Name: name, Path: at, shape: m.Config}
-	b.tok, err = generate.LoadTokenizer(b.dir(), &b.shape)
-	var none *generate.NoTokenizerError
+	b.tok, err = release.LoadTokenizer(b.texts(), &b.shape)
+	var none *release.NoTokenizerError
 	if err != nil && !errors.As(err, &none) {
 		return nil, fmt.Errorf("init: %w", err)
 	}
 	b.Card = readCard(b.dir())
 	return b, nil
+}
+
+// texts is where the tokenizer is: in the folder of the model, or in its GGUF file.
+func (b *Base) texts() string {
+	if release.IsGGUF(b.Path) {
+		return b.Path
+	}
+	return b.dir()
 }
 
 // dir is the folder in which the model lies.
@@ -120,9 +127,9 @@ func (c *Config) takeTokenizer(b *Base) error {
 		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; want that which it was trained "+
 			"with", b.Name, b.shape.VocabSize)
 	case b.tok == nil:
-		tok, err := tokenizer.Parse(c.Tokenizer)
+		tok, err := release.ParseTokenizer(c.Tokenizer)
 		if err == nil {
-			err = generate.CheckTokenizer(tok, b.Path, &b.shape)
+			err = release.CheckTokenizer(tok, b.Path, &b.shape)
 		}
 		if err != nil {
 			return fmt.Errorf("tokenizer: %w", err)
@@ -136,7 +143,7 @@ func (c *Config) takeTokenizer(b *Base) error {
 	switch c.Tokenizer = b.tok.Kind(); c.Tokenizer {
 	case "bytes", "chars", "dna", "gpt2":
 	default:
-		c.Tokenizer = b.dir()
+		c.Tokenizer = b.texts()
 	}
 	return nil
 }
@@ -146,7 +153,7 @@ func sameTokenizer(spec string, tok tokenizer.Tokenizer) bool {
 	if spec == "chars" {
 		return tok.Kind() == spec
 	}
-	named, err := tokenizer.Parse(spec)
+	named, err := release.ParseTokenizer(spec)
 	return err == nil && named.Fingerprint() == tok.Fingerprint()
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/release"
 )
 
 // Check returns every problem that keeps a new run from starting and that can be told before any text is read: those of
@@ -94,7 +94,7 @@ func checkTokenizer(p *config.Problems, spec string) int {
 	if spec == "chars" {
 		return 0
 	}
-	tok, err := tokenizer.Parse(spec)
+	tok, err := release.ParseTokenizer(spec)
 	if err != nil {
 		p.Add(err)
 		return 0

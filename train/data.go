@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -145,7 +146,7 @@ func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, err
 		return c.Base.tok, nil
 	}
 	if c.Tokenizer != "chars" {
-		return tokenizer.Parse(c.Tokenizer)
+		return release.ParseTokenizer(c.Tokenizer)
 	}
 	return charactersOf(corpora)
 }
@@ -174,7 +175,7 @@ func (c *Config) VocabSize() (int, error) {
 		return c.Base.tok.VocabSize(), nil
 	}
 	if c.Tokenizer != "chars" {
-		tok, err := tokenizer.Parse(c.Tokenizer)
+		tok, err := release.ParseTokenizer(c.Tokenizer)
 		if err != nil {
 			return 0, err
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/internal/config"
@@ -16,6 +17,9 @@ func RunOf(dir string) (run Config, out string, err error) {
 		candidates = append(candidates, filepath.Dir(abs))
 	}
 	for _, out := range candidates {
+		if info, err := os.Stat(out); err == nil && !info.IsDir() {
+			continue // a model in a single file
+		}
 		if file := filepath.Join(out, ConfigFile); exists(file) {
 			run, err := Load(config.Options{File: file})
 			return run, out, err

@@ -13,30 +13,43 @@ import (
 // TestEveryMixer: a small model of every mixer is computed as it is defined.
 func TestEveryMixer(t *testing.T) {
 	for _, name := range model.MixerNames() {
-		t.Run(name, func(t *testing.T) {
-			m := small(t, name)
-			report, err := Model(context.Background(), m, Options{Lengths: []int{1, 40, 130}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range report.Checks {
-				if !c.OK {
-					t.Errorf("%+v", c)
-				}
-			}
-		})
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", "")) })
 	}
 }
 
-// small is a fresh model of two layers of a mixer.
-func small(t *testing.T, mixer string) *model.Model {
+// TestComposedLayers: so are layers of more than a mixer and an MLP.
+func TestComposedLayers(t *testing.T) {
+	for name, layers := range map[string]string{
+		"experts":  "swiglu-experts(experts=6,d_shared=30),h3/relu2-experts(experts=4,sigmoid=true,choice_bias=true)",
+		"shared":   "mamba/none,zamba2-shared(adapter_rank=4)>mamba/none,zamba2-shared(adapter_rank=4)>mamba/none",
+		"parallel": "mamba+attention,relu2",
+	} {
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, "h3-tiny", layers)) })
+	}
+}
+
+func asDefined(t *testing.T, m *model.Model) {
 	t.Helper()
-	cfg, err := model.Preset(mixer + "-tiny")
+	report, err := Model(context.Background(), m, Options{Lengths: []int{1, 40, 130}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range report.Checks {
+		if !c.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// small is a fresh model of two layers of a preset, or of the given ones.
+func small(t *testing.T, preset, layers string) *model.Model {
+	t.Helper()
+	cfg, err := model.Preset(preset)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.VocabSize = 50
-	cfg.NLayer = 2
+	cfg.NLayer, cfg.Layers = 2, layers
 	m, err := model.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +61,7 @@ func small(t *testing.T, mixer string) *model.Model {
 // TestDifferencesAreReported: with a tolerance near zero rounding counts as a difference, and NaN always does; the
 // report says where.
 func TestDifferencesAreReported(t *testing.T) {
-	m := small(t, "h3")
+	m := small(t, "h3-tiny", "")
 	report, err := Model(context.Background(), m, Options{Lengths: []int{9}, Scale: 1e-6})
 	if err != nil || report.OK {
 		t.Fatalf("%v, OK %v, want differences", err, report.OK)

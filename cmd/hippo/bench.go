@@ -52,6 +52,7 @@ func newBench() *cobra.Command {
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
+  load              Mamba-130M from its folder to the first token, in float32, bf16 and int8: s, and memory in MB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core

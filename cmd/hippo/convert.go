@@ -24,11 +24,11 @@ const gpt2Vocab = 50257
 
 func newConvert() *cobra.Command {
 	var shape release.ShapeOptions
-	var spec string
+	var spec, kind string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "convert FILE DIR",
-		Short: "Make a model's folder from a published checkpoint",
+		Short: "Make a model's folder from a published checkpoint, or a GGUF file from a model",
 		Long: `Make a model's folder DIR (config.json, model.safetensors, tokenizer.json) from a checkpoint FILE: a .pt
 of torch.save in the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter names or the
 older ones. Nothing in FILE is executed. Every tensor is checked: what is missing, unexpected, misshapen or not finite
@@ -36,14 +36,21 @@ is listed. FILE may also be the name of a model that hippo pull has fetched.
 
 The shape of the model comes from --config, else from a config.json beside FILE, else from the tensors themselves. The
 tokenizer comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the vocabulary of GPT-2 gets
-GPT-2's, one with that of HyenaDNA its own.`,
+GPT-2's, one with that of HyenaDNA its own. A .gguf file has both inside.
+
+When the second name ends in .gguf, the first is a model's folder, a training run's, or a FILE as above, and the model
+is written as a GGUF file that llama.cpp runs: Mamba and Mamba-2, with tokenizer and chat template. --type says how the
+matrices are kept; vectors, norms, filters and A stay float32.`,
 		Example: `  hippo convert H3-hybrid-125M/model.pt models/h3-125m
   hippo convert last.ckpt models/mine --heads 8 --tokenizer my/tokenizer.json
-  hippo convert model.pt models/mine --config config.json --force`,
+  hippo convert model.pt models/mine --config config.json --force
+  hippo convert runs/mamba mamba.gguf --type q8_0`,
 		Args: wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(
 			completeFiles(checkpointEndings...), completeFolders),
 	}
+	cmd.Flags().StringVar(&kind, "type", ggufTypes[0], "of the matrices of a .gguf file: f32, f16 or q8_0")
+	completeFlag(cmd, "type", cobra.FixedCompletions(ggufTypes, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&shape.Config, "config", "", "config.json with the shape of the model")
 	cmd.Flags().IntVar(&shape.Heads, "heads", 0,
 		"heads of attention, which the tensors do not tell; 0 takes what the configuration or the release of this "+
@@ -53,6 +60,16 @@ GPT-2's, one with that of HyenaDNA its own.`,
 	completeFlag(cmd, "tokenizer", completeTokenizer)
 	completeFlag(cmd, "config", completeFiles("json"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(ggufTypes, kind) {
+			return fmt.Errorf("type: found %q, want one of %s", kind, strings.Join(ggufTypes, ", "))
+		}
+		if strings.HasSuffix(args[1], ggufEnding) {
+			path, err := modelPath(args[0])
+			if err != nil {
+				return err
+			}
+			return convertToGGUF(cmd, path, args[1], kind, spec, shape, force)
+		}
 		file, err := modelFile(args[0])
 		if err != nil {
 			return err
@@ -123,7 +140,7 @@ type origin struct {
 }
 
 // checkpointEndings are the endings of names of files that can be converted.
-var checkpointEndings = []string{"pt", "pth", "bin", "ckpt", "safetensors"}
+var checkpointEndings = []string{"pt", "pth", "bin", "ckpt", "safetensors", "gguf"}
 
 // notAFile returns an error for a folder in place of a file, which says what to give instead.
 func notAFile(dir string) error {
@@ -183,6 +200,9 @@ func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tok
 func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, error) {
 	if spec != "" {
 		return parseTokenizer(spec)
+	}
+	if release.IsGGUF(file) {
+		return release.Tokenizer(file)
 	}
 	tok, err := tokenizer.Load(filepath.Join(filepath.Dir(file), tokenizer.FileName))
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -51,6 +51,8 @@ written as they are.`,
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&g.continuation, "continuation", false,
 		"print the continuation alone, without the prompt before it")
+	cmd.Flags().BoolVar(&g.ids, "ids", false,
+		`PROMPT and the text are ids of tokens, as in "17 4 98": for a model without a tokenizer that is read`)
 	cmd.Flags().BoolVar(&g.stats, "stats", false,
 		"print prefill and decode speed, the size of the state and the seed to standard error")
 	cmd.Flags().BoolVar(&g.json, "json", false, "print one JSON object a sample, when it is whole")
@@ -72,7 +74,11 @@ written as they are.`,
 		if err != nil {
 			return err
 		}
-		m, err := hippo.Load(modelDir, hippo.Precision(g.precision))
+		load := []hippo.LoadOption{hippo.Precision(g.precision)}
+		if g.ids {
+			load = append(load, hippo.TokenIDs())
+		}
+		m, err := hippo.Load(modelDir, load...)
 		if err != nil {
 			return err
 		}
@@ -112,6 +118,7 @@ type generation struct {
 	samples, chunk            int
 	precision                 string
 	continuation, stats, json bool
+	ids                       bool
 }
 
 func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {

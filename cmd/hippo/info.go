@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,17 +72,24 @@ func describeModel(t table, m *model.Model) {
 		kinds[i] = b.Kind
 	}
 	t.row("layers", "%d: %s", len(kinds), compact(kinds))
-	if m.Blocks[0].MLP == nil { // as in Mamba, whose sizes are options of the mixer
+	plan, _ := c.Plan() // of a model that has been made
+	switch distinct := slices.Compact(slices.Sorted(slices.Values(plan))); {
+	case c.Layers != "" && strings.ContainsRune(c.Layers, '('): // as in published hybrids: sizes are options of mixers
+		t.row("shape", "d_model %d, d_inner %d, vocab_size %d, MLP %s", c.DModel, c.Inner(), c.VocabSize, c.MLP)
+		for _, entry := range distinct {
+			t.row("layer", "%d of %s", count(plan, entry), entry)
+		}
+	case m.Blocks[0].MLP == nil: // as in Mamba
 		t.row("shape", "d_model %d, vocab_size %d, mixer %s", c.DModel, c.VocabSize, cmp.Or(c.Layers, c.Mixer))
-	} else {
+	default:
 		t.row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d",
 			c.DModel, c.Inner(), c.DState, c.HeadDim,
 			c.NumHeads, c.VocabSize)
 	}
-	names, count := paramsByPart(m)
+	names, each := paramsByPart(m)
 	var parts []string
 	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(count[name]))))
+		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(each[name]))))
 	}
 	t.row("parameters", "%s (%d): %s", status.Count(float64(m.NumParams())), m.NumParams(), strings.Join(parts, ", "))
 	size := status.Bytes(uint64(m.NewState().Size())) + " per sequence"
@@ -89,6 +97,16 @@ func describeModel(t table, m *model.Model) {
 		size += " and " + status.Bytes(uint64(n)) + " more with each token, of " + strings.Join(kinds, ", ")
 	}
 	t.row("state", "%s", size)
+}
+
+// count is how many layers of a plan are of an entry.
+func count(plan []string, entry string) (n int) {
+	for _, other := range plan {
+		if other == entry {
+			n++
+		}
+	}
+	return n
 }
 
 // paramsByPart counts the parameters of each part of a model. The names are in the order of the model.
@@ -104,12 +122,15 @@ func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	return names, count
 }
 
-// partOf is the part of a model that a parameter belongs to: embedding, the kind of a mixer, MLP or norms.
+// partOf is the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP,
+// blocks that layers share, or norms.
 func partOf(m *model.Model, param string) string {
 	layer, ok := strings.CutPrefix(param, "backbone.layers.")
 	switch {
 	case strings.HasPrefix(param, "backbone.embedding"):
 		return "embedding"
+	case strings.HasPrefix(param, "lm_head."):
+		return "head"
 	case !ok:
 		return "norms"
 	}
@@ -117,6 +138,8 @@ func partOf(m *model.Model, param string) string {
 	switch i, err := strconv.Atoi(index); {
 	case strings.HasPrefix(rest, "mlp."):
 		return "MLP"
+	case strings.HasPrefix(rest, "shared."):
+		return "shared"
 	case err == nil && strings.HasPrefix(rest, "mixer."):
 		return m.Blocks[i].Kind
 	}

@@ -54,6 +54,9 @@ func infoOfFile(cmd *cobra.Command, path string) error {
 		t.row("model", "as %s tells", config)
 		describeModel(t, m)
 	}
+	if f.Format() == checkpoint.FormatGGUF {
+		describeGGUF(t, path)
+	}
 	if err := t.flush(); err != nil {
 		return err
 	}

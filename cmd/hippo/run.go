@@ -25,13 +25,14 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run DIR [PROMPT]",
 		Short: "Talk with a model",
-		Long: `Talk with the model in DIR, a model's folder or a training run's. With PROMPT, or with text from a pipe,
-the model replies once, and nothing but the reply is on standard output. On a terminal it is a conversation: /help
-lists what can be typed. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
+		Long: `Talk with the model in DIR, a model's folder, a training run's or a .gguf file. With PROMPT, or with
+text from a pipe, the model replies once, and nothing but the reply is on standard output. On a terminal it is a
+conversation: /help lists what can be typed. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
 
 Messages are put into the form that the model was trained with: the chat_template of its tokenizer_config.json, its
-chat_template.jinja, or --template. A model without one continues plain text. generation_config.json gives the defaults
-of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and --max_tokens, and the tokens that end a reply.
+chat_template.jinja, that in the .gguf file, or --template. A model without one continues plain text.
+generation_config.json gives the defaults of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and
+--max_tokens, and the tokens that end a reply.
 
 On a terminal, control characters of a reply are shown as \x1b, so that a text cannot change its settings.`,
 		Example: `  hippo run models/granite
@@ -95,7 +96,7 @@ type talk struct{ system, template, precision string }
 
 // settings are the model's, with the template that was asked for.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
-	settings, err := chat.Load(m.Dir(), m.Tokenizer())
+	settings, err := chatSettings(m)
 	if err != nil || r.template == "" {
 		return settings, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/verify"
 )
 
@@ -109,20 +110,20 @@ func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, er
 	if err != nil {
 		return nil, o, err
 	}
+	if opt.Text == "" { // then it needs no tokenizer, which a folder may lack
+		m, _, err := release.LoadDir(dir)
+		return m, o, err
+	}
 	m, err := hippo.Load(dir)
 	if err != nil {
 		return nil, o, err
 	}
-	if opt.Text != "" {
-		text, err := os.ReadFile(opt.Text)
-		if err != nil {
-			return nil, o, err
-		}
-		if o.Tokens, err = m.Tokenizer().Encode(nil, text); err != nil {
-			return nil, o, err
-		}
+	text, err := os.ReadFile(opt.Text)
+	if err != nil {
+		return nil, o, err
 	}
-	return m.Net(), o, nil
+	o.Tokens, err = m.Tokenizer().Encode(nil, text)
+	return m.Net(), o, err
 }
 
 func printVerify(out io.Writer, r verify.Report) error {

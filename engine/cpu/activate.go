@@ -10,7 +10,8 @@ import (
 // functions are the kernels of the activations other than None.
 var functions = [...]kernel.Function{
 	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU,
-	engine.Sigmoid: kernel.FuncSigmoid, engine.Tanh: kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus,
+	engine.Sigmoid: kernel.FuncSigmoid,
+	engine.Tanh:    kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus, engine.SquaredReLU: kernel.FuncReLU2,
 }
 
 // activate computes y = a(x).

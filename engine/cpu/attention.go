@@ -17,12 +17,12 @@ const attentionRows = 64
 // and reads the pages of its cache in place, unless the tape records.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
-	d := qkv.Dim(-1) / 3
 	op := take[attentionOp](eng)
 	a := &op.attention
-	*a = attention{qkv: qkv, opt: o, rows: r, each: resize(a.each, r.Count()), hd: d / o.Heads,
-		precision: eng.precision(), work: a.work}
-	a.scale = float32(1 / math.Sqrt(float64(a.hd)))
+	*a = attention{qkv: qkv, opt: o, rows: r, each: resize(a.each, r.Count()), hd: qkv.Dim(-1) / o.Packed(),
+		keyHeads: o.KeyHeads(), precision: eng.precision(), work: a.work}
+	a.scale = float32(o.ScaleOf(a.hd))
+	d, kd := o.Heads*a.hd, a.keyHeads*a.hd
 	record := eng.wants(qkv)
 	for i := range a.each {
 		row := &a.each[i]
@@ -31,13 +31,13 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 			a.open(eng, row, caches[i])
 			record = eng.wants(row.pastK, row.pastV) || record
 		} else {
-			row.alone, a.alone = a.alone, a.alone+row.l*d
+			row.alone, a.alone = a.alone, a.alone+row.l*kd
 		}
 	}
 	a.q, a.k, a.v = eng.arena.Floats(r.Total()*d), eng.arena.Floats(a.alone), eng.arena.Floats(a.alone)
 	for i := range a.each {
 		if row := &a.each[i]; row.pages == nil && row.k == nil {
-			row.k, row.v = a.k[row.alone:][:row.l*d], a.v[row.alone:][:row.l*d]
+			row.k, row.v = a.k[row.alone:][:row.l*kd], a.v[row.alone:][:row.l*kd]
 		}
 	}
 	a.unpack()
@@ -69,6 +69,7 @@ type attention struct {
 	alone     int       // positions of rows without a cache
 	opt       engine.AttentionOptions
 	hd        int
+	keyHeads  int // of keys and values
 	scale     float32
 	precision kernel.Precision
 	drop      mask
@@ -83,8 +84,8 @@ type attentionRow struct {
 	past           int // positions in the cache after those
 	start          int // position of the first key
 	pages          *engine.KVCache
-	k, v           []float32      // (heads, past+l, head_dim), rotated
-	newK, newV     *tensor.Tensor // keys and values on the tape, where there is a cache
+	k, v           []float32      // (key heads, past+l, head_dim), rotated
+	newK, newV     *tensor.Tensor // what the tape has of them, where there is a cache
 	pastK, pastV   *tensor.Tensor
 	alone          int // first position among those of rows without a cache
 	panels         int // where the panels of the present block of keys begin
@@ -100,7 +101,7 @@ func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) 
 	seen := a.opt.Remembered(cache.Len)
 	if !eng.Recording || cache.Rounded != nil {
 		cache.Keep(seen)
-		cache.Reserve(row.start, row.l, a.opt.Heads, a.hd)
+		cache.Reserve(row.start, row.l, a.keyHeads, a.hd)
 		row.past, row.pages = cache.Len, cache
 		row.start -= row.past
 		return
@@ -108,7 +109,7 @@ func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) 
 	row.forget, row.past = cache.Len-seen, seen
 	row.start -= row.past
 	row.pastK, row.pastV = cache.K, cache.V
-	row.newK, row.newV = eng.New(a.opt.Heads, row.keys(), a.hd), eng.New(a.opt.Heads, row.keys(), a.hd)
+	row.newK, row.newV = eng.New(a.keyHeads, row.keys(), a.hd), eng.New(a.keyHeads, row.keys(), a.hd)
 	cache.CopyTo(row.newK, 0, row.forget, row.past)
 	cache.CopyTo(row.newV, 1, row.forget, row.past)
 	row.k, row.v = row.newK.Data(), row.newV.Data()
@@ -127,27 +128,28 @@ func (a *attention) outputs(y []float32, row *attentionRow, h, i int) []float32 
 
 // unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values behind the past.
 func (a *attention) unpack() {
-	heads, hd, d := a.opt.Heads, a.hd, a.opt.Heads*a.hd
-	overRows(a.rows, rowGrain(3*d), func(index, lo, hi int) {
+	heads, keyHeads, hd, width := a.opt.Heads, a.keyHeads, a.hd, a.opt.Packed()*a.hd
+	overRows(a.rows, rowGrain(width), func(index, lo, hi int) {
 		row := &a.each[index]
 		for i := lo; i < hi; i++ {
-			x := a.qkv.Data()[(row.from+i)*3*d:][:3*d]
+			x := a.qkv.Data()[(row.from+i)*width:][:width]
 			turnQ, turnK := turns(a.opt.Rotary, row.start+row.past+i)
 			for h := range heads {
 				q := a.queries(a.q, row, h, i)[:hd]
 				copy(q, x[h*hd:])
 				turnQ.rotate(q)
 			}
+			keys := x[heads*hd:]
 			if row.pages != nil {
-				a.toPage(row, i, x[d:], turnK)
+				a.toPage(row, i, keys, turnK)
 				continue
 			}
-			for h := range heads {
+			for h := range keyHeads {
 				at := (h*row.keys() + row.past + i) * hd
 				k := row.k[at:][:hd]
-				copy(k, x[d+h*hd:])
+				copy(k, keys[h*hd:])
 				turnK.rotate(k)
-				copy(row.v[at:][:hd], x[2*d+h*hd:])
+				copy(row.v[at:][:hd], keys[(keyHeads+h)*hd:])
 			}
 		}
 	})
@@ -155,7 +157,7 @@ func (a *attention) unpack() {
 
 // toPage puts the keys and values x of position i of a row where the cache wants them.
 func (a *attention) toPage(row *attentionRow, i int, x []float32, turn turn) {
-	heads, hd := a.opt.Heads, a.hd
+	heads, hd := a.keyHeads, a.hd
 	page, place, _ := row.pages.At(row.past + i)
 	if page.Rounded == nil {
 		keys, values := page.K.Data(), page.V.Data()
@@ -255,7 +257,7 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 	buf := getFloats(w.rows * w.columns)
 	defer putFloats(buf)
 	p := *buf
-	keys, values := a.forwardHead(panels, row, h, b)
+	keys, values := a.forwardHead(panels, row, a.opt.KeyHead(h), b)
 	a.scores(p, &keys, row, h, w, lse, false)
 	a.dropWeights(p, row, h, w)
 	values.sums(y, ldy, p, w)

@@ -48,40 +48,41 @@ func (a *attention) fillPanels(eng *Engine, b int) []float32 {
 			across, along := a.panelsLen(row, hi-lo)
 			each = across + along
 		}
-		row.panels, size = size, size+a.opt.Heads*each
-		a.work.add(a.opt.Heads * min(each, 1))
+		row.panels, size = size, size+a.keyHeads*each
+		a.work.add(a.keyHeads * min(each, 1))
 	}
 	if size == 0 {
 		return nil
 	}
 	panels := eng.arena.Borrow(size)
-	a.work.each(1, func(index, h int) {
+	a.work.each(1, func(index, key int) {
 		row := &a.each[index]
 		lo, hi := row.block(b)
-		keys, values := a.forwardHead(panels, row, h, b)
+		keys, values := a.forwardHead(panels, row, key, b)
 		keys.fill(&keys.across, hi-lo)
 		values.fill(&values.along, hi-lo)
 	})
 	return panels
 }
 
-// forwardHead are the keys and values of a head in block b with their panels, or all of them where there are no panels.
-func (a *attention) forwardHead(panels []float32, row *attentionRow, h, b int) (keys, values rowsOfHead) {
+// forwardHead are the keys and values of one of their heads in block b, with their part of panels, or all of them where
+// there are none.
+func (a *attention) forwardHead(panels []float32, row *attentionRow, key, b int) (keys, values rowsOfHead) {
 	if !a.inPanels(row) {
-		return a.head(row, h, 0)
+		return a.head(row, key, 0)
 	}
 	lo, hi := row.block(b)
-	keys, values = a.head(row, h, lo)
+	keys, values = a.head(row, key, lo)
 	across, along := a.panelsLen(row, hi-lo)
-	panels = panels[row.panels+h*(across+along):]
+	panels = panels[row.panels+key*(across+along):]
 	keys.acrossIn(panels, hi-lo)
 	values.alongIn(panels[across:], hi-lo)
 	return keys, values
 }
 
-// gradHead are the keys and values of a head in the panels that backward needs. Give buf back after use.
-func (a *attention) gradHead(row *attentionRow, h int) (keys, values rowsOfHead, buf *[]float32) {
-	keys, values = a.head(row, h, 0)
+// gradHead are the keys and values of one of their heads in the panels that backward needs, which lie in buf.
+func (a *attention) gradHead(row *attentionRow, key int) (keys, values rowsOfHead, buf *[]float32) {
+	keys, values = a.head(row, key, 0)
 	if !a.inPanels(row) {
 		return keys, values, getFloats(0)
 	}

@@ -43,10 +43,10 @@ func (o *attentionOp) Backward(eng *Engine) {
 			grads[i] = attentionGrads{dk[row.alone:][:len(row.k)], dv[row.alone:][:len(row.v)]}
 		}
 	}
-	parallel.For(len(o.each)*o.opt.Heads, 1, func(lo, hi int) {
+	parallel.For(len(o.each)*o.keyHeads, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			row := &o.each[i/o.opt.Heads]
-			o.backwardHead(dq, grads[row.index].head(row, i%o.opt.Heads, o.hd), dy, row, i%o.opt.Heads)
+			row, key := &o.each[i/o.keyHeads], i%o.keyHeads
+			o.backwardHead(dq, grads[row.index].head(row, key, o.hd), dy, row, key)
 		}
 	})
 	o.packGrad(dqkv, dq, grads, add)
@@ -60,10 +60,10 @@ func (o *attentionOp) Backward(eng *Engine) {
 // attentionGrads are the gradients of the keys and values of a row, or of one of its heads.
 type attentionGrads struct{ k, v []float32 }
 
-// head is the part of one head. It is zeroed where no later operation can have added to it.
-func (g attentionGrads) head(row *attentionRow, h, hd int) attentionGrads {
+// head is the part of one head. Where nothing can have sent back anything it is zeroed.
+func (g attentionGrads) head(row *attentionRow, key, hd int) attentionGrads {
 	n := row.keys() * hd
-	g.k, g.v = g.k[h*n:][:n], g.v[h*n:][:n]
+	g.k, g.v = g.k[key*n:][:n], g.v[key*n:][:n]
 	if row.newK == nil {
 		clear(g.k)
 		clear(g.v)
@@ -71,11 +71,14 @@ func (g attentionGrads) head(row *attentionRow, h, hd int) attentionGrads {
 	return g
 }
 
-func (o *attentionOp) backwardHead(dq []float32, g attentionGrads, dy []float32, row *attentionRow, h int) {
-	keys, values, buf := o.gradHead(row, h)
+// backwardHead goes back through all heads of queries that see a head of keys and values.
+func (o *attentionOp) backwardHead(dq []float32, g attentionGrads, dy []float32, row *attentionRow, key int) {
+	keys, values, buf := o.gradHead(row, key)
 	defer putFloats(buf)
-	for i := range o.tiles(row) {
-		o.backwardTile(dq, g, dy, &keys, &values, row, h, i)
+	for h, group := key*(o.opt.Heads/o.keyHeads), o.opt.Heads/o.keyHeads; group > 0; h, group = h+1, group-1 {
+		for i := range o.tiles(row) {
+			o.backwardTile(dq, g, dy, &keys, &values, row, h, i)
+		}
 	}
 }
 
@@ -114,7 +117,7 @@ func (o *attentionOp) pastGrad(dpast, dk []float32, row *attentionRow) {
 		return
 	}
 	n, before := row.past*o.hd, (row.forget+row.past)*o.hd
-	for h := range o.opt.Heads {
+	for h := range o.keyHeads {
 		kernel.Add(dpast[h*before+row.forget*o.hd:][:n], dk[h*row.keys()*o.hd:])
 	}
 }
@@ -125,29 +128,33 @@ func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add b
 	if dqkv == nil {
 		return
 	}
-	d, hd := o.opt.Heads*o.hd, o.hd
-	overRows(o.rows, rowGrain(3*d), func(index, lo, hi int) {
+	hd, kd, width := o.hd, o.keyHeads*o.hd, o.opt.Packed()*o.hd
+	overRows(o.rows, rowGrain(width), func(index, lo, hi int) {
 		row, grad := &o.each[index], grads[index]
 		var buf *[]float32
 		if add {
-			buf = getFloats(3 * d)
+			buf = getFloats(width)
 			defer putFloats(buf)
 		}
 		for i := lo; i < hi; i++ {
-			to := dqkv[(row.from+i)*3*d:][:3*d]
+			to := dqkv[(row.from+i)*width:][:width]
 			g := to
 			if add {
 				g = *buf
 			}
 			turnQ, turnK := turns(o.opt.Rotary, row.start+row.past+i)
 			for h := range o.opt.Heads {
-				at := (h*row.keys() + row.past + i) * hd
-				q, k, v := g[h*hd:][:hd], g[d+h*hd:][:hd], g[2*d+h*hd:][:hd]
+				q := g[h*hd:][:hd]
 				copy(q, o.queries(dq, row, h, i))
-				copy(k, grad.k[at:])
-				copy(v, grad.v[at:])
 				turnQ.transposed(q)
+			}
+			keys := g[o.opt.Heads*hd:]
+			for h := range o.keyHeads {
+				at := (h*row.keys() + row.past + i) * hd
+				k := keys[h*hd:][:hd]
+				copy(k, grad.k[at:])
 				turnK.transposed(k)
+				copy(keys[kd+h*hd:][:hd], grad.v[at:])
 			}
 			if add {
 				kernel.Add(to, g)

@@ -20,15 +20,15 @@ type rowsOfHead struct {
 	inPanels      bool
 }
 
-// head are the keys and values of a head of a row from position first on.
-func (a *attention) head(row *attentionRow, h, first int) (keys, values rowsOfHead) {
-	keys = rowsOfHead{pages: row.pages, head: h, first: first, hd: a.hd, decoding: row.l == 1, precision: a.precision,
+// head are the keys and values of one of their heads of a row, from number first on.
+func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOfHead) {
+	keys = rowsOfHead{pages: row.pages, head: key, first: first, hd: a.hd, decoding: row.l == 1, precision: a.precision,
 		inPanels: a.inPanels(row)}
 	values = keys
 	values.which = 1
 	if row.pages == nil {
 		n := row.keys() * a.hd
-		keys.x, values.x = row.k[h*n:][first*a.hd:n], row.v[h*n:][first*a.hd:n]
+		keys.x, values.x = row.k[key*n:][first*a.hd:n], row.v[key*n:][first*a.hd:n]
 	}
 	return keys, values
 }

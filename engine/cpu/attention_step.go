@@ -14,12 +14,12 @@ func (a *attention) step(row *attentionRow, lo, hi int) {
 	buf := getFloats((hi - lo) * n)
 	defer putFloats(buf)
 	weights := func(h int) []float32 { return (*buf)[(h-lo)*n:][:n] }
-	keys, values := a.head(row, lo, 0)
+	keys, values := a.head(row, a.opt.KeyHead(lo), 0)
 	for at := span.Lo; at < span.Hi; {
 		m := 0
-		for keys.head = lo; keys.head < hi; keys.head++ {
-			q := a.queries(a.q, row, keys.head, 0)
-			m = keys.dotsOfRun(weights(keys.head)[at-span.Lo:], q, a.hd, at, span.Hi, &w)
+		for h := lo; h < hi; h++ {
+			keys.head = a.opt.KeyHead(h)
+			m = keys.dotsOfRun(weights(h)[at-span.Lo:], a.queries(a.q, row, h, 0), a.hd, at, span.Hi, &w)
 		}
 		at += m
 	}
@@ -29,9 +29,10 @@ func (a *attention) step(row *attentionRow, lo, hi int) {
 	}
 	for at := span.Lo; at < span.Hi; {
 		m := 0
-		for values.head = lo; values.head < hi; values.head++ {
-			y := a.outputs(a.y.Data(), row, values.head, 0)
-			m = values.sumsOfRun(y, a.hd, weights(values.head)[at-span.Lo:], at, span.Hi, at > span.Lo, &w)
+		for h := lo; h < hi; h++ {
+			values.head = a.opt.KeyHead(h)
+			y := a.outputs(a.y.Data(), row, h, 0)
+			m = values.sumsOfRun(y, a.hd, weights(h)[at-span.Lo:], at, span.Hi, at > span.Lo, &w)
 		}
 		at += m
 	}

@@ -14,6 +14,8 @@ func featureFunction(f engine.FeatureMap) kernel.Function {
 		return kernel.FuncELU1
 	case engine.PhiSoftplus:
 		return kernel.FuncSoftplus
+	case engine.ReLU2:
+		return kernel.FuncReLU2
 	}
 	return -1
 }
@@ -28,9 +30,6 @@ func featureMap(f engine.FeatureMap, y, x []float32) {
 	for i, v := range x { // without branches, which would be mispredicted half the time
 		y[i] = max(v, 0)
 	}
-	if f == engine.ReLU2 {
-		kernel.Mul(y, y)
-	}
 }
 
 // featureMapGrad multiplies dy by the derivative of φ at x.
@@ -40,11 +39,7 @@ func featureMapGrad(f engine.FeatureMap, dy, x []float32) {
 		return
 	}
 	dy = dy[:len(x)]
-	for i, v := range x {
-		if f == engine.ReLU2 {
-			dy[i] *= 2 * max(v, 0)
-		} else { // 1 above 0, also where a product would overflow
-			dy[i] *= min(max(v, 0)*math.MaxFloat32, 1)
-		}
+	for i, v := range x { // 1 above 0, also where a product would leave the range of float32
+		dy[i] *= min(max(v, 0)*math.MaxFloat32, 1)
 	}
 }

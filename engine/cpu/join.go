@@ -6,17 +6,21 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Join copies position by position.
+// Join puts tensors (…, d_i) side by side along the last axis: y (…, Σ d_i).
 func (eng *Engine) Join(xs ...*tensor.Tensor) *tensor.Tensor {
-	d := xs[0].Dim(-1)
-	y := eng.withLast(xs[0], len(xs)*d)
-	for i, x := range xs {
-		xd, yd := x.Data(), y.Data()
+	width := 0
+	for _, x := range xs {
+		width += x.Dim(-1)
+	}
+	y, at := eng.withLast(xs[0], width), 0
+	for _, x := range xs {
+		d, xd, yd := x.Dim(-1), x.Data(), y.Data()[at:]
 		parallel.For(x.Rows(), rowGrain(d), func(lo, hi int) {
 			for r := lo; r < hi; r++ {
-				copy(yd[(r*len(xs)+i)*d:][:d], xd[r*d:])
+				copy(yd[r*width:][:d], xd[r*d:])
 			}
 		})
+		at += d
 	}
 	if eng.wants(xs...) {
 		op := take[joinOp](eng)
@@ -34,17 +38,20 @@ type joinOp struct {
 func (o *joinOp) Name() string                   { return "Join" }
 func (o *joinOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *joinOp) Backward(eng *Engine) {
-	dy, d := o.y.Grad(), o.xs[0].Dim(-1)
+	dy, width := o.y.Grad(), o.y.Dim(-1)
 	if dy == nil {
 		return
 	}
-	for i, x := range o.xs {
+	for _, x := range o.xs {
+		d := x.Dim(-1)
 		if dx := eng.gradOf(x); dx != nil {
+			from := dy
 			parallel.For(x.Rows(), rowGrain(d), func(lo, hi int) {
 				for r := lo; r < hi; r++ {
-					kernel.Add(dx[r*d:][:d], dy[(r*len(o.xs)+i)*d:][:d])
+					kernel.Add(dx[r*d:][:d], from[r*width:][:d])
 				}
 			})
 		}
+		dy = dy[d:]
 	}
 }

@@ -14,11 +14,24 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 		if w.Dims() != 2 || len(w.Data()) != w.Len() {
 			panic("engine/cpu.Pack: found " + w.String() + ", want a matrix with its elements")
 		}
-		ms[i] = kernel.Matrix{W: w.Data(), N: w.Dim(0), K: w.Dim(1)}
+		ms[i] = kernel.InMemory(w.Data(), w.Dim(0), w.Dim(1))
 	}
 	for i, packed := range kernel.Pack(kernel.Precision(p), ms...) {
 		ws[i].SetPacked(packedWeight{packed})
 	}
+}
+
+// PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
+// It needs little memory besides.
+func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
+	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
+	for i, m := range ms {
+		from[i] = kernel.Matrix(m)
+	}
+	for i, packed := range kernel.Pack(kernel.Precision(p), from...) {
+		out[i] = packedWeight{packed}
+	}
+	return out
 }
 
 // MaxInt8Terms is the largest number of terms of a product at Int8.

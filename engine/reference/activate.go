@@ -39,6 +39,8 @@ func activate(a engine.Activation, x float64) float64 {
 		return sigmoid(x)
 	case engine.Tanh:
 		return math.Tanh(x)
+	case engine.SquaredReLU:
+		return math.Max(x, 0) * math.Max(x, 0)
 	case engine.Softplus: // log(1+e^x) = x + log(1+e^-x), of which that one is taken whose exponential is finite
 		return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
 	}
@@ -61,6 +63,8 @@ func slope(a engine.Activation, x float64) float64 {
 		return 1 - math.Tanh(x)*math.Tanh(x)
 	case engine.Softplus:
 		return sigmoid(x)
+	case engine.SquaredReLU:
+		return 2 * math.Max(x, 0)
 	}
 	return 1
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their
-// positions, s = 1/√head_dim, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0 for each weight:
+// Attention is softmax attention (arXiv:1706.03762), row by row and head by head. With q, k rotated to their positions,
+// s the scale, k and v of the head that q's head sees, m the slope of ALiBi and r the factor of dropout, 1/(1-p) or 0
+// for each weight:
 //
 //	S[i,j] = s·q[i]·k[j] - m·(i-j)   where i sees j
 //	P[i,j] = e^S[i,j] / Σ_j e^S[i,j]
@@ -22,12 +23,13 @@ import (
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
-	d := qkv.Dim(-1) / 3
+	hd := qkv.Dim(-1) / o.Packed()
+	d := o.Heads * hd
 	y := eng.New(r.Total(), d)
 	var rows []*attention
 	outputs, inputs := list{y}, list{qkv}
 	for i := range r.Count() {
-		a := &attention{o: o, from: r.From(i), l: r.Len(i), start: r.Start(i), d: d, hd: d / o.Heads, qkv: qkv, y: y}
+		a := &attention{o: o, from: r.From(i), l: r.Len(i), start: r.Start(i), d: d, hd: hd, qkv: qkv, y: y}
 		if r.Trains() && o.Dropout > 0 {
 			seed, threshold := r.Seed(i, drop), counter.KeepThreshold(o.Dropout)
 			a.drops = func(place int) bool { return !counter.Keep(seed, place, threshold) }
@@ -67,7 +69,13 @@ type attention struct {
 func (a *attention) at(h, i int) int { return (a.from+i)*a.d + h*a.hd }
 
 // inputs is the place in qkv of query (0), key (1) or value (2) i.
-func (a *attention) inputs(which, h, i int) int { return (a.from+i)*3*a.d + which*a.d + h*a.hd }
+func (a *attention) inputs(which, h, i int) int {
+	head := [3]int{0, a.o.Heads, a.o.Heads + a.o.KeyHeads()}[which] + h
+	return ((a.from+i)*a.o.Packed() + head) * a.hd
+}
+
+// key is the place of key (or value) j, counted from the first, that head h of the queries sees.
+func (a *attention) key(h, j int) int { return (a.o.KeyHead(h)*(a.past+a.l) + j) * a.hd }
 
 // sees tells whether query i sees key j, which count from the first key.
 func (a *attention) sees(h, i, j int) bool {
@@ -102,7 +110,7 @@ func (a *attention) fill(eng *Engine, cache *engine.KVCache) {
 		a.pastK, a.pastV = cache.K, cache.V
 	}
 	n := a.past + a.l
-	a.k, a.v = eng.New(a.o.Heads, n, a.hd), eng.New(a.o.Heads, n, a.hd)
+	a.k, a.v = eng.New(a.o.KeyHeads(), n, a.hd), eng.New(a.o.KeyHeads(), n, a.hd)
 	if cache != nil {
 		cache.CopyTo(a.k, 0, a.forget, a.past)
 		cache.CopyTo(a.v, 1, a.forget, a.past)
@@ -113,18 +121,22 @@ func (a *attention) fill(eng *Engine, cache *engine.KVCache) {
 		for i := range a.l {
 			position := a.start + a.past + i
 			q := append([]float64(nil), x[a.inputs(0, h, i):][:a.hd]...)
+			rotate(a.o.Rotary, q, position, 1, false)
+			a.q = append(a.q, q)
+		}
+	}
+	for h := range a.o.KeyHeads() {
+		for i := range a.l {
 			k := ks[(h*n+a.past+i)*a.hd:][:a.hd]
 			copy(k, x[a.inputs(1, h, i):])
+			rotate(a.o.Rotary, k, a.start+a.past+i, -1, false)
 			copy(vs[(h*n+a.past+i)*a.hd:][:a.hd], x[a.inputs(2, h, i):])
-			rotate(a.o.Rotary, q, position, 1, false)
-			rotate(a.o.Rotary, k, position, -1, false)
-			a.q = append(a.q, q)
 		}
 	}
 }
 
 func (a *attention) forward(eng *Engine) {
-	n, scale := a.past+a.l, 1/math.Sqrt(float64(a.hd))
+	n, scale := a.past+a.l, a.o.ScaleOf(a.hd)
 	ys, ks, vs := eng.values(a.y), eng.values(a.k), eng.values(a.v)
 	for h := range a.o.Heads {
 		for i := range a.l {
@@ -133,7 +145,7 @@ func (a *attention) forward(eng *Engine) {
 				if row[j] = math.Inf(-1); !a.sees(h, i, j) {
 					continue
 				}
-				row[j] = scale * dot(a.q[h*a.l+i], ks[(h*n+j)*a.hd:][:a.hd])
+				row[j] = scale * dot(a.q[h*a.l+i], ks[a.key(h, j):][:a.hd])
 				if a.o.ALiBi {
 					row[j] -= engine.ALiBiSlope(h, a.o.Heads) * float64(a.past+i-j)
 				}
@@ -142,7 +154,7 @@ func (a *attention) forward(eng *Engine) {
 			for j := range row {
 				factors[j] = a.dropFactor((h*a.l+i)*n + j)
 				for c := range a.hd {
-					ys[a.at(h, i)+c] += factors[j] * row[j] * vs[(h*n+j)*a.hd+c]
+					ys[a.at(h, i)+c] += factors[j] * row[j] * vs[a.key(h, j)+c]
 				}
 			}
 			a.p, a.r = append(a.p, row), append(a.r, factors)
@@ -163,7 +175,7 @@ func (a *attention) dropFactor(place int) float64 {
 }
 
 func (a *attention) backward(eng *Engine) {
-	n, scale := a.past+a.l, 1/math.Sqrt(float64(a.hd))
+	n, scale := a.past+a.l, a.o.ScaleOf(a.hd)
 	ks, vs := eng.values(a.k), eng.values(a.v)
 	dy, dk, dv := eng.gradOf(a.y), eng.gradOf(a.k), eng.gradOf(a.v)
 	dq := make([]float64, a.l*a.d)
@@ -172,15 +184,15 @@ func (a *attention) backward(eng *Engine) {
 			row, factors, g := a.p[h*a.l+i], a.r[h*a.l+i], dy[a.at(h, i):][:a.hd]
 			dp, mean := make([]float64, n), 0.0
 			for j := range n {
-				dp[j] = factors[j] * dot(g, vs[(h*n+j)*a.hd:][:a.hd])
+				dp[j] = factors[j] * dot(g, vs[a.key(h, j):][:a.hd])
 				mean += row[j] * dp[j]
 			}
 			for j := range n {
 				ds := scale * row[j] * (dp[j] - mean)
 				for c := range a.hd {
-					dv[(h*n+j)*a.hd+c] += factors[j] * row[j] * g[c]
-					dq[(h*a.l+i)*a.hd+c] += ds * ks[(h*n+j)*a.hd+c]
-					dk[(h*n+j)*a.hd+c] += ds * a.q[h*a.l+i][c]
+					dv[a.key(h, j)+c] += factors[j] * row[j] * g[c]
+					dq[(h*a.l+i)*a.hd+c] += ds * ks[a.key(h, j)+c]
+					dk[a.key(h, j)+c] += ds * a.q[h*a.l+i][c]
 				}
 			}
 		}
@@ -191,7 +203,7 @@ func (a *attention) backward(eng *Engine) {
 // scatter brings the gradients of queries, keys and values back to the inputs and to the cache.
 func (a *attention) scatter(eng *Engine, dq, dk, dv []float64) {
 	dx, n := eng.gradOf(a.qkv), a.past+a.l
-	for h := range a.o.Heads {
+	for h := range a.o.KeyHeads() {
 		if a.pastK != nil {
 			before := a.pastK.Dim(-2)
 			dPastK, dPastV := eng.gradOf(a.pastK), eng.gradOf(a.pastV)
@@ -202,14 +214,20 @@ func (a *attention) scatter(eng *Engine, dq, dk, dv []float64) {
 		}
 		for i := range a.l {
 			position := a.start + a.past + i
-			q := append([]float64(nil), dq[(h*a.l+i)*a.hd:][:a.hd]...)
 			k := append([]float64(nil), dk[(h*n+a.past+i)*a.hd:][:a.hd]...)
-			rotate(a.o.Rotary, q, position, 1, true)
 			rotate(a.o.Rotary, k, position, -1, true)
 			for c := range a.hd {
-				dx[a.inputs(0, h, i)+c] += q[c]
 				dx[a.inputs(1, h, i)+c] += k[c]
 				dx[a.inputs(2, h, i)+c] += dv[(h*n+a.past+i)*a.hd+c]
+			}
+		}
+	}
+	for h := range a.o.Heads {
+		for i := range a.l {
+			q := append([]float64(nil), dq[(h*a.l+i)*a.hd:][:a.hd]...)
+			rotate(a.o.Rotary, q, a.start+a.past+i, 1, true)
+			for c := range a.hd {
+				dx[a.inputs(0, h, i)+c] += q[c]
 			}
 		}
 	}

@@ -181,6 +181,18 @@ func (c vector) activations() {
 		decay(x, rest[0], rest[1:])
 		c.VMULPS(rest[0], dy, dy)
 	})
+	value("relu2", "max(x, 0)²", func(y, x reg.Register, _ []reg.Register) {
+		c.zero(y)
+		c.VMAXPS(x, y, y) // a NaN in this order of operands stays
+		c.VMULPS(y, y, y)
+	})
+	gradient("relu2GradMul", "max(x, 0)²", func(dy, x reg.Register, rest []reg.Register) {
+		slope := rest[0]
+		c.zero(slope)
+		c.VMAXPS(x, slope, slope)
+		c.VADDPS(slope, slope, slope)
+		c.VMULPS(slope, dy, dy)
+	})
 	value("sin", "sin(x)", func(y, x reg.Register, rest []reg.Register) { c.sin(x, y, rest) })
 	gradient("sinGradMul", "sin", func(dy, x reg.Register, rest []reg.Register) {
 		c.cos(x, rest[0], rest[1:])

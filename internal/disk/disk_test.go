@@ -12,23 +12,25 @@ func TestMapAndRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte("hippo and more"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range map[string]func(*os.File, int) ([]byte, func() error, error){"Map": Map, "Read": Read} {
+	for name, open := range map[string]func(*os.File, int) (Mapping, error){"Map": Map, "Read": Read} {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, unmap, err := open(f, 5)
+		m, err := open(f, 5)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if string(data) != "hippo" {
-			t.Errorf("%s: got %q", name, data)
+		for _, part := range [][]byte{m.Data, m.Data[1:2], make([]byte, 3), nil} {
+			if m.Release(part); string(m.Data) != "hippo" {
+				t.Errorf("%s: got %q", name, m.Data)
+			}
 		}
-		if err := unmap(); err != nil {
-			t.Errorf("%s: unmap: %v", name, err)
+		if err := m.Close(); err != nil {
+			t.Errorf("%s: closing: %v", name, err)
 		}
 	}
 	f, err := os.Open(path)
@@ -36,7 +38,7 @@ func TestMapAndRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, _, err := Read(f, 100); err == nil || err.Error() != "read 14 of 100 bytes: unexpected EOF" {
+	if _, err := Read(f, 100); err == nil || err.Error() != "read 14 of 100 bytes: unexpected EOF" {
 		t.Errorf("reading past the end: %v", err)
 	}
 }

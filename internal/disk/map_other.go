@@ -5,4 +5,7 @@ package disk
 import "os"
 
 // Map is Read: there is no memory mapping here.
-func Map(f *os.File, size int) (data []byte, unmap func() error, err error) { return Read(f, size) }
+func Map(f *os.File, size int) (Mapping, error) { return Read(f, size) }
+
+// release is never called: nothing is mapped.
+func release([]byte) {}

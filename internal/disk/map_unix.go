@@ -10,15 +10,18 @@ import (
 )
 
 // Map maps the first size > 0 bytes of f into memory, read-only, or reads them where its file system cannot map. The
-// memory outlives f; unmap gives it back.
-func Map(f *os.File, size int) (data []byte, unmap func() error, err error) {
-	data, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+// mapping outlives f.
+func Map(f *os.File, size int) (Mapping, error) {
+	data, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err == nil {
-		return data, func() error { return unix.Munmap(data) }, nil
+		return Mapping{data, func() error { return unix.Munmap(data) }, true}, nil
 	}
-	data, unmap, readErr := Read(f, size)
+	m, readErr := Read(f, size)
 	if readErr != nil {
-		return nil, nil, fmt.Errorf("mapping failed (%w), and so did reading (%w)", err, readErr)
+		return m, fmt.Errorf("mapping failed (%w), and so did reading (%w)", err, readErr)
 	}
-	return data, unmap, nil
+	return m, nil
 }
+
+// release gives up whole pages of a mapping that nobody has written to. It is only advice.
+func release(pages []byte) { _ = unix.Madvise(pages, unix.MADV_DONTNEED) }

@@ -15,6 +15,7 @@ const (
 	FuncSoftplus                 // log(1+e^x)
 	FuncSin                      // sin x
 	FuncELU1                     // elu(x)+1: x+1 for x > 0, otherwise e^x (arXiv:2006.16236)
+	FuncReLU2                    // max(x, 0)² (arXiv:2109.08668)
 )
 
 // activations lists the functions and their derivatives: as portable code for one element, and as kernels for slices
@@ -32,6 +33,7 @@ var activations = [...]struct {
 	FuncSoftplus: {Softplus, Sigmoid, vecSoftplus, vecSoftplusGradMul},
 	FuncSin:      {Sin, Cos, vecSin, vecSinGradMul},
 	FuncELU1:     {ELU1, ELU1Grad, vecElu1, vecElu1GradMul},
+	FuncReLU2:    {ReLU2, ReLU2Grad, vecRelu2, vecRelu2GradMul},
 }
 
 // Into computes y = f(x) element by element.
@@ -170,3 +172,9 @@ func limitTurns(x float32) float64 {
 	}
 	return float64(x)
 }
+
+// ReLU2 is max(x, 0)².
+func ReLU2(x float32) float32 { return max(x, 0) * max(x, 0) }
+
+// ReLU2Grad is the derivative of ReLU2, 2 max(x, 0).
+func ReLU2Grad(x float32) float32 { return 2 * max(x, 0) }

@@ -30,6 +30,8 @@ var functions64 = map[Function]struct {
 		func(x float64) float64 { return math.Cos(limited(x)) }},
 	FuncELU1: {"elu1", func(x float64) float64 { return max(x, 0) + math.Exp(min(x, 0)) },
 		func(x float64) float64 { return math.Exp(min(x, 0)) }},
+	FuncReLU2: {"relu2", func(x float64) float64 { return max(x, 0) * max(x, 0) },
+		func(x float64) float64 { return 2 * max(x, 0) }},
 }
 
 // limited is the argument that sine and cosine take for x.
@@ -55,8 +57,8 @@ func activationKernels() []pointwiseKernel {
 }
 
 // TestActivations compares functions and derivatives with float64 over all of float32, at every level. Errors are
-// relative to max(1, |x|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh and elu+1
-// keep what is tiny.
+// relative to max(1, |x|, |f(x)|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh,
+// elu+1 and the squared ReLU keep what is tiny.
 func TestActivations(t *testing.T) {
 	var x []float32
 	everyFloat(1e15, func(v float32) { x = append(x, v) })
@@ -72,7 +74,8 @@ func TestActivations(t *testing.T) {
 			f.GradMul(dx, x)
 			var value, slope, relative worstError
 			for i, v := range x {
-				want, size := ref.value(float64(v)), max(1, math.Abs(float64(v)))
+				want := ref.value(float64(v))
+				size := max(1, math.Abs(float64(v)), math.Abs(want))
 				value.see(v, math.Abs(float64(y[i])-want)/size)
 				slope.see(v, math.Abs(float64(dx[i])-ref.slope(float64(v)))/size)
 				if math.Abs(want) > 1e-36 {
@@ -81,7 +84,7 @@ func TestActivations(t *testing.T) {
 			}
 			value.check(t, ref.name, 5e-7)
 			slope.check(t, ref.name+", derivative", 5e-7)
-			if f == FuncSoftplus || f == FuncSigmoid || f == FuncTanh || f == FuncELU1 {
+			if f == FuncSoftplus || f == FuncSigmoid || f == FuncTanh || f == FuncELU1 || f == FuncReLU2 {
 				relative.check(t, ref.name+", relative", 3e-6)
 			}
 		}

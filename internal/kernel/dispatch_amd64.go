@@ -438,6 +438,16 @@ func vecElu1(n int, y *float32, x *float32)
 //go:noescape
 func vecElu1GradMul(n int, dy *float32, x *float32)
 
+// vecRelu2 computes y = max(x, 0)².
+//
+//go:noescape
+func vecRelu2(n int, y *float32, x *float32)
+
+// vecRelu2GradMul computes dy *= max(x, 0)²'(x).
+//
+//go:noescape
+func vecRelu2GradMul(n int, dy *float32, x *float32)
+
 // vecSin computes y = sin(x).
 //
 //go:noescape

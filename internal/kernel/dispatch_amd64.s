@@ -579,6 +579,24 @@ TEXT ·vecElu1GradMul(SB), NOSPLIT, $0-24
 avx2:
 	JMP  ·elu1GradMulAVX2(SB)
 
+// func vecRelu2(n int, y *float32, x *float32)
+TEXT ·vecRelu2(SB), NOSPLIT, $0-24
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·relu2AVX512(SB)
+
+avx2:
+	JMP  ·relu2AVX2(SB)
+
+// func vecRelu2GradMul(n int, dy *float32, x *float32)
+TEXT ·vecRelu2GradMul(SB), NOSPLIT, $0-24
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·relu2GradMulAVX512(SB)
+
+avx2:
+	JMP  ·relu2GradMulAVX2(SB)
+
 // func vecSin(n int, y *float32, x *float32)
 TEXT ·vecSin(SB), NOSPLIT, $0-24
 	CMPQ ·cpu(SB), $const_avx512

@@ -175,6 +175,10 @@ func vecElu1(n int, y *float32, x *float32) {}
 
 func vecElu1GradMul(n int, dy *float32, x *float32) {}
 
+func vecRelu2(n int, y *float32, x *float32) {}
+
+func vecRelu2GradMul(n int, dy *float32, x *float32) {}
+
 func vecSin(n int, y *float32, x *float32) {}
 
 func vecSinGradMul(n int, dy *float32, x *float32) {}

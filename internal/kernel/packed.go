@@ -27,14 +27,21 @@ type Packed struct {
 // MaxInt8Terms is the largest k for which any sum of k products of int8 fits into 32 bits.
 const MaxInt8Terms = (1<<31 - 1) / (127 * 127)
 
-// Matrix is W (N, K), row-major.
+// Matrix is W (N, K), which need not be in memory: Rows calls use once with the elements of rows j to j+n-1, row-major,
+// which use does not keep. Several goroutines call it, and may ask for a row more than once.
 type Matrix struct {
-	W    []float32
 	N, K int
+	Rows func(j, n int, use func(x []float32))
 }
 
-// Pack packs matrices side by side into one piece of memory: a large one streams best. The elements must be finite
-// unless the precision is Float32; at Int8, K must be at most MaxInt8Terms.
+// InMemory is the matrix (n, k) with the elements w.
+func InMemory(w []float32, n, k int) Matrix {
+	return Matrix{N: n, K: k, Rows: func(j, n int, use func(x []float32)) { use(w[j*k:][:n*k]) }}
+}
+
+// Pack packs matrices side by side into one piece of memory: a large one streams best. Besides that it takes little, as
+// it asks for a few rows at a time. The elements must be finite unless the precision is Float32, or the result is of no
+// use; at Int8, K must be at most MaxInt8Terms.
 func Pack(precision Precision, ms ...Matrix) []*Packed {
 	out := make([]*Packed, len(ms))
 	for i, m := range ms {
@@ -71,7 +78,7 @@ func Pack(precision Precision, ms ...Matrix) []*Packed {
 	}
 	for i, p := range out {
 		if p.short == nil {
-			p.fill(ms[i].W)
+			p.fill(ms[i])
 		}
 	}
 	return out
@@ -97,12 +104,23 @@ func (w *Packed) at(j int) (start, step int) {
 // words is the number of words of 32 bits in all panels.
 func (w *Packed) words() int { return w.panels() * w.panelSteps() * packedWidth }
 
+// pieceTerms is about the number of elements that are asked of a Matrix at a time.
+const pieceTerms = 1 << 18
+
+// pieces calls f on all cores with panels lo to hi and their rows.
+func (w *Packed) pieces(from Matrix, f func(lo, hi int, rows []float32)) {
+	parallel.For(w.panels(), pieceTerms/(packedWidth*max(1, w.k)), func(lo, hi int) {
+		j := lo * packedWidth
+		from.Rows(j, min(w.n, hi*packedWidth)-j, func(rows []float32) { f(lo, hi, rows) })
+	})
+}
+
 // fill stores all rows.
-func (w *Packed) fill(x []float32) {
-	parallel.For(w.panels(), 1, func(lo, hi int) {
+func (w *Packed) fill(from Matrix) {
+	w.pieces(from, func(lo, hi int, rows []float32) {
 		tmp := make([]int8, w.k)
 		for j := lo * packedWidth; j < min(w.n, hi*packedWidth); j++ {
-			w.setRow(j, x[j*w.k:][:w.k], tmp)
+			w.setRow(j, rows[(j-lo*packedWidth)*w.k:][:w.k], tmp)
 		}
 	})
 }

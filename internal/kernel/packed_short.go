@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // The short form of a panel of bfloat16 is lossless and takes 12 bits instead of 16. A number can have 256 exponents.
@@ -44,16 +43,6 @@ func hiddenPart(i int) (bits uint32, shift int) {
 
 const shortSigns = shortOnes << 15
 
-// hide returns the bits that word i of a group stores of the last word.
-func hide(last uint32, i int) uint32 {
-	bits, shift := hiddenPart(i)
-	hidden := last & bits << shift
-	if i == shortGroup-2 {
-		hidden |= last & shortSigns >> 1
-	}
-	return hidden
-}
-
 // reveal returns the bits of the last word of a group that word i stores.
 func reveal(word uint32, i int) uint32 {
 	bits, shift := hiddenPart(i)
@@ -70,11 +59,20 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 		return copy(dst, words[:])
 	}
 	at := 0
-	for i := range words {
-		if i/packedWidth%shortGroup < shortGroup-1 {
-			last := words[i+(shortGroup-1-i/packedWidth%shortGroup)*packedWidth] - head
-			dst[at] = words[i] - head | hide(last, i/packedWidth%shortGroup)
-			at++
+	for step := 0; step < shortSteps; step += shortGroup {
+		last := words[(step+shortGroup-1)*packedWidth:][:packedWidth]
+		for i := range shortGroup - 1 {
+			from, to := words[(step+i)*packedWidth:][:packedWidth], dst[at:][:packedWidth]
+			bits, shift := hiddenPart(i)
+			signs := uint32(0)
+			if i == shortGroup-2 {
+				signs = shortSigns
+			}
+			for j := range to {
+				hidden := last[j] - head
+				to[j] = from[j] - head | hidden&bits<<(shift&31) | hidden&signs>>1
+			}
+			at += packedWidth
 		}
 	}
 	return at
@@ -119,7 +117,7 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 	total := 0
 	for i, w := range packed {
 		if canShorten() && w.n > 0 && w.k > 0 && w.k%shortTerms == 0 {
-			if size := w.shortLayout(from[i].W); size < w.words() {
+			if size := w.shortLayout(from[i]); size < w.words() {
 				total += size
 				continue
 			}
@@ -132,7 +130,7 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 		if w.heads != nil {
 			size := w.starts[len(w.starts)-1]
 			w.short, all = all[:size:size], all[size:]
-			w.fillShort(from[i].W)
+			w.fillShort(from[i])
 		}
 	}
 	return others
@@ -142,13 +140,13 @@ func shorten(packed []*Packed, from []Matrix) (others []*Packed) {
 func (w *Packed) blocks() int { return w.k / shortTerms }
 
 // shortLayout sets the heads of all blocks and where chunks start, and returns the number of words in the short form.
-func (w *Packed) shortLayout(x []float32) int {
+func (w *Packed) shortLayout(from Matrix) int {
 	blocks, size := w.blocks(), 0
 	w.heads = make([]uint32, w.panels()*blocks)
-	parallel.For(w.panels(), 1, func(lo, hi int) {
+	w.pieces(from, func(lo, hi int, x []float32) {
 		for i := lo * blocks; i < hi*blocks; i++ {
 			j := i / blocks * packedWidth
-			w.heads[i] = w.head(x[j*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
+			w.heads[i] = w.head(x[(j-lo*packedWidth)*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
 		}
 	})
 	w.starts = make([]int, 0, w.panels()*w.chunks()+1)
@@ -164,13 +162,14 @@ func (w *Packed) shortLayout(x []float32) int {
 
 // head returns the head of a block of n rows that are k floats apart.
 func (w *Packed) head(rows []float32, n int) uint32 {
-	low, high := uint32(255), uint32(0)
+	low, high := uint32(math.MaxUint32), uint32(0) // magnitudes, which are in the order of their bits, rounded or not
 	for j := range n {
 		for _, v := range rows[j*w.k:][:shortTerms] {
-			e := bf16Bits(v) >> 23 & 255
-			low, high = min(low, e), max(high, e)
+			b := math.Float32bits(v) &^ (1 << 31)
+			low, high = min(low, b), max(high, b)
 		}
 	}
+	low, high = bf16Bits(math.Float32frombits(low))>>23, bf16Bits(math.Float32frombits(high))>>23
 	if high-low >= shortRange {
 		return plainBlock
 	}
@@ -178,16 +177,16 @@ func (w *Packed) head(rows []float32, n int) uint32 {
 }
 
 // fillShort writes all blocks.
-func (w *Packed) fillShort(x []float32) {
+func (w *Packed) fillShort(from Matrix) {
 	blocks := w.blocks()
-	parallel.For(w.panels(), 1, func(lo, hi int) {
+	w.pieces(from, func(lo, hi int, x []float32) {
 		var words shortWords
 		dst := w.short[w.starts[lo*w.chunks()]:]
 		for i := lo * blocks; i < hi*blocks; i++ {
 			j := i / blocks * packedWidth
 			rows := min(packedWidth, w.n-j)
 			for r := range rows {
-				words.setRow(r, x[(j+r)*w.k+i%blocks*shortTerms:])
+				words.setRow(r, x[(j-lo*packedWidth+r)*w.k+i%blocks*shortTerms:])
 			}
 			for s := range shortSteps { // for missing rows: any number that has a code
 				for r := rows; r < packedWidth; r++ {

@@ -37,7 +37,7 @@ func newPackedCase(rng *rand.Rand, m, n, k int) packedCase {
 }
 
 // pack packs the weights.
-func (c *packedCase) pack(p Precision) *Packed { return Pack(p, Matrix{c.w, c.n, c.k})[0] }
+func (c *packedCase) pack(p Precision) *Packed { return Pack(p, InMemory(c.w, c.n, c.k))[0] }
 
 // mul returns y after the product, in a fresh slice.
 func (c *packedCase) mul(w *Packed) []float32 {
@@ -186,7 +186,7 @@ func TestShortFormSaves(t *testing.T) {
 		normal[i], wild[i] = float32(0.02*rng.NormFloat64()), math.Float32frombits(rng.Uint32())
 	}
 	for p, share := range map[Precision]float64{BF16: bf16} {
-		ws := Pack(p, Matrix{normal, 480, 768}, Matrix{wild, 480, 768})
+		ws := Pack(p, InMemory(normal, 480, 768), InMemory(wild, 480, 768))
 		plain := float64(4 * ws[0].words())
 		if got := float64(ws[0].Bytes()) / plain; got < share || got > share+0.02 {
 			t.Errorf("%v: %.4f of the memory, want little more than %.4f", p, got, share)
@@ -229,7 +229,7 @@ func TestPackRounds(t *testing.T) {
 		c := newPackedCase(rng, 1, 1+rng.IntN(100), 1+rng.IntN(100))
 		var kept [3][]float32
 		for _, p := range precisions {
-			ws := Pack(p, Matrix{c.w[:c.k], 1, c.k}, Matrix{c.w, c.n, c.k}) // the second of two
+			ws := Pack(p, InMemory(c.w[:c.k], 1, c.k), InMemory(c.w, c.n, c.k)) // the second of two
 			if ws[1].Len() != c.n*c.k {
 				t.Fatalf("%d elements, want %d", ws[1].Len(), c.n*c.k)
 			}
@@ -249,7 +249,7 @@ func TestPackRounds(t *testing.T) {
 		}
 	}
 	row := make([]float32, 3)
-	Pack(BF16, Matrix{[]float32{1 + 1.0/256, 1 + 3.0/256, -math.MaxFloat32}, 1, 3})[0].Row(row, 0)
+	Pack(BF16, InMemory([]float32{1 + 1.0/256, 1 + 3.0/256, -math.MaxFloat32}, 1, 3))[0].Row(row, 0)
 	if want := []float32{1, 1 + 4.0/256, -inf}; !slices.Equal(row, want) {
 		t.Errorf("between two bfloat16: %v, want the even ones %v", row, want)
 	}
@@ -271,7 +271,7 @@ func TestPackedExtremes(t *testing.T) {
 			x[k+77] = special
 			for _, p := range precisions {
 				y := make([]float32, 3*n)
-				Pack(p, Matrix{w, n, k})[0].Mul(3, x, k, y, n, nil)
+				Pack(p, InMemory(w, n, k))[0].Mul(3, x, k, y, n, nil)
 				for i, v := range y {
 					want := []float32{-k, k}[i%n%2]
 					if i/n == 1 {

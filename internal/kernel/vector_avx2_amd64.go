@@ -81,6 +81,12 @@ func elu1AVX2(n int, y *float32, x *float32)
 func elu1GradMulAVX2(n int, dy *float32, x *float32)
 
 //go:noescape
+func relu2AVX2(n int, y *float32, x *float32)
+
+//go:noescape
+func relu2GradMulAVX2(n int, dy *float32, x *float32)
+
+//go:noescape
 func sinAVX2(n int, y *float32, x *float32)
 
 //go:noescape

@@ -2015,6 +2015,98 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func relu2AVX2(n int, y *float32, x *float32)
+// Requires: AVX
+TEXT ·relu2AVX2(SB), NOSPLIT, $0-24
+	MOVQ         y+8(FP), AX
+	MOVQ         x+16(FP), CX
+	VBROADCASTSS constants<>+0(SB), Y12
+	VBROADCASTSS constants<>+160(SB), Y13
+	VBROADCASTSS constants<>+192(SB), Y14
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Y0
+	VMOVUPS (CX)(SI*4), Y1
+	VXORPS  Y0, Y0, Y0
+	VMAXPS  Y1, Y0, Y0
+	VMULPS  Y0, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VMASKMOVPS (AX)(SI*4), Y15, Y0
+	VMASKMOVPS (CX)(SI*4), Y15, Y1
+	VXORPS     Y0, Y0, Y0
+	VMAXPS     Y1, Y0, Y0
+	VMULPS     Y0, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
+// func relu2GradMulAVX2(n int, dy *float32, x *float32)
+// Requires: AVX
+TEXT ·relu2GradMulAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dy+8(FP), AX
+	MOVQ         x+16(FP), CX
+	VBROADCASTSS constants<>+0(SB), Y12
+	VBROADCASTSS constants<>+160(SB), Y13
+	VBROADCASTSS constants<>+192(SB), Y14
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Y0
+	VMOVUPS (CX)(SI*4), Y1
+	VXORPS  Y2, Y2, Y2
+	VMAXPS  Y1, Y2, Y2
+	VADDPS  Y2, Y2, Y2
+	VMULPS  Y2, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VMASKMOVPS (AX)(SI*4), Y15, Y0
+	VMASKMOVPS (CX)(SI*4), Y15, Y1
+	VXORPS     Y2, Y2, Y2
+	VMAXPS     Y1, Y2, Y2
+	VADDPS     Y2, Y2, Y2
+	VMULPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y15, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func sinAVX2(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sinAVX2(SB), NOSPLIT, $0-24

@@ -81,6 +81,12 @@ func elu1AVX512(n int, y *float32, x *float32)
 func elu1GradMulAVX512(n int, dy *float32, x *float32)
 
 //go:noescape
+func relu2AVX512(n int, y *float32, x *float32)
+
+//go:noescape
+func relu2GradMulAVX512(n int, dy *float32, x *float32)
+
+//go:noescape
 func sinAVX512(n int, y *float32, x *float32)
 
 //go:noescape

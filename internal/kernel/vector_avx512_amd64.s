@@ -2029,6 +2029,98 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func relu2AVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·relu2AVX512(SB), NOSPLIT, $0-24
+	MOVQ         y+8(FP), AX
+	MOVQ         x+16(FP), CX
+	VBROADCASTSS constants<>+0(SB), Z12
+	VBROADCASTSS constants<>+20(SB), Z13
+	VBROADCASTSS constants<>+24(SB), Z14
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x0f, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	MOVL         $-1, DI
+	BZHIL        SI, DI, DI
+	KMOVW        DI, K1
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Z0
+	VMOVUPS (CX)(SI*4), Z1
+	VPXORD  Z0, Z0, Z0
+	VMAXPS  Z1, Z0, Z0
+	VMULPS  Z0, Z0, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ     BX, BX
+	JZ        vectors_done
+	VMOVUPS.Z (AX)(SI*4), K1, Z0
+	VMOVUPS.Z (CX)(SI*4), K1, Z1
+	VPXORD    Z0, Z0, Z0
+	VMAXPS    Z1, Z0, Z0
+	VMULPS    Z0, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
+// func relu2GradMulAVX512(n int, dy *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·relu2GradMulAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dy+8(FP), AX
+	MOVQ         x+16(FP), CX
+	VBROADCASTSS constants<>+0(SB), Z12
+	VBROADCASTSS constants<>+20(SB), Z13
+	VBROADCASTSS constants<>+24(SB), Z14
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x0f, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	MOVL         $-1, DI
+	BZHIL        SI, DI, DI
+	KMOVW        DI, K1
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Z0
+	VMOVUPS (CX)(SI*4), Z1
+	VPXORD  Z2, Z2, Z2
+	VMAXPS  Z1, Z2, Z2
+	VADDPS  Z2, Z2, Z2
+	VMULPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ     BX, BX
+	JZ        vectors_done
+	VMOVUPS.Z (AX)(SI*4), K1, Z0
+	VMOVUPS.Z (CX)(SI*4), K1, Z1
+	VPXORD    Z2, Z2, Z2
+	VMAXPS    Z1, Z2, Z2
+	VADDPS    Z2, Z2, Z2
+	VMULPS    Z2, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func sinAVX512(n int, y *float32, x *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·sinAVX512(SB), NOSPLIT, $0-24

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+)
+
+// loadCases measure a Mamba-130M from its folder to the first token, and the memory of the process: load_s to the model
+// and first_token_s to the token; peak_mb at most until then, and rss_mb after a prompt of 512 tokens and a token more.
+// The file has float32 for float32 and bfloat16 for the other precisions. packed_mb are the weights as they lie in
+// memory.
+func loadCases(shrink int) []Case {
+	var cases []Case
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		stored := checkpoint.BF16
+		if p == engine.Float32 {
+			stored = checkpoint.F32
+		}
+		cases = append(cases, Case{
+			ID: Row{{"bench", "load"}, {"model", "Mamba-130M"}, {"precision", p.String()}, {"file", string(stored)}},
+			prepare: func(ctx context.Context) (trial, error) {
+				dir, err := os.MkdirTemp("", "hippo-bench-load")
+				if err != nil {
+					return trial{}, err
+				}
+				if err := saveAs(dir, stored, shrink); err != nil {
+					os.RemoveAll(dir)
+					return trial{}, err
+				}
+				l := loading{dir: dir, precision: p, prompt: 512 / shrink}
+				run := func() error {
+					defer os.RemoveAll(dir)
+					return l.run(ctx)
+				}
+				return trial{long: true, runs: []func() error{run}, fields: l.fields}, nil
+			},
+		})
+	}
+	return cases
+}
+
+// saveAs writes a Mamba-130M of random weights with elements of a type.
+func saveAs(dir string, stored checkpoint.DType, shrink int) error {
+	m, err := mamba130(shrink)
+	if err != nil {
+		return err
+	}
+	if err := m.Save(dir); err != nil {
+		return err
+	}
+	var tensors []checkpoint.Tensor
+	for _, x := range m.Tensors() {
+		values, err := x.Float32()
+		if err != nil {
+			return err
+		}
+		y, err := checkpoint.ConvertTensor(x.Name, stored, x.Shape, values)
+		if err != nil {
+			return err
+		}
+		tensors = append(tensors, y)
+	}
+	return disk.WriteFile(filepath.Join(dir, model.WeightsFile), func(w io.Writer) error {
+		return checkpoint.WriteSafetensors(w, tensors, nil)
+	})
+}
+
+// loading is one trial of loadCases.
+type loading struct {
+	dir                     string
+	precision               engine.Precision
+	prompt                  int
+	packed, peak, rss, base uint64
+	load, first             time.Duration
+}
+
+func (l *loading) run(ctx context.Context) error {
+	debug.FreeOSMemory()
+	status.ResetPeakRSS()
+	l.base = status.RSS()
+	start := time.Now()
+	m, _, err := release.LoadDirPacked(l.dir, l.precision)
+	if err != nil {
+		return err
+	}
+	l.load = time.Since(start)
+	s := generate.NewSession(m, 1)
+	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), l.prompt+1, m.Config.VocabSize)
+	if err := s.Feed(ctx, ids[:1]); err != nil {
+		return err
+	}
+	l.first, l.peak = time.Since(start), status.PeakRSS()
+	for _, part := range [][]int32{ids[1:], ids[:1]} {
+		if err := s.Feed(ctx, part); err != nil {
+			return err
+		}
+	}
+	l.packed, l.rss = uint64(m.Bytes()), status.RSS()
+	return nil
+}
+
+func (l *loading) fields([]Timing) Row {
+	mb := func(n uint64) float64 { return rounded(float64(n) / (1 << 20)) }
+	return Row{{"load_s", rounded(l.load.Seconds())}, {"first_token_s", rounded(l.first.Seconds())},
+		{"packed_mb", mb(l.packed)}, {"peak_mb", mb(l.peak)}, {"rss_mb", mb(l.rss)}, {"rss_start_mb", mb(l.base)}}
+}

@@ -1,0 +1,96 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// IndexSuffix ends the name of the index of a model in several safetensors files.
+const IndexSuffix = ".safetensors.index.json"
+
+// maxShards bounds what a hostile index can cost. The largest published models have some hundreds.
+const maxShards = 10_000
+
+// OpenIndex opens the safetensors files that an index names (NAME.safetensors.index.json) as one file with the tensors
+// of all. Files of another folder are not opened: neither by their names, nor by links (see inFolder). It is an error
+// if the index and the files disagree, and the error lists all tensors that they disagree about.
+func OpenIndex(path string) (*File, error) {
+	var index struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	if err := disk.ReadJSON(path, &index); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	f := &File{path: path, format: FormatSafetensors, tensors: map[string]*Tensor{}, meta: map[string]string{}}
+	if err := f.openShards(index.Files); err != nil {
+		f.Close()
+		return nil, brief.Error(fmt.Errorf("checkpoint: %s: %w", path, err))
+	}
+	return f, nil
+}
+
+func (f *File) openShards(files map[string]string) error {
+	names := slices.Compact(slices.Sorted(maps.Values(files)))
+	if len(names) == 0 || len(names) > maxShards {
+		return fmt.Errorf("weight_map: found %d files, want 1 to %d", len(names), maxShards)
+	}
+	var problems []error
+	for _, name := range names {
+		path, err := inFolder(filepath.Dir(f.path), name)
+		if err != nil {
+			return fmt.Errorf("weight_map: %w", err)
+		}
+		shard, err := OpenSafetensors(path)
+		if err != nil {
+			return err
+		}
+		f.shards = append(f.shards, shard)
+		maps.Copy(f.meta, shard.meta)
+		for _, tensor := range shard.names {
+			if files[tensor] != name {
+				problems = append(problems,
+					fmt.Errorf("%s: found in %s, where the index does not have it", tensor, name))
+			} else if err := f.add(shard.tensors[tensor]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, tensor := range slices.Sorted(maps.Keys(files)) {
+		if f.tensors[tensor] == nil {
+			problems = append(problems, fmt.Errorf("%s: missing in %s, where the index has it", tensor, files[tensor]))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// inFolder is the path of a file of a folder, which another file names. A link may lead to another file of the folder
+// or, from the snapshot of a hub's cache (snapshots/REVISION), to where this keeps the contents of files (blobs).
+func inFolder(dir, name string) (string, error) {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\:`) || name == "." || name == ".." {
+		return "", fmt.Errorf("found the file %q, want the name of a file of the folder", name)
+	}
+	path := filepath.Join(dir, name)
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	folder, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	inside := filepath.Dir(real) == folder
+	if parent := filepath.Dir(folder); filepath.Base(parent) == "snapshots" {
+		inside = inside || filepath.Dir(real) == filepath.Join(filepath.Dir(parent), "blobs")
+	}
+	if !inside {
+		return "", fmt.Errorf("found the file %q, which is a link to %s, want a file of the folder", name, real)
+	}
+	return path, nil
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// ggufEnding is that of the names of GGUF files.
+const ggufEnding = ".gguf"
+
+// ggufTypes are the values of --type.
+var ggufTypes = []string{"f32", "f16", "q8_0"}
+
+// chatSettings are what the files of a model, or the GGUF file that it is in, say of chats.
+func chatSettings(m *hippo.Model) (*chat.Settings, error) {
+	if !release.IsGGUF(m.Dir()) {
+		return chat.Load(m.Dir(), m.Tokenizer())
+	}
+	t, err := release.ReadGGUFTexts(m.Dir())
+	if err != nil {
+		return nil, err
+	}
+	s, err := chat.FromTemplate(t.Template, t.BOS, t.EOS, t.EndIDs)
+	if err != nil {
+		return nil, brief.Error(fmt.Errorf("%s: tokenizer.chat_template: %w", m.Dir(), err))
+	}
+	return s, nil
+}
+
+// convertToGGUF writes the model at a path as a GGUF file.
+func convertToGGUF(cmd *cobra.Command, path, out, kind, spec string, shape release.ShapeOptions, force bool) error {
+	if _, err := os.Lstat(out); err == nil && !force {
+		return fmt.Errorf("%s is there, want another name (--force replaces it)", out)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o := release.GGUFOptions{Type: checkpoint.DType(strings.ToUpper(kind))}
+	net, err := modelForGGUF(path, spec, shape, &o)
+	if err != nil {
+		return err
+	}
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
+	if err := disk.WriteFile(out, func(w io.Writer) error { return release.WriteGGUF(w, net, o) }); err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	t := newTable(cmd.OutOrStdout())
+	t.row("read", "%s", path)
+	describeModel(t, net)
+	describeTokenizer(t, o.Tokenizer)
+	if info, err := os.Stat(out); err == nil {
+		t.row("wrote", "%s, %s", out, status.Bytes(uint64(info.Size())))
+	}
+	return t.flush()
+}
+
+// modelForGGUF reads a model with its tokenizer and chat template, which it sets in o.
+func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUFOptions) (*model.Model, error) {
+	if abs, err := filepath.Abs(path); err == nil {
+		o.Name = strings.ToValidUTF8(filepath.Base(abs), "?")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() && !release.IsGGUF(path) {
+		net, origin, err := readCheckpoint(path, shape)
+		if err != nil {
+			return nil, err
+		}
+		o.Tokenizer, err = tokenizerOf(net, path, spec, origin.config == "")
+		if err == nil && o.Tokenizer == nil {
+			err = fmt.Errorf("%s: found no tokenizer, want --tokenizer: llama.cpp loads no model without one", path)
+		}
+		return net, err
+	}
+	var net *model.Model
+	dir := path
+	if spec != "" {
+		if o.Tokenizer, err = parseTokenizer(spec); err == nil {
+			net, dir, err = release.LoadDir(path)
+		}
+	} else if m, loading := hippo.Load(path); loading == nil {
+		net, dir, o.Tokenizer = m.Net(), m.Dir(), m.Tokenizer()
+	} else {
+		err = loading
+	}
+	if err != nil {
+		return nil, err
+	}
+	if release.IsGGUF(dir) {
+		t, err := release.ReadGGUFTexts(dir)
+		o.Template = t.Template
+		return net, err
+	}
+	c, err := template.Load(dir)
+	o.Template = c.Source(false)
+	return net, err
+}
+
+// describeGGUF tells what a GGUF file says of texts.
+func describeGGUF(t table, path string) {
+	texts, err := release.ReadGGUFTexts(path)
+	if err != nil {
+		t.row("tokenizer", "none that is read: %v", brief.Line(err.Error()))
+		return
+	}
+	describeTokenizer(t, texts.Tokenizer)
+	if texts.Template != "" {
+		t.row("chat template", "of %d characters", len(texts.Template))
+	}
+}

@@ -1,0 +1,223 @@
+package cpu
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Experts takes one expert after the other: it gathers the positions that use it, multiplies them by its matrices, and
+// adds the weighted results where they belong. A row of a product does not depend on the others, and a position's sum
+// goes over its experts in order, so that a position gets the same bits whatever stands beside it.
+func (eng *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
+	o := take[expertsOp](eng)
+	*o = expertsOp{x: x, weights: weights, y: eng.like(x), of: of, first: o.first[:0], at: o.at[:0]}
+	record := eng.wants(x, weights)
+	for _, ws := range [][]*tensor.Tensor{of.FC1, of.Gate, of.FC2} {
+		record = eng.wants(ws...) || record
+	}
+	o.assign()
+	if record {
+		o.h = eng.arena.Floats(len(o.at) * o.inner())
+		o.g = eng.arena.Floats(len(o.at) * o.inner() * min(1, len(of.Gate)))
+	}
+	o.forward(eng)
+	if record {
+		eng.push(o)
+	}
+	return o.y
+}
+
+type expertsOp struct {
+	x, weights, y *tensor.Tensor
+	of            engine.Experts
+	first         []int     // where the positions of each expert begin in at, and the end
+	at            []int     // positions, those of each expert in order
+	h, g          []float32 // (at, f): what FC1 and Gate give, kept for backward
+}
+
+func (o *expertsOp) Name() string                   { return "Experts" }
+func (o *expertsOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
+
+// inner is the number f of inner channels.
+func (o *expertsOp) inner() int { return o.of.FC1[0].Dim(0) }
+
+// positions are those of expert e.
+func (o *expertsOp) positions(e int) []int { return o.at[o.first[e]:o.first[e+1]] }
+
+// weight is that of expert e for position p.
+func (o *expertsOp) weight(p, e int) float32 { return o.weights.Data()[p*len(o.of.FC1)+e] }
+
+// assign lists the positions of each expert.
+func (o *expertsOp) assign() {
+	n, experts := o.x.Rows(), len(o.of.FC1)
+	for e := range experts {
+		o.first = append(o.first, len(o.at))
+		for p := range n {
+			if o.weight(p, e) != 0 {
+				o.at = append(o.at, p)
+			}
+		}
+	}
+	o.first = append(o.first, len(o.at))
+}
+
+func (o *expertsOp) forward(eng *Engine) {
+	n, d, f := o.x.Rows(), o.x.Dim(-1), o.inner()
+	y := o.y.Data()
+	clear(y)
+	xs, out := eng.arena.Borrow(n*d), eng.arena.Borrow(n*d)
+	h, g := eng.arena.Borrow(n*f), eng.arena.Borrow(n*f)
+	for e := range o.of.FC1 {
+		at := o.positions(e)
+		if len(at) == 0 {
+			continue
+		}
+		m, kept := len(at), o.first[e]*f
+		gatherRows(xs, o.x.Data(), at, d)
+		eng.product(m, xs, o.of.FC1[e], h, nil)
+		if len(o.of.Gate) > 0 {
+			eng.product(m, xs, o.of.Gate[e], g, nil)
+		}
+		if o.h != nil {
+			copy(o.h[kept:], h[:m*f])
+			copy(o.g[min(kept, len(o.g)):], g[:m*f])
+		}
+		o.activate(h[:m*f], h, g)
+		eng.product(m, h, o.of.FC2[e], out, nil)
+		parallel.For(m, rowGrain(d), func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row := out[r*d:][:d]
+				kernel.Scale(row, o.weight(at[r], e))
+				kernel.Add(y[at[r]*d:][:d], row)
+			}
+		})
+	}
+	eng.done(xs)
+	eng.done(out)
+	eng.done(h)
+	eng.done(g)
+}
+
+// gatherRows copies the positions at of x, d channels each, one behind the other.
+func gatherRows(to, x []float32, at []int, d int) {
+	parallel.For(len(at), rowGrain(d), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			copy(to[r*d:][:d], x[at[r]*d:])
+		}
+	})
+}
+
+// activate sets m, which may be h, to h ⊙ a(g), or to a(h) where there are no gates. It writes over g.
+func (o *expertsOp) activate(m, h, g []float32) {
+	parallel.For(len(m), grain, func(lo, hi int) {
+		if len(o.of.Gate) == 0 {
+			activate(o.of.Activation, m[lo:hi], h[lo:hi])
+			return
+		}
+		activate(o.of.Activation, g[lo:hi], g[lo:hi])
+		kernel.MulInto(m[lo:hi], h[lo:hi], g[lo:hi])
+	})
+}
+
+func (o *expertsOp) Backward(eng *Engine) {
+	dy := o.y.Grad()
+	if dy == nil {
+		return
+	}
+	n, d, f := o.x.Rows(), o.x.Dim(-1), o.inner()
+	w := expertsGrad{expertsOp: o, eng: eng, dy: dy, dx: eng.gradOf(o.x), dweights: eng.gradOf(o.weights)}
+	for _, buf := range []*[]float32{&w.xs, &w.dys} {
+		*buf = eng.arena.Borrow(n * d)
+		defer eng.done(*buf)
+	}
+	for _, buf := range []*[]float32{&w.m, &w.dm, &w.gate} {
+		*buf = eng.arena.Borrow(n * f)
+		defer eng.done(*buf)
+	}
+	for e := range o.of.FC1 {
+		if at := o.positions(e); len(at) > 0 {
+			w.expert(e, at)
+		}
+	}
+}
+
+// expertsGrad are gradients on the way, and room for those of one expert.
+type expertsGrad struct {
+	*expertsOp
+	eng              *Engine
+	dy, dx, dweights []float32
+	xs, dys          []float32 // (n, d)
+	m, dm, gate      []float32 // (n, f); gate is a(g)
+}
+
+// expert goes back through expert e, whose positions are at.
+func (w *expertsGrad) expert(e int, at []int) {
+	d, f, rows := w.x.Dim(-1), w.inner(), len(at)
+	kept := w.first[e] * f
+	h, m, dm, gate := w.h[kept:][:rows*f], w.m[:rows*f], w.dm[:rows*f], w.gate[:rows*f]
+	gated := len(w.of.Gate) > 0
+	if gated {
+		copy(gate, w.g[kept:])
+	}
+	w.activate(m, h, gate)
+	gatherRows(w.xs, w.x.Data(), at, d)
+	gatherRows(w.dys, w.dy, at, d)
+	w.multiply(kernel.NN, rows, f, d, w.dys, w.of.FC2[e].Data(), dm, false)
+	parallel.For(rows, rowGrain(f), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			p := at[r]
+			if w.dweights != nil {
+				var back [1]float32
+				kernel.RowDots(1, f, m[r*f:][:f], f, dm[r*f:][:f], back[:])
+				w.dweights[p*len(w.of.FC1)+e] += back[0]
+			}
+			kernel.Scale(dm[r*f:][:f], w.weight(p, e))
+			kernel.Scale(w.dys[r*d:][:d], w.weight(p, e))
+		}
+	})
+	if dfc2 := w.eng.gradOf(w.of.FC2[e]); dfc2 != nil {
+		w.multiply(kernel.TN, d, f, rows, w.dys, m, dfc2, true)
+	}
+	if gated {
+		dg := m // which is needed no more
+		parallel.For(len(dm), grain, func(lo, hi int) {
+			kernel.MulInto(dg[lo:hi], dm[lo:hi], h[lo:hi])
+			functions[w.of.Activation].GradMul(dg[lo:hi], w.g[kept+lo:kept+hi])
+			kernel.Mul(dm[lo:hi], gate[lo:hi])
+		})
+		w.matrix(w.of.Gate[e], dg, rows, false)
+	} else {
+		activateGrad(w.of.Activation, dm, h)
+	}
+	w.matrix(w.of.FC1[e], dm, rows, gated)
+	if w.dx != nil {
+		parallel.For(rows, rowGrain(d), func(lo, hi int) {
+			for r := lo; r < hi; r++ {
+				kernel.Add(w.dx[at[r]*d:][:d], w.dys[r*d:][:d])
+			}
+		})
+	}
+}
+
+// matrix goes back through h = x·Wᵀ for the gradient dh: to W, and to x in dys, which it sets or adds to.
+func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool) {
+	d, f := w.x.Dim(-1), w.inner()
+	if dw := w.eng.gradOf(of); dw != nil {
+		w.multiply(kernel.TN, f, d, rows, dh, w.xs, dw, true)
+	}
+	if w.dx != nil {
+		w.multiply(kernel.NN, rows, d, f, dh, of.Data(), w.dys, add)
+	}
+}
+
+// multiply computes C = op(A)·B for matrices whose rows lie one behind the other, C (m, n), with k terms.
+func (w *expertsGrad) multiply(op kernel.Op, m, n, k int, a, b, c []float32, add bool) {
+	lda := k
+	if op == kernel.TN {
+		lda = m
+	}
+	w.eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: k, A: a, LDA: lda, B: b, LDB: n, C: c, LDC: n,
+		Add: add})
+}

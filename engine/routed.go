@@ -1,0 +1,80 @@
+package engine
+
+import "github.com/hippo-ssm/hippo/tensor"
+
+// Routed are mixtures of experts: layers of which each position uses a few.
+type Routed interface {
+	// Route: the weight of every expert for every position, scores, weights (n, e), zero for those that are not chosen;
+	// bias (e) or nil has a part in the choice alone, and gets no gradient.
+	Route(scores, bias *tensor.Tensor, by Routing) *tensor.Tensor
+	// Experts: y[i] = Σ_e weights[i, e]·MLP_e(x[i]) over the e whose weight is not zero, x (n, d), weights (n, e).
+	// Other experts see nothing of position i, and their weights for it get no gradient.
+	Experts(x, weights *tensor.Tensor, of Experts) *tensor.Tensor
+}
+
+// Routing says which experts a position goes to, and with which weights. For each position s is the softmax of its
+// scores, or with Sigmoid their sigmoids. The TopK experts with the largest s + bias are chosen, the first of equal
+// ones. Their weights are Scale·s, or with Normalize Scale·s/(Eps + Σ s), the sum over the chosen.
+type Routing struct {
+	TopK               int
+	Sigmoid, Normalize bool
+	Eps, Scale         float64
+	// Groups above 1 cut the experts into so many groups of equal size. Only those in the TopGroups groups with the
+	// largest sums of their two best s + bias are chosen from (arXiv:2412.19437, §2.1.2).
+	Groups, TopGroups int
+}
+
+// Experts are MLPs of equal shapes, each of f inner channels: MLP_e(x) = FC2[e]·(FC1[e]·x ⊙ a(Gate[e]·x)), or
+// FC2[e]·a(FC1[e]·x) where there are no gates. FC1, Gate (f, d), FC2 (d, f).
+type Experts struct {
+	FC1, Gate, FC2 []*tensor.Tensor
+	Activation     Activation
+}
+
+// Choose sets chosen for the TopK of the keys, s + bias, of one position. All engines choose by it.
+func Choose[F float32 | float64](by Routing, keys []F, chosen []bool) {
+	clear(chosen)
+	for range by.TopK {
+		best := -1
+		for e, k := range keys {
+			if !chosen[e] && (best < 0 || k > keys[best]) && admits(by, keys, e) {
+				best = e
+			}
+		}
+		if best >= 0 {
+			chosen[best] = true
+		}
+	}
+}
+
+// admits reports whether expert e is in one of the groups to choose from: fewer than TopGroups are better.
+func admits[F float32 | float64](by Routing, keys []F, e int) bool {
+	if by.Groups <= 1 {
+		return true
+	}
+	size := len(keys) / by.Groups
+	own := e / size
+	mine, better := twoBest(keys[own*size:][:size]), 0
+	for g := range by.Groups {
+		if sum := twoBest(keys[g*size:][:size]); sum > mine || sum == mine && g < own {
+			better++
+		}
+	}
+	return better < by.TopGroups
+}
+
+// twoBest is the sum of the two largest keys, or the one that there is.
+func twoBest[F float32 | float64](keys []F) F {
+	if len(keys) == 1 {
+		return keys[0]
+	}
+	first, second := max(keys[0], keys[1]), min(keys[0], keys[1])
+	for _, k := range keys[2:] {
+		if k > first {
+			first, second = k, first
+		} else if k > second {
+			second = k
+		}
+	}
+	return first + second
+}

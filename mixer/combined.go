@@ -1,0 +1,162 @@
+package mixer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// What stands here makes mixers of mixers, for layers that are not a single one.
+
+// Alone is a layer of a feed-forward part alone, where others have a mixer: it maps each position by itself.
+func Alone(part nn.FeedForward) Mixer { return alone{part} }
+
+type alone struct{ part nn.FeedForward }
+
+func (m alone) Forward(t *autograd.Tape, u *tensor.Tensor, _ *Rows) *tensor.Tensor {
+	return m.part.Forward(t, u)
+}
+func (m alone) NewState() State                        { return newFixedState(nil) }
+func (m alone) Traits() Traits                         { return Traits{} }
+func (m alone) Params(prefix string, visit nn.Visitor) { m.part.Params(prefix, visit) }
+
+// Scaled is a mixer whose inputs and outputs are multiplied by numbers.
+func Scaled(m Mixer, in, out float64) Mixer {
+	if in == 1 && out == 1 {
+		return m
+	}
+	return scaled{m, in, out}
+}
+
+type scaled struct {
+	Mixer
+	in, out float64
+}
+
+func (m scaled) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	return t.Scale(m.Mixer.Forward(t, t.Scale(u, m.in), r), m.out)
+}
+
+// Parallel is the sum of several mixers of the same input. Their parameters and states have their names before them.
+func Parallel(names []string, parts []Mixer) Mixer { return &parallel{names, parts} }
+
+type parallel struct {
+	names []string
+	parts []Mixer
+}
+
+func (m *parallel) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	y := m.parts[0].Forward(t, u, r.Part(0))
+	for i, part := range m.parts[1:] {
+		y = t.Add(y, part.Forward(t, u, r.Part(i+1)))
+	}
+	return y
+}
+
+func (m *parallel) NewState() State {
+	states := make([]State, len(m.parts))
+	for i, part := range m.parts {
+		states[i] = part.NewState()
+	}
+	return Together(m.names, states)
+}
+
+// Traits are those of all parts.
+func (m *parallel) Traits() (all Traits) {
+	for _, part := range m.parts {
+		all = all.And(part.Traits())
+	}
+	return all
+}
+
+// And are the traits of what has those of both.
+func (t Traits) And(one Traits) Traits {
+	all := t
+	all.LooksAhead = t.LooksAhead || one.LooksAhead
+	all.Growth += one.Growth
+	if t.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < t.MaxLength {
+		all.MaxLength = one.MaxLength
+	}
+	if one.Multiple > 0 {
+		all.Multiple = max(1, t.Multiple) * one.Multiple // a multiple of both
+	}
+	return all
+}
+
+func (m *parallel) Params(prefix string, visit nn.Visitor) {
+	for i, part := range m.parts {
+		part.Params(prefix+m.names[i]+".", visit)
+	}
+}
+
+// parallelState is the states of several mixers.
+type parallelState struct {
+	names []string
+	parts []State
+}
+
+// Together is the states of several parts of a layer as one, with their names before those of their tensors.
+func Together(names []string, parts []State) State { return &parallelState{names, parts} }
+
+// Part gives the rows with part i of their states, which are parallelStates.
+func (r *Rows) Part(i int) *Rows {
+	for len(r.parts) <= i {
+		r.parts = append(r.parts, &Rows{})
+	}
+	p := r.parts[i]
+	p.Rows, p.States = r.Rows, p.States[:0]
+	for _, s := range r.States {
+		var part State
+		if s != nil {
+			part = s.(*parallelState).parts[i]
+		}
+		p.States = append(p.States, part)
+	}
+	return p
+}
+
+func (s *parallelState) Size() (n int) {
+	for _, part := range s.parts {
+		n += part.Size()
+	}
+	return n
+}
+
+func (s *parallelState) Clone() State {
+	c := &parallelState{names: s.names}
+	for _, part := range s.parts {
+		c.parts = append(c.parts, part.Clone())
+	}
+	return c
+}
+
+func (s *parallelState) Detach() {
+	for _, part := range s.parts {
+		part.Detach()
+	}
+}
+
+func (s *parallelState) Keep(n int) {
+	for _, part := range s.parts {
+		part.Keep(n)
+	}
+}
+
+// Tensors visits those of each part, under NAME.PART.
+func (s *parallelState) Tensors(visit func(string, *tensor.Tensor)) {
+	for i, part := range s.parts {
+		part.Tensors(func(name string, x *tensor.Tensor) { visit(s.names[i]+"."+name, x) })
+	}
+}
+
+func (s *parallelState) Restore(name string, shape []int, data []float32) error {
+	for i, part := range s.parts {
+		if rest, ok := strings.CutPrefix(name, s.names[i]+"."); ok {
+			return part.Restore(rest, shape, data)
+		}
+	}
+	return fmt.Errorf("state has no part %q, only those of %q", name, s.names)
+}

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// expertsOptions are those of a mixture of experts.
+type expertsOptions struct {
+	Experts    int     `json:"experts"`     // how many there are
+	TopK       int     `json:"top_k"`       // how many each position uses
+	DInner     int     `json:"d_inner"`     // inner width of one
+	DShared    int     `json:"d_shared"`    // inner width of the part that every position uses; 0 for none
+	DLatent    int     `json:"d_latent"`    // channels that experts work on; 0 for all
+	Sigmoid    bool    `json:"sigmoid"`     // scores by sigmoids, not by a softmax
+	ChoiceBias bool    `json:"choice_bias"` // a constant for each expert is added to its score for the choice
+	Normalize  bool    `json:"normalize"`   // weights of the chosen are divided by their sum
+	Epsilon    float64 `json:"epsilon"`     // added to that sum
+	Scale      float64 `json:"scale"`       // of the weights
+	Groups     int     `json:"groups"`      // of experts, of which only some are chosen from
+	TopGroups  int     `json:"top_groups"`  // how many of them
+}
+
+var defaultExperts = expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
+
+// expertsSuffix is what the names of mixtures of experts end with.
+const expertsSuffix = "-experts"
+
+// leastExpert is the least number of bytes that the matrices of an expert have.
+const leastExpert = 64
+
+// experts is how many experts the layers of a plan have in all.
+func (c *Config) experts(plan []string) (n int) {
+	for _, entry := range plan {
+		parts := splitOutside(entry, '/')
+		if len(parts) == 1 {
+			parts = append(parts, c.MLP)
+		}
+		for _, part := range parts {
+			name, options, err := ParseEntry(part)
+			if err != nil || !strings.HasSuffix(name, expertsSuffix) {
+				continue
+			}
+			o := defaultExperts
+			if config.Pairs(&o, mixer.Options{"experts": cmp.Or(options["experts"], strconv.Itoa(o.Experts))}) == nil {
+				n += o.Experts
+			}
+		}
+	}
+	return n
+}
+
+// routed makes mixtures of experts that are MLPs, with or without a gate. The inner width that a configuration gives is
+// that of all experts that a position uses.
+func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
+	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+		o := defaultExperts
+		if err := config.Pairs(&o, given); err != nil {
+			return nil, err
+		}
+		if _, ok := given["d_inner"]; !ok {
+			o.DInner = max(1, s.inner/max(1, o.TopK))
+		}
+		var p config.Problems
+		checkSize(&p, "d_inner", o.DInner, 1)
+		checkSize(&p, "d_shared", o.DShared, 0)
+		checkSize(&p, "d_latent", o.DLatent, 0)
+		if err := p.Err(); err != nil {
+			return nil, err
+		}
+		shape := nn.ExpertsShape{
+			D: s.d, Inner: o.DInner, Count: o.Experts, Latent: o.DLatent, Gated: gates, Activation: a,
+			Bias: o.ChoiceBias,
+			Routing: engine.Routing{TopK: o.TopK, Sigmoid: o.Sigmoid, Normalize: o.Normalize, Eps: o.Epsilon,
+				Scale:  o.Scale,
+				Groups: o.Groups, TopGroups: o.TopGroups},
+		}
+		switch {
+		case o.DShared > 0 && gates:
+			m := nn.NewGated(s.d, o.DShared, a, s.outStd)
+			m.WithoutBias()
+			shape.Shared = m
+		case o.DShared > 0:
+			m := nn.NewMLP(s.d, o.DShared, s.outStd)
+			m.FC1.Activation = a
+			m.WithoutBias()
+			shape.Shared = m
+		}
+		return nn.NewExperts(shape, s.outStd)
+	}
+}

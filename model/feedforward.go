@@ -1,0 +1,127 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// feedForwardShape is what a feed-forward part is made for.
+type feedForwardShape struct {
+	d, inner int
+	outStd   float64 // deviation that its last projection starts with
+}
+
+// feedForwards are the feed-forward parts that a configuration can name: each makes one from the options of its entry.
+var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.FeedForward, error){
+	"gelu":   mlp(engine.GeluTanh),
+	"relu2":  mlp(engine.SquaredReLU),
+	"glu":    gated(engine.Sigmoid),
+	"swiglu": gated(engine.SiLU),
+	"geglu":  gated(engine.GeluTanh),
+
+	"swiglu" + expertsSuffix: routed(engine.SiLU, true),
+	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
+}
+
+// mlp makes parts of two matrices with an activation between them.
+func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
+	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+		o := struct {
+			DInner int  `json:"d_inner"`
+			Bias   bool `json:"bias"`
+		}{s.inner, true}
+		if err := readFeedForward(&o, given, &o.DInner); err != nil {
+			return nil, err
+		}
+		m := nn.NewMLP(s.d, o.DInner, s.outStd)
+		m.FC1.Activation = a
+		if !o.Bias {
+			m.WithoutBias()
+		}
+		return m, nil
+	}
+}
+
+// gated makes parts with a gate.
+func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
+	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+		o := struct {
+			DInner    int     `json:"d_inner"`
+			Bias      bool    `json:"bias"`
+			GateScale float64 `json:"gate_scale"`
+		}{s.inner, true, 1}
+		if err := readFeedForward(&o, given, &o.DInner); err != nil {
+			return nil, err
+		}
+		m := nn.NewGated(s.d, o.DInner, a, s.outStd)
+		m.GateScale = o.GateScale
+		if !o.Bias {
+			m.WithoutBias()
+		}
+		return m, nil
+	}
+}
+
+// readFeedForward sets the options of a part and checks its inner width.
+func readFeedForward(o any, given mixer.Options, inner *int) error {
+	if len(given) > 0 { // to look at the struct costs more than all else, and there may be 10,000 layers
+		if err := config.Pairs(o, given); err != nil {
+			return err
+		}
+	}
+	if *inner < 1 || *inner > 4*maxSize { // 4·d_model, where nothing is said
+		return fmt.Errorf("d_inner: found %d, want 1 to %d", *inner, 4*maxSize)
+	}
+	return nil
+}
+
+// newFeedForward returns the part of an entry NAME or NAME(OPTION=VALUE,...), nil for MLPNone.
+func newFeedForward(entry string, s feedForwardShape) (nn.FeedForward, error) {
+	name, options, err := ParseEntry(entry)
+	if err != nil || name == MLPNone && options == nil {
+		return nil, err
+	}
+	build, ok := feedForwards[name]
+	if !ok {
+		names := append(slices.Sorted(maps.Keys(feedForwards)), MLPNone)
+		return nil, fmt.Errorf("found %q, want one of %s%s", name, strings.Join(names, ", "),
+			config.DidYouMean(name, names))
+	}
+	scale, err := takeScales(options)
+	if err != nil {
+		return nil, err
+	}
+	part, err := build(s, options)
+	if err != nil || scale.In == 1 && scale.Out == 1 {
+		return part, err
+	}
+	return nn.ScaledFeedForward{FeedForward: part, In: scale.In, Out: scale.Out}, nil
+}
+
+// scales are what the inputs and outputs of any part of a layer are multiplied by, if its entry says so.
+type scales struct {
+	In  float64 `json:"in_scale"`
+	Out float64 `json:"out_scale"`
+}
+
+// takeScales takes them out of the options of an entry.
+func takeScales(options mixer.Options) (scales, error) {
+	s, mine := scales{1, 1}, mixer.Options{}
+	for _, key := range []string{"in_scale", "out_scale"} {
+		if text, ok := options[key]; ok {
+			mine[key] = text
+			delete(options, key)
+		}
+	}
+	if len(mine) == 0 {
+		return s, nil
+	}
+	return s, config.Pairs(&s, mine)
+}

@@ -1,0 +1,130 @@
+package model
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// pieceLen is how many values are read at a time: few, so that little of the file is in memory, and whole blocks of
+// every type that quantizes.
+const pieceLen = 1 << 18
+
+// pieces recycles the memory of values that are on their way to a packed form.
+var pieces = sync.Pool{New: func() any { return new([]float32) }}
+
+// withPiece calls use with memory for n values, whose contents are unspecified.
+func withPiece(n int, use func(x []float32)) {
+	piece := pieces.Get().(*[]float32)
+	defer pieces.Put(piece)
+	if cap(*piece) < n {
+		*piece = make([]float32, n)
+	}
+	use((*piece)[:n])
+}
+
+// badTensor is a tensor of the file whose values cannot be used.
+type badTensor struct {
+	name string
+	err  error
+}
+
+// read sets dst to the values from at on of parameter i, and lets go of the memory of the file. Values that are not
+// finite are a problem.
+func (l *filling) read(i int, dst []float32, at int) *badTensor {
+	for p := range l.sources[i] {
+		source := &l.sources[i][p]
+		n := source.Elements()
+		if at < n && len(dst) > 0 {
+			part := dst[:min(n-at, len(dst))]
+			if err := readFinite(source, part, at); err != nil {
+				return &badTensor{source.Name, err}
+			}
+			dst, at = dst[len(part):], n
+		}
+		at -= n
+	}
+	return nil
+}
+
+// readFinite sets dst to the values from at on of a tensor, which have to be finite.
+func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
+	part := x.Part(at, len(dst))
+	defer part.Release()
+	if err := part.ReadFloat32(dst); err != nil {
+		return err
+	}
+	if bad := firstNonFinite(dst); bad >= 0 {
+		return fmt.Errorf("found %v at element %d of %d, want finite numbers", dst[bad], at+bad, x.Elements())
+	}
+	return nil
+}
+
+// readAll sets dst to all values of parameter i. With a nil dst it only tells whether that is possible.
+func (l *filling) readAll(i int, dst []float32) (bad *badTensor) {
+	n := l.params[i].Len()
+	for at := 0; at < n && bad == nil; at += pieceLen {
+		size := min(pieceLen, n-at)
+		if dst != nil {
+			bad = l.read(i, dst[at:][:size], at)
+		} else {
+			withPiece(size, func(x []float32) { bad = l.read(i, x, at) })
+		}
+	}
+	return bad
+}
+
+// readPlain reads parameters into one piece of memory, in the order in which a forward pass reads them, and returns
+// functions that set them.
+func (l *filling) readPlain(which []int) (set []func()) {
+	lengths := make([]int, len(which))
+	for at, i := range which {
+		lengths[at] = l.params[i].Len()
+	}
+	for at, values := range tensor.Together(lengths...) {
+		i := which[at]
+		l.report(l.readAll(i, values))
+		set = append(set, func() { l.params[i].SetData(values) })
+	}
+	return set
+}
+
+// readPacked reads matrices into their packed form, and returns functions that set them.
+func (l *filling) readPacked(which []int, p engine.Precision) (set []func()) {
+	ms, bad := make([]engine.Matrix, len(which)), make([]firstBad, len(which))
+	for at, i := range which {
+		n, k := l.params[i].Dim(0), l.params[i].Dim(1)
+		ms[at] = engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
+			withPiece(rows*k, func(x []float32) {
+				bad[at].add(j, l.read(i, x, j*k))
+				use(x)
+			})
+		}}
+	}
+	forms := autograd.PackRows(p, ms...)
+	for at, i := range which {
+		l.report(bad[at].bad)
+		set = append(set, func() { l.params[i].SetPacked(forms[at]) })
+	}
+	return set
+}
+
+// firstBad is what is bad in the first of several parts, which come in any order.
+type firstBad struct {
+	mu  sync.Mutex
+	at  int
+	bad *badTensor
+}
+
+// add tells of the part from at on, which is good where bad is nil.
+func (f *firstBad) add(at int, bad *badTensor) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if bad != nil && (f.bad == nil || at < f.at) {
+		f.at, f.bad = at, bad
+	}
+}

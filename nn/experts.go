@@ -1,0 +1,139 @@
+package nn
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Experts is a feed-forward part of which each position uses a few MLPs, its experts (arXiv:1701.06538):
+//
+//	y = Σ_chosen w_e·MLP_e(x) + Shared(x),   w = Route(Router(x))
+//
+// Router has a row for each expert. Nothing is computed for experts that are not chosen.
+type Experts struct {
+	Router *Linear
+	Bias   *Param // of the choice, a constant of the model; nil for none
+	// Narrow and Widen stand before and after experts that work on fewer channels than the stream has; nil for none.
+	Narrow, Widen *Linear
+	Shared        FeedForward
+	Routing       engine.Routing
+
+	matrices func() *expertMatrices
+}
+
+// expertMatrices are those of each expert; gate is empty in MLPs without.
+type expertMatrices struct {
+	fc1, gate, fc2 []*Param
+	of             engine.Experts // the same
+}
+
+// ExpertsShape is the shape of Experts.
+type ExpertsShape struct {
+	D, Inner, Count int // width of the stream, of an expert's inside, number of experts
+	Latent          int // channels that the experts work on, 0 for all
+	Gated           bool
+	Activation      engine.Activation
+	Bias            bool // of the choice
+	Routing         engine.Routing
+	Shared          FeedForward // what every position uses besides; nil for nothing
+}
+
+// maxExperts bounds what a wrong or hostile configuration can cost.
+const maxExperts = 1024
+
+// NewExperts returns experts whose last layers start with deviation outStd.
+func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
+	if s.Count < 1 || s.Count > maxExperts {
+		return nil, fmt.Errorf("experts: found %d, want 1 to %d", s.Count, maxExperts)
+	}
+	if s.Inner < 1 || s.Latent < 0 {
+		return nil, fmt.Errorf("found experts of %d inner channels and %d latent ones, want at least 1 and 0", s.Inner,
+			s.Latent)
+	}
+	if err := autograd.CheckRouting(s.Routing, s.Count); err != nil {
+		return nil, err
+	}
+	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing}
+	if s.Bias {
+		m.Bias = NewBuffer(Constant(0), s.Count)
+	}
+	d := s.D
+	if s.Latent > 0 {
+		d = s.Latent
+		m.Narrow, m.Widen = withoutBias(s.D, d, InitStd), withoutBias(d, s.D, outStd)
+	}
+	// They are made when they are first used: a configuration is checked without.
+	m.matrices = sync.OnceValue(func() *expertMatrices { return newExpertMatrices(s, d, outStd) })
+	return m, nil
+}
+
+// newExpertMatrices makes the matrices of experts that work on d channels.
+func newExpertMatrices(s ExpertsShape, d int, outStd float64) *expertMatrices {
+	m := &expertMatrices{of: engine.Experts{Activation: s.Activation}}
+	add := func(params *[]*Param, tensors *[]*tensor.Tensor, std float64, n, k int) {
+		p := NewParam(Weight, Normal(std), n, k)
+		*params, *tensors = append(*params, p), append(*tensors, p.Tensor)
+	}
+	for range s.Count {
+		add(&m.fc1, &m.of.FC1, InitStd, s.Inner, d)
+		if s.Gated {
+			add(&m.gate, &m.of.Gate, InitStd, s.Inner, d)
+		}
+		add(&m.fc2, &m.of.FC2, outStd, d, s.Inner)
+	}
+	return m
+}
+
+// withoutBias is a Linear layer without a bias.
+func withoutBias(in, out int, std float64) *Linear {
+	return &Linear{Weight: NewParam(Weight, Normal(std), out, in)}
+}
+
+// Forward maps (n, d) to (n, d).
+func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	var bias *tensor.Tensor
+	if m.Bias != nil {
+		bias = m.Bias.Tensor
+	}
+	weights := t.Route(m.Router.Forward(t, x), bias, m.Routing)
+	y := x
+	if m.Narrow != nil {
+		y = m.Narrow.Forward(t, y)
+	}
+	y = t.Experts(y, weights, m.matrices().of)
+	if m.Widen != nil {
+		y = m.Widen.Forward(t, y)
+	}
+	if m.Shared != nil {
+		y = t.Add(y, m.Shared.Forward(t, x))
+	}
+	return y
+}
+
+// Params visits the router, the matrices of one expert after the other, and what all positions share.
+func (m *Experts) Params(prefix string, visit Visitor) {
+	m.Router.Params(prefix+"router.", visit)
+	if m.Bias != nil {
+		visit(prefix+"router.bias", m.Bias)
+	}
+	if m.Narrow != nil {
+		m.Narrow.Params(prefix+"narrow.", visit)
+		m.Widen.Params(prefix+"widen.", visit)
+	}
+	all := m.matrices()
+	for e := range all.fc1 {
+		at := fmt.Sprintf("%sexperts.%d.", prefix, e)
+		visit(at+"fc1.weight", all.fc1[e])
+		if len(all.gate) > 0 {
+			visit(at+"gate.weight", all.gate[e])
+		}
+		visit(at+"fc2.weight", all.fc2[e])
+	}
+	if m.Shared != nil {
+		m.Shared.Params(prefix+"shared.", visit)
+	}
+}

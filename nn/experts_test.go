@@ -1,0 +1,137 @@
+package nn
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// newExperts returns experts with values, and what they are made of.
+func newExperts(t *testing.T, latent int, bias bool) *Experts {
+	t.Helper()
+	shared := NewGated(8, 6, engine.SiLU, 0.5)
+	m, err := NewExperts(ExpertsShape{D: 8, Inner: 5, Count: 4, Latent: latent, Gated: true, Activation: engine.SiLU,
+		Bias: bias, Shared: shared, Routing: engine.Routing{TopK: 2, Normalize: true, Scale: 1}}, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Params("", func(name string, p *Param) { p.Init = Normal(0.5) })
+	InitAll(m, "", 3)
+	return m
+}
+
+// input are 7 rows of 8 numbers.
+func input() *tensor.Tensor {
+	x := make([]float32, 7*8)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i)))
+	}
+	return tensor.FromSlice(x, 7, 8)
+}
+
+// TestExpertsAreMLPs: what experts give is the weighted sum of the MLPs of the two that the router likes best, and of
+// what all positions share.
+func TestExpertsAreMLPs(t *testing.T) {
+	for name, latent := range map[string]int{"plain": 0, "latent": 3} {
+		t.Run(name, func(t *testing.T) {
+			m, x, tape := newExperts(t, latent, false), input(), autograd.NewTape()
+			inner := x
+			if latent > 0 {
+				inner = m.Narrow.Forward(tape, x)
+			}
+			scores := values(m.Router.Forward(tape, x))
+			width := inner.Dim(1)
+			sums := make([]float32, 7*width)
+			for e := range 4 {
+				all := m.matrices()
+				alone := Gated{FC1: &Linear{Weight: all.fc1[e]}, Gate: &Linear{Weight: all.gate[e]},
+					FC2: &Linear{Weight: all.fc2[e]}, Activation: engine.SiLU, GateScale: 1}
+				y := values(alone.Forward(tape, inner))
+				for r := range 7 {
+					own := scores[4*r:][:4]
+					best := slices.Clone(own)
+					slices.Sort(best)
+					if own[e] >= best[2] { // the sum of two exponentials is that of the chosen
+						w := 1 / (1 + math.Exp(float64(best[2]+best[3]-2*own[e])))
+						for i := range width {
+							sums[r*width+i] += float32(w) * y[r*width+i]
+						}
+					}
+				}
+			}
+			want := tensor.FromSlice(sums, 7, width)
+			if latent > 0 {
+				want = m.Widen.Forward(tape, want)
+			}
+			all := values(tape.Add(want, m.Shared.Forward(tape, x)))
+			for i, v := range values(m.Forward(tape, x)) {
+				if math.Abs(float64(v-all[i])) > 1e-5 {
+					t.Fatalf("element %d is %g, want %g", i, v, all[i])
+				}
+			}
+		})
+	}
+}
+
+// TestPackedExperts: packed experts give what those with plain weights give: at float32 the same bits.
+func TestPackedExperts(t *testing.T) {
+	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: 0.03, engine.Int8: 0.06} {
+		m, x := newExperts(t, 0, true), input()
+		want := values(m.Forward(autograd.NewTape(), x))
+		var weights []*tensor.Tensor
+		m.Params("", func(_ string, q *Param) {
+			// the router stays, so that the same experts are chosen
+			if q.Role == Weight && q != m.Router.Weight {
+				weights = append(weights, q.Tensor)
+			}
+		})
+		autograd.Pack(p, weights...)
+		for i, v := range values(m.Forward(autograd.NewTape(), x)) {
+			if !(math.Abs(float64(v-want[i])) <= tol*math.Max(1, math.Abs(float64(want[i])))) {
+				t.Errorf("%v: element %d is %g, want %g", p, i, v, want[i])
+			}
+		}
+	}
+}
+
+// TestExpertsParams: names, and the bias of the choice is a constant.
+func TestExpertsParams(t *testing.T) {
+	m := newExperts(t, 3, true)
+	var names []string
+	m.Params("x.", func(name string, p *Param) {
+		names = append(names, name+" "+p.String())
+		if p.NeedsGrad() == (p == m.Bias) {
+			t.Errorf("%s wants a gradient: %v", name, p.NeedsGrad())
+		}
+	})
+	want := "x.router.weight (4, 8), x.router.bias (4), x.narrow.weight (3, 8), x.widen.weight (8, 3), " +
+		"x.experts.0.fc1.weight (5, 3), x.experts.0.gate.weight (5, 3), x.experts.0.fc2.weight (3, 5), x.experts.1."
+	if got := strings.Join(names, ", "); !strings.HasPrefix(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestExpertsRefuse: shapes that cannot be.
+func TestExpertsRefuse(t *testing.T) {
+	good := engine.Routing{TopK: 2, Scale: 1}
+	groups := func(top, n int) engine.Routing { return engine.Routing{TopK: top, Scale: 1, Groups: n, TopGroups: 1} }
+	for name, s := range map[string]ExpertsShape{
+		"none":            {D: 8, Inner: 5, Routing: good},
+		"very many":       {D: 8, Inner: 5, Count: 1 << 40, Routing: good},
+		"no inside":       {D: 8, Count: 4, Routing: good},
+		"more than all":   {D: 8, Inner: 5, Count: 1, Routing: good},
+		"no scale":        {D: 8, Inner: 5, Count: 4, Routing: engine.Routing{TopK: 2}},
+		"groups":          {D: 8, Inner: 5, Count: 4, Routing: groups(2, 3)},
+		"too few groups":  {D: 8, Inner: 5, Count: 4, Routing: groups(3, 2)},
+		"negative latent": {D: 8, Inner: 5, Count: 4, Latent: -1, Routing: good},
+	} {
+		if _, err := NewExperts(s, 1); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// ggufAttentionNames are those of attention. The heads of queries and of keys say which rows are whose.
+func ggufAttentionNames(heads, kvHeads int) []rename {
+	return []rename{
+		{"Wqkv.", []model.Source{{Name: "attn_q.", Share: heads}, {Name: "attn_k.", Share: kvHeads},
+			{Name: "attn_v.", Share: kvHeads}}},
+		to("out_proj.", "attn_output."), to("q_norm.", "attn_q_norm."), to("k_norm.", "attn_k_norm."),
+	}
+}
+
+// ggufTwoNorms are those of a layer of a mixer and a gated MLP.
+var ggufTwoNorms = append(layerNorms("attn_norm", "ffn_norm"), swiGLU("", "ffn_gate", "ffn_up", "ffn_down")...)
+
+// each is a size of each layer, which the file has once for all or as a list.
+func (k *ggufKeys) each(key string) []int {
+	layers := min(k.size("block_count", 1), maxLayers)
+	full, v := k.value(key)
+	var list []int
+	switch v := v.(type) {
+	case []int64:
+		for _, n := range v {
+			list = append(list, int(n))
+		}
+	case []uint64:
+		for _, n := range v {
+			list = append(list, int(min(n, maxGGUFSize+1)))
+		}
+	default:
+		return slices.Repeat([]int{k.size(key, 0)}, layers)
+	}
+	if len(list) != layers || slices.Min(list) < 0 || slices.Max(list) > maxGGUFSize {
+		k.failf(full, "found %d numbers, want one from 0 to %d for each of %d layers", len(list), maxGGUFSize, layers)
+		return make([]int, layers)
+	}
+	return list
+}
+
+// most is the largest size of a layer.
+func (k *ggufKeys) most(key string) int { return slices.Max(k.each(key)) }
+
+// number is a number, otherwise where the file has none.
+func (k *ggufKeys) number(key string, otherwise float64) float64 {
+	if _, v := k.value(key); v == nil {
+		return otherwise
+	}
+	return k.positive(key)
+}
+
+// attention are the options of attention, its heads and those of keys, and the components of a head.
+func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
+	d := k.size("embedding_length", 1)
+	heads, kvHeads = k.most("attention.head_count"), k.most("attention.head_count_kv")
+	if heads < 1 || kvHeads < 1 || heads%kvHeads != 0 {
+		k.failf(k.arch+".attention.head_count_kv", "found %d, want a divisor of attention.head_count %d", kvHeads,
+			heads)
+		return given{}, 1, 1, 1
+	}
+	headDim = k.sizeOr("attention.key_length", 1, d/heads)
+	if v := k.sizeOr("attention.value_length", 1, headDim); v != headDim {
+		k.failf(k.arch+".attention.value_length", "found %d, want attention.key_length %d", v, headDim)
+	}
+	o = given{"num_heads": heads, "bias": k.hasInLayers("attn_q.bias"), "out_bias": k.hasInLayers("attn_output.bias")}
+	if kvHeads != heads {
+		o["kv_heads"] = kvHeads
+	}
+	if headDim*heads != d {
+		o["head_dim"] = headDim
+	}
+	return o, heads, kvHeads, headDim
+}
+
+// rotated adds rotary positions to the options of attention.
+func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
+	if kind, ok := k.file.Values()[k.arch+".rope.scaling.type"].(string); ok && kind != "none" {
+		k.failf(k.arch+".rope.scaling.type", "found %.60q, want none", kind)
+	}
+	return o.rotated(k.sizeOr("rope.dimension_count", 1, headDim), k.number("rope.freq_base", base))
+}
+
+// noExperts reports a mixture of experts.
+func (k *ggufKeys) noExperts() {
+	if k.hasInLayers("ffn_gate_inp.weight") {
+		k.failf(k.arch+".expert_count", "%w", errors.New("mixtures of experts are not read from GGUF"))
+	}
+}
+
+// layers sets the layers of a model, whose mixers are given by kind, and its gated MLPs.
+func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
+	n := min(k.size("block_count", 1), maxLayers)
+	entries := make([]string, n)
+	for i := range entries {
+		entries[i] = entryOf(i)
+	}
+	p.config.Layers, p.config.NLayer, p.config.MLP = joinLayers(entries), 0, mlp
+	p.config.DInner = k.most("feed_forward_length")
+}
+
+// either gives attention to layers with heads of keys, and another mixer to the rest.
+func (k *ggufKeys) either(attention, other string) func(int) string {
+	kv := k.each("attention.head_count_kv")
+	return func(layer int) string {
+		if layer < len(kv) && kv[layer] > 0 {
+			return attention
+		}
+		return other
+	}
+}
+
+// ggufSwiGLU is the gated MLP of all of these.
+func ggufSwiGLU(more given) string { return entry("swiglu", given{"bias": false}.with(more)) }
+
+// ggufJamba is Jamba: Mamba with norms inside, or attention without positions.
+func ggufJamba(k *ggufKeys, p *published) {
+	k.noExperts()
+	attention, heads, kv, _ := k.attention()
+	mamba := k.mamba().with(given{"bcdt_norm": "learned", "norm_eps": p.config.LayerNormEpsilon})
+	k.layers(p, ggufSwiGLU(nil), k.either(entry("attention", attention), entry("mamba", mamba)))
+	p.names = ggufNames(ggufTwoNorms,
+		map[string][]rename{"mamba": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+}
+
+// ggufFalconH1 is Falcon-H1: Mamba-2 and attention side by side. Its multipliers are in the weights.
+func ggufFalconH1(k *ggufKeys, p *published) {
+	attention, heads, kv, headDim := k.attention()
+	mamba := k.mamba2(p.config.LayerNormEpsilon).with(given{"rmsnorm": k.hasInLayers("ssm_norm.weight")})
+	both := entry("mamba2", mamba) + "+" + entry("attention", k.rotated(attention, headDim, 10000))
+	k.layers(p, ggufSwiGLU(given{"bias": k.hasInLayers("ffn_up.bias")}), func(int) string { return both })
+	layer := slices.Clone(ggufTwoNorms)
+	if k.hasInLayers("ffn_norm") { // this one has no ".weight" behind it
+		layer = slices.Insert(layer, 0, to("norm2.weight", "ffn_norm"))
+	}
+	p.names = ggufNames(layer,
+		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+}
+
+// ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers.
+func ggufGranite(k *ggufKeys, p *published) {
+	k.noExperts()
+	if k.truth("rope.scaling.finetuned") { // the halves of queries and keys are then interleaved
+		k.failf(k.arch+".rope.scaling.finetuned", "found true, want false: attention without positions")
+	}
+	attention, heads, kv, headDim := k.attention()
+	scaled := given{"out_scale": k.number("residual_scale", 1)}
+	attention["scale"] = k.number("attention.scale", 1/math.Sqrt(float64(headDim)))
+	k.layers(p, ggufSwiGLU(scaled), k.either(entry("attention", attention.with(scaled)),
+		entry("mamba2", k.mamba2(p.config.LayerNormEpsilon).with(scaled))))
+	p.config.EmbedScale = k.number("embedding_scale", 1)
+	p.config.LogitScale = 1 / k.number("logit_scale", 1)
+	p.names = ggufNames(ggufTwoNorms,
+		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+}
+
+// ggufNemotronH is Nemotron-H: each layer is a Mamba-2, an attention or an MLP with a squared ReLU.
+func ggufNemotronH(k *ggufKeys, p *published) {
+	k.noExperts()
+	attention, heads, kv, _ := k.attention()
+	mixer := k.either(entry("attention", attention), entry("mamba2", k.mamba2(p.config.LayerNormEpsilon)))
+	mlp := entry("relu2", given{"bias": k.hasInLayers("ffn_up.bias")})
+	inner := k.each("feed_forward_length")
+	k.layers(p, model.MLPNone, func(layer int) string {
+		if layer < len(inner) && inner[layer] > 0 {
+			return mlp
+		}
+		return mixer(layer)
+	})
+	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{
+		"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv),
+		"relu2": {to("fc1.", "ffn_up."), to("fc2.", "ffn_down.")},
+	})
+}
+
+// ggufLFM2 is LFM2: a gated short convolution, or attention with norms of queries and keys.
+func ggufLFM2(k *ggufKeys, p *published) {
+	attention, heads, kv, headDim := k.attention()
+	attention = k.rotated(attention, headDim, 1e6).with(given{"qk_norm": true, "norm_eps": p.config.LayerNormEpsilon})
+	conv := entry("gated-conv", given{"d_conv": k.size("shortconv.l_cache", 1),
+		"bias": k.hasInLayers("shortconv.in_proj.bias")})
+	k.layers(p, ggufSwiGLU(nil), k.either(entry("attention", attention), conv))
+	p.names = ggufNames(ggufTwoNorms, map[string][]rename{
+		"gated-conv": {to("in_proj.", "shortconv.in_proj."), to("conv1d.", "shortconv.conv."),
+			to("out_proj.", "shortconv.out_proj.")},
+		"attention": ggufAttentionNames(heads, kv),
+	})
+	if p.names.norm = "token_embd_norm."; k.has("output_norm.weight") {
+		p.names.norm = "output_norm."
+	}
+}
+
+// hasInLayers tells whether a layer of the file has a tensor.
+func (k *ggufKeys) hasInLayers(part string) bool {
+	layers := min(k.size("block_count", 1), maxLayers)
+	for i := range layers {
+		if k.has(fmt.Sprintf("blk.%d.%s", i, part)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package release
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// ggufKeys reads the values of a GGUF file that describe its model. errs are the problems found so far.
+type ggufKeys struct {
+	file *checkpoint.File
+	arch string
+	errs []error
+}
+
+// ggufKeysOf finds the architecture of a file.
+func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
+	name, _ := f.Values()["general.architecture"].(string)
+	arch, ok := ggufArchs[name]
+	if !ok {
+		return nil, arch, unknownArch(name)
+	}
+	return &ggufKeys{file: f, arch: name}, arch, nil
+}
+
+// maxGGUFSize bounds a size, so that products of two are numbers that int holds.
+const maxGGUFSize = 1 << 30
+
+func (k *ggufKeys) failf(key, format string, args ...any) {
+	err := fmt.Errorf("%s: "+format, append([]any{key}, args...)...)
+	if !slices.ContainsFunc(k.errs, func(e error) bool { return e.Error() == err.Error() }) { // read twice
+		k.errs = append(k.errs, err)
+	}
+}
+
+// value is that of a key of the architecture, nil for none.
+func (k *ggufKeys) value(key string) (full string, v any) {
+	full = k.arch + "." + key
+	return full, k.file.Values()[full]
+}
+
+// size is a size that the file must have. It is at least 1 if there is a problem.
+func (k *ggufKeys) size(key string, least int) int {
+	full, v := k.value(key)
+	n, ok := wholeNumber(v)
+	if ok && n >= int64(least) && n <= maxGGUFSize {
+		return int(n)
+	}
+	found := "nothing"
+	if v != nil {
+		found = fmt.Sprintf("%.60v", v)
+	}
+	k.failf(full, "found %s, want a whole number from %d to %d", found, least, maxGGUFSize)
+	return max(1, least)
+}
+
+// sizeOr is a size, and otherwise where the file has none.
+func (k *ggufKeys) sizeOr(key string, least, otherwise int) int {
+	if _, v := k.value(key); v == nil {
+		return otherwise
+	}
+	return k.size(key, least)
+}
+
+// positive is a number above 0 that the file must have, with as few digits as the float32 in the file needs.
+func (k *ggufKeys) positive(key string) float64 {
+	full, v := k.value(key)
+	x, ok := v.(float64)
+	if !ok || !(x > 0) || math.IsInf(x, 0) {
+		k.failf(full, "found %.60v, want a number above 0", v)
+		return 1
+	}
+	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', -1, 32), 64)
+	if err != nil {
+		return x
+	}
+	return short
+}
+
+// epsilon is that of the norms. Nemotron-H's files have it under the name of another norm.
+func (k *ggufKeys) epsilon() float64 {
+	const rms, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
+	if _, v := k.value(rms); v == nil {
+		if _, v := k.value(other); v != nil {
+			return k.positive(other)
+		}
+	}
+	return k.positive(rms)
+}
+
+// truth is a truth value, false where the file has none.
+func (k *ggufKeys) truth(key string) bool {
+	full, v := k.value(key)
+	b, ok := v.(bool)
+	if v != nil && !ok {
+		k.failf(full, "found %.60v, want true or false", v)
+	}
+	return b
+}
+
+// has tells whether the file has a tensor.
+func (k *ggufKeys) has(name string) bool {
+	_, ok := k.file.Tensor(name)
+	return ok
+}
+
+// published is the model that the file describes.
+func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
+	c := newHFConfig(nil, model.MLPNone, k.epsilon())
+	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
+	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
+	c.UntiedHead = k.has(ggufHead)
+	c.VocabSize, c.PadVocab = k.vocabulary()
+	p.config = c
+	arch.model(k, &p)
+	return p, errors.Join(k.errs...)
+}
+
+// vocabulary is the number of tokens, and a number of rows to which the table is padded. Unused tokens at the end stand
+// for rows of padding.
+func (k *ggufKeys) vocabulary() (size, pad int) {
+	x, ok := k.file.Tensor("token_embd.weight")
+	if !ok || len(x.Shape) != 2 || x.Shape[0] < 1 || x.Shape[0] > maxGGUFSize {
+		k.errs = append(k.errs, errors.New("token_embd.weight: missing or misshapen, want two axes"))
+		return 1, 1
+	}
+	rows := x.Shape[0]
+	v, err := ggufVocabulary(k.file)
+	switch {
+	case err != nil:
+		k.errs = append(k.errs, err)
+		return rows, 1
+	case v == nil:
+		return rows, 1
+	case len(v.Tokens) != rows:
+		k.failf("tokenizer.ggml.tokens", "found %d, want one for each of the %d rows of token_embd.weight",
+			len(v.Tokens), rows)
+		return rows, 1
+	}
+	size = usedTokens(v)
+	for pad = 1; pad < rows; pad *= 2 {
+		if (size+pad-1)/pad*pad == rows {
+			return size, pad
+		}
+	}
+	return size, rows
+}
+
+// ggufMamba is Mamba and, with dt_b_c_rms, Falcon-Mamba.
+func ggufMamba(k *ggufKeys, p *published) {
+	options := k.mamba()
+	if k.truth("ssm.dt_b_c_rms") {
+		options = options.with(given{"bcdt_norm": "rms", "norm_eps": p.config.LayerNormEpsilon})
+	}
+	p.config.Mixer = entry("mamba", options)
+	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba": ggufMambaNames})
+}
+
+// ggufMamba2 is Mamba-2.
+func ggufMamba2(k *ggufKeys, p *published) {
+	p.config.Mixer = entry("mamba2", k.mamba2(p.config.LayerNormEpsilon))
+	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba2": ggufMambaNames})
+}
+
+// mamba are the options of Mamba.
+func (k *ggufKeys) mamba() given {
+	d := k.size("embedding_length", 1)
+	return k.common(d).with(given{"d_state": k.size("ssm.state_size", 1),
+		"dt_rank": rank(auto(k.size("ssm.time_step_rank", 1)), d)})
+}
+
+// mamba2 are the options of Mamba-2, in whose files time_step_rank is the number of heads.
+func (k *ggufKeys) mamba2(eps float64) given {
+	inner, heads := k.size("ssm.inner_size", 1), k.size("ssm.time_step_rank", 1)
+	if inner%heads != 0 {
+		k.failf(k.arch+".ssm.time_step_rank", "found %d, want a number of heads that divides ssm.inner_size %d", heads,
+			inner)
+	}
+	return k.common(k.size("embedding_length", 1)).with(headDimOption(inner/heads, inner)).with(given{
+		"d_state": k.size("ssm.state_size", 1), "ngroups": k.sizeOr("ssm.group_count", 1, 1), "norm_eps": eps})
+}
+
+// common are the options that both have. All layers have a bias in the filter, or none.
+func (k *ggufKeys) common(d int) given {
+	return innerOptions(k.size("ssm.inner_size", 1), d).with(given{"d_conv": k.size("ssm.conv_kernel", 1),
+		"conv_bias": k.hasInLayers("ssm_conv1d.bias")})
+}
+
+// wholeNumber reads a whole number of a file, which may be signed or not.
+func wholeNumber(v any) (int64, bool) {
+	switch n := v.(type) {
+	case uint64:
+		return int64(min(n, math.MaxInt64)), true
+	case int64:
+		return n, true
+	}
+	return 0, false
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,194 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// ggufUnused is the type of a token that no text leads to.
+const ggufUnused = 5
+
+// ggufText is the start of the names of the values about tokens.
+const ggufText = "tokenizer.ggml."
+
+// ggufVocabulary is what a file says of its tokenizer, nil where it says nothing.
+func ggufVocabulary(f *checkpoint.File) (*tokenizer.Vocabulary, error) {
+	values := f.Values()
+	if values[ggufText+"tokens"] == nil {
+		return nil, nil
+	}
+	v := &tokenizer.Vocabulary{}
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	note(ggufGet(values, "model", &v.Model))
+	note(ggufGet(values, "pre", &v.Pre))
+	note(ggufGet(values, "tokens", &v.Tokens))
+	note(ggufGet(values, "merges", &v.Merges))
+	var scores []float64
+	note(ggufGet(values, "scores", &scores))
+	for _, s := range scores {
+		v.Scores = append(v.Scores, float32(s))
+	}
+	types, err := ggufInts(values, "token_type")
+	note(err)
+	for _, t := range types {
+		v.Types = append(v.Types, int32(t))
+	}
+	if v.Types != nil && len(v.Types) != len(v.Tokens) {
+		note(fmt.Errorf("%stoken_type: found %d, want one for each of %d tokens", ggufText, len(v.Types),
+			len(v.Tokens)))
+	}
+	v.BOS, err = ggufID(values, "bos_token_id")
+	note(err)
+	v.EOS, err = ggufID(values, "eos_token_id")
+	note(err)
+	v.AddBOS, err = ggufSwitch(values, "add_bos_token")
+	note(err)
+	v.AddEOS, err = ggufSwitch(values, "add_eos_token")
+	note(err)
+	v.SpacePrefix, err = ggufSwitch(values, "add_space_prefix")
+	note(err)
+	v.SqueezeSpaces, err = ggufSwitch(values, "remove_extra_whitespaces")
+	note(err)
+	charsmap, err := ggufInts(values, "precompiled_charsmap")
+	note(err)
+	for _, b := range charsmap {
+		v.Charsmap = append(v.Charsmap, byte(b))
+	}
+	return v, errors.Join(errs...)
+}
+
+// ggufGet sets to what a file says, if it says something.
+func ggufGet[T any](values map[string]any, name string, to *T) error {
+	v, there := values[ggufText+name]
+	if !there {
+		return nil
+	}
+	x, ok := v.(T)
+	if !ok {
+		return fmt.Errorf("%s%s: found a %T, want a %T", ggufText, name, v, *to)
+	}
+	*to = x
+	return nil
+}
+
+// ggufInts are whole numbers, nil where there are none.
+func ggufInts(values map[string]any, name string) ([]int64, error) {
+	switch v := values[ggufText+name].(type) {
+	case nil:
+		return nil, nil
+	case []int64:
+		return v, nil
+	case []uint64:
+		out := make([]int64, len(v))
+		for i, n := range v {
+			out[i] = int64(min(n, math.MaxInt64))
+		}
+		return out, nil
+	default:
+		return nil, fmt.Errorf("%s%s: found a %T, want whole numbers", ggufText, name, v)
+	}
+}
+
+// ggufID is the id of a token, -1 for none.
+func ggufID(values map[string]any, name string) (int32, error) {
+	v := values[ggufText+name]
+	if v == nil {
+		return -1, nil
+	}
+	n, ok := wholeNumber(v)
+	if !ok || n < -1 || n > math.MaxInt32 && n != math.MaxUint32 {
+		return -1, fmt.Errorf("%s%s: found %.60v, want the id of a token", ggufText, name, v)
+	}
+	if n == math.MaxUint32 { // what llama.cpp writes for none
+		n = -1
+	}
+	return int32(n), nil
+}
+
+// ggufSwitch is a truth value, nil where there is none.
+func ggufSwitch(values map[string]any, name string) (*bool, error) {
+	if values[ggufText+name] == nil {
+		return nil, nil
+	}
+	var b bool
+	err := ggufGet(values, name, &b)
+	return &b, err
+}
+
+// usedTokens is the number of tokens without the unused ones at the end, which pad the table.
+func usedTokens(v *tokenizer.Vocabulary) int {
+	n := len(v.Tokens)
+	for n > 1 && v.Types != nil && v.Types[n-1] == ggufUnused {
+		n--
+	}
+	return n
+}
+
+// GGUFTexts is what a GGUF file says of texts.
+type GGUFTexts struct {
+	Tokenizer tokenizer.Tokenizer // nil where it has none
+	Template  string              // of chats; "" for none
+	BOS, EOS  string              // the texts of the tokens that begin and end a text
+	EndIDs    []int32             // the tokens that end a reply
+}
+
+// ReadGGUFTexts reads the tokenizer and the chat template in a GGUF file.
+func ReadGGUFTexts(path string) (GGUFTexts, error) {
+	f, err := checkpoint.OpenGGUF(path)
+	if err != nil {
+		return GGUFTexts{}, err
+	}
+	defer f.Close()
+	t, err := ggufTextsOf(f)
+	if err != nil {
+		return t, brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	return t, nil
+}
+
+func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
+	v, err := ggufVocabulary(f)
+	if v == nil || err != nil {
+		return t, err
+	}
+	n := usedTokens(v)
+	v.Tokens = v.Tokens[:n]
+	if v.Types != nil {
+		v.Types = v.Types[:n]
+	}
+	if len(v.Scores) > n {
+		v.Scores = v.Scores[:n]
+	}
+	text := func(id *int32) string {
+		if *id < 0 || int(*id) >= n { // none, or one of the padding, which stands for none
+			*id = -1
+			return ""
+		}
+		return v.Tokens[*id]
+	}
+	t.BOS, t.EOS = text(&v.BOS), text(&v.EOS)
+	ends := []int32{v.EOS}
+	for _, name := range []string{"eot_token_id", "eom_token_id"} {
+		id, err := ggufID(f.Values(), name)
+		if err != nil {
+			return t, err
+		}
+		text(&id)
+		ends = append(ends, id)
+	}
+	for _, id := range ends {
+		if id >= 0 && !slices.Contains(t.EndIDs, id) {
+			t.EndIDs = append(t.EndIDs, id)
+		}
+	}
+	t.Template, _ = f.Values()["tokenizer.chat_template"].(string)
+	t.Tokenizer, err = tokenizer.FromGGUF(*v)
+	return t, err
+}

@@ -1,0 +1,175 @@
+package release
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// hfCase is the configuration of a golden case.
+type hfCase struct {
+	Prefill   int     `json:"prefill_len"`
+	Deviation float64 `json:"float32_reference_deviation"` // what the reference itself loses in float32
+}
+
+// tolerance is that of logits.
+func (c *hfCase) tolerance() float64 { return max(logitTol, 5*c.Deviation) }
+
+// hfFolder is the folder of a case's checkpoint.
+func hfFolder(c golden.Case) string { return filepath.Dir(c.File(model.ConfigFile)) }
+
+// TestGoldenHF: a model in the layout of the transformers library has the official logits, in any chunks and step by
+// step, states, loss, gradients and greedy text.
+func TestGoldenHF(t *testing.T) {
+	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
+		var meta hfCase
+		c.Config(&meta)
+		m, p := openHF(t, hfFolder(c))
+		if c.Has("out/logits_grouped_norm") {
+			checkGroupedNorm(t, c, m, meta.tolerance())
+			m, p = openHF(t, withoutGroups(t, hfFolder(c)))
+		}
+		s := c.Shape("in/ids")
+		b, l := s[0], s[1]
+		ids := ids32(c.I64("in/ids"))
+		checkGradients(t, c, m, p, ids, b, l, meta.tolerance())
+		checkChunksWithin(t, c, m, ids, b, l, meta.tolerance())
+		checkCached(t, c, m, ids, b, l, meta)
+		long := ids32(c.I64("in/ids_long"))
+		golden.CloseAbs(t, "logits_long", logitsOf(m, long, 1), c.F64("out/logits_long"), meta.tolerance())
+		checkGreedy(t, c, m, "out/greedy_ids")
+	})
+}
+
+// openHF reads a folder, and how its family names things.
+func openHF(t *testing.T, dir string) (*model.Model, published) {
+	t.Helper()
+	m, _, err := LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, p
+}
+
+// withoutGroups is a copy of a folder whose configuration asks for the norm over all channels.
+func withoutGroups(t *testing.T, dir string) string {
+	t.Helper()
+	out := t.TempDir()
+	for _, name := range []string{model.ConfigFile, model.WeightsFile} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == model.ConfigFile {
+			data = bytes.Replace(data, []byte("{"), []byte(`{"grouped_norm": false, `), 1)
+		}
+		if err := os.WriteFile(filepath.Join(out, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// checkGroupedNorm compares a Mamba-2 as it is read with the code that such models are trained with.
+func checkGroupedNorm(t *testing.T, c golden.Case, m *model.Model, tol float64) {
+	t.Helper()
+	ids, long := ids32(c.I64("in/ids")), ids32(c.I64("in/ids_long"))
+	golden.CloseAbs(t, "logits, norm per group", logitsOf(m, ids, c.Shape("in/ids")[0]),
+		c.F64("out/logits_grouped_norm"), tol)
+	golden.CloseAbs(t, "logits_long, norm per group", logitsOf(m, long, 1), c.F64("out/logits_long_grouped_norm"), tol)
+	checkGreedy(t, c, m, "out/greedy_ids_grouped_norm")
+}
+
+// logitsOf are those of b sequences.
+func logitsOf(m *model.Model, ids []int32, b int) []float32 {
+	tape := autograd.NewTape()
+	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(b, len(ids)/b))))
+}
+
+func checkGreedy(t *testing.T, c golden.Case, m *model.Model, want string) {
+	t.Helper()
+	prompt, ids := ids32(c.I64("in/prompt")), c.I64(want)
+	for _, chunk := range []int{1, 3, 100} {
+		checkIDs(t, fmt.Sprintf("%s, prompt in chunks of %d", want, chunk),
+			greedy(m, prompt, len(ids), chunk, m.Config.PaddedVocab()), ids)
+	}
+}
+
+// checkGradients compares logits, loss and the gradients that a case has.
+func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, ids []int32, b, l int, tol float64) {
+	t.Helper()
+	tape := autograd.NewTape()
+	tape.Record(true)
+	hidden := m.Forward(tape, ids, model.EqualRows(b, l))
+	golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), tol)
+	labels := ids32(c.I64("in/labels"))
+	targets := make([]int32, len(labels))
+	for i := range labels {
+		targets[i] = engine.Ignore
+		if (i+1)%l != 0 && labels[i+1] >= 0 {
+			targets[i] = labels[i+1]
+		}
+	}
+	loss := m.Loss(tape, hidden, targets)
+	golden.CloseAbs(t, "loss", read(loss), c.F64("out/loss"), 1e-5)
+	tape.Backward(loss)
+	m.Params("", func(name string, q *nn.Param) {
+		var want []float64
+		for _, s := range p.names.sources(m, name) {
+			if !c.Has("grad/" + s.Name) {
+				return
+			}
+			g := c.F64("grad/" + s.Name)
+			n := len(g) / max(1, s.Of)
+			want = append(want, g[s.Part*n:][:n]...)
+		}
+		golden.Close(t, "gradient of "+name, gradient(tape, q.Tensor), want, gradTol)
+	})
+}
+
+// checkCached compares logits of a prefill and of one id at a time after it.
+func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l int, meta hfCase) {
+	t.Helper()
+	v := m.Config.PaddedVocab()
+	shape := c.Shape("out/logits_cached") // (b, steps, v), from the prefill's last id on
+	got := make([]float32, b*shape[1]*v)
+	for i := range b {
+		state, tape := m.NewState(), autograd.NewTape()
+		for lo, hi := 0, meta.Prefill; lo < l; lo, hi = hi, hi+1 {
+			tape.Reset()
+			rows := model.OneRow(hi-lo, state)
+			logits := read(m.LastLogits(tape, m.Forward(tape, ids[i*l+lo:i*l+hi], rows), rows))
+			copy(got[(i*shape[1]+hi-meta.Prefill)*v:], logits)
+		}
+	}
+	golden.CloseAbs(t, "logits_cached", got, c.F64("out/logits_cached"), meta.tolerance())
+}
+
+// TestHFDialects: the configuration of a model says the same in the dialects of transformers 4 and 5.
+func TestHFDialects(t *testing.T) {
+	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
+		var got [2]published
+		for i, name := range []string{"config.json", "config_v5.json"} {
+			var err error
+			if got[i], err = readConfig(filepath.Join(hfFolder(c), name), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !reflect.DeepEqual(got[0], got[1]) {
+			t.Errorf("transformers 4: %+v\ntransformers 5: %+v", got[0], got[1])
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package release
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// hfFamily says how the models of a family are read that are published in the layout of the transformers library: the
+// configuration has a model_type, and says which tensors there are. Each is a file of this package.
+type hfFamily struct {
+	tied bool // the head shares the embedding's weights where the configuration says nothing
+	// options is a new struct of the fields that the family reads, filled with the class's defaults.
+	options func() hfOptions
+}
+
+// hfOptions are the fields of a configuration.
+type hfOptions interface {
+	// model says what the fields mean: the shape of the model, and what its tensors are called.
+	model(common *hfCommon) (published, error)
+}
+
+// published is a model as it is published.
+type published struct {
+	config model.Config
+	names  hfNames // without an embedding where the names in the file tell the family
+}
+
+// hfFamilies are the families by their values of model_type.
+var hfFamilies = map[string]hfFamily{
+	"bamba":            bamba,
+	"falcon_h1":        falconH1,
+	"falcon_mamba":     falconMamba,
+	"granitemoehybrid": granite,
+	"jamba":            jamba,
+	"lfm2":             lfm2,
+	"lfm2_moe":         lfm2MoE,
+	"mamba":            hfMamba,
+	"mamba2":           hfMamba2,
+	"nemotron_h":       nemotronH,
+	"recurrent_gemma":  recurrentGemma,
+	"zamba2":           zamba2,
+}
+
+// hfCommon are the fields that mean the same in all families.
+type hfCommon struct {
+	Type      string `json:"model_type"`
+	Hidden    int    `json:"hidden_size"`
+	Layers    int    `json:"num_hidden_layers"`
+	VocabSize int    `json:"vocab_size"`
+	Tied      *bool  `json:"tie_word_embeddings"`
+	TiedToo   *bool  `json:"tie_embedding"` // LFM2's name for it
+
+	hfRotary
+}
+
+// hfRotary are the rotary positions in both dialects. Those of transformers 5 are in a struct of their own.
+type hfRotary struct {
+	Theta      *float64       `json:"rope_theta"`
+	Part       *float64       `json:"partial_rotary_factor"`
+	Scaling    map[string]any `json:"rope_scaling"`
+	Parameters *struct {
+		Type  string   `json:"rope_type"`
+		Theta *float64 `json:"rope_theta"`
+		Part  *float64 `json:"partial_rotary_factor"`
+	} `json:"rope_parameters"`
+}
+
+// base is the base of the frequencies.
+func (r *hfRotary) base(otherwise float64) (float64, error) {
+	if p := r.Parameters; p != nil {
+		if p.Type != "" && p.Type != "default" {
+			return 0, fmt.Errorf("rope_parameters.rope_type: found %q, want default: no scaling", p.Type)
+		}
+		set(&otherwise, p.Theta)
+	} else if kind, ok := r.Scaling["rope_type"]; len(r.Scaling) > 0 && !(ok && kind == "default") {
+		return 0, fmt.Errorf("rope_scaling: found %v, want none", r.Scaling)
+	}
+	set(&otherwise, r.Theta)
+	if !(otherwise > 0) {
+		return 0, fmt.Errorf("rope_theta: found %g, want more than 0", otherwise)
+	}
+	return otherwise, nil
+}
+
+// dim is the number of components of a head that are rotated.
+func (r *hfRotary) dim(headDim int, part float64) (int, error) {
+	if p := r.Parameters; p != nil {
+		set(&part, p.Part)
+	}
+	set(&part, r.Part)
+	n := int(part * float64(headDim))
+	if !(part >= 0 && part <= 1) || n%2 != 0 {
+		return 0, fmt.Errorf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part,
+			headDim)
+	}
+	return n, nil
+}
+
+// hfType is the model_type of a configuration of the transformers library, "" of another.
+func hfType(data []byte) string {
+	var c struct {
+		Type any `json:"model_type"`
+	}
+	if json.Unmarshal(data, &c) != nil || c.Type == nil {
+		return "" // the parser of another family reports the error
+	}
+	return fmt.Sprint(c.Type)
+}
+
+// readHF reads a configuration of the transformers library.
+func readHF(data []byte) (published, error) {
+	family := hfFamilies[hfType(data)]
+	var common hfCommon
+	options := family.options()
+	for _, dst := range []any{&common, options} {
+		if err := json.Unmarshal(data, dst); err != nil {
+			return published{}, err
+		}
+	}
+	m, err := options.model(&common)
+	if err != nil {
+		return m, err
+	}
+	c := &m.config
+	tied := family.tied
+	set(&tied, common.TiedToo)
+	set(&tied, common.Tied)
+	c.DModel, c.VocabSize, c.PadVocab, c.UntiedHead = common.Hidden, common.VocabSize, 1, !tied
+	if c.Norm != model.NormRMSPlusOne {
+		c.Norm = model.NormRMS
+	}
+	c.EmbedDropout, c.AttnDropout = 0, 0
+	return m, nil
+}
+
+// newHFConfig is what all families begin with.
+func newHFConfig(layers []string, mlp string, eps float64) model.Config {
+	c := model.DefaultConfig()
+	c.Layers, c.MLP, c.LayerNormEpsilon = joinLayers(layers), mlp, eps
+	return c
+}
+
+// joinLayers is the list of layers of entries, of which runs are written once.
+func joinLayers(entries []string) string {
+	var out []string
+	for len(entries) > 0 {
+		n := 1
+		for n < len(entries) && entries[n] == entries[0] {
+			n++
+		}
+		part := entries[0]
+		if n > 1 {
+			part = fmt.Sprintf("%s*%d", part, n)
+		}
+		out, entries = append(out, part), entries[n:]
+	}
+	return strings.Join(out, ",")
+}
+
+// open makes the model for a file of weights, and finds these. Where the file has none for a head of its own, the head
+// shares those of the embedding.
+func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error) {
+	named := len(p.names.embedding) > 0
+	if _, ok := f.Tensor(cmp.Or(p.names.head, headName)); named && !ok {
+		p.config.UntiedHead = false
+	}
+	m, err := model.NewFor(p.config, f)
+	if err != nil {
+		return nil, model.Weights{}, err
+	}
+	if named {
+		return m, p.names.weights(m, f), nil
+	}
+	w, err := Weights(f)
+	return m, w, err
+}
+
+// unknownType is the error for a family that is not read.
+func unknownType(name string, data []byte) error {
+	known := slices.Sorted(maps.Keys(hfFamilies))
+	if nearest := nearestType(data); nearest != "" {
+		return fmt.Errorf("model_type: found %q, which is not read; want one of %s (the nearest by the fields of this "+
+			"configuration is %s), or none: a config.json of H3's, Mamba's or HyenaDNA's own release", name,
+			strings.Join(known, ", "), nearest)
+	}
+	return fmt.Errorf("model_type: found %q, which is not read; want one of %s%s, or none: a config.json of H3's, "+
+		"Mamba's or HyenaDNA's own release", name, strings.Join(known, ", "), config.DidYouMean(name, known))
+}
+
+// nearestType is the family that reads the most fields of a configuration, "" if none reads any that is its own.
+func nearestType(data []byte) string {
+	var found map[string]json.RawMessage
+	if json.Unmarshal(data, &found) != nil {
+		return ""
+	}
+	best, most := "", 0
+	for _, name := range slices.Sorted(maps.Keys(hfFamilies)) {
+		n := 0
+		for field := range fieldsOf(reflect.TypeOf(hfFamilies[name].options()).Elem()) {
+			if _, ok := found[field]; ok {
+				n++
+			}
+		}
+		if n > most {
+			best, most = name, n
+		}
+	}
+	return best
+}
+
+// fieldsOf are the names of the fields of a struct in JSON.
+func fieldsOf(t reflect.Type) map[string]bool {
+	names := map[string]bool{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			maps.Copy(names, fieldsOf(f.Type))
+			continue
+		}
+		names[f.Tag.Get("json")] = true
+	}
+	return names
+}

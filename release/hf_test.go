@@ -1,0 +1,247 @@
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// hfCopy is a copy of the folder of a golden case, with changes to some of its files.
+func hfCopy(t *testing.T, name string, change func(file string, data []byte) []byte) string {
+	t.Helper()
+	from, to := filepath.Join(golden.Dir(t), name), t.TempDir()
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(from, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			data = change(e.Name(), data)
+		}
+		if err := os.WriteFile(filepath.Join(to, e.Name()), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// replaced replaces a text in one file.
+func replaced(file, old, text string) func(string, []byte) []byte {
+	return func(name string, data []byte) []byte {
+		if name == file {
+			data = bytes.ReplaceAll(data, []byte(old), []byte(text))
+		}
+		return data
+	}
+}
+
+// wantError is an error of LoadDir with all words.
+func wantError(t *testing.T, dir string, words ...string) {
+	t.Helper()
+	_, _, err := LoadDir(dir)
+	for _, word := range words {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("got %v, want an error with %q", err, word)
+		}
+	}
+}
+
+// TestHFProblems: missing, unexpected, misshapen tensors and values that are not finite are all listed, under the names
+// that they have in the file.
+func TestHFProblems(t *testing.T) {
+	dir := hfCopy(t, "13_hf_granite_h_a", nil)
+	path := filepath.Join(dir, model.WeightsFile)
+	f, err := checkpoint.OpenSafetensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var tensors []checkpoint.Tensor
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		values, err := x.Float32()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := x.Shape
+		switch name {
+		case "model.layers.2.self_attn.k_proj.weight":
+			continue
+		case "model.layers.0.shared_mlp.input_linear.weight":
+			shape = []int{64, 96}
+		case "model.norm.weight":
+			values[3] = float32(math.NaN())
+		}
+		tensors = append(tensors, checkpoint.NewTensor(name, shape, values))
+	}
+	tensors = append(tensors, checkpoint.NewTensor("model.extra", []int{1}, []float32{1}))
+	var out bytes.Buffer
+	if err := checkpoint.WriteSafetensors(&out, tensors, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, dir, "model.layers.2.self_attn.k_proj.weight: missing, want shape [24 48]",
+		"model.layers.0.shared_mlp.input_linear.weight: found shape [64 96], want [128 48]",
+		"model.norm.weight: found NaN", "model.extra: unexpected")
+}
+
+// TestShardsStayInTheirFolder: an index cannot lead out of the folder, and it and the files must agree.
+func TestShardsStayInTheirFolder(t *testing.T) {
+	const sharded, index = "13_hf_granite_h_bf16_sharded_a", "model.safetensors.index.json"
+	const first, second = "model-00001-of-00005.safetensors", "model-00002-of-00005.safetensors"
+	for old, c := range map[string][2]string{
+		`"` + first:  {`"../` + first, "want the name of a file of the folder"},
+		`"` + second: {`"/etc/` + second, "want the name of a file of the folder"},
+		`"model.layers.0.mamba.D": "` + first: {`"model.layers.0.mamba.D": "` + second,
+			"model.layers.0.mamba.D: found in " + first + ", where the index does not have it"},
+		`"model.layers.0.mamba.D"`: {`"model.layers.9.mamba.D"`,
+			"model.layers.9.mamba.D: missing in " + first + ", where the index has it"},
+		"weight_map": {"weights", "weight_map: found 0 files"},
+	} {
+		wantError(t, hfCopy(t, sharded, replaced(index, old, c[0])), c[1])
+	}
+	dir := hfCopy(t, sharded, nil)
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.Rename(filepath.Join(dir, first), outside); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, dir, first)
+	if os.Symlink(outside, filepath.Join(dir, first)) == nil { // not every system lets one make links
+		wantError(t, dir, "which is a link to")
+	}
+}
+
+// TestHubCache: in a hub's cache the files of a snapshot are links to those with the contents.
+func TestHubCache(t *testing.T) {
+	root := t.TempDir()
+	snapshot, blobs := filepath.Join(root, "snapshots", "abc"), filepath.Join(root, "blobs")
+	for _, dir := range []string{snapshot, blobs} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := hfCopy(t, "13_hf_granite_h_bf16_sharded_a", nil)
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(blobs, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+		link := os.Symlink(filepath.Join("..", "..", "blobs", e.Name()), filepath.Join(snapshot, e.Name()))
+		if link != nil { // a system without links has such a cache without links
+			if err := os.Link(filepath.Join(blobs, e.Name()), filepath.Join(snapshot, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, _, err := LoadDir(snapshot); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHFSavesAndLoads: a model that was read is saved in hippo's own layout, and is the same when it is read again.
+func TestHFSavesAndLoads(t *testing.T) {
+	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
+		m, _ := openHF(t, hfFolder(c))
+		dir := t.TempDir()
+		if err := m.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := ids32(c.I64("in/ids_long"))
+		if got, want := logitsOf(again, ids, 1), logitsOf(m, ids, 1); string(bits(got)) != string(bits(want)) {
+			t.Error("it computes something else than before")
+		}
+	})
+}
+
+// bits are those of numbers.
+func bits(x []float32) []byte { x0 := checkpoint.NewTensor("", []int{len(x)}, x); return x0.Data }
+
+// TestHFConfigErrors: the error for a setting that is not supported names its field.
+func TestHFConfigErrors(t *testing.T) {
+	for _, c := range []struct{ folder, old, text, want string }{
+		{"granite_h", `"num_local_experts": 0`, `"num_local_experts": 4`, "num_experts_per_tok: found 4 and 0"},
+		{"granite_h_moe", `"num_local_experts": 6`, `"num_local_experts": 6000`, "num_experts_per_tok: found 6000"},
+		{"granite_h_moe", `"intermediate_size": 24`, `"intermediate_size": -24`, "found -24"},
+		{"granite_h", `"rope_scaling": null`, `"rope_scaling": null, "layer_types": ["mamba"]`, "layer_types: found 1"},
+		{"granite_h", `"hidden_act": "silu"`, `"hidden_act": "gelu"`, `hidden_act: found "gelu"`},
+		{"falcon_h1", `"rope_scaling": null`, `"rope_scaling": {"type": "yarn"}`, "rope_scaling: found map[type:yarn]"},
+		{"falcon_h1", `"num_key_value_heads": 1`, `"num_key_value_heads": 3`, "num_key_value_heads: found 2 and 3"},
+		{"falcon_h1", `"mamba_d_ssm": 48`, `"mamba_d_ssm": 40`, "want a product of 40 channels"},
+		{"bamba", `"attn_layer_indices": [`, `"attn_layer_indices": [9,`, "attn_layer_indices: found 9"},
+		{"jamba", `"num_experts_per_tok": 2`, `"num_experts_per_tok": 5`, "num_experts_per_tok: found 4 and 5"},
+		{"jamba", `"expert_layer_period": 2`, `"expert_layer_period": 0`, "expert_layer_period"},
+		{"nemotron_h", `M-M*-`, `M-M?-`, "hybrid_override_pattern: found '?'"},
+		{"nemotron_h", `M-M*-`, `M-ME-`, "n_routed_experts, num_experts_per_tok: found 0"},
+		{"nemotron_h_moe", `"n_group": 1`, `"n_group": 3`, "groups of equal size"},
+		{"nemotron_h_moe", `"mlp_bias": false`, `"mlp_bias": true`, "mlp_bias: found true"},
+		{"lfm2_moe", `"num_experts": 6`, `"num_experts": 0`, "num_experts, num_experts_per_tok: found 0"},
+		{"recurrent_gemma", `"gelu_pytorch_tanh"`, `"relu"`, `hidden_activation: found "relu"`},
+		{"recurrent_gemma", `"recurrent",`, `"loop",`, `block_types: found "loop"`},
+		{"recurrent_gemma", `0.5`, `0.2`, "partial_rotary_factor: found 0.2"},
+		{"recurrent_gemma", `"lru_width": 32`, `"lru_width": 33`, "num_heads: found 2, want a divisor of the width 33"},
+		{"zamba2", `"use_long_context": false`, `"use_long_context": true`, "use_long_context: found true"},
+		{"zamba2", `"num_mem_blocks": 1`, `"num_mem_blocks": 0`, "num_mem_blocks: found 0"},
+		{"zamba2", `"num_attention_heads": 4`, `"num_attention_heads": 3`, "num_attention_heads: found 3"},
+		{"zamba2", `"hybrid"`, `"other"`, `layers_block_type: found "other"`},
+		{"lfm2_5", `"block_auto_adjust_ff_dim": false`, `"block_multiple_of": 0`, "block_multiple_of"},
+		{"mamba2_limit", `0.05`, `0.5`, "time_step_limit"},
+		{"mamba2", `"num_heads": `, `"num_heads": 1`, "num_heads, head_dim"},
+	} {
+		data, err := os.ReadFile(filepath.Join(golden.Dir(t), "13_hf_"+c.folder+"_a", model.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := bytes.Replace(data, []byte(c.old), []byte(c.text), 1)
+		if bytes.Equal(changed, data) {
+			t.Errorf("%s: %s is not in its configuration", c.folder, c.old)
+		}
+		cfg, err := ParseConfig(changed)
+		if err == nil {
+			err = cfg.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s: got %v, want an error with %q", c.folder, c.text, err, c.want)
+		}
+	}
+}
+
+// TestPythonJSON: what Python writes beside JSON is read, and texts stay as they are.
+func TestPythonJSON(t *testing.T) {
+	text := `{"a": [0.0, Infinity], "b": -Infinity, "c": "Infinity \" NaN", "d": NaN}`
+	var got struct {
+		A    []number
+		B, D number
+		C    string
+	}
+	if err := json.Unmarshal(pythonJSON([]byte(text)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !math.IsInf(float64(got.A[1]), 1) || !math.IsInf(float64(got.B), -1) || !math.IsNaN(float64(got.D)) ||
+		got.C != `Infinity " NaN` {
+		t.Errorf("got %+v", got)
+	}
+}

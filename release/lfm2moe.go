@@ -1,0 +1,42 @@
+package release
+
+// lfm2MoE is LFM2 with experts (Liquid AI): in all layers but the first ones they take the place of the MLP.
+var lfm2MoE = hfFamily{tied: true, options: func() hfOptions {
+	o := lfm2.options().(*lfm2Options)
+	o.Adjust = false
+	return &lfm2MoEOptions{lfm2Options: *o, Dense: 2, Experts: 32, Used: 4, Expert: 1792, Bias: true, Normalize: true,
+		Scale: 1}
+}}
+
+type lfm2MoEOptions struct {
+	lfm2Options
+	Dense     int     `json:"num_dense_layers"`
+	Experts   int     `json:"num_experts"`
+	Used      int     `json:"num_experts_per_tok"`
+	Expert    int     `json:"moe_intermediate_size"`
+	Bias      bool    `json:"use_expert_bias"`
+	Normalize bool    `json:"norm_topk_prob"`
+	Scale     float64 `json:"routed_scaling_factor"`
+}
+
+func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
+	if err := someExperts("num_experts", o.Experts, o.Used); err != nil {
+		return published{}, err
+	}
+	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
+		"sigmoid": true, "choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
+	o.half = func(layer int) string {
+		if layer < o.Dense {
+			return ""
+		}
+		return experts
+	}
+	m, err := o.lfm2Options.model(c)
+	if err != nil {
+		return m, err
+	}
+	m.names.layer = append(m.names.layer, expertNames("mlp.", "feed_forward.", o.Experts, "w1", "w3", "w2")...)
+	m.names.layer = append(m.names.layer, to("mlp.router.weight", "feed_forward.gate.weight"),
+		to("mlp.router.bias", "feed_forward.expert_bias"))
+	return m, nil
+}

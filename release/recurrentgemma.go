@@ -1,0 +1,84 @@
+package release
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// recurrentGemma is RecurrentGemma (arXiv:2404.07839): the recurrence of Griffin or attention over a window, then a
+// gated MLP. The code that its weights were trained with is DeepMind's.
+var recurrentGemma = hfFamily{tied: true, options: func() hfOptions {
+	return &recurrentGemmaOptions{Window: 2048, Taps: 4, Cap: 30, Eps: 1e-6,
+		Kinds: []string{"recurrent", "recurrent", "attention"}}
+}}
+
+type recurrentGemmaOptions struct {
+	hfAttention
+	Kinds  []string `json:"block_types"`
+	Window int      `json:"attention_window_size"`
+	Inner  int      `json:"intermediate_size"`
+	Width  *int     `json:"lru_width"`
+	Taps   int      `json:"conv1d_width"`
+	Cap    float64  `json:"logits_soft_cap"`
+	Eps    float64  `json:"rms_norm_eps"`
+	Act    *string  `json:"hidden_activation"`
+}
+
+func (o *recurrentGemmaOptions) model(c *hfCommon) (m published, err error) {
+	if err := wantAct("hidden_activation", o.Act, "gelu_pytorch_tanh"); err != nil {
+		return m, err
+	}
+	if err := someLayers(c.Layers); err != nil {
+		return m, err
+	}
+	if len(o.Kinds) == 0 {
+		return m, fmt.Errorf("block_types: found none, want recurrent and attention in some order")
+	}
+	attention, headDim, kv, err := o.hfAttention.options(c, o.hfAttention.Heads)
+	if err != nil {
+		return m, err
+	}
+	base, err := c.base(10000)
+	if err != nil {
+		return m, err
+	}
+	rotated, err := c.dim(headDim, 0.5)
+	if err != nil {
+		return m, err
+	}
+	width := c.Hidden
+	set(&width, o.Width)
+	mixers := map[string]string{
+		"recurrent": entry("rg-lru", given{"width": width, "num_heads": o.hfAttention.Heads, "d_conv": o.Taps}),
+		"attention": entry("window-attention", attention.rotated(rotated, base).
+			with(given{"out_bias": true, "window": o.Window + 1})), // the size does not count the position itself
+	}
+	layers := make([]string, c.Layers)
+	for i := range layers {
+		kind := o.Kinds[i%len(o.Kinds)]
+		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
+			return m, fmt.Errorf("block_types: found %q, want recurrent or attention", kind)
+		}
+	}
+	m.config = newHFConfig(layers, entry("geglu", given{}), o.Eps)
+	m.config.Norm, m.config.DInner, m.config.LogitCap = model.NormRMSPlusOne, o.Inner/2, o.Cap
+	m.config.EmbedScale = bfloat16(math.Sqrt(float64(c.Hidden)))
+	m.names = hfNames{
+		embedding: []string{"model.embed_tokens."}, norm: "model.final_norm.", layers: "model.layers.",
+		layer: append(layerNorms("temporal_pre_norm", "channel_pre_norm"),
+			swiGLU("mlp_block.", "gate_proj", "up_proj", "down_proj")...),
+		mixers: map[string][]rename{
+			"rg-lru":           {to("", "temporal_block.")},
+			"window-attention": attentionNames("temporal_block.", "o_proj", o.hfAttention.Heads, kv),
+		},
+	}
+	return m, nil
+}
+
+// bfloat16 rounds a positive number to eight bits, to the even one of two that are as near.
+func bfloat16(x float64) float64 {
+	fraction, exponent := math.Frexp(x)
+	return math.Ldexp(math.RoundToEven(math.Ldexp(fraction, 8)), exponent-8)
+}

@@ -1,0 +1,85 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// TestToGGUF: a tokenizer that was written as a GGUF file says it, and read again, gives the same ids, affixes and end.
+func TestToGGUF(t *testing.T) {
+	texts, cases := referenceCases(t)
+	ascii, err := Characters(strings.NewReader("\n abcdefghijklmnopqrstuvwxyz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, models := spCases(t)
+	toks := map[string]Tokenizer{"bytes": Bytes(), "chars": ascii, "gpt2": GPT2()}
+	for _, name := range []string{"llama3", "granite"} {
+		if toks[name], err = parseFile(cases[name].File); err != nil {
+			t.Fatal(err)
+		}
+	}
+	toks["neox"] = parseTest(t, neoxStyle())
+	for _, name := range []string{"llama", "bpe", "t5", "unigram with bytes"} {
+		if toks[name], err = SentencePiece(models[name].Model); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tok := range toks {
+		v, err := ToGGUF(tok)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(v.Tokens) != tok.VocabSize() || len(v.Types) != len(v.Tokens) {
+			t.Errorf("%s: %d tokens and %d types, want %d", name, len(v.Tokens), len(v.Types), tok.VocabSize())
+		}
+		again, err := FromGGUF(v)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		hard := slices.Concat(texts, pieces)
+		if name == "chars" {
+			hard = []string{"call me\nishmael", ""}
+		}
+		for _, text := range hard {
+			if name == "neox" {
+				text = norm.NFC.String(text) // which it applies and llama.cpp does not
+			}
+			want, werr := tok.Encode(nil, []byte(text))
+			got, err := again.Encode(nil, []byte(text))
+			if !slices.Equal(got, want) || (err == nil) != (werr == nil) {
+				t.Errorf("%s: %q is %v (%v), want %v (%v)", name, text, got, err, want, werr)
+				break
+			}
+		}
+		before, after := Affixes(tok)
+		if b, a := Affixes(again); !slices.Equal(b, before) || !slices.Equal(a, after) {
+			t.Errorf("%s: affixes %v and %v, want %v and %v", name, b, a, before, after)
+		}
+		wantEnd, _ := tok.EndOfText()
+		if end, _ := again.EndOfText(); end != wantEnd {
+			t.Errorf("%s: ends by %d, want %d", name, end, wantEnd)
+		}
+	}
+}
+
+// TestToGGUFErrors: what llama.cpp has no tokenizer for is an error that says what.
+func TestToGGUFErrors(t *testing.T) {
+	accents, err := Characters(strings.NewReader("aé"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, tok := range map[string]Tokenizer{
+		"the character 'é'": accents, "the dna tokenizer": DNA(), "(a space before: true": parseTest(t, prefixStyle()),
+		"of another form": parseTest(t, fallback()),
+	} {
+		if _, err := ToGGUF(tok); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
