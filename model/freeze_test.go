@@ -140,22 +140,29 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 	return out
 }
 
-// TestFrozenPartsChangeNoGradient: of every mixer, whatever is frozen beside it, a parameter has the gradient that it
-// has where all are trained, to the bit; also in a step that goes on from the states of others.
+// TestFrozenPartsChangeNoGradient: of every mixer, of experts and shared blocks, with a head of its own and without,
+// whatever is frozen beside it, a parameter has the gradient that it has where all are trained, to the bit; also in a
+// step that goes on from the states of others.
 func TestFrozenPartsChangeNoGradient(t *testing.T) {
+	models := map[string]func() *Model{"head": func() *Model { return withHead(t, "h3,attention") }}
+	lists := []string{composed, mixtures}
 	for _, name := range MixerNames() {
-		layers := name + "," + name
+		lists = append(lists, name+","+name)
+	}
+	for _, layers := range lists {
+		models[layers] = func() *Model { return hybrid(t, layers) }
+	}
+	for name, fresh := range models {
 		carry := 2
-		if hybrid(t, layers).MaxLength() > 0 {
+		if fresh().MaxLength() > 0 {
 			carry = 0
 		}
 		whole := [2]map[string][]float32{
-			gradientsOf(hybrid(t, layers), autograd.NewTape(), 0),
-			gradientsOf(hybrid(t, layers), autograd.NewTape(), carry),
+			gradientsOf(fresh(), autograd.NewTape(), 0), gradientsOf(fresh(), autograd.NewTape(), carry),
 		}
-		for what, patterns := range frozenParts(hybrid(t, layers)) {
+		for what, patterns := range frozenParts(fresh()) {
 			for i, carried := range []int{0, carry} {
-				m := hybrid(t, layers)
+				m := fresh()
 				if err := m.Freeze(patterns); err != nil {
 					t.Fatalf("%s, %s: %v", name, what, err)
 				}
@@ -174,6 +181,40 @@ func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	}
 }
 
+// withHead is hybrid with a head that has weights of its own.
+func withHead(t *testing.T, layers string) *Model {
+	t.Helper()
+	cfg := hybrid(t, layers).Config
+	cfg.UntiedHead = true
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	return m
+}
+
+// TestFreezeTiedWeights: a head that shares the embedding's weights is frozen with it, and one of its own is not.
+func TestFreezeTiedWeights(t *testing.T) {
+	tied, untied := hybrid(t, "h3"), withHead(t, "h3")
+	for _, m := range []*Model{tied, untied} {
+		if err := m.Freeze([]string{"backbone.embeddings"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tied.Unembedding().NeedsGrad() || !untied.Unembedding().NeedsGrad() {
+		t.Errorf("with the embedding frozen, the tied head is trained: %v, one of its own: %v",
+			tied.Unembedding().NeedsGrad(), untied.Unembedding().NeedsGrad())
+	}
+	want := `"lm_head" matches no parameter`
+	if err := tied.Freeze([]string{"lm_head"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the head of tied weights: %v, want %q", err, want)
+	}
+	if err := untied.Freeze([]string{"lm_head"}); err != nil || untied.Unembedding().NeedsGrad() {
+		t.Errorf("a head of its own: %v", err)
+	}
+}
+
 // frozenParts are patterns of what to freeze of a model of two layers, by what they are: parts, every second parameter,
 // so that each operation has both kinds, and all but one.
 func frozenParts(m *Model) map[string][]string {
@@ -187,6 +228,9 @@ func frozenParts(m *Model) map[string][]string {
 		"below":  {"backbone.layers.0", "backbone.embedding*"},
 		"above":  {"backbone.layers.1"},
 		"mixers": {"*.mixer"}, "others": {"*.mlp", "*.norm*", "backbone.ln_f"},
+	}
+	if m.Head != nil {
+		choices["head"] = []string{"lm_head"}
 	}
 	for i := range 2 {
 		var some []string

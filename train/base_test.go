@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -30,12 +32,21 @@ func going(t testing.TB, path string) Config {
 	return c
 }
 
-// copied copies files of the golden cases into a fresh folder with the tokenizer of the tests' text.
+// copied copies files of a golden case, or all, into a fresh folder with the tokenizer of the tests' text.
 func copied(t testing.TB, golden string, names ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	from, dir := filepath.Join("..", "testdata", "golden", golden), t.TempDir()
+	if len(names) == 0 {
+		files, err := os.ReadDir(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			names = append(names, f.Name())
+		}
+	}
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join("..", "testdata", "golden", golden, name))
+		data, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +62,27 @@ func copied(t testing.TB, golden string, names ...string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// ggufFile is a model with its tokenizer in a GGUF file.
+func ggufFile(t testing.TB, kind checkpoint.DType, tok tokenizer.Tokenizer) string {
+	t.Helper()
+	cfg := model.DefaultConfig()
+	cfg.Norm, cfg.MLP, cfg.EmbedDropout, cfg.AttnDropout = model.NormRMS, model.MLPNone, 0, 0
+	cfg.DModel, cfg.NLayer, cfg.VocabSize, cfg.Mixer = 32, 2, 256, "mamba2(d_state=16,headdim=8)"
+	m, err := model.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(5)
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	err = disk.WriteFile(path, func(w io.Writer) error {
+		return release.WriteGGUF(w, m, release.GGUFOptions{Type: kind, Tokenizer: tok})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // trainedTensors are the weights of a run's last checkpoint.
@@ -69,19 +101,29 @@ func trainedTensors(t testing.TB, dir string) map[string]string {
 	return out
 }
 
-// TestStartFrom: a run, and the folders and files of two releases, can be gone on from: the validation loss before the
-// first update is that of the model on the same text, the weights move, and what is frozen stays to the bit, also in a
-// run that is resumed when the model is gone.
+// TestStartFrom: a run, the folders and files of releases, the folders of all families and a GGUF file can be gone on
+// from: the validation loss before the first update is that of the model on the same text, the weights move, and what
+// is frozen stays to the bit, also in a run that is resumed when the model is gone.
 func TestStartFrom(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
 	h3 := copied(t, "05_h3_lm_a", "model.pt", "config.json")
-	for what, path := range map[string]string{
+	models := map[string]string{
 		"run":        first.Out,
 		"checkpoint": filepath.Join(first.Out, model.LastDir),
 		"H3 file":    filepath.Join(h3, "model.pt"),
 		"Mamba":      copied(t, "06_mamba_lm_a", "model.safetensors", "config.json"),
-	} {
+		"GGUF":       ggufFile(t, checkpoint.F16, tokenizer.Bytes()),
+	}
+	families, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "13_hf_*", model.ConfigFile))
+	if err != nil || len(families) == 0 {
+		t.Fatalf("found %d folders of families: %v", len(families), err)
+	}
+	for _, path := range families {
+		name := filepath.Base(filepath.Dir(path))
+		models[name] = copied(t, name)
+	}
+	for what, path := range models {
 		t.Run(what, func(t *testing.T) {
 			c := going(t, path)
 			c.Freeze = []string{"backbone.embedding*", "*.0.mixer"}
@@ -118,7 +160,8 @@ func TestStartFrom(t *testing.T) {
 				if frozen {
 					still++
 				}
-				if (got[name] == x) != frozen {
+				constant := strings.HasSuffix(name, ".router.bias") // moves the choice of experts, which has no gradient
+				if (got[name] == x) != (frozen || constant) {
 					t.Errorf("%s: frozen %v, but the same as before %v", name, frozen, got[name] == x)
 				}
 			}
@@ -187,6 +230,8 @@ func TestStartFromItsSettings(t *testing.T) {
 	if err := os.Remove(filepath.Join(bare, tokenizer.FileName)); err != nil {
 		t.Fatal(err)
 	}
+	gguf := ggufFile(t, checkpoint.F32, tokenizer.Bytes())
+	bareGGUF := ggufFile(t, checkpoint.F32, nil)
 	settings := func(lines ...string) (Config, error) {
 		text := fmt.Sprintf("data: [%q]\ncache: none\n", first.Data[0]) + strings.Join(lines, "\n")
 		return LoadNew(config.Options{File: "settings.yaml", FileData: []byte(text)},
@@ -209,6 +254,12 @@ func TestStartFromItsSettings(t *testing.T) {
 		c.Optim.LR != 0.5 || c.Model.PaddedVocab() != 104 {
 		t.Errorf("with settings of its own: %v, %+v", err, c.Model)
 	}
+	if c, err = settings("init: "+gguf, "tokenizer: "+gguf); err != nil || c.Tokenizer != gguf {
+		t.Errorf("the tokenizer in a GGUF file: %v, %s", err, c.Tokenizer)
+	}
+	if _, err = settings("init: "+bareGGUF, "tokenizer: "+gguf); err != nil {
+		t.Errorf("the tokenizer in another GGUF file: %v", err)
+	}
 	if _, err = settings("init: "+mamba, "model: {layers: 'mamba*3'}", "tokenizer: chars"); err != nil {
 		t.Errorf("equal settings in other words: %v", err)
 	}
@@ -219,6 +270,7 @@ func TestStartFromItsSettings(t *testing.T) {
 			"init: " + first.Out, "model: {vocab_size: 300}"},
 		"tokenizer: found dna together with --init " + first.Out: {"init: " + first.Out, "tokenizer: dna"},
 		"tokenizer: found none with " + bare:                     {"init: " + bare},
+		"tokenizer: found none with " + bareGGUF:                 {"init: " + bareGGUF},
 		"found the gpt2 tokenizer":                               {"init: " + bare, "tokenizer: gpt2"},
 		`freeze: "backbone.layers.7" matches no parameter, want names such as backbone.layers.0`: {
 			"init: " + first.Out, "freeze: [backbone.layers.7]"},
@@ -264,6 +316,31 @@ func TestStartFromErrors(t *testing.T) {
 	want = "train.seq_len: found"
 	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("longer than its positions: %v", err)
+	}
+
+	c = going(t, copied(t, "13_hf_jamba_dense_a")) // whose loss is above guessing
+	c.Optim.LR = 5
+	want = "that of guessing 4.615, before the first update it was "
+	if _, err := Run(context.Background(), c, Events{}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("it diverges: %v", err)
+	}
+	c = small(t)
+	quantized := ggufFile(t, checkpoint.Q8_0, tokenizer.Bytes())
+	want = "found quantized weights (token_embd.weight of Q8_0"
+	if err := c.StartFrom(quantized, quantized); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a quantized file: %v", err)
+	}
+	misshapen := copied(t, "13_hf_granite_h_a")
+	other, err := os.ReadFile(filepath.Join(copied(t, "13_hf_lfm2_a"), model.WeightsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(misshapen, model.WeightsFile), other, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want = "model.norm.weight: missing, want shape [48]"
+	if err := c.StartFrom(misshapen, misshapen); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the weights of another family: %v", err)
 	}
 
 	whole := filepath.Join(first.Out, model.BestDir, model.WeightsFile)
