@@ -373,39 +373,6 @@ func TestStartFromErrors(t *testing.T) {
 	}
 }
 
-// TestEstimateFrozen: frozen parts have no gradients and moments, and below the first trained layer no activations.
-func TestEstimateFrozen(t *testing.T) {
-	c := small(t)
-	c.Model.NLayer, c.Model.AttnIdx, c.Model.VocabSize = 8, nil, 256
-	all, err := c.Estimate(256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Freeze = []string{"backbone.embeddings", "backbone.layers.0-5"}
-	some, err := c.Estimate(256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if some.Params != all.Params || some.Weights != all.Weights || some.Trained >= all.Trained/2 ||
-		some.Moments != 8*some.Trained || some.Gradients*all.Trained != all.Gradients*some.Trained {
-		t.Errorf("%+v, with all trained %+v", some, all)
-	}
-	if some.Activations > all.Activations*2/3 {
-		t.Errorf("activations of %d bytes, with all trained %d", some.Activations, all.Activations)
-	}
-	if text := some.String(); !strings.Contains(text, fmt.Sprintf("; %d are trained, %d frozen", some.Trained,
-		some.Params-some.Trained)) {
-		t.Error(text)
-	}
-	plan, err := c.Model.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kept, err := c.kept(c.Model, plan); err != nil || len(kept) != 2 {
-		t.Errorf("%d layers are kept, want 2: %v", len(kept), err)
-	}
-}
-
 // TestReadCard: what is taken from the cards of runs and of published models.
 func TestReadCard(t *testing.T) {
 	for text, want := range map[string][]Said{

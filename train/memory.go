@@ -2,8 +2,6 @@ package train
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -27,18 +25,6 @@ func (c *Config) countParams(shape model.Config) (paramCount, error) {
 		return paramCount{}, err
 	}
 	return c.freeze(m)
-}
-
-// kept are the layers of a plan whose activations a step keeps: those from the first that it goes back through.
-func (c *Config) kept(shape model.Config, plan []string) ([]string, error) {
-	m, err := model.New(shape)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := c.freeze(m); err != nil {
-		return nil, err
-	}
-	return plan[min(m.FirstTrained(), len(plan)-1):], nil
 }
 
 // bytes is the memory of parameters while they are trained: values in float32 of all, and of those that are trained two
@@ -106,7 +92,11 @@ func (c *Config) checkMemory(vocab int) error {
 	if rough+float64(params.bytes(c.Train.Shards)) < float64(free.Bytes) {
 		return nil
 	}
-	bytes, err := c.activations(shape, plan)
+	run, err := c.probes(shape)
+	if err != nil {
+		return err
+	}
+	bytes, err := run.activations()
 	if err != nil {
 		return err
 	}
@@ -150,54 +140,4 @@ func (c *Config) shape(vocab int) model.Config {
 		shape.VocabSize = vocab
 	}
 	return shape
-}
-
-// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
-// Probes of wider models have about narrowParams.
-const (
-	unknownMemory = 8 << 30
-	mostParams    = 1 << 29
-	narrowParams  = 1 << 24
-)
-
-// narrowed is a shape whose probes fit into memory: the shape itself or, where one layer of each kind is too large, one
-// that is less wide. It also returns how many times the width and the parameters the shape has.
-func narrowed(shape model.Config, plan []string) (narrow model.Config, width, params float64, err error) {
-	free, known := status.FreeMemory()
-	if !known {
-		free.Bytes = unknownMemory
-	}
-	kinds := slices.Compact(slices.Sorted(slices.Values(plan)))
-	probe := shape
-	probe.Layers = strings.Join(append(kinds, kinds...), ",")
-	n, err := probe.CountParams()
-	if err != nil {
-		return shape, 1, 1, err
-	}
-	const perProbe = 8 // value and gradient
-	most := min(int(free.Bytes)/2/perProbe, mostParams)
-	if n <= most {
-		return shape, 1, 1, nil
-	}
-	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
-	if err != nil {
-		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
-			"measure: %w", n, err)
-	}
-	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
-		nil
-}
-
-// activations is the memory of one shard, from small updates.
-func (c *Config) activations(shape model.Config, plan []string) (int, error) {
-	plan, err := c.kept(shape, plan)
-	if err != nil {
-		return 0, err
-	}
-	narrow, width, _, err := narrowed(shape, plan)
-	if err != nil {
-		return 0, err
-	}
-	bytes, err := c.extrapolateBytes(narrow, plan)
-	return int(float64(bytes) * width), err
 }
