@@ -120,7 +120,7 @@ func (s *side) add(name string, parts ...checkpoint.Tensor) {
 	s.order, s.parts[name] = append(s.order, name), parts
 }
 
-// sideOfModel are the parameters of a model, and what else its file has.
+// sideOfModel are the parameters of a model, and what else its file has that no model of its family may have.
 func sideOfModel(m *model.Model, w model.Weights) side {
 	out := side{path: w.File.Path(), parts: map[string][]checkpoint.Tensor{}}
 	used := map[string]bool{}
@@ -131,7 +131,8 @@ func sideOfModel(m *model.Model, w model.Weights) side {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Keys)) {
-		if x, ok := w.File.Tensor(w.Keys[name]); ok && !used[w.Keys[name]] {
+		key := w.Keys[name]
+		if x, ok := w.File.Tensor(key); ok && !used[key] && (w.Extra == nil || w.Extra(name, key) != nil) {
 			out.add(name, *x)
 		}
 	}

@@ -69,7 +69,7 @@ func TestFloatOfEveryFamily(t *testing.T) {
 		want := must(LoadDir(dir)).Fingerprint()
 		saved := checkFloat(t, dir, want)
 		d, _, _, err := Compare(dir, saved)
-		if err != nil || len(d.OnlyB) > 0 {
+		if err != nil || len(d.OnlyA)+len(d.OnlyB) > 0 {
 			t.Fatalf("the folder and what is saved of it: %+v, %v", d, err)
 		}
 		for _, x := range d.Other {

@@ -160,7 +160,7 @@ func TestStartFrom(t *testing.T) {
 				if frozen {
 					still++
 				}
-				constant := strings.HasSuffix(name, ".router.bias") // moves the choice of experts, which has no gradient
+				constant := strings.HasSuffix(name, ".router.bias") // of the choice of experts
 				if (got[name] == x) != (frozen || constant) {
 					t.Errorf("%s: frozen %v, but the same as before %v", name, frozen, got[name] == x)
 				}

@@ -38,7 +38,7 @@ type Config struct {
 	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
 	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
+	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
 	Binary        bool     `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
 	// CacheLimit makes what was used longest ago go first.

@@ -75,8 +75,8 @@ func TestEstimateFrozen(t *testing.T) {
 	}
 }
 
-// TestProbesOfFrozenLayers: a probe trains what the run trains, and layers count with others of which the same is frozen
-// and that are on the same side of the first that is trained.
+// TestProbesOfFrozenLayers: a probe trains what the run trains, and layers count with others of which the same is
+// frozen and that are on the same side of the first that is trained.
 func TestProbesOfFrozenLayers(t *testing.T) {
 	c := small(t)
 	c.Model.NLayer, c.Model.AttnIdx, c.Model.VocabSize = 8, []int{1, 6}, 256

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// errWeightsDiffer ends hippo diff with status 1.
+// errWeightsDiffer ends hippo diff with status 1. Nothing more is printed.
 var errWeightsDiffer = errors.New("the weights differ")
 
 func newDiff() *cobra.Command {
@@ -25,12 +25,13 @@ func newDiff() *cobra.Command {
 		Short: "Compare the weights of two models",
 		Long: `Compare the weights at A and at B, each a model's or a run's folder, the file of a checkpoint (.pt,
 .ckpt, .safetensors, .gguf) or the name of a published model: tensors that only one has, shapes and types that differ,
-and of values the largest difference, absolute and relative to the largest magnitude of the tensor in A. Tensors are
-found by their official names, whatever layout a file has. The exit status is 1 where the weights differ, 0 where they
-do not.`,
+and of values the largest difference, absolute and relative to the largest magnitude of the tensor in A. Models that are
+read are compared by parameters, whatever layouts they have; other files by the names of their tensors. The exit status
+is 0 where the weights are the same, 1 where they differ, 2 after an error.`,
 		Example: `  hippo diff runs/book/best runs/book/last
   hippo diff org/name models/mine
   hippo diff a.safetensors b.safetensors --json`,
+		Annotations:       map[string]string{errorStatus: "2"},
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...), completeFiles(checkpointEndings...)),
 	}
@@ -39,7 +40,7 @@ do not.`,
 		var paths [2]string
 		for i, name := range args {
 			var err error
-			if paths[i], err = modelFile(name); err != nil {
+			if paths[i], err = modelOrFile(name); err != nil {
 				return err
 			}
 		}

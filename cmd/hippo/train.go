@@ -71,7 +71,7 @@ states are carried for good, keys and values of attention for one sequence.`,
 		var cfg train.Config
 		var err error
 		if resume == "" {
-			cfg, err = train.LoadNew(opt, modelPath)
+			cfg, err = train.LoadNew(opt, modelOrFile)
 		} else {
 			cfg, err = resumed(resume, opt)
 		}
