@@ -92,7 +92,7 @@ var house = []layer{
 		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
+	{".", "engine train task chat generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +

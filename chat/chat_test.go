@@ -235,13 +235,13 @@ func TestLoadSettings(t *testing.T) {
 func FuzzGenerationConfig(f *testing.F) {
 	f.Add(`{"temperature":0.5,"top_k":7,"top_p":0.9,"eos_token_id":[3,4]}`)
 	f.Add(`{"do_sample":false,"eos_token_id":null,"max_new_tokens":1e3}`)
-	path := filepath.Join(f.TempDir(), GenerationFile)
+	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, GenerationFile), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		var s Settings
-		if s.loadGeneration(path, 256) != nil {
+		if s.loadGeneration(dir, tokenizer.Bytes()) != nil {
 			return
 		}
 		o := generate.DefaultOptions()

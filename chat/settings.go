@@ -96,13 +96,22 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if err != nil {
 		return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
 	}
-	if err := s.loadGeneration(filepath.Join(dir, GenerationFile), tok.VocabSize()); err != nil {
+	if err := s.loadGeneration(dir, tok); err != nil {
 		return nil, err
 	}
-	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
-		s.EndIDs = ids
-	}
 	return s, nil
+}
+
+// EndIDs are the tokens that end a text or a reply, besides the tokenizer's end of text, as the files in a model's
+// folder say. The template is not parsed.
+func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
+	c, err := template.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := Settings{EOS: c.EOS}
+	err = s.loadGeneration(dir, tok)
+	return s.EndIDs, err
 }
 
 // FromTemplate makes the settings of a model of which no more is known than a chat template, "" for none, the texts of
@@ -115,18 +124,19 @@ func FromTemplate(source, bos, eos string, endIDs []int32) (s *Settings, err err
 	return s, err
 }
 
-// loadGeneration reads generation_config.json.
-func (s *Settings) loadGeneration(path string, vocab int) error {
+// loadGeneration reads generation_config.json. Where it does not say which tokens end a reply, that is EOS.
+func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
 	var file struct {
 		Defaults
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
+	path := filepath.Join(dir, GenerationFile)
 	err := disk.ReadJSON(path, &file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		err = nil
 	}
 	if err == nil {
-		s.EndIDs, err = endIDs(file.EOS, vocab)
+		s.EndIDs, err = endIDs(file.EOS, tok.VocabSize())
 	}
 	if err == nil {
 		err = file.Defaults.check()
@@ -135,6 +145,9 @@ func (s *Settings) loadGeneration(path string, vocab int) error {
 		return brief.Error(fmt.Errorf("%s: %w", path, err))
 	}
 	s.Defaults = file.Defaults
+	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
+		s.EndIDs = ids
+	}
 	return nil
 }
 
