@@ -165,14 +165,13 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	}
 	t := autograd.NewTape()
 	t.Collect(autograd.NewGradients(leaves...))
-	t.SetPrecision(precision)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var p probed
 	for range 2 {
 		start := time.Now()
 		t.Reset()
-		t.Record(true)
+		forUpdates(t, precision)
 		rows := model.EqualRows(batch, l)
 		rows.Train(engine.RowSeeds(1, 0, 0, batch)...)
 		t.Backward(m.Loss(t, m.Forward(t, ids[:batch*l], rows), ids[1:batch*l+1]))

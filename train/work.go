@@ -115,6 +115,7 @@ type Point struct {
 // forUpdates sets a tape up for updates.
 func forUpdates(t *autograd.Tape, p engine.Precision) {
 	t.Record(true)
+	t.TakeAside(true)
 	t.SetPrecision(p)
 }
 
