@@ -62,8 +62,8 @@ func NewSession(m *model.Model, batch int) *Session {
 	return s
 }
 
-// Resume returns a session of one sequence that goes on from a state, which is its own from now on, and the logits after
-// its last id: those of Session.Logits, copied, or nil if there are none.
+// Resume returns a session of one sequence that goes on from a state, which is its own from now on, and the logits
+// after its last id: those of Session.Logits, copied, or nil if there are none.
 func Resume(m *model.Model, state *model.State, logits []float32) *Session {
 	s := &Session{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
 	if logits != nil {

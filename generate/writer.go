@@ -107,8 +107,8 @@ func (w *Writer) State() WriterState {
 // Restore makes a new writer, with the same options and the ids so far as history, go on from the point of State.
 func (w *Writer) Restore(s WriterState) error {
 	if s.Tokens < 0 || s.Tokens >= w.options.MaxTokens || len(s.Fresh) > s.Tokens {
-		return fmt.Errorf("generate: state of a writer: found %d tokens, %d of them fresh, want fewer than %d", s.Tokens,
-			len(s.Fresh), w.options.MaxTokens)
+		return fmt.Errorf("generate: state of a writer: found %d tokens, %d of them fresh, want fewer than %d",
+			s.Tokens, len(s.Fresh), w.options.MaxTokens)
 	}
 	if err := w.sampler.Restore(s.Random); err != nil {
 		return err
@@ -117,7 +117,8 @@ func (w *Writer) Restore(s WriterState) error {
 		return err
 	}
 	if text, stopped := w.stop.Push(s.Held); stopped || len(text) > 0 {
-		return fmt.Errorf("generate: state of a writer: found %q held back, want the beginning of a stop string", s.Held)
+		return fmt.Errorf("generate: state of a writer: found %q held back, want the beginning of a stop string",
+			s.Held)
 	}
 	w.tokens, w.fresh = s.Tokens, slices.Clone(s.Fresh)
 	return nil

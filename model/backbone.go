@@ -143,8 +143,8 @@ func (bb *Backbone) LooksAhead() bool {
 	return false
 }
 
-// Convolves tells whether the model is faster at reading pieces of some hundred positions than those of some dozens: see
-// mixer.Traits.
+// Convolves tells whether the model is faster at reading pieces of some hundred positions than those of some dozens:
+// see mixer.Traits.
 func (bb *Backbone) Convolves() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Convolves })
 }

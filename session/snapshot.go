@@ -30,8 +30,9 @@ func (n *Snapshot) Session(m *model.Model) *generate.Session {
 // Size is the number of bytes that the snapshot holds. Pages that others share are counted.
 func (n *Snapshot) Size() int { return n.State.Size() + 4*len(n.Logits) }
 
-// Chunk is at which multiples a text that is read is cut (see generate.Session): what a model is about as fast at as with
-// longer pieces. A short one leaves less to read again where two texts part, and holds others up for a shorter time.
+// Chunk is at which multiples a text that is read is cut (see generate.Session): the length of a piece at which a model
+// is about as fast as with longer ones. A short one leaves less to read again where two texts part, and holds others up
+// for a shorter time.
 func Chunk(m *model.Model) int {
 	if m.Convolves() {
 		return 256
