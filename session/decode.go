@@ -125,11 +125,12 @@ func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key
 	if err != nil {
 		return nil, err
 	}
-	if err := Identify(m, tok).check(d.Identity); err != nil {
+	o.Chunk = d.Identity.Chunk
+	s := open(m, tok, o)
+	if err := s.identity().check(d.Identity); err != nil {
 		return nil, err
 	}
 	d.model = m
-	s := open(m, tok, o)
 	if err := d.session(s); err != nil {
 		return nil, damaged(err)
 	}
