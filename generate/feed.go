@@ -6,13 +6,18 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Part is what Feed reads in one session.
 type Part struct {
 	Session *Session
 	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
+	// Each, unless it is nil, is called with the logits after every one of IDs: at is its place there. Those of one
+	// sequence come in order. Reading is slower by the products that these logits take. They are valid during the call.
+	Each func(at int, logits []float32)
 }
 
 // Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
@@ -84,6 +89,7 @@ type batch struct {
 	rows model.Rows
 	ids  []int32
 	last []place   // of each row: whose logits they are after it, of no session where nobody wants them
+	each []call    // of each row: who is told the logits after each of its ids
 	at   []int     // of each sequence of each part, how many ids it has read
 	all  []float32 // logits
 }
@@ -91,6 +97,12 @@ type batch struct {
 type place struct {
 	s *Session
 	i int
+}
+
+// call tells f the logits after the ids of a row, which are those from at on of a part.
+type call struct {
+	f  func(at int, logits []float32)
+	at int
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -106,13 +118,14 @@ func (b *batch) giveBack() {
 func (b *batch) clear() {
 	b.rows.Clear()
 	clear(b.last)
-	b.ids, b.last = b.ids[:0], b.last[:0]
+	clear(b.each)
+	b.ids, b.last, b.each = b.ids[:0], b.last[:0], b.each[:0]
 }
 
 // add puts ids of sequence i of s behind the others, after which it has logits if last is set.
-func (b *batch) add(s *Session, i int, ids []int32, last bool) {
+func (b *batch) add(s *Session, i int, ids []int32, last bool, each call) {
 	b.rows.Add(len(ids), s.states[i])
-	b.ids = append(b.ids, ids...)
+	b.ids, b.each = append(b.ids, ids...), append(b.each, each)
 	if !last {
 		s = nil
 	}
@@ -132,7 +145,7 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 			}
 			if lo := b.at[at]; lo < l {
 				hi := min(l, lo+p.Session.piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l)
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l, call{p.Each, i*l + lo})
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -172,6 +185,7 @@ func (b *batch) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
+	b.tell(m, tape, hidden)
 	wanted := false
 	for _, p := range b.last {
 		wanted = wanted || p.s != nil
@@ -195,5 +209,29 @@ func (b *batch) run(m *model.Model) {
 		if p.s != nil {
 			copy(p.s.logits[p.i*v:][:v], b.all[row*v:])
 		}
+	}
+}
+
+// tellRows is how many positions have logits at a time for those who are told them all: few, as logits are long.
+const tellRows = 16
+
+// tell calls those who want the logits after each id, given the hidden states of all rows.
+func (b *batch) tell(m *model.Model, tape *autograd.Tape, hidden *tensor.Tensor) {
+	v := m.Config.PaddedVocab()
+	from := 0
+	for row, c := range b.each {
+		l := b.rows.Len(row)
+		for lo := 0; lo < l && c.f != nil; lo += tellRows {
+			n := min(tellRows, l-lo)
+			own := m.Tapes.Lend() // so that the memory of the last ones serves the next
+			logits := m.Logits(own, tape.Slice(hidden, from+lo, n))
+			b.all = slices.Grow(b.all[:0], n*v)[:n*v]
+			logits.CopyTo(b.all)
+			m.Tapes.Return(own)
+			for i := range n {
+				c.f(c.at+lo+i, b.all[i*v:][:m.Config.VocabSize])
+			}
+		}
+		from += l
 	}
 }

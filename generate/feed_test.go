@@ -36,7 +36,7 @@ func TestFeedTogether(t *testing.T) {
 				for i, s := range alone {
 					ids := text(uint64(100*round+i), lengths[i]*s.Batch())
 					feed(t, s, ids)
-					parts = append(parts, Part{together[i], ids})
+					parts = append(parts, Part{Session: together[i], IDs: ids})
 				}
 				if err := Feed(t.Context(), parts...); err != nil {
 					t.Fatal(err)
@@ -66,7 +66,7 @@ func TestFeedTogetherPacked(t *testing.T) {
 				feed(t, s, text(uint64(i), age))
 				other, next := s.Fork(), text(uint64(50+i), 1)
 				feed(t, s, next)
-				parts, want = append(parts, Part{other, next}), append(want, logits(s))
+				parts, want = append(parts, Part{Session: other, IDs: next}), append(want, logits(s))
 			}
 			if err := Feed(t.Context(), parts...); err != nil {
 				t.Fatal(err)
@@ -87,10 +87,11 @@ func TestFeedTogetherErrors(t *testing.T) {
 	feed(t, a, text(1, 5))
 	before := logits(a)
 	for what, parts := range map[string][]Part{
-		"an id outside":   {{a, []int32{1}}, {b, []int32{1, 1 << 20}}},
-		"an odd number":   {{a, []int32{1}}, {b, []int32{1, 2, 3}}},
-		"nothing":         {{a, []int32{1}}, {b, nil}},
-		"another model's": {{a, []int32{1}}, {NewSession(language(t, hybrid), 1), []int32{1}}},
+		"an id outside": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 1 << 20}}},
+		"an odd number": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 2, 3}}},
+		"nothing":       {{Session: a, IDs: []int32{1}}, {Session: b}},
+		"another model's": {{Session: a, IDs: []int32{1}},
+			{Session: NewSession(language(t, hybrid), 1), IDs: []int32{1}}},
 	} {
 		if err := Feed(t.Context(), parts...); err == nil {
 			t.Errorf("%s: no error", what)
@@ -102,7 +103,7 @@ func TestFeedTogetherErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Chunk = 8
 	a.Progress = func(int, int) { cancel() }
-	err := Feed(ctx, Part{a, text(2, 30)}, Part{b, text(3, 4)})
+	err := Feed(ctx, Part{Session: a, IDs: text(2, 30)}, Part{Session: b, IDs: text(3, 4)})
 	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil ||
 		b.Position() != 2 || b.Logits(0) == nil {
 		t.Errorf("stopped after the first round: %v, positions %d and %d", err, a.Position(), b.Position())
