@@ -112,8 +112,11 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	if f.Cached > 0 {
 		s.stats.Hits++
 	}
-	if f.Cached == r.len() {
+	switch {
+	case f.Cached == r.len():
 		f.Miss = Miss{Whole, f.Cached}
+	case f.Cached > f.Miss.At: // nobody here knows what was read behind a mark of others
+		f.Miss = Miss{Longer, f.Cached}
 	}
 	return f
 }

@@ -139,7 +139,11 @@ func damage(t *rapid.T, b *memory, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	data := slices.Clone(b.objects[name])
-	switch rapid.IntRange(0, 2).Draw(t, "damage") {
+	what := rapid.IntRange(0, 2).Draw(t, "damage")
+	if len(data) == 0 {
+		what = 2
+	}
+	switch what {
 	case 0:
 		data[rapid.IntRange(0, len(data)-1).Draw(t, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 	case 1:
