@@ -6,14 +6,16 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size (Cao and
-// Irani, 1997): a mark is worth what it would cost to read again per byte, on top of the clock at its last use, and the
-// clock stands at what the last mark that went was worth. So a mark that nobody uses goes some time, whatever it costs.
+// mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size with
+// frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has been
+// used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a mark
+// that nobody uses any more goes some time, whatever it costs.
 type mark struct {
 	snapshot *session.Snapshot
 	key      key // only where there is a bucket
 	at       *node
 	bytes    int64
+	uses     int     // how often it was used, and 1 for having been put there
 	clock    float64 // at the last use
 	worth    float64 // when it was last computed
 	place    int     // in the heap
@@ -29,7 +31,7 @@ const markSize = 512
 
 // value is what the mark is worth in tokens per byte, beyond the clock at its last use.
 func (m *mark) value() float64 {
-	return float64(m.tokens()) * m.at.share() / float64(m.bytes)
+	return float64(m.tokens()) * m.at.share() * float64(m.uses) / float64(m.bytes)
 }
 
 // tokens is how many ids are read again if the mark is gone.
@@ -84,7 +86,7 @@ func (h *marks) Pop() any {
 
 // add takes a mark whose node has it already.
 func (h *marks) add(m *mark) {
-	m.clock = h.clock
+	m.clock, m.uses = h.clock, 1
 	m.worth = m.clock + m.value()
 	heap.Push(h, m)
 	h.bytes += m.bytes
@@ -94,6 +96,7 @@ func (h *marks) add(m *mark) {
 // use notes that somebody goes on from a mark.
 func (h *marks) use(m *mark) {
 	m.clock = h.clock
+	m.uses++
 	h.weigh(m)
 }
 
