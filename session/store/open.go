@@ -180,16 +180,6 @@ func (t *turn) note(at int) {
 // tell takes the log-probability of an id from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
-		t.logp[at] = logProb(logits, t.r.syms[at]>>1)
+		t.logp[at] = generate.LogProb(t.Model, logits, int32(t.r.syms[at]>>1))
 	}
-}
-
-// logProb is the log-probability of an id given logits.
-func logProb(logits []float32, id uint32) float32 {
-	most := float64(slices.Max(logits))
-	sum := 0.0
-	for _, x := range logits {
-		sum += math.Exp(float64(x) - most)
-	}
-	return float32(float64(logits[id]) - most - math.Log(sum))
 }
