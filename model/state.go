@@ -87,6 +87,21 @@ func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 	}
 }
 
+// Values visits a copy of the values of every tensor of the state, by the same names.
+func (s *State) Values(visit func(name string, shape []int, values []float32)) {
+	s.Tensors(func(name string, x *tensor.Tensor) {
+		values := make([]float32, x.Len())
+		x.CopyTo(values)
+		visit(name, x.Shape(), values)
+	})
+}
+
+// Names are those of the tensors of the state.
+func (s *State) Names() (names []string) {
+	s.Tensors(func(name string, _ *tensor.Tensor) { names = append(names, name) })
+	return names
+}
+
 // Restore sets one tensor of the state from what Tensors gave.
 func (s *State) Restore(name string, shape []int, data []float32) error {
 	if name == PositionName {

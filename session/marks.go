@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // Mark gives the place behind the text a name, to which Rewind goes back. A name that is there already moves.
@@ -48,11 +50,19 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 	}
 	text := s.text.until(position)
 	from := s.nearest(&text)
-	gen := from.Session(s.model)
-	if again = position - from.Position; again > 0 {
+	gen, start := from.Session(s.model), from.Position
+	logProbs := slices.Clone(s.logProbs[start:position])
+	if again = position - start; again > 0 {
 		r := &Request{
-			Session: gen, Segments: text.segments(from.Position, position), Progress: s.Progress,
+			Session: gen, Segments: text.segments(start, position), Progress: s.Progress,
 			Client: s.o.Client, Priority: s.o.Priority,
+		}
+		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now: they are rounded otherwise
+			r.Each = func(at int, logits []float32) {
+				if at++; at < again && isNumber(logProbs[at]) {
+					logProbs[at] = generate.LogProb(s.model, logits, text.ids[start+at])
+				}
+			}
 		}
 		if err := s.o.Runner.Run(ctx, r); err != nil {
 			return 0, err
@@ -61,9 +71,12 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 	}
 	s.gen, s.at, s.writer = gen, from, nil
 	s.cut(position)
+	s.logProbs = append(s.logProbs[:start:start], logProbs...)
 	s.mark()
 	return again, nil
 }
+
+func isNumber(x float32) bool { return x == x }
 
 // RewindTo is Rewind to the place of a name.
 func (s *Session) RewindTo(ctx context.Context, name string) (again int, err error) {
@@ -112,10 +125,16 @@ func (s *Session) thin() {
 		total += s.cost(m)
 	}
 	for total > s.o.Budget && len(s.marks) > 0 {
-		i := s.least()
-		total -= s.cost(s.marks[i])
-		s.marks = slices.Delete(s.marks, i, i+1)
+		total -= s.cost(s.drop())
 	}
+}
+
+// drop lets go of the mark that saves the least.
+func (s *Session) drop() *Snapshot {
+	i := s.least()
+	m := s.marks[i]
+	s.marks = slices.Delete(s.marks, i, i+1)
+	return m
 }
 
 // cost is about what a mark takes: keys and values of positions are shared with the text and with other marks.
@@ -127,8 +146,8 @@ func (s *Session) cost(m *Snapshot) int {
 // sharedPage is about the number of positions that a mark does not share.
 const sharedPage = 64
 
-// least is the index of the mark that saves the least: how many ids it saves reading, in relation to how far back it is.
-// Places with a name count more than all others.
+// least is the index of the mark that saves the least: how many ids it saves reading, in relation to how far back it
+// is. Places with a name count more than all others.
 func (s *Session) least() int {
 	worst, least := 0, 0.0
 	before := 0

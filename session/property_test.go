@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -152,7 +153,7 @@ func (x *player) check(t *rapid.T) {
 func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player) {
 	ctx, chunk := context.Background(), Chunk(x.p.m)
 	seed := rapid.Uint64Range(0, 1<<20)
-	switch what := rapid.IntRange(0, 9).Draw(t, "what"); what {
+	switch what := rapid.IntRange(0, 11).Draw(t, "what"); what {
 	case 0, 1:
 		ids := text(seed.Draw(t, "text"), lengths.Draw(t, "length"))
 		if what == 1 { // it is stopped on the way
@@ -216,6 +217,8 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 			t.Fatalf("rewinding to %d of %d has read %d ids again, want those from %d: %v", to, n, again, near, err)
 		}
 		x.rewound(to, n)
+	case 10, 11:
+		x.reload(t, FileOptions{Marks: rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "saved")})
 	case 9:
 		ids := text(seed.Draw(t, "ending"), 1+lengths.Draw(t, "length")/8)
 		if len(x.p.read) == 0 {
@@ -240,6 +243,23 @@ func (x *player) rewound(to, from int) {
 	if fmt.Sprint(x.named) != fmt.Sprint(x.s.Marks()) {
 		panic(fmt.Sprintf("marks are %v, want %v", x.s.Marks(), x.named))
 	}
+}
+
+// reload saves the session and goes on with what is loaded.
+func (x *player) reload(t *rapid.T, o FileOptions) {
+	var file bytes.Buffer
+	if err := x.s.Encode(&file, o); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Decode(file.Bytes(), x.s.Model(), tokenizer.Bytes(), x.s.o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ID() != x.s.ID() || s.Origin() != x.s.Origin() || fmt.Sprint(s.Marks()) != fmt.Sprint(x.s.Marks()) {
+		t.Fatalf("saved %s from %v with %v, loaded %s from %v with %v", x.s.ID(), x.s.Origin(), x.s.Marks(), s.ID(),
+			s.Origin(), s.Marks())
+	}
+	x.s = s
 }
 
 // score compares the log-probabilities of an ending.

@@ -32,7 +32,8 @@ const DefaultBudget = 64 << 20
 // rewound, saved and loaded, and goes on in each case to the last bit as it would have gone on without. The bits depend
 // on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
 //
-// A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not changed.
+// A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not
+// changed.
 type Session struct {
 	// Progress, unless it is nil, is called while ids are read with how many have been, and of how many.
 	Progress func(read, total int)

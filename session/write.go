@@ -32,7 +32,8 @@ func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[ge
 func (s *Session) Unfinished() bool { return s.writer != nil }
 
 // Continue goes on with a reply that was interrupted, also one from before Save and Load: with its options, its random
-// numbers, half a character and text that may be the beginning of a stop string. Append and Rewind give such a reply up.
+// numbers, half a character and text that may be the beginning of a stop string. Append and Rewind give such a reply
+// up.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		switch {
