@@ -72,7 +72,7 @@ func (m Miss) String() string {
 // Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
 // of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
-	r := read(plan, s.o.Chunk)
+	r := read(plan, s.o.Identity.Chunk)
 	return s.find(ctx, r, s.keys(r), r.len())
 }
 

@@ -8,13 +8,11 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Reading is a text to be read by a model.
+// Reading is a text to be read.
 type Reading struct {
-	Model  *model.Model
 	Runner session.Runner
 	Plan   []session.Segment
 
@@ -77,7 +75,7 @@ type turn struct {
 
 // start looks for a text, of which log-probabilities are wanted from a position on.
 func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
-	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Chunk)}
+	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Identity.Chunk)}
 	if t.r.len() == 0 {
 		return nil, errors.New("store: a text without ids")
 	}
@@ -108,12 +106,12 @@ func (t *turn) find(ctx context.Context, most int) {
 // readAll reads what is not stored, stopping to leave marks. Log-probabilities are wanted from an id on.
 func (t *turn) readAll(ctx context.Context, wanted int) error {
 	if m := t.found.Snapshot; m != nil {
-		t.session = m.Session(t.Model)
+		t.session = m.Session(t.store.o.Model)
 		t.note(m.Position)
 	} else {
-		t.session = generate.NewSession(t.Model, 1)
+		t.session = generate.NewSession(t.store.o.Model, 1)
 	}
-	t.session.Chunk = t.store.o.Chunk
+	t.session.Chunk = t.store.o.Identity.Chunk
 	for _, stop := range t.stops(wanted) {
 		if err := t.readTo(ctx, stop, stop > wanted); err != nil {
 			return err
@@ -126,7 +124,7 @@ func (t *turn) readAll(ctx context.Context, wanted int) error {
 // log-probability, on the ladder, before the last segment, and at the end.
 func (t *turn) stops(wanted int) []int {
 	last := t.r.len() - len(t.Plan[len(t.Plan)-1].IDs)
-	stops := append(ladder(t.r.len(), t.store.o.Chunk), last, t.found.Shared, t.r.len())
+	stops := append(ladder(t.r.len(), t.store.o.Identity.Chunk), last, t.found.Shared, t.r.len())
 	if wanted < t.r.len() {
 		stops = append(stops, t.r.lastCut(wanted))
 	}
@@ -180,6 +178,6 @@ func (t *turn) note(at int) {
 // tell takes the log-probability of an id from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
-		t.logp[at] = generate.LogProb(t.Model, logits, int32(t.r.syms[at]>>1))
+		t.logp[at] = generate.LogProb(t.store.o.Model, logits, int32(t.r.syms[at]>>1))
 	}
 }

@@ -13,7 +13,7 @@ import (
 // part, so that the next text that parts there is read from there.
 func TestOpenReadsWhatIsNotStored(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
-	s := open(t, Options{Memory: room})
+	s := open(t, m, Options{Memory: room})
 	a, b, c := text(1, 200), text(2, 100), text(3, 100)
 	drawn := []session.Segment{{IDs: a[:90]}, {IDs: a[90:100], Drawn: true}, {IDs: b[:50]}}
 	for _, step := range []struct {
@@ -57,7 +57,7 @@ func TestRereadIsBounded(t *testing.T) {
 	m, r := language(t, "s4d"), &counting{}
 	a := text(1, 1000)
 	for at := 1; at < 1000; at += 37 {
-		s := open(t, Options{Memory: room})
+		s := open(t, m, Options{Memory: room})
 		want(t, s, m, r, whole(a))
 		r.took()
 		if want(t, s, m, r, whole(a[:at], []int32{(a[at] + 1) % vocab})); r.took() > 1000-at+chunk {
@@ -74,7 +74,7 @@ func TestRereadIsBounded(t *testing.T) {
 // reading it alone. Asked again, nothing is read.
 func TestScoreReadsTheContextOnce(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
-	s := open(t, Options{Memory: room})
+	s := open(t, m, Options{Memory: room})
 	context := text(1, 500)
 	var plans [][]session.Segment
 	total := len(context)
@@ -85,14 +85,14 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 	}
 	score := func(s *Store, r session.Runner, plan []session.Segment, from int) []float32 {
 		t.Helper()
-		logp, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plan}, from)
+		logp, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plan}, from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return logp
 	}
 	alone := func(plan []session.Segment, from int) []float32 {
-		return score(open(t, Options{Memory: 0}), session.Direct{}, plan, from)
+		return score(open(t, m, Options{Memory: 0}), session.Direct{}, plan, from)
 	}
 	for _, plan := range plans {
 		if got := score(s, r, plan, len(context)); !slices.Equal(got, alone(plan, len(context))) {
@@ -119,7 +119,7 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 			t.Errorf("text %d: %d ids were read", i, n)
 		}
 	}
-	if _, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plans[0]}, 504); err == nil {
+	if _, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plans[0]}, 504); err == nil {
 		t.Error("scores from behind the end")
 	}
 }

@@ -40,8 +40,8 @@ func TestMain(t *testing.M) {
 // childOptions are those of the stores of all processes of a test.
 func childOptions(t testing.TB, dir string, limit int64) Options {
 	return Options{
-		Identity: "children", Chunk: chunk, Memory: 60_000, Bucket: Folder(dir), Codec: codec{language(t, hybrid)},
-		Disk: limit, Refresh: -1,
+		Model: language(t, hybrid), Identity: session.Identity{Model: "children", Chunk: chunk}, Memory: 60_000,
+		Bucket: Folder(dir), Disk: limit, Refresh: -1,
 	}
 }
 
@@ -62,12 +62,11 @@ func child(dir string, seed uint64, n int, limit int64) {
 		os.Exit(1)
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
-	m := o.Codec.(codec).m
 	for range n {
-		i := rng.IntN(12)
+		i := rng.IntN(100)
 		plan := childPlan(i)
-		got, found, err := s.Open(context.Background(), Reading{Model: m, Runner: session.Direct{}, Plan: plan})
-		if err == nil && !slices.Equal(bits(got), plain(t, m, plan)) {
+		got, found, err := s.Open(context.Background(), Reading{Runner: session.Direct{}, Plan: plan})
+		if err == nil && !slices.Equal(bits(got), plain(t, o.Model, plan)) {
 			err = fmt.Errorf("text %d: other bits after %+v", i, *found)
 		}
 		if st := s.Stats(); err == nil && st.Memory > o.Memory {
@@ -142,7 +141,7 @@ func wantWhole(t *testing.T, dir string) {
 	t.Helper()
 	o := childOptions(t, dir, 0)
 	o.Report = nil
-	s := open(t, o) // sweeps, too
+	s := open(t, o.Model, o) // sweeps, too
 	for _, name := range files(t, dir) {
 		x, ok := parseName(name)
 		if !ok {
@@ -204,7 +203,8 @@ func TestKilledProcess(t *testing.T) {
 		}
 		wantWhole(t, dir)
 		if len(saved) > 0 && limit == 0 {
-			s := open(t, childOptions(t, dir, 0))
+			o := childOptions(t, dir, 0)
+			s := open(t, o.Model, o)
 			last := childPlan(saved[len(saved)-1])
 			if found := s.Find(t.Context(), last); found.Cached != read(last, chunk).len() {
 				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(), found.Miss)

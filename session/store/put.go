@@ -16,7 +16,7 @@ import (
 // others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that is
 // no error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
-	r := read(plan, s.o.Chunk)
+	r := read(plan, s.o.Identity.Chunk)
 	if len(logp) > r.len() {
 		return fmt.Errorf("store: %d log-probabilities of %d ids", len(logp), r.len())
 	}
@@ -108,7 +108,7 @@ func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool 
 		}
 		m := s.marks.least(storedOnly)
 		switch {
-		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() <= s.o.Chunk):
+		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() <= s.o.Identity.Chunk):
 			s.evict(m)
 		case m != nil:
 			s.spill(ctx, m)

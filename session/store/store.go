@@ -5,37 +5,34 @@ package store
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Codec writes snapshots and reads them.
-type Codec interface {
-	Encode(w io.Writer, m *session.Snapshot) error
-	Decode(data []byte) (*session.Snapshot, error)
-}
-
 // Options say where a Store keeps what.
 type Options struct {
-	// Identity names the model: whatever changes a bit of a state. Stores of one identity share their marks.
-	Identity string
-	// Chunk is the number of positions after which a piece of a text that is read ends, as in generate.Session.
-	Chunk int
+	// Model reads the texts.
+	Model *model.Model
+	// Identity is that of the model: see session.Identify. Stores of one identity, and one key, share their marks.
+	Identity session.Identity
 	// Memory is the most bytes to hold in memory: of states, logits, texts and the index of the bucket. The pages of
 	// attention that marks share are counted for each of them.
 	Memory int64
 
 	// Bucket is where marks go for which there is no room in memory; nil for nowhere.
 	Bucket Bucket
-	// Codec writes marks into Bucket.
-	Codec Codec
+	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of the
+	// texts either, except for the lengths.
+	Key []byte
 	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there may
 	// be n/16 more for a moment.
 	Disk int64
@@ -83,17 +80,23 @@ type Stats struct {
 // New returns an empty store over what there is in its bucket.
 func New(ctx context.Context, o Options) (*Store, error) {
 	switch {
-	case o.Chunk < 1:
-		return nil, fmt.Errorf("store: a chunk of %d, want at least 1", o.Chunk)
+	case o.Model == nil:
+		return nil, errors.New("store: no model")
+	case o.Identity.Chunk < 1:
+		return nil, fmt.Errorf("store: pieces of %d ids, want at least 1", o.Identity.Chunk)
 	case o.Memory < 0 || o.Disk < 0:
 		return nil, fmt.Errorf("store: budgets of %d and %d bytes, want at least 0", o.Memory, o.Disk)
-	case o.Bucket != nil && o.Codec == nil:
-		return nil, errors.New("store: a bucket without a codec")
 	case o.Refresh == 0:
 		o.Refresh = DefaultRefresh
 	}
 	s := &Store{o: o, tree: newTree(), index: index{objects: map[key]*object{}}}
-	s.origin = sha256.Sum256([]byte(magic + o.Identity))
+	id, err := json.Marshal(o.Identity)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, o.Key)
+	mac.Write(append([]byte(magic), id...))
+	s.origin = key(mac.Sum(nil))
 	s.model = hex.EncodeToString(s.origin[:idLen/2])
 	s.free = sync.NewCond(&s.mu)
 	if o.Bucket != nil {
