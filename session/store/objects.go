@@ -28,7 +28,7 @@ import (
 // POSITION  of the mark
 // SIZE      of the object in bytes
 // BEFORE    the first 16 digits of the key of the mark before, zeros if there is none
-// CLOCK     the clock of the bucket at its writing: see objects.worth
+// CLOCK     the clock of the bucket at its writing: see index.weigh
 //
 // The content, all numbers little-endian:
 //

@@ -95,9 +95,11 @@ func textSize(r *reading, logp []float32, marks int) int64 {
 // bareShare is the part of the memory that texts without a mark may take before marks go for them.
 const bareShare = 8
 
+// fewest is the fewest tokens to read again for which a mark is written to the bucket: fewer are read as fast.
+const fewest = 8
+
 // makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
 // lock away while marks are written to the bucket; with storedOnly it writes none.
-// What is read again in one piece is not worth an object.
 func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
 	if need > s.o.Memory {
 		return false
@@ -108,7 +110,7 @@ func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool 
 		}
 		m := s.marks.least(storedOnly)
 		switch {
-		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() <= s.o.Identity.Chunk):
+		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() < fewest):
 			s.evict(m)
 		case m != nil:
 			s.spill(ctx, m)
