@@ -49,12 +49,7 @@ func (s *State) Size() int {
 
 // Clone returns an independent copy: the way to fork a sequence.
 func (s *State) Clone() *State {
-	c := &State{Position: s.Position}
-	for _, x := range s.Mixers {
-		c.Mixers = append(c.Mixers, x.Clone())
-	}
-	mixer.Compact(c.Mixers)
-	return c
+	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers)}
 }
 
 // Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.

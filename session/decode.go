@@ -3,11 +3,12 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -17,6 +18,8 @@ type decoding struct {
 	header
 	file  *checkpoint.File
 	model *model.Model
+
+	values []float32 // of one tensor
 }
 
 // parse checks the contents of a file, except for whom it is.
@@ -61,9 +64,10 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 			continue
 		}
 		x, _ := d.file.Tensor(full)
-		values, err := x.Float32()
+		d.values = slices.Grow(d.values[:0], x.Elements())[:x.Elements()]
+		err := x.ReadFloat32(d.values)
 		if err == nil {
-			err = n.State.Restore(name, x.Shape, values)
+			err = n.State.Restore(name, x.Shape, d.values)
 		}
 		if err != nil {
 			return nil, err
@@ -121,11 +125,12 @@ func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key
 	if err != nil {
 		return nil, err
 	}
-	if err := Identify(m, tok).check(d.Identity); err != nil {
+	o.Chunk = d.Identity.Chunk
+	s := open(m, tok, o)
+	if err := s.identity().check(d.Identity); err != nil {
 		return nil, err
 	}
 	d.model = m
-	s := open(m, tok, o)
 	if err := d.session(s); err != nil {
 		return nil, damaged(err)
 	}
@@ -201,13 +206,34 @@ func (d *decoding) ids() ([]int32, error) {
 // as the saved one. A file that is damaged in any bit is refused, as is one of something else: the errors are those of
 // ErrDamaged and so on.
 func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
-	data, err := os.ReadFile(path)
+	var s *Session
+	err := withFile(path, func(data []byte) (err error) {
+		s, err = Decode(data, m, tok, o, key)
+		return err
+	})
+	return s, err
+}
+
+// withFile calls use with the contents of a file, which are valid during the call.
+func withFile(path string, use func(data []byte) error) error {
+	f, info, err := disk.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := Decode(data, m, tok, o, key)
+	defer f.Close()
+	if info.Size() == 0 {
+		return fmt.Errorf("session %s: %w: the file is empty", path, ErrDamaged)
+	}
+	mapped, err := disk.Map(f, int(info.Size()))
 	if err != nil {
-		return nil, fmt.Errorf("session %s: %w", path, err)
+		return fmt.Errorf("session %s: %w", path, err)
 	}
-	return s, nil
+	defer mapped.Close()
+	if fault := disk.Guard(func() { err = use(mapped.Data) }); fault != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, fault)
+	}
+	if err != nil {
+		return fmt.Errorf("session %s: %w", path, err)
+	}
+	return nil
 }

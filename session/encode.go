@@ -147,7 +147,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 		checkpoint.NewTensor(logProbsName, []int{len(s.logProbs)}, s.logProbs))
 	e.add(0, at)
 	h := header{
-		Identity: Identify(s.model, s.tok), Places: []int{at.Position}, ID: s.id, Origin: s.origin,
+		Identity: s.identity(), Places: []int{at.Position}, ID: s.id, Origin: s.origin,
 		Spans: s.text.spans, Names: s.names,
 	}
 	for _, m := range s.worth(o.Marks) {
@@ -158,6 +158,13 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 		h.Reply = &savedReply{s.reply, s.reply.EndIDs, s.writer.State()}
 	}
 	return e.write(w, h, o.Key)
+}
+
+// identity is for whom the session is of use when it is saved. Its chunk is its own: whoever loads it keeps to it.
+func (s *Session) identity() Identity {
+	id := Identify(s.model, s.tok)
+	id.Chunk = s.text.chunk
+	return id
 }
 
 // worth are the marks that save the most, of up to so many bytes, besides the one where the model stands.

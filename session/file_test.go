@@ -370,11 +370,7 @@ func BenchmarkH3(b *testing.B) {
 	})
 	b.Run("fork", func(b *testing.B) {
 		for b.Loop() {
-			f, err := s.Fork()
-			if err != nil {
-				b.Fatal(err)
-			}
-			f.live()
+			s.Fork().live()
 		}
 	})
 }

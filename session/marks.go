@@ -50,7 +50,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 	}
 	text := s.text.until(position)
 	from := s.nearest(&text)
-	gen, start := from.Session(s.model), from.Position
+	gen, start := s.from(from), from.Position
 	logProbs := slices.Clone(s.logProbs[start:position])
 	if again = position - start; again > 0 {
 		r := &Request{

@@ -13,18 +13,13 @@ const sideBySide = 16
 // Score returns the log-probabilities of each id of every ending after the text, each as if it was read in one segment.
 // The session does not move: the text is read once for all.
 func (s *Session) Score(ctx context.Context, endings ...[]int32) ([][]float32, error) {
-	if s.writing {
-		return nil, errWriting
-	}
 	for _, ids := range endings {
 		if err := s.check(ids); err != nil {
 			return nil, err
 		}
 	}
-	if from, n := s.read(), len(s.text.ids); from < n {
-		if err := s.run(ctx, &Request{Segments: s.text.segments(from, n)}); err != nil {
-			return nil, err
-		}
+	if err := s.settle(ctx); err != nil {
+		return nil, err
 	}
 	at := s.Snapshot()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -62,7 +57,7 @@ func (s *Session) score(ctx context.Context, at *Snapshot, ids []int32) ([]float
 		return out, ctx.Err()
 	}
 	return out, s.o.Runner.Run(ctx, &Request{
-		Session: at.Session(s.model), Segments: []Segment{{IDs: ids[:len(ids)-1]}},
+		Session: s.from(at), Segments: []Segment{{IDs: ids[:len(ids)-1]}},
 		Each: func(i int, logits []float32) { out[i+1] = generate.LogProb(s.model, logits, ids[i+1]) },
 
 		Client: s.o.Client, Priority: s.o.Priority,

@@ -21,6 +21,8 @@ type Options struct {
 	Budget int
 	// LogProbs has Append keep the log-probabilities of the ids that it reads. It makes reading slower.
 	LogProbs bool
+	// Chunk is at which multiples a text that is read is cut: Chunk of the model where it is 0. The bits depend on it.
+	Chunk    int
 	Client   string // see Request
 	Priority int
 }
@@ -80,7 +82,10 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 	if o.Budget == 0 {
 		o.Budget = DefaultBudget
 	}
-	return &Session{model: m, tok: tok, o: o, text: plan{chunk: Chunk(m)}, names: map[string]int{}}
+	if o.Chunk < 1 {
+		o.Chunk = Chunk(m)
+	}
+	return &Session{model: m, tok: tok, o: o, text: plan{chunk: o.Chunk}, names: map[string]int{}}
 }
 
 // errWriting is the error of what would change a session in a loop over its Generate.
@@ -112,6 +117,9 @@ func (s *Session) Text() []byte { return s.tok.Decode(nil, s.text.ids) }
 // Segments are the text as it was read.
 func (s *Session) Segments() []Segment { return s.text.segments(0, len(s.text.ids)) }
 
+// Chunk is at which multiples the text is cut where it is read.
+func (s *Session) Chunk() int { return s.text.chunk }
+
 // Model is the model that reads and writes.
 func (s *Session) Model() *model.Model { return s.model }
 
@@ -142,9 +150,16 @@ func (s *Session) logits() []float32 {
 // live is the session of package generate to go on with.
 func (s *Session) live() *generate.Session {
 	if s.gen == nil {
-		s.gen = s.at.Session(s.model)
+		s.gen = s.from(s.at)
 	}
 	return s.gen
+}
+
+// from is a session of package generate that goes on from a snapshot.
+func (s *Session) from(n *Snapshot) *generate.Session {
+	gen := n.Session(s.model)
+	gen.Chunk = s.text.chunk
+	return gen
 }
 
 // Snapshot is where the model stands: behind the text, or before the last id that was drawn, which it has not read yet.
@@ -258,7 +273,7 @@ func (s *Session) readTo(ctx context.Context, start, to int) error {
 	}
 	err := s.run(ctx, r)
 	if err != nil && s.logits() == nil && last != nil { // they tell the log-probability of what is read next
-		s.gen = (&Snapshot{State: s.gen.State(0), Logits: last}).Session(s.model)
+		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last})
 	}
 	return err
 }
@@ -283,7 +298,7 @@ func (s *Session) cut(n int) {
 
 // Fork returns an independent session that goes on from the same place, also in the middle of a reply. Both share the
 // memory of what is behind them. Progress stays behind.
-func (s *Session) Fork() (*Session, error) {
+func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)
 	f.id, f.origin = rand.Text(), Origin{s.id, len(s.text.ids)}
@@ -292,10 +307,35 @@ func (s *Session) Fork() (*Session, error) {
 		f.names[name] = at
 	}
 	f.at = s.Snapshot()
-	if s.writer == nil {
-		return f, nil
+	if s.writer != nil {
+		if err := f.goOn(s.reply, s.writer.State()); err != nil {
+			panic(err) // the options and the state are those of a writer
+		}
 	}
-	return f, f.goOn(s.reply, s.writer.State())
+	return f
+}
+
+// Repeat returns n copies of where the session stands, as one session of package generate: the way to draw several
+// samples side by side.
+func (s *Session) Repeat(ctx context.Context, n int) (*generate.Session, error) {
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
+	return s.live().Repeat(n)
+}
+
+// settle has the model read the ids at the end of the text that it has not read.
+func (s *Session) settle(ctx context.Context) error {
+	if s.writing {
+		return errWriting
+	}
+	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
+}
+
+// SetBudget sets Options.Budget for the marks that come, and lets go of those that are over it.
+func (s *Session) SetBudget(bytes int) {
+	s.o.Budget = bytes
+	s.thin()
 }
 
 // goOn gives the session a writer in the middle of a reply.
