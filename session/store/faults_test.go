@@ -23,7 +23,8 @@ func TestEveryFlippedBitIsSeen(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
 		m, bucket := language(t, "s4d"), newMemory()
 		s := open(t, m, Options{Memory: room, Bucket: bucket, Key: secret})
-		if _, _, err := s.Score(t.Context(), Reading{Runner: session.Direct{}, Plan: whole(text(1, 30))}, 0); err != nil {
+		g := Reading{Runner: session.Direct{}, Plan: whole(text(1, 30))}
+		if _, _, err := s.Score(t.Context(), g, 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Flush(t.Context()); err != nil {
@@ -174,12 +175,16 @@ func TestFullDisk(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	bucket.full = true
 	var told []error
+	var mu sync.Mutex
 	s := open(t, m, Options{Memory: 60_000, Bucket: bucket, Report: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		told = append(told, err)
 	}})
 	for i := range 20 {
 		want(t, s, m, session.Direct{}, whole(text(uint64(i%7), 100)))
 	}
+	s.Close()
 	named := func(err error) bool {
 		return errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "store of the test")
 	}
@@ -230,6 +235,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	g.Wait()
 	for _, s := range stores {
+		s.Close()
 		check(t, s)
 	}
 	var size int64

@@ -88,11 +88,13 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 		s.mu.Unlock()
 		f, stored = s.look(r, keys, most)
 	}
+	loaded := false
 	for _, o := range stored {
 		m, logp := s.load(ctx, o)
 		if m == nil || m.Position == r.len() && m.Logits == nil {
 			continue
 		}
+		loaded = true
 		known := f.LogProbs
 		f.Snapshot, f.Cached, f.LogProbs = m, m.Position, logp
 		if len(known) > len(logp) {
@@ -109,6 +111,9 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Finds++
+	if loaded {
+		s.stats.Loads++
+	}
 	if f.Cached > 0 {
 		s.stats.Hits++
 	}

@@ -123,6 +123,7 @@ func open(t testing.TB, m *model.Model, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	return s
 }
 

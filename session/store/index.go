@@ -33,8 +33,8 @@ const objectSize = 300
 const unit = 1 << 30
 
 // weigh returns what each of some objects is worth: what value is for marks in memory, on top of the clock at the last
-// use. The clock in their names makes all processes agree, more or less. Whole numbers lose no precision. The mark before
-// counts if it is still there; other than in memory nobody knows the one before that.
+// use. The clock in their names makes all processes agree, more or less. Whole numbers lose no precision. The mark
+// before counts if it is still there; other than in memory nobody knows the one before that.
 func (x *index) weigh(all []*object) map[*object]int64 {
 	ids := make(map[string]*object, len(all))
 	for _, o := range all {

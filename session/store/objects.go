@@ -22,7 +22,7 @@ import (
 //
 //	IDENTITY/KK/KEY-POSITION-SIZE-BEFORE-CLOCK
 //
-// IDENTITY  of the model and of this format, 16 hexadecimal digits: versions of one bucket do not see each other's marks
+// IDENTITY  of the model and of this format, 16 hexadecimal digits, so that versions do not see each other's marks
 // KK        the first two digits of KEY
 // KEY       the key of the state, 64 digits
 // POSITION  of the mark

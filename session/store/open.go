@@ -24,10 +24,10 @@ type Reading struct {
 }
 
 // Open returns a session at the end of a text, with logits: the bits are those of reading all of it, but only what is
-// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on the
-// way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read again
-// as this one has behind that place, or a piece. Found says what was there before. After the error of a context what has
-// been read is stored, so that opening the same text again goes on from there.
+// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on
+// the way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read
+// again as this one has behind that place, or a piece. Found says what was there before. After the error of a context
+// what has been read is stored, so that opening the same text again goes on from there.
 func (s *Store) Open(ctx context.Context, g Reading) (*generate.Session, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
@@ -41,8 +41,8 @@ func (s *Store) Open(ctx context.Context, g Reading) (*generate.Session, *Found,
 }
 
 // Score returns the log-probabilities of the ids from a position on, each given all before it; the first id of a text
-// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment of
-// its own, it is read once. Found says what was there before.
+// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment
+// of its own, it is read once. Found says what was there before.
 func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Found, error) {
 	t, err := s.start(ctx, g, from)
 	if err == nil && (from < 0 || from > t.r.len()) {

@@ -18,8 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the folder,
-// and the folder.
+// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the
+// folder, and the folder.
 const childEnv = "HIPPO_STORE_CHILD"
 
 func TestMain(t *testing.M) {
@@ -61,6 +61,7 @@ func child(dir string, seed uint64, n int, limit int64) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
+	defer s.Close()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range n {
 		i := rng.IntN(100)
@@ -207,7 +208,8 @@ func TestKilledProcess(t *testing.T) {
 			s := open(t, o.Model, o)
 			last := childPlan(saved[len(saved)-1])
 			if found := s.Find(t.Context(), last); found.Cached != read(last, chunk).len() {
-				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(), found.Miss)
+				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(),
+					found.Miss)
 			}
 		}
 	}

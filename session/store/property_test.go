@@ -111,6 +111,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 				plans = append(plans, plan)
 			}
 			for _, s := range stores {
+				s.Close()
 				st := s.Stats()
 				if st.Memory > max(s.o.Memory, s.tree.root.size()+objectSize*int64(st.Objects)) {
 					t.Fatalf("%d bytes in memory, want at most %d", st.Memory, s.o.Memory)
@@ -182,14 +183,24 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 				kid.logp != nil && len(kid.logp) != len(kid.syms) {
 				t.Fatalf("a child of a node at %d is wrong", n.end())
 			}
-			if i > 0 && (slices.Compare(n.kids[i-1].syms, kid.syms) >= 0 || samePieces(n.kids[i-1].syms, kid.syms) > 0) {
+			if i == 0 {
+				walk(kid)
+				continue
+			}
+			if last := n.kids[i-1].syms; slices.Compare(last, kid.syms) >= 0 || samePieces(last, kid.syms) > 0 {
 				t.Fatalf("children of a node at %d are in the wrong order, or begin alike", n.end())
 			}
 			walk(kid)
 		}
 	}
 	walk(s.tree.root)
-	if nodes != s.tree.bytes || bare != s.tree.bareBytes || marks != s.marks.bytes {
+	var stored int64
+	for _, m := range s.marks.heap {
+		if m.stored {
+			stored += m.bytes
+		}
+	}
+	if nodes != s.tree.bytes || stored != s.marks.stored || bare != s.tree.bareBytes || marks != s.marks.bytes {
 		t.Fatalf("counted %d, %d, %d bytes of nodes, bare ones and marks, want %d, %d, %d", s.tree.bytes,
 			s.tree.bareBytes, s.marks.bytes, nodes, bare, marks)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its first
-// ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used by
-// others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that is
-// no error.
+// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its
+// first ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used
+// by others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that
+// is no error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
 	r := read(plan, s.o.Identity.Chunk)
 	if len(logp) > r.len() {
@@ -47,8 +47,8 @@ func keyAt(r *reading, keys []key, position int) key {
 	return keys[i]
 }
 
-// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks for
-// something does not wait for others to be written.
+// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks
+// for something does not wait for others to be written.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) {
 	need := textSize(r, logp, len(marks))
@@ -81,6 +81,28 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 		s.marks.add(n.mark)
 		s.tree.settle(n)
 	}
+	s.writeAhead()
+}
+
+// writeAhead has marks written to the bucket when little of the memory is free, or could be freed at once, so that who
+// comes next need not wait for that.
+func (s *Store) writeAhead() {
+	free := func() int64 { return s.o.Memory - s.memory() + s.marks.stored }
+	if s.o.Bucket == nil || s.ahead || free() >= s.o.Memory/8 {
+		return
+	}
+	s.ahead = true
+	s.writers.Go(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for m := s.marks.unwritten(); m != nil && free() < s.o.Memory/4; m = s.marks.unwritten() {
+			if s.store(context.Background(), m) != nil {
+				break
+			}
+			s.makeRoom(context.Background(), 0, true) // for its place in the index
+		}
+		s.ahead = false
+	})
 }
 
 // textSize is the most memory that a text with some marks can need in the tree.
@@ -101,14 +123,18 @@ const fewest = 8
 // makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
 // lock away while marks are written to the bucket; with storedOnly it writes none.
 func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
-	if need > s.o.Memory {
+	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
+	if need > most {
 		return false
 	}
-	for s.memory()+need > s.o.Memory {
+	for s.memory()+need > most {
 		if s.tree.bareBytes > s.o.Memory/bareShare && s.tree.forgetOldest() {
 			continue
 		}
-		m := s.marks.least(storedOnly)
+		m := s.marks.least(true)
+		if m == nil && !storedOnly {
+			m = s.marks.least(false)
+		}
 		switch {
 		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() < fewest):
 			s.evict(m)
@@ -162,6 +188,7 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	if err == nil {
 		s.stats.Writes++
 		m.stored = true
+		s.marks.stored += m.bytes
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then in
-// a folder or another bucket, which any number of processes share. It may import session, generate, model and
+// Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then
+// in a folder or another bucket, which any number of processes share. It may import session, generate, model and
 // internal/disk, and looks inside no tensor.
 package store
 
@@ -30,11 +30,11 @@ type Options struct {
 
 	// Bucket is where marks go for which there is no room in memory; nil for nowhere.
 	Bucket Bucket
-	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of the
-	// texts either, except for the lengths.
+	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of
+	// the texts either, except for the lengths.
 	Key []byte
-	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there may
-	// be n/16 more for a moment.
+	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there
+	// may be n/16 more for a moment.
 	Disk int64
 	// Refresh is how long a list of the bucket is good: what others have written in this time may be overlooked, which
 	// costs a re-read. 0 means DefaultRefresh, less than 0 that every list is too old.
@@ -56,11 +56,14 @@ type Store struct {
 	origin  key    // the key of the beginning of every text
 	listing sync.Mutex
 
+	writers sync.WaitGroup
+
 	mu    sync.Mutex // guards what follows
 	tree  tree
 	marks marks
 	index index
 	stats Stats
+	ahead bool       // writeAhead is at work
 	free  *sync.Cond // told when a mark that was leaving has left
 }
 
@@ -106,6 +109,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Close waits until nothing is being written any more. It writes nothing itself: see Flush.
+func (s *Store) Close() { s.writers.Wait() }
 
 // Stats returns the counts.
 func (s *Store) Stats() Stats {
