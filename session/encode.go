@@ -19,8 +19,8 @@ import (
 //	I.logits         the logits there
 //	checksum         of all bytes before it
 //
-// A saved snapshot has one place and no text. What is exact in bfloat16 is saved as that, such as the keys and values of
-// a model that keeps them so.
+// A saved snapshot has one place and no text. What is exact in bfloat16 is saved as that, such as the keys and values
+// of a model that keeps them so.
 const (
 	headerKey   = "hippo session"
 	fileVersion = 1

@@ -20,9 +20,9 @@ import (
 //	16 bytes  tag, by which a wrong key is told from a damaged file
 //	pieces    of sealPiece bytes and a last one that is shorter, perhaps empty, each with 16 bytes of its seal
 //
-// The key of the cipher and the tag are derived from the given key and the salt by HKDF-SHA256 (RFC 5869). The cipher is
-// AES-256-GCM. The nonce of a piece is its number, and 1 in its first byte if it is the last: so pieces can be neither
-// dropped nor exchanged (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015: STREAM).
+// The key of the cipher and the tag are derived from the given key and the salt by HKDF-SHA256 (RFC 5869). The cipher
+// is AES-256-GCM. The nonce of a piece is its number, and 1 in its first byte if it is the last: so pieces can be
+// neither dropped nor exchanged (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015: STREAM).
 const (
 	sealMagic = "hippo sealed 1\r\n"
 	sealSalt  = 32

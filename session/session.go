@@ -92,8 +92,8 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
 // errNoLogits is the error of drawing or scoring the first id of a text.
-var errNoLogits = errors.New("session: found no logits to draw from: nothing has been read, or not to its end; want " +
-	"at least one id")
+var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; want " +
+	"a prompt of at least one token")
 
 // ID is a name that no other session has.
 func (s *Session) ID() string { return s.id }
@@ -332,9 +332,10 @@ func (s *Session) settle(ctx context.Context) error {
 	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
 }
 
-// SetBudget sets Options.Budget for the marks that come, and lets go of those that are over it.
+// SetBudget sets Options.Budget, leaves a mark, and lets go of those that are over the budget.
 func (s *Session) SetBudget(bytes int) {
 	s.o.Budget = bytes
+	s.mark()
 	s.thin()
 }
 
