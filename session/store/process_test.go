@@ -162,8 +162,10 @@ func wantWhole(t *testing.T, dir string) {
 // TestKilledProcess kills a process at random moments of turns, saves and evictions, again and again. Every object is
 // whole, what was reported saved is found, and nothing is left of what was being written.
 func TestKilledProcess(t *testing.T) {
-	const kills = 30
-	dir := t.TempDir()
+	kills, dir := 30, t.TempDir()
+	if testing.Short() {
+		kills = 6
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	reported, torn := 0, 0
 	for k := range kills {
