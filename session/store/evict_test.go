@@ -76,7 +76,8 @@ func TestMarksInsideGoBeforeEnds(t *testing.T) {
 	put(t, s, text(4, 100), fake(m, 100))
 	var there []int
 	for _, at := range []int{160, 240, 280} {
-		if s.find(t.Context(), read(whole(a), chunk), nil, at).Cached == at {
+		r := read(whole(a), chunk)
+		if s.find(t.Context(), r, r.keys(s.origin), at).Cached == at {
 			there = append(there, at)
 		}
 	}

@@ -73,7 +73,7 @@ func (m Miss) String() string {
 // of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
-	return s.find(ctx, r, s.keys(r), r.len())
+	return s.find(ctx, r, r.keys(s.origin), r.len())
 }
 
 // find is Find of a mark at or before a position.
@@ -148,7 +148,7 @@ func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*obje
 		}
 	}
 	f.Miss = w.miss(r, f.Cached)
-	for i := len(keys) - 1; i >= 0 && r.cuts[i].at > f.Cached; i-- {
+	for i := len(keys) - 1; len(s.index.objects) > 0 && i >= 0 && r.cuts[i].at > f.Cached; i-- {
 		if c := r.cuts[i]; c.at <= most {
 			if o := s.index.objects[keys[i]]; o != nil {
 				o.clock = s.index.clock

@@ -12,7 +12,7 @@ import (
 // mark that nobody uses any more goes some time, whatever it costs.
 type mark struct {
 	snapshot *session.Snapshot
-	key      key // only where there is a bucket
+	key      key
 	at       *node
 	bytes    int64
 	uses     int     // how often it was used, and 1 for having been put there

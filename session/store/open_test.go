@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/session"
@@ -75,12 +78,12 @@ func TestRereadIsBounded(t *testing.T) {
 func TestScoreReadsTheContextOnce(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
 	s := open(t, m, Options{Memory: room})
-	context := text(1, 500)
+	common := text(1, 500)
 	var plans [][]session.Segment
-	total := len(context)
+	total := len(common)
 	for i := range 20 {
 		ending := text(uint64(i), 3+i)
-		plans = append(plans, []session.Segment{{IDs: context}, {IDs: ending}})
+		plans = append(plans, []session.Segment{{IDs: common}, {IDs: ending}})
 		total += len(ending)
 	}
 	score := func(s *Store, r session.Runner, plan []session.Segment, from int) []float32 {
@@ -95,15 +98,15 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 		return score(open(t, m, Options{Memory: 0}), session.Direct{}, plan, from)
 	}
 	for _, plan := range plans {
-		if got := score(s, r, plan, len(context)); !slices.Equal(got, alone(plan, len(context))) {
-			t.Errorf("scores are %v, alone %v", got, alone(plan, len(context)))
+		if got := score(s, r, plan, len(common)); !slices.Equal(got, alone(plan, len(common))) {
+			t.Errorf("scores are %v, alone %v", got, alone(plan, len(common)))
 		}
 	}
 	if got := r.took(); got != total {
 		t.Errorf("%d ids were read, want %d", got, total)
 	}
 	for _, plan := range plans {
-		score(s, r, plan, len(context))
+		score(s, r, plan, len(common))
 	}
 	if got := r.took(); got != 0 {
 		t.Errorf("%d ids were read again, want none", got)
@@ -121,6 +124,45 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 	}
 	if _, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plans[0]}, 504); err == nil {
 		t.Error("scores from behind the end")
+	}
+}
+
+// TestWhatManyWantIsReadOnce: of texts that begin alike, and come at the same time, one reads the beginning, and the
+// others wait for it; one that is canceled leaves it to another.
+func TestWhatManyWantIsReadOnce(t *testing.T) {
+	m, r := language(t, hybrid), &counting{}
+	s := open(t, m, Options{Memory: room})
+	common, total := text(1, 600), 600
+	var all sync.WaitGroup
+	for i := range 16 {
+		plan := []session.Segment{{IDs: common}, {IDs: text(uint64(i+2), 10)}}
+		total += 10
+		all.Go(func() {
+			got, _, err := s.Open(context.Background(), Reading{Runner: r, Plan: plan})
+			if err != nil {
+				t.Error(err)
+			} else if !slices.Equal(bits(got), plain(t, m, plan)) {
+				t.Errorf("text %d: other bits", i)
+			}
+		})
+	}
+	all.Wait()
+	if got := r.took(); got != total {
+		t.Errorf("%d ids were read, want %d", got, total)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	plan := whole(text(100, 600))
+	g := Reading{Runner: session.Direct{}, Plan: plan, Progress: func(read, total int) { cancel() }}
+	all.Go(func() {
+		if _, _, err := s.Open(canceled, g); !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled: %v", err)
+		}
+	})
+	<-canceled.Done()
+	want(t, s, m, r, plan)
+	all.Wait()
+	if len(s.claims) > 0 {
+		t.Errorf("%d claims are left", len(s.claims))
 	}
 }
 

@@ -22,8 +22,16 @@ import (
 // folder, and the folder.
 const childEnv = "HIPPO_STORE_CHILD"
 
+// children are other processes, by the name that stands before a colon and their folder.
+var children = map[string]func(dir string){}
+
 func TestMain(t *testing.M) {
-	if args := os.Getenv(childEnv); args != "" {
+	args := os.Getenv(childEnv)
+	if name, dir, ok := strings.Cut(args, ":"); ok && children[name] != nil {
+		children[name](dir)
+		return
+	}
+	if args != "" {
 		var dir string
 		var seed uint64
 		var n int
@@ -179,8 +187,13 @@ func TestKilledProcess(t *testing.T) {
 				lines <- out.Text()
 			}
 		}()
-		kill := time.After(time.Duration(30+rng.IntN(120)) * time.Millisecond)
+		// At any moment after it has saved some texts.
+		var kill <-chan time.Time
+		after, later := rng.IntN(4), time.Duration(rng.IntN(30))*time.Millisecond
 		for more := true; more; {
+			if len(saved) == after && kill == nil {
+				kill = time.After(later)
+			}
 			select {
 			case line, ok := <-lines:
 				if more = ok; !ok {

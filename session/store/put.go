@@ -26,23 +26,12 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 				r.len())
 		}
 	}
-	s.put(ctx, r, s.keys(r), logp, false, marks...)
+	s.put(ctx, r, r.keys(s.origin), logp, false, marks...)
 	return nil
-}
-
-// keys are those of the cuts of a text, or none if there is no bucket.
-func (s *Store) keys(r *reading) []key {
-	if s.o.Bucket == nil {
-		return nil
-	}
-	return r.keys(s.origin)
 }
 
 // keyAt is the key of a cut among all of them.
 func keyAt(r *reading, keys []key, position int) key {
-	if keys == nil {
-		return key{}
-	}
 	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
 	return keys[i]
 }

@@ -48,8 +48,8 @@ type Options struct {
 const DefaultRefresh = time.Second
 
 // Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
-// on. Methods may be called from any number of goroutines. None of them waits for the bucket while others wait for it,
-// except for room that there is not.
+// on. What several want to read at the same time one of them reads. Methods may be called from any number of
+// goroutines. None of them waits for the bucket while others wait for it, except for room that there is not.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
@@ -58,13 +58,14 @@ type Store struct {
 
 	writers sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
-	tree  tree
-	marks marks
-	index index
-	stats Stats
-	ahead bool       // writeAhead is at work
-	free  *sync.Cond // told when a mark that was leaving has left
+	mu     sync.Mutex // guards what follows
+	tree   tree
+	claims map[key]claim
+	marks  marks
+	index  index
+	stats  Stats
+	ahead  bool       // writeAhead is at work
+	free   *sync.Cond // told when a mark that was leaving has left
 }
 
 // Stats are counts since the store was made, and what it holds now.
@@ -92,7 +93,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	case o.Refresh == 0:
 		o.Refresh = DefaultRefresh
 	}
-	s := &Store{o: o, tree: newTree(), index: index{objects: map[key]*object{}}}
+	s := &Store{o: o, tree: newTree(), claims: map[key]claim{}, index: index{objects: map[key]*object{}}}
 	id, err := json.Marshal(o.Identity)
 	if err != nil {
 		return nil, err
