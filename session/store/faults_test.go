@@ -200,6 +200,22 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFlushWritesWhatOthersRemoved: a mark that was in the bucket, and is there no more, is written again.
+func TestFlushWritesWhatOthersRemoved(t *testing.T) {
+	m, bucket := language(t, hybrid), newMemory()
+	s := open(t, m, Options{Memory: room, Bucket: bucket, Refresh: -1})
+	want(t, s, m, session.Direct{}, whole(text(1, 40)))
+	for range 2 {
+		if err := s.Flush(t.Context()); err != nil || len(bucket.objects) != s.Stats().Marks {
+			t.Fatalf("%d objects of %d marks, %v", len(bucket.objects), s.Stats().Marks, err)
+		}
+		clear(bucket.objects)
+		if found := s.Find(t.Context(), whole(text(1, 50))); found.Cached == 0 { // which lists the bucket
+			t.Fatal("what is in memory is not found")
+		}
+	}
+}
+
 // TestManyAtOnce: goroutines that open texts in one store, and others that share its folder, get the bits of reading
 // them alone, within the budgets.
 func TestManyAtOnce(t *testing.T) {

@@ -125,9 +125,9 @@ func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool 
 			m = s.marks.least(false)
 		}
 		switch {
-		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() < fewest):
+		case m != nil && (s.isStored(m) || s.o.Bucket == nil || m.tokens() < fewest):
 			s.evict(m)
-		case m != nil:
+		case m != nil && !storedOnly:
 			s.spill(ctx, m)
 		case s.tree.forgetOldest():
 		case s.marks.leaving > 0 && !storedOnly:
@@ -139,10 +139,19 @@ func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool 
 	return true
 }
 
+// isStored tells whether a mark is in the bucket, as far as is known: it may have been removed there.
+func (s *Store) isStored(m *mark) bool {
+	if m.stored && s.index.objects[m.key] == nil {
+		m.stored = false
+		s.marks.stored -= m.bytes
+	}
+	return m.stored
+}
+
 // evict removes a mark from memory.
 func (s *Store) evict(m *mark) {
 	n := m.at
-	if !m.stored {
+	if !s.isStored(m) {
 		s.stats.Lost++
 	}
 	s.marks.clock = max(s.marks.clock, m.worth)
@@ -192,7 +201,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, m := range slices.Clone(s.marks.heap) {
-		if m.at == nil || m.stored || m.leaving {
+		if m.at == nil || m.leaving || s.isStored(m) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
