@@ -117,6 +117,7 @@ func TestPutRefuses(t *testing.T) {
 	id := session.Identity{Chunk: 1}
 	for _, o := range []Options{
 		{}, {Model: m}, {Identity: id}, {Model: m, Identity: id, Memory: -1}, {Model: m, Identity: id, Disk: -1},
+		{Model: m, Identity: id, Key: []byte("short")},
 	} {
 		if _, err := New(t.Context(), o); err == nil {
 			t.Errorf("made a store of %+v", o)

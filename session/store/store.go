@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -49,7 +50,8 @@ const DefaultRefresh = time.Second
 
 // Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
 // on. What several want to read at the same time one of them reads. Methods may be called from any number of
-// goroutines. None of them waits for the bucket while others wait for it, except for room that there is not.
+// goroutines. Who waits for the bucket holds up nobody else, except those that wait for the same list of it, or for
+// room.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
@@ -103,6 +105,11 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	s.origin = key(mac.Sum(nil))
 	s.model = hex.EncodeToString(s.origin[:idLen/2])
 	s.free = sync.NewCond(&s.mu)
+	if o.Key != nil {
+		if _, err := session.Seal(io.Discard, o.Key); err != nil {
+			return nil, err
+		}
+	}
 	if o.Bucket != nil {
 		if err := s.refresh(ctx, 0); err != nil {
 			return nil, s.named(err)
