@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestFullFolder: where no file can become large enough, as on a full disk, texts are read on in memory, the error names
-// the folder, and nothing is left of what did not fit.
+// TestFullFolder: where no file can become large enough, as on a full disk, texts are read on in memory, the error
+// names the folder, and nothing is left of what did not fit.
 func TestFullFolder(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
