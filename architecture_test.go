@@ -78,6 +78,7 @@ var house = []layer{
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
+	{"session/store", "session generate model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
@@ -88,8 +89,8 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session generate generate/sample model tokenizer", ""},
-	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
-		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
+	{"bench", "explain train session session/store generate release model mixer nn optim autograd engine tensor " +
+		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +

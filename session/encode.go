@@ -118,7 +118,7 @@ func (e *encoding) write(w io.Writer, h header, key []byte) error {
 		if err != nil {
 			return err
 		}
-		w, end = s, s.close
+		w, end = s, s.Close
 	}
 	s := &summing{w: w}
 	e.tensors = append(e.tensors, checkpoint.NewTensor(sumName, []int{sumLen}, make([]uint8, sumLen)))

@@ -79,6 +79,7 @@ func newSealing(w io.Writer, key []byte) (*sealing, error) {
 	return &sealing{w: w, aead: aead}, err
 }
 
+// Write encrypts p.
 func (s *sealing) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -99,7 +100,19 @@ func (s *sealing) put(last bool) error {
 	return err
 }
 
-func (s *sealing) close() error { return s.put(true) }
+// Close ends the encryption. It does not close what it writes to.
+func (s *sealing) Close() error { return s.put(true) }
+
+// Seal returns a writer that encrypts what is written to it, until Close, and writes that to w. Unseal reads it.
+func Seal(w io.Writer, key []byte) (io.WriteCloser, error) { return newSealing(w, key) }
+
+// Unseal decrypts what Seal wrote with the same key. The errors are ErrKey and ErrDamaged.
+func Unseal(data, key []byte) ([]byte, error) {
+	if !isSealed(data) {
+		return nil, fmt.Errorf("%w: found something that is not encrypted", ErrDamaged)
+	}
+	return unseal(data, key)
+}
 
 // isSealed tells whether data is encrypted.
 func isSealed(data []byte) bool { return bytes.HasPrefix(data, []byte(sealMagic)) }
