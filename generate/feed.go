@@ -13,6 +13,7 @@ import (
 type Part struct {
 	Session *Session
 	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
+	Silent  bool    // nobody wants the logits after the last id: the session is then without
 }
 
 // Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
@@ -33,7 +34,7 @@ func Feed(ctx context.Context, parts ...Part) error {
 		if p.Session.model != m {
 			return fmt.Errorf("generate: found sessions of different models, want those of one")
 		}
-		if err := p.check(); err != nil {
+		if err := p.Session.Check(p.IDs); err != nil {
 			return err
 		}
 	}
@@ -50,30 +51,6 @@ func Feed(ctx context.Context, parts ...Part) error {
 			return err
 		}
 		more = b.round(m, parts)
-	}
-	return nil
-}
-
-// check returns an error unless the session can read the part.
-func (p *Part) check() error {
-	s, n := p.Session, len(p.Session.states)
-	if len(p.IDs) == 0 || len(p.IDs)%n != 0 {
-		return fmt.Errorf("generate: %d ids for a batch of %d, want at least one for each", len(p.IDs), n)
-	}
-	vocab := s.model.Config.PaddedVocab()
-	for i, id := range p.IDs {
-		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("generate: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
-		}
-	}
-	for i := range s.states {
-		l := len(p.IDs) / n
-		if s.waits(i) {
-			l++
-		}
-		if err := s.checkLength(i, l); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -131,8 +108,8 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 				b.at = append(b.at, 0)
 			}
 			if lo := b.at[at]; lo < l {
-				hi := min(l, lo+p.Session.piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l)
+				hi := min(l, lo+p.Session.Piece(i))
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent)
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -142,6 +119,9 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 	at = 0
 	for _, p := range parts {
 		n := len(p.Session.states)
+		if p.Silent {
+			p.Session.logits = nil
+		}
 		if p.Session.Progress != nil {
 			p.Session.Progress(slices.Min(b.at[at:at+n]), len(p.IDs)/n)
 		}

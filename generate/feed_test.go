@@ -36,7 +36,7 @@ func TestFeedTogether(t *testing.T) {
 				for i, s := range alone {
 					ids := text(uint64(100*round+i), lengths[i]*s.Batch())
 					feed(t, s, ids)
-					parts = append(parts, Part{together[i], ids})
+					parts = append(parts, Part{Session: together[i], IDs: ids})
 				}
 				if err := Feed(t.Context(), parts...); err != nil {
 					t.Fatal(err)
@@ -66,7 +66,7 @@ func TestFeedTogetherPacked(t *testing.T) {
 				feed(t, s, text(uint64(i), age))
 				other, next := s.Fork(), text(uint64(50+i), 1)
 				feed(t, s, next)
-				parts, want = append(parts, Part{other, next}), append(want, logits(s))
+				parts, want = append(parts, Part{Session: other, IDs: next}), append(want, logits(s))
 			}
 			if err := Feed(t.Context(), parts...); err != nil {
 				t.Fatal(err)
@@ -83,14 +83,14 @@ func TestFeedTogetherPacked(t *testing.T) {
 // TestFeedTogetherErrors: what one session cannot read no session reads.
 func TestFeedTogetherErrors(t *testing.T) {
 	m := language(t, hybrid)
-	a, b := NewSession(m, 1), NewSession(m, 2)
+	a, b, other := NewSession(m, 1), NewSession(m, 2), NewSession(language(t, hybrid), 1)
 	feed(t, a, text(1, 5))
 	before := logits(a)
 	for what, parts := range map[string][]Part{
-		"an id outside":   {{a, []int32{1}}, {b, []int32{1, 1 << 20}}},
-		"an odd number":   {{a, []int32{1}}, {b, []int32{1, 2, 3}}},
-		"nothing":         {{a, []int32{1}}, {b, nil}},
-		"another model's": {{a, []int32{1}}, {NewSession(language(t, hybrid), 1), []int32{1}}},
+		"an id outside":   {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 1 << 20}}},
+		"an odd number":   {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 2, 3}}},
+		"nothing":         {{Session: a, IDs: []int32{1}}, {Session: b, IDs: nil}},
+		"another model's": {{Session: a, IDs: []int32{1}}, {Session: other, IDs: []int32{1}}},
 	} {
 		if err := Feed(t.Context(), parts...); err == nil {
 			t.Errorf("%s: no error", what)
@@ -102,7 +102,7 @@ func TestFeedTogetherErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Chunk = 8
 	a.Progress = func(int, int) { cancel() }
-	err := Feed(ctx, Part{a, text(2, 30)}, Part{b, text(3, 4)})
+	err := Feed(ctx, Part{Session: a, IDs: text(2, 30)}, Part{Session: b, IDs: text(3, 4)})
 	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil ||
 		b.Position() != 2 || b.Logits(0) == nil {
 		t.Errorf("stopped after the first round: %v, positions %d and %d", err, a.Position(), b.Position())
@@ -159,5 +159,33 @@ func TestEndedSampleLeaves(t *testing.T) {
 	}
 	if _, err := batch.Repeat(2); err == nil || !strings.Contains(err.Error(), "3 sequences") {
 		t.Errorf("repeating three sequences: %v", err)
+	}
+}
+
+// TestFeedSilently: ids after which nobody wants logits leave a session without, and change nothing of what comes
+// after them.
+func TestFeedSilently(t *testing.T) {
+	m := language(t, hybrid)
+	a, beside := NewSession(m, 1), NewSession(m, 1)
+	a.Chunk = 8
+	b, ids := a.Fork(), text(1, 20)
+	feed(t, a, ids)
+	feed(t, beside, ids[:1])
+	for at := 0; at < 20; {
+		piece := min(b.Piece(0), 20-at)
+		if want := min(8-at%8, 20-at); piece != want {
+			t.Fatalf("a piece of %d at position %d, want %d", piece, at, want)
+		}
+		other := Part{Session: beside, IDs: ids[:1]}
+		if err := Feed(t.Context(), Part{b, ids[at:][:piece], at+piece < 20}, other); err != nil {
+			t.Fatal(err)
+		}
+		if at += piece; (b.Logits(0) == nil) != (at < 20) || beside.Logits(0) == nil {
+			t.Errorf("after %d ids there are %d logits, and %d of the session beside", at, len(b.Logits(0)),
+				len(beside.Logits(0)))
+		}
+	}
+	if !slices.Equal(logits(a), logits(b)) {
+		t.Error("the logits are others")
 	}
 }
