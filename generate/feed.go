@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Part is what Feed reads in one session.
@@ -14,6 +16,9 @@ type Part struct {
 	Session *Session
 	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
 	Silent  bool    // nobody wants the logits after the last id: the session is then without
+	// Each, unless it is nil, is called with the logits after every one of IDs: at is its place there. Those of one
+	// sequence come in order. Reading is slower by the products that these logits take. They are valid during the call.
+	Each func(at int, logits []float32)
 }
 
 // Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
@@ -60,14 +65,22 @@ func Feed(ctx context.Context, parts ...Part) error {
 type batch struct {
 	rows model.Rows
 	ids  []int32
-	last []place   // of each row: whose logits they are after it, of no session where nobody wants them
+	last []place   // whose logits are wanted
+	ends []int32   // after which of ids, for each of them
+	each []call    // of each row: who is told the logits after each of its ids
 	at   []int     // of each sequence of each part, how many ids it has read
-	all  []float32 // logits
+	all  []float32 // logits after several ids
 }
 
 type place struct {
 	s *Session
 	i int
+}
+
+// call tells f the logits after the ids of a row, which are those from at on of a part.
+type call struct {
+	f  func(at int, logits []float32)
+	at int
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -83,17 +96,17 @@ func (b *batch) giveBack() {
 func (b *batch) clear() {
 	b.rows.Clear()
 	clear(b.last)
-	b.ids, b.last = b.ids[:0], b.last[:0]
+	clear(b.each)
+	b.ids, b.last, b.ends, b.each = b.ids[:0], b.last[:0], b.ends[:0], b.each[:0]
 }
 
 // add puts ids of sequence i of s behind the others, after which it has logits if last is set.
-func (b *batch) add(s *Session, i int, ids []int32, last bool) {
+func (b *batch) add(s *Session, i int, ids []int32, last bool, each call) {
 	b.rows.Add(len(ids), s.states[i])
-	b.ids = append(b.ids, ids...)
-	if !last {
-		s = nil
+	b.ids, b.each = append(b.ids, ids...), append(b.each, each)
+	if last {
+		b.last, b.ends = append(b.last, place{s, i}), append(b.ends, int32(len(b.ids)-1))
 	}
-	b.last = append(b.last, place{s, i})
 }
 
 // round has every session read its next piece, and reports whether there are more.
@@ -109,7 +122,7 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 			}
 			if lo := b.at[at]; lo < l {
 				hi := min(l, lo+p.Session.Piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent)
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent, call{p.Each, i*l + lo})
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -152,28 +165,39 @@ func (b *batch) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
-	wanted := false
-	for _, p := range b.last {
-		wanted = wanted || p.s != nil
-	}
-	if !wanted {
+	b.tell(m, tape, hidden)
+	if len(b.last) == 0 {
 		return
 	}
-	logits, v := m.LastLogits(tape, hidden, &b.rows), m.Config.PaddedVocab()
-	for _, p := range b.last {
-		if p.s != nil && p.s.logits == nil {
+	logits, v := m.LogitsAt(tape, hidden, b.ends), m.Config.PaddedVocab()
+	for row, p := range b.last {
+		if p.s.logits == nil {
 			p.s.logits = make([]float32, len(p.s.states)*v)
 		}
+		logits.CopyRowTo(p.s.logits[p.i*v:], row)
 	}
-	if first := b.last[0]; len(b.last) == 1 && first.s != nil { // one sequence writes: no copy between
-		logits.CopyTo(first.s.logits[first.i*v:])
-		return
-	}
-	b.all = slices.Grow(b.all[:0], logits.Len())[:logits.Len()]
-	logits.CopyTo(b.all)
-	for row, p := range b.last {
-		if p.s != nil {
-			copy(p.s.logits[p.i*v:][:v], b.all[row*v:])
+}
+
+// tellRows is how many positions have logits at a time for those who are told them all: few, as logits are long.
+const tellRows = 16
+
+// tell calls those who want the logits after each id, given the hidden states of all rows.
+func (b *batch) tell(m *model.Model, tape *autograd.Tape, hidden *tensor.Tensor) {
+	v := m.Config.PaddedVocab()
+	from := 0
+	for row, c := range b.each {
+		l := b.rows.Len(row)
+		for lo := 0; lo < l && c.f != nil; lo += tellRows {
+			n := min(tellRows, l-lo)
+			own := m.Tapes.Lend() // so that the memory of the last ones serves the next
+			logits := m.Logits(own, tape.Slice(hidden, from+lo, n))
+			b.all = slices.Grow(b.all[:0], n*v)[:n*v]
+			logits.CopyTo(b.all)
+			m.Tapes.Return(own)
+			for i := range n {
+				c.f(c.at+lo+i, b.all[i*v:][:m.Config.VocabSize])
+			}
 		}
+		from += l
 	}
 }

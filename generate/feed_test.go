@@ -83,14 +83,15 @@ func TestFeedTogetherPacked(t *testing.T) {
 // TestFeedTogetherErrors: what one session cannot read no session reads.
 func TestFeedTogetherErrors(t *testing.T) {
 	m := language(t, hybrid)
-	a, b, other := NewSession(m, 1), NewSession(m, 2), NewSession(language(t, hybrid), 1)
+	a, b := NewSession(m, 1), NewSession(m, 2)
 	feed(t, a, text(1, 5))
 	before := logits(a)
 	for what, parts := range map[string][]Part{
-		"an id outside":   {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 1 << 20}}},
-		"an odd number":   {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 2, 3}}},
-		"nothing":         {{Session: a, IDs: []int32{1}}, {Session: b, IDs: nil}},
-		"another model's": {{Session: a, IDs: []int32{1}}, {Session: other, IDs: []int32{1}}},
+		"an id outside": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 1 << 20}}},
+		"an odd number": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 2, 3}}},
+		"nothing":       {{Session: a, IDs: []int32{1}}, {Session: b}},
+		"another model's": {{Session: a, IDs: []int32{1}},
+			{Session: NewSession(language(t, hybrid), 1), IDs: []int32{1}}},
 	} {
 		if err := Feed(t.Context(), parts...); err == nil {
 			t.Errorf("%s: no error", what)
@@ -177,7 +178,7 @@ func TestFeedSilently(t *testing.T) {
 			t.Fatalf("a piece of %d at position %d, want %d", piece, at, want)
 		}
 		other := Part{Session: beside, IDs: ids[:1]}
-		if err := Feed(t.Context(), Part{b, ids[at:][:piece], at+piece < 20}, other); err != nil {
+		if err := Feed(t.Context(), Part{Session: b, IDs: ids[at:][:piece], Silent: at+piece < 20}, other); err != nil {
 			t.Fatal(err)
 		}
 		if at += piece; (b.Logits(0) == nil) != (at < 20) || beside.Logits(0) == nil {

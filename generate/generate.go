@@ -51,17 +51,6 @@ type Stats struct {
 	StateBytes     int     `json:"state_bytes"`
 }
 
-// writer turns the ids of one sequence into text.
-type writer struct {
-	sampler *sample.Sampler
-	decoder *tokenizer.StreamDecoder
-	stop    *sample.StopMatcher
-	history []int32
-	fresh   []int32 // drawn since the last piece
-	tokens  int
-	end     string
-}
-
 // Generate continues every sequence of the session after the ids fed so far. It draws with seed, seed+1, ... for
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error,
 // or when ctx is done (with its error). prompt holds the ids that were fed, for the repetition penalty; it may be nil.
@@ -78,7 +67,7 @@ func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt 
 		}
 		for running := true; running && err == nil; {
 			var pieces []Piece
-			if pieces, running, err = s.draw(ctx, tok, writers, o); err != nil {
+			if pieces, running, err = s.draw(ctx, writers); err != nil {
 				break
 			}
 			for _, p := range pieces {
@@ -95,14 +84,13 @@ func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt 
 
 // draw draws the next token of every sequence that has not ended and returns the text that has become certain by it.
 // running says whether any sequence continues.
-func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*writer,
-	o Options) (pieces []Piece, running bool, err error) {
+func (s *Session) draw(ctx context.Context, writers []*Writer) (pieces []Piece, running bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
 	start, stepped := time.Now(), false
 	err = s.flush(func(i int) bool {
-		if writers[i].end != "" {
+		if writers[i].End() != "" {
 			return false
 		}
 		stepped = true
@@ -115,10 +103,10 @@ func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*
 		s.pending = slices.Repeat([]int32{none}, len(s.states))
 	}
 	for i, w := range writers {
-		if w.end != "" {
+		if w.End() != "" {
 			continue
 		}
-		text, id, err := w.next(s.Logits(i), tok, o)
+		text, id, err := w.Next(s.Logits(i))
 		if err != nil {
 			return nil, false, fmt.Errorf("generate: position %d: %w", s.PositionOf(i), err)
 		}
@@ -126,10 +114,8 @@ func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*
 		if stepped { // the first token comes from the logits of the prompt
 			s.Stats.DecodeTokens++
 		}
-		w.fresh = append(w.fresh, id)
-		if running = running || w.end == ""; len(text) > 0 || w.end != "" {
-			pieces = append(pieces, Piece{Sample: i, Text: text, IDs: w.fresh, End: w.end})
-			w.fresh = nil
+		if running = running || w.End() == ""; len(text) > 0 || w.End() != "" {
+			pieces = append(pieces, Piece{Sample: i, Text: text, IDs: w.Fresh(), End: w.End()})
 		}
 	}
 	s.Stats.StateBytes = s.StateSize()
@@ -137,60 +123,16 @@ func (s *Session) draw(ctx context.Context, tok tokenizer.Tokenizer, writers []*
 	return pieces, running, nil
 }
 
-func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*writer, error) {
-	if o.MaxTokens < 1 {
-		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
-	}
-	var out []*writer
+func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*Writer, error) {
+	var out []*Writer
 	for i := range s.states {
-		opt := o.Options
+		opt := o
 		opt.Seed += uint64(i)
-		sampler, err := sample.New(opt)
+		w, err := NewWriter(tok, prompt, opt)
 		if err != nil {
 			return nil, err
 		}
-		stop, err := sample.NewStopMatcher(o.Stop...)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, &writer{
-			sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
-			history: append([]int32(nil), prompt...),
-		})
+		out = append(out, w)
 	}
 	return out, nil
-}
-
-// next draws the next id and returns the text that has become certain by it.
-func (w *writer) next(logits []float32, tok tokenizer.Tokenizer, o Options) (text []byte, id int32, err error) {
-	if id, err = w.sampler.Next(logits, w.history); err != nil {
-		return nil, 0, err
-	}
-	w.tokens++
-	if end, ok := tok.EndOfText(); !o.IgnoreEnd && (ok && id == end || slices.Contains(o.EndIDs, id)) {
-		w.end = EndText
-	} else {
-		w.history = append(w.history, id)
-		if text, stopped := w.stop.Push(w.decoder.Write(id)); stopped {
-			w.end = EndStop
-			return text, id, nil
-		} else if w.tokens < o.MaxTokens {
-			return text, id, nil
-		} else {
-			w.end = EndLength
-			return w.flush(append([]byte(nil), text...)), id, nil
-		}
-	}
-	return w.flush(nil), id, nil
-}
-
-// flush appends what decoder and stop matcher still hold back.
-func (w *writer) flush(text []byte) []byte {
-	more, stopped := w.stop.Push(w.decoder.Flush())
-	text = append(text, more...)
-	if stopped {
-		w.end = EndStop
-		return text
-	}
-	return append(text, w.stop.Flush()...)
 }

@@ -62,6 +62,17 @@ func NewSession(m *model.Model, batch int) *Session {
 	return s
 }
 
+// Resume returns a session of one sequence that goes on from a state, which is its own from now on, and the logits
+// after its last id: those of Session.Logits, copied, or nil if there are none.
+func Resume(m *model.Model, state *model.State, logits []float32) *Session {
+	s := &Session{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
+	if logits != nil {
+		s.logits = make([]float32, m.Config.PaddedVocab())
+		copy(s.logits, logits)
+	}
+	return s
+}
+
 // Feed reads l ids for each sequence of the batch (ids is (batch, l), row-major) and computes the logits after the last
 // one. Session says how a text may be cut into calls.
 //
@@ -81,7 +92,7 @@ func (s *Session) flush(some func(i int) bool) error {
 			if err := s.checkLength(i, 1); err != nil {
 				return err
 			}
-			b.add(s, i, s.pending[i:i+1], true)
+			b.add(s, i, s.pending[i:i+1], true, call{})
 		}
 	}
 	if len(b.last) > 0 {

@@ -76,6 +76,7 @@ func (m *parallel) Traits() (all Traits) {
 func (t Traits) And(one Traits) Traits {
 	all := t
 	all.LooksAhead = t.LooksAhead || one.LooksAhead
+	all.Convolves = t.Convolves || one.Convolves
 	all.Growth += one.Growth
 	if t.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < t.MaxLength {
 		all.MaxLength = one.MaxLength

@@ -83,8 +83,8 @@ func (m *GSS) NewState() State {
 	return newFixedState([]string{"diag"}, []int{m.d, m.n, 2})
 }
 
-// Traits are those of a recurrence.
-func (m *GSS) Traits() Traits { return Traits{} }
+// Traits are those of a recurrence that is computed as a convolution.
+func (m *GSS) Traits() Traits { return Traits{Convolves: true} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *GSS) Params(prefix string, visit nn.Visitor) {

@@ -102,8 +102,8 @@ func (m *H3) NewState() State {
 		[]int{c.DModel, c.DState}, []int{c.DModel * c.HeadDim, c.DState / 2, 2})
 }
 
-// Traits are those of a recurrence.
-func (m *H3) Traits() Traits { return Traits{} }
+// Traits are those of a recurrence that is computed as a convolution.
+func (m *H3) Traits() Traits { return Traits{Convolves: true} }
 
 // Params visits the parameters under their official names.
 func (m *H3) Params(prefix string, visit nn.Visitor) {

@@ -165,4 +165,6 @@ func (m *Hyena) NewState() State {
 }
 
 // Traits: each position adds one input of each long convolution to the state, until there are l_max-1.
-func (m *Hyena) Traits() Traits { return Traits{Growth: 4 * (m.opt.Order - 1) * m.d} }
+func (m *Hyena) Traits() Traits {
+	return Traits{Growth: 4 * (m.opt.Order - 1) * m.d, Convolves: true}
+}

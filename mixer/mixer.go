@@ -34,6 +34,9 @@ type Traits struct {
 	MaxLength  int // positions of the longest sequence, 0 for any
 	Multiple   int // the lengths of sequences are multiples of it, 0 for any
 	Growth     int // bytes that each further position adds to the state, perhaps up to some length
+	// Convolves tells whether the rows of a call are long convolutions: pieces of some hundred positions are then read
+	// faster than those of some dozens.
+	Convolves bool
 }
 
 // State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape:

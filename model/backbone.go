@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -140,6 +141,12 @@ func (bb *Backbone) LooksAhead() bool {
 		}
 	}
 	return false
+}
+
+// Convolves tells whether the model is faster at reading pieces of some hundred positions than those of some dozens:
+// see mixer.Traits.
+func (bb *Backbone) Convolves() bool {
+	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Convolves })
 }
 
 // maxLength is the longest sequence that all mixers take, 0 for any.

@@ -61,6 +61,9 @@ func (r *Rows) Count() int { return r.at.Count() }
 // Total is the number of positions of all rows.
 func (r *Rows) Total() int { return r.at.Total() }
 
+// Len is the number of positions of row i.
+func (r *Rows) Len(i int) int { return r.at.Len(i) }
+
 // of returns the rows with the states of one layer.
 func (r *Rows) of(layer int) *mixer.Rows {
 	r.layer.Rows, r.layer.States = &r.at, r.layer.States[:0]

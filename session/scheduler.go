@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,8 @@ type SchedulerOptions struct {
 // smaller one, whoever's they are, and prompts of a smaller one are not read in the same step.
 //
 // The goroutine that calls Run calls Next and Progress, too: so they may take their time, wait for a client that reads
-// slowly, or panic, and hit nobody else. A step waits for those that have the logits of the step before, but not for
+// slowly, or panic, and hit nobody else. Each is called during a step, which waits for it: where it panics the request
+// has a PanicError. A step waits for those that have the logits of the step before, but not for
 // longer than that has taken: one that comes later joins a later step.
 //
 // What is read at the same time changes no bit. So the same request has the same answer whenever it comes, whoever else
@@ -334,8 +336,8 @@ func (s *Scheduler) step(step []*task) (took time.Duration) {
 			s.stats.count(t, now)
 			t.stepped()
 		}
-		if err != nil || !t.reads() || t.leaves || s.closed || t.r.Progress != nil {
-			s.handOver(t, err)
+		if failed := cmp.Or(err, t.failed); failed != nil || !t.reads() || t.leaves || s.closed || t.r.Progress != nil {
+			s.handOver(t, failed)
 		} else {
 			t.set(ready)
 		}
@@ -343,7 +345,8 @@ func (s *Scheduler) step(step []*task) (took time.Duration) {
 	return now.Sub(begun)
 }
 
-// PanicError is the error of the requests of a step in which the model panicked. Their sessions are of no more use.
+// PanicError is the error of the requests of a step in which the model panicked, and of one whose Each did. Their
+// sessions are of no more use.
 type PanicError struct {
 	Value any
 	Stack []byte

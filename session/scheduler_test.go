@@ -78,12 +78,14 @@ func wishOf(seed uint64) wish {
 // served is what came of a wish.
 type served struct {
 	ids    []int32
+	each   []float32 // of the logits after each id that was read, where they were asked for
 	logits []float32
 	state  []float32
 }
 
 func (s served) equal(other served) bool {
-	return slices.Equal(s.ids, other.ids) && slices.Equal(s.logits, other.logits) && slices.Equal(s.state, other.state)
+	return slices.Equal(s.ids, other.ids) && slices.Equal(s.each, other.each) &&
+		slices.Equal(s.logits, other.logits) && slices.Equal(s.state, other.state)
 }
 
 // request is the request of w, which draws into out.
@@ -94,7 +96,7 @@ func (w wish) request(m *model.Model, out *served) *Request {
 	if err != nil {
 		panic(err)
 	}
-	return &Request{Session: s, Segments: w.segments, Priority: w.priority,
+	r := &Request{Session: s, Segments: w.segments, Priority: w.priority,
 		Next: func(logits []float32) (int32, bool, error) {
 			if len(out.ids) == w.draws {
 				return 0, false, nil
@@ -103,6 +105,10 @@ func (w wish) request(m *model.Model, out *served) *Request {
 			out.ids = append(out.ids, id)
 			return id, true, err
 		}}
+	if w.seed%8 == 0 {
+		r.Each = func(at int, logits []float32) { out.each = append(out.each, float32(at), logits[at%len(logits)]) }
+	}
+	return r
 }
 
 // ended adds what the session is afterwards.
@@ -118,30 +124,8 @@ func (out *served) ended(s *generate.Session) {
 // alone serves the wish with nobody else there, and without a scheduler.
 func (w wish) alone(t interface{ Fatal(...any) }, m *model.Model) (out served) {
 	r := w.request(m, &out)
-	feed := func(ids []int32) {
-		if err := r.Session.Feed(context.Background(), ids); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range r.Segments {
-		for i := range s.IDs {
-			if s.Drawn {
-				feed(s.IDs[i:][:1])
-			}
-		}
-		if !s.Drawn {
-			feed(s.IDs)
-		}
-	}
-	for {
-		id, more, err := r.Next(r.Session.Logits(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !more {
-			break
-		}
-		feed([]int32{id})
+	if err := (Direct{}).Run(context.Background(), r); err != nil {
+		t.Fatal(err)
 	}
 	out.ended(r.Session)
 	return out
@@ -259,7 +243,10 @@ func (w wish) serveTwice(s *Scheduler, client string, stop int, want served) err
 	}
 	err := s.Run(ctx, r)
 	if read := r.Session.Position(); err == context.Canceled && len(out.ids) == 0 {
-		r.Segments = after(w.segments, read)
+		if r.Segments = after(w.segments, read); r.Each != nil {
+			each := r.Each
+			r.Each = func(at int, logits []float32) { each(read+at, logits) }
+		}
 		err = s.Run(context.Background(), r)
 	}
 	if err != nil {

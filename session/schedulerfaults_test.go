@@ -115,6 +115,7 @@ func TestFaultsHitOnlyTheirRequest(t *testing.T) {
 		"id -1":       func(r *Request) { r.Segments = []Segment{{IDs: []int32{3, -1}}} },
 		"of 2 seq":    func(r *Request) { r.Session = generate.NewSession(m, 2) },
 		"NaN":         func(r *Request) { spoil(t, r.Session) },
+		"Each":        func(r *Request) { r.Each = func(int, []float32) { panic(broken) } },
 		"no logits":   func(r *Request) { r.Segments = nil },
 		"0 ids":       func(r *Request) { r.Segments = []Segment{{}} },
 		"other model": func(r *Request) { r.Session = generate.NewSession(servedModel(t, "h3", engine.Float32), 1) },

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -37,8 +38,9 @@ type task struct {
 	segment, at int // it reads Segments[segment].IDs[at] next
 	read, total int // ids of Segments
 	drawn       [1]int32
-	writes      bool // it reads drawn next
-	size        int  // how many ids it reads in the step
+	writes      bool  // it reads drawn next
+	size        int   // how many ids it reads in the step
+	failed      error // of Each
 }
 
 // newTask returns a task for a request of a session of m, or an error that says what is wrong with it.
@@ -89,8 +91,24 @@ func (t *task) part() generate.Part {
 	if !t.writes {
 		p.IDs = t.r.Segments[t.segment].IDs[t.at:][:t.size]
 		p.Silent = t.read+t.size < t.total
+		if t.r.Each != nil {
+			p.Each = t.each
+		}
 	}
 	return p
+}
+
+// each calls Each, in the goroutine of the scheduler. A panic ends the request, and not the others of the step.
+func (t *task) each(at int, logits []float32) {
+	if t.failed != nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			t.failed = &PanicError{p, debug.Stack()}
+		}
+	}()
+	t.r.Each(t.read+at, logits)
 }
 
 // stepped counts what the task has read in a step.

@@ -1,6 +1,10 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
 
 // StreamDecoder turns ids that come one at a time into text that can be shown at once: it never returns part of a
 // character. Each byte that is not UTF-8 becomes U+FFFD, as in Go's conversion of a string to runes, as soon as that is
@@ -27,6 +31,18 @@ func (d *StreamDecoder) Write(id int32) []byte {
 // text.
 func (d *StreamDecoder) Flush() []byte {
 	return d.take(func([]byte) bool { return true })
+}
+
+// Pending returns a copy of the bytes of a character that is not complete, for Restore.
+func (d *StreamDecoder) Pending() []byte { return bytes.Clone(d.pending) }
+
+// Restore makes a new decoder go on from the point of Pending.
+func (d *StreamDecoder) Restore(pending []byte) error {
+	if len(pending) > 0 && utf8.FullRune(pending) {
+		return fmt.Errorf("tokenizer: found %q pending, want the beginning of a character", pending)
+	}
+	d.pending = bytes.Clone(pending)
+	return nil
 }
 
 // take moves characters from pending to out while full says that the first one is settled.

@@ -101,5 +101,9 @@ func (m *StopMatcher) Flush() (out []byte) {
 	return m.out
 }
 
+// Held returns a copy of the text that is held back. A new matcher of the same stop strings to which it is pushed goes
+// on like this one.
+func (m *StopMatcher) Held() []byte { return slices.Clone(m.held) }
+
 // Stop returns the stop string that was found, "" if none.
 func (m *StopMatcher) Stop() string { return m.found }

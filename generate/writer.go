@@ -1,0 +1,125 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Writer draws the ids of one sequence and turns them into text: whole characters, and never a part of a stop string.
+// It is for one goroutine at a time.
+type Writer struct {
+	options Options
+	tok     tokenizer.Tokenizer
+	sampler *sample.Sampler
+	decoder *tokenizer.StreamDecoder
+	stop    *sample.StopMatcher
+	history []int32
+	fresh   []int32 // drawn since the last piece
+	tokens  int
+	end     string
+}
+
+// NewWriter returns a writer that has drawn nothing yet. history holds the ids before it, for the repetition penalty.
+func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, error) {
+	if o.MaxTokens < 1 {
+		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
+	}
+	sampler, err := sample.New(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	stop, err := sample.NewStopMatcher(o.Stop...)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{
+		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
+		history: slices.Clone(history),
+	}, nil
+}
+
+// Next draws the next id from its logits and returns the text that has become certain by it, which is valid until the
+// next call. It must not be called once End says why the sequence has ended.
+func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
+	if id, err = w.sampler.Next(logits, w.history); err != nil {
+		return nil, 0, err
+	}
+	w.tokens++
+	w.fresh = append(w.fresh, id)
+	end, ok := w.tok.EndOfText()
+	if !w.options.IgnoreEnd && (ok && id == end || slices.Contains(w.options.EndIDs, id)) {
+		w.end = EndText
+		return w.flush(nil), id, nil
+	}
+	w.history = append(w.history, id)
+	text, stopped := w.stop.Push(w.decoder.Write(id))
+	switch {
+	case stopped:
+		w.end = EndStop
+	case w.tokens >= w.options.MaxTokens:
+		w.end = EndLength
+		return w.flush(slices.Clone(text)), id, nil
+	}
+	return text, id, nil
+}
+
+// flush appends what decoder and stop matcher still hold back.
+func (w *Writer) flush(text []byte) []byte {
+	more, stopped := w.stop.Push(w.decoder.Flush())
+	text = append(text, more...)
+	if stopped {
+		w.end = EndStop
+		return text
+	}
+	return append(text, w.stop.Flush()...)
+}
+
+// End is why the sequence has ended, "" while it continues.
+func (w *Writer) End() string { return w.end }
+
+// Fresh returns the ids drawn since its last call.
+func (w *Writer) Fresh() []int32 {
+	ids := w.fresh
+	w.fresh = nil
+	return ids
+}
+
+// WriterState is what a Writer carries from one id to the next, besides the ids themselves.
+type WriterState struct {
+	Tokens  int     `json:"tokens"`            // drawn so far
+	Random  []byte  `json:"random"`            // state of the random numbers
+	Partial []byte  `json:"partial,omitempty"` // the beginning of a character
+	Held    []byte  `json:"held,omitempty"`    // text that may be the beginning of a stop string
+	Fresh   []int32 `json:"fresh,omitempty"`   // drawn since the last call of Fresh
+}
+
+// State returns the state of a writer that has not ended, for Restore.
+func (w *Writer) State() WriterState {
+	return WriterState{
+		Tokens: w.tokens, Random: w.sampler.State(), Partial: w.decoder.Pending(), Held: w.stop.Held(),
+		Fresh: slices.Clone(w.fresh),
+	}
+}
+
+// Restore makes a new writer, with the same options and the ids so far as history, go on from the point of State.
+func (w *Writer) Restore(s WriterState) error {
+	if s.Tokens < 0 || s.Tokens >= w.options.MaxTokens || len(s.Fresh) > s.Tokens {
+		return fmt.Errorf("generate: state of a writer: found %d tokens, %d of them fresh, want fewer than %d",
+			s.Tokens, len(s.Fresh), w.options.MaxTokens)
+	}
+	if err := w.sampler.Restore(s.Random); err != nil {
+		return err
+	}
+	if err := w.decoder.Restore(s.Partial); err != nil {
+		return err
+	}
+	if text, stopped := w.stop.Push(s.Held); stopped || len(text) > 0 {
+		return fmt.Errorf("generate: state of a writer: found %q held back, want the beginning of a stop string",
+			s.Held)
+	}
+	w.tokens, w.fresh = s.Tokens, slices.Clone(s.Fresh)
+	return nil
+}

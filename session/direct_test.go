@@ -1,0 +1,106 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+const (
+	vocab  = 256
+	hybrid = "h3,attention,mamba"
+)
+
+// language is a small model of these layers with decided opinions about bytes.
+func language(t testing.TB, layers string) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+// text is n random ids.
+func text(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(vocab)
+	}
+	return ids
+}
+
+// TestDirectReadsSegments: a request is read as generate reads its segments, each id tells the logits after it, and
+// what Next returns is read.
+func TestDirectReadsSegments(t *testing.T) {
+	m := language(t, hybrid)
+	ids := text(1, 700)
+	want := generate.NewSession(m, 1)
+	want.Chunk = Chunk(m)
+	var at []int
+	each := map[int][]float32{}
+	r := &Request{
+		Session:  (&Snapshot{State: m.NewState()}).Session(m),
+		Segments: []Segment{{IDs: ids[:600]}, {IDs: ids[600:640], Drawn: true}, {IDs: ids[640:699]}},
+		Each:     func(i int, logits []float32) { each[i] = slices.Clone(logits) },
+	}
+	var told []string
+	r.Progress = func(read, total int) { told = append(told, fmt.Sprintf("%d/%d", read, total)) }
+	next := ids[699:]
+	r.Next = func(logits []float32) (int32, bool, error) {
+		if at = append(at, r.Session.Position()); len(next) == 0 {
+			return 0, false, nil
+		}
+		id := next[0]
+		next = next[1:]
+		return id, true, nil
+	}
+	if err := (Direct{}).Run(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	read := func(n int) {
+		if err := want.Feed(context.Background(), ids[want.Position():][:n]); err != nil {
+			t.Fatal(err)
+		}
+		if i := want.Position() - 1; i < 699 && !slices.Equal(each[i], want.Logits(0)) {
+			t.Errorf("other logits are told after id %d", i)
+		}
+	}
+	for _, n := range []int{256, 256, 88} {
+		read(n)
+	}
+	for range 40 {
+		read(1)
+	}
+	read(59)
+	read(1)
+	if !slices.Equal(r.Session.Logits(0), want.Logits(0)) || len(each) != 699 {
+		t.Errorf("got other logits, or those after %d ids, want 699", len(each))
+	}
+	if fmt.Sprint(at) != "[699 700]" {
+		t.Errorf("Next was called at %v", at)
+	}
+	if len(told) != 3+40+1 || told[0] != "256/699" || told[len(told)-1] != "699/699" {
+		t.Errorf("%d calls of Progress: %v", len(told), told)
+	}
+}
