@@ -86,17 +86,19 @@ func TestConfigurations(t *testing.T) {
 func TestFields(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	for name, want := range map[string]string{
-		"gemm":       "m n k op precision gflops gflops_wall gflops_best",
-		"conv":       "b d l precision fwd_ns fwd_bwd_ns",
-		"kernel":     "d modes l precision fwd_ms fwd_bwd_ms",
-		"mixer":      "mixer d l precision fwd_us fwd_bwd_us",
-		"train":      "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
-		"synth":      "task model precision ms_per_step",
-		"chars":      "loss precision valid_loss steps s_to_loss s_to_loss_wall",
-		"decode":     "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
-		"memory":     "mode gb_per_s gb_per_s_wall",
-		"load":       "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
-		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
+		"gemm":   "m n k op precision gflops gflops_wall gflops_best",
+		"conv":   "b d l precision fwd_ns fwd_bwd_ns",
+		"kernel": "d modes l precision fwd_ms fwd_bwd_ms",
+		"mixer":  "mixer d l precision fwd_us fwd_bwd_us",
+		"train":  "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
+		"synth":  "task model precision ms_per_step",
+		"chars":  "loss precision valid_loss steps s_to_loss s_to_loss_wall",
+		"decode": "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
+		"memory": "mode gb_per_s gb_per_s_wall",
+		"load":   "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
+		"sparse": "mixer d l precision fwd_us growth dense_fwd_us times_faster",
+		"sessions": "model precision sessions context tokens_per_s over_one state_mb bound_tokens_per_s " +
+			"bound_share",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
 	} {
