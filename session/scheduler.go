@@ -43,8 +43,8 @@ type SchedulerOptions struct {
 //
 // The goroutine that calls Run calls Next and Progress, too: so they may take their time, wait for a client that reads
 // slowly, or panic, and hit nobody else. Each is called during a step, which waits for it: where it panics the request
-// has a PanicError. A step waits for those that have the logits of the step before, but not for
-// longer than that has taken: one that comes later joins a later step.
+// has a PanicError. A step waits for those that have the logits of the step before, as long as some of them come back:
+// one that takes much longer than a step joins a later one.
 //
 // What is read at the same time changes no bit. So the same request has the same answer whenever it comes, whoever else
 // is there, and whatever the limits are.
@@ -364,24 +364,27 @@ func feed(parts []generate.Part) (err error) {
 	return generate.Feed(context.Background(), parts...)
 }
 
-// gather waits for the tasks that went away after the step, so that the next is full, but not for longer than limit.
-// It gives up the lock for the time.
+// gather waits for the tasks that went away after the step, so that the next is full. It goes on without those that are
+// not back where nobody has come back for the given time, or after some such times. It gives up the lock meanwhile.
 func (s *Scheduler) gather(limit time.Duration) {
-	if s.expected == 0 {
-		return
-	}
-	s.timer.Reset(max(limit, s.patience))
-	defer s.timer.Stop()
-	for s.expected > 0 {
-		s.mu.Unlock()
-		late := false
-		select {
-		case <-s.wake:
-		case <-s.timer.C:
-			late = true
+	limit = max(limit, s.patience)
+	for range 8 {
+		if s.expected == 0 {
+			return
 		}
-		s.mu.Lock()
-		if late {
+		missing := s.expected
+		s.timer.Reset(limit)
+		for late := false; s.expected > 0 && !late; {
+			s.mu.Unlock()
+			select {
+			case <-s.wake:
+			case <-s.timer.C:
+				late = true
+			}
+			s.mu.Lock()
+		}
+		s.timer.Stop()
+		if s.expected == missing {
 			return
 		}
 	}
