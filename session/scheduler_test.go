@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -267,6 +268,38 @@ func after(segments []Segment, n int) []Segment {
 		n -= len(s.IDs)
 	}
 	return nil
+}
+
+// TestServedSessionIsPlain is TestSessionIsPlain of sessions that a scheduler serves beside others, who come and go.
+func TestServedSessionIsPlain(t *testing.T) {
+	games(t, "12")
+	for _, layers := range []string{hybrid, "mamba2,window-attention(window=30),s4d", "hyena,attention+h3", "rg-lru"} {
+		t.Run(layers, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var others sync.WaitGroup
+			servers, models := map[*model.Model]*Scheduler{}, packed(t, layers)
+			for _, m := range models {
+				s := NewScheduler(m, SchedulerOptions{Running: 3, Rows: 70})
+				servers[m] = s
+				others.Go(func() {
+					for i := uint64(0); ctx.Err() == nil; i++ {
+						r := wishOf(i).request(m, new(served))
+						if err := s.Run(ctx, r); err != nil && !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+						runtime.Gosched()
+					}
+				})
+			}
+			plays(t, models, func(m *model.Model) Runner { return servers[m] })
+			cancel()
+			others.Wait()
+			for _, s := range servers {
+				s.Close()
+			}
+		})
+	}
+	noneLeft(t)
 }
 
 // beginWith waits until n requests wait for their first step, and has the scheduler begin.
