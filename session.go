@@ -12,17 +12,19 @@ import (
 // Session is a text being read and written by a model: a recurrent state, whose size does not grow with the text (but
 // for the attention layers of a hybrid), and the numbers of its tokens. It can be forked, rewound, saved and loaded,
 // and goes on in each case to the last bit as it would have gone on without. A session that waits holds no other
-// memory, unless SetMarks gives it some. A Session is for one goroutine; any number of them share a model, and a program can
-// have thousands.
+// memory, unless SetMarks gives it some. A Session is for one goroutine; any number of them share a model, and a
+// program can have thousands.
 type Session struct {
 	m *Model
 	s *session.Session
 }
 
 // NewSession returns a session at the start of a text.
-func (m *Model) NewSession() *Session { return m.newSession(generate.DefaultChunk) }
+func (m *Model) NewSession() *Session { return m.OpenSession(generate.DefaultChunk) }
 
-func (m *Model) newSession(chunk int) *Session {
+// OpenSession is NewSession that reads so many tokens at a time (see Session.SetChunk), 0 for a number that suits the
+// model.
+func (m *Model) OpenSession(chunk int) *Session {
 	return &Session{m: m, s: session.New(m.net, m.tok, session.Options{Chunk: chunk, Budget: -1})}
 }
 
@@ -35,6 +37,9 @@ func (m *Model) LoadSession(path string, key []byte) (*Session, error) {
 	}
 	return &Session{m: m, s: s}, nil
 }
+
+// Whole is the session with all that can be done with it: ids, log-probabilities, pieces of a reply.
+func (s *Session) Whole() *session.Session { return s.s }
 
 // SaveOptions say how a session is saved; the zero value saves it exactly, in the open, without marks.
 type SaveOptions = session.FileOptions
@@ -58,10 +63,15 @@ func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.S
 			yield("", err)
 			return
 		}
-		for piece, err := range s.s.Generate(ctx, o) {
-			if (err != nil || len(piece.Text) > 0) && !yield(string(piece.Text), err) {
-				return
-			}
+		texts(s.s.Generate(ctx, o), yield)
+	}
+}
+
+// texts yields the texts of pieces.
+func texts(pieces iter.Seq2[generate.Piece, error], yield func(string, error) bool) {
+	for piece, err := range pieces {
+		if (err != nil || len(piece.Text) > 0) && !yield(string(piece.Text), err) {
+			return
 		}
 	}
 }
@@ -69,13 +79,7 @@ func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.S
 // Continue goes on with a reply whose loop was left before it ended, also after Save and LoadSession: with the options
 // and the random numbers of then.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for piece, err := range s.s.Continue(ctx) {
-			if (err != nil || len(piece.Text) > 0) && !yield(string(piece.Text), err) {
-				return
-			}
-		}
-	}
+	return func(yield func(string, error) bool) { texts(s.s.Continue(ctx), yield) }
 }
 
 // Fork returns an independent session in the same state: the way to try several continuations.
@@ -138,7 +142,7 @@ func (s *Session) SetChunk(n int) {
 		panic("hippo.Session.SetChunk: found a text that has been read, want none")
 	}
 	before := s.s
-	*s = *s.m.newSession(n)
+	*s = *s.m.OpenSession(n)
 	s.s.Progress = before.Progress
 }
 

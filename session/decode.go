@@ -1,10 +1,14 @@
 package session
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -212,6 +216,71 @@ func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key [
 		return err
 	})
 	return s, err
+}
+
+// Info is what a file of a session says of itself.
+type Info struct {
+	Name     string         `json:"name,omitempty"` // in a Folder
+	ID       string         `json:"id"`
+	Position int            `json:"position"` // tokens of the text
+	Drawn    int            `json:"drawn"`    // of them written by the model
+	Marks    map[string]int `json:"marks,omitempty"`
+	States   []int          `json:"states"` // positions that a state is saved of
+	Origin   Origin         `json:"origin,omitzero"`
+	Reply    bool           `json:"reply,omitempty"` // was interrupted
+	Rounded  bool           `json:"rounded,omitempty"`
+	Identity Identity       `json:"identity"`
+	Bytes    int64          `json:"bytes"`
+	Saved    time.Time      `json:"saved"`
+}
+
+// Inspect checks a file of a session, and returns what it says of itself.
+func Inspect(path string, key []byte) (info Info, err error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return info, err
+	}
+	err = withFile(path, func(data []byte) error {
+		d, err := parse(data, key)
+		if err != nil {
+			return err
+		}
+		info = Info{
+			ID: d.ID, Marks: d.Names, States: slices.Sorted(slices.Values(d.Places)), Origin: d.Origin,
+			Reply: d.Reply != nil, Rounded: d.Rounded, Identity: d.Identity, Bytes: int64(len(data)),
+			Saved: stat.ModTime(),
+		}
+		for _, s := range d.Spans {
+			if s.Drawn {
+				info.Drawn += s.End - info.Position
+			}
+			info.Position = s.End
+		}
+		return nil
+	})
+	return info, err
+}
+
+// forkFile writes to w the session of a file as a fork of it.
+func forkFile(w io.Writer, path string, key []byte) error {
+	return withFile(path, func(data []byte) error {
+		d, err := parse(data, key)
+		if err != nil {
+			return err
+		}
+		e := encoding{round: d.Rounded}
+		for _, name := range d.file.Names() {
+			if x, _ := d.file.Tensor(name); name != sumName {
+				e.tensors = append(e.tensors, *x)
+			}
+		}
+		end := 0
+		if n := len(d.Spans); n > 0 {
+			end = d.Spans[n-1].End
+		}
+		d.ID, d.Origin = rand.Text(), Origin{d.ID, end}
+		return e.write(w, d.header, key)
+	})
 }
 
 // withFile calls use with the contents of a file, which are valid during the call.

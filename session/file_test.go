@@ -29,14 +29,17 @@ func told(t testing.TB, m *model.Model) *Session {
 	}
 	s.Mark("question")
 	o := generate.DefaultOptions()
-	o.Temperature, o.Seed, o.MaxTokens, o.EndIDs = 3, 4, 60, []int32{7}
+	o.Temperature, o.Seed, o.MaxTokens, o.EndIDs = 3, 5, 60, []int32{7}
 	for _, err := range s.Generate(t.Context(), o) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Position() > 120 {
+		if s.Position() > 110 {
 			break
 		}
+	}
+	if !s.Unfinished() {
+		t.Fatal("the reply has ended")
 	}
 	return s
 }

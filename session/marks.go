@@ -15,6 +15,9 @@ func (s *Session) Mark(name string) {
 	s.mark()
 }
 
+// Unmark forgets a name.
+func (s *Session) Unmark(name string) { delete(s.names, name) }
+
 // Marks are the names of places and their positions.
 func (s *Session) Marks() map[string]int {
 	out := map[string]int{}
