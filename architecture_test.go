@@ -89,8 +89,8 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session generate generate/sample model tokenizer", ""},
-	{"bench", "explain train session session/store generate release model mixer nn optim autograd engine tensor " +
-		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
+	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
+		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +

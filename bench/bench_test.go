@@ -90,17 +90,19 @@ const storeFields = "model precision place sessions p50_ms p99_ms fresh_p50_ms f
 func TestFields(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	for name, want := range map[string]string{
-		"gemm":       "m n k op precision gflops gflops_wall gflops_best",
-		"conv":       "b d l precision fwd_ns fwd_bwd_ns",
-		"kernel":     "d modes l precision fwd_ms fwd_bwd_ms",
-		"mixer":      "mixer d l precision fwd_us fwd_bwd_us",
-		"train":      "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
-		"synth":      "task model precision ms_per_step",
-		"chars":      "loss precision valid_loss steps s_to_loss s_to_loss_wall",
-		"decode":     "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
-		"memory":     "mode gb_per_s gb_per_s_wall",
-		"load":       "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
-		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
+		"gemm":   "m n k op precision gflops gflops_wall gflops_best",
+		"conv":   "b d l precision fwd_ns fwd_bwd_ns",
+		"kernel": "d modes l precision fwd_ms fwd_bwd_ms",
+		"mixer":  "mixer d l precision fwd_us fwd_bwd_us",
+		"train":  "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
+		"synth":  "task model precision ms_per_step",
+		"chars":  "loss precision valid_loss steps s_to_loss s_to_loss_wall",
+		"decode": "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
+		"memory": "mode gb_per_s gb_per_s_wall",
+		"load":   "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
+		"sparse": "mixer d l precision fwd_us growth dense_fwd_us times_faster",
+		"sessions": "model precision sessions context tokens_per_s over_one state_mb bound_tokens_per_s " +
+			"bound_share",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
 		"store":      storeFields,
@@ -187,7 +189,7 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, generation, scale, memory, load, store`,
+			`decode, generation, sessions, scale, memory, load, store`,
 		"train":     "train: found no configuration, want some of a, b, c",
 		"train d":   `train: found the configuration "d", want one of a, b, c`,
 		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,

@@ -9,8 +9,8 @@ import (
 
 // keys are the fields that say what was measured. Rows of hippo and of a peer are joined by them.
 var keys = []string{
-	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "context", "position",
-	"op", "m", "n", "k",
+	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
+	"context", "position", "op", "m", "n", "k",
 	"precision", "threads",
 }
 

@@ -25,7 +25,7 @@ row() {
 	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
 }
 
-names=${*:-gemm conv kernel mixer train synth chars decode scale cores levels}
+names=${*:-gemm conv kernel mixer train synth chars decode sessions scale cores levels}
 text=${TEXT:-../shared/data/tinyshakespeare/input.txt}
 ./hippo version
 row gemm gemm gemm
@@ -39,6 +39,7 @@ row train 'train c' train c
 row synth 'synth ind h3 20' synth ind
 row chars "chars $text" chars "$text"
 row decode decode decode
+row sessions '' sessions
 row scale '' scale
 row cores '' gemm --threads 2 --scaling
 row cores '' train a b c --threads 2 --scaling

@@ -299,7 +299,7 @@ func TestSessionIsPlain(t *testing.T) {
 	games(t, "40")
 	for _, layers := range models() {
 		t.Run(layers, func(t *testing.T) {
-			plays(t, packed(t, layers))
+			plays(t, packed(t, layers), func(*model.Model) Runner { return Direct{} })
 		})
 	}
 }
@@ -329,8 +329,8 @@ func packed(t *testing.T, layers string) []*model.Model {
 	return all
 }
 
-// plays plays random games with models of one shape.
-func plays(t *testing.T, models []*model.Model) {
+// plays plays random games with models of one shape, each with its runner.
+func plays(t *testing.T, models []*model.Model, runner func(*model.Model) Runner) {
 	most := Chunk(models[0]) * 5 / 2
 	if n := models[0].MaxLength(); n > 0 {
 		most = min(most, n/12)
@@ -338,7 +338,7 @@ func plays(t *testing.T, models []*model.Model) {
 	lengths := rapid.OneOf(rapid.IntRange(0, 9), rapid.IntRange(0, most))
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(models).Draw(t, "model")
-		o := Options{LogProbs: rapid.Bool().Draw(t, "logprobs")}
+		o := Options{Runner: runner(m), LogProbs: rapid.Bool().Draw(t, "logprobs")}
 		o.Budget = rapid.SampledFrom([]int{-1, 0, 20_000}).Draw(t, "budget")
 		o.Chunk = rapid.SampledFrom([]int{0, 0, 24}).Draw(t, "chunk")
 		s := New(m, tokenizer.Bytes(), o)

@@ -50,6 +50,8 @@ func newBench() *cobra.Command {
   decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16
                     and int8: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
+  sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT that are served at once, in bf16 and
+                    int8: tokens/s in all, and what memory allows
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
   load              Mamba-130M from its folder to the first token, in float32, bf16 and int8: s, and memory in MB

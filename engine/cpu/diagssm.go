@@ -116,67 +116,115 @@ func (eng *Engine) stepDiag(y *tensor.Tensor, g engine.Gates, s *diagSystem, ski
 		return
 	}
 	s.single()
-	stepped := list.rows
-	groups := (s.H + headsPerStep - 1) / headsPerStep
-	parallel.For(groups, rowGrain(positions*headsPerStep*p*p*s.N), func(lo, hi int) {
-		buf := stepPool.Get().(*[]float32)
-		defer stepPool.Put(buf)
-		*buf = resize(*buf, 2*headsPerStep*p*p)
-		for group := lo; group < hi; group++ {
-			h0 := group * headsPerStep
-			heads := min(headsPerStep, s.H-h0)
-			at, per := 2*s.N*h0, p*p
-			u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
-			modes := kernel.DiagRecurrence{
-				Systems: heads, Per: per, N: s.N, A: s.a32[at:], B: s.b32[at:], C: s.c32[at:], Skip: skip[h0:],
-			}
-			for _, i := range stepped {
-				x := slots.At(i).Data()[2*s.N*h0*per:]
-				for t := range r.Len(i) {
-					row := (r.From(i) + t) * g.V.Dim(-1)
-					gateInputs(&g, u, row, h0, heads)
-					modes.Step(z, u, x)
-					gateOutputs(&g, y.Data()[row:], z, row, h0, heads, s.H)
-				}
-			}
+	step := diagStep{g: &g, sys: s, skip: skip, rows: r, list: list.rows, slots: slots, y: y.Data(), u: g.V.Data()}
+	tasks := rowGrain(positions * headsPerStep * p * p * s.N) // groups of a task
+	if p > 1 {
+		parallel.For(step.groups(), tasks, step.outer)
+		return
+	}
+	// All heads are gated at once: a few channels of many rows would be short runs far from each other.
+	if g.K != nil {
+		step.u = eng.arena.Borrow(g.V.Len())
+		defer eng.done(step.u)
+		step.overRows(func(lo, hi int) { kernel.MulInto(step.u[lo:hi], g.K.Data()[lo:hi], g.V.Data()[lo:hi]) })
+	}
+	parallel.For(step.groups(), tasks, step.single)
+	if g.Q != nil {
+		step.overRows(func(lo, hi int) { kernel.Mul(step.y[lo:hi], g.Q.Data()[lo:hi]) })
+	}
+}
+
+// diagStep steps a list of rows.
+type diagStep struct {
+	g     *engine.Gates
+	sys   *diagSystem
+	skip  []float32
+	rows  *engine.Rows
+	list  []int
+	slots engine.Slots
+	y, u  []float32 // outputs, and inputs where heads have one channel
+}
+
+// groups is the number of groups of heads.
+func (o *diagStep) groups() int { return (o.sys.H + headsPerStep - 1) / headsPerStep }
+
+// group are the heads of a group, and the recurrence of their systems.
+func (o *diagStep) group(group int) (h0, heads int, modes kernel.DiagRecurrence) {
+	h0 = group * headsPerStep
+	heads = min(headsPerStep, o.sys.H-h0)
+	at := 2 * o.sys.N * h0
+	return h0, heads, kernel.DiagRecurrence{
+		Systems: heads, Per: o.g.HeadDim * o.g.HeadDim, N: o.sys.N,
+		A: o.sys.a32[at:], B: o.sys.b32[at:], C: o.sys.c32[at:], Skip: o.skip[h0:],
+	}
+}
+
+// overRows calls f on all cores for the elements [lo, hi) of pieces of the listed rows.
+func (o *diagStep) overRows(f func(lo, hi int)) {
+	d := o.g.V.Dim(-1)
+	parallel.For(len(o.list), rowGrain(d), func(lo, hi int) {
+		for _, i := range o.list[lo:hi] {
+			f(o.rows.From(i)*d, (o.rows.From(i)+o.rows.Len(i))*d)
 		}
 	})
 }
 
-var stepPool = sync.Pool{New: func() any { return new([]float32) }}
-
-// gateInputs sets u to k_i·v_j of the heads from h0 on at the position whose elements begin at row.
-func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
-	p := g.HeadDim
-	v := g.V.Data()[row+h0*p:][:heads*p]
-	switch {
-	case g.K == nil:
-		copy(u, v)
-	case p == 1:
-		kernel.MulInto(u, g.K.Data()[row+h0:][:heads], v)
-	default:
-		k := g.K.Data()[row+h0*p:][:heads*p]
-		for i := range u {
-			h := i / (p * p) * p
-			u[i] = k[h+i/p%p] * v[h+i%p]
+// single steps heads of one channel.
+func (o *diagStep) single(lo, hi int) {
+	for group := lo; group < hi; group++ {
+		h0, heads, modes := o.group(group)
+		for _, i := range o.list {
+			x := o.slots.At(i).Data()[2*o.sys.N*h0:]
+			for t := range o.rows.Len(i) {
+				at := (o.rows.From(i)+t)*o.g.V.Dim(-1) + h0
+				modes.Step(o.y[at:][:heads], o.u[at:][:heads], x)
+			}
 		}
 	}
 }
 
-// gateOutputs sets y, one position, to Σ_i q_i·z_ij for the heads from h0 on. all is the number of heads. With
-// head_dim > 1 it adds.
+// outer steps heads of several channels, whose inputs are outer products.
+func (o *diagStep) outer(lo, hi int) {
+	g, p := o.g, o.g.HeadDim
+	buf := stepPool.Get().(*[]float32)
+	defer stepPool.Put(buf)
+	*buf = resize(*buf, 2*headsPerStep*p*p)
+	for group := lo; group < hi; group++ {
+		h0, heads, modes := o.group(group)
+		per := p * p
+		u, z := (*buf)[:heads*per], (*buf)[headsPerStep*per:][:heads*per]
+		for _, i := range o.list {
+			x := o.slots.At(i).Data()[2*o.sys.N*h0*per:]
+			for t := range o.rows.Len(i) {
+				row := (o.rows.From(i) + t) * g.V.Dim(-1)
+				gateInputs(g, u, row, h0, heads)
+				modes.Step(z, u, x)
+				gateOutputs(g, o.y[row:], z, row, h0, heads, o.sys.H)
+			}
+		}
+	}
+}
+
+var stepPool = sync.Pool{New: func() any { return new([]float32) }}
+
+// gateInputs sets u to k_i·v_j of the heads from h0 on, of several channels each, at the position whose elements begin
+// at row.
+func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
+	p := g.HeadDim
+	k, v := g.K.Data()[row+h0*p:][:heads*p], g.V.Data()[row+h0*p:][:heads*p]
+	for i := range u {
+		h := i / (p * p) * p
+		u[i] = k[h+i/p%p] * v[h+i%p]
+	}
+}
+
+// gateOutputs adds Σ_i q_i·z_ij to y, one position, for the heads from h0 on, of several channels each. all is the
+// number of heads.
 func gateOutputs(g *engine.Gates, y, z []float32, row, h0, heads, all int) {
 	p := g.HeadDim
-	switch {
-	case g.Q == nil:
-		copy(y[h0:], z)
-	case p == 1:
-		kernel.MulInto(y[h0:][:heads], g.Q.Data()[row+h0:][:heads], z)
-	default:
-		q := g.Q.Data()[row+h0*p:][:heads*p]
-		for i, z := range z {
-			h := i / (p * p)
-			y[g.OutChannel(h0+h, i%p, all)] += q[h*p+i/p%p] * z
-		}
+	q := g.Q.Data()[row+h0*p:][:heads*p]
+	for i, z := range z {
+		h := i / (p * p)
+		y[g.OutChannel(h0+h, i%p, all)] += q[h*p+i/p%p] * z
 	}
 }

@@ -19,22 +19,17 @@ func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots 
 	op := take[shiftOp](eng)
 	record := eng.wantsRows(slots, x, bw, cw, dw)
 	n := bw.Len() / x.Dim(-1)
-	*op = shiftOp{x: x, b: bw, c: cw, d: dw, y: eng.like(x), rows: r, n: n, carried: eng.carry(op.carried, slots)}
-	op.makeTaps(eng)
-	d, work := x.Dim(-1), max(n, len(op.taps)/x.Dim(-1))
-	overRows(r, max(firRows, rowGrain(d*work)), func(i, lo, hi int) {
-		if !op.steps(eng, i) {
-			at := r.From(i) * d
-			kernel.FIR(op.y.Data()[at:], x.Data()[at:], op.taps, dw.Data(), d, min(len(op.taps)/d, r.Len(i)), lo, hi)
+	*op = shiftOp{x: x, b: bw, c: cw, d: dw, y: eng.like(x), rows: r, n: n, carried: eng.carry(op.carried, slots),
+		records: eng.Recording, stepped: op.stepped[:0], filtered: op.filtered[:0]}
+	for i := range r.Count() {
+		if op.steps(i) {
+			op.stepped = append(op.stepped, i)
+		} else {
+			op.filtered = append(op.filtered, i)
 		}
-	})
-	if op.any() {
-		parallel.For(r.Count()*d, rowGrain(n*min(n, r.Longest())), func(lo, hi int) {
-			for i := lo / d; i*d < hi; i++ {
-				op.advance(eng, i, max(0, lo-i*d), min(d, hi-i*d))
-			}
-		})
 	}
+	op.step()
+	op.filterRows(eng)
 	if record {
 		eng.push(op)
 	}
@@ -45,22 +40,66 @@ type shiftOp struct {
 	x, b, c, d, y *tensor.Tensor
 	rows          *engine.Rows
 	carried
-	taps []float32 // (m, d), m ≤ n as many as the longest filtered row needs
-	n    int
+	records           bool      // the tape does
+	stepped, filtered []int     // rows: those that are a step of the recurrence, and the others
+	taps              []float32 // (m, d), m ≤ n as many as the longest filtered row needs
+	n                 int
 }
 
 // steps tells whether row i is a step of the recurrence.
-func (o *shiftOp) steps(eng *Engine, i int) bool {
-	return !eng.Recording && o.rows.Len(i) == 1 && o.has(i)
+func (o *shiftOp) steps(i int) bool { return !o.records && o.rows.Len(i) == 1 && o.has(i) }
+
+// channelsPerStep is the number of channels that are stepped together: their B and C stay in the processor's cache
+// while rows pass by.
+const channelsPerStep = 32
+
+// step makes a step of the recurrence in each of the stepped rows.
+func (o *shiftOp) step() {
+	if len(o.stepped) == 0 {
+		return
+	}
+	d, n := o.x.Dim(-1), o.n
+	groups := (d + channelsPerStep - 1) / channelsPerStep
+	parallel.For(groups, rowGrain(len(o.stepped)*channelsPerStep*n), func(lo, hi int) {
+		for c := lo * channelsPerStep; c < min(d, hi*channelsPerStep); c += channelsPerStep {
+			end := min(d, c+channelsPerStep)
+			b, w, skip := o.b.Data()[c*n:], o.c.Data()[c*n:], o.d.Data()[c:]
+			for _, i := range o.stepped {
+				_, s := o.at(i)
+				at := o.rows.From(i) * d
+				kernel.ShiftStep(s[c*n:], b, w, o.x.Data()[at+c:at+end], skip, o.y.Data()[at+c:], n)
+			}
+		}
+	})
+}
+
+// filterRows filters the filtered rows, and carries their states through them.
+func (o *shiftOp) filterRows(eng *Engine) {
+	if len(o.filtered) == 0 {
+		return
+	}
+	o.makeTaps(eng)
+	x, y, d := o.x.Data(), o.y.Data(), o.x.Dim(-1)
+	m := len(o.taps) / d
+	overRows(o.rows, max(firRows, rowGrain(d*max(o.n, m))), func(i, lo, hi int) {
+		if at := o.rows.From(i) * d; !o.steps(i) {
+			kernel.FIR(y[at:], x[at:], o.taps, o.d.Data(), d, min(m, o.rows.Len(i)), lo, hi)
+		}
+	})
+	if o.any() {
+		parallel.For(len(o.filtered)*d, rowGrain(o.n*min(o.n, o.rows.Longest())), func(lo, hi int) {
+			for k := lo / d; k*d < hi; k++ {
+				o.advance(o.filtered[k], max(0, lo-k*d), min(d, hi-k*d))
+			}
+		})
+	}
 }
 
 // makeTaps makes the taps that the rows need.
 func (o *shiftOp) makeTaps(eng *Engine) {
 	longest, d := 0, o.x.Dim(-1)
-	for i := range o.rows.Count() {
-		if !o.steps(eng, i) {
-			longest = max(longest, o.rows.Len(i))
-		}
+	for _, i := range o.filtered {
+		longest = max(longest, o.rows.Len(i))
 	}
 	if m := min(o.n, longest); m > 0 {
 		o.taps = eng.arena.Floats(m * d)
@@ -86,17 +125,13 @@ func (o *shiftOp) channel(i, c int, before []float32) kernel.ShiftCarry {
 }
 
 // advance carries the states of the channels [lo, hi) through row i, and adds what they give to y.
-func (o *shiftOp) advance(eng *Engine, i, lo, hi int) {
+func (o *shiftOp) advance(i, lo, hi int) {
 	before, after := o.at(i)
 	if before == nil {
 		return
 	}
 	n, at := o.n, o.rows.From(i)*o.x.Dim(-1)
-	x, y := o.x.Data()[at:], o.y.Data()[at:]
-	if o.steps(eng, i) {
-		kernel.ShiftStep(after[lo*n:], o.b.Data()[lo*n:], o.c.Data()[lo*n:], x[lo:hi], o.d.Data()[lo:], y[lo:], n)
-		return
-	}
+	y := o.y.Data()[at:]
 	for c := lo; c < hi; c++ {
 		k := o.channel(i, c, before)
 		k.Run(after[c*n:][:n], y[c:])
