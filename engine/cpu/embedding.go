@@ -11,12 +11,17 @@ func (eng *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	d := w.Dim(1)
 	y := eng.New(len(ids), d)
 	packed, isPacked := w.Packed().(packedWeight)
-	for i, id := range ids {
-		if row := y.Data()[i*d:][:d]; isPacked {
-			packed.Row(row, int(id))
-		} else {
-			copy(row, w.Data()[int(id)*d:])
+	for i := 0; i < len(ids); {
+		n := 1
+		for i+n < len(ids) && ids[i+n] == ids[i]+int32(n) {
+			n++
 		}
+		if rows := y.Data()[i*d:][:n*d]; isPacked {
+			packed.Rows(rows, int(ids[i]), n)
+		} else {
+			copy(rows, w.Data()[int(ids[i])*d:])
+		}
+		i += n
 	}
 	if eng.wants(w) {
 		op := take[embeddingOp](eng)

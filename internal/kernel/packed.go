@@ -145,11 +145,26 @@ func (w *Packed) setRow(j int, row []float32, tmp []int8) {
 	}
 }
 
+// Rows sets dst (n, k) to n rows of W from row j on, as float32: faster than one by one.
+func (w *Packed) Rows(dst []float32, j, n int) {
+	for n > 0 {
+		m := min(n, packedWidth-j%packedWidth) // of one panel
+		if w.short != nil {
+			w.shortRows(dst, j, m)
+		} else {
+			for i := range m {
+				w.Row(dst[i*w.k:], j+i)
+			}
+		}
+		dst, j, n = dst[m*w.k:], j+m, n-m
+	}
+}
+
 // Row sets dst (k) to row j of W, as float32.
 func (w *Packed) Row(dst []float32, j int) {
 	dst = dst[:w.k]
 	if w.short != nil {
-		w.shortRow(dst, j)
+		w.shortRows(dst, j, 1)
 		return
 	}
 	at, step := w.at(j)

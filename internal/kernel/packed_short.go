@@ -210,16 +210,18 @@ func (words *shortWords) term(i, r int) float32 {
 	return math.Float32frombits(words[i/2*packedWidth+r] << (16 * (1 - i%2)) & 0xffff0000)
 }
 
-// shortRow sets dst (k) to row j.
-func (w *Packed) shortRow(dst []float32, j int) {
+// shortRows sets dst (n, k) to n rows from row j on, which are of one panel.
+func (w *Packed) shortRows(dst []float32, j, n int) {
 	var words shortWords
 	src := w.short[w.starts[j/packedWidth*w.chunks()]:]
-	for _, head := range w.heads[j/packedWidth*w.blocks():][:w.blocks()] {
+	for b, head := range w.heads[j/packedWidth*w.blocks():][:w.blocks()] {
 		src = src[words.get(src, head):]
-		for i := range dst[:shortTerms] {
-			dst[i] = words.term(i, j%packedWidth)
+		for r := range n {
+			row := dst[r*w.k+b*shortTerms:][:shortTerms]
+			for i := range row {
+				row[i] = words.term(i, j%packedWidth+r)
+			}
 		}
-		dst = dst[shortTerms:]
 	}
 }
 

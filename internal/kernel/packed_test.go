@@ -314,3 +314,23 @@ func TestPackedCores(t *testing.T) {
 		}
 	}
 }
+
+// TestPackedRows: several rows at once are those that are read one by one, at every precision, in the short form too.
+func TestPackedRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for _, k := range []int{5, 64, 768} {
+		c := newPackedCase(rng, 1, 150, k)
+		for _, p := range []Precision{Float32, BF16, Int8} {
+			w := c.pack(p)
+			want := c.rounded(w)
+			for range 20 {
+				j := rng.IntN(c.n)
+				n := 1 + rng.IntN(c.n-j)
+				got := make([]float32, n*k)
+				if w.Rows(got, j, n); !slices.Equal(got, want[j*k:][:n*k]) {
+					t.Fatalf("%v: rows %d to %d of %d terms are others", p, j, j+n-1, k)
+				}
+			}
+		}
+	}
+}
