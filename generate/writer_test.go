@@ -85,8 +85,8 @@ func TestWriterGoesOn(t *testing.T) {
 	}
 }
 
-// TestEachID: the logits after every id of a part are those that feeding up to there ends with, where the pieces are the
-// same, for batches and beside others; the log-probability of an id follows from them.
+// TestEachID: the logits after every id of a part are those that feeding up to there ends with, where the pieces are
+// the same, for batches and beside others; the log-probability of an id follows from them.
 func TestEachID(t *testing.T) {
 	m := language(t, hybrid)
 	const chunk, l = 24, 60

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -99,11 +100,17 @@ func (p *plain) reply(t *rapid.T, o generate.Options) (pieces []generate.Piece) 
 	return pieces
 }
 
-// take takes n pieces of a reply, all if there are fewer.
-func (x *player) take(t *rapid.T, reply func(func(generate.Piece, error) bool), n int) {
-	for piece, err := range reply {
-		if err != nil {
-			t.Fatal(err)
+// take takes n pieces of a reply, all if there are fewer. It then leaves the loop, or ends the context of the reply.
+func (x *player) take(t *rapid.T, reply func(context.Context) iter.Seq2[generate.Piece, error], n int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	leave := rapid.Bool().Draw(t, "leave")
+	for piece, err := range reply(ctx) {
+		if err != nil && n <= 0 && errors.Is(err, context.Canceled) {
+			break
+		}
+		if err != nil || n <= 0 {
+			t.Fatalf("%d pieces to take, got %v and %v", n, piece, err)
 		}
 		want := x.rest[0]
 		if string(piece.Text) != string(want.Text) || !slices.Equal(piece.IDs, want.IDs) || piece.End != want.End {
@@ -112,8 +119,10 @@ func (x *player) take(t *rapid.T, reply func(func(generate.Piece, error) bool), 
 		}
 		x.rest = x.rest[1:]
 		x.p.read = append(x.p.read, Segment{piece.IDs, true})
-		if n--; n == 0 {
+		if n--; n == 0 && leave {
 			break
+		} else if n == 0 {
+			cancel()
 		}
 	}
 	if x.s.Unfinished() != (len(x.rest) > 0) {
@@ -125,6 +134,9 @@ func (x *player) take(t *rapid.T, reply func(func(generate.Piece, error) bool), 
 func (x *player) check(t *rapid.T) {
 	if got, want := x.s.IDs(), x.p.ids(); !slices.Equal(got, want) {
 		t.Fatalf("the text is %v, want %v", got, want)
+	}
+	if x.s.Unfinished() != (len(x.rest) > 0) {
+		t.Fatalf("unfinished is %v with %d pieces to come", x.s.Unfinished(), len(x.rest))
 	}
 	want, logProbs := x.p.told(t)
 	if len(x.s.LogProbs()) != len(logProbs) {
@@ -165,10 +177,15 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 			if at < before || err == nil && at != before+len(ids) || err != nil && at > before && at%chunk != 0 {
 				t.Fatalf("stopped at %d of %d + %d: %v", at, before, len(ids), err)
 			}
-			rest := ids[x.s.Position()-before:]
-			if err := x.s.Append(ctx, rest); err != nil {
+			if err != nil && rapid.Bool().Draw(t, "given up") {
+				ids = ids[:at-before]
+				if again, err := x.s.Rewind(ctx, at); err != nil || again > chunk && x.s.o.Budget == DefaultBudget {
+					t.Fatalf("%d read again to go on at %d: %v", again, at, err)
+				}
+			} else if err := x.s.Append(ctx, ids[at-before:]); err != nil {
 				t.Fatal(err)
 			}
+			x.rest = nil
 		} else if err := x.s.Append(ctx, ids); err != nil {
 			t.Fatal(err)
 		}
@@ -183,10 +200,11 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 		o.Seed, o.Temperature, o.MaxTokens = seed.Draw(t, "seed"), 2, rapid.IntRange(1, 80).Draw(t, "tokens")
 		o.RepetitionPenalty, o.Stop = 1.1, []string{"e", "th"}
 		x.rest = x.p.reply(t, o)
-		x.take(t, x.s.Generate(ctx, o), rapid.IntRange(1, len(x.rest)).Draw(t, "pieces"))
+		reply := func(ctx context.Context) iter.Seq2[generate.Piece, error] { return x.s.Generate(ctx, o) }
+		x.take(t, reply, rapid.IntRange(1, len(x.rest)).Draw(t, "pieces"))
 	case 4:
 		if x.s.Unfinished() {
-			x.take(t, x.s.Continue(ctx), rapid.IntRange(1, len(x.rest)).Draw(t, "pieces"))
+			x.take(t, x.s.Continue, rapid.IntRange(1, len(x.rest)).Draw(t, "pieces"))
 		}
 	case 5:
 		f := x.s.Fork()
@@ -283,7 +301,7 @@ func models() []string {
 // TestSessionIsPlain: whatever is done with a session, it is to the bit like a text that is read and written from its
 // start: its logits, what it writes, and the log-probabilities of what could follow.
 func TestSessionIsPlain(t *testing.T) {
-	games(t, "12")
+	games(t, "40")
 	for _, layers := range models() {
 		t.Run(layers, func(t *testing.T) {
 			plays(t, packed(t, layers), func(*model.Model) Runner { return Direct{} })
