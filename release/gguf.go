@@ -33,6 +33,9 @@ var ggufArchs = map[string]ggufArch{
 	"granitehybrid": {ggufGranite, true},
 	"nemotron_h":    {ggufNemotronH, true},
 	"lfm2":          {ggufLFM2, true},
+	"lfm2moe":       {ggufLFM2, true},
+
+	"nemotron_h_moe": {ggufNemotronH, true},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.

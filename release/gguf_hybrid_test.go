@@ -30,6 +30,16 @@ var llamaNames = []struct{ pattern, name string }{
 	{`\.(\d+)\.self_attn\.([qk])_layernorm\.`, "blk.$1.attn_${2}_norm."},
 	{`\.(\d+)\.conv\.(in_proj|conv|out_proj)\.`, "blk.$1.shortconv.$2."},
 	{`\.(\d+)\.(feed_forward|mixer)\.(gate|up|down)_proj\.`, "blk.$1.ffn_$3."},
+	{`\.(\d+)\.(feed_forward|mixer)\.experts\.\d+\.(gate|up|down)_proj\.`, "blk.$1.ffn_${3}_exps."},
+	{`\.(\d+)\.feed_forward\.experts\.\d+\.w1\.`, "blk.$1.ffn_gate_exps."},
+	{`\.(\d+)\.feed_forward\.experts\.\d+\.w3\.`, "blk.$1.ffn_up_exps."},
+	{`\.(\d+)\.feed_forward\.experts\.\d+\.w2\.`, "blk.$1.ffn_down_exps."},
+	{`\.(\d+)\.(feed_forward\.router|feed_forward\.gate|mixer\.gate|block_sparse_moe\.router\.layer)\.weight$`,
+		"blk.$1.ffn_gate_inp.weight"},
+	{`\.(\d+)\.(feed_forward\.expert_bias|mixer\.gate\.e_score_correction_bias)$`, "blk.$1.exp_probs_b.bias"},
+	{`\.(\d+)\.mixer\.shared_experts\.(up|down)_proj\.`, "blk.$1.ffn_${2}_shexp."},
+	{`\.(\d+)\.block_sparse_moe\.input_linear\.`, "blk.$1.ffn_gate_up_exps."},
+	{`\.(\d+)\.block_sparse_moe\.output_linear\.`, "blk.$1.ffn_down_exps."},
 	{`\.(\d+)\.feed_forward\.w1\.`, "blk.$1.ffn_gate."},
 	{`\.(\d+)\.feed_forward\.w3\.`, "blk.$1.ffn_up."},
 	{`\.(\d+)\.feed_forward\.w2\.`, "blk.$1.ffn_down."},
@@ -49,6 +59,7 @@ type llamaHybrid struct {
 	values       map[string]any
 	// change is what the conversion does besides to the values of a tensor of some rows.
 	change func(name string, x []float32, rows int)
+	fused  bool // the gates of experts and what they gate are one tensor
 }
 
 // scaleRows multiplies rows from lo to hi.
@@ -78,13 +89,13 @@ var llamaHybrids = []llamaHybrid{
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0},
 		"attention.layer_norm_rms_epsilon": float32(1e-6), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(2),
-	}, nil},
+	}, nil, false},
 	{"13_hf_lfm2_a", "lfm2", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 0, 2, 0},
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "shortconv.l_cache": uint32(3),
 		"rope.freq_base": float32(1e6), "vocab_size": uint32(101),
-	}, nil},
+	}, nil, false},
 	{"13_hf_granite_h_a", "granitehybrid", map[string]any{
 		"embedding_length": uint32(48), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 0, 2, 0},
@@ -101,7 +112,7 @@ var llamaHybrids = []llamaHybrid{
 		case strings.HasSuffix(name, "attn_k.weight"):
 			interleave(x, rows, 2)
 		}
-	}},
+	}, false},
 	{"13_hf_nemotron_h_a", "nemotron_h", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 96, 0, 0, 96},
 		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},
@@ -109,7 +120,7 @@ var llamaHybrids = []llamaHybrid{
 		"attention.layer_norm_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(8), "ssm.group_count": uint32(2),
 		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(8), "vocab_size": uint32(101),
-	}, nil},
+	}, nil, false},
 	{"13_hf_falcon_h1_a", "falcon-h1", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(3), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(2), "attention.head_count_kv": uint32(1), "attention.key_length": uint32(8),
@@ -137,7 +148,54 @@ var llamaHybrids = []llamaHybrid{
 			scaleRows(x, rows, 112, 128, 0.5)
 			scaleRows(x, rows, 128, 134, 0.3535533905932738)
 		}
-	}},
+	}, false},
+	graniteExperts(false), graniteExperts(true),
+	{"13_hf_jamba_a", "jamba", map[string]any{
+		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": uint32(48),
+		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0, 2},
+		"attention.layer_norm_rms_epsilon": float32(1e-6), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
+		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(2), "expert_count": uint32(4),
+		"expert_used_count": uint32(2),
+	}, nil, false},
+	{"13_hf_nemotron_h_moe_a", "nemotron_h_moe", map[string]any{
+		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 24, 0, 0, 24},
+		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},
+		"attention.key_length": uint32(8), "attention.value_length": uint32(8),
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
+		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(8), "ssm.group_count": uint32(2),
+		"expert_count": uint32(8), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(24),
+		"expert_shared_feed_forward_length": uint32(40), "expert_shared_count": uint32(1),
+		"expert_weights_norm": true, "expert_weights_scale": float32(2.5), "expert_group_count": uint32(1),
+	}, nil, false},
+	{"13_hf_lfm2_moe_a", "lfm2moe", map[string]any{
+		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
+		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0},
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "shortconv.l_cache": uint32(3),
+		"rope.freq_base": float32(5000), "vocab_size": uint32(101), "expert_count": uint32(6),
+		"expert_used_count": uint32(2), "expert_feed_forward_length": uint32(24),
+		"leading_dense_block_count": uint32(1), "expert_gating_func": uint32(2),
+	}, nil, false},
+}
+
+// graniteExperts is Granite 4.0-H with experts.
+func graniteExperts(fused bool) llamaHybrid {
+	return llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[string]any{
+		"embedding_length": uint32(48), "block_count": uint32(3), "feed_forward_length": uint32(24),
+		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0},
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.scale": float32(0.1),
+		"embedding_scale": float32(12), "residual_scale": float32(0.5), "logit_scale": float32(6),
+		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(12), "ssm.conv_kernel": uint32(4),
+		"ssm.inner_size": uint32(96), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(6),
+		"ssm.group_count": uint32(1), "expert_count": uint32(6), "expert_used_count": uint32(2),
+		"expert_shared_feed_forward_length": uint32(40), "vocab_size": uint32(101),
+	}, func(name string, x []float32, rows int) {
+		switch {
+		case strings.HasSuffix(name, "attn_q.weight"):
+			interleave(x, rows, 4)
+		case strings.HasSuffix(name, "attn_k.weight"):
+			interleave(x, rows, 2)
+		}
+	}, fused}
 }
 
 // path writes the GGUF file that llama.cpp's conversion makes of the golden model.
@@ -186,13 +244,44 @@ func (h llamaHybrid) put(t testing.TB, tensors map[string]checkpoint.Tensor, nam
 	if h.arch == "falcon-h1" { // the one name without a suffix
 		own = strings.Replace(own, "ffn_norm.weight", "ffn_norm", 1)
 	}
-	if gate, both := strings.CutSuffix(own, "ffn_gate_up.weight"); both {
+	if layer, both := strings.CutSuffix(own, "ffn_gate_up.weight"); both {
+		end := ".weight"
+		if h.values["expert_shared_feed_forward_length"] != nil {
+			end = "_shexp.weight"
+		}
 		half := []int{shape[0] / 2, shape[1]}
-		tensors[gate+"ffn_gate.weight"] = checkpoint.NewTensor(gate+"ffn_gate.weight", half, v[:len(v)/2])
-		tensors[gate+"ffn_up.weight"] = checkpoint.NewTensor(gate+"ffn_up.weight", half, v[len(v)/2:])
+		tensors[layer+"ffn_gate"+end] = checkpoint.NewTensor(layer+"ffn_gate"+end, half, v[:len(v)/2])
+		tensors[layer+"ffn_up"+end] = checkpoint.NewTensor(layer+"ffn_up"+end, half, v[len(v)/2:])
+		return
+	}
+	if h.values["expert_shared_feed_forward_length"] != nil {
+		own = strings.Replace(own, "ffn_down.", "ffn_down_shexp.", 1)
+	}
+	if layer, both := strings.CutSuffix(own, "ffn_gate_up_exps.weight"); both && !h.fused {
+		var gate, up []float32
+		for half := range slices.Chunk(v, shape[1]/2*shape[2]) {
+			gate, up = up, append(gate, half...)
+		}
+		for name, x := range map[string][]float32{"ffn_gate_exps.weight": gate, "ffn_up_exps.weight": up} {
+			tensors[layer+name] = checkpoint.NewTensor(layer+name, []int{shape[0], shape[1] / 2, shape[2]}, x)
+		}
 		return
 	}
 	switch {
+	case strings.Contains(own, "_exps.") && len(shape) == 2: // one of those that are stacked, in order
+		all, count := v, 1
+		if x, ok := tensors[own]; ok {
+			before, err := x.Float32()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, count = append(before, v...), x.Shape[0]+1
+		}
+		if !strings.Contains(name, fmt.Sprintf(".experts.%d.", count-1)) {
+			t.Fatalf("%s comes as number %d", name, count)
+		}
+		v, shape = all, []int{count, shape[0], shape[1]}
+	case strings.Contains(own, "_exps."):
 	case len(shape) == 3:
 		shape = []int{shape[0], shape[2]}
 	case strings.HasSuffix(own, "ssm_a"):
@@ -206,7 +295,7 @@ func (h llamaHybrid) put(t testing.TB, tensors map[string]checkpoint.Tensor, nam
 		}
 	case strings.HasSuffix(own, "ssm_norm.weight"):
 		groups := 1
-		if h.arch == "nemotron_h" {
+		if strings.HasPrefix(h.arch, "nemotron_h") {
 			groups = 2
 		}
 		shape = []int{groups, shape[0] / groups}
@@ -244,10 +333,12 @@ func hybridLogits(m *model.Model) []float32 {
 
 // TestGGUFHostileHybrids: no size in the values of a hybrid costs memory that its tensors do not have.
 func TestGGUFHostileHybrids(t *testing.T) {
-	unread := []string{"expert_count", "expert_used_count", "vocab_size", "rope.dimension_count"}
+	unread := []string{"expert_shared_count", "expert_group_count", "leading_dense_block_count", "vocab_size",
+		"rope.dimension_count"}
 	for _, h := range llamaHybrids {
 		for key, v := range h.values {
-			if _, isSize := v.(uint32); !isSize || slices.Contains(unread, key) {
+			size, isSize := v.(uint32)
+			if !isSize || slices.Contains(unread, key) || strings.HasPrefix(key, "expert_") && size == 0 || h.fused {
 				continue
 			}
 			hostile := h
@@ -287,6 +378,17 @@ func TestGGUFHybridProblems(t *testing.T) {
 		}),
 		`falcon-h1.rope.scaling.type: found "yarn", want none`: broken("falcon-h1", func(h *llamaHybrid) {
 			h.values["rope.scaling.type"] = "yarn"
+		}),
+		"lfm2moe.expert_count, expert_used_count: found 6 and 7": broken("lfm2moe", func(h *llamaHybrid) {
+			h.values["expert_used_count"] = uint32(7)
+		}),
+		"lfm2moe.expert_gating_func: found 3, want 1 (softmax) or 2": broken("lfm2moe", func(h *llamaHybrid) {
+			h.values["expert_gating_func"] = uint32(3)
+		}),
+		"blk.1.ffn_up_exps.weight: found shape [8 24 32], want [8 25 32]": broken("nemotron_h_moe",
+			func(h *llamaHybrid) { h.values["expert_feed_forward_length"] = uint32(25) }),
+		"nemotron_h_moe.expert_group_used_count: found nothing": broken("nemotron_h_moe", func(h *llamaHybrid) {
+			h.values["expert_group_count"] = uint32(2)
 		}),
 		"blk.4.ffn_up.weight: found shape [96 32], want [1000 32]": broken("nemotron_h", func(h *llamaHybrid) {
 			h.values["feed_forward_length"] = []int32{0, 1000, 0, 0, 1000}

@@ -44,7 +44,7 @@ func TestGGUFProblems(t *testing.T) {
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			values["general.architecture"] = "llama"
 		}, []string{`general.architecture: found "llama", want one of ` +
-			`falcon-h1, granitehybrid, jamba, lfm2, mamba, mamba2, nemotron_h`}},
+			`falcon-h1, granitehybrid, jamba, lfm2, lfm2moe, mamba, mamba2, nemotron_h, nemotron_h_moe`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"

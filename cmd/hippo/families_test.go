@@ -16,8 +16,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/golden"
 	"github.com/hippo-ssm/hippo/model"
