@@ -31,7 +31,7 @@ type File struct {
 	meta    map[string]string
 	said    map[string]any // GGUF: the values
 	mapping *mapping
-	shards  []*File // of an index, which has no mapping
+	shards  []*File // of an index or of a file in parts, which have no mapping
 }
 
 // Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
@@ -40,7 +40,7 @@ func Open(path string) (*File, error) {
 	if strings.HasSuffix(path, IndexSuffix) {
 		return OpenIndex(path)
 	}
-	return open(path, func(f *File) error {
+	f, err := open(path, func(f *File) error {
 		d := f.mapping.data
 		switch {
 		case len(d) > 8 && d[8] == '{', strings.HasSuffix(path, ".safetensors"):
@@ -54,6 +54,10 @@ func Open(path string) (*File, error) {
 			"the file starts with % x, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
 			d[:min(len(d), 10)])
 	})
+	if err == nil && f.format == FormatGGUF {
+		return f.withParts()
+	}
+	return f, err
 }
 
 // OpenSafetensors opens a safetensors file. A header that disagrees with itself or with the size of the file is an
@@ -107,7 +111,7 @@ func (f *File) add(t *Tensor) error {
 // Path is the path the file was opened with.
 func (f *File) Path() string { return f.path }
 
-// Size is the number of bytes of the file, or of all files of an index.
+// Size is the number of bytes of the file, or of all files of an index or all parts.
 func (f *File) Size() int {
 	if f.mapping != nil {
 		return len(f.mapping.data)

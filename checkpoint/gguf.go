@@ -61,8 +61,14 @@ func (k ggufKind) size() int {
 }
 
 // OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch, the last axis being that of a row. Values
-// returns what it says beside tensors.
-func OpenGGUF(path string) (*File, error) { return open(path, (*File).readGGUF) }
+// returns what it says beside tensors. Of a file in several parts any part names all of them.
+func OpenGGUF(path string) (*File, error) {
+	f, err := open(path, (*File).readGGUF)
+	if err != nil {
+		return nil, err
+	}
+	return f.withParts()
+}
 
 func (f *File) readGGUF() error {
 	f.format, f.said = FormatGGUF, map[string]any{}
