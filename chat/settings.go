@@ -92,12 +92,40 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := FromTemplate(c.Source(false), c.BOS, c.EOS, nil)
-	if err != nil {
-		return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
-	}
-	if err := s.loadGeneration(filepath.Join(dir, GenerationFile), tok.VocabSize()); err != nil {
+	path := filepath.Join(dir, GenerationFile)
+	generation, err := disk.ReadText(path, disk.MaxText)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	return newSettings(c, generation, tok, dir, path)
+}
+
+// Parse makes settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
+// name tells the origin of.
+func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name string) (*Settings, error) {
+	var c template.Config
+	if tokenizerConfig != nil {
+		var err error
+		if c, err = template.ParseConfig(tokenizerConfig); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return newSettings(c, generation, tok, name, name)
+}
+
+// newSettings makes settings. about and path are the origins of c and generation.
+func newSettings(c template.Config, generation []byte, tok tokenizer.Tokenizer, about, path string) (*Settings, error) {
+	s := &Settings{BOS: c.BOS, EOS: c.EOS}
+	if source := c.Source(false); source != "" {
+		var err error
+		if s.Template, err = template.Parse(source); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", about, err))
+		}
+	}
+	if generation != nil {
+		if err := s.setGeneration(generation, tok.VocabSize()); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", path, err))
+		}
 	}
 	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
 		s.EndIDs = ids
@@ -105,37 +133,20 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	return s, nil
 }
 
-// FromTemplate makes the settings of a model of which no more is known than a chat template, "" for none, the texts of
-// the tokens that begin and end a text, and those that end a reply.
-func FromTemplate(source, bos, eos string, endIDs []int32) (s *Settings, err error) {
-	s = &Settings{BOS: bos, EOS: eos, EndIDs: endIDs}
-	if source != "" {
-		s.Template, err = template.Parse(source)
-	}
-	return s, err
-}
-
-// loadGeneration reads generation_config.json.
-func (s *Settings) loadGeneration(path string, vocab int) error {
+// setGeneration sets what a generation_config.json says.
+func (s *Settings) setGeneration(data []byte, vocab int) (err error) {
 	var file struct {
 		Defaults
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
-	err := disk.ReadJSON(path, &file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err := json.Unmarshal(data, &file); err != nil {
+		return err
 	}
-	if err == nil {
-		s.EndIDs, err = endIDs(file.EOS, vocab)
-	}
-	if err == nil {
-		err = file.Defaults.check()
-	}
-	if err != nil {
-		return brief.Error(fmt.Errorf("%s: %w", path, err))
+	if s.EndIDs, err = endIDs(file.EOS, vocab); err != nil {
+		return err
 	}
 	s.Defaults = file.Defaults
-	return nil
+	return s.Defaults.check()
 }
 
 // endIDs reads an id, a list of ids or null.

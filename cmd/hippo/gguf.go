@@ -37,11 +37,7 @@ func chatSettings(m *hippo.Model) (*chat.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := chat.FromTemplate(t.Template, t.BOS, t.EOS, t.EndIDs)
-	if err != nil {
-		return nil, brief.Error(fmt.Errorf("%s: tokenizer.chat_template: %w", m.Dir(), err))
-	}
-	return s, nil
+	return chat.Parse(t.TokenizerConfig, t.Generation, m.Tokenizer(), m.Dir())
 }
 
 // convertToGGUF writes the model at a path as a GGUF file.
