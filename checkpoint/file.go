@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -51,8 +52,7 @@ func Open(path string) (*File, error) {
 			return f.readGGUF()
 		}
 		return fmt.Errorf(
-			"the file starts with % x, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
-			d[:min(len(d), 10)])
+			"found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save", beginning(d))
 	})
 	if err == nil && f.format == FormatGGUF {
 		return f.withParts()
@@ -84,7 +84,11 @@ func open(path string, read func(*File) error) (*File, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	f := &File{path: path, mapping: m, tensors: map[string]*Tensor{}, meta: map[string]string{}}
-	if fault := disk.Guard(func() { err = read(f) }); fault != nil {
+	if fault := disk.Guard(func() {
+		if err = stranger(m.data); err == nil {
+			err = read(f)
+		}
+	}); fault != nil {
 		err = fault
 	}
 	m.release(m.data) // checksums read all
@@ -94,6 +98,36 @@ func open(path string, read func(*File) error) (*File, error) {
 	}
 	return f, nil
 }
+
+// stranger returns an error for what is often found in the place of a file of tensors.
+func stranger(d []byte) error {
+	begins := func(with string) bool {
+		return len(d) >= len(with) && strings.EqualFold(string(d[:len(with)]), with)
+	}
+	switch {
+	case begins("version https://git-lfs"):
+		return errors.New("found a pointer of Git LFS in the place of the file, want the file itself, as git lfs pull or " +
+			"hippo pull fetches it")
+	case begins("<!doctype html"), begins("<html"):
+		return errors.New("found a web page in the place of the file: was its address not that of a download?")
+	}
+	return nil
+}
+
+// beginning describes the first bytes of a file.
+func beginning(d []byte) string {
+	d = d[:min(len(d), 40)]
+	isText := func(r rune) bool { return r >= ' ' || strings.ContainsRune("\t\r\n", r) }
+	if end := d[:max(0, len(d)-3)]; utf8.Valid(end) && !strings.ContainsFunc(string(end), func(r rune) bool {
+		return !isText(r)
+	}) {
+		return fmt.Sprintf("a text that begins with %.20q", d)
+	}
+	return fmt.Sprintf("a file that starts with % x", d[:min(len(d), 10)])
+}
+
+// brokenOff is added to an error about a file that ends too soon.
+const brokenOff = " (is it a download that was broken off?)"
 
 // add appends a tensor; two of the same name are an error.
 func (f *File) add(t *Tensor) error {

@@ -131,7 +131,8 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		if len(spans) == 0 {
 			return nil
 		}
-		return fmt.Errorf("the data begins at byte %d, but the file has only %d", start, len(f.mapping.data))
+		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start,
+			len(f.mapping.data))
 	}
 	data, next := f.mapping.data[start:], uint64(0)
 	for _, s := range spans {
@@ -143,8 +144,8 @@ func (f *File) placeGGUF(spans []span, at int) error {
 				s.begin, next)
 		}
 		if size > uint64(len(data)) || next > uint64(len(data))-size {
-			return fmt.Errorf("tensor %q has %d bytes from byte %d of the data on, but the file has only %d", t.Name,
-				size, next, len(data))
+			return fmt.Errorf("tensor %q has %d bytes from byte %d of the data on, but the file has only %d"+
+				brokenOff, t.Name, size, next, len(data))
 		}
 		t.Data = data[next : next+size : next+size]
 		if _, err := t.check(); err != nil {

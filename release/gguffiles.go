@@ -31,8 +31,9 @@ func ggufTokenizerConfig(f *checkpoint.File, v *tokenizer.Vocabulary) ([]byte, e
 	values, said := f.Values(), map[string]any{}
 	var more []string
 	for _, key := range sortedKeys(values) {
-		name, isToken := strings.CutPrefix(key, ggufText)
-		if name, isToken = strings.CutSuffix(name, "_token_id"); !isToken {
+		name, isText := strings.CutPrefix(key, ggufText)
+		name, isToken := strings.CutSuffix(name, "_token_id")
+		if !isText || !isToken {
 			continue
 		}
 		id, err := ggufID(values, name+"_token_id")

@@ -145,7 +145,7 @@ func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.
 	if err != nil {
 		return nil, err
 	}
-	f, err := openWeights(dir)
+	f, err := OpenWeights(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +157,8 @@ func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.
 	return m, use(m, w)
 }
 
-// openWeights opens the weights of a folder: in one file, or in several that an index names.
-func openWeights(dir string) (*checkpoint.File, error) {
+// OpenWeights opens the weights of a folder: in one file, or in several that an index names.
+func OpenWeights(dir string) (*checkpoint.File, error) {
 	path := filepath.Join(dir, model.WeightsFile)
 	f, err := checkpoint.OpenSafetensors(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,6 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -110,17 +109,4 @@ func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUF
 	c, err := template.Load(dir)
 	o.Template = c.Source(false)
 	return net, err
-}
-
-// describeGGUF tells what a GGUF file says of texts.
-func describeGGUF(t table, path string) {
-	texts, err := release.ReadGGUFTexts(path)
-	if err != nil {
-		t.row("tokenizer", "none that is read: %v", brief.Line(err.Error()))
-		return
-	}
-	describeTokenizer(t, texts.Tokenizer)
-	if texts.Template != "" {
-		t.row("chat template", "of %d characters", len(texts.Template))
-	}
 }
