@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// The parts of a GGUF file that llama.cpp's gguf-split has cut are NAME-00001-of-00003.gguf and so on. The first has all
-// values. Each has its number, from 0 on, the number of parts, and that of the tensors in all of them.
+// The parts of a GGUF file that llama.cpp's gguf-split has cut are NAME-00001-of-00003.gguf and so on. The first has
+// all values. Each has its number, from 0 on, the number of parts, and that of the tensors in all of them.
 const (
 	splitNumber  = "split.no"
 	splitCount   = "split.count"

@@ -55,8 +55,9 @@ func TestSplitGGUF(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", what, name, err)
 			}
-			if !slices.Equal(f.Names(), []string{"x.0", "x.1", "x.2"}) || f.Size() != size || f.Format() != FormatGGUF ||
-				f.Values()["general.architecture"] != "mamba" || f.Metadata()["general.architecture"] != "mamba" {
+			if !slices.Equal(f.Names(), []string{"x.0", "x.1", "x.2"}) || f.Size() != size ||
+				f.Format() != FormatGGUF || f.Values()["general.architecture"] != "mamba" ||
+				f.Metadata()["general.architecture"] != "mamba" {
 				t.Errorf("%s, %s: found %q, %d bytes, %v", what, name, f.Names(), f.Size(), f.Values())
 			}
 			x, _ := f.Tensor("x.2")

@@ -139,7 +139,8 @@ type GGUFTexts struct {
 	EndIDs    []int32             // the tokens that end a reply
 
 	// TokenizerConfig and Generation are what tokenizer_config.json and generation_config.json would say in a folder:
-	// special tokens, chat templates, sampling, the tokens that end a reply. They are nil where there is nothing to say.
+	// special tokens, chat templates, sampling, the tokens that end a reply. They are nil where there is nothing to
+	// say.
 	TokenizerConfig, Generation []byte
 }
 

@@ -107,6 +107,12 @@ func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error)
 	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
 }
 
+// LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: results are those of
+// float32, and weights of bfloat16 take no more memory than in the file.
+func LoadDirStored(dir string) (*model.Model, string, error) {
+	return loadDir(dir, (*model.Model).LoadStored)
+}
+
 func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.Model, string, error) {
 	if IsGGUF(dir) {
 		m, err := openGGUF(dir, load)

@@ -7,7 +7,8 @@ import (
 
 // TestWithoutSpecial: special tokens have no text, all others the same as ever, also id by id.
 func TestWithoutSpecial(t *testing.T) {
-	tok, err := TrainBPE(strings.NewReader("aye aye aye"), TrainOptions{VocabSize: 258, Specials: []string{"<a>", "<b>"}})
+	tok, err := TrainBPE(strings.NewReader("aye aye aye"),
+		TrainOptions{VocabSize: 258, Specials: []string{"<a>", "<b>"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func infoInputs(t *testing.T, dir string) {
 	}
 	other("unknown", `"granitemoehybrid"`, `"qwen3_next"`)
 	other("misshapen", `"shared_intermediate_size": 64`, `"shared_intermediate_size": 65`)
-	other("unread", `"rope_scaling": null`, `"rope_scaling": null, "position_embedding_type": "rope", "hidden_act": "relu"`)
+	other("unread", `"rope_scaling": null`, `"rope_scaling": null, "hidden_act": "relu"`)
 	other("bare")
 	if err := os.Remove(filepath.Join(dir, "bare", model.ConfigFile)); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func infoInputs(t *testing.T, dir string) {
 }
 
 var infoCases = []infoCase{
-	{"granite", 0, []string{"granitemoehybrid", "BF16", "chat", `mamba2`}, ""},
+	{"granite", 0, []string{"granitemoehybrid", "BF16", "chat", `mamba2`, "memory"}, ""},
 	{"granite/model.safetensors.index.json", 0, []string{"granitemoehybrid", "BF16", "embed_tokens"}, ""},
 	{"granite/model-00001-of-00002.safetensors", 0, []string{"BF16", "missing, want shape"}, ""},
 	{"granite/tokenizer.json", 0, []string{"bpe", "280"}, ""},
@@ -92,7 +92,8 @@ var infoCases = []infoCase{
 		`falcon_h1, falcon_mamba, granitemoehybrid,`},
 	{"unknown", 1, nil, "the nearest by the fields of this configuration is granitemoehybrid"},
 	{"unknown/model.safetensors.index.json", 0, []string{"qwen3_next", "which is not read"}, ""},
-	{"misshapen", 1, []string{"granitemoehybrid", "BF16"}, "shared_mlp.input_linear.weight: found shape [128 48], want [130 48]"},
+	{"misshapen", 1, []string{"granitemoehybrid", "BF16"},
+		"shared_mlp.input_linear.weight: found shape [128 48], want [130 48]"},
 	{"unread", 1, []string{"granitemoehybrid"}, `hidden_act: found "relu", want silu`},
 	{"bare", 1, nil, "found no config.json in it"},
 	{"bare", 1, nil, "files that hippo info describes: bare/model-00001-of-00002.safetensors, bare/model-00002"},

@@ -101,7 +101,8 @@ func (r *infoReport) inFolder() error {
 	for _, e := range entries {
 		path := filepath.Join(r.Path, e.Name())
 		switch {
-		case isCheckpoint(e.Name()), e.Name() == tokenizer.FileName, strings.HasSuffix(e.Name(), checkpoint.IndexSuffix):
+		case isCheckpoint(e.Name()), e.Name() == tokenizer.FileName,
+			strings.HasSuffix(e.Name(), checkpoint.IndexSuffix):
 			files = append(files, path)
 		case slices.Contains(unfinished, filepath.Ext(e.Name())):
 			pieces = append(pieces, path)

@@ -52,6 +52,7 @@ type weightsInfo struct {
 	Bytes     int            `json:"bytes"`
 	Numbers   int            `json:"numbers"`
 	Precision string         `json:"precision"` // of most numbers
+	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
 	Kinds     map[string]int `json:"kinds"`     // how many tensors are of each
 	Tensors   []tensorInfo   `json:"tensors"`
 }
@@ -90,6 +91,9 @@ func (r *infoReport) setWeights(f *checkpoint.File) {
 		x, _ := f.Tensor(name)
 		kind := string(x.DType)
 		w.Numbers += x.Elements()
+		if w.InMemory += 4 * x.Elements(); x.DType == checkpoint.BF16 && len(x.Shape) > 1 {
+			w.InMemory -= 2 * x.Elements()
+		}
 		w.Kinds[kind]++
 		numbers[kind] += x.Elements()
 		w.Tensors = append(w.Tensors, tensorInfo{name, kind, x.Shape, len(x.Data)})
@@ -157,6 +161,12 @@ func (r *infoReport) print(out io.Writer) error {
 	}
 	if r.net != nil {
 		describeModel(t, r.net)
+		as := "as float32"
+		if r.Weights.InMemory < 4*r.Weights.Numbers {
+			as = "as they are in the file, with the results of float32"
+		}
+		t.row("memory", "weights of %s when it runs, %s; --precision bf16 or int8 for less",
+			status.Bytes(uint64(r.Weights.InMemory)), as)
 	}
 	switch {
 	case r.NoTexts != "":
