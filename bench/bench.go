@@ -55,13 +55,14 @@ var suites = map[string]suite{
 	"scale":      withoutArgs(scaleCases),
 	"memory":     withoutArgs(memoryCases),
 	"load":       withoutArgs(loadCases),
+	"files":      filesCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
-		"memory", "load",
+		"memory", "load", "files",
 	}
 }
 

@@ -54,6 +54,8 @@ func newBench() *cobra.Command {
   memory            reading more than fits into caches: GB/s
   load              Mamba-130M from its folder to the first token, in float32, in the file's bfloat16 (stored), in bf16
                     and int8: s, and memory in MB
+  files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
+                    precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
