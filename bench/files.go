@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -117,6 +118,7 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		if err := f.load(); err != nil {
 			return trial{}, fmt.Errorf("%s: %w", f.path, err)
 		}
+		debug.FreeOSMemory() // what the case before it held is no part of this one's
 		random := rand.New(rand.NewPCG(1, 11))
 		s := generate.NewSession(f.net, batch)
 		if past > 0 {
