@@ -93,7 +93,7 @@ func TestGGUFHostileHybrids(t *testing.T) {
 	for _, h := range llamaHybrids {
 		for key, v := range h.values {
 			size, isSize := v.(uint32)
-			if !isSize || slices.Contains(unread, key) || strings.HasPrefix(key, "expert_") && size == 0 || h.fused {
+			if !isSize || slices.Contains(unread, key) || strings.HasPrefix(key, "expert_") && size == 0 {
 				continue
 			}
 			hostile := h

@@ -57,7 +57,6 @@ type llamaHybrid struct {
 	values       map[string]any
 	// change is what the conversion does besides to the values of a tensor of some rows.
 	change func(name string, x []float32, rows int)
-	fused  bool // the gates of experts and what they gate are one tensor
 }
 
 // scaleRows multiplies rows from lo to hi.
@@ -87,13 +86,13 @@ var llamaHybrids = []llamaHybrid{
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0},
 		"attention.layer_norm_rms_epsilon": float32(1e-6), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(2),
-	}, nil, false},
+	}, nil},
 	{"13_hf_lfm2_a", "lfm2", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 0, 2, 0},
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "shortconv.l_cache": uint32(3),
 		"rope.freq_base": float32(1e6), "vocab_size": uint32(101),
-	}, nil, false},
+	}, nil},
 	{"13_hf_granite_h_a", "granitehybrid", map[string]any{
 		"embedding_length": uint32(48), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 0, 2, 0},
@@ -110,7 +109,7 @@ var llamaHybrids = []llamaHybrid{
 		case strings.HasSuffix(name, "attn_k.weight"):
 			interleave(x, rows, 2)
 		}
-	}, false},
+	}},
 	{"13_hf_nemotron_h_a", "nemotron_h", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 96, 0, 0, 96},
 		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},
@@ -118,7 +117,7 @@ var llamaHybrids = []llamaHybrid{
 		"attention.layer_norm_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(8), "ssm.group_count": uint32(2),
 		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(8), "vocab_size": uint32(101),
-	}, nil, false},
+	}, nil},
 	{"13_hf_falcon_h1_a", "falcon-h1", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(3), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(2), "attention.head_count_kv": uint32(1), "attention.key_length": uint32(8),
@@ -146,25 +145,25 @@ var llamaHybrids = []llamaHybrid{
 			scaleRows(x, rows, 112, 128, 0.5)
 			scaleRows(x, rows, 128, 134, 0.3535533905932738)
 		}
-	}, false},
-	graniteExperts(false), graniteExperts(true),
+	}},
+	graniteExperts,
 	{"13_hf_jamba_a", "jamba", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": uint32(48),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0, 2},
 		"attention.layer_norm_rms_epsilon": float32(1e-6), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(2), "expert_count": uint32(4),
 		"expert_used_count": uint32(2),
-	}, nil, false},
+	}, nil},
 	{"13_hf_nemotron_h_moe_a", "nemotron_h_moe", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 24, 0, 0, 24},
 		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},
 		"attention.key_length": uint32(8), "attention.value_length": uint32(8),
-		"attention.layer_norm_rms_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
+		"attention.layer_norm_epsilon": float32(1e-5), "ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(64),
 		"ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(8), "ssm.group_count": uint32(2),
 		"expert_count": uint32(8), "expert_used_count": uint32(3), "expert_feed_forward_length": uint32(24),
 		"expert_shared_feed_forward_length": uint32(40), "expert_shared_count": uint32(1),
 		"expert_weights_norm": true, "expert_weights_scale": float32(2.5), "expert_group_count": uint32(1),
-	}, nil, false},
+	}, nil},
 	{"13_hf_lfm2_moe_a", "lfm2moe", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
 		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 0},
@@ -172,29 +171,27 @@ var llamaHybrids = []llamaHybrid{
 		"rope.freq_base": float32(5000), "vocab_size": uint32(101), "expert_count": uint32(6),
 		"expert_used_count": uint32(2), "expert_feed_forward_length": uint32(24),
 		"leading_dense_block_count": uint32(1), "expert_gating_func": uint32(2),
-	}, nil, false},
+	}, nil},
 }
 
 // graniteExperts is Granite 4.0-H with experts.
-func graniteExperts(fused bool) llamaHybrid {
-	return llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[string]any{
-		"embedding_length": uint32(48), "block_count": uint32(3), "feed_forward_length": uint32(24),
-		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0},
-		"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.scale": float32(0.1),
-		"embedding_scale": float32(12), "residual_scale": float32(0.5), "logit_scale": float32(6),
-		"rope.scaling.finetuned": false, "rope.dimension_count": uint32(12), "ssm.conv_kernel": uint32(4),
-		"ssm.inner_size": uint32(96), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(6),
-		"ssm.group_count": uint32(1), "expert_count": uint32(6), "expert_used_count": uint32(2),
-		"expert_shared_feed_forward_length": uint32(40), "vocab_size": uint32(101),
-	}, func(name string, x []float32, rows int) {
-		switch {
-		case strings.HasSuffix(name, "attn_q.weight"):
-			interleave(x, rows, 4)
-		case strings.HasSuffix(name, "attn_k.weight"):
-			interleave(x, rows, 2)
-		}
-	}, fused}
-}
+var graniteExperts = llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[string]any{
+	"embedding_length": uint32(48), "block_count": uint32(3), "feed_forward_length": uint32(24),
+	"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0},
+	"attention.layer_norm_rms_epsilon": float32(1e-5), "attention.scale": float32(0.1),
+	"embedding_scale": float32(12), "residual_scale": float32(0.5), "logit_scale": float32(6),
+	"rope.scaling.finetuned": false, "rope.dimension_count": uint32(12), "ssm.conv_kernel": uint32(4),
+	"ssm.inner_size": uint32(96), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(6),
+	"ssm.group_count": uint32(1), "expert_count": uint32(6), "expert_used_count": uint32(2),
+	"expert_shared_feed_forward_length": uint32(40), "vocab_size": uint32(101),
+}, func(name string, x []float32, rows int) {
+	switch {
+	case strings.HasSuffix(name, "attn_q.weight"):
+		interleave(x, rows, 4)
+	case strings.HasSuffix(name, "attn_k.weight"):
+		interleave(x, rows, 2)
+	}
+}}
 
 // path writes the GGUF file that llama.cpp's conversion makes of the golden model.
 func (h llamaHybrid) path(t testing.TB, folder string) string {
@@ -260,7 +257,7 @@ func (h llamaHybrid) put(t testing.TB, tensors map[string]checkpoint.Tensor, nam
 	if h.values["expert_shared_feed_forward_length"] != nil {
 		own = strings.Replace(own, "ffn_down.", "ffn_down_shexp.", 1)
 	}
-	if layer, both := strings.CutSuffix(own, "ffn_gate_up_exps.weight"); both && !h.fused {
+	if layer, both := strings.CutSuffix(own, "ffn_gate_up_exps.weight"); both {
 		var gate, up []float32
 		for half := range slices.Chunk(v, shape[1]/2*shape[2]) {
 			gate, up = up, append(gate, half...)

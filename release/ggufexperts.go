@@ -48,11 +48,8 @@ func (k *ggufKeys) routing(normalize bool) given {
 	return o
 }
 
-// expertNames are those of experts, whose matrices are stacked: one tensor has those of all.
-func (k *ggufKeys) expertNames(own string, n int) []rename {
-	if k.hasInLayers("ffn_gate_up_exps.weight") {
-		return stackedNames(own, "ffn_gate_up_exps.", "ffn_down_exps.", n)
-	}
+// ggufExpertNames are those of experts, whose matrices are stacked: one tensor has those of all.
+func ggufExpertNames(own string, n int) []rename {
 	var names []rename
 	for e := range n {
 		part := func(mine, theirs string) rename {
@@ -84,5 +81,5 @@ func (k *ggufKeys) routed(p *published, experts given, count int, entryOf func(l
 		return entryOf(layer)
 	})
 	p.names.layer = append(append(p.names.layer[:len(p.names.layer):len(p.names.layer)],
-		k.expertNames("mlp.", count)...), ggufRouterNames("mlp.")...)
+		ggufExpertNames("mlp.", count)...), ggufRouterNames("mlp.")...)
 }

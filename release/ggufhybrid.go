@@ -153,7 +153,7 @@ func ggufGranite(k *ggufKeys, p *published) {
 		experts, n := k.experts(k.most("feed_forward_length"))
 		mlp = entry("swiglu-experts",
 			experts.with(given{"d_shared": k.sizeOr("expert_shared_feed_forward_length", 0, 0)}).with(scaled))
-		layer = slices.Concat(layer, k.expertNames("mlp.", n), ggufRouterNames("mlp."))
+		layer = slices.Concat(layer, ggufExpertNames("mlp.", n), ggufRouterNames("mlp."))
 	}
 	k.layers(p, mlp, k.either(entry("attention", attention.with(scaled)),
 		entry("mamba2", k.mamba2(p.config.LayerNormEpsilon).with(scaled))))
@@ -175,7 +175,7 @@ func ggufNemotronH(k *ggufKeys, p *published) {
 		experts = experts.with(k.routing(false)).with(given{"epsilon": 1e-20,
 			"d_shared": k.sizeOr("expert_shared_feed_forward_length", 0, 0),
 			"d_latent": k.sizeOr("moe_latent_size", 0, 0)})
-		routed, names = entry("relu2-experts", experts), slices.Concat(k.expertNames("", n), ggufRouterNames(""))
+		routed, names = entry("relu2-experts", experts), slices.Concat(ggufExpertNames("", n), ggufRouterNames(""))
 	}
 	inner := k.each("feed_forward_length")
 	k.layers(p, model.MLPNone, func(layer int) string {
