@@ -93,7 +93,7 @@ var house = []layer{
 	// The ways in.
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
-	{"bench/ggufs", "checkpoint internal/disk", ""},
+	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +

@@ -25,8 +25,9 @@ var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine
 var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}
 
 // filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a
-// prompt of 512. Weights are in the precision that the name of the file tells, or stay as they are. rss_mb is the memory
-// of the process after it, and used_mb what of it came with the model. Of GPT-2, which is not read, a GPT of its size is measured.
+// prompt of 512. Weights are in the precision that the name of the file tells, or stay as they are. rss_mb is the
+// memory of the process after it, and used_mb what of it came with the model. Of GPT-2, which is not read, a GPT of its
+// size is measured.
 func filesCases(args []string, shrink int) (cases []Case, err error) {
 	if len(args) == 0 {
 		return nil, errors.New("found no model, want files or folders")

@@ -34,7 +34,8 @@ func FuzzInfo(f *testing.F) {
 	index := `{"weight_map": {"a": "model.safetensors", "b": "../x"}}`
 	for i, text := range []string{string(folder["config.json"]), `{"hippo":{"kind":"chars","alphabet":"abc"}}`,
 		"\n\x05\n\x01a\x18\x01", `{"chat_template": "{{ 1 }}", "eos_token": {"content": "x"}}`, `{"eos_token_id": 3}`,
-		"{% for", index, "\x08\x00\x00\x00\x00\x00\x00\x00{}      ", "GGUF\x03\x00\x00\x00", "GGUF\x02\x00\x00\x00", "PK\x03\x04"} {
+		"{% for", index, "\x08\x00\x00\x00\x00\x00\x00\x00{}      ", "GGUF\x03\x00\x00\x00", "GGUF\x02\x00\x00\x00",
+		"PK\x03\x04"} {
 		f.Add(uint8(i), []byte(text))
 	}
 	dir := f.TempDir()
@@ -66,7 +67,8 @@ func FuzzInfo(f *testing.F) {
 				continue
 			}
 			var text strings.Builder
-			if err := r.print(&text); err != nil || !utf8.ValidString(text.String()) || strings.Contains(text.String(), "\x1b") {
+			if err := r.print(&text); err != nil || !utf8.ValidString(text.String()) ||
+				strings.Contains(text.String(), "\x1b") {
 				t.Errorf("%s: %v: %q", path, err, text.String())
 			}
 			if err := json.NewEncoder(io.Discard).Encode(r); err != nil {

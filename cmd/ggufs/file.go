@@ -10,10 +10,11 @@ import (
 )
 
 // fileTypes are the values of general.file_type.
-var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q8_0: 7, checkpoint.BF16: 32}
+var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q8_0: 7,
+	checkpoint.BF16: 32}
 
-// file is a GGUF file that is being made: matrices are of a type, and all else is float32, as llama.cpp's conversion has
-// it.
+// file is a GGUF file that is being made: matrices are of a type, and all else is float32, as llama.cpp's conversion
+// has it.
 type file struct {
 	kind    checkpoint.DType
 	shrink  int
@@ -33,7 +34,7 @@ func newFile(kind checkpoint.DType, shrink int) *file {
 // begin writes what all architectures have, and returns the numbers of layers and tokens.
 func (f *file) begin(arch string, d, layers, vocab int) (int, int) {
 	f.arch = arch
-	layers, vocab = max(1, layers/f.shrink), max(1000, vocab/f.shrink)
+	layers, vocab = max(2, layers/f.shrink), max(1000, vocab/f.shrink) // hybrids want two kinds
 	f.add("general.architecture", arch)
 	f.add("general.name", arch+", random weights")
 	f.add("general.file_type", fileTypes[f.kind])

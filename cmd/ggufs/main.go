@@ -1,10 +1,10 @@
 // Command ggufs writes models of published shapes with random weights as GGUF files, so that hippo and llama.cpp can be
 // measured on the same files (see bench/llama.sh):
 //
-//	go run ./bench/ggufs DIR [-shrink N] NAME-TYPE...
+//	go run ./cmd/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is one of those of shapes, TYPE f32, f16, bf16 or q8_0. A file DIR/NAME-TYPE.gguf that is there stays. It imports
-// checkpoint and internal/disk.
+// NAME is one of those of shapes, TYPE f32, f16, bf16 or q8_0. A file DIR/NAME-TYPE.gguf that is there stays. It
+// imports checkpoint and internal/disk.
 package main
 
 import (
