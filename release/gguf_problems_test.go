@@ -149,7 +149,7 @@ func TestGGUFTexts(t *testing.T) {
 	if string(texts.Generation) != "{\n  \"eos_token_id\": [\n    3,\n    5\n  ]\n}" {
 		t.Errorf("generation: %s", texts.Generation)
 	}
-	values["general.sampling.temp"], values["general.sampling.top_k"] = float32(0.6), int32(30)
+	values["general.sampling.temp"], values["general.sampling.top_k"] = float32(0.6), int32(-1)
 	values["tokenizer.ggml.padding_token_id"], values["tokenizer.ggml.fim_pre_token_id"] = uint32(2), uint32(9)
 	values["tokenizer.chat_template"], values["tokenizer.chat_templates"] = "plain", []string{"tool_use"}
 	values["tokenizer.chat_template.tool_use"], values["tokenizer.ggml.add_bos_token"] = "tools", true
@@ -162,7 +162,7 @@ func TestGGUFTexts(t *testing.T) {
 		json.Unmarshal(texts.Generation, &generation)); err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]any{"do_sample": true, "temperature": 0.6, "top_k": 30.0,
+	if want := map[string]any{"do_sample": true, "temperature": 0.6, "top_k": 0.0,
 		"eos_token_id": []any{3.0, 5.0}}; !reflect.DeepEqual(generation, want) {
 		t.Errorf("generation: %v, want %v", generation, want)
 	}

@@ -111,7 +111,7 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 		switch {
 		case !ok:
 		case isWhole:
-			said[s.field] = n
+			said[s.field] = max(0, n) // llama.cpp's -1 is 0 elsewhere: all of them
 		case isNumber && !s.whole:
 			said[s.field] = float32(x) // which is what the file has: fewer digits
 		default:
