@@ -77,6 +77,7 @@ var house = []layer{
 	{"generate/sample", "", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
+	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
@@ -86,12 +87,12 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "generate generate/sample model tokenizer", ""},
+	{"serve", "session generate generate/sample model tokenizer", ""},
 	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
 		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
+	{".", "engine train task chat generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},

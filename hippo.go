@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
@@ -23,9 +25,10 @@ import (
 
 // Model is a language model with its tokenizer.
 type Model struct {
-	net *model.Model
-	tok tokenizer.Tokenizer
-	dir string
+	net  *model.Model
+	tok  tokenizer.Tokenizer
+	dir  string
+	ends []int32
 }
 
 // LoadOption is an option of Load.
@@ -87,11 +90,24 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	if o.ids {
 		return &Model{net: net, tok: tokenizer.IDs(net.Config.PaddedVocab()), dir: dir}, nil
 	}
-	tok, err := tokenizerFor(dir, &net.Config)
+	tok, err := release.LoadTokenizer(dir, &net.Config)
 	if err != nil {
 		return nil, err
 	}
-	return &Model{net: net, tok: tok, dir: dir}, nil
+	ends, err := endsOf(dir, tok)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{net, tok, dir, ends}, nil
+}
+
+// endsOf are the tokens that end a text, as the files of the model in dir say.
+func endsOf(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
+	if release.IsGGUF(dir) {
+		texts, err := release.ReadGGUFTexts(dir)
+		return texts.EndIDs, err
+	}
+	return chat.EndIDs(dir, tok)
 }
 
 // Save writes the model and its tokenizer to dir, from which Load reads it back: all of it or nothing.
@@ -109,6 +125,16 @@ func (m *Model) Tokenizer() tokenizer.Tokenizer { return m.tok }
 
 // Dir is the folder that the model was read from.
 func (m *Model) Dir() string { return m.dir }
+
+// EndIDs are the tokens that end a text besides the tokenizer's end of text, as the files of the model say: those of
+// generation_config.json, or of the values in its GGUF file. Generate and Samples end with them.
+func (m *Model) EndIDs() []int32 { return slices.Clone(m.ends) }
+
+// ending has a text end with the tokens that the model says, too.
+func (m *Model) ending(o Options) Options {
+	o.EndIDs = slices.Concat(o.EndIDs, m.ends)
+	return o
+}
 
 // NumParams is the number of parameters.
 func (m *Model) NumParams() int { return m.net.NumParams() }
@@ -171,7 +197,7 @@ func (s *Session) Generate(ctx context.Context, prompt string, o Options) iter.S
 			yield("", err)
 			return
 		}
-		for piece, err := range s.s.Generate(ctx, s.m.tok, s.history, o) {
+		for piece, err := range s.s.Generate(ctx, s.m.tok, s.history, s.m.ending(o)) {
 			s.history = append(s.history, piece.IDs...)
 			if (err != nil || len(piece.Text) > 0) && !yield(string(piece.Text), err) {
 				return
@@ -259,7 +285,7 @@ func (s *Session) samples(ctx context.Context, first, n int, o Options, emit fun
 	}
 	batch.Stats = s.s.Stats
 	o.Seed += uint64(first)
-	for piece, err := range batch.Generate(ctx, s.m.tok, s.history, o) {
+	for piece, err := range batch.Generate(ctx, s.m.tok, s.history, s.m.ending(o)) {
 		s.s.Stats = batch.Stats
 		piece.Sample += first
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -291,6 +292,60 @@ func TestLoadChecksTheTokenizer(t *testing.T) {
 	}
 	if _, err := hippo.Load(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: got %v", err)
+	}
+}
+
+// TestGenerateEndsWithTheModelsTokens: a text ends with the tokens that generation_config.json or tokenizer_config.json
+// names, unless that is not wanted, and so do samples.
+func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
+	m, dir := load(t), t.TempDir()
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	whole := write(t, m.NewSession(), "the whale", greedy(40))
+	want, _, cut := strings.Cut(whole, ".")
+	ids, err := m.Tokenizer().Encode(nil, []byte("."))
+	if err != nil || !cut {
+		t.Fatalf("%q, %v", whole, err)
+	}
+	for file, text := range map[string]string{
+		"generation_config.json": fmt.Sprintf(`{"eos_token_id": [%d]}`, ids[0]),
+		"tokenizer_config.json":  `{"eos_token": "."}`,
+	} {
+		path := filepath.Join(dir, file)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		ends, err := hippo.Load(dir)
+		if err != nil || !slices.Equal(ends.EndIDs(), ids) {
+			t.Fatalf("%s: %v, want %v: %v", file, ends.EndIDs(), ids, err)
+		}
+		if got := write(t, ends.NewSession(), "the whale", greedy(40)); got != want {
+			t.Errorf("%s: got %q, want %q", file, got, want)
+		}
+		var sample strings.Builder
+		err = ends.NewSession().Samples(context.Background(), "the whale", 1, greedy(40), func(p generate.Piece) error {
+			sample.Write(p.Text)
+			return nil
+		})
+		if err != nil || sample.String() != want {
+			t.Errorf("%s: the sample %q, want %q: %v", file, &sample, want, err)
+		}
+		on := greedy(40)
+		on.IgnoreEnd = true
+		if got := write(t, ends.NewSession(), "the whale", on); got != whole {
+			t.Errorf("%s: got %q beyond the end, want %q", file, got, whole)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := filepath.Join(dir, "generation_config.json")
+	if err := os.WriteFile(bad, []byte(`{"eos_token_id": 4000}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hippo.Load(dir); err == nil || !strings.Contains(err.Error(), bad) {
+		t.Errorf("an end that is no token: %v", err)
 	}
 }
 

@@ -26,6 +26,8 @@ type Tape struct {
 	watch  func(name string, x *tensor.Tensor)
 	leaves leaves
 	drops  uint64 // dropouts since Reset
+	aside  []aside
+	beside bool // Aside is listened to
 	// at and one are memory for Last.
 	at, one []int
 }
@@ -92,10 +94,11 @@ func (t *Tape) Bytes() int { return t.engine.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (t *Tape) Mark() int { return t.engine.Mark() }
 
-// ReleaseSince gives back the memory of every tensor made after mark except keep. While recording it does nothing,
-// because backward needs them.
+// ReleaseSince gives back the memory of every tensor made after mark except keep. It does nothing once an operation
+// has been recorded, because backward needs them. Before that, while a recording tape has met frozen parameters only,
+// states of the rows may be among the tensors: the caller keeps them.
 func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
-	if !t.step.Recording {
+	if !t.step.Recording || len(t.ops) == 0 {
 		t.engine.ReleaseSince(mark, keep...)
 	}
 }
@@ -112,6 +115,7 @@ func (t *Tape) Backward(loss *tensor.Tensor) {
 
 // BackwardFrom is Backward from a tensor of any shape, with cotangent dy.
 func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
+	t.seedAside(dy)
 	last := len(t.ops) - 1
 	// Nothing that was recorded after the last operation has used its result, so dy itself may serve as the gradient.
 	if last >= 0 && t.engine.BackwardFrom(t.ops[last], y, dy) {
@@ -182,6 +186,8 @@ func (t *Tape) dropGrad(x *tensor.Tensor) {
 func (t *Tape) forget() {
 	clear(t.ops)
 	t.ops, t.scopes = t.ops[:0], t.scopes[:0]
+	clear(t.aside)
+	t.aside = t.aside[:0]
 	t.leaves.forget()
 }
 

@@ -92,12 +92,23 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, GenerationFile)
-	generation, err := disk.ReadText(path, disk.MaxText)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s, err := newSettings(c, dir)
+	if err == nil {
+		err = s.loadGeneration(dir, tok)
+	}
+	return s, err
+}
+
+// EndIDs are the tokens that end a text or a reply, besides the tokenizer's end of text, as the files in a model's
+// folder say. The template is not parsed.
+func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
+	c, err := template.Load(dir)
+	if err != nil {
 		return nil, err
 	}
-	return newSettings(c, generation, tok, dir, path)
+	s := Settings{EOS: c.EOS}
+	err = s.loadGeneration(dir, tok)
+	return s.EndIDs, err
 }
 
 // Parse makes settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
@@ -110,40 +121,56 @@ func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name str
 			return nil, brief.Error(fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return newSettings(c, generation, tok, name, name)
+	s, err := newSettings(c, name)
+	if err == nil {
+		if err = s.setGeneration(generation, tok); err != nil {
+			err = brief.Error(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return s, err
 }
 
-// newSettings makes settings. about and path are the origins of c and generation.
-func newSettings(c template.Config, generation []byte, tok tokenizer.Tokenizer, about, path string) (*Settings, error) {
-	s := &Settings{BOS: c.BOS, EOS: c.EOS}
+// newSettings makes settings without what a generation_config.json says. about is the origin of c.
+func newSettings(c template.Config, about string) (s *Settings, err error) {
+	s = &Settings{BOS: c.BOS, EOS: c.EOS}
 	if source := c.Source(false); source != "" {
-		var err error
 		if s.Template, err = template.Parse(source); err != nil {
 			return nil, brief.Error(fmt.Errorf("%s: %w", about, err))
 		}
 	}
-	if generation != nil {
-		if err := s.setGeneration(generation, tok.VocabSize()); err != nil {
-			return nil, brief.Error(fmt.Errorf("%s: %w", path, err))
-		}
-	}
-	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
-		s.EndIDs = ids
-	}
 	return s, nil
 }
 
-// setGeneration sets what a generation_config.json says.
-func (s *Settings) setGeneration(data []byte, vocab int) (err error) {
+// loadGeneration reads generation_config.json in a folder.
+func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
+	path := filepath.Join(dir, GenerationFile)
+	data, err := disk.ReadText(path, disk.MaxText)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.setGeneration(data, tok); err != nil {
+		return brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
+}
+
+// setGeneration sets what a generation_config.json says, nil for none. Where it does not say which tokens end a reply,
+// that is EOS.
+func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err error) {
 	var file struct {
 		Defaults
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
+	if data != nil {
+		if err := json.Unmarshal(data, &file); err != nil {
+			return err
+		}
+	}
+	if s.EndIDs, err = endIDs(file.EOS, tok.VocabSize()); err != nil {
 		return err
 	}
-	if s.EndIDs, err = endIDs(file.EOS, vocab); err != nil {
-		return err
+	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
+		s.EndIDs = ids
 	}
 	s.Defaults = file.Defaults
 	return s.Defaults.check()

@@ -71,10 +71,13 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	first, mark := hidden, t.Mark()
+	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
 	r.advance()
 	for i, block := range bb.Blocks {
 		residual, hidden = block.forward(t, residual, hidden, first, r.of(i), drop)
-		t.ReleaseSince(mark, residual, hidden)
+		if free {
+			t.ReleaseSince(mark, residual, hidden)
+		}
 	}
 	t.Scope("backbone.ln_f")
 	_, out := bb.LnF.AddForward(t, hidden, residual)
@@ -151,7 +154,7 @@ func (bb *Backbone) maxLength() int {
 	return least
 }
 
-// shorter is the lesser of two lengths, of which 0 means any.
+// shorter is the lesser of two lengths. A length of 0 means any.
 func shorter(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b

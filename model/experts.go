@@ -25,12 +25,16 @@ type expertsOptions struct {
 	Scale      float64 `json:"scale"`       // of the weights
 	Groups     int     `json:"groups"`      // of experts, of which only some are chosen from
 	TopGroups  int     `json:"top_groups"`  // how many of them
+	Balance    float64 `json:"balance"`     // weight of the loss that balances their load in training
 }
 
 var defaultExperts = expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
 
 // expertsSuffix is what the names of mixtures of experts end with.
 const expertsSuffix = "-experts"
+
+// maxBalance bounds the weight of the loss that balances experts. That of published models is at most 0.02.
+const maxBalance = 1000
 
 // leastExpert is the least number of bytes that the matrices of an expert have.
 const leastExpert = 64
@@ -71,12 +75,15 @@ func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Option
 		checkSize(&p, "d_inner", o.DInner, 1)
 		checkSize(&p, "d_shared", o.DShared, 0)
 		checkSize(&p, "d_latent", o.DLatent, 0)
+		if !(o.Balance >= 0 && o.Balance <= maxBalance) {
+			p.Addf("balance", "found %g, want 0 to %d", o.Balance, maxBalance)
+		}
 		if err := p.Err(); err != nil {
 			return nil, err
 		}
 		shape := nn.ExpertsShape{
 			D: s.d, Inner: o.DInner, Count: o.Experts, Latent: o.DLatent, Gated: gates, Activation: a,
-			Bias: o.ChoiceBias,
+			Bias: o.ChoiceBias, Balance: o.Balance,
 			Routing: engine.Routing{TopK: o.TopK, Sigmoid: o.Sigmoid, Normalize: o.Normalize, Eps: o.Epsilon,
 				Scale:  o.Scale,
 				Groups: o.Groups, TopGroups: o.TopGroups},

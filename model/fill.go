@@ -21,9 +21,10 @@ import (
 type filling struct {
 	f        *checkpoint.File
 	problems config.Problems
+	names    []string
 	params   []*nn.Param
 	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
-	told     map[string]bool       // tensors of which a problem is told
+	told     map[string]bool       // tensors with a problem that has been told
 	elements int
 }
 
@@ -63,7 +64,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 		if len(parts) < len(sources) {
 			return
 		}
-		l.params, l.sources = append(l.params, p), append(l.sources, parts)
+		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, parts)
 		if l.elements += p.Len(); l.elements < 0 || l.elements > mostElements(l.f) {
 			l.elements = math.MinInt // one word of it is enough
 			l.problems.Addf(name,
@@ -85,13 +86,13 @@ func (l *filling) find(s Source, shape []int, keys, left map[string]string) (che
 		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
 	}
 	y := *x
-	y.Name = s.Name
+	y.Name, y.Shape = s.Name, shape
 	if parts > 1 {
 		if len(x.Data)%parts != 0 {
 			return l.tell(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
 		}
 		n := len(x.Data) / parts
-		y.Shape, y.Data = shape, x.Data[s.Part*n:][:n]
+		y.Data = x.Data[s.Part*n:][:n]
 	}
 	return y, true
 }
@@ -105,7 +106,7 @@ func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor,
 	return checkpoint.Tensor{}, false
 }
 
-// whole is the shape of the tensor of which a part has a shape.
+// whole is the shape of a tensor, from the shape of one of its parts.
 func (s Source) whole(part []int) []int {
 	rows := slices.Clone(part)
 	rows[0] *= max(1, s.Of)

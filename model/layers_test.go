@@ -53,6 +53,7 @@ func TestLayersThatAreRefused(t *testing.T) {
 		"h3/swiglu-experts(experts=2000)":                 "experts: found 2000",
 		"h3/swiglu-experts(experts=3,top_k=4)":            "found 4 experts for each position, want 1 to 3",
 		"relu2-experts(d_shared=-1)":                      "d_shared: found -1",
+		"relu2-experts(balance=-0.5)":                     "balance: found -0.5, want 0 to 1000",
 		"attention>mamba":                                 `found "attention" before >`,
 		"zamba2-shared(block=-1)>mamba":                   "block: found -1",
 		"zamba2-shared(num_heads=5)>mamba":                "num_heads: found 5",

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/nn"
 )
 
 // WeightsFile is the name of the weights in a model's folder.
@@ -43,6 +45,23 @@ func (w Weights) of(parameter string) []Source {
 		return []Source{{Name: parameter}}
 	}
 	return w.Sources(parameter)
+}
+
+// Matched are the tensors of a parameter: its rows are those of one behind those of another.
+type Matched struct {
+	Name  string // of the parameter
+	Parts []checkpoint.Tensor
+}
+
+// Match finds the tensors of the parameters of m, but of those that the file does not fit.
+func (w Weights) Match(m nn.Module) []Matched {
+	l := &filling{f: w.File, told: map[string]bool{}}
+	l.compare(m, w, maps.Clone(w.Keys))
+	found := make([]Matched, len(l.names))
+	for i, name := range l.names {
+		found[i] = Matched{name, l.sources[i]}
+	}
+	return found
 }
 
 // ownWeights are those of a file that was saved here: it has the names of the parameters.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -72,6 +73,11 @@ func (r *Rows) of(layer int) *mixer.Rows {
 		r.layer.States = append(r.layer.States, m)
 	}
 	return &r.layer
+}
+
+// remember tells whether a row has a state.
+func (r *Rows) remember() bool {
+	return slices.ContainsFunc(r.states, func(s *State) bool { return s != nil })
 }
 
 // advance counts the positions that the states have seen.

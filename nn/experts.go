@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Experts is a feed-forward part of which each position uses a few MLPs, its experts (arXiv:1701.06538):
+// Experts is a feed-forward part with many MLPs, its experts; each position uses a few of them (arXiv:1701.06538):
 //
 //	y = Σ_chosen w_e·MLP_e(x) + Shared(x),   w = Route(Router(x))
 //
@@ -21,6 +21,8 @@ type Experts struct {
 	Narrow, Widen *Linear
 	Shared        FeedForward
 	Routing       engine.Routing
+	// Balance is the weight of a loss that training adds (see balance); 0 for none.
+	Balance float64
 
 	matrices func() *expertMatrices
 }
@@ -39,6 +41,7 @@ type ExpertsShape struct {
 	Activation      engine.Activation
 	Bias            bool // of the choice
 	Routing         engine.Routing
+	Balance         float64     // weight of the loss that balances their load in training
 	Shared          FeedForward // what every position uses besides; nil for nothing
 }
 
@@ -57,7 +60,8 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 	if err := autograd.CheckRouting(s.Routing, s.Count); err != nil {
 		return nil, err
 	}
-	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing}
+	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing,
+		Balance: s.Balance}
 	if s.Bias {
 		m.Bias = NewBuffer(Constant(0), s.Count)
 	}
@@ -99,7 +103,11 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	if m.Bias != nil {
 		bias = m.Bias.Tensor
 	}
-	weights := t.Route(m.Router.Forward(t, x), bias, m.Routing)
+	scores := m.Router.Forward(t, x)
+	weights := t.Route(scores, bias, m.Routing)
+	if m.Balance > 0 && t.TakesAside() {
+		t.Aside(m.balance(t, scores, weights), m.Balance)
+	}
 	y := x
 	if m.Narrow != nil {
 		y = m.Narrow.Forward(t, y)
@@ -112,6 +120,31 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 		y = t.Add(y, m.Shared.Forward(t, x))
 	}
 	return y
+}
+
+// balance is the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
+// several, as in Mixtral. With f_e the part of the n positions that use expert e, and P_e the mean of its score,
+//
+//	E·Σ_e f_e·P_e,   P_e = 1/n·Σ_i softmax(z_i)_e or, of sigmoids, 1/n·Σ_i σ(z_ie)/Σ_k σ(z_ik)
+//
+// which is TopK where all are used alike and more where they are not. No gradient flows through f.
+func (m *Experts) balance(t *autograd.Tape, scores, weights *tensor.Tensor) *tensor.Tensor {
+	n, e := weights.Rows(), weights.Dim(-1)
+	sigmoid := m.Routing.Sigmoid
+	all := t.Route(scores, nil, engine.Routing{TopK: e, Sigmoid: sigmoid, Normalize: sigmoid, Scale: 1})
+	rows := &engine.Rows{}
+	rows.Add(n, 0)
+	mean := t.MeanPositions(all, rows)
+	values, load := make([]float32, n*e), make([]float32, e)
+	weights.CopyTo(values)
+	for i, w := range values {
+		if w != 0 {
+			load[i%e] += float32(e) / float32(n)
+		}
+	}
+	used := t.New(1, e)
+	used.CopyFrom(load)
+	return t.Linear(mean, used, nil, engine.None)
 }
 
 // Params visits the router, the matrices of one expert after the other, and what all positions share.

@@ -135,3 +135,105 @@ func TestExpertsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// TestExpertsBalance: training adds the loss of "Switch Transformers" to the gradient, by its weight, as its definition
+// in float64 says, and nothing where it is not asked for.
+func TestExpertsBalance(t *testing.T) {
+	const n, d, count, used, weight = 7, 8, 4, 2, 0.3
+	for _, sigmoid := range []bool{false, true} {
+		m, x := newExperts(t, 0, false), input()
+		m.Routing.Sigmoid = sigmoid
+		router := values(m.Router.Weight.Tensor)
+		gradient := func(balance float64, taken bool) []float32 {
+			m.Balance = balance
+			tape := autograd.NewTape()
+			tape.Record(true)
+			tape.TakeAside(taken)
+			rows := &engine.Rows{}
+			rows.Add(n, 0)
+			one := tensor.New(1, d)
+			one.Fill(1)
+			y := tape.Linear(tape.MeanPositions(m.Forward(tape, x), rows), one, nil, engine.None)
+			tape.BackwardFrom(y, []float32{2})
+			g := make([]float32, len(router))
+			tape.Grad(m.Router.Weight.Tensor, g)
+			return g
+		}
+		plain := gradient(0, true)
+		if !slices.Equal(gradient(weight, false), plain) {
+			t.Errorf("sigmoid %v: the gradient is another where nothing is taken aside", sigmoid)
+		}
+
+		z := values(m.Router.Forward(autograd.NewTape(), x))
+		chosen := make([]float64, count) // the parts of the positions
+		for i := range n {
+			row := z[i*count:][:count]
+			best := slices.Clone(row)
+			slices.Sort(best)
+			for e, v := range row {
+				if v >= best[count-used] {
+					chosen[e] += 1. / n
+				}
+			}
+		}
+		loss := func(w []float32) (sum float64) {
+			for i := range n {
+				var s [count]float64
+				all := 0.0
+				for e := range s {
+					for k := range d {
+						s[e] += float64(w[e*d+k]) * float64(x.Data()[i*d+k])
+					}
+					if s[e] = math.Exp(s[e]); sigmoid {
+						s[e] /= 1 + s[e]
+					}
+					all += s[e]
+				}
+				for e := range s {
+					sum += count * chosen[e] * s[e] / all / n
+				}
+			}
+			return sum
+		}
+		got := gradient(weight, true)
+		for i := range router {
+			const h = 1e-3
+			at := router[i]
+			router[i] = at + h
+			up := loss(router)
+			router[i] = at - h
+			want := 2 * weight * (up - loss(router)) / (2 * h)
+			router[i] = at
+			if diff := float64(got[i] - plain[i]); math.Abs(diff-want) > 1e-4 {
+				t.Errorf("sigmoid %v: element %d gets %g, want %g", sigmoid, i, diff, want)
+			}
+		}
+	}
+}
+
+// TestExpertsInBalance: experts that are used alike have the least loss, the number that a position uses, and several
+// layers count as their mean.
+func TestExpertsInBalance(t *testing.T) {
+	m, tape := newExperts(t, 0, false), autograd.NewTape()
+	alike := make([]float32, 4*4)
+	chosen := make([]float32, 4*4)
+	for i := range 4 { // each expert for two of four positions
+		chosen[i*4+i], chosen[i*4+(i+1)%4] = 0.5, 0.5
+	}
+	scores, weights := tensor.FromSlice(alike, 4, 4), tensor.FromSlice(chosen, 4, 4)
+	if got := values(m.balance(tape, scores, weights)); math.Abs(float64(got[0])-2) > 1e-6 {
+		t.Errorf("experts in balance have a loss of %g, want 2", got[0])
+	}
+
+	x := tensor.FromSlice([]float32{3}, 1)
+	x.SetNeedsGrad(true)
+	tape.Record(true)
+	tape.TakeAside(true)
+	tape.Aside(tape.Scale(x, 10), 1)
+	tape.Aside(tape.Scale(x, 100), 2)
+	tape.Backward(tape.Scale(x, 1000))
+	var g [1]float32
+	if tape.Grad(x, g[:]); g[0] != 1000+(10*1+100*2)/2 {
+		t.Errorf("gradient %g, want %d", g[0], 1000+(10*1+100*2)/2)
+	}
+}

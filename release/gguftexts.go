@@ -203,15 +203,3 @@ func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
 	t.Tokenizer, err = tokenizer.FromGGUF(*v)
 	return t, err
 }
-
-// Tokenizer reads the tokenizer of a model that LoadDir reads: that in the folder, or that inside the GGUF file.
-func Tokenizer(path string) (tokenizer.Tokenizer, error) {
-	if !IsGGUF(path) {
-		return tokenizer.Load(path)
-	}
-	t, err := ReadGGUFTexts(path)
-	if err == nil && t.Tokenizer == nil {
-		err = fmt.Errorf("%s: found no %stokens in it, want a file with a tokenizer", path, ggufText)
-	}
-	return t.Tokenizer, err
-}

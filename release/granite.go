@@ -10,7 +10,7 @@ import (
 // added to the stream and of the logits.
 var granite = hfFamily{options: func() hfOptions {
 	return &graniteOptions{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-6, EmbedScale: 1, LogitScale: 1, ResidScale: 1,
-		AttnScale: 1}
+		AttnScale: 1, Balance: 0.001}
 }}
 
 type graniteOptions struct {
@@ -20,6 +20,7 @@ type graniteOptions struct {
 	Inner      int      `json:"shared_intermediate_size"`
 	Experts    int      `json:"num_local_experts"`
 	Used       int      `json:"num_experts_per_tok"`
+	Balance    float64  `json:"router_aux_loss_coef"`
 	Expert     int      `json:"intermediate_size"`
 	Positions  *string  `json:"position_embedding_type"`
 	EmbedScale float64  `json:"embedding_multiplier"`
@@ -74,7 +75,7 @@ func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 			return m, err
 		}
 		m.config.MLP = entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
-			"d_shared": o.Inner}.with(scaled))
+			"d_shared": o.Inner, "balance": o.Balance}.with(scaled))
 		shared, experts = "mlp.shared.", append(stackedNames("mlp.", "block_sparse_moe.input_linear.",
 			"block_sparse_moe.output_linear.", o.Experts), to("mlp.router.", "block_sparse_moe.router.layer."))
 	}

@@ -245,3 +245,25 @@ func TestPythonJSON(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestHFBalance: the weight of the loss that balances experts is that of the configuration, or of its class.
+func TestHFBalance(t *testing.T) {
+	for _, c := range []struct{ folder, old, text, want string }{
+		{"granite_h_moe", "", "", "balance=0.01"},
+		{"granite_h_moe", `"router_aux_loss_coef": 0.01,`, "", "balance=0.001"},
+		{"granite_h_moe", `"router_aux_loss_coef": 0.01`, `"router_aux_loss_coef": -1`, "balance=-1"},
+		{"jamba", `"router_aux_loss_coef": 0.001`, `"router_aux_loss_coef": 0.5`, "balance=0.5"},
+	} {
+		data, err := os.ReadFile(filepath.Join(golden.Dir(t), "13_hf_"+c.folder+"_a", model.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := ParseConfig(bytes.Replace(data, []byte(c.old), []byte(c.text), 1))
+		if err != nil || !strings.Contains(cfg.Layers+cfg.MLP, c.want) {
+			t.Errorf("%s, %s: %s, %s, %v, want %s", c.folder, c.text, cfg.Layers, cfg.MLP, err, c.want)
+		}
+		if err := cfg.Validate(); (err != nil) != strings.Contains(c.want, "-") {
+			t.Errorf("%s, %s: %v", c.folder, c.text, err)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import "fmt"
 // experts.
 var jamba = hfFamily{options: func() hfOptions {
 	return &jambaOptions{Eps: 1e-6, Period: 8, Offset: 4, Expand: 2, State: 16, Conv: 4, ConvBias: true, Experts: 16,
-		Used: 2, ExpertPeriod: 2, ExpertOffset: 1}
+		Used: 2, ExpertPeriod: 2, ExpertOffset: 1, Balance: 0.001}
 }}
 
 type jambaOptions struct {
@@ -16,8 +16,9 @@ type jambaOptions struct {
 	Experts int `json:"num_experts"`
 	Used    int `json:"num_experts_per_tok"`
 
-	ExpertPeriod int `json:"expert_layer_period"`
-	ExpertOffset int `json:"expert_layer_offset"`
+	Balance      float64 `json:"router_aux_loss_coef"`
+	ExpertPeriod int     `json:"expert_layer_period"`
+	ExpertOffset int     `json:"expert_layer_offset"`
 
 	Inner    int     `json:"intermediate_size"`
 	Expand   int     `json:"mamba_expand"`
@@ -48,7 +49,7 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 			return m, err
 		}
 		half = "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Inner,
-			"normalize": false})
+			"normalize": false, "balance": o.Balance})
 		experts = append(expertNames("mlp.", "feed_forward.", o.Experts, "gate_proj", "up_proj", "down_proj"),
 			to("mlp.router.", "feed_forward.router."))
 	}

@@ -29,6 +29,7 @@ type bpe struct {
 	split    splitter
 	encoders sync.Pool // of *bpeEncoder
 	print    func() string
+	end      *int32 // the token that ends a document, where its name does not tell; nil for none
 }
 
 // newBPE makes a tokenizer. Ids and merges must be within maxIDs and maxMerges.
@@ -89,9 +90,10 @@ func (t *bpe) computeFingerprint() string {
 // 3's, and older ones.
 var endNames = []string{EndOfTextToken, "<|end_of_text|>", "</s>", "<eos>"}
 
-func (t *bpe) EndOfText() (int32, bool) { return endOfText(t.added) }
+func (t *bpe) EndOfText() (int32, bool) { return endOfText(t.added, t.end) }
 
-func endOfText(added []hfAdded) (int32, bool) {
+// endOfText is the token of one of endNames or, where none is among the added ones, end, nil for none.
+func endOfText(added []hfAdded, end *int32) (int32, bool) {
 	for _, name := range endNames {
 		for _, a := range added {
 			if a.Content == name {
@@ -99,7 +101,24 @@ func endOfText(added []hfAdded) (int32, bool) {
 			}
 		}
 	}
-	return 0, false
+	if end == nil {
+		return 0, false
+	}
+	return *end, true
+}
+
+// setEnd sets the token that ends a document, where its name does not tell.
+func setEnd(tok Tokenizer, end *int32) error {
+	if *end < 0 || int(*end) >= tok.VocabSize() {
+		return fmt.Errorf("end_of_text: found %d, want 0 to %d", *end, tok.VocabSize()-1)
+	}
+	switch t := tok.(type) {
+	case *bpe:
+		t.end = end
+	case *pipeline:
+		t.end = end
+	}
+	return nil
 }
 
 func (t *bpe) Decode(dst []byte, ids []int32) []byte {

@@ -104,6 +104,7 @@ func TestFileErrors(t *testing.T) {
 		want string
 	}{
 		"kind":           {object{"hippo": object{"kind": "words"}}, `hippo.kind is "words"`},
+		"end":            {set(neoxStyle(), object{"end_of_text": -1}, "hippo"), "end_of_text: found -1, want 0 to"},
 		"no alphabet":    {object{"hippo": object{"kind": "chars"}}, "alphabet is empty"},
 		"alphabet order": {object{"hippo": object{"kind": "chars", "alphabet": "ba"}}, "'a' after 'b'"},
 		"empty":          {object{}, "model.vocab is empty"},

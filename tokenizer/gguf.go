@@ -70,9 +70,15 @@ var ggufPres = []ggufPre{
 			`?[\p{P}\p{S}]+[\r\n]*|` + spaceWords}, false, false},
 }
 
-// FromGGUF makes the tokenizer of a GGUF file. What the file does not say is as llama.cpp takes it.
+// FromGGUF makes the tokenizer of a GGUF file. What the file does not say is as llama.cpp takes it. A document ends
+// with the token of a name that says so or, where there is none, with eos_token_id.
 func FromGGUF(v Vocabulary) (Tokenizer, error) {
 	t, err := v.tokenizer()
+	if err == nil && v.EOS >= 0 {
+		if _, ok := t.EndOfText(); !ok {
+			err = setEnd(t, &v.EOS)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: GGUF: %w", err)
 	}

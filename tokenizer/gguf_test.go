@@ -115,6 +115,54 @@ func TestGGUFSentencePiece(t *testing.T) {
 	}
 }
 
+// TestGGUFEndOfText: where no token has a name that says that it ends a document, eos_token_id tells, also in the file
+// that the tokenizer is saved as.
+func TestGGUFEndOfText(t *testing.T) {
+	score := []float32{0, 0, 0, 0}
+	for name, c := range map[string]struct {
+		v    Vocabulary
+		want int32 // -1 for none
+	}{
+		"byte level": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2}, 2},
+		"pieces":     {Vocabulary{Model: "llama", Scores: score, EOS: 2}, 2},
+		"a name": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2,
+			Tokens: []string{"a", "<|endoftext|>", "<|im_end|>", "b"}}, 1},
+		"none":         {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: -1}, -1},
+		"the first id": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 0}, 0},
+	} {
+		c.v.BOS, c.v.AddBOS = -1, new(bool)
+		if c.v.Tokens == nil {
+			c.v.Tokens = []string{"a", "<|im_start|>", "<|im_end|>", "b"}
+		}
+		c.v.Types = []int32{1, 3, 3, 1}
+		if c.v.Model == "llama" {
+			c.v.Types[0] = 2
+		}
+		tok, err := FromGGUF(c.v)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		dir := t.TempDir()
+		if err := tok.Save(dir); err != nil {
+			t.Fatal(name, err)
+		}
+		again, err := Load(dir)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, tok := range []Tokenizer{tok, again} {
+			if id, ok := tok.EndOfText(); ok != (c.want >= 0) || ok && id != c.want {
+				t.Errorf("%s: a document ends with %d, %v, want %d", name, id, ok, c.want)
+			}
+		}
+	}
+	v := Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: -1, EOS: 7}
+	want := "end_of_text: found 7, want 0 to 0"
+	if _, err := FromGGUF(v); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("an end that is no token: %v", err)
+	}
+}
+
 // TestGGUFPatterns: every way to cut a text that has a name compiles, and cuts into all of the text.
 func TestGGUFPatterns(t *testing.T) {
 	text := "Hello WORLD's 12345  x+=1;\r\n\n\t日本語 Élan n\u0303 <|a|> `b`"

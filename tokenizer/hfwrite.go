@@ -19,7 +19,13 @@ func (t *bpe) marshal() ([]byte, error) {
 // each merge, in the order of their ids and ranks.
 func (t *bpe) huggingFace() ([]byte, error) {
 	var w jsonWriter
-	w.text("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ")
+	w.text("{\n  \"version\": \"1.0\",\n")
+	if t.end != nil {
+		w.text("  \"hippo\": ")
+		w.value(ownSection{End: t.end})
+		w.text(",\n")
+	}
+	w.text("  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ")
 	w.value(append([]hfAdded{}, t.added...)) // not nil, which would be written as null
 	for _, field := range []struct {
 		name  string

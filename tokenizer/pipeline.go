@@ -27,6 +27,7 @@ type pipeline struct {
 	text          []string  // and decoded
 	decoding      *decoding // nil for byte-level BPE
 	before, after []int32   // what the post-processor puts around a text
+	end           *int32    // the token that ends a document, where its name does not tell; nil for none
 	file          func() ([]byte, error)
 	print         func() string
 	workers       sync.Pool // of *wordWorker
@@ -60,7 +61,7 @@ func (t *pipeline) Fingerprint() string      { return t.print() }
 func (t *pipeline) Save(dir string) error    { return save(dir, t) }
 func (t *pipeline) marshal() ([]byte, error) { return t.file() }
 
-func (t *pipeline) EndOfText() (int32, bool) { return endOfText(t.added) }
+func (t *pipeline) EndOfText() (int32, bool) { return endOfText(t.added, t.end) }
 
 func (t *pipeline) Decode(dst []byte, ids []int32) []byte {
 	for _, id := range ids {

@@ -79,7 +79,8 @@ func (m *spModel) tokenizer(before, after []int32) (*pipeline, error) {
 	}
 	t.setDecoding(m.decoding())
 	t.file = func() ([]byte, error) {
-		return marshalOwn(ownSection{Kind: "sentencepiece", Model: m.marshal(), Before: before, After: after})
+		return marshalOwn(ownSection{Kind: "sentencepiece", Model: m.marshal(), Before: before, After: after,
+			End: t.end})
 	}
 	f := newFingerprint("sentencepiece")
 	f.text(string(m.marshal()))

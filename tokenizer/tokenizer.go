@@ -164,14 +164,17 @@ func Load(path string) (Tokenizer, error) {
 	return t, nil
 }
 
-// ownSection is what tokenizer.json holds for the kinds that Hugging Face's format does not have.
+// ownSection is what tokenizer.json holds for the kinds that Hugging Face's format does not have, and of what that
+// format does not say.
 type ownSection struct {
-	Kind     string `json:"kind"`
+	Kind     string `json:"kind,omitempty"` // "" for one of Hugging Face's format
 	Alphabet string `json:"alphabet,omitempty"`
 
 	Model  []byte  `json:"model,omitempty"`  // of SentencePiece
 	Before []int32 `json:"before,omitempty"` // the ids around a text
 	After  []int32 `json:"after,omitempty"`
+
+	End *int32 `json:"end_of_text,omitempty"` // the token that ends a document, where its name does not tell
 }
 
 // parseFile makes a tokenizer of the content of a tokenizer.json.
@@ -180,8 +183,15 @@ func parseFile(data []byte) (Tokenizer, error) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, err
 	}
-	if file.Hippo == nil {
+	switch own := file.Hippo; {
+	case own == nil:
 		return parseHuggingFace(&file, data)
+	case own.Kind == "" && own.End != nil:
+		t, err := parseHuggingFace(&file, data)
+		if err == nil {
+			err = setEnd(t, own.End)
+		}
+		return t, err
 	}
 	switch file.Hippo.Kind {
 	case "bytes":
@@ -197,7 +207,11 @@ func parseFile(data []byte) (Tokenizer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hippo.model: %w", err)
 		}
-		return m.tokenizer(file.Hippo.Before, file.Hippo.After)
+		t, err := m.tokenizer(file.Hippo.Before, file.Hippo.After)
+		if err == nil && file.Hippo.End != nil {
+			err = setEnd(t, file.Hippo.End)
+		}
+		return t, err
 	}
 	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna", "gpt2" or "sentencepiece"`,
 		file.Hippo.Kind)

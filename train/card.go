@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -26,7 +27,7 @@ func (tr *Trainer) card(res Result) []byte {
 	plan, _ := c.Model.Plan()
 	fmt.Fprintf(&b, "# %s\n\n", c.Out)
 	fmt.Fprintf(&b, "A language model of %s parameters trained by hippo: %s.\n\n",
-		status.Count(float64(tr.Model.NumParams())), strings.Join(plan, ", "))
+		status.Count(float64(tr.params.all)), strings.Join(plan, ", "))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n")
 	row := func(key, format string, args ...any) {
 		fmt.Fprintf(&b, "| %s | %s |\n", key, fmt.Sprintf(format, args...))
@@ -40,6 +41,15 @@ func (tr *Trainer) card(res Result) []byte {
 	}
 	row("training", "%d steps, %s tokens, %s", res.Step, status.Count(float64(res.Tokens)),
 		status.Duration(res.Elapsed))
+	if b := &c.Base; b.Name != "" {
+		row(beganWith, "%s (%s), weights %s", cell(b.Name), cell(b.Path), b.Weights)
+		for _, said := range b.Card {
+			row("of that: "+said.Key, "%s", cell(said.Text))
+		}
+	}
+	if frozen := tr.params.all - tr.params.trained; frozen > 0 {
+		row("frozen", "%s of the parameters: %s", status.Count(float64(frozen)), cell(strings.Join(c.Freeze, ", ")))
+	}
 	row("data", "%s, sha256 %s", tr.Data.Name, tr.Data.Hash)
 	row("tokens", "%d for training, %d for validation, %s tokenizer, fingerprint %s", tr.Data.Train.Len(),
 		tr.Data.Valid.Len(), tr.Data.Tokenizer.Kind(), tr.Data.Tokenizer.Fingerprint())
@@ -62,6 +72,9 @@ func (tr *Trainer) card(res Result) []byte {
 	}
 	return b.Bytes()
 }
+
+// cell makes text fit into a cell of a Markdown table.
+func cell(text string) string { return strings.ReplaceAll(brief.Line(text), "|", `\|`) }
 
 // LossText is a loss in nats per token, with what it means as a perplexity.
 func LossText(nats float64) string {

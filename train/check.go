@@ -1,13 +1,14 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/release"
 )
 
 // Check returns every problem that keeps a new run from starting and that can be told before any text is read: those of
@@ -26,6 +27,7 @@ func (c *Config) CheckInputs() error {
 	if vocab := checkTokenizer(&p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 		p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
 	}
+	p.Add(c.checkFreeze())
 	p.Add(c.checkFree())
 	return p.Err()
 }
@@ -46,6 +48,34 @@ func (c *Config) Fits(vocab int) error {
 	return nil
 }
 
+// checkFreeze returns the problems of the patterns of Freeze. A shape that is none has problems of its own.
+func (c *Config) checkFreeze() error {
+	if len(c.Freeze) == 0 {
+		return nil
+	}
+	m, err := model.New(c.shape(1))
+	if err != nil {
+		return nil
+	}
+	_, err = c.freeze(m)
+	return err
+}
+
+// freeze freezes the parameters of a model that are not to be trained, and counts all and the others.
+func (c *Config) freeze(m *model.Model) (n paramCount, err error) {
+	n.all = m.NumParams()
+	if n.trained = n.all; len(c.Freeze) == 0 {
+		return n, nil
+	}
+	if err := m.Freeze(c.Freeze); err != nil {
+		return n, err
+	}
+	if n.trained = m.NumParams(); n.trained == 0 {
+		return n, fmt.Errorf("freeze: found %q, which leaves no parameter to be trained", c.Freeze)
+	}
+	return n, nil
+}
+
 func tooFewTokens(size int, tokenizer string, vocab int) error {
 	return fmt.Errorf("model.vocab_size: found %d, but the %s tokenizer has %d tokens", size, tokenizer, vocab)
 }
@@ -64,7 +94,7 @@ func checkTokenizer(p *config.Problems, spec string) int {
 	if spec == "chars" {
 		return 0
 	}
-	tok, err := tokenizer.Parse(spec)
+	tok, err := release.ParseTokenizer(spec)
 	if err != nil {
 		p.Add(err)
 		return 0
@@ -77,26 +107,54 @@ const notSet = math.MinInt
 
 // Load builds a configuration from its layers, each stronger than the one before: the preset, a YAML file, HIPPO_
 // variables, flags. All problems of all layers are reported at once. A preset's vocab_size is that of its tokenizer:
-// where the layers name another tokenizer and no vocab_size, the tokenizer decides.
+// where the layers name another tokenizer and no vocab_size, the tokenizer decides. The model that init names is not
+// looked for.
 func Load(opt config.Options) (Config, error) {
-	first := tiny() // only to learn which preset the layers ask for; its problems come again below
-	_ = config.Load(&first, opt)
+	preset, _ := asked(opt)
+	return load(opt, preset, nil)
+}
+
+// asked is the preset and the model to begin with that the layers ask for, "" where they name none. Their problems come
+// again in load.
+func asked(opt config.Options) (preset, init string) {
+	c := tiny()
+	c.Preset = ""
+	_ = config.Load(&c, opt)
+	return c.Preset, c.Init
+}
+
+// load is Load where the layers ask for a preset, "" for the default, and the run begins with a base, nil for none. Of
+// a preset that nobody named, a base takes the place of the shape.
+func load(opt config.Options, preset string, b *Base) (Config, error) {
 	var p config.Problems
-	base, err := Preset(first.Preset)
+	base, err := Preset(cmp.Or(preset, defaultPreset))
 	known := err == nil
 	if !known {
 		p.Add(err)
-		if base, err = Preset("tiny"); err != nil {
+		if base, err = Preset(defaultPreset); err != nil {
 			return base, err
 		}
 	}
 	c := base
+	if b != nil {
+		if c.Tokenizer = ""; preset == "" {
+			c.Model = b.shape
+		}
+		b.rates(&c.Optim)
+	}
 	c.Model.VocabSize = notSet
 	p.Add(config.Load(&c, opt))
-	if c.Model.VocabSize == notSet {
-		if c.Model.VocabSize = base.Model.VocabSize; c.Tokenizer != base.Tokenizer {
-			c.Model.VocabSize = 0
-		}
+	switch {
+	case c.Model.VocabSize != notSet:
+	case b != nil:
+		c.Model.VocabSize = b.shape.VocabSize
+	case c.Tokenizer != base.Tokenizer:
+		c.Model.VocabSize = 0
+	default:
+		c.Model.VocabSize = base.Model.VocabSize
+	}
+	if b != nil {
+		p.Add(c.take(b))
 	}
 	if !known { // what is wrong with its shape depends on the preset
 		shape := c.Model
@@ -109,9 +167,21 @@ func Load(opt config.Options) (Config, error) {
 	return c, p.Err()
 }
 
-// LoadNew is Load of the settings of a new run, with all that Check says.
-func LoadNew(opt config.Options) (Config, error) {
-	c, err := Load(opt)
+// LoadNew is Load of the settings of a new run, with all that Check says. Where they name a model to begin with, in
+// init, find tells where that is: its folder or file.
+func LoadNew(opt config.Options, find func(name string) (path string, err error)) (Config, error) {
+	preset, name := asked(opt)
+	var b *Base
+	if name != "" {
+		path, err := find(name)
+		if err != nil {
+			return Config{}, fmt.Errorf("init: %w", err)
+		}
+		if b, err = openBase(name, path); err != nil {
+			return Config{}, err
+		}
+	}
+	c, err := load(opt, preset, b)
 	var p config.Problems
 	p.Add(err)
 	p.Add(c.CheckInputs())

@@ -28,11 +28,17 @@ type Config struct {
 
 	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that needs more than there is"`
 
+	// Init is a folder, a run, a file or the name of a published model. Its shape and tokenizer are taken, too.
+	Init        string   `json:"init" help:"model to begin with, in place of random weights"`
+	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init; filled in, or compared"`
+	Freeze      []string `json:"freeze" help:"parameters that are not trained, by names and patterns"`
+	Base        Base     `json:"base,omitzero" config:"-"` // the model that Init names
+
 	Data          []string `json:"data" help:"files (also .gz, .zst, .jsonl), folders, globs, -; empty: Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
 	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
+	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
 	Binary        bool     `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
 	// CacheLimit makes what was used longest ago go first.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -141,8 +142,11 @@ func (c *Config) fill(ctx context.Context, d *Dataset) error {
 
 // makeTokenizer makes the configured tokenizer; that of characters takes its alphabet from the texts.
 func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok, nil
+	}
 	if c.Tokenizer != "chars" {
-		return tokenizer.Parse(c.Tokenizer)
+		return release.ParseTokenizer(c.Tokenizer)
 	}
 	return charactersOf(corpora)
 }
@@ -167,8 +171,11 @@ func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 
 // VocabSize is the size of the vocabulary of the configured tokenizer.
 func (c *Config) VocabSize() (int, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok.VocabSize(), nil
+	}
 	if c.Tokenizer != "chars" {
-		tok, err := tokenizer.Parse(c.Tokenizer)
+		tok, err := release.ParseTokenizer(c.Tokenizer)
 		if err != nil {
 			return 0, err
 		}

@@ -16,6 +16,8 @@ type Events struct {
 type Start struct {
 	Out         string
 	Params      int
+	Trained     int    // of the parameters: the others are frozen
+	Base        string // the model whose weights it began with, "" for none
 	Tokenizer   string
 	Vocab       int
 	DataName    string

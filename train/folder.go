@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
@@ -90,7 +92,7 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 		return lock, nil
 	}
 	for n := 1; ; n++ {
-		dir := filepath.Join("runs", c.Preset)
+		dir := filepath.Join("runs", c.runName())
 		if n > 1 {
 			dir = fmt.Sprintf("%s-%d", dir, n)
 		}
@@ -114,8 +116,29 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 	}
 }
 
-// Anywhere makes the paths of the texts independent of the current folder, so that a run can be resumed from any.
+// runName names a run after the model that it begins with, or its preset.
+func (c *Config) runName() string {
+	if c.Base.Path == "" {
+		return c.Preset
+	}
+	parts := strings.FieldsFunc(c.Base.Name, func(r rune) bool { return r == '/' || r == filepath.Separator })
+	for _, part := range slices.Backward(parts) {
+		part, _, _ = strings.Cut(part, ":")
+		if !slices.Contains([]string{model.BestDir, model.LastDir, ".", "..", ""}, part) {
+			return part
+		}
+	}
+	return c.Preset
+}
+
+// Anywhere makes the paths of texts and of the model to begin with independent of the current folder, so that a run can
+// be resumed from any.
 func (c *Config) Anywhere() (err error) {
+	if c.Init != "" && exists(c.Init) {
+		if c.Init, err = filepath.Abs(c.Init); err != nil {
+			return err
+		}
+	}
 	if c.Data, err = absolute(c.Data); err == nil {
 		c.Valid, err = absolute(c.Valid)
 	}

@@ -215,7 +215,8 @@ func newNetwork(c *LabelledConfig, set *task.Set) (*model.Network, error) {
 		}
 	}
 	if free, known := status.FreeMemory(); known && c.Memory != memoryIgnore {
-		return m, weightsFit(m.NumParams(), c.Shards, free)
+		n := m.NumParams()
+		return m, weightsFit(paramCount{n, n}, c.Shards, free)
 	}
 	return m, nil
 }

@@ -29,6 +29,7 @@ type Trainer struct {
 	Model  *model.Model
 	Data   *Dataset
 
+	params  paramCount
 	loader  *data.Loader
 	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
 	prompt  samplePrompt
@@ -39,13 +40,24 @@ type Trainer struct {
 
 var _ Work = (*Trainer)(nil)
 
-// NewTrainer makes a model of the configuration's shape, freshly initialized, and prepares to train it on d. When the
+// NewTrainer makes a model of the configuration's shape, freshly initialized or with the weights of the model that Init
+// names, and prepares to train it on d. When the
 // configuration leaves vocab_size to the tokenizer it is filled in.
 func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
-	return newTrainer(cfg, d, func(m *model.Model) error {
+	if err := cfg.begun(); err != nil {
+		return nil, err
+	}
+	tr, err := newTrainer(cfg, d, func(m *model.Model) error {
+		if cfg.Init != "" {
+			return cfg.Base.fill(m, cfg.InitWeights)
+		}
 		m.Init(cfg.Seed)
 		return nil
 	})
+	if err == nil {
+		tr.Config.Base, tr.Config.InitWeights = cfg.Base, cfg.Base.Weights
+	}
+	return tr, err
 }
 
 // newTrainer is NewTrainer with a function that gives the parameters their values.
@@ -69,6 +81,10 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	if err := start(m); err != nil {
 		return nil, err
 	}
+	params, err := cfg.freeze(m)
+	if err != nil {
+		return nil, err
+	}
 	mode := data.Shuffle
 	if cfg.Train.CarryState {
 		mode = data.Stream
@@ -85,7 +101,8 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	}
 	n := cfg.Train.tokensPerStep()
 	tr := &Trainer{
-		Config: cfg, Model: m, Data: d, loader: loader, inputs: make([]int32, n), targets: make([]int32, n),
+		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
+		targets: make([]int32, n),
 	}
 	if tr.Training, err = NewTraining(tr.plan(), tr); err != nil {
 		return nil, err
@@ -103,7 +120,8 @@ func (tr *Trainer) plan() Plan {
 		Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
 		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
-		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true, Also: tr.maybeSample,
+		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,
+		MeasureFirst: c.Init != "", Also: tr.maybeSample,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Run trains a model as cfg says, from the start. It makes the folder of the run, which must not hold one already. When
 // ctx is done it finishes the step, saves a checkpoint and returns with Interrupted set and no error.
 func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
-	if err := cfg.Check(); err != nil {
+	if err := errors.Join(cfg.begun(), cfg.Check()); err != nil {
 		return Result{}, err
 	}
 	if err := cfg.checkMemory(cfg.likelyVocab()); err != nil {
@@ -142,8 +142,9 @@ func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
 	}
 	if ev.Start != nil {
 		ev.Start(Start{
-			Out: tr.Config.Out, Params: tr.Model.NumParams(), Tokenizer: tr.Data.Tokenizer.Kind(),
-			Vocab: tr.Data.Tokenizer.VocabSize(), DataName: tr.Data.Name, TrainTokens: tr.Data.Train.Len(),
+			Out: tr.Config.Out, Params: tr.params.all, Trained: tr.params.trained, Base: tr.Config.Base.Name,
+			Tokenizer: tr.Data.Tokenizer.Kind(),
+			Vocab:     tr.Data.Tokenizer.VocabSize(), DataName: tr.Data.Name, TrainTokens: tr.Data.Train.Len(),
 			ValidTokens: tr.Data.Valid.Len(), Steps: tr.stepsInAll(), Resumed: tr.step,
 		})
 	}

@@ -2,8 +2,6 @@ package train
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -17,9 +15,21 @@ const (
 
 var memoryChoices = []string{memoryCheck, memoryIgnore}
 
-// perParam is the memory of a parameter while it is trained: value and two moments in float32, and gradients, of which
-// the shards of an update need several.
-func perParam(shards int) int { return 4 * (1 + 2 + sumsOf(shards)) }
+// paramCount is the number of a model's parameters: of all, and of those that are trained.
+type paramCount struct{ all, trained int }
+
+// countParams counts the parameters of a shape.
+func (c *Config) countParams(shape model.Config) (paramCount, error) {
+	m, err := model.New(shape)
+	if err != nil {
+		return paramCount{}, err
+	}
+	return c.freeze(m)
+}
+
+// bytes is the memory of parameters while they are trained: values in float32 of all, and of those that are trained two
+// moments, and gradients, of which the shards of an update need several.
+func (n paramCount) bytes(shards int) int { return 4*n.all + 4*(2+sumsOf(shards))*n.trained }
 
 // MemoryError says that a run needs more memory than there is, and what would make it fit.
 type MemoryError struct {
@@ -42,14 +52,14 @@ func (e *MemoryError) Error() string {
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
 
 // weightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
-func weightsFit(params, shards int, free status.Memory) error {
-	need := perParam(shards) * params
+func weightsFit(params paramCount, shards int, free status.Memory) error {
+	need := params.bytes(shards)
 	if need <= int(free.Bytes) {
 		return nil
 	}
 	e := &MemoryError{Need: need, Weights: need, Free: free,
 		Advice: "a smaller model.d_model or fewer layers need less"}
-	if perParam(1)*params <= int(free.Bytes) {
+	if params.bytes(1) <= int(free.Bytes) {
 		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
 	}
 	return e
@@ -63,7 +73,7 @@ func (c *Config) checkMemory(vocab int) error {
 		return nil
 	}
 	shape := c.shape(vocab)
-	params, err := shape.CountParams()
+	params, err := c.countParams(shape)
 	if err != nil {
 		return err
 	}
@@ -79,10 +89,14 @@ func (c *Config) checkMemory(vocab int) error {
 	const most = 120
 	tokens := float64(c.Train.BatchSize) * float64(c.Train.SeqLen)
 	rough := 4 * most * tokens * float64(len(plan)) * float64(shape.DModel+shape.Inner()/4)
-	if rough+float64(perParam(c.Train.Shards)*params) < float64(free.Bytes) {
+	if rough+float64(params.bytes(c.Train.Shards)) < float64(free.Bytes) {
 		return nil
 	}
-	bytes, err := c.activations(shape, plan)
+	run, err := c.probes(shape)
+	if err != nil {
+		return err
+	}
+	bytes, err := run.activations()
 	if err != nil {
 		return err
 	}
@@ -90,8 +104,8 @@ func (c *Config) checkMemory(vocab int) error {
 }
 
 // fitsIn returns a *MemoryError if parameters in training and the activations of a shard are more than there is.
-func (c *Config) fitsIn(free status.Memory, params, activations int) error {
-	weights := perParam(c.Train.Shards) * params
+func (c *Config) fitsIn(free status.Memory, params paramCount, activations int) error {
+	weights := params.bytes(c.Train.Shards)
 	if weights+activations <= int(free.Bytes) {
 		return nil
 	}
@@ -107,12 +121,12 @@ func (c *Config) fitsIn(free status.Memory, params, activations int) error {
 }
 
 // smaller cuts an update into more shards of fewer sequences, so that it takes no more bytes; 0 where that cannot be.
-func (c *Config) smaller(bytes, params, activations int) (batch, shards int) {
+func (c *Config) smaller(bytes int, params paramCount, activations int) (batch, shards int) {
 	each := float64(activations) / float64(c.Train.BatchSize)
-	room := float64(bytes - perParam(c.Train.Shards)*params)
+	room := float64(bytes - params.bytes(c.Train.Shards))
 	for batch = min(c.Train.BatchSize, int(room/each)); batch > 0; batch-- {
 		shards = (c.Train.sequences() + batch - 1) / batch
-		if float64(perParam(shards)*params)+each*float64(batch) <= float64(bytes) {
+		if float64(params.bytes(shards))+each*float64(batch) <= float64(bytes) {
 			return batch, shards
 		}
 	}
@@ -126,50 +140,4 @@ func (c *Config) shape(vocab int) model.Config {
 		shape.VocabSize = vocab
 	}
 	return shape
-}
-
-// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
-// Probes of wider models have about narrowParams.
-const (
-	unknownMemory = 8 << 30
-	mostParams    = 1 << 29
-	narrowParams  = 1 << 24
-)
-
-// narrowed is a shape whose probes fit into memory: the shape itself or, where one layer of each kind is too large, one
-// that is less wide. It also returns how many times the width and the parameters the shape has.
-func narrowed(shape model.Config, plan []string) (narrow model.Config, width, params float64, err error) {
-	free, known := status.FreeMemory()
-	if !known {
-		free.Bytes = unknownMemory
-	}
-	kinds := slices.Compact(slices.Sorted(slices.Values(plan)))
-	probe := shape
-	probe.Layers = strings.Join(append(kinds, kinds...), ",")
-	n, err := probe.CountParams()
-	if err != nil {
-		return shape, 1, 1, err
-	}
-	const perProbe = 8 // value and gradient
-	most := min(int(free.Bytes)/2/perProbe, mostParams)
-	if n <= most {
-		return shape, 1, 1, nil
-	}
-	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
-	if err != nil {
-		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
-			"measure: %w", n, err)
-	}
-	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
-		nil
-}
-
-// activations is the memory of one shard, from small updates.
-func (c *Config) activations(shape model.Config, plan []string) (int, error) {
-	narrow, width, _, err := narrowed(shape, plan)
-	if err != nil {
-		return 0, err
-	}
-	bytes, err := c.extrapolateBytes(narrow, plan)
-	return int(float64(bytes) * width), err
 }

@@ -2,11 +2,14 @@ package train
 
 import "github.com/hippo-ssm/hippo/model"
 
+// defaultPreset is taken where nobody names one.
+const defaultPreset = "tiny"
+
 // tiny holds the settings of the default run: it learns English spelling within minutes on two cores.
 func tiny() Config {
 	return Config{
-		Preset: "tiny", Seed: 1, Precision: "float32", Memory: memoryCheck, ValidFraction: 0.1, TextField: "text",
-		Tokenizer: "bytes",
+		Preset: defaultPreset, Seed: 1, Precision: "float32", Memory: memoryCheck, ValidFraction: 0.1,
+		TextField: "text", Tokenizer: "bytes",
 		Train: Loop{
 			Steps: 700, BatchSize: 4, SeqLen: 256, Shards: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
 			SampleTokens: 200, SaveEvery: 100, LogEvery: 10, Clock: wallClock,

@@ -58,6 +58,14 @@ func (l *Training) Note(text string) {
 // saves a checkpoint and reports interrupted. The measurement of the last update is left to Finish, so that a
 // checkpoint of it has its measurement: a run killed before does not write it twice.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
+	if l.Plan.MeasureFirst && l.step == 0 && !l.measured() {
+		if err := l.measure(ctx, false); err != nil {
+			if errors.Is(err, ctx.Err()) {
+				return true, l.Save()
+			}
+			return false, err
+		}
+	}
 	for !l.done() {
 		if ctx.Err() != nil {
 			return true, l.Save()
@@ -167,8 +175,10 @@ func (l *Training) measure(ctx context.Context, last bool) error {
 // tell records a measurement.
 func (l *Training) tell(p Point, best bool) error {
 	line := map[string]float64{
-		"epoch": p.Epoch, "elapsed_s": l.Elapsed().Seconds(), "lr": p.LR, "train_loss": p.TrainLoss,
-		"valid_loss": p.Valid.Loss,
+		"epoch": p.Epoch, "elapsed_s": l.Elapsed().Seconds(), "lr": p.LR, "valid_loss": p.Valid.Loss,
+	}
+	if p.Step > 0 {
+		line["train_loss"] = p.TrainLoss
 	}
 	if p.Valid.Accuracy > 0 {
 		line["valid_accuracy"] = p.Valid.Accuracy

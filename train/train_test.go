@@ -312,35 +312,3 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("activations: estimated %d bytes, a step without dropout holds %d", e.Activations, tape.Bytes())
 	}
 }
-
-// TestExtrapolatedMemory: what small steps say of the memory of a large one is what it takes, within a twentieth.
-func TestExtrapolatedMemory(t *testing.T) {
-	for _, shape := range []struct {
-		layers         string
-		d, vocab, b, l int
-	}{
-		{"h3*4,attention,h3", 64, 256, 3, 192},
-		{"h3*3", 32, 5000, 1, 640},
-		{"attention*2", 48, 256, 4, 100},
-	} {
-		c := small(t)
-		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = shape.layers, nil, 0
-		c.Model.DModel, c.Model.VocabSize = shape.d, shape.vocab
-		c.Train.BatchSize, c.Train.SeqLen = shape.b, shape.l
-		plan, err := c.Model.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := c.probe(c.Model, plan, shape.b, shape.l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.extrapolateBytes(c.Model, plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := float64(got) / float64(whole.bytes); r < 0.95 || r > 1.05 {
-			t.Errorf("%+v: extrapolated %d bytes of activations, a step takes %d", shape, got, whole.bytes)
-		}
-	}
-}

@@ -13,9 +13,11 @@ const (
 	rising    = 0.05 // above the best: more than evaluations of one model differ
 )
 
-// DivergedError says that a run has made all its steps, but that its training loss is far above that of guessing.
+// DivergedError says that a run has made all its steps, but that its training loss is far above that of guessing and,
+// where it began with the weights of a model, of that.
 type DivergedError struct {
 	Loss, Guess float64 // the training loss, and that of guessing all tokens alike
+	Began       float64 // the loss of the model that it began with, where that is above guessing; else 0
 	LR          float64 // peak learning rate
 	Best        float64 // the best validation loss
 	BestStep    int
@@ -27,13 +29,26 @@ func (e *DivergedError) Error() string {
 	if e.Best < e.Guess {
 		best = fmt.Sprintf("the best checkpoint, of step %d, has a validation loss of %.4f", e.BestStep, e.Best)
 	}
-	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g; want a "+
+	began := ""
+	if e.Began > 0 {
+		began = fmt.Sprintf(", before the first update it was %.4g", e.Began)
+	}
+	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g%s; want a "+
 		"smaller optim.lr (found %g), a longer "+
-		"optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, e.LR, best)
+		"optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, began, e.LR, best)
 }
 
-// far reports whether a training loss is far above that of guessing.
-func (l *Training) far(loss float64) bool { return loss > l.work.Guess()+diverging }
+// far reports whether a training loss is far above that of guessing, and of the model that the run began with.
+func (l *Training) far(loss float64) bool { return loss > max(l.work.Guess(), l.began())+diverging }
+
+// began is the loss of the model that the run began with, on a text that may be far from what it has learnt, where that
+// is above guessing; else 0.
+func (l *Training) began() float64 {
+	if p := l.history.Points; len(p) > 0 && p[0].Step == 0 && p[0].Valid.Loss > l.work.Guess() {
+		return p[0].Valid.Loss
+	}
+	return 0
+}
 
 // Diverged returns a *DivergedError if the training diverged. best is the loss of the best checkpoint.
 func (l *Training) Diverged(best float64) error {
@@ -41,7 +56,7 @@ func (l *Training) Diverged(best float64) error {
 	if !l.far(loss) {
 		return nil
 	}
-	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), LR: l.Plan.Optim.LR, Best: best}
+	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), Began: l.began(), LR: l.Plan.Optim.LR, Best: best}
 	if p, ok := l.BestPoint(); ok {
 		e.BestStep = p.Step
 	}

@@ -72,6 +72,7 @@ type Plan struct {
 	EvalEvery, LogEvery int // steps
 	SaveEvery           int // steps; 0 leaves it to the pace of saving
 	KeepBest            bool
+	MeasureFirst        bool // before the first update, too: of a model that has learnt something
 	// Also is called after an update that is not the last, before a checkpoint is saved; nil for nothing.
 	Also func(ctx context.Context) error
 }
@@ -114,6 +115,7 @@ type Point struct {
 // forUpdates sets a tape up for updates.
 func forUpdates(t *autograd.Tape, p engine.Precision) {
 	t.Record(true)
+	t.TakeAside(true)
 	t.SetPrecision(p)
 }
 

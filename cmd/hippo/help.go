@@ -157,6 +157,7 @@ func completeConfig(cmd *cobra.Command, cfg any) {
 		"tokenizer":   completeTokenizer,
 		"config":      completeFiles("yaml", "yml"),
 		"resume":      completeFolders,
+		"init":        completeFolders,
 		"out":         completeFolders,
 		"cache":       completeFolders,
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -21,24 +22,33 @@ func main() { os.Exit(run(os.Args[1:])) }
 // errInterrupted ends the program with status 130. Nothing more is printed.
 var errInterrupted = errors.New("interrupted")
 
-// run is main for a given command line. It returns the exit status: 0, 1 for an error, 130 after Ctrl-C, SIGTERM or
-// SIGHUP.
+// errorStatus is the annotation of a command that has another exit status than 1 for errors.
+const errorStatus = "error status"
+
+// run is main for a given command line. It returns the exit status: 0, 1 for an error (2 for one of a command whose
+// status 1 says something else), 130 after Ctrl-C, SIGTERM or SIGHUP.
 func run(args []string) int {
 	ctx, stop := interruptible()
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
 	err := knownCommand(root, args)
+	cmd := root
 	if err == nil {
-		err = root.ExecuteContext(ctx)
+		cmd, err = root.ExecuteContextC(ctx)
 	}
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 130
+	case errors.Is(err, errWeightsDiffer):
+		return 1
 	}
 	fmt.Fprintf(os.Stderr, "hippo: %v\n", brief.Error(err))
+	if status, err := strconv.Atoi(cmd.Annotations[errorStatus]); err == nil {
+		return status
+	}
 	return 1
 }
 
@@ -73,7 +83,7 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	training := newTrain()
 	completeConfig(training, train.Config{})
 	root.AddCommand(training, newGenerate(), newRun(), newEval(), newCompare(),
-		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newTokenizer(), newBench(),
+		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(), newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

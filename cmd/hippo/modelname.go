@@ -22,12 +22,21 @@ func modelPath(name string) (string, error) {
 
 // modelFile is modelPath for commands that take one file: the file of the weights, where there is only one.
 func modelFile(name string) (string, error) {
-	return resolveModel(name, func(f hub.Found) string {
-		if len(f.Weights) == 1 {
-			return f.Weights[0]
-		}
-		return f.Path()
-	}, func(err error) error { return err })
+	return resolveModel(name, oneFile, func(err error) error { return err })
+}
+
+// modelOrFile is modelPath for commands that take files of weights in any format: of a published model the file, where
+// there is only one.
+func modelOrFile(name string) (string, error) {
+	return resolveModel(name, oneFile, func(error) error { return noModel(name) })
+}
+
+// oneFile is the file of the weights of a published model, where there is only one, or else where the model is.
+func oneFile(f hub.Found) string {
+	if len(f.Weights) == 1 {
+		return f.Weights[0]
+	}
+	return f.Path()
 }
 
 // resolveModel is modelPath. of is what is taken of a published model, absent the error where there is neither a path

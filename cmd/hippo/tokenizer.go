@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -22,8 +23,8 @@ func newTokenizer() *cobra.Command {
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
 		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a
-tokenizer.json (BPE or unigram in Hugging Face's format) or of a tokenizer.model (SentencePiece), or the folder of a
-model or training run.`,
+tokenizer.json (BPE or unigram in Hugging Face's format), of a tokenizer.model (SentencePiece) or of a GGUF file, or the
+folder of a model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
@@ -33,9 +34,10 @@ model or training run.`,
 	return cmd
 }
 
-// parseTokenizer returns the tokenizer that a user names: as tokenizer.Parse does, or of a training run by its folder.
+// parseTokenizer returns the tokenizer that a user names: as release.ParseTokenizer does, or of a training run
+// by its folder.
 func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
-	tok, err := tokenizer.Parse(spec)
+	tok, err := release.ParseTokenizer(spec)
 	if errors.Is(err, fs.ErrNotExist) {
 		if dir, resolveErr := model.Resolve(spec); resolveErr == nil {
 			return tokenizer.Load(dir)

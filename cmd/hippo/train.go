@@ -31,6 +31,11 @@ that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ 
 the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
 A terminal that is closed saves a checkpoint, too.
 
+--init begins with the weights, shape and tokenizer of a model in place of random weights: of a folder, a run, a file,
+or a published model that hippo pull has fetched. The learning rate is then 0.05 by the width of the model, unless it
+is given. --freeze keeps parameters as they are: those of the names given, those whose names begin so up to a dot, and
+patterns with *, ? and ranges, such as backbone.embeddings,backbone.layers.0-5.
+
 --data and --valid take files, folders, globs or - for the standard input; .gz, .zst and .jsonl are read as what they
 hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
 so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
@@ -41,6 +46,8 @@ states are carried for good, keys and values of attention for one sequence.`,
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
+  hippo train --init runs/book --data letters.txt
+  hippo train --init state-spaces/mamba-130m --data mine.txt --freeze backbone.embedding,backbone.layers.0-11
   hippo train --resume runs/book --train.steps 4000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -64,7 +71,7 @@ states are carried for good, keys and values of attention for one sequence.`,
 		var cfg train.Config
 		var err error
 		if resume == "" {
-			cfg, err = train.LoadNew(opt)
+			cfg, err = train.LoadNew(opt, modelOrFile)
 		} else {
 			cfg, err = resumed(resume, opt)
 		}
@@ -93,6 +100,14 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 	p.Add(config.Load(&cfg, opt))
 	if cfg.Preset != run.Preset {
 		p.Addf("preset", "found %q together with --resume, want none: a resumed run keeps its settings", cfg.Preset)
+	}
+	for _, f := range []struct{ key, was, is string }{
+		{"init", run.Init, cfg.Init}, {"init_weights", run.InitWeights, cfg.InitWeights},
+		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
+	} {
+		if f.is != f.was {
+			p.Addf(f.key, "found %q together with --resume, want none: a resumed run keeps what it began with", f.is)
+		}
 	}
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
 		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
@@ -177,8 +192,17 @@ func watch(p *status.Printer) train.Events {
 	return train.Events{
 		Note: func(text string) { p.Printf("note: %s\n", text) },
 		Start: func(s train.Start) {
-			p.Printf("%s parameters, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
-				status.Count(float64(s.Params)), s.Tokenizer, s.Vocab, s.DataName, status.Count(float64(s.TrainTokens)),
+			base, trained := "", ""
+			if s.Base != "" {
+				base = " of " + printable(s.Base)
+			}
+			if s.Trained < s.Params {
+				trained = fmt.Sprintf(" (%s trained, %s frozen)", status.Count(float64(s.Trained)),
+					status.Count(float64(s.Params-s.Trained)))
+			}
+			p.Printf("%s parameters%s%s, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
+				status.Count(float64(s.Params)), base, trained, s.Tokenizer, s.Vocab, s.DataName,
+				status.Count(float64(s.TrainTokens)),
 				status.Count(float64(s.ValidTokens)), s.Out)
 			if s.Resumed > 0 {
 				p.Printf("going on from step %d\n", s.Resumed)

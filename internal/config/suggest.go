@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // didYouMean returns "; did you mean X?" for the known name nearest to the given one, "" if none is near. A name
 // without its group, such as d_model for model.d_model, is near, and so is a name with a typo in its last part. prefix
@@ -8,16 +12,7 @@ import "strings"
 func didYouMean(prefix, name string, known []string) string {
 	best, bestDistance := "", 2+len(name)/5 // a slip or two, a little more in a long name
 	for _, k := range known {
-		d := editDistance(name, k)
-		if strings.HasSuffix(k, "."+name) || strings.HasSuffix(k, "_"+name) {
-			d = 1
-		}
-		if _, last, dotted := cutLast(k); dotted {
-			if near := editDistance(name, last); near < len(last) {
-				d = min(d, near)
-			}
-		}
-		if d < bestDistance && d < len(k) {
+		if d := distance(name, k); d < bestDistance && d < len(k) {
 			best, bestDistance = k, d
 		}
 	}
@@ -25,6 +20,31 @@ func didYouMean(prefix, name string, known []string) string {
 		return ""
 	}
 	return "; did you mean " + prefix + best + "?"
+}
+
+// distance is how far a name is from a known one.
+func distance(name, known string) int {
+	d := editDistance(name, known)
+	if strings.HasSuffix(known, "."+name) || strings.HasSuffix(known, "_"+name) {
+		d = 1
+	}
+	if _, last, dotted := cutLast(known); dotted {
+		if near := editDistance(name, last); near < len(last) {
+			d = min(d, near)
+		}
+	}
+	return d
+}
+
+// Nearest lists the known names nearest to the given one, n at most, the nearest first.
+func Nearest(name string, known []string, n int) []string {
+	far := make(map[string]int, len(known))
+	for _, k := range known {
+		far[k] = distance(name, k)
+	}
+	list := slices.Clone(known)
+	slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(far[a], far[b]) })
+	return list[:min(n, len(list))]
 }
 
 // editDistance is the least number of inserted, deleted and replaced bytes and swapped neighbors that turns a into b

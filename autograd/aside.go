@@ -1,0 +1,48 @@
+package autograd
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// aside is a loss beside that which Backward starts from.
+type aside struct {
+	y      *tensor.Tensor // one element
+	weight float64
+}
+
+// TakeAside switches on what Aside does, for training. A new tape does not take it: its gradients are those of the loss
+// alone.
+func (t *Tape) TakeAside(on bool) { t.beside = on }
+
+// TakesAside tells whether a loss beside that of Backward is of use.
+func (t *Tape) TakesAside() bool { return t.beside && t.step.Recording }
+
+// Aside has Backward start from a loss of one element, too, such as one that balances the load of experts. With n of
+// them since Reset the gradients are those of
+//
+//	loss + Σ weight·y / n
+//
+// times the cotangent of the loss. It does nothing where TakesAside is false.
+func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
+	if y.Len() != 1 {
+		shapePanic("Aside", y)
+	}
+	if t.TakesAside() {
+		t.aside = append(t.aside, aside{y, weight})
+	}
+}
+
+// seedAside starts from all that Aside was given, where the loss has the cotangent dy.
+func (t *Tape) seedAside(dy []float32) {
+	if len(t.aside) > 0 && len(dy) != 1 {
+		panic(fmt.Sprintf("autograd.BackwardFrom: cotangent of %d values, want one beside what Aside was given",
+			len(dy)))
+	}
+	for _, a := range t.aside {
+		if a.y.NeedsGrad() {
+			t.Seed(a.y, []float32{float32(a.weight / float64(len(t.aside)) * float64(dy[0]))})
+		}
+	}
+}

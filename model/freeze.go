@@ -1,0 +1,125 @@
+package model
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// Freeze keeps the parameters that patterns name as they are: they get no gradient, so that training neither changes
+// them nor has memory for moments of them. A pattern is the name of a parameter, or the beginning of names up to a dot,
+// such as that of a layer; in it * stands for any text, ? for one character, and 0-5 between dots for the numbers from
+// 0 to 5. A pattern that no name matches is an error that lists near names, and so is one that is none. The error has
+// the problems of all patterns, and then nothing is frozen.
+func (p *Parameters) Freeze(patterns []string) error {
+	var problems config.Problems
+	var params []*nn.Param
+	var names []string
+	p.of.Params("", func(name string, q *nn.Param) {
+		names, params = append(names, name), append(params, q)
+	})
+	frozen := make([]bool, len(names))
+	for _, pattern := range patterns {
+		matches, err := compileGlob(pattern)
+		if err != nil {
+			problems.Addf("freeze", "%q: %v", pattern, err)
+			continue
+		}
+		found := false
+		for i, name := range names {
+			if matches.MatchString(name) {
+				frozen[i], found = true, true
+			}
+		}
+		if !found {
+			near := config.Nearest(strings.TrimRight(pattern, ".*"), withParts(names), nearNames)
+			problems.Addf("freeze", "%q matches no parameter, want names such as %s", pattern, brief.List(near, ", "))
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	for i, q := range params {
+		if frozen[i] {
+			q.SetNeedsGrad(false)
+		}
+	}
+	return nil
+}
+
+// FirstTrained is the first block that a step goes back through, the number of blocks where it is none: below it, all
+// parameters are frozen.
+func (m *Model) FirstTrained() int {
+	names := m.Config.naming()
+	first := len(m.Blocks)
+	m.Params("", func(name string, p *nn.Param) {
+		if !p.NeedsGrad() {
+			return
+		}
+		var layer int
+		if _, err := fmt.Sscanf(name, "backbone.layers.%d.", &layer); err == nil {
+			first = min(first, layer)
+		} else if strings.HasPrefix(name, names.embedding) || strings.HasPrefix(name, names.positions) {
+			first = 0
+		}
+	})
+	return first
+}
+
+// nearNames is how many names an error lists.
+const nearNames = 3
+
+// withParts are names and what they begin with, up to a dot.
+func withParts(names []string) (all []string) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		for i := range len(name) + 1 {
+			if (i == len(name) || name[i] == '.') && !seen[name[:i]] {
+				seen[name[:i]] = true
+				all = append(all, name[:i])
+			}
+		}
+	}
+	return all
+}
+
+var rangePart = regexp.MustCompile(`^(\d+)-(\d+)$`)
+
+// compileGlob makes an expression of a pattern, which matches names and what begins them up to a dot.
+func compileGlob(pattern string) (*regexp.Regexp, error) {
+	var parts []string
+	for part := range strings.SplitSeq(pattern, ".") {
+		expr, err := compilePart(part)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, expr)
+	}
+	return regexp.Compile(`^(?:` + strings.Join(parts, `\.`) + `)(?:\.|$)`)
+}
+
+// compilePart makes an expression of what stands between dots.
+func compilePart(part string) (string, error) {
+	if ends := rangePart.FindStringSubmatch(part); ends != nil {
+		first, err1 := strconv.Atoi(ends[1])
+		last, err2 := strconv.Atoi(ends[2])
+		if err1 != nil || err2 != nil || first > last || last >= maxLayers {
+			return "", fmt.Errorf("found the range %s, want FIRST-LAST with FIRST ≤ LAST < %d", part, maxLayers)
+		}
+		numbers := make([]string, 0, last-first+1)
+		for i := first; i <= last; i++ {
+			numbers = append(numbers, strconv.Itoa(i))
+		}
+		return `(?:` + strings.Join(numbers, "|") + `)`, nil
+	}
+	if part == "" {
+		return "", fmt.Errorf("found nothing before, after or between dots, want a name, a range or *")
+	}
+	expr := regexp.QuoteMeta(part)
+	return strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(expr), nil
+}

@@ -1,0 +1,306 @@
+package release
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// Diff is in what two files of weights differ.
+type Diff struct {
+	OnlyA []string     `json:"only_a"`
+	OnlyB []string     `json:"only_b"`
+	Same  int          `json:"same"` // tensors without a difference
+	Other []TensorDiff `json:"different"`
+	// Largest is the place in Other of the largest relative difference, -1 where no values differ.
+	Largest int `json:"largest"`
+}
+
+// Equal tells whether there is no difference.
+func (d *Diff) Equal() bool { return len(d.OnlyA)+len(d.OnlyB)+len(d.Other) == 0 }
+
+// TensorDiff is in what two tensors of a name differ: in shape, type or values.
+type TensorDiff struct {
+	Name   string           `json:"name"`
+	Layer  string           `json:"layer"` // such as backbone.layers.3; the name itself, where it is of none
+	ShapeA []int            `json:"shape_a"`
+	ShapeB []int            `json:"shape_b"`
+	TypeA  checkpoint.DType `json:"type_a"`
+	TypeB  checkpoint.DType `json:"type_b"`
+
+	// Values are compared where shapes are equal. Those that are not finite in one tensor alone differ by NotFinite.
+	Count    int     `json:"count"`    // elements that differ
+	Max      float64 `json:"max"`      // the largest difference
+	Relative float64 `json:"relative"` // Max by the largest magnitude in a
+	At       int     `json:"at"`       // the element with the largest difference
+	A        Number  `json:"a"`        // it, in both
+	B        Number  `json:"b"`
+}
+
+// NotFinite stands for the difference to a number that is NaN or infinite.
+const NotFinite = math.MaxFloat64
+
+// Number is a float64 that is text in JSON when it is NaN or infinite.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if !finite(float64(n)) {
+		return json.Marshal(fmt.Sprint(float64(n)))
+	}
+	return json.Marshal(float64(n))
+}
+
+// SameShape tells whether the values could be compared.
+func (d *TensorDiff) SameShape() bool { return slices.Equal(d.ShapeA, d.ShapeB) }
+
+// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. Where both
+// are models that are read, tensors have the names of their parameters, whatever layouts they have; else those of their
+// files. It returns the paths of the files that it took.
+func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
+	models := false
+	between := func(a, b side) (err error) {
+		fileA, fileB = a.path, b.path
+		d, err = compareSides(a, b)
+		return err
+	}
+	_, _, err = withModel(pathA, func(m *model.Model, w model.Weights) error {
+		a := sideOfModel(m, w)
+		_, _, err := withModel(pathB, func(m *model.Model, w model.Weights) error {
+			models = true
+			return between(a, sideOfModel(m, w))
+		})
+		return err
+	})
+	if models {
+		return d, fileA, fileB, err
+	}
+	err = withTensors(pathA, func(a side) error {
+		return withTensors(pathB, func(b side) error { return between(a, b) })
+	})
+	return d, fileA, fileB, err
+}
+
+// withTensors opens a file of tensors, or that in a folder, which need not be a model's.
+func withTensors(path string, use func(side) error) error {
+	open := checkpoint.Open
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		open = OpenWeights
+		if dir, err := model.Resolve(path); err == nil {
+			path = dir
+		}
+	}
+	f, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return use(sideOfFile(f))
+}
+
+// side is one of two things that are compared: named tensors, each the rows of its parts one behind the other.
+type side struct {
+	path  string
+	order []string
+	parts map[string][]checkpoint.Tensor
+}
+
+func (s *side) add(name string, parts ...checkpoint.Tensor) {
+	s.order, s.parts[name] = append(s.order, name), parts
+}
+
+// sideOfModel are the parameters of a model, and what else its file has that no model of its family may have.
+func sideOfModel(m *model.Model, w model.Weights) side {
+	out := side{path: w.File.Path(), parts: map[string][]checkpoint.Tensor{}}
+	used := map[string]bool{}
+	for _, p := range w.Match(m) {
+		out.add(p.Name, p.Parts...)
+		for _, x := range p.Parts {
+			used[w.Keys[x.Name]] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Keys)) {
+		key := w.Keys[name]
+		if x, ok := w.File.Tensor(key); ok && !used[key] && (w.Extra == nil || w.Extra(name, key) != nil) {
+			out.add(name, *x)
+		}
+	}
+	return out
+}
+
+// sideOfFile are the tensors of a file by their official names or, where it has two layouts at once, by its own.
+func sideOfFile(f *checkpoint.File) side {
+	official := map[string]string{} // by names in the file
+	if _, t, err := officialTensors(f); err == nil {
+		for name, key := range t.keys {
+			official[key] = name
+		}
+	}
+	out := side{path: f.Path(), parts: map[string][]checkpoint.Tensor{}}
+	for _, key := range f.Names() {
+		x, _ := f.Tensor(key)
+		out.add(cmp.Or(official[key], key), *x)
+	}
+	return out
+}
+
+func compareSides(a, b side) (Diff, error) {
+	d := Diff{OnlyA: a.missing(b), OnlyB: b.missing(a), Other: []TensorDiff{}, Largest: -1}
+	for _, name := range a.order {
+		if b.parts[name] == nil {
+			continue
+		}
+		one, err := compareTensors(name, a.parts[name], b.parts[name])
+		if err != nil {
+			return d, err
+		}
+		if one.SameShape() && one.TypeA == one.TypeB && one.Count == 0 {
+			d.Same++
+			continue
+		}
+		d.Other = append(d.Other, one)
+		if n := len(d.Other) - 1; one.Count > 0 && (d.Largest < 0 || one.Relative > d.Other[d.Largest].Relative) {
+			d.Largest = n
+		}
+	}
+	return d, nil
+}
+
+// missing are the names of s that other does not have.
+func (s *side) missing(other side) []string {
+	return slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return other.parts[name] != nil })
+}
+
+// layerOf finds the layer in a name, in any layout: what there is up to the first number between dots.
+var layerOf = regexp.MustCompile(`^.*?\.\d+(?:\.|$)`)
+
+// compareTensors compares two tensors, a few elements at a time.
+func compareTensors(name string, a, b []checkpoint.Tensor) (TensorDiff, error) {
+	d := TensorDiff{Name: name, Layer: name, ShapeA: shapeOfParts(a), ShapeB: shapeOfParts(b), TypeA: typeOfParts(a),
+		TypeB: typeOfParts(b)}
+	if layer := layerOf.FindString(name); layer != "" {
+		d.Layer = strings.TrimSuffix(layer, ".")
+	}
+	if !d.SameShape() {
+		return d, nil
+	}
+	if slices.EqualFunc(a, b, sameForm) {
+		same := false
+		if err := disk.Guard(func() { same = slices.EqualFunc(a, b, sameData) }); err != nil || same {
+			return d, err
+		}
+	}
+	largest, x, y, at := 0.0, parts{rest: a}, parts{rest: b}, 0
+	for {
+		n := min(x.left(), y.left(), 1<<15)
+		if n == 0 {
+			break
+		}
+		u, err := x.next(n)
+		if err != nil {
+			return d, err
+		}
+		v, err := y.next(n)
+		if err != nil {
+			return d, err
+		}
+		for i := range u {
+			if finite(u[i]) {
+				largest = max(largest, math.Abs(u[i]))
+			}
+			off := difference(u[i], v[i])
+			if off > 0 {
+				d.Count++
+			}
+			if off > d.Max {
+				d.Max, d.At, d.A, d.B = off, at+i, Number(u[i]), Number(v[i])
+			}
+		}
+		at += n
+	}
+	switch {
+	case d.Max == 0 || d.Max == NotFinite:
+		d.Relative = d.Max
+	case largest == 0: // all zeros, and something else
+		d.Relative = NotFinite
+	default:
+		d.Relative = d.Max / largest
+	}
+	return d, nil
+}
+
+// shapeOfParts is the shape of several tensors whose rows are those of one.
+func shapeOfParts(parts []checkpoint.Tensor) []int {
+	if len(parts) == 1 {
+		return parts[0].Shape
+	}
+	shape := slices.Clone(parts[0].Shape)
+	for _, x := range parts[1:] {
+		shape[0] += x.Shape[0]
+	}
+	return shape
+}
+
+// typeOfParts is the type of several tensors, or all of their types.
+func typeOfParts(parts []checkpoint.Tensor) checkpoint.DType {
+	var types []string
+	for _, x := range parts {
+		if !slices.Contains(types, string(x.DType)) {
+			types = append(types, string(x.DType))
+		}
+	}
+	return checkpoint.DType(strings.Join(types, "+"))
+}
+
+func sameForm(a, b checkpoint.Tensor) bool { return a.DType == b.DType && len(a.Data) == len(b.Data) }
+
+func sameData(a, b checkpoint.Tensor) bool { return bytes.Equal(a.Data, b.Data) }
+
+// parts reads tensors one behind the other.
+type parts struct {
+	rest []checkpoint.Tensor
+	at   int // in the first of rest
+}
+
+// left is how many elements of the present tensor are left, 0 after the last one.
+func (p *parts) left() int {
+	for len(p.rest) > 0 {
+		if n := p.rest[0].Elements() - p.at; n > 0 {
+			return n
+		}
+		p.rest, p.at = p.rest[1:], 0
+	}
+	return 0
+}
+
+// next reads n elements of the present tensor, and lets go of the memory of the file.
+func (p *parts) next(n int) ([]float64, error) {
+	x := p.rest[0].Part(p.at, n)
+	p.at += n
+	defer x.Release()
+	return x.Float64()
+}
+
+// difference is that of two numbers. Zeros of two signs are equal, and so are two NaN.
+func difference(x, y float64) float64 {
+	switch {
+	case x == y || x != x && y != y:
+		return 0
+	case !finite(x) || !finite(y):
+		return NotFinite
+	}
+	return math.Abs(x - y)
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -1,0 +1,72 @@
+package release
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// DescribeFloat makes the model at a path (see withModel) as one that training can begin with: weights that are not in
+// floating point are an error. Its parameters have no values. It also returns the folder or file that it took.
+func DescribeFloat(path string) (*model.Model, string, error) {
+	return withModel(path, func(m *model.Model, w model.Weights) error {
+		if err := wantFloat(m, w); err != nil {
+			return err
+		}
+		return m.CheckShapes(w)
+	})
+}
+
+// LoadFloat gives the parameters of m, a model of the same shape, the values of that which DescribeFloat took.
+func LoadFloat(m *model.Model, at string) error {
+	_, _, err := withModel(at, func(_ *model.Model, w model.Weights) error {
+		if err := wantFloat(m, w); err != nil {
+			return err
+		}
+		return m.Load(w)
+	})
+	return err
+}
+
+// withModel makes the model of what LoadDir reads, or of the file of a checkpoint (see DescribeCheckpoint), and calls
+// use to compare or read its weights. It returns the folder or file that it took.
+func withModel(path string, use func(*model.Model, model.Weights) error) (*model.Model, string, error) {
+	if info, err := os.Stat(path); err != nil || info.IsDir() || IsGGUF(path) {
+		return loadDir(path, use)
+	}
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	m, w, _, err := newModel(f, ShapeOptions{})
+	if err == nil {
+		err = use(m, w)
+	}
+	return m, path, err
+}
+
+// floats are the types of elements that training can begin with.
+var floats = []checkpoint.DType{checkpoint.F64, checkpoint.F32, checkpoint.BF16, checkpoint.F16}
+
+// wantFloat returns an error for parameters of other types than floats in a file. Blocks are rounded to few bits, and
+// whole numbers may mean anything.
+func wantFloat(m *model.Model, w model.Weights) error {
+	var found []string
+	for _, p := range w.Match(m) {
+		for _, x := range p.Parts {
+			if !slices.Contains(floats, x.DType) {
+				found = append(found, fmt.Sprintf("%s of %s", x.Name, x.DType))
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return brief.Error(fmt.Errorf("%s: found quantized weights (%s), want %v: the model that these were made from",
+		w.File.Path(), some(found), floats))
+}

@@ -1,0 +1,84 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// gpt2Vocab is the size of GPT-2's vocabulary, that of the released H3 models.
+const gpt2Vocab = 50257
+
+// NoTokenizerError says that there is no tokenizer with a model.
+type NoTokenizerError struct {
+	Path  string // the model's folder or file
+	Vocab int    // tokens of the model
+}
+
+func (e *NoTokenizerError) Error() string {
+	what := tokenizer.FileName
+	if IsGGUF(e.Path) {
+		what = errNoTokens.Error()
+	}
+	return fmt.Sprintf("%s: found no %s, want that of the model's %d tokens (hippo verify, hippo info and hippo "+
+		"generate --ids do without)", e.Path, what, e.Vocab)
+}
+
+// errNoTokens names what a GGUF file without a tokenizer lacks.
+var errNoTokens = errors.New(ggufText + "tokens in it")
+
+// Tokenizer reads the tokenizer of a model that LoadDir reads: that in the folder, or that inside the GGUF file.
+func Tokenizer(path string) (tokenizer.Tokenizer, error) {
+	if !IsGGUF(path) {
+		return tokenizer.Load(path)
+	}
+	t, err := ReadGGUFTexts(path)
+	if err == nil && t.Tokenizer == nil {
+		err = fmt.Errorf("%s: found no %w, want a file with a tokenizer", path, errNoTokens)
+	}
+	return t.Tokenizer, err
+}
+
+// LoadTokenizer finds the tokenizer of the model at a path, as Tokenizer does, or GPT-2's where there is none and the
+// vocabulary is GPT-2's. One that the model was not trained with is an error, and none a *NoTokenizerError.
+func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) {
+	tok, err := Tokenizer(path)
+	switch none := errors.Is(err, fs.ErrNotExist); {
+	case none && cfg.VocabSize == gpt2Vocab:
+		tok, err = tokenizer.GPT2(), nil
+	case none || errors.Is(err, errNoTokens):
+		err = &NoTokenizerError{path, cfg.VocabSize}
+	}
+	if err == nil {
+		err = CheckTokenizer(tok, path, cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tok, nil
+}
+
+// CheckTokenizer returns an error for a tokenizer that the model at a path was not trained with, as far as that is
+// known.
+func CheckTokenizer(tok tokenizer.Tokenizer, path string, cfg *model.Config) error {
+	switch got := tok.Fingerprint(); {
+	case cfg.Tokenizer != "" && got != cfg.Tokenizer:
+		return fmt.Errorf("%s: found the %s tokenizer %s of %d tokens, want %s, which the model was trained with",
+			path, tok.Kind(), got, tok.VocabSize(), cfg.Tokenizer)
+	case cfg.Tokenizer == "" && tok.VocabSize() > cfg.PaddedVocab():
+		return fmt.Errorf("%s: found the %s tokenizer of %d tokens, want one for the model's %d", path, tok.Kind(),
+			tok.VocabSize(), cfg.VocabSize)
+	}
+	return nil
+}
+
+// ParseTokenizer makes the tokenizer that a user names: as tokenizer.Parse does, or that inside a GGUF file.
+func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
+	if IsGGUF(spec) {
+		return Tokenizer(spec)
+	}
+	return tokenizer.Parse(spec)
+}

@@ -1,0 +1,46 @@
+// Package session makes the state of a model an object that is kept, forked, rewound and saved. It may import generate,
+// generate/sample, model, tokenizer, checkpoint, internal/brief and internal/disk, and looks inside no tensor.
+package session
+
+import (
+	"context"
+
+	"github.com/hippo-ssm/hippo/generate"
+)
+
+// Segment is a part of a text as a model has read it. The bits of a state depend on it: see generate.Session.
+type Segment struct {
+	IDs   []int32
+	Drawn bool // read one id at a time, as they were drawn, and not in pieces
+}
+
+// Request is what a Runner does for one session.
+type Request struct {
+	Session  *generate.Session // of one sequence; the runner's own until it has answered
+	Segments []Segment         // to be read, one after another
+
+	// Each, unless it is nil, is called with the logits after every id of Segments, in order: at counts them from 0.
+	// It makes reading slower, since otherwise only the last id needs logits. The logits are valid during the call.
+	Each func(at int, logits []float32)
+
+	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
+	// read next. More is false if there is none: the request is done. A runner may call it from any goroutine, but
+	// never twice at the same time.
+	Next func(logits []float32) (id int32, more bool, err error)
+
+	// Progress, unless it is nil, is called after each piece with how many ids of Segments have been read.
+	Progress func(read, total int)
+
+	// Client is who shares the machine fairly with others: requests of one client have one client's part of the time.
+	Client string
+	// Priority puts a request before those with a smaller one.
+	Priority int
+}
+
+// Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
+// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, behind what it
+// has read; after any other error it has changed nothing since the last piece. Whoever else is served at the same time
+// changes no bit of what is read.
+type Runner interface {
+	Run(ctx context.Context, r *Request) error
+}
