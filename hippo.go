@@ -8,6 +8,7 @@ package hippo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -34,6 +35,7 @@ type LoadOption func(*loadOptions) error
 
 type loadOptions struct {
 	precision *engine.Precision
+	stored    bool
 	ids       bool
 }
 
@@ -45,11 +47,20 @@ func TokenIDs() LoadOption {
 	}
 }
 
-// Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates
-// faster, and can neither be trained nor saved. float32 changes no result.
+// Stored is the name of the precision in which weights of bfloat16 stay as they are and all others are float32.
+const Stored = "stored"
+
+// Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision, or Stored: it
+// then generates faster, and can neither be trained nor saved. float32 and Stored change no result.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {
+		if o.stored = name == Stored; o.stored {
+			return nil
+		}
 		p, err := engine.ParsePrecision(name)
+		if err != nil {
+			err = fmt.Errorf("%w, or %s", err, Stored)
+		}
 		o.precision = &p
 		return err
 	}
@@ -65,7 +76,10 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 		}
 	}
 	load := release.LoadDir
-	if o.precision != nil {
+	switch {
+	case o.stored:
+		load = release.LoadDirStored
+	case o.precision != nil:
 		load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, *o.precision) }
 	}
 	net, dir, err := load(dir)

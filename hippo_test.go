@@ -369,12 +369,13 @@ func TestPrecisions(t *testing.T) {
 		return r.Perplexity
 	}
 	want, wantText := perplexity(load(t)), write(t, load(t).NewSession(), "the whale", greedy(60))
-	for _, name := range []string{"float32", "bf16", "int8"} {
+	for _, name := range []string{"float32", hippo.Stored, "bf16", "int8"} {
 		m, err := hippo.Load(whale, hippo.Precision(name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := perplexity(m); math.Abs(got-want) > 0.01*want || (got == want) != (name == "float32") {
+		exact := name == "float32" || name == hippo.Stored
+		if got := perplexity(m); math.Abs(got-want) > 0.01*want || (got == want) != exact {
 			t.Errorf("%s: perplexity %v, want about %v", name, got, want)
 		}
 		if got := write(t, m.NewSession(), "the whale", greedy(60)); got != wantText {
@@ -386,7 +387,7 @@ func TestPrecisions(t *testing.T) {
 		}
 	}
 	_, err = hippo.Load(whale, hippo.Precision("int4"))
-	if err == nil || err.Error() != `found the precision "int4", want one of float32, bf16, int8` {
+	if err == nil || err.Error() != `found the precision "int4", want one of float32, bf16, int8, or stored` {
 		t.Errorf("int4: %v", err)
 	}
 }

@@ -20,6 +20,10 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) { cpu.Pack(p, ws...) }
 // It needs little memory besides.
 func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return cpu.PackRows(p, ms...) }
 
+// PackExact is PackRows for matrices whose elements are bfloat16 numbers, which loses nothing: results are those of
+// float32, and keys and values stay float32.
+func PackExact(ms ...engine.Matrix) []tensor.Packed { return cpu.PackExact(ms...) }
+
 // LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d).
 func LossMemory(rows, d, v int) int { return cpu.LossMemory(rows, d, v) }
 

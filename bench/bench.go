@@ -58,13 +58,14 @@ var suites = map[string]suite{
 	"memory":     withoutArgs(memoryCases),
 	"load":       withoutArgs(loadCases),
 	"store":      storeCases,
+	"files":      filesCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "sessions",
-		"scale", "memory", "load", "store",
+		"scale", "memory", "load", "files", "store",
 	}
 }
 

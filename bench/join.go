@@ -15,10 +15,12 @@ var keys = []string{
 }
 
 // direction is +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better when
-// smaller (fwd_ns, ms_per_step, s_to_loss), and 0 for any other field.
+// smaller (fwd_ns, ms_per_step, s_to_loss, used_mb), and 0 for any other field.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
+	case field == "used_mb":
+		return -1
 	case slices.Contains(words, "gflops") || strings.HasSuffix(strings.Join(words, "_"), "_per_s"):
 		return 1
 	case words[0] == "s", slices.Contains(words, "ns"), slices.Contains(words, "us"), slices.Contains(words, "ms"):
@@ -33,7 +35,7 @@ type Pair struct {
 	Ratios       []Ratio
 }
 
-// Ratio compares a measurement. Its field Ratio is how many times faster hippo is.
+// Ratio compares a measurement. Its field Ratio is how many times faster hippo is, or how many times less it needs.
 type Ratio struct {
 	Field               string
 	Ours, Theirs, Ratio float64

@@ -37,8 +37,8 @@ func jsonOf(t *testing.T, v json.Marshaler) string {
 func TestDirection(t *testing.T) {
 	for want, fields := range map[int]string{
 		1:  "tokens_per_s tokens_per_s_wall gflops gflops_wall gflops_best matmul_gflops weight_gb_per_s",
-		-1: "fwd_ns fwd_bwd_ns fwd_us fwd_bwd_us fwd_ms fwd_bwd_ms ms_per_step s_to_loss s_to_loss_wall",
-		0:  "params cpu_s threads epoch accuracy d l modes wall_over_cpu activation_mb seed",
+		-1: "fwd_ns fwd_bwd_ns fwd_us fwd_bwd_us fwd_ms fwd_bwd_ms ms_per_step s_to_loss s_to_loss_wall used_mb",
+		0:  "params cpu_s threads epoch accuracy d l modes wall_over_cpu activation_mb rss_mb rss_start_mb seed",
 	} {
 		for _, f := range strings.Fields(fields) {
 			if d := direction(f); d != want {

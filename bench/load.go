@@ -20,17 +20,21 @@ import (
 
 // loadCases measure a Mamba-130M from its folder to the first token, and the memory of the process: load_s to the model
 // and first_token_s to the token; peak_mb at most until then, and rss_mb after a prompt of 512 tokens and a token more.
-// The file has float32 for float32 and bfloat16 for the other precisions. packed_mb are the weights as they lie in
-// memory.
+// The file has float32 for float32 and bfloat16 for the other precisions and for none, "stored": the precision of the
+// file. packed_mb are the weights as they lie in memory.
 func loadCases(shrink int) []Case {
+	const asStored = "stored"
 	var cases []Case
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
-		stored := checkpoint.BF16
-		if p == engine.Float32 {
+	for _, name := range []string{engine.Float32.String(), asStored, engine.BF16.String(), engine.Int8.String()} {
+		stored, load := checkpoint.BF16, release.LoadDirStored
+		if p, err := engine.ParsePrecision(name); err == nil {
+			load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, p) }
+		}
+		if name == engine.Float32.String() {
 			stored = checkpoint.F32
 		}
 		cases = append(cases, Case{
-			ID: Row{{"bench", "load"}, {"model", "Mamba-130M"}, {"precision", p.String()}, {"file", string(stored)}},
+			ID: Row{{"bench", "load"}, {"model", "Mamba-130M"}, {"precision", name}, {"file", string(stored)}},
 			prepare: func(ctx context.Context) (trial, error) {
 				dir, err := os.MkdirTemp("", "hippo-bench-load")
 				if err != nil {
@@ -40,7 +44,7 @@ func loadCases(shrink int) []Case {
 					os.RemoveAll(dir)
 					return trial{}, err
 				}
-				l := loading{dir: dir, precision: p, prompt: 512 / shrink}
+				l := loading{dir: dir, open: load, prompt: 512 / shrink}
 				run := func() error {
 					defer os.RemoveAll(dir)
 					return l.run(ctx)
@@ -81,7 +85,7 @@ func saveAs(dir string, stored checkpoint.DType, shrink int) error {
 // loading is one trial of loadCases.
 type loading struct {
 	dir                     string
-	precision               engine.Precision
+	open                    func(dir string) (*model.Model, string, error)
 	prompt                  int
 	packed, peak, rss, base uint64
 	load, first             time.Duration
@@ -92,7 +96,7 @@ func (l *loading) run(ctx context.Context) error {
 	status.ResetPeakRSS()
 	l.base = status.RSS()
 	start := time.Now()
-	m, _, err := release.LoadDirPacked(l.dir, l.precision)
+	m, _, err := l.open(l.dir)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 	var text strings.Builder
 	ids := at.ids[:len(at.ids):len(at.ids)]
 	var failed error
-	for piece, err := range s.Generate(ctx, c.tok, at.ids, o) {
+	for piece, err := range s.Generate(ctx, tokenizer.WithoutSpecial(c.tok), at.ids, o) {
 		ids = append(ids, piece.IDs...)
 		if failed = err; err != nil {
 			break

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,18 +232,33 @@ func TestLoadSettings(t *testing.T) {
 	}
 }
 
-// FuzzGenerationConfig: no generation_config.json gives sampling that no sampler takes.
-func FuzzGenerationConfig(f *testing.F) {
-	f.Add(`{"temperature":0.5,"top_k":7,"top_p":0.9,"eos_token_id":[3,4]}`)
-	f.Add(`{"do_sample":false,"eos_token_id":null,"max_new_tokens":1e3}`)
+// FuzzSettings: no generation_config.json gives sampling that no sampler takes, no tokenizer_config.json a template
+// that a chat cannot try to render.
+func FuzzSettings(f *testing.F) {
+	f.Add(`{}`, `{"temperature":0.5,"top_k":7,"top_p":0.9,"eos_token_id":[3,4]}`)
+	f.Add(`{"eos_token":"$"}`, `{"do_sample":false,"eos_token_id":null,"max_new_tokens":1e3}`)
+	f.Add(`{"chat_template":"{{ bos_token }}{% for m in messages %}{{ m.role }}{% endfor %}","bos_token":null}`, `null`)
+	f.Add(`{"chat_template":[{"name":"default","template":"a"},{"name":"tool_use"}],"eos_token":{"content":"x"}}`, `{}`)
 	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, text string) {
-		if err := os.WriteFile(filepath.Join(dir, GenerationFile), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
+	f.Fuzz(func(t *testing.T, config, generation string) {
+		for name, text := range map[string]string{template.ConfigFile: config, GenerationFile: generation} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
-		var s Settings
-		if s.loadGeneration(dir, tokenizer.Bytes()) != nil {
+		s, err := Load(dir, tokenizer.Bytes())
+		parsed, other := Parse([]byte(config), []byte(generation), tokenizer.Bytes(), "x")
+		if (err == nil) != (other == nil) ||
+			err == nil && (parsed.BOS != s.BOS || !slices.Equal(parsed.EndIDs, s.EndIDs)) {
+			t.Fatalf("of files: %+v, %v; of texts: %+v, %v", s, err, parsed, other)
+		}
+		if err != nil {
 			return
+		}
+		if s.Template != nil {
+			// What it says and whether it says something is its own affair.
+			_, _ = s.Template.Render(t.Context(), template.Input{Messages: []template.Message{
+				template.Text("user", "aye")}, BOS: s.BOS, EOS: s.EOS, AddGenerationPrompt: true})
 		}
 		o := generate.DefaultOptions()
 		s.Defaults.Apply(&o)

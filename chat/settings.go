@@ -92,14 +92,11 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := FromTemplate(c.Source(false), c.BOS, c.EOS, nil)
-	if err != nil {
-		return nil, brief.Error(fmt.Errorf("%s: %w", dir, err))
+	s, err := newSettings(c, dir)
+	if err == nil {
+		err = s.loadGeneration(dir, tok)
 	}
-	if err := s.loadGeneration(dir, tok); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, err
 }
 
 // EndIDs are the tokens that end a text or a reply, besides the tokenizer's end of text, as the files in a model's
@@ -114,41 +111,69 @@ func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	return s.EndIDs, err
 }
 
-// FromTemplate makes the settings of a model of which no more is known than a chat template, "" for none, the texts of
-// the tokens that begin and end a text, and those that end a reply.
-func FromTemplate(source, bos, eos string, endIDs []int32) (s *Settings, err error) {
-	s = &Settings{BOS: bos, EOS: eos, EndIDs: endIDs}
-	if source != "" {
-		s.Template, err = template.Parse(source)
+// Parse makes settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
+// name tells the origin of.
+func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name string) (*Settings, error) {
+	var c template.Config
+	if tokenizerConfig != nil {
+		var err error
+		if c, err = template.ParseConfig(tokenizerConfig); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	s, err := newSettings(c, name)
+	if err == nil {
+		if err = s.setGeneration(generation, tok); err != nil {
+			err = brief.Error(fmt.Errorf("%s: %w", name, err))
+		}
 	}
 	return s, err
 }
 
-// loadGeneration reads generation_config.json. Where it does not say which tokens end a reply, that is EOS.
+// newSettings makes settings without what a generation_config.json says. about is the origin of c.
+func newSettings(c template.Config, about string) (s *Settings, err error) {
+	s = &Settings{BOS: c.BOS, EOS: c.EOS}
+	if source := c.Source(false); source != "" {
+		if s.Template, err = template.Parse(source); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", about, err))
+		}
+	}
+	return s, nil
+}
+
+// loadGeneration reads generation_config.json in a folder.
 func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
+	path := filepath.Join(dir, GenerationFile)
+	data, err := disk.ReadText(path, disk.MaxText)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.setGeneration(data, tok); err != nil {
+		return brief.Error(fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
+}
+
+// setGeneration sets what a generation_config.json says, nil for none. Where it does not say which tokens end a reply,
+// that is EOS.
+func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err error) {
 	var file struct {
 		Defaults
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
-	path := filepath.Join(dir, GenerationFile)
-	err := disk.ReadJSON(path, &file)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if data != nil {
+		if err := json.Unmarshal(data, &file); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		s.EndIDs, err = endIDs(file.EOS, tok.VocabSize())
+	if s.EndIDs, err = endIDs(file.EOS, tok.VocabSize()); err != nil {
+		return err
 	}
-	if err == nil {
-		err = file.Defaults.check()
-	}
-	if err != nil {
-		return brief.Error(fmt.Errorf("%s: %w", path, err))
-	}
-	s.Defaults = file.Defaults
 	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
 		s.EndIDs = ids
 	}
-	return nil
+	s.Defaults = file.Defaults
+	return s.Defaults.check()
 }
 
 // endIDs reads an id, a list of ids or null.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -31,7 +32,7 @@ type File struct {
 	meta    map[string]string
 	said    map[string]any // GGUF: the values
 	mapping *mapping
-	shards  []*File // of an index, which has no mapping
+	shards  []*File // of an index or of a file in parts, which have no mapping
 }
 
 // Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
@@ -40,7 +41,7 @@ func Open(path string) (*File, error) {
 	if strings.HasSuffix(path, IndexSuffix) {
 		return OpenIndex(path)
 	}
-	return open(path, func(f *File) error {
+	f, err := open(path, func(f *File) error {
 		d := f.mapping.data
 		switch {
 		case len(d) > 8 && d[8] == '{', strings.HasSuffix(path, ".safetensors"):
@@ -51,9 +52,12 @@ func Open(path string) (*File, error) {
 			return f.readGGUF()
 		}
 		return fmt.Errorf(
-			"the file starts with % x, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
-			d[:min(len(d), 10)])
+			"found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save", beginning(d))
 	})
+	if err == nil && f.format == FormatGGUF {
+		return f.withParts()
+	}
+	return f, err
 }
 
 // OpenSafetensors opens a safetensors file. A header that disagrees with itself or with the size of the file is an
@@ -80,7 +84,11 @@ func open(path string, read func(*File) error) (*File, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	f := &File{path: path, mapping: m, tensors: map[string]*Tensor{}, meta: map[string]string{}}
-	if fault := disk.Guard(func() { err = read(f) }); fault != nil {
+	if fault := disk.Guard(func() {
+		if err = stranger(m.data); err == nil {
+			err = read(f)
+		}
+	}); fault != nil {
 		err = fault
 	}
 	m.release(m.data) // checksums read all
@@ -90,6 +98,36 @@ func open(path string, read func(*File) error) (*File, error) {
 	}
 	return f, nil
 }
+
+// stranger returns an error for what is often found in the place of a file of tensors.
+func stranger(d []byte) error {
+	begins := func(with string) bool {
+		return len(d) >= len(with) && strings.EqualFold(string(d[:len(with)]), with)
+	}
+	switch {
+	case begins("version https://git-lfs"):
+		return errors.New("found a pointer of Git LFS in the place of the file, want the file itself, as git lfs " +
+			"pull or hippo pull fetches it")
+	case begins("<!doctype html"), begins("<html"):
+		return errors.New("found a web page in the place of the file: was its address not that of a download?")
+	}
+	return nil
+}
+
+// beginning describes the first bytes of a file.
+func beginning(d []byte) string {
+	d = d[:min(len(d), 40)]
+	isText := func(r rune) bool { return r >= ' ' || strings.ContainsRune("\t\r\n", r) }
+	if end := d[:max(0, len(d)-3)]; utf8.Valid(end) && !strings.ContainsFunc(string(end), func(r rune) bool {
+		return !isText(r)
+	}) {
+		return fmt.Sprintf("a text that begins with %.20q", d)
+	}
+	return fmt.Sprintf("a file that starts with % x", d[:min(len(d), 10)])
+}
+
+// brokenOff is added to an error about a file that ends too soon.
+const brokenOff = " (is it a download that was broken off?)"
 
 // add appends a tensor; two of the same name are an error.
 func (f *File) add(t *Tensor) error {
@@ -107,7 +145,7 @@ func (f *File) add(t *Tensor) error {
 // Path is the path the file was opened with.
 func (f *File) Path() string { return f.path }
 
-// Size is the number of bytes of the file, or of all files of an index.
+// Size is the number of bytes of the file, or of all files of an index or all parts.
 func (f *File) Size() int {
 	if f.mapping != nil {
 		return len(f.mapping.data)

@@ -61,8 +61,14 @@ func (k ggufKind) size() int {
 }
 
 // OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch, the last axis being that of a row. Values
-// returns what it says beside tensors.
-func OpenGGUF(path string) (*File, error) { return open(path, (*File).readGGUF) }
+// returns what it says beside tensors. Of a file in several parts any part names all of them.
+func OpenGGUF(path string) (*File, error) {
+	f, err := open(path, (*File).readGGUF)
+	if err != nil {
+		return nil, err
+	}
+	return f.withParts()
+}
 
 func (f *File) readGGUF() error {
 	f.format, f.said = FormatGGUF, map[string]any{}
@@ -125,7 +131,8 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		if len(spans) == 0 {
 			return nil
 		}
-		return fmt.Errorf("the data begins at byte %d, but the file has only %d", start, len(f.mapping.data))
+		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start,
+			len(f.mapping.data))
 	}
 	data, next := f.mapping.data[start:], uint64(0)
 	for _, s := range spans {
@@ -137,8 +144,8 @@ func (f *File) placeGGUF(spans []span, at int) error {
 				s.begin, next)
 		}
 		if size > uint64(len(data)) || next > uint64(len(data))-size {
-			return fmt.Errorf("tensor %q has %d bytes from byte %d of the data on, but the file has only %d", t.Name,
-				size, next, len(data))
+			return fmt.Errorf("tensor %q has %d bytes from byte %d of the data on, but the file has only %d"+
+				brokenOff, t.Name, size, next, len(data))
 		}
 		t.Data = data[next : next+size : next+size]
 		if _, err := t.check(); err != nil {

@@ -52,7 +52,7 @@ func (f *File) readSafetensors() error {
 		return fmt.Errorf("found %d bytes, want at least the 8 of the header length", len(d))
 	}
 	if n > uint64(len(d)-8) {
-		return fmt.Errorf("the header length is %d, but only %d bytes follow it", n, len(d)-8)
+		return fmt.Errorf("the header length is %d, but only %d bytes follow it"+brokenOff, n, len(d)-8)
 	}
 	if n > maxHeaderLen {
 		return fmt.Errorf("the header length is %d, want at most %d", n, maxHeaderLen)
@@ -80,7 +80,7 @@ func place(spans []span, data []byte) error {
 			return fmt.Errorf("tensor %q starts at byte %d of the data, want %d: gaps are not allowed",
 				s.tensor.Name, s.begin, at)
 		case s.end > uint64(len(data)):
-			return fmt.Errorf("tensor %q ends at byte %d of the data, but the file has only %d",
+			return fmt.Errorf("tensor %q ends at byte %d of the data, but the file has only %d"+brokenOff,
 				s.tensor.Name, s.end, len(data))
 		}
 		s.tensor.Data = data[s.begin:s.end:s.end]

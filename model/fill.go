@@ -6,11 +6,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // filling is how every model gets its values from a file: compare, for all parameters, then fill. There is memory for
@@ -120,18 +122,21 @@ func (s Source) whole(part []int) []int {
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
 // fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
-// error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go
+// error lists all problems and ends with those of values that are not finite. With a packing, weight matrices go
 // piece by piece from the file into their packed form.
-func (l *filling) fill(packing *engine.Precision) error {
-	var plain, packed []int
+func (l *filling) fill(pack *packing) error {
+	var plain, packed, exact []int
 	for i, p := range l.params {
-		if packing == nil || !packable(p) {
+		switch {
+		case pack == nil || !packable(p):
 			plain = append(plain, i)
-			continue
-		}
-		packed = append(packed, i)
-		if err := checkPackable(p, *packing); err != nil {
-			l.problems.Addf(l.sources[i][0].Name, "%v", err)
+		case pack.stored && l.isBF16(i):
+			exact = append(exact, i)
+		default:
+			packed = append(packed, i)
+			if err := checkPackable(p, pack.precision); err != nil {
+				l.problems.Addf(l.sources[i][0].Name, "%v", err)
+			}
 		}
 	}
 	if len(l.problems) > 0 {
@@ -142,7 +147,12 @@ func (l *filling) fill(packing *engine.Precision) error {
 	}
 	set := l.readPlain(plain)
 	if len(packed) > 0 {
-		set = append(set, l.readPacked(packed, *packing)...)
+		set = append(set, l.readPacked(packed, func(ms ...engine.Matrix) []tensor.Packed {
+			return autograd.PackRows(pack.precision, ms...)
+		})...)
+	}
+	if len(exact) > 0 {
+		set = append(set, l.readPacked(exact, autograd.PackExact)...)
 	}
 	if len(l.problems) > 0 {
 		return l.err()
@@ -151,6 +161,11 @@ func (l *filling) fill(packing *engine.Precision) error {
 		f()
 	}
 	return nil
+}
+
+// isBF16 tells whether all elements of parameter i are bfloat16 in the file.
+func (l *filling) isBF16(i int) bool {
+	return !slices.ContainsFunc(l.sources[i], func(x checkpoint.Tensor) bool { return x.DType != checkpoint.BF16 })
 }
 
 // report adds the problem of a tensor, unless it is nil.

@@ -52,15 +52,31 @@ func (m *Model) Pack(p engine.Precision) error {
 // LoadPacked is Load and Pack in one, in which weights that are packed are never float32 as a whole: it takes no more
 // memory than the packed model.
 func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
+	return m.loadAs(w, packing{precision: p})
+}
+
+// LoadStored is LoadPacked in the precision of the file: matrices of bfloat16 stay so, all others become float32. All
+// results are those of float32 to the last bit. A matrix of float16 has more bits than bfloat16 holds.
+func (m *Model) LoadStored(w Weights) error {
+	return m.loadAs(w, packing{precision: engine.Float32, stored: true})
+}
+
+func (m *Model) loadAs(w Weights, p packing) error {
 	if err := m.load(w, &p); err != nil {
 		return err
 	}
-	m.precision = p
+	m.precision = p.precision
 	return nil
 }
 
 // Precision is that of a packed model, Float32 for one that is not.
 func (m *Model) Precision() engine.Precision { return m.precision }
+
+// packing says how matrices are packed as they are read.
+type packing struct {
+	precision engine.Precision
+	stored    bool // but for those of bfloat16, which stay as they are
+}
 
 // packable tells whether a parameter is a matrix of products.
 func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -45,12 +44,12 @@ func (p *Parameters) Load(w Weights) error {
 }
 
 // load is Load, which packs weight matrices if there is a precision for them.
-func (p *Parameters) load(w Weights, packing *engine.Precision) error {
+func (p *Parameters) load(w Weights, pack *packing) error {
 	l, err := p.compare(w)
 	if err != nil {
 		return err
 	}
-	return l.fill(packing)
+	return l.fill(pack)
 }
 
 // LoadSaved is Load from the file of weights that Save wrote into a folder.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -94,7 +93,7 @@ func (l *filling) readPlain(which []int) (set []func()) {
 }
 
 // readPacked reads matrices into their packed form, and returns functions that set them.
-func (l *filling) readPacked(which []int, p engine.Precision) (set []func()) {
+func (l *filling) readPacked(which []int, pack func(...engine.Matrix) []tensor.Packed) (set []func()) {
 	ms, bad := make([]engine.Matrix, len(which)), make([]firstBad, len(which))
 	for at, i := range which {
 		n, k := l.params[i].Dim(0), l.params[i].Dim(1)
@@ -105,7 +104,7 @@ func (l *filling) readPacked(which []int, p engine.Precision) (set []func()) {
 			})
 		}}
 	}
-	forms := autograd.PackRows(p, ms...)
+	forms := pack(ms...)
 	for at, i := range which {
 		l.report(bad[at].bad)
 		set = append(set, func() { l.params[i].SetPacked(forms[at]) })

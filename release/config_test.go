@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/golden"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -91,6 +92,19 @@ func FuzzParseConfig(f *testing.F) {
 		"n_layer": 2}`))
 	f.Add([]byte(`{"model_type": "mamba", "state_size": 4, "time_step_rank": "auto", "vocab_size": 3, "hidden_size": 8,
 		"num_hidden_layers": 1}`))
+	for _, pattern := range []string{"config.json", "config_v5.json"} {
+		paths, err := filepath.Glob(filepath.Join(golden.Dir(f), "13_hf_*", pattern))
+		if err != nil || len(paths) == 0 {
+			f.Fatal(paths, err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ParseConfig(data)
 		if err != nil || c.Validate() != nil {

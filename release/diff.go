@@ -96,7 +96,7 @@ func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
 func withTensors(path string, use func(side) error) error {
 	open := checkpoint.Open
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		open = openWeights
+		open = OpenWeights
 		if dir, err := model.Resolve(path); err == nil {
 			path = dir
 		}

@@ -10,10 +10,10 @@ import (
 const maxExperts = 1024
 
 // someExperts returns an error unless a number of experts, and how many of them a position uses, can be.
-func someExperts(field string, n, used int) error {
+func someExperts(fields string, n, used int) error {
 	if n < 1 || n > maxExperts || used < 1 || used > n {
-		return fmt.Errorf("%s, num_experts_per_tok: found %d and %d, want 1 to %d, and no more used than there are",
-			field, n, used, maxExperts)
+		return fmt.Errorf("%s: found %d and %d, want 1 to %d, and no more used than there are", fields, n, used,
+			maxExperts)
 	}
 	return nil
 }

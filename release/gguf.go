@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -33,6 +34,9 @@ var ggufArchs = map[string]ggufArch{
 	"granitehybrid": {ggufGranite, true},
 	"nemotron_h":    {ggufNemotronH, true},
 	"lfm2":          {ggufLFM2, true},
+	"lfm2moe":       {ggufLFM2, true},
+
+	"nemotron_h_moe": {ggufNemotronH, true},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
@@ -185,6 +189,51 @@ func (form ggufForm) stored(shape []int, values []float32, groups int) []int {
 }
 
 // unknownArch is the error for an architecture that is not read.
-func unknownArch(name string) error {
-	return fmt.Errorf("general.architecture: found %q, want one of %s", name, strings.Join(sortedKeys(ggufArchs), ", "))
+func unknownArch(name string, f *checkpoint.File) error {
+	known := sortedKeys(ggufArchs)
+	meant := config.DidYouMean(name, known)
+	if nearest := nearestArch(f); meant == "" && nearest != "" {
+		meant = " (the nearest by its tensors is " + nearest + ")"
+	}
+	return fmt.Errorf("general.architecture: found %q, want one of %s%s", name, strings.Join(known, ", "), meant)
+}
+
+// nearestArch is the architecture that has the most of the kinds of tensors that a file has, and the fewest others; ""
+// where no mixer is like one that is read.
+func nearestArch(f *checkpoint.File) string {
+	has := map[string]bool{}
+	for _, name := range f.Names() {
+		part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
+		part, _, _ = strings.Cut(part, ".")
+		has[part] = true
+		if strings.Contains(name, ".shortconv.") {
+			has["shortconv"] = true
+		}
+	}
+	best, most := "", -100
+	for _, arch := range sortedKeys(ggufMarks) {
+		n := 0
+		for _, mark := range strings.Fields(ggufMarks[arch]) {
+			if has[mark] {
+				n += 2
+			} else {
+				n -= 3
+			}
+		}
+		if n > most {
+			best, most = arch, n
+		}
+	}
+	if !has["ssm_a"] && !has["shortconv"] {
+		return ""
+	}
+	return best
+}
+
+// ggufMarks are the kinds of tensors by which architectures are told from each other.
+var ggufMarks = map[string]string{
+	"mamba": "ssm_a ssm_x ssm_dt", "mamba2": "ssm_a ssm_norm", "jamba": "ssm_a ssm_x ssm_dt ssm_b_norm attn_q ffn_down",
+	"falcon-h1": "ssm_a attn_q ffn_gate", "granitehybrid": "ssm_a ssm_norm attn_q ffn_gate",
+	"nemotron_h": "ssm_a ssm_norm attn_q ffn_up", "lfm2": "shortconv attn_q attn_q_norm ffn_gate",
+	"lfm2moe": "shortconv attn_q attn_q_norm ffn_gate_exps", "nemotron_h_moe": "ssm_a ssm_norm attn_q ffn_up_exps",
 }

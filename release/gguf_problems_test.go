@@ -2,11 +2,14 @@ package release
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +47,7 @@ func TestGGUFProblems(t *testing.T) {
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			values["general.architecture"] = "llama"
 		}, []string{`general.architecture: found "llama", want one of ` +
-			`falcon-h1, granitehybrid, jamba, lfm2, mamba, mamba2, nemotron_h`}},
+			`falcon-h1, granitehybrid, jamba, lfm2, lfm2moe, mamba, mamba2, nemotron_h, nemotron_h_moe`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"
@@ -142,6 +145,44 @@ func TestGGUFTexts(t *testing.T) {
 	texts, err = ReadGGUFTexts(llamaPath(t, values, tensors))
 	if err != nil || texts.BOS != "<t1>" || texts.EOS != "<t3>" || !slices.Equal(texts.EndIDs, []int32{3, 5}) {
 		t.Errorf("found %q, %q, %v, %v", texts.BOS, texts.EOS, texts.EndIDs, err)
+	}
+	if string(texts.Generation) != "{\n  \"eos_token_id\": [\n    3,\n    5\n  ]\n}" {
+		t.Errorf("generation: %s", texts.Generation)
+	}
+	values["general.sampling.temp"], values["general.sampling.top_k"] = float32(0.6), int32(-1)
+	values["tokenizer.ggml.padding_token_id"], values["tokenizer.ggml.fim_pre_token_id"] = uint32(2), uint32(9)
+	values["tokenizer.chat_template"], values["tokenizer.chat_templates"] = "plain", []string{"tool_use"}
+	values["tokenizer.chat_template.tool_use"], values["tokenizer.ggml.add_bos_token"] = "tools", true
+	texts, err = ReadGGUFTexts(llamaPath(t, values, tensors))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config, generation map[string]any
+	if err := errors.Join(json.Unmarshal(texts.TokenizerConfig, &config),
+		json.Unmarshal(texts.Generation, &generation)); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]any{"do_sample": true, "temperature": 0.6, "top_k": 0.0,
+		"eos_token_id": []any{3.0, 5.0}}; !reflect.DeepEqual(generation, want) {
+		t.Errorf("generation: %v, want %v", generation, want)
+	}
+	if want := map[string]any{"bos_token": "<t1>", "eos_token": "<t3>", "pad_token": "<t2>", "add_bos_token": true,
+		"additional_special_tokens": []any{"<t5>", "<t9>"}, "chat_template": []any{
+			map[string]any{"name": "tool_use", "template": "tools"},
+			map[string]any{"name": "default", "template": "plain"}}}; !reflect.DeepEqual(config, want) {
+		t.Errorf("configuration: %v, want %v", config, want)
+	}
+	for key, v := range map[string]any{"general.sampling.top_k": float32(2), "general.sampling.top_p": "much",
+		"tokenizer.chat_template": true, "general.sampling.temp": float32(math.NaN())} {
+		bad := maps.Clone(values)
+		bad[key] = v
+		name := strings.Replace(key, "temp", "*", 1)
+		if key == "tokenizer.chat_template" {
+			name = key
+		}
+		if _, err := ReadGGUFTexts(llamaPath(t, bad, tensors)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s %v: error %v", key, v, err)
+		}
 	}
 	values["tokenizer.ggml.token_type"] = []string{"a"}
 	_, err = ReadGGUFTexts(llamaPath(t, values, tensors))

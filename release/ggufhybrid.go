@@ -1,7 +1,6 @@
 package release
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -87,13 +86,6 @@ func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
 	return o.rotated(k.sizeOr("rope.dimension_count", 1, headDim), k.number("rope.freq_base", base))
 }
 
-// noExperts reports a mixture of experts.
-func (k *ggufKeys) noExperts() {
-	if k.hasInLayers("ffn_gate_inp.weight") {
-		k.failf(k.arch+".expert_count", "%w", errors.New("mixtures of experts are not read from GGUF"))
-	}
-}
-
 // layers sets the layers of a model, whose mixers are given by kind, and its gated MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
 	n := min(k.size("block_count", 1), maxLayers)
@@ -121,12 +113,17 @@ func ggufSwiGLU(more given) string { return entry("swiglu", given{"bias": false}
 
 // ggufJamba is Jamba: Mamba with norms inside, or attention without positions.
 func ggufJamba(k *ggufKeys, p *published) {
-	k.noExperts()
 	attention, heads, kv, _ := k.attention()
 	mamba := k.mamba().with(given{"bcdt_norm": "learned", "norm_eps": p.config.LayerNormEpsilon})
-	k.layers(p, ggufSwiGLU(nil), k.either(entry("attention", attention), entry("mamba", mamba)))
 	p.names = ggufNames(ggufTwoNorms,
 		map[string][]rename{"mamba": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+	mixer := k.either(entry("attention", attention), entry("mamba", mamba))
+	if !k.hasExperts() {
+		k.layers(p, ggufSwiGLU(nil), mixer)
+		return
+	}
+	experts, n := k.experts(k.most("feed_forward_length"))
+	k.routed(p, experts.with(given{"normalize": false}), n, mixer)
 }
 
 // ggufFalconH1 is Falcon-H1: Mamba-2 and attention side by side. Its multipliers are in the weights.
@@ -145,47 +142,63 @@ func ggufFalconH1(k *ggufKeys, p *published) {
 
 // ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers.
 func ggufGranite(k *ggufKeys, p *published) {
-	k.noExperts()
 	if k.truth("rope.scaling.finetuned") { // the halves of queries and keys are then interleaved
 		k.failf(k.arch+".rope.scaling.finetuned", "found true, want false: attention without positions")
 	}
 	attention, heads, kv, headDim := k.attention()
 	scaled := given{"out_scale": k.number("residual_scale", 1)}
 	attention["scale"] = k.number("attention.scale", 1/math.Sqrt(float64(headDim)))
-	k.layers(p, ggufSwiGLU(scaled), k.either(entry("attention", attention.with(scaled)),
+	mlp, layer := ggufSwiGLU(scaled), ggufTwoNorms
+	if k.hasExperts() {
+		experts, n := k.experts(k.most("feed_forward_length"))
+		mlp = entry("swiglu-experts",
+			experts.with(given{"d_shared": k.sizeOr("expert_shared_feed_forward_length", 0, 0)}).with(scaled))
+		layer = slices.Concat(layer, ggufExpertNames("mlp.", n), ggufRouterNames("mlp."))
+	}
+	k.layers(p, mlp, k.either(entry("attention", attention.with(scaled)),
 		entry("mamba2", k.mamba2(p.config.LayerNormEpsilon).with(scaled))))
 	p.config.EmbedScale = k.number("embedding_scale", 1)
 	p.config.LogitScale = 1 / k.number("logit_scale", 1)
-	p.names = ggufNames(ggufTwoNorms,
+	p.names = ggufNames(layer,
 		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
 }
 
-// ggufNemotronH is Nemotron-H: each layer is a Mamba-2, an attention or an MLP with a squared ReLU.
+// ggufNemotronH is Nemotron-H: each layer is a Mamba-2, an attention, an MLP with a squared ReLU, or experts that are
+// such MLPs.
 func ggufNemotronH(k *ggufKeys, p *published) {
-	k.noExperts()
 	attention, heads, kv, _ := k.attention()
 	mixer := k.either(entry("attention", attention), entry("mamba2", k.mamba2(p.config.LayerNormEpsilon)))
 	mlp := entry("relu2", given{"bias": k.hasInLayers("ffn_up.bias")})
+	routed, names := "", []rename(nil)
+	if k.hasExperts() {
+		experts, n := k.experts(k.sizeOr("expert_feed_forward_length", 1, k.most("feed_forward_length")))
+		experts = experts.with(k.routing(false)).with(given{"epsilon": 1e-20,
+			"d_shared": k.sizeOr("expert_shared_feed_forward_length", 0, 0),
+			"d_latent": k.sizeOr("moe_latent_size", 0, 0)})
+		routed, names = entry("relu2-experts", experts), slices.Concat(ggufExpertNames("", n), ggufRouterNames(""))
+	}
 	inner := k.each("feed_forward_length")
 	k.layers(p, model.MLPNone, func(layer int) string {
-		if layer < len(inner) && inner[layer] > 0 {
+		switch {
+		case k.has(fmt.Sprintf("blk.%d.%s", layer, ggufRouter)):
+			return routed
+		case layer < len(inner) && inner[layer] > 0:
 			return mlp
 		}
 		return mixer(layer)
 	})
 	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{
-		"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv),
+		"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv), "relu2-experts": names,
 		"relu2": {to("fc1.", "ffn_up."), to("fc2.", "ffn_down.")},
 	})
 }
 
-// ggufLFM2 is LFM2: a gated short convolution, or attention with norms of queries and keys.
+// ggufLFM2 is LFM2: a gated short convolution, or attention with norms of queries and keys, then an MLP or experts.
 func ggufLFM2(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	attention = k.rotated(attention, headDim, 1e6).with(given{"qk_norm": true, "norm_eps": p.config.LayerNormEpsilon})
 	conv := entry("gated-conv", given{"d_conv": k.size("shortconv.l_cache", 1),
 		"bias": k.hasInLayers("shortconv.in_proj.bias")})
-	k.layers(p, ggufSwiGLU(nil), k.either(entry("attention", attention), conv))
 	p.names = ggufNames(ggufTwoNorms, map[string][]rename{
 		"gated-conv": {to("in_proj.", "shortconv.in_proj."), to("conv1d.", "shortconv.conv."),
 			to("out_proj.", "shortconv.out_proj.")},
@@ -194,6 +207,13 @@ func ggufLFM2(k *ggufKeys, p *published) {
 	if p.names.norm = "token_embd_norm."; k.has("output_norm.weight") {
 		p.names.norm = "output_norm."
 	}
+	mixer := k.either(entry("attention", attention), conv)
+	if !k.hasExperts() {
+		k.layers(p, ggufSwiGLU(nil), mixer)
+		return
+	}
+	experts, n := k.experts(k.size("expert_feed_forward_length", 1))
+	k.routed(p, experts.with(k.routing(true)).with(given{"epsilon": 1e-6}), n, mixer)
 }
 
 // hasInLayers tells whether a layer of the file has a tensor.

@@ -25,7 +25,7 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	name, _ := f.Values()["general.architecture"].(string)
 	arch, ok := ggufArchs[name]
 	if !ok {
-		return nil, arch, unknownArch(name)
+		return nil, arch, unknownArch(name, f)
 	}
 	return &ggufKeys{file: f, arch: name}, arch, nil
 }

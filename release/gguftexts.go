@@ -137,9 +137,14 @@ type GGUFTexts struct {
 	Template  string              // of chats; "" for none
 	BOS, EOS  string              // the texts of the tokens that begin and end a text
 	EndIDs    []int32             // the tokens that end a reply
+
+	// TokenizerConfig and Generation are what tokenizer_config.json and generation_config.json would say in a folder:
+	// special tokens, chat templates, sampling, the tokens that end a reply. They are nil where there is nothing to
+	// say.
+	TokenizerConfig, Generation []byte
 }
 
-// ReadGGUFTexts reads the tokenizer and the chat template in a GGUF file.
+// ReadGGUFTexts reads the tokenizer, the chat template and what else a GGUF file says of texts.
 func ReadGGUFTexts(path string) (GGUFTexts, error) {
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {
@@ -189,6 +194,12 @@ func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
 		}
 	}
 	t.Template, _ = f.Values()["tokenizer.chat_template"].(string)
+	if t.TokenizerConfig, err = ggufTokenizerConfig(f, v); err != nil {
+		return t, err
+	}
+	if t.Generation, err = ggufGeneration(f, t.EndIDs); err != nil {
+		return t, err
+	}
 	t.Tokenizer, err = tokenizer.FromGGUF(*v)
 	return t, err
 }

@@ -71,7 +71,7 @@ func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 	m.config.DInner, m.config.EmbedScale, m.config.LogitScale = o.Inner, o.EmbedScale, 1/o.LogitScale
 	shared, experts := "mlp.", []rename(nil)
 	if o.Experts > 0 {
-		if err := someExperts("num_local_experts", o.Experts, o.Used); err != nil {
+		if err := someExperts("num_local_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
 			return m, err
 		}
 		m.config.MLP = entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,

@@ -184,9 +184,12 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 	return m, w, err
 }
 
+// Families are the values of model_type that are read, in order.
+func Families() []string { return slices.Sorted(maps.Keys(hfFamilies)) }
+
 // unknownType is the error for a family that is not read.
 func unknownType(name string, data []byte) error {
-	known := slices.Sorted(maps.Keys(hfFamilies))
+	known := Families()
 	if nearest := nearestType(data); nearest != "" {
 		return fmt.Errorf("model_type: found %q, which is not read; want one of %s (the nearest by the fields of this "+
 			"configuration is %s), or none: a config.json of H3's, Mamba's or HyenaDNA's own release", name,
@@ -203,7 +206,7 @@ func nearestType(data []byte) string {
 		return ""
 	}
 	best, most := "", 0
-	for _, name := range slices.Sorted(maps.Keys(hfFamilies)) {
+	for _, name := range Families() {
 		n := 0
 		for field := range fieldsOf(reflect.TypeOf(hfFamilies[name].options()).Elem()) {
 			if _, ok := found[field]; ok {

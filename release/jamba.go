@@ -45,7 +45,7 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 	}
 	experts, half := []rename(nil), ""
 	if o.Experts > 1 {
-		if err := someExperts("num_experts", o.Experts, o.Used); err != nil {
+		if err := someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
 			return m, err
 		}
 		half = "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Inner,

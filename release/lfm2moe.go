@@ -20,7 +20,7 @@ type lfm2MoEOptions struct {
 }
 
 func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
-	if err := someExperts("num_experts", o.Experts, o.Used); err != nil {
+	if err := someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
 		return published{}, err
 	}
 	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,

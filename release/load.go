@@ -107,6 +107,12 @@ func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error)
 	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
 }
 
+// LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: results are those of
+// float32, and weights of bfloat16 take no more memory than in the file.
+func LoadDirStored(dir string) (*model.Model, string, error) {
+	return loadDir(dir, (*model.Model).LoadStored)
+}
+
 func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.Model, string, error) {
 	if IsGGUF(dir) {
 		m, err := openGGUF(dir, load)
@@ -145,7 +151,7 @@ func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.
 	if err != nil {
 		return nil, err
 	}
-	f, err := openWeights(dir)
+	f, err := OpenWeights(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +163,8 @@ func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.
 	return m, use(m, w)
 }
 
-// openWeights opens the weights of a folder: in one file, or in several that an index names.
-func openWeights(dir string) (*checkpoint.File, error) {
+// OpenWeights opens the weights of a folder: in one file, or in several that an index names.
+func OpenWeights(dir string) (*checkpoint.File, error) {
 	path := filepath.Join(dir, model.WeightsFile)
 	f, err := checkpoint.OpenSafetensors(path)
 	if !errors.Is(err, fs.ErrNotExist) {

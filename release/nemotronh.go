@@ -93,7 +93,7 @@ func (o *nemotronOptions) model(c *hfCommon) (m published, err error) {
 	}
 	var experts []rename
 	if slices.Contains(kinds, "moe") {
-		if err := someExperts("n_routed_experts", o.Experts, o.Used); err != nil {
+		if err := someExperts("n_routed_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
 			return m, err
 		}
 		if o.MLPBias {

@@ -23,7 +23,8 @@
 // charsmap change the text, addedflags finds added tokens, pretokenize cuts, charbpe and unigram are the models, in
 // parts of words that pairs finds. hfread, hfsplit, hfpipeline, hfdecode, affixes and hfwrite are Hugging Face's file
 // format, protobuf, spmodel and sentencepiece that of SentencePiece; gguf makes a tokenizer of what a GGUF file says.
-// train and trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces.
+// train and trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces, special leaves
+// out what is not meant to be read.
 //
 // The package imports internal/brief, internal/disk, golang.org/x/text for the Unicode normalization forms, and the
 // standard library.

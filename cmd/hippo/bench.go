@@ -21,7 +21,7 @@ type benchOptions struct {
 	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
 	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
 	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
-	Precision string  `json:"precision" enum:",float32,bf16,int8" help:"measure only this precision; empty: all"`
+	Precision string  `json:"precision" enum:",float32,stored,bf16,int8" help:"measure only this precision; empty: all"`
 	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
@@ -54,9 +54,12 @@ func newBench() *cobra.Command {
                     int8: tokens/s in all, and what memory allows
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
-  load              Mamba-130M from its folder to the first token, in float32, bf16 and int8: s, and memory in MB
+  load              Mamba-130M from its folder to the first token, in float32, in the file's bfloat16 (stored), in bf16
+                    and int8: s, and memory in MB
+  files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
+                    precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a
-                    folder (50 GB for 10,000): ms, what was lost, and memory in MB
+                    folder (95 GB for 10,000): ms, what was lost, and memory in MB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core

@@ -11,12 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
@@ -36,7 +39,8 @@ is listed. FILE may also be the name of a model that hippo pull has fetched.
 
 The shape of the model comes from --config, else from a config.json beside FILE, else from the tensors themselves. The
 tokenizer comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the vocabulary of GPT-2 gets
-GPT-2's, one with that of HyenaDNA its own. A .gguf file has both inside.
+GPT-2's, one with that of HyenaDNA its own. A .gguf file has both inside. The chat template, the special tokens and the
+defaults of sampling come along, too: tokenizer_config.json, chat_template.jinja, generation_config.json.
 
 When the second name ends in .gguf, the first is a model's folder, a training run's, or a FILE as above, and the model
 is written as a GGUF file that llama.cpp runs: Mamba and Mamba-2, with tokenizer and chat template. --type says how the
@@ -92,7 +96,11 @@ matrices are kept; vectors, norms, filters and A stay float32.`,
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
-		if err := writeModel(dir, m, tok); err != nil {
+		texts, err := textFiles(file)
+		if err != nil {
+			return err
+		}
+		if err := writeModel(dir, m, tok, texts); err != nil {
 			return err
 		}
 		return reportConversion(cmd, dir, m, tok, origin)
@@ -101,7 +109,38 @@ matrices are kept; vectors, norms, filters and A stay float32.`,
 }
 
 // modelFiles are the files of a model's folder.
-var modelFiles = []string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile}
+var modelFiles = append([]string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile},
+	chatFiles...)
+
+// chatFiles are those of them that say how to talk with it.
+var chatFiles = []string{template.ConfigFile, template.SourceFile, chat.GenerationFile}
+
+// textFiles are the contents of chatFiles for the model of a checkpoint: inside a GGUF file, else beside it.
+func textFiles(file string) (map[string][]byte, error) {
+	texts := map[string][]byte{}
+	if release.IsGGUF(file) {
+		t, err := release.ReadGGUFTexts(file)
+		for name, text := range map[string][]byte{
+			template.ConfigFile: t.TokenizerConfig, chat.GenerationFile: t.Generation,
+		} {
+			if text != nil {
+				texts[name] = append(text, '\n')
+			}
+		}
+		return texts, err
+	}
+	for _, name := range chatFiles {
+		text, err := disk.ReadText(filepath.Join(filepath.Dir(file), name), disk.MaxText)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = text
+	}
+	return texts, nil
+}
 
 // mayWrite returns an error if writing to a folder would lose something. With force, only the files of a model may be
 // replaced.
@@ -217,9 +256,14 @@ func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, erro
 	return nil, nil
 }
 
-// writeModel writes a model's folder, whole or not at all. tok may be nil.
-func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer) error {
+// writeModel writes a model's folder, with further files, whole or not at all. tok may be nil.
+func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer, more map[string][]byte) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
+		for name, text := range more {
+			if err := os.WriteFile(filepath.Join(tmp, name), text, 0o666); err != nil {
+				return err
+			}
+		}
 		if err := m.Save(tmp); err != nil || tok == nil {
 			return err
 		}

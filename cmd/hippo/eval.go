@@ -21,7 +21,7 @@ import (
 type evalOptions struct {
 	train.ModelEvalOptions
 
-	Precision string `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
+	Precision string `json:"precision" enum:"stored,float32,bf16,int8" help:"of the weights: fewer bits are faster"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
@@ -31,7 +31,7 @@ func newEval() *cobra.Command {
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
-		Precision: "float32",
+		Precision: hippo.Stored,
 	}
 	cmd := &cobra.Command{
 		Use:   "eval DIR...",

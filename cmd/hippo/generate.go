@@ -27,7 +27,8 @@ func newGenerate() *cobra.Command {
 model that hippo pull has fetched. The prompt is read in chunks, then the text is written token by token from the
 recurrent state, whose size does not grow with the text (but for attention layers). Without PROMPT, the prompt is read
 from standard input. --precision bf16 and int8 keep the weights in half and a quarter of the memory, of which each token
-reads all, and are that much faster; the text may differ.
+reads all, and are that much faster; the text may differ. Without it, weights of bfloat16 stay as they are in the file
+and all others are float32.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
@@ -46,9 +47,7 @@ written as they are.`,
 	seed.Usage, seed.DefValue = "of the random numbers: the same seed, the same text (default: another each time)", ""
 	cmd.Flags().IntVar(&g.samples, "samples", 1, "how many continuations to draw")
 	cmd.Flags().IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
-	cmd.Flags().StringVar(&g.precision, "precision", "float32",
-		"weights as float32, bf16 or int8: faster with fewer bits, less exact")
-	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
+	precisionFlag(cmd, &g.precision)
 	cmd.Flags().BoolVar(&g.continuation, "continuation", false,
 		"print the continuation alone, without the prompt before it")
 	cmd.Flags().BoolVar(&g.ids, "ids", false,
@@ -105,7 +104,15 @@ written as they are.`,
 }
 
 // precisions are the values that hippo.Precision takes.
-var precisions = []string{"float32", "bf16", "int8"}
+var precisions = []string{hippo.Stored, "float32", "bf16", "int8"}
+
+// precisionFlag is --precision of a command that only uses a model.
+func precisionFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "precision", hippo.Stored,
+		"weights as float32, bf16 or int8: faster with fewer bits, less exact; stored: bfloat16 as it is in the file, "+
+			"with the results of float32, and float32 otherwise")
+	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
+}
 
 // promptOf is the second argument or, where there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {

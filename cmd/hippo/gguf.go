@@ -14,7 +14,6 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -37,11 +36,7 @@ func chatSettings(m *hippo.Model) (*chat.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := chat.FromTemplate(t.Template, t.BOS, t.EOS, t.EndIDs)
-	if err != nil {
-		return nil, brief.Error(fmt.Errorf("%s: tokenizer.chat_template: %w", m.Dir(), err))
-	}
-	return s, nil
+	return chat.Parse(t.TokenizerConfig, t.Generation, m.Tokenizer(), m.Dir())
 }
 
 // convertToGGUF writes the model at a path as a GGUF file.
@@ -114,17 +109,4 @@ func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUF
 	c, err := template.Load(dir)
 	o.Template = c.Source(false)
 	return net, err
-}
-
-// describeGGUF tells what a GGUF file says of texts.
-func describeGGUF(t table, path string) {
-	texts, err := release.ReadGGUFTexts(path)
-	if err != nil {
-		t.row("tokenizer", "none that is read: %v", brief.Line(err.Error()))
-		return
-	}
-	describeTokenizer(t, texts.Tokenizer)
-	if texts.Template != "" {
-		t.row("chat template", "of %d characters", len(texts.Template))
-	}
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,55 +13,49 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
 )
 
 func newInfo() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "info PATH",
 		Short: "Describe a model",
 		Long: `Describe what is at PATH, or at the name of a published model: the model in a folder or of a training
-run, with its layers, parameters, the size of its state and its tokenizer; the network, task and score of a task's run;
-or the tensors of a checkpoint (.pt, .ckpt, .safetensors), and the model that they are read as. Weights are not
-loaded.`,
+run, with its family, layers, parameters, precision, the size of its state and its tokenizer; the network, task and
+score of a task's run; the tensors of a checkpoint (.pt, .bin, .ckpt, .safetensors, .gguf, or the index of several), and
+the model that they are read as; a tokenizer.json. What does not fit is told, and why. Weights are not loaded.`,
 		Example: `  hippo info runs/tiny
   hippo info H3-125M/model.pt
+  hippo info models/granite --json
   hippo info runs/task/recall/h3-seed1`,
 		Args:              wantArgs(1, 1),
-		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...)),
+		ValidArgsFunction: completeArgs(completeFiles(append(checkpointEndings, "json")...)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := modelPath(args[0])
 			if err != nil {
 				return err
 			}
-			if info, err := os.Stat(path); err == nil && !info.IsDir() {
-				return infoOfFile(cmd, path)
+			r := &infoReport{Path: path}
+			problem := r.read()
+			if r.Kind == "" { // nothing was found that can be described
+				return problem
 			}
-			if done, err := infoOfTask(cmd, path); done || err != nil {
-				return err
+			if asJSON {
+				if problem != nil {
+					r.Problem = brief.Error(problem).Error()
+				}
+				return errors.Join(json.NewEncoder(cmd.OutOrStdout()).Encode(r), problem)
 			}
-			m, dir, err := release.Describe(path)
-			if err != nil {
-				return err
-			}
-			tok, err := tokenizer.Load(dir)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			t := newTable(cmd.OutOrStdout())
-			t.row("model", "%s", dir)
-			describeModel(t, m)
-			describeTokenizer(t, tok)
-			if err := describeRun(t, path); err != nil {
-				return err
-			}
-			return t.flush()
+			return errors.Join(r.print(cmd.OutOrStdout()), problem)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	return cmd
 }
 
 // describeModel prints a model's shape, its parameters by part, and the size of its state.

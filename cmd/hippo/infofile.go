@@ -1,126 +1,186 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
-// infoOfFile describes a checkpoint: its tensors, and the model that hippo convert would make of it.
-func infoOfFile(cmd *cobra.Command, path string) error {
-	f, err := checkpoint.Open(path)
+// unfinished are the endings of files that programs have begun to fetch.
+var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".tmp"}
+
+// read finds out what is at the path of the report. It sets as much as there is, and returns what is wrong with it;
+// where Kind stays empty, there is nothing to tell but that.
+func (r *infoReport) read() error {
+	info, err := os.Stat(r.Path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	t := newTable(cmd.OutOrStdout())
-	format := f.Format()
-	if f.Root() != "" {
-		format += ", " + f.Root()
+	ending := filepath.Ext(r.Path)
+	switch {
+	case info.IsDir():
+		return r.readFolder()
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: found no regular file, want a file or a folder", r.Path)
+	case slices.Contains(unfinished, ending):
+		return fmt.Errorf("%s: found a download that is not finished, of %s so far: hippo pull NAME goes on with one "+
+			"of its own", r.Path, status.Bytes(uint64(info.Size())))
+	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
+		return r.readJSON()
+	case ending == filepath.Ext(tokenizer.ModelName):
+		return r.readTokenizer()
 	}
-	t.row("file", "%s, %s, %s", path, format, status.Bytes(uint64(f.Size())))
-	numbers, kinds := 0, map[checkpoint.DType]int{}
-	for _, name := range f.Names() {
-		x, _ := f.Tensor(name)
-		numbers += x.Elements()
-		kinds[x.DType]++
-	}
-	var parts []string
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		parts = append(parts, fmt.Sprintf("%d of %s", kinds[kind], kind))
-	}
-	t.row("tensors", "%d with %s numbers (%d): %s", len(f.Names()), status.Count(float64(numbers)), numbers,
-		strings.Join(parts, ", "))
-	m, config, err := release.DescribeCheckpoint(f, release.ShapeOptions{})
+	return r.readCheckpoint()
+}
+
+// readFolder describes the model in a folder, or the run of a task.
+func (r *infoReport) readFolder() error {
+	network, err := model.FindNetwork(r.Path)
 	if err != nil {
-		t.row("model", "none that is read: %v", brief.Line(err.Error()))
-	} else {
-		if config == "" {
-			config = "the tensors"
+		return err
+	}
+	if network != nil {
+		r.Kind, r.network = infoTask, network
+		r.Task, err = experiment.ReadResult(r.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		t.row("model", "as %s tells", config)
-		describeModel(t, m)
-	}
-	if f.Format() == checkpoint.FormatGGUF {
-		describeGGUF(t, path)
-	}
-	if err := t.flush(); err != nil {
 		return err
 	}
-	var lines [][]string
-	for _, name := range f.Names()[:min(len(f.Names()), brief.MaxItems)] {
-		x, _ := f.Tensor(name)
-		lines = append(lines, []string{brief.Line(name), string(x.DType), fmt.Sprint(x.Shape),
-			status.Bytes(uint64(len(x.Data)))})
+	dir, err := model.Resolve(r.Path)
+	if err != nil {
+		return errors.Join(err, r.inFolder())
 	}
-	fmt.Fprintln(cmd.OutOrStdout())
-	if err := printGrid(cmd.OutOrStdout(), []string{"tensor", "kind", "shape", "size"}, lines, false); err != nil {
+	r.Kind, r.Folder = infoFolder, dir
+	var problems []error
+	if r.Family, err = release.ModelType(dir); err != nil {
 		return err
 	}
-	if more := len(f.Names()) - len(lines); more > 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "and %d more\n", more)
+	if f, err := release.OpenWeights(dir); err == nil {
+		r.setWeights(f)
+		problems = append(problems, f.Close())
+	}
+	m, _, err := release.Describe(r.Path) // which tells what is wrong with the weights, too
+	if err == nil {
+		r.setModel(m)
+	}
+	problems = append(problems, err)
+	tok, err := tokenizer.Load(dir)
+	if err == nil {
+		r.setTokenizer(tok)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		problems = append(problems, err)
+	}
+	c, err := template.Load(dir)
+	r.Template = len(c.Source(false))
+	return errors.Join(append(problems, err)...)
+}
+
+// inFolder says what else is in a folder without a model: an error to be told behind the one that says so.
+func (r *infoReport) inFolder() error {
+	entries, err := os.ReadDir(r.Path)
+	if err != nil {
+		return err
+	}
+	var files, pieces []string
+	for _, e := range entries {
+		path := filepath.Join(r.Path, e.Name())
+		switch {
+		case isCheckpoint(e.Name()), e.Name() == tokenizer.FileName,
+			strings.HasSuffix(e.Name(), checkpoint.IndexSuffix):
+			files = append(files, path)
+		case slices.Contains(unfinished, filepath.Ext(e.Name())):
+			pieces = append(pieces, path)
+		}
+	}
+	switch {
+	case len(entries) == 0:
+		return errors.New("the folder is empty")
+	case len(files) > 0:
+		return fmt.Errorf("there are files that hippo info describes: %s", brief.Line(brief.List(files, ", ")))
+	case len(pieces) > 0:
+		return fmt.Errorf("there are downloads that are not finished: %s", brief.Line(brief.List(pieces, ", ")))
 	}
 	return nil
 }
 
-// infoOfTask describes the run of a task in a folder, if there is one: its network, its task and its score.
-func infoOfTask(cmd *cobra.Command, dir string) (done bool, err error) {
-	m, err := model.FindNetwork(dir)
-	if m == nil || err != nil {
-		return false, err
+// readJSON describes a tokenizer.json or a config.json.
+func (r *infoReport) readJSON() error {
+	if filepath.Base(r.Path) != model.ConfigFile {
+		return r.readTokenizer()
 	}
-	t := newTable(cmd.OutOrStdout())
-	c := &m.Config
-	kinds := make([]string, len(m.Blocks))
-	for i, b := range m.Blocks {
-		kinds[i] = b.Kind
+	data, err := disk.ReadText(r.Path, disk.MaxText)
+	if err != nil {
+		return err
 	}
-	t.row("network", "%s", dir)
-	t.row("layers", "%d: %s", len(kinds), compact(kinds))
-	in, out := fmt.Sprintf("%d tokens", c.Vocab), fmt.Sprintf("%d outputs for a sequence (%s)", c.Outputs, c.Pool)
-	if c.Vocab == 0 {
-		in = fmt.Sprintf("%d numbers a position", c.Channels)
+	c, err := release.ParseConfig(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
 	}
-	if c.Everywhere {
-		out = fmt.Sprintf("%d outputs a position", c.Outputs)
+	plan, err := c.Plan()
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
 	}
-	t.row("shape", "%s, d_model %d, d_inner %d, d_state %d, %s", in, c.Model.DModel, c.Model.Inner(), c.Model.DState,
-		out)
-	t.row("parameters", "%s (%d)", status.Count(float64(m.NumParams())), m.NumParams())
-	r, err := experiment.ReadResult(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		t.row("task", "no %s in the folder: the run has not ended, or this is its network alone", experiment.ResultFile)
-	case err != nil:
-		return true, err
-	default:
-		describeResult(t, r, dir)
-	}
-	return true, t.flush()
+	r.Kind, r.Config = infoConfig, fmt.Sprintf("%d: %s", len(plan), brief.Line(compact(plan)))
+	r.Family, err = release.ModelType(filepath.Dir(r.Path))
+	return err
 }
 
-func describeResult(t table, r *experiment.Result, dir string) {
-	t.row("task", "%s, recipe %s, seed %d", r.Task, r.Recipe, r.Seed)
-	t.row("score", "%s, of %d", experiment.ScoreText(r.Test, r.Numbers), r.Test.Count)
-	for _, x := range r.Extra {
-		t.row(x.Name, "%s, of %d", experiment.ScoreText(x.Score, r.Numbers), x.Count)
+func (r *infoReport) readTokenizer() error {
+	tok, err := tokenizer.Load(r.Path)
+	if err != nil {
+		if filepath.Ext(r.Path) == ".json" && filepath.Base(r.Path) != tokenizer.FileName {
+			err = fmt.Errorf("%w; want a tokenizer.json, a config.json, an index (NAME%s) or the folder that it is in",
+				err, checkpoint.IndexSuffix)
+		}
+		return err
 	}
-	t.row("training", "%.1f epochs, %d updates, %s; %s", r.Epochs, r.Steps, status.Duration(seconds(r.TrainSeconds)),
-		r.Date)
-	if report := filepath.Join(dir, experiment.ReportFile); exists(report) {
-		t.row("report", "%s", report)
+	r.Kind = infoTokenizer
+	r.setTokenizer(tok)
+	return nil
+}
+
+// readCheckpoint describes a file of tensors, and the model that hippo convert would make of it.
+func (r *infoReport) readCheckpoint() error {
+	f, err := checkpoint.Open(r.Path)
+	if err != nil {
+		return err
 	}
+	defer f.Close()
+	r.Kind = infoCheckpoint
+	r.setWeights(f)
+	m, config, err := release.DescribeCheckpoint(f, release.ShapeOptions{})
+	if err != nil {
+		r.Problem = err.Error()
+	} else {
+		r.Config = cmp.Or(config, "the tensors")
+		r.setModel(m)
+	}
+	if f.Format() == checkpoint.FormatGGUF {
+		r.Family, _ = f.Values()["general.architecture"].(string)
+		texts, err := release.ReadGGUFTexts(r.Path)
+		if err != nil {
+			r.NoTexts = err.Error()
+		}
+		r.Template = len(texts.Template)
+		r.setTokenizer(texts.Tokenizer)
+	} else if config != "" {
+		r.Family, _ = release.ModelType(filepath.Dir(r.Path)) // it has been read
+	}
+	return nil
 }

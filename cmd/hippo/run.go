@@ -46,9 +46,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	seed.Usage, seed.DefValue = "of the random numbers: the same seed, the same replies (default: others each time)", ""
 	cmd.Flags().StringVar(&r.system, "system", "", "message that stands before all others and says how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
-	cmd.Flags().StringVar(&r.precision, "precision", "float32",
-		"weights as float32, bf16 or int8: faster with fewer bits, less exact")
-	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
+	precisionFlag(cmd, &r.precision)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		// Flags are checked before a model is loaded, and count more than what its files say.

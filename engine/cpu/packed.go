@@ -17,19 +17,25 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 		ms[i] = kernel.InMemory(w.Data(), w.Dim(0), w.Dim(1))
 	}
 	for i, packed := range kernel.Pack(kernel.Precision(p), ms...) {
-		ws[i].SetPacked(packedWeight{packed})
+		ws[i].SetPacked(packedWeight{Packed: packed})
 	}
 }
 
 // PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
 // It needs little memory besides.
-func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
+func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return packRows(p, false, ms) }
+
+// PackExact is PackRows for matrices whose elements are bfloat16 numbers, which loses nothing: results are those of
+// float32, and keys and values stay float32.
+func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(engine.BF16, true, ms) }
+
+func packRows(p engine.Precision, exact bool, ms []engine.Matrix) []tensor.Packed {
 	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
 	for i, m := range ms {
 		from[i] = kernel.Matrix(m)
 	}
 	for i, packed := range kernel.Pack(kernel.Precision(p), from...) {
-		out[i] = packedWeight{packed}
+		out[i] = packedWeight{packed, exact}
 	}
 	return out
 }
@@ -50,11 +56,14 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 }
 
 // packedWeight is a packed matrix that knows in which precision to keep keys and values.
-type packedWeight struct{ *kernel.Packed }
+type packedWeight struct {
+	*kernel.Packed
+	exact bool // nothing was rounded, and nothing is to be
+}
 
 // Rounded is room for keys and values in the precision of the weights, nil for float32.
 func (w packedWeight) Rounded() engine.Rounded {
-	if p := w.Precision(); p != kernel.Float32 {
+	if p := w.Precision(); p != kernel.Float32 && !w.exact {
 		return &roundedRows{precision: p}
 	}
 	return nil

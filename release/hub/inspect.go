@@ -202,7 +202,9 @@ func Summarize(dir string, weights []string) (Summary, error) {
 	var text []byte
 	path := filepath.Join(dir, configFile)
 	isGGUF := len(weights) > 0 && filepath.Ext(weights[0]) == gguf
-	if !isGGUF {
+	if isGGUF {
+		weights = weights[:1] // which leads to its other parts
+	} else {
 		var err error
 		if text, err = disk.ReadText(path, disk.MaxText); err == nil {
 			if err = json.Unmarshal(text, &s.Said); err != nil {

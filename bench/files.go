@@ -1,0 +1,146 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+)
+
+// fileKinds are the precisions that go with what the name of a file ends with, as NAME-q8_0.gguf.
+var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine.BF16, "bf16": engine.BF16,
+	"q8_0": engine.Int8}
+
+// fileModels are the names of models by architecture, as in other benchmarks.
+var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}
+
+// filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a
+// prompt of 512. Weights are in the precision that the name of the file tells, or stay as they are. rss_mb is the
+// memory of the process after it, and used_mb what of it came with the model. Of GPT-2, which is not read, a GPT of its
+// size is measured.
+func filesCases(args []string, shrink int) (cases []Case, err error) {
+	if len(args) == 0 {
+		return nil, errors.New("found no model, want files or folders")
+	}
+	for _, path := range args {
+		f := &modelFile{path: path, precision: "stored"}
+		base := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		kind := base[strings.LastIndex(base, "-")+1:]
+		if p, ok := fileKinds[strings.ToLower(kind)]; ok {
+			f.packing, f.precision = &p, p.String()
+		}
+		if f.name, f.gpt, err = modelNameOf(path); err != nil {
+			return nil, err
+		}
+		f.shrink = shrink
+		for _, c := range []struct {
+			batch, context int
+			long           bool
+		}{{1, 1024, false}, {32, 64, false}, {1, 8192, true}} {
+			if c.long && !f.gpt { // others take about as long at any
+				continue
+			}
+			context := c.context / shrink
+			cases = append(cases, f.measured(Row{{"bench", "decode"}, {"model", f.name}, {"precision", f.precision},
+				{"batch", float64(c.batch)}, {"context", float64(context)}}, c.batch, context, 1, c.batch))
+		}
+		prompt := 512 / shrink
+		cases = append(cases, f.measured(Row{{"bench", "prefill"}, {"model", f.name}, {"precision", f.precision},
+			{"batch", 1.0}, {"l", float64(prompt)}}, 1, 0, prompt, prompt))
+	}
+	return cases, nil
+}
+
+// modelNameOf is what rows call a model, and whether it is GPT-2.
+func modelNameOf(path string) (name string, gpt bool, err error) {
+	name = filepath.Base(path)
+	if !release.IsGGUF(path) {
+		return name, false, nil
+	}
+	f, err := checkpoint.OpenGGUF(path)
+	if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	if arch, ok := f.Values()["general.architecture"].(string); ok {
+		if name = fileModels[arch]; name == "" {
+			name = arch
+		}
+		gpt = arch == "gpt2"
+	}
+	return name, gpt, nil
+}
+
+// modelFile is a model that is loaded when its first case is measured.
+type modelFile struct {
+	path, name, precision string
+	packing               *engine.Precision // nil for that of the file
+	gpt                   bool
+	shrink                int
+	net                   *model.Model
+	base                  uint64 // memory of the process before
+}
+
+func (f *modelFile) load() error {
+	if f.net != nil {
+		return nil
+	}
+	f.base = status.RSS()
+	var err error
+	switch {
+	case f.gpt:
+		s := shape{d: 768, layers: max(1, 12/f.shrink), vocab: 50264 / f.shrink, heads: 12}
+		s.attention = s.all()
+		if f.net, err = s.build(); err == nil && f.packing != nil {
+			err = f.net.Pack(*f.packing)
+		}
+	case f.packing != nil:
+		f.net, _, err = release.LoadDirPacked(f.path, *f.packing)
+	default:
+		f.net, _, err = release.LoadDirStored(f.path)
+	}
+	return err
+}
+
+// measured is a case in which each of several sequences reads so many tokens behind a context; that is a number of
+// tokens in all.
+func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
+	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
+		if err := f.load(); err != nil {
+			return trial{}, fmt.Errorf("%s: %w", f.path, err)
+		}
+		debug.FreeOSMemory() // what the case before it held is no part of this one's
+		random := rand.New(rand.NewPCG(1, 11))
+		s := generate.NewSession(f.net, batch)
+		if past > 0 {
+			if err := s.Feed(ctx, randomIDs(random, batch*past, f.net.Config.VocabSize)); err != nil {
+				return trial{}, err
+			}
+		}
+		ids := randomIDs(random, batch*length, f.net.Config.VocabSize)
+		run := func() error {
+			if past == 0 { // a prompt, each time from the start
+				s = generate.NewSession(f.net, batch)
+			}
+			return s.Feed(ctx, ids)
+		}
+		return trial{runs: []func() error{run}, fields: func(t []Timing) Row {
+			mb := func(n uint64) float64 { return rounded(float64(n) / (1 << 20)) }
+			now := status.RSS()
+			return Row{{"tokens_per_s", rounded(float64(tokens) / t[0].CPU)},
+				{"tokens_per_s_wall", rounded(float64(tokens) / t[0].Wall)},
+				{"weights_mb", mb(uint64(f.net.Bytes()))}, {"used_mb", mb(now - min(now, f.base))},
+				{"rss_mb", mb(now)}, {"rss_start_mb", mb(f.base)}}
+		}}, nil
+	}}
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Measures hippo in turn with llama.cpp on the same files of random weights, and prints speeds and memory with their ratios, how many
+# times faster hippo is and how many times less it needs: about two hours.
+#
+#     bench/llama.sh                          all models in all types
+#     bench/llama.sh lfm2-350m-q8_0 ...       some of them, by NAME-TYPE
+#
+# NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b and lfm2-350m; TYPEs f32 (float32), f16 and bf16
+# (both beside bf16) and q8_0 (beside int8). Each is measured with one token more for one sequence and for 32 at once, and with a prompt of
+# 512; the GPT at a context of 8192, too. A process measures one file, so that its memory is that of the model.
+#
+# LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
+# the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
+# all; default a folder that is removed). THREADS and ROUNDS are 1 and 3, SECONDS_EACH 2. SHRINK=8 tries it quickly with fewer layers.
+set -eu
+cd "$(dirname "$0")/.."
+llama=${LLAMA:?is not set: want a folder in which npm has installed node-llama-cpp}
+[ -d "$llama/node_modules/node-llama-cpp" ] || { echo "llama.sh: $llama has no node_modules/node-llama-cpp" >&2 && exit 1; }
+threads=${THREADS:-1} seconds=${SECONDS_EACH:-2} rounds=${ROUNDS:-3} shrink=${SHRINK:-1}
+tmp=$(mktemp -d)
+peer=$(mktemp "$llama/bench-XXXXXX.mjs") # node looks for packages beside the program
+trap 'rm -rf "$tmp" "$peer"' EXIT
+cp "${PEERS:-../shared/peers}/llama/bench.mjs" "$peer"
+cat >"$tmp/peer.sh" <<'END' # node itself is no part of the memory of a model
+node "$@" | node -e 'require("readline").createInterface({input: process.stdin}).on("line", (line) => {
+	const row = JSON.parse(line);
+	console.log(JSON.stringify({...row, used_mb: Number((row.rss_mb - row.rss_start_mb).toPrecision(4))}));
+})'
+END
+files=${FILES:-$tmp}
+mkdir -p "$files"
+
+names=$*
+if [ -z "$names" ]; then
+	for model in mamba-130m mamba2-130m gpt2-124m granite-4.0-h-350m falcon-h1-0.5b lfm2-350m; do
+		names="$names $model-f32 $model-f16 $model-bf16 $model-q8_0"
+	done
+fi
+go build -o "$tmp/hippo" ./cmd/hippo
+"$tmp/hippo" version
+for name in $names; do
+	go run ./cmd/ggufs -shrink "$shrink" "$files" "$name"
+	decode=1x$((1024 / shrink)),32x$((64 / shrink))
+	case $name in
+	gpt2-*) decode=$decode,1x$((8192 / shrink)) ;;
+	esac
+	echo
+	echo "$name"
+	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" \
+		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode --prefill $((512 / shrink)) $files/$name.gguf"
+	[ "$files" != "$tmp" ] || rm "$files/$name.gguf"
+done

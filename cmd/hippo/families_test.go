@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens
+// are all bytes and some words.
+const goldenWords, familyWords = 101, 280
+
+// familyTexts are the files of texts in a folder of a published model, but for tokenizer.json.
+var familyTexts = map[string]string{
+	template.ConfigFile: `{"bos_token": {"content": "<|endoftext|>"}, "eos_token": "<|im_end|>", "chat_template": ` +
+		`"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}` +
+		`{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"}`,
+	chat.GenerationFile: `{"do_sample": false, "max_new_tokens": 12, "temperature": 0.7, "eos_token_id": [0, 2]}`,
+}
+
+// familyFolder makes a folder as a family publishes it: a configuration in a dialect, weights in bfloat16, in so many
+// files, a tokenizer, a chat template and the defaults of sampling. The layers are those of a golden model.
+func familyFolder(t *testing.T, from, config string, files int) string {
+	t.Helper()
+	dir := t.TempDir()
+	writeFamilyTexts(t, dir)
+	data, err := os.ReadFile(filepath.Join(from, config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{
+		{fmt.Sprintf(`"vocab_size": %d`, goldenWords), fmt.Sprintf(`"vocab_size": %d`, familyWords)},
+		{`dtype": "float32"`, `dtype": "bfloat16"`},
+	} {
+		data = bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1)
+	}
+	writeFile(t, filepath.Join(dir, model.ConfigFile), data)
+	writeFamilyWeights(t, familyTensors(t, from), dir, files)
+	return dir
+}
+
+// writeFamilyTexts writes the tokenizer and what stands beside it.
+func writeFamilyTexts(t *testing.T, dir string) {
+	t.Helper()
+	specials := []string{tokenizer.EndOfTextToken, "<|im_start|>", "<|im_end|>"}
+	tok, err := tokenizer.TrainBPE(strings.NewReader(strings.Repeat("hello to all whales in the sea ", 20)),
+		tokenizer.TrainOptions{VocabSize: familyWords, Specials: specials})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tok.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range familyTexts {
+		writeFile(t, filepath.Join(dir, name), []byte(text))
+	}
+}
+
+func writeFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// familyTensors are those of a golden model in bfloat16, for the larger vocabulary.
+func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
+	t.Helper()
+	path := filepath.Join(from, model.WeightsFile)
+	if !exists(path) {
+		path = strings.TrimSuffix(path, ".safetensors") + checkpoint.IndexSuffix
+	}
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	random := rand.New(rand.NewPCG(1, 13))
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		values, err := x.Float32()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape := slices.Clone(x.Shape)
+		if shape[0] == goldenWords {
+			shape[0] = familyWords
+			for range (familyWords - goldenWords) * shape[1] {
+				values = append(values, float32(random.NormFloat64()*deviation(values)))
+			}
+		}
+		y, err := checkpoint.ConvertTensor(name, checkpoint.BF16, shape, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors = append(tensors, y)
+	}
+	return tensors
+}
+
+// deviation is the root mean square of the first row of some values.
+func deviation(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x[:32] {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum / 32)
+}
+
+// writeFamilyWeights writes tensors into one file, or into several and their index.
+func writeFamilyWeights(t *testing.T, tensors []checkpoint.Tensor, dir string, files int) {
+	t.Helper()
+	index := map[string]string{}
+	for i := range files {
+		name := model.WeightsFile
+		if files > 1 {
+			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, files)
+		}
+		part := tensors[i*len(tensors)/files : (i+1)*len(tensors)/files]
+		for _, x := range part {
+			index[x.Name] = name
+		}
+		if err := disk.WriteFile(filepath.Join(dir, name), func(w io.Writer) error {
+			return checkpoint.WriteSafetensors(w, part, map[string]string{"format": "pt"})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files == 1 {
+		return
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{}, "weight_map": index})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "model"+checkpoint.IndexSuffix), data)
+}
+
+// runs runs hippo and returns what it wrote to standard output. It must end with status 0 and without a complaint.
+func (f *family) runs(args ...string) string {
+	f.t.Helper()
+	cmd := command(f.work, args...)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil || complaint.Len() > 0 && args[0] == "run" {
+		f.t.Fatalf("hippo %s: %v\n%s%s", strings.Join(args, " "), err, &out, &complaint)
+	}
+	return out.String()
+}
+
+// family is a folder of a family, and where programs work.
+type family struct {
+	t         *testing.T
+	dir, work string
+}
+
+// reply is what hippo run replies: text and nothing else.
+func (f *family) reply(args ...string) string {
+	f.t.Helper()
+	text := f.runs(append([]string{"run", f.dir, "hello"}, args...)...)
+	if strings.TrimSpace(text) == "" || !strings.HasSuffix(text, "\n") || !utf8.ValidString(text) ||
+		strings.Contains(text, "<|im_") || strings.Contains(text, "<|endoftext|>") {
+		f.t.Errorf("hippo run %q: got %q, want a reply and nothing else", args, text)
+	}
+	return text
+}
+
+// TestEveryFamilyRuns: the folder of a model of every family, as it is published, in both dialects of its
+// configuration, replies, is described, verified, continued and measured, at every precision.
+func TestEveryFamilyRuns(t *testing.T) {
+	seen := map[string]bool{}
+	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
+		from := filepath.Dir(c.File(model.ConfigFile))
+		files := 1
+		if strings.Contains(c.Name, "sharded") {
+			files = 3
+		}
+		f := &family{t, familyFolder(t, from, model.ConfigFile, files), t.TempDir()}
+		writeFile(t, filepath.Join(f.work, "short.txt"), []byte(strings.Repeat("A whale in the sea says hello. ", 20)))
+		reply := f.reply()
+		newer := &family{t, familyFolder(t, from, "config_v5.json", files), f.work}
+		if other := newer.reply(); other != reply {
+			t.Errorf("transformers 4: %q, transformers 5: %q", reply, other)
+		}
+		for _, p := range precisions {
+			f.reply("--precision", p)
+		}
+		if out := f.runs("info", f.dir); !strings.Contains(out, "bpe, 280 tokens") {
+			t.Errorf("hippo info: %s", out)
+		}
+		if out := f.runs("verify", f.dir, "--lengths", "9", "--json"); !strings.Contains(out, `"ok":true`) {
+			t.Errorf("hippo verify: %s", out)
+		}
+		if out := f.runs("generate", f.dir, "hello", "--temperature", "0", "--max_tokens", "5"); len(out) < 8 {
+			t.Errorf("hippo generate: %q", out)
+		}
+		out := f.runs("eval", f.dir, "--data", "short.txt", "--json")
+		var measured struct{ Loss float64 }
+		if err := json.Unmarshal([]byte(out), &measured); err != nil || !(measured.Loss > 1 && measured.Loss < 20) {
+			t.Errorf("hippo eval: %v, %s", err, out)
+		}
+		seen[familyOf(t, f.dir)] = true
+	})
+	if got, want := slices.Sorted(maps.Keys(seen)), release.Families(); !slices.Equal(got, want) {
+		t.Errorf("ran %v, want all of %v", got, want)
+	}
+}
+
+// familyOf is the model_type of a folder.
+func familyOf(t *testing.T, dir string) string {
+	t.Helper()
+	var c struct {
+		Type string `json:"model_type"`
+	}
+	data, err := os.ReadFile(filepath.Join(dir, model.ConfigFile))
+	if err == nil {
+		err = json.Unmarshal(bytes.ReplaceAll(data, []byte("Infinity"), []byte("1e30")), &c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Or(c.Type, "none")
+}

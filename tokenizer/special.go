@@ -1,0 +1,36 @@
+package tokenizer
+
+import "slices"
+
+// WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing: what a model
+// writes is then text that is meant to be read. It is for decoding alone.
+func WithoutSpecial(tok Tokenizer) Tokenizer {
+	var added []hfAdded
+	switch t := tok.(type) {
+	case *bpe:
+		added = t.added
+	case *pipeline:
+		added = t.added
+	}
+	special := map[int32]bool{}
+	for _, a := range added {
+		if a.Special {
+			special[a.ID] = true
+		}
+	}
+	if len(special) == 0 {
+		return tok
+	}
+	return readable{tok, special}
+}
+
+// readable is what WithoutSpecial returns.
+type readable struct {
+	Tokenizer
+	special map[int32]bool
+}
+
+func (t readable) Decode(dst []byte, ids []int32) []byte {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return t.special[id] })
+	return t.Tokenizer.Decode(dst, ids)
+}
