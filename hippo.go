@@ -44,7 +44,7 @@ func TokenIDs() LoadOption {
 	}
 }
 
-// Precision packs a model for inference, with weights as float32, bf16 or int8, see engine.Precision: it then generates
+// Precision packs a model for inference, with weights as float32, bf16, int8, int4min or int4, see engine.Precision: it then generates
 // faster, and can neither be trained nor saved. float32 changes no result.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {

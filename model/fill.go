@@ -122,16 +122,15 @@ func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 // error lists all problems and ends with those of values that are not finite. With a precision, weight matrices go
 // piece by piece from the file into their packed form.
 func (l *filling) fill(packing *engine.Precision) error {
-	var plain, packed []int
+	var plain []int
+	packed := map[engine.Precision][]int{}
 	for i, p := range l.params {
 		if packing == nil || !packable(p) {
 			plain = append(plain, i)
 			continue
 		}
-		packed = append(packed, i)
-		if err := checkPackable(p, *packing); err != nil {
-			l.problems.Addf(l.sources[i][0].Name, "%v", err)
-		}
+		at := precisionOf(p, *packing)
+		packed[at] = append(packed[at], i)
 	}
 	if len(l.problems) > 0 {
 		for i := range l.params {
@@ -140,8 +139,8 @@ func (l *filling) fill(packing *engine.Precision) error {
 		return l.err()
 	}
 	set := l.readPlain(plain)
-	if len(packed) > 0 {
-		set = append(set, l.readPacked(packed, *packing)...)
+	for _, p := range slices.Sorted(maps.Keys(packed)) {
+		set = append(set, l.readPacked(packed[p], p)...)
 	}
 	if len(l.problems) > 0 {
 		return l.err()

@@ -58,6 +58,7 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		return nil, err
 	}
 	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing}
+	m.Router.Weight.Fine = true
 	if s.Bias {
 		m.Bias = NewBuffer(Constant(0), s.Count)
 	}

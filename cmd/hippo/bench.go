@@ -21,7 +21,7 @@ type benchOptions struct {
 	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
 	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
 	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
-	Precision string  `json:"precision" enum:",float32,bf16,int8" help:"measure only this precision; empty: all"`
+	Precision string  `json:"precision" enum:",float32,bf16,int8,int4" help:"measure only this precision; empty: all"`
 	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`

@@ -47,7 +47,7 @@ written as they are.`,
 	cmd.Flags().IntVar(&g.samples, "samples", 1, "how many continuations to draw")
 	cmd.Flags().IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	cmd.Flags().StringVar(&g.precision, "precision", "float32",
-		"weights as float32, bf16 or int8: faster with fewer bits, less exact")
+		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact")
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolVar(&g.continuation, "continuation", false,
 		"print the continuation alone, without the prompt before it")
@@ -88,7 +88,7 @@ written as they are.`,
 }
 
 // precisions are the values that hippo.Precision takes.
-var precisions = []string{"float32", "bf16", "int8"}
+var precisions = []string{"float32", "bf16", "int8", "int4", "int4min"}
 
 // promptOf is the second argument or, where there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {

@@ -47,7 +47,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.system, "system", "", "message that stands before all others and says how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
 	cmd.Flags().StringVar(&r.precision, "precision", "float32",
-		"weights as float32, bf16 or int8: faster with fewer bits, less exact")
+		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact")
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
