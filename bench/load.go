@@ -24,7 +24,7 @@ import (
 // memory.
 func loadCases(shrink int) []Case {
 	var cases []Case
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 		stored := checkpoint.BF16
 		if p == engine.Float32 {
 			stored = checkpoint.F32

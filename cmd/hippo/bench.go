@@ -47,12 +47,12 @@ func newBench() *cobra.Command {
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
   chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS
                     (1.886): seconds
-  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16
-                    and int8: tokens/s
+  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16,
+                    int8 and int4: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
-  load              Mamba-130M from its folder to the first token, in float32, bf16 and int8: s, and memory in MB
+  load              Mamba-130M from its folder to the first token, in each precision: s, and memory in MB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core

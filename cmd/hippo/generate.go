@@ -26,8 +26,8 @@ func newGenerate() *cobra.Command {
 		Long: `Continue a text with the model in DIR: a model's folder, a training run's, or the name of a published
 model that hippo pull has fetched. The prompt is read in chunks, then the text is written token by token from the
 recurrent state, whose size does not grow with the text (but for attention layers). Without PROMPT, the prompt is read
-from standard input. --precision bf16 and int8 keep the weights in half and a quarter of the memory, of which each token
-reads all, and are that much faster; the text may differ.
+from standard input. --precision bf16, int8 and int4 keep the weights in half, a quarter and a seventh of the memory, of
+which each token reads all, and are that much faster; the text may differ. int4min is between int4 and int8.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
