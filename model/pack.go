@@ -18,9 +18,9 @@ var errPacked = errors.New("the model is packed for inference: found no weights 
 
 // Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
 // token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
-// rounded, for half and a quarter of the memory, at Int4 for an eighth (see engine.Precision); matrices that are nn.Param.Fine
-// do not become smaller than Int8. Everything else stays float32. The model can be
-// used as before, but neither be trained nor saved. All its weights must have values.
+// rounded, for half and a quarter of the memory, at Int4 for a seventh (see engine.Precision). Matrices that are
+// nn.Param.Fine get no coarser than Int8. Everything else stays float32. The model can be used as before, but neither
+// be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
 	weights := map[engine.Precision][]*tensor.Tensor{}
 	var others []*tensor.Tensor

@@ -67,8 +67,8 @@ func roundInt4(u *[groupTerms]uint8, x *[groupTerms]float32) uint16 {
 			var xq, qq float32
 			for _, v := range x {
 				q := nearest(v*inverse, -8, 7)
-				xq += v * q
-				qq += q * q
+				xq += float32(v * q)
+				qq += float32(q * q)
 			}
 			if gain := xq * xq / qq; gain > best { // the squares of x less those of the errors
 				best, factor = gain, narrow16(xq/qq)
@@ -113,13 +113,13 @@ func roundInt4Min(u *[groupTerms]uint8, x []float32) (factor, least uint16) {
 		var xs, qs, xq, qq float32
 		middle := (15 - steps) / 2 // what is cut off at either end
 		for i, v := range x {
-			q[i] = nearest((v-low)*inverse+middle, 0, 15)
-			xs, qs, xq, qq = xs+v, qs+q[i], xq+v*q[i], qq+q[i]*q[i]
+			q[i] = nearest(float32((v-low)*inverse)+middle, 0, 15)
+			xs, qs, xq, qq = xs+v, qs+q[i], xq+float32(v*q[i]), qq+float32(q[i]*q[i])
 		}
-		d := n*qq - qs*qs
+		d := float32(n*qq) - float32(qs*qs)
 		f, m := float32(0), xs/n
 		if d > 0 {
-			f, m = (n*xq-qs*xs)/d, (qq*xs-qs*xq)/d
+			f, m = (float32(n*xq)-float32(qs*xs))/d, (float32(qq*xs)-float32(qs*xq))/d
 		}
 		f16, m16 := narrow16(f), narrow16(m)
 		f, m = widen16(f16), widen16(m16)
@@ -131,8 +131,8 @@ func roundInt4Min(u *[groupTerms]uint8, x []float32) (factor, least uint16) {
 		var try [groupTerms]uint8
 		for i, v := range x {
 			to := nearest((v-m)*inverse, 0, 15)
-			e := v - m - f*to
-			errors += e * e
+			e := v - m - float32(f*to)
+			errors += float32(e * e)
 			try[i] = uint8(int32(to))
 		}
 		if errors < best {
