@@ -8,12 +8,9 @@ import (
 
 // The functions below concern the CPU engine only.
 
-// MaxInt8Terms is the largest number of terms of a product at Int8.
-const MaxInt8Terms = cpu.MaxInt8Terms
-
 // Pack replaces the elements of weight matrices (n, k), those of Linear, LinearCrossEntropy and Embedding, by a packed
 // form for inference, with which products read memory at full speed. Operations with such weights cannot be recorded
-// for Backward, and their elements cannot be restored. At Int8, k must be at most MaxInt8Terms.
+// for Backward, and their elements cannot be restored.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) { cpu.Pack(p, ws...) }
 
 // PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.

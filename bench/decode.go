@@ -32,7 +32,7 @@ func decodeCases(shrink int) []Case {
 		{"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }, 1, 1024},
 	} {
 		past := c.context / shrink
-		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 			cases = append(cases, Case{
 				ID: Row{{"bench", "decode"}, {"model", c.name}, {"precision", p.String()},
 					{"batch", float64(c.batch)}, {"context", float64(past)}},

@@ -17,7 +17,7 @@ func generationCases(shrink int) []Case {
 	var cases []Case
 	for _, past := range []int{128, 512, 1024, 2048, 4096, 8192, 16384} {
 		past := past / shrink
-		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 			cases = append(cases, Case{
 				ID: Row{{"bench", "generation"}, {"precision", p.String()}, {"context", float64(past)}},
 				prepare: func(context.Context) (trial, error) {

@@ -25,7 +25,8 @@ import (
 func loadCases(shrink int) []Case {
 	const asStored = "stored"
 	var cases []Case
-	for _, name := range []string{engine.Float32.String(), asStored, engine.BF16.String(), engine.Int8.String()} {
+	for _, name := range []string{engine.Float32.String(), asStored, engine.BF16.String(), engine.Int8.String(),
+		engine.Int4.String()} {
 		stored, load := checkpoint.BF16, release.LoadDirStored
 		if p, err := engine.ParsePrecision(name); err == nil {
 			load = func(dir string) (*model.Model, string, error) { return release.LoadDirPacked(dir, p) }

@@ -56,7 +56,7 @@ func TestFeedTogether(t *testing.T) {
 
 // TestFeedTogetherPacked is TestFeedTogether of a model packed in each precision.
 func TestFeedTogetherPacked(t *testing.T) {
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min} {
 		t.Run(p.String(), func(t *testing.T) {
 			m := packed(t, "h3,attention,mamba", p)
 			var parts []Part

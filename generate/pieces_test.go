@@ -44,7 +44,7 @@ func feedTo(t interface{ Fatal(...any) }, s *Session, ids []int32, ends []int) {
 func TestCallsEndAtMultiplesWithoutTrace(t *testing.T) {
 	const l, chunk = 140, 24
 	for _, layers := range []string{hybrid, "mamba,window-attention(window=30),hyena"} {
-		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min} {
 			m := packed(t, layers, p)
 			rapid.Check(t, func(rt *rapid.T) {
 				ids := text(rapid.Uint64().Draw(rt, "seed"), l)

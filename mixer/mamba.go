@@ -132,6 +132,7 @@ func NewMamba(cfg Config) (Mixer, error) {
 		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
 		opt: o, d: d, ones: [2]func() *tensor.Tensor{ones(o.DtRank), ones(2 * o.DState)},
 	}
+	m.X.Weight.Fine, m.Dt.Weight.Fine = true, true // small, and their errors add up in the state
 	if o.BCDt == "learned" {
 		m.DtNorm, m.BNorm = nn.NewRMSNorm(o.DtRank, o.NormEps), nn.NewRMSNorm(o.DState, o.NormEps)
 		m.CNorm = nn.NewRMSNorm(o.DState, o.NormEps)

@@ -125,7 +125,8 @@ func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 // error lists all problems and ends with those of values that are not finite. With a packing, weight matrices go
 // piece by piece from the file into their packed form.
 func (l *filling) fill(pack *packing) error {
-	var plain, packed, exact []int
+	var plain, exact []int
+	packed := map[engine.Precision][]int{}
 	for i, p := range l.params {
 		switch {
 		case pack == nil || !packable(p):
@@ -133,10 +134,8 @@ func (l *filling) fill(pack *packing) error {
 		case pack.stored && l.isBF16(i):
 			exact = append(exact, i)
 		default:
-			packed = append(packed, i)
-			if err := checkPackable(p, pack.precision); err != nil {
-				l.problems.Addf(l.sources[i][0].Name, "%v", err)
-			}
+			at := precisionOf(p, pack.precision)
+			packed[at] = append(packed[at], i)
 		}
 	}
 	if len(l.problems) > 0 {
@@ -146,9 +145,9 @@ func (l *filling) fill(pack *packing) error {
 		return l.err()
 	}
 	set := l.readPlain(plain)
-	if len(packed) > 0 {
-		set = append(set, l.readPacked(packed, func(ms ...engine.Matrix) []tensor.Packed {
-			return autograd.PackRows(pack.precision, ms...)
+	for _, p := range slices.Sorted(maps.Keys(packed)) {
+		set = append(set, l.readPacked(packed[p], func(ms ...engine.Matrix) []tensor.Packed {
+			return autograd.PackRows(p, ms...)
 		})...)
 	}
 	if len(exact) > 0 {

@@ -3,6 +3,8 @@ package model
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -16,10 +18,12 @@ var errPacked = errors.New("the model is packed for inference: found no weights 
 
 // Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
 // token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
-// rounded, for half and a quarter of the memory (see engine.Precision). Everything else stays float32. The model can be
-// used as before, but neither be trained nor saved. All its weights must have values.
+// rounded, for half and a quarter of the memory, at Int4 for a seventh (see engine.Precision). Matrices that are
+// nn.Param.Fine get no coarser than Int8. Everything else stays float32. The model can be used as before, but neither
+// be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
-	var weights, others []*tensor.Tensor
+	weights := map[engine.Precision][]*tensor.Tensor{}
+	var others []*tensor.Tensor
 	var err error
 	m.Params("", func(name string, q *nn.Param) {
 		if !packable(q) {
@@ -32,17 +36,16 @@ func (m *Model) Pack(p engine.Precision) error {
 			err = errPacked
 		case q.Bytes() == 0:
 			err = fmt.Errorf("%s: found no values, want a model that has been loaded", name)
-		default:
-			if err = checkPackable(q, p); err != nil {
-				err = fmt.Errorf("%s: %w", name, err)
-			}
 		}
-		weights = append(weights, q.Tensor)
+		at := precisionOf(q, p)
+		weights[at] = append(weights[at], q.Tensor)
 	})
 	if err != nil {
 		return err
 	}
-	autograd.Pack(p, weights...)
+	for _, at := range slices.Sorted(maps.Keys(weights)) {
+		autograd.Pack(at, weights[at]...)
+	}
 	m.precision = p
 	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
 	tensor.Compact(others...)
@@ -81,12 +84,12 @@ type packing struct {
 // packable tells whether a parameter is a matrix of products.
 func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }
 
-// checkPackable returns an error for a matrix that cannot be packed at a precision.
-func checkPackable(w *nn.Param, p engine.Precision) error {
-	if p == engine.Int8 && w.Dim(1) > autograd.MaxInt8Terms {
-		return fmt.Errorf("found shape %v, want rows of at most %d for int8", w.Shape(), autograd.MaxInt8Terms)
+// precisionOf is the precision of a matrix in a model that is packed at p.
+func precisionOf(w *nn.Param, p engine.Precision) engine.Precision {
+	if w.Fine {
+		return min(p, engine.Int8)
 	}
-	return nil
+	return p
 }
 
 // isPacked reports whether a model has been packed.

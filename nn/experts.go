@@ -62,6 +62,7 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 	}
 	m := &Experts{Router: withoutBias(s.D, s.Count, InitStd), Shared: s.Shared, Routing: s.Routing,
 		Balance: s.Balance}
+	m.Router.Weight.Fine = true
 	if s.Bias {
 		m.Bias = NewBuffer(Constant(0), s.Count)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-var precisions = []engine.Precision{engine.Float32, engine.BF16, engine.Int8}
+var precisions = []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min}
 
 // someIDs are a short text.
 var someIDs = []int32{3, 1, 4, 1, 5, 9, 2, 6}

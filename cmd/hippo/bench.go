@@ -21,7 +21,7 @@ type benchOptions struct {
 	Seconds   float64 `json:"seconds" min:"0" help:"time for each measurement in a round; three repetitions at least"`
 	Rounds    int     `json:"rounds" min:"0" help:"how often to measure: medians count; 0 for 3 with a peer, 1 without"`
 	Peer      string  `json:"peer" help:"command of a peer that prints JSON lines, run after hippo in each round"`
-	Precision string  `json:"precision" enum:",float32,stored,bf16,int8" help:"measure only this precision; empty: all"`
+	Precision string  `json:"precision" enum:",float32,stored,bf16,int8,int4" help:"measure only this; empty: all"`
 	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
@@ -47,15 +47,15 @@ func newBench() *cobra.Command {
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
   chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS
                     (1.886): seconds
-  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16
-                    and int8: tokens/s
+  decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16,
+                    int8 and int4: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT that are served at once, in bf16 and
                     int8: tokens/s in all, and what memory allows
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   memory            reading more than fits into caches: GB/s
-  load              Mamba-130M from its folder to the first token, in float32, in the file's bfloat16 (stored), in bf16
-                    and int8: s, and memory in MB
+  load              Mamba-130M from its folder to the first token, in each precision and in the file's bfloat16
+                    (stored): s, and memory in MB
   files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
                     precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a

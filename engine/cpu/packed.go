@@ -7,7 +7,7 @@ import (
 )
 
 // Pack replaces the elements of weight matrices (n, k) by the order in which a product with few rows reads them, in the
-// given precision. At Int8, k must be at most MaxInt8Terms.
+// given precision.
 func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 	ms := make([]kernel.Matrix, len(ws))
 	for i, w := range ws {
@@ -40,9 +40,6 @@ func packRows(p engine.Precision, exact bool, ms []engine.Matrix) []tensor.Packe
 	return out
 }
 
-// MaxInt8Terms is the largest number of terms of a product at Int8.
-const MaxInt8Terms = kernel.MaxInt8Terms
-
 // product computes y = x Wᵀ + bias, x (m, k), W (n, k), packed or not, bias (n) or nil.
 func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float32) {
 	n, k := w.Dim(0), w.Dim(1)
@@ -61,10 +58,10 @@ type packedWeight struct {
 	exact bool // nothing was rounded, and nothing is to be
 }
 
-// Rounded is room for keys and values in the precision of the weights, nil for float32.
+// Rounded is room for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for float32.
 func (w packedWeight) Rounded() engine.Rounded {
 	if p := w.Precision(); p != kernel.Float32 && !w.exact {
-		return &roundedRows{precision: p}
+		return &roundedRows{precision: min(p, kernel.Int8)}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func TestRecurrenceRoundsOperands(t *testing.T) {
 }
 
 func TestParsePrecision(t *testing.T) {
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Int4Min} {
 		if got, err := engine.ParsePrecision(p.String()); err != nil || got != p {
 			t.Errorf("%v: %v, %v", p, got, err)
 		}

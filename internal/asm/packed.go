@@ -28,11 +28,11 @@ func packed(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.packedBF16()
 	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
-		asm{c.Context, pairs}.packedInt8VNNI()
+		asm{c.Context, pairs}.groups()
 		vector{c, &constants{at: map[uint32]int{}}}.short()
 	} else {
 		c.packedFloat32()
-		c.packedInt8()
+		c.groups()
 	}
 }
 
@@ -235,105 +235,4 @@ func (p *packedCode) eachSum(y, ldy reg.GPVirtual, f func(at Mem, sum reg.Regist
 			p.ADDQ(ldy, y)
 		}
 	}
-}
-
-// int8Function begins a product in int8.
-func (c asm) int8Function() {
-	c.function("packedInt8",
-		"func(m, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale, "+
-			"bias *float32)",
-		"sets y[i·ldy + j] = (xScale[i]·wScale[j])·Σ_p x[i·ldx + p]·w[p/4·192 + 4j + p%4] for "+rowsDoc+
-			", j < 48 and p < 4·steps, plus bias[j] unless bias is nil. The sum is an integer, exact; it, the product "+
-			"of the scales and each of the two operations that follow are rounded to float32. ldx counts bytes, "+
-			"xSum[i] is Σ_p x[i·ldx + p]. No weight may be -128.")
-}
-
-// int8End scales the sums, adds the bias and stores them. tmp and scale are spare registers.
-func (p *packedCode) int8End(label string, tmp, scale reg.Register) {
-	bias, y, ldy, xScale, wScale := p.GP64(), p.GP64(), p.bytes("ldy"), p.GP64(), p.GP64()
-	p.Load(p.Param("bias"), bias)
-	p.Load(p.Param("y"), y)
-	p.Load(p.Param("xScale"), xScale)
-	p.Load(p.Param("wScale"), wScale)
-	i := 0
-	p.eachSum(y, ldy, func(_ Mem, sum reg.Register, part int) {
-		if part == 0 {
-			p.VBROADCASTSS(Mem{Base: xScale, Disp: 4 * i}, scale)
-			i++
-		}
-		p.VCVTDQ2PS(sum, sum)
-		p.VMULPS(Mem{Base: wScale, Disp: 4 * p.lanes * part}, scale, tmp)
-		p.VMULPS(tmp, sum, sum)
-	})
-	p.Load(p.Param("y"), y)
-	p.TESTQ(bias, bias)
-	p.JZ(LabelRef(label + "_store"))
-	for i := range p.rows {
-		for part := range p.vecs() {
-			p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.sum(i, part), p.sum(i, part))
-		}
-	}
-	p.Label(label + "_store")
-	p.eachSum(y, ldy, func(at Mem, sum reg.Register, _ int) { p.VMOVUPS(sum, at) })
-}
-
-// packedInt8VNNI multiplies unsigned bytes by signed ones: the weights plus 128 by x. The sums begin at what that adds,
-// with the other sign.
-func (c asm) packedInt8VNNI() {
-	c.int8Function()
-	c.forRows(func(rows int) {
-		p := packedCode{asm: c, rows: rows}
-		p.load(0)
-		flip, w, tmp := p.vec(31), p.vec(24), p.vec(25)
-		t, xSum := p.GP32(), p.GP64()
-		p.MOVL(U32(0x80808080), t)
-		p.VPBROADCASTD(t, flip)
-		p.Load(p.Param("xSum"), xSum)
-		for i := range rows {
-			p.VPBROADCASTD(Mem{Base: xSum, Disp: 4 * i}, tmp)
-			p.VPSLLD(U8(7), tmp, tmp)
-			p.zero(w)
-			for part := range p.vecs() {
-				p.VPSUBD(tmp, w, p.sum(i, part))
-			}
-		}
-		p.loop(fmt.Sprintf("int8_%d", rows), 4, func() {
-			for part := range p.vecs() {
-				w := p.vec(24 + part)
-				p.VPXORD(p.weights(part), flip, w)
-				for i := range rows {
-					p.VPDPBUSD_BCST(p.term(i, 0), w, p.sum(i, part))
-				}
-			}
-		})
-		p.int8End(fmt.Sprintf("int8_%d", rows), tmp, p.vec(26))
-	})
-}
-
-// packedInt8 multiplies the magnitudes of x by weights that take its signs: a pair of such products fits into 16 bits.
-func (c asm) packedInt8() {
-	c.int8Function()
-	p := packedCode{asm: c, rows: 1}
-	p.load(0)
-	x, size, w, ones := p.vec(6), p.vec(7), p.vec(8), p.vec(15)
-	p.VPCMPEQW(ones, ones, ones)
-	p.VPSRLW(U8(15), ones, ones)
-	for part := range p.vecs() {
-		p.zero(p.sum(0, part))
-	}
-	p.loop("int8", 4, func() {
-		p.VPBROADCASTD(p.term(0, 0), x)
-		p.VPABSB(x, size)
-		for part := range p.vecs() {
-			w := p.vec(8 + part)
-			p.VMOVUPS(p.weights(part), w)
-			p.VPSIGNB(x, w, w)
-			p.VPMADDUBSW(w, size, w)
-			p.VPMADDWD(ones, w, w)
-			p.VPADDD(w, p.sum(0, part), p.sum(0, part))
-		}
-	})
-	p.int8End("int8", w, x)
-	p.VZEROUPPER()
-	p.RET()
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,6 +14,7 @@ func quantize(ctx *build.Context, s isa) {
 	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}}
 	c.largestBits()
 	c.roundInto()
+	c.quantizeGroups()
 	c.table()
 }
 
@@ -87,4 +90,108 @@ func (c vector) roundInto() {
 		c.VMOVUPS(c.vec(1+i), Mem{Base: lanes, Disp: 4 * c.lanes * i})
 	}
 	c.end()
+}
+
+// quantizeGroups works on registers of 16 floats, or two of 8. What concerns a group as a whole is in their low ends.
+func (c vector) quantizeGroups() {
+	c.function("quantizeGroups", "func(groups int, x *float32, zero int, to *int8)",
+		"rounds groups, at least 1, of 32 floats to integers and writes a record of 48 bytes for each: x·(127/top) "+
+			"rounded to the nearest, the even one of two, where top is the largest |x| of the group; the factor top/127; "+
+			"as an integer, zero times the sum of the integers; that sum times the factor; and nothing in the last 4 "+
+			"bytes. If 127/top is not finite, integers and factor are 0; if x is not, integers are 0 and the factor is "+
+			"NaN.")
+	groups, x, zero, to := c.arg("groups"), c.arg("x"), c.arg("zero"), c.arg("to")
+	vecs := 32 / c.lanes
+	size, inverse, ok, top, factor, t, sum := c.vec(8), c.vec(9), c.vec(10), c.xmm(c.vec(11)), c.xmm(c.vec(12)),
+		c.xmm(c.vec(13)), c.xmm(c.vec(14))
+	and := func(a, b, to Op) { c.VPAND(a, b, to) }
+	if c.lanes == 16 {
+		and = func(a, b, to Op) { c.VPANDD(a, b, to) }
+	}
+	c.VBROADCASTSS(c.word(1<<31-1), size)
+	c.Label("group")
+	for i := range vecs {
+		c.VMOVUPS(Mem{Base: x, Disp: 4 * c.lanes * i}, c.vec(i))
+		and(c.vec(i), size, c.vec(4+i))
+		if i > 0 {
+			c.VPMAXUD(c.vec(4+i), c.vec(4), c.vec(4))
+		}
+	}
+	c.across(c.vec(4), c.VPMAXUD)
+	c.VMOVAPS(c.xmm(c.vec(4)), top)
+	c.VMOVSS(c.word(math.Float32bits(127)), t)
+	c.VDIVSS(top, t, c.xmm(inverse))
+	c.VDIVSS(t, top, factor)
+	const lessOrEqual = 2
+	c.VMOVSS(c.word(math.Float32bits(math.MaxFloat32)), t)
+	c.VCMPSS(U8(lessOrEqual), t, top, c.xmm(ok))
+	c.VCMPSS(U8(lessOrEqual), t, c.xmm(inverse), t)
+	c.VPAND(t, c.xmm(ok), c.xmm(ok))
+	c.VPAND(factor, c.xmm(ok), factor)
+	c.VSUBSS(top, top, t) // NaN unless top is finite
+	c.VADDSS(t, factor, factor)
+	c.VBROADCASTSS(c.xmm(inverse), inverse)
+	c.VPBROADCASTD(c.xmm(ok), ok)
+	for i := range vecs {
+		v := c.vec(i)
+		c.VMULPS(v, inverse, v)
+		c.VCVTPS2DQ(v, v)
+		and(v, ok, v)
+	}
+	c.bytesOf(to)
+	for i := 1; i < vecs; i++ {
+		c.VPADDD(c.vec(4+i), c.vec(4), c.vec(4))
+	}
+	c.across(c.vec(4), c.VPADDD)
+	c.VMOVSS(factor, Mem{Base: to, Disp: recordScale})
+	c.VCVTDQ2PS(c.xmm(c.vec(4)), sum)
+	c.VMULSS(factor, sum, sum)
+	c.VMOVSS(sum, Mem{Base: to, Disp: recordSum})
+	start := c.GP32()
+	c.VMOVD(c.xmm(c.vec(4)), start)
+	c.IMULL(zero.As32(), start)
+	c.MOVL(start, Mem{Base: to, Disp: recordStart})
+	c.ADDQ(U8(128), x)
+	c.ADDQ(U8(recordBytes), to)
+	c.DECQ(groups)
+	c.JNZ(LabelRef("group"))
+	c.end()
+}
+
+// across sets every lane of the low end of v to op over all its lanes. It changes vector 15.
+func (c vector) across(v reg.Register, op func(...Op)) {
+	high := c.vec(15)
+	if c.lanes == 16 {
+		half, top := c.part(v, 1), c.part(high, 1)
+		c.VEXTRACTI64X4(U8(1), v, top)
+		op(top, half, half)
+	}
+	low, top := c.xmm(v), c.xmm(high)
+	c.VEXTRACTI128(U8(1), c.part(v, 1-(16-c.lanes)/8), top)
+	op(top, low, low)
+	for _, order := range []uint8{0x4e, 0xb1} {
+		c.VPSHUFD(U8(order), low, top)
+		op(top, low, low)
+	}
+}
+
+// bytesOf stores the integers of vectors 0 on as 32 bytes and copies them to vectors 4 on.
+func (c vector) bytesOf(to reg.Register) {
+	for i := range 32 / c.lanes {
+		c.VMOVAPS(c.vec(i), c.vec(4+i))
+	}
+	if c.lanes == 16 {
+		for i := range 2 {
+			c.VPMOVDB(c.vec(i), Mem{Base: to, Disp: 16 * i})
+		}
+		return
+	}
+	for i := 0; i < 4; i += 2 {
+		low, high := reg.Vector.Lookup(reg.Index(i), reg.S128), reg.Vector.Lookup(reg.Index(i+1), reg.S128)
+		c.VPACKSSDW(c.vec(i+1), c.vec(i), c.vec(i)) // 0 to 3, 8 to 11, 4 to 7, 12 to 15
+		c.VPERMQ(U8(0xd8), c.vec(i), c.vec(i))
+		c.VEXTRACTI128(U8(1), c.vec(i), high)
+		c.VPACKSSWB(high, low, low)
+		c.VMOVUPS(low, Mem{Base: to, Disp: 8 * i})
+	}
 }

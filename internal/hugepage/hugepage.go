@@ -16,7 +16,7 @@ const (
 
 // Element is a type of slice elements: numbers, which hold no pointers for the garbage collector to scan.
 type Element interface {
-	~float32 | ~uint32 | ~uint16 | ~int8
+	~float32 | ~uint32 | ~uint16 | ~uint8 | ~int8
 }
 
 // Make returns a slice of n zeros.

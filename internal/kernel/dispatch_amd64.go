@@ -113,13 +113,44 @@ func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *fl
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 
-// vecPackedInt8 sets y[i·ldy + j] = (xScale[i]·wScale[j])·Σ_p x[i·ldx + p]·w[p/4·192 + 4j + p%4] for i < m, which is
-// at most 8, and 1 in the code for AVX2, j < 48 and p < 4·steps, plus bias[j] unless bias is nil. The sum is an
-// integer, exact; it, the product of the scales and each of the two operations that follow are rounded to float32. ldx
-// counts bytes, xSum[i] is Σ_p x[i·ldx + p]. No weight may be -128.
+// vecPackedInt8 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
+// is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
+// g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to float32, and sums
+// run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
+// integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
+// group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
+// away what W has less, and the sum of the numbers. ldx counts bytes.
 //
 //go:noescape
-func vecPackedInt8(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+
+// vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
+// is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
+// g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to float32, and sums
+// run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
+// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
+// + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
+// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+//
+//go:noescape
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+
+// vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m,
+// which is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To
+// each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. Every operation besides the
+// inner sum, which is exact, is rounded to float32, and sums run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
+// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
+// the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
+// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+//
+//go:noescape
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
 
 // vecShortBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
 // bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
@@ -147,6 +178,14 @@ func vecLargestBits(n int, x *float32, lanes *uint32)
 //
 //go:noescape
 func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32)
+
+// vecQuantizeGroups rounds groups, at least 1, of 32 floats to integers and writes a record of 48 bytes for each:
+// x·(127/top) rounded to the nearest, the even one of two, where top is the largest |x| of the group; the factor
+// top/127; as an integer, zero times the sum of the integers; that sum times the factor; and nothing in the last 4
+// bytes. If 127/top is not finite, integers and factor are 0; if x is not, integers are 0 and the factor is NaN.
+//
+//go:noescape
+func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
 
 // vecPack transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
 //

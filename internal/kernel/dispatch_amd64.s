@@ -123,14 +123,32 @@ TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
 avx2:
 	JMP  ·packedBF16AVX2(SB)
 
-// func vecPackedInt8(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
-TEXT ·vecPackedInt8(SB), NOSPLIT, $0-88
+// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+TEXT ·vecPackedInt8(SB), NOSPLIT, $0-72
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt8AVX512BF16(SB)
 
 avx2:
 	JMP  ·packedInt8AVX2(SB)
+
+// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+TEXT ·vecPackedInt4(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512bf16
+	JLT  avx2
+	JMP  ·packedInt4AVX512BF16(SB)
+
+avx2:
+	JMP  ·packedInt4AVX2(SB)
+
+// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512bf16
+	JLT  avx2
+	JMP  ·packedInt4MinAVX512BF16(SB)
+
+avx2:
+	JMP  ·packedInt4MinAVX2(SB)
 
 // func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecShortBF16(SB), NOSPLIT, $0-73
@@ -157,6 +175,15 @@ TEXT ·vecRoundInto(SB), NOSPLIT, $0-40
 
 avx2:
 	JMP  ·roundIntoAVX2(SB)
+
+// func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
+TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·quantizeGroupsAVX512(SB)
+
+avx2:
+	JMP  ·quantizeGroupsAVX2(SB)
 
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40

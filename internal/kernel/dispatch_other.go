@@ -41,7 +41,13 @@ func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *fl
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool) {
 }
 
-func vecPackedInt8(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32) {
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
+}
+
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
+}
+
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
 }
 
 func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
@@ -52,6 +58,8 @@ func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float
 func vecLargestBits(n int, x *float32, lanes *uint32) {}
 
 func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32) {}
+
+func vecQuantizeGroups(groups int, x *float32, zero int, to *int8) {}
 
 func vecPack(k int, src *float32, ld int, dst *float32, width int) {}
 

@@ -161,100 +161,720 @@ end:
 	VZEROUPPER
 	RET
 
-// func packedInt8AVX2(m int, steps int, x *int8, ldx int, w *int8, y *float32, ldy int, xScale *float32, xSum *int32, wScale *float32, bias *float32)
-// Requires: AVX, AVX2
-TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-88
-	MOVQ     x+16(FP), AX
-	MOVQ     w+32(FP), DX
-	MOVQ     ldx+24(FP), CX
-	MOVQ     steps+8(FP), CX
-	VPCMPEQW Y15, Y15, Y15
-	VPSRLW   $0x0f, Y15, Y15
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
+// func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// Requires: AVX, AVX2, F16C
+TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-72
+	MOVQ         x+16(FP), AX
+	MOVQ         w+32(FP), DX
+	MOVQ         ldx+24(FP), CX
+	MOVQ         blocks+8(FP), CX
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVL         $0x80808080, BX
+	VMOVD        BX, X11
+	VPBROADCASTD X11, Y11
+	VPCMPEQW     Y12, Y12, Y12
+	VPSRLW       $0x0f, Y12, Y12
 
-int8:
-	VPBROADCASTD (AX), Y6
-	VPABSB       Y6, Y7
-	VMOVUPS      (DX), Y8
-	VPSIGNB      Y6, Y8, Y8
-	VPMADDUBSW   Y8, Y7, Y8
-	VPMADDWD     Y15, Y8, Y8
-	VPADDD       Y8, Y0, Y0
-	VMOVUPS      32(DX), Y9
-	VPSIGNB      Y6, Y9, Y9
-	VPMADDUBSW   Y9, Y7, Y9
-	VPMADDWD     Y15, Y9, Y9
-	VPADDD       Y9, Y1, Y1
-	VMOVUPS      64(DX), Y10
-	VPSIGNB      Y6, Y10, Y10
-	VPMADDUBSW   Y10, Y7, Y10
-	VPMADDWD     Y15, Y10, Y10
-	VPADDD       Y10, Y2, Y2
-	VMOVUPS      96(DX), Y11
-	VPSIGNB      Y6, Y11, Y11
-	VPMADDUBSW   Y11, Y7, Y11
-	VPMADDWD     Y15, Y11, Y11
-	VPADDD       Y11, Y3, Y3
-	VMOVUPS      128(DX), Y12
-	VPSIGNB      Y6, Y12, Y12
-	VPMADDUBSW   Y12, Y7, Y12
-	VPMADDWD     Y15, Y12, Y12
-	VPADDD       Y12, Y4, Y4
-	VMOVUPS      160(DX), Y13
-	VPSIGNB      Y6, Y13, Y13
-	VPMADDUBSW   Y13, Y7, Y13
-	VPMADDWD     Y15, Y13, Y13
-	VPADDD       Y13, Y5, Y5
-	ADDQ         $0x04, AX
-	ADDQ         $+192, DX
-	DECQ         CX
-	JNZ          int8
-	MOVQ         ldy+48(FP), AX
-	SHLQ         $0x02, AX
-	MOVQ         bias+80(FP), AX
-	MOVQ         y+40(FP), CX
-	MOVQ         xScale+56(FP), CX
-	MOVQ         wScale+72(FP), DX
-	VBROADCASTSS (CX), Y6
+block_1:
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD (AX), Y4
+	VPXOR        64(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        96(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 4(AX), Y4
+	VPXOR        128(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        160(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 8(AX), Y4
+	VPXOR        192(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        224(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 12(AX), Y4
+	VPXOR        256(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        288(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 16(AX), Y4
+	VPXOR        320(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        352(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 20(AX), Y4
+	VPXOR        384(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        416(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 24(AX), Y4
+	VPXOR        448(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        480(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 28(AX), Y4
+	VPXOR        512(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        544(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VCVTPH2PS    (DX), Y8
 	VCVTDQ2PS    Y0, Y0
-	VMULPS       (DX), Y6, Y8
-	VMULPS       Y8, Y0, Y0
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTPH2PS    16(DX), Y8
 	VCVTDQ2PS    Y1, Y1
-	VMULPS       32(DX), Y6, Y8
-	VMULPS       Y8, Y1, Y1
-	VCVTDQ2PS    Y2, Y2
-	VMULPS       64(DX), Y6, Y8
-	VMULPS       Y8, Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VMULPS       96(DX), Y6, Y8
-	VMULPS       Y8, Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       128(DX), Y6, Y8
-	VMULPS       Y8, Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       160(DX), Y6, Y8
-	VMULPS       Y8, Y5, Y5
-	MOVQ         y+40(FP), CX
-	TESTQ        AX, AX
-	JZ           int8_store
-	VADDPS       (AX), Y0, Y0
-	VADDPS       32(AX), Y1, Y1
-	VADDPS       64(AX), Y2, Y2
-	VADDPS       96(AX), Y3, Y3
-	VADDPS       128(AX), Y4, Y4
-	VADDPS       160(AX), Y5, Y5
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD 48(AX), Y4
+	VPXOR        576(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        608(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 52(AX), Y4
+	VPXOR        640(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        672(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 56(AX), Y4
+	VPXOR        704(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        736(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 60(AX), Y4
+	VPXOR        768(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        800(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 64(AX), Y4
+	VPXOR        832(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        864(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 68(AX), Y4
+	VPXOR        896(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        928(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 72(AX), Y4
+	VPXOR        960(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        992(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VPBROADCASTD 76(AX), Y4
+	VPXOR        1024(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y0, Y0
+	VPXOR        1056(DX), Y11, Y5
+	VPABSB       Y5, Y6
+	VPSIGNB      Y5, Y4, Y5
+	VPMADDUBSW   Y5, Y6, Y5
+	VPMADDWD     Y12, Y5, Y5
+	VPADDD       Y5, Y1, Y1
+	VCVTPH2PS    32(DX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTPH2PS    48(DX), Y8
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	ADDQ         $0x60, AX
+	ADDQ         $+1088, DX
+	DECQ         CX
+	JNZ          block_1
+	MOVQ         rowFactor+56(FP), AX
+	MOVQ         bias+64(FP), CX
+	MOVQ         y+40(FP), DX
+	VMULPS       (AX), Y2, Y2
+	VMULPS       32(AX), Y3, Y3
+	TESTQ        CX, CX
+	JZ           store_1
+	VADDPS       (CX), Y2, Y2
+	VADDPS       32(CX), Y3, Y3
 
-int8_store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	VMOVUPS Y2, 64(CX)
-	VMOVUPS Y3, 96(CX)
-	VMOVUPS Y4, 128(CX)
-	VMOVUPS Y5, 160(CX)
+store_1:
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	VZEROUPPER
+	RET
+
+// func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// Requires: AVX, AVX2, F16C
+TEXT ·packedInt4AVX2(SB), NOSPLIT, $0-72
+	MOVQ         x+16(FP), AX
+	MOVQ         w+32(FP), DX
+	MOVQ         ldx+24(FP), CX
+	MOVQ         blocks+8(FP), CX
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVL         $0x0f0f0f0f, BX
+	VMOVD        BX, X11
+	VPBROADCASTD X11, Y11
+	VPCMPEQW     Y12, Y12, Y12
+	VPSRLW       $0x0f, Y12, Y12
+
+block_1:
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VMOVUPS      64(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      96(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 8(AX), Y4
+	VPBROADCASTD 12(AX), Y5
+	VMOVUPS      128(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      160(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 16(AX), Y4
+	VPBROADCASTD 20(AX), Y5
+	VMOVUPS      192(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      224(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 24(AX), Y4
+	VPBROADCASTD 28(AX), Y5
+	VMOVUPS      256(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      288(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 36(AX), Y4
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y4, Y0, Y0
+	VPMADDWD     Y12, Y1, Y1
+	VPADDD       Y4, Y1, Y1
+	VCVTPH2PS    (DX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTPH2PS    16(DX), Y8
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD 48(AX), Y4
+	VPBROADCASTD 52(AX), Y5
+	VMOVUPS      320(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      352(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 56(AX), Y4
+	VPBROADCASTD 60(AX), Y5
+	VMOVUPS      384(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      416(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 64(AX), Y4
+	VPBROADCASTD 68(AX), Y5
+	VMOVUPS      448(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      480(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 72(AX), Y4
+	VPBROADCASTD 76(AX), Y5
+	VMOVUPS      512(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      544(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 84(AX), Y4
+	VPMADDWD     Y12, Y0, Y0
+	VPADDD       Y4, Y0, Y0
+	VPMADDWD     Y12, Y1, Y1
+	VPADDD       Y4, Y1, Y1
+	VCVTPH2PS    32(DX), Y8
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTPH2PS    48(DX), Y8
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	ADDQ         $0x60, AX
+	ADDQ         $+576, DX
+	DECQ         CX
+	JNZ          block_1
+	MOVQ         rowFactor+56(FP), AX
+	MOVQ         bias+64(FP), CX
+	MOVQ         y+40(FP), DX
+	VMULPS       (AX), Y2, Y2
+	VMULPS       32(AX), Y3, Y3
+	TESTQ        CX, CX
+	JZ           store_1
+	VADDPS       (CX), Y2, Y2
+	VADDPS       32(CX), Y3, Y3
+
+store_1:
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	VZEROUPPER
+	RET
+
+// func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// Requires: AVX, AVX2, F16C
+TEXT ·packedInt4MinAVX2(SB), NOSPLIT, $0-72
+	MOVQ         x+16(FP), AX
+	MOVQ         w+32(FP), DX
+	MOVQ         ldx+24(FP), CX
+	MOVQ         blocks+8(FP), CX
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVL         $0x0f0f0f0f, BX
+	VMOVD        BX, X11
+	VPBROADCASTD X11, Y11
+	VPCMPEQW     Y12, Y12, Y12
+	VPSRLW       $0x0f, Y12, Y12
+
+block_1:
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD (AX), Y4
+	VPBROADCASTD 4(AX), Y5
+	VMOVUPS      128(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      160(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 8(AX), Y4
+	VPBROADCASTD 12(AX), Y5
+	VMOVUPS      192(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      224(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 16(AX), Y4
+	VPBROADCASTD 20(AX), Y5
+	VMOVUPS      256(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      288(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 24(AX), Y4
+	VPBROADCASTD 28(AX), Y5
+	VMOVUPS      320(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      352(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPMADDWD     Y12, Y0, Y0
+	VPMADDWD     Y12, Y1, Y1
+	VCVTPH2PS    (DX), Y8
+	VCVTPH2PS    32(DX), Y9
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VBROADCASTSS 40(AX), Y10
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    16(DX), Y8
+	VCVTPH2PS    48(DX), Y9
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 32(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VBROADCASTSS 40(AX), Y10
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VPBROADCASTD 48(AX), Y4
+	VPBROADCASTD 52(AX), Y5
+	VMOVUPS      384(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      416(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 56(AX), Y4
+	VPBROADCASTD 60(AX), Y5
+	VMOVUPS      448(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      480(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 64(AX), Y4
+	VPBROADCASTD 68(AX), Y5
+	VMOVUPS      512(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      544(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPBROADCASTD 72(AX), Y4
+	VPBROADCASTD 76(AX), Y5
+	VMOVUPS      576(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y0, Y0
+	VPADDW       Y7, Y0, Y0
+	VMOVUPS      608(DX), Y7
+	VPAND        Y7, Y11, Y6
+	VPSRLD       $0x04, Y7, Y7
+	VPAND        Y7, Y11, Y7
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDUBSW   Y5, Y7, Y7
+	VPADDW       Y6, Y1, Y1
+	VPADDW       Y7, Y1, Y1
+	VPMADDWD     Y12, Y0, Y0
+	VPMADDWD     Y12, Y1, Y1
+	VCVTPH2PS    64(DX), Y8
+	VCVTPH2PS    96(DX), Y9
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VBROADCASTSS 88(AX), Y10
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    80(DX), Y8
+	VCVTPH2PS    112(DX), Y9
+	VCVTDQ2PS    Y1, Y1
+	VBROADCASTSS 80(AX), Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y10, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	VBROADCASTSS 88(AX), Y10
+	VMULPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	ADDQ         $0x60, AX
+	ADDQ         $+640, DX
+	DECQ         CX
+	JNZ          block_1
+	MOVQ         rowFactor+56(FP), AX
+	MOVQ         bias+64(FP), CX
+	MOVQ         y+40(FP), DX
+	VMULPS       (AX), Y2, Y2
+	VMULPS       32(AX), Y3, Y3
+	TESTQ        CX, CX
+	JZ           store_1
+	VADDPS       (CX), Y2, Y2
+	VADDPS       32(CX), Y3, Y3
+
+store_1:
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
 	VZEROUPPER
 	RET

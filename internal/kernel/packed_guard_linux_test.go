@@ -31,8 +31,10 @@ func TestPackedStaysInBounds(t *testing.T) {
 					words := guard(unsafe.Slice((*float32)(unsafe.Pointer(&w.bf16[0])), len(w.bf16)/2))
 					w.bf16 = unsafe.Slice((*uint16)(unsafe.Pointer(&words[0])), len(w.bf16))
 				default:
-					words := guard(unsafe.Slice((*float32)(unsafe.Pointer(&w.int8[0])), len(w.int8)/4))
-					w.int8, w.scale = unsafe.Slice((*int8)(unsafe.Pointer(&words[0])), len(w.int8)), guard(w.scale)
+					blocks := &w.groups.blocks
+					words := guard(unsafe.Slice((*float32)(unsafe.Pointer(&(*blocks)[0])), len(*blocks)/4))
+					*blocks = unsafe.Slice((*uint8)(unsafe.Pointer(&words[0])), len(*blocks))
+					w.groups.row = guard(w.groups.row)
 				}
 				x, y, bias := guard(c.x[:(c.m-1)*c.ldx+c.k]), guard(c.y[:(c.m-1)*c.ldy+c.n]), c.bias
 				if bias != nil {

@@ -84,24 +84,3 @@ func (p *packedProduct) sums(i, m, j, k int, y *float32, ldy int, bias *float32,
 		vecPackedBF16(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
 	}
 }
-
-// rowsInt8 computes 48 columns of m ≤ packedRows rows of y, from row i of x on.
-func (p *packedProduct) rowsInt8(i, m int, w []int8, y []float32, ldy int, scale, bias []float32) {
-	q, steps := p.q, p.panelSteps()
-	if cpu == generic || steps == 0 {
-		p.rowsInt8Portable(i, m, w, y, ldy, scale, bias)
-		return
-	}
-	var b *float32
-	if bias != nil {
-		b = &bias[0]
-	}
-	if cpu == avx512bf16 {
-		vecPackedInt8(m, steps, &q.x[i*q.ld], q.ld, &w[0], &y[0], ldy, &q.scale[i], &q.sum[i], &scale[0], b)
-		return
-	}
-	for r := range m {
-		vecPackedInt8(1, steps, &q.x[(i+r)*q.ld], q.ld, &w[0], &y[r*ldy], ldy,
-			&q.scale[i+r], &q.sum[i+r], &scale[0], b)
-	}
-}

@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-var precisions = []Precision{Float32, BF16, Int8}
+var precisions = []Precision{Float32, BF16, Int8, Int4, Int4Min}
+
+// integerForms are those in groups.
+var integerForms = precisions[2:]
 
 // packedCase is a product y = x Wᵀ + bias. What lies around the operands is NaN.
 type packedCase struct {
@@ -197,27 +200,86 @@ func TestShortFormSaves(t *testing.T) {
 	}
 }
 
-// TestPackedInt8IsItsDefinition: every level gives the bits of the definition, written here with sums in int64.
-func TestPackedInt8IsItsDefinition(t *testing.T) {
+// TestPackedIntegersAreTheirDefinition: every level gives the bits of the definition, written here with sums in int64 and
+// from the integers of single rows.
+func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(2, 2)), func(c packedCase) {
-			w := c.pack(Int8)
-			weights, want, q := c.rounded(w), slices.Clone(c.y), make([]int8, c.k)
+			for _, p := range integerForms {
+				w, want := c.pack(p), slices.Clone(c.y)
+				records := make([]record, ceil(c.k, groupTerms))
+				var u [groupTerms]uint8
+				for i := range c.m {
+					quantizeGroups(records, c.x[i*c.ldx:][:c.k], w.form().zero)
+					for j := range c.n {
+						y := float32(0)
+						for g, x := range records {
+							factor, least := w.group(j, g, &u)
+							sum := int64(0)
+							for i, q := range x.q {
+								sum += int64(q) * (int64(u[i]) + int64(w.form().zero))
+							}
+							y += float32(float32(sum) * float32(x.factor*widen16(factor)))
+							if p == Int4Min {
+								y += float32(x.sum * widen16(least))
+							}
+						}
+						y *= w.groups.row[j]
+						if c.bias != nil {
+							y += c.bias[j]
+						}
+						want[i*c.ldy+j] = y
+					}
+				}
+				c.wantBits(t, p.String(), c.mul(w), want)
+			}
+		})
+	})
+}
+
+// TestPackedIntegersAreProducts: the product is near that in float64 of the weights that Row returns with x, by the
+// rounding of x alone.
+func TestPackedIntegersAreProducts(t *testing.T) {
+	packedSizes(rand.New(rand.NewPCG(12, 2)), func(c packedCase) {
+		for _, p := range integerForms {
+			w := c.pack(p)
+			weights, got := c.rounded(w), c.mul(w)
 			for i := range c.m {
-				xScale, _ := quantizeRow(q, c.x[i*c.ldx:][:c.k])
 				for j := range c.n {
-					sum := int64(0)
-					for p, v := range q {
-						sum += int64(v) * int64(math.Round(float64(weights[j*c.k+p])/float64(w.scale[j])))
-					}
-					y := float32(float32(sum) * float32(xScale*w.scale[j]))
+					want, bound := 0.0, 1e-5
 					if c.bias != nil {
-						y += c.bias[j]
+						want = float64(c.bias[j])
 					}
-					want[i*c.ldy+j] = y
+					for g := 0; g < c.k; g += groupTerms {
+						top, sizes := 0.0, 0.0
+						for q := g; q < min(g+groupTerms, c.k); q++ {
+							x, v := float64(c.x[i*c.ldx+q]), float64(weights[j*c.k+q])
+							want, top, sizes = want+x*v, max(top, math.Abs(x)), sizes+math.Abs(v)
+						}
+						bound += top/254*sizes + 1e-6*top*sizes*float64(c.k)
+					}
+					if y := float64(got[i*c.ldy+j]); math.Abs(y-want) > bound {
+						t.Fatalf("%v, %dx%dx%d: y[%d,%d] = %v, want %v ± %v", p, c.m, c.n, c.k, i, j, y, want, bound)
+					}
 				}
 			}
-			c.wantBits(t, "int8", c.mul(w), want)
+		}
+	})
+}
+
+// TestPackedRowsAlone: a row of y has the same bits alone and among others.
+func TestPackedRowsAlone(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		packedSizes(rand.New(rand.NewPCG(9, 2)), func(c packedCase) {
+			for _, p := range precisions {
+				w := c.pack(p)
+				all := c.mul(w)
+				alone := slices.Clone(c.y)
+				for i := range c.m {
+					w.Mul(1, c.x[i*c.ldx:], c.ldx, alone[i*c.ldy:], c.ldy, c.bias)
+				}
+				c.wantBits(t, p.String()+" alone", alone, all)
+			}
 		})
 	})
 }
@@ -227,7 +289,7 @@ func TestPackRounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 50 {
 		c := newPackedCase(rng, 1, 1+rng.IntN(100), 1+rng.IntN(100))
-		var kept [3][]float32
+		var kept [len(precisionNames)][]float32
 		for _, p := range precisions {
 			ws := Pack(p, InMemory(c.w[:c.k], 1, c.k), InMemory(c.w, c.n, c.k)) // the second of two
 			if ws[1].Len() != c.n*c.k {
@@ -236,15 +298,16 @@ func TestPackRounds(t *testing.T) {
 			kept[p] = c.rounded(ws[1])
 		}
 		for i, v := range c.w {
+			at := i/c.k*c.k + i%c.k/groupTerms*groupTerms
+			group := c.w[at:min(at+groupTerms, (i/c.k+1)*c.k)]
 			top := 0.0
-			for _, u := range c.w[i/c.k*c.k:][:c.k] {
+			for _, u := range group {
 				top = max(top, math.Abs(float64(u)))
 			}
 			bf16Err, int8Err := math.Abs(float64(kept[BF16][i]-v)), math.Abs(float64(kept[Int8][i]-v))
-			if kept[Float32][i] != v || bf16Err > math.Abs(float64(v))/256 || int8Err > 1.0001*top/254 {
-				t.Fatalf("element %d of %dx%d, %v, is kept as %v, %v and %v; the largest of its row is %v",
-					i, c.n, c.k, v,
-					kept[Float32][i], kept[BF16][i], kept[Int8][i], top)
+			if kept[Float32][i] != v || bf16Err > math.Abs(float64(v))/256 || int8Err > 1.001*top/254 {
+				t.Fatalf("element %d of %dx%d, %v, is kept as %v, %v and %v; the largest of its group is %v",
+					i, c.n, c.k, v, kept[Float32][i], kept[BF16][i], kept[Int8][i], top)
 			}
 		}
 	}
@@ -270,15 +333,18 @@ func TestPackedExtremes(t *testing.T) {
 		for _, special := range []float32{nan, inf, -inf} {
 			x[k+77] = special
 			for _, p := range precisions {
-				y := make([]float32, 3*n)
+				y, tol := make([]float32, 3*n), 1e-2
+				if p >= Int8 {
+					tol = k * 0x1p-11 // by which 1/127 and 1/8 differ from float16
+				}
 				Pack(p, InMemory(w, n, k))[0].Mul(3, x, k, y, n, nil)
 				for i, v := range y {
 					want := []float32{-k, k}[i%n%2]
 					if i/n == 1 {
-						if !isNaN(v) && (p == Int8 || !math.IsInf(float64(v), 0)) {
+						if !isNaN(v) && (p >= Int8 || !math.IsInf(float64(v), 0)) {
 							t.Fatalf("precision %d: y[1,%d] = %v of a row with %v", p, i%n, v, special)
 						}
-					} else if math.Abs(float64(v-want)) > 1e-2 {
+					} else if math.Abs(float64(v-want)) > tol {
 						t.Fatalf("precision %d: y[%d,%d] = %v, want %v", p, i/n, i%n, v, want)
 					}
 				}

@@ -7,10 +7,12 @@ type Precision int
 const (
 	Float32 Precision = iota
 	BF16              // bfloat16, rounded to the nearest: 8 bits of mantissa
-	Int8              // integers from -127 to 127 with a factor for each row of the matrix; of a Packed matrix only
+	Int8              // integers from -127 to 127 with a factor for each 32 of a row; of a Packed matrix only
+	Int4              // integers from -8 to 7 with a factor for each 32 of a row; of a Packed matrix only
+	Int4Min           // integers from 0 to 15 with a factor and a least number for each 32; of a Packed matrix only
 )
 
-var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8"}
+var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8", Int4: "int4", Int4Min: "int4min"}
 
 func (p Precision) String() string { return precisionNames[p] }
 

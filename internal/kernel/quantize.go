@@ -2,17 +2,49 @@ package kernel
 
 import "math"
 
-// quantizeRow sets q[i] to x[i]/scale rounded to nearest, ties to even, where scale is the largest |x[i]| / 127. It
-// returns scale and Σ_i q[i]. If x holds a NaN or an infinity, q is zero and scale is NaN. If scale is so small that
-// its inverse is infinite, q and scale are zero.
-func quantizeRow(q []int8, x []float32) (scale float32, sum int32) {
+// record is a group of 32 numbers as integers from -127 to 127 times a factor. The assembly of products reads it.
+type record struct {
+	q      [groupTerms]int8
+	factor float32
+	start  int32   // of a sum of products: what takes away the zero of the weights
+	sum    float32 // of the numbers
+	_      int32
+}
+
+// quantizeGroups sets a record for every groupTerms numbers of x; the last may have fewer, and records after it become
+// zero. The integers are
+// x·(127/top), rounded to nearest, ties to even, where top is the largest |x| of the group, and the factor is top/127.
+// start is zero times the sum of the integers. If x holds a NaN or an infinity the factor is NaN and the integers are
+// zero. If top is so small that 127/top is infinite, all are zero.
+func quantizeGroups(to []record, x []float32, zero int32) {
+	whole := len(x) / groupTerms
+	if cpu != generic && whole > 0 {
+		vecQuantizeGroups(whole, &x[0], int(zero), &to[0].q[0])
+	} else {
+		for g := range whole {
+			to[g].set(x[g*groupTerms:][:groupTerms], zero)
+		}
+	}
+	if rest := x[whole*groupTerms:]; len(rest) > 0 {
+		to[whole].set(rest, zero)
+		whole++
+	}
+	clear(to[whole:])
+}
+
+// set is quantizeGroups for one group.
+func (r *record) set(x []float32, zero int32) {
 	top := largest(x)
 	inverse := 127 / top
+	*r = record{}
 	if !(top <= math.MaxFloat32) || inverse > math.MaxFloat32 {
-		clear(q[:len(x)])
-		return (top - top) * 0, 0
+		r.factor = (top - top) * 0
+		r.sum = r.factor
+		return
 	}
-	return top / 127, roundInto(q, x, inverse)
+	sum := roundInto(r.q[:], x, inverse)
+	r.factor, r.start = top/127, zero*sum
+	r.sum = float32(r.factor * float32(sum))
 }
 
 // largest returns the largest |x[i]|, or NaN if x holds one.

@@ -57,6 +57,95 @@ loop:
 	VZEROUPPER
 	RET
 
+// func quantizeGroupsAVX2(groups int, x *float32, zero int, to *int8)
+// Requires: AVX, AVX2
+TEXT ·quantizeGroupsAVX2(SB), NOSPLIT, $0-32
+	MOVQ         groups+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         zero+16(FP), DX
+	MOVQ         to+24(FP), BX
+	VBROADCASTSS constants<>+0(SB), Y8
+
+group:
+	VMOVUPS      (CX), Y0
+	VPAND        Y0, Y8, Y4
+	VMOVUPS      32(CX), Y1
+	VPAND        Y1, Y8, Y5
+	VPMAXUD      Y5, Y4, Y4
+	VMOVUPS      64(CX), Y2
+	VPAND        Y2, Y8, Y6
+	VPMAXUD      Y6, Y4, Y4
+	VMOVUPS      96(CX), Y3
+	VPAND        Y3, Y8, Y7
+	VPMAXUD      Y7, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X15
+	VPMAXUD      X15, X4, X4
+	VPSHUFD      $0x4e, X4, X15
+	VPMAXUD      X15, X4, X4
+	VPSHUFD      $0xb1, X4, X15
+	VPMAXUD      X15, X4, X4
+	VMOVAPS      X4, X11
+	VMOVSS       constants<>+32(SB), X13
+	VDIVSS       X11, X13, X9
+	VDIVSS       X13, X11, X12
+	VMOVSS       constants<>+64(SB), X13
+	VCMPSS       $0x02, X13, X11, X10
+	VCMPSS       $0x02, X13, X9, X13
+	VPAND        X13, X10, X10
+	VPAND        X12, X10, X12
+	VSUBSS       X11, X11, X13
+	VADDSS       X13, X12, X12
+	VBROADCASTSS X9, Y9
+	VPBROADCASTD X10, Y10
+	VMULPS       Y0, Y9, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y0, Y10, Y0
+	VMULPS       Y1, Y9, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPAND        Y1, Y10, Y1
+	VMULPS       Y2, Y9, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y2, Y10, Y2
+	VMULPS       Y3, Y9, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y3, Y10, Y3
+	VMOVAPS      Y0, Y4
+	VMOVAPS      Y1, Y5
+	VMOVAPS      Y2, Y6
+	VMOVAPS      Y3, Y7
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKSSWB    X1, X0, X0
+	VMOVUPS      X0, (BX)
+	VPACKSSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X2
+	VMOVUPS      X2, 16(BX)
+	VPADDD       Y5, Y4, Y4
+	VPADDD       Y6, Y4, Y4
+	VPADDD       Y7, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X15
+	VPADDD       X15, X4, X4
+	VPSHUFD      $0x4e, X4, X15
+	VPADDD       X15, X4, X4
+	VPSHUFD      $0xb1, X4, X15
+	VPADDD       X15, X4, X4
+	VMOVSS       X12, 32(BX)
+	VCVTDQ2PS    X4, X14
+	VMULSS       X12, X14, X14
+	VMOVSS       X14, 40(BX)
+	VMOVD        X4, SI
+	IMULL        DX, SI
+	MOVL         SI, 36(BX)
+	ADDQ         $0x80, CX
+	ADDQ         $0x30, BX
+	DECQ         AX
+	JNZ          group
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x7fffffff
 DATA constants<>+8(SB)/4, $0x7fffffff
@@ -65,6 +154,22 @@ DATA constants<>+16(SB)/4, $0x7fffffff
 DATA constants<>+20(SB)/4, $0x7fffffff
 DATA constants<>+24(SB)/4, $0x7fffffff
 DATA constants<>+28(SB)/4, $0x7fffffff
-GLOBL constants<>(SB), RODATA|NOPTR, $32
+DATA constants<>+32(SB)/4, $0x42fe0000
+DATA constants<>+36(SB)/4, $0x42fe0000
+DATA constants<>+40(SB)/4, $0x42fe0000
+DATA constants<>+44(SB)/4, $0x42fe0000
+DATA constants<>+48(SB)/4, $0x42fe0000
+DATA constants<>+52(SB)/4, $0x42fe0000
+DATA constants<>+56(SB)/4, $0x42fe0000
+DATA constants<>+60(SB)/4, $0x42fe0000
+DATA constants<>+64(SB)/4, $0x7f7fffff
+DATA constants<>+68(SB)/4, $0x7f7fffff
+DATA constants<>+72(SB)/4, $0x7f7fffff
+DATA constants<>+76(SB)/4, $0x7f7fffff
+DATA constants<>+80(SB)/4, $0x7f7fffff
+DATA constants<>+84(SB)/4, $0x7f7fffff
+DATA constants<>+88(SB)/4, $0x7f7fffff
+DATA constants<>+92(SB)/4, $0x7f7fffff
+GLOBL constants<>(SB), RODATA|NOPTR, $96
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -7,3 +7,6 @@ func largestBitsAVX512(n int, x *float32, lanes *uint32)
 
 //go:noescape
 func roundIntoAVX512(n int, x *float32, factor float32, q *int8, lanes *int32)
+
+//go:noescape
+func quantizeGroupsAVX512(groups int, x *float32, zero int, to *int8)

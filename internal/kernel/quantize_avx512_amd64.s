@@ -44,7 +44,78 @@ loop:
 	VZEROUPPER
 	RET
 
+// func quantizeGroupsAVX512(groups int, x *float32, zero int, to *int8)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·quantizeGroupsAVX512(SB), NOSPLIT, $0-32
+	MOVQ         groups+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         zero+16(FP), DX
+	MOVQ         to+24(FP), BX
+	VBROADCASTSS constants<>+0(SB), Z8
+
+group:
+	VMOVUPS       (CX), Z0
+	VPANDD        Z0, Z8, Z4
+	VMOVUPS       64(CX), Z1
+	VPANDD        Z1, Z8, Z5
+	VPMAXUD       Z5, Z4, Z4
+	VEXTRACTI64X4 $0x01, Z4, Y15
+	VPMAXUD       Y15, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X15
+	VPMAXUD       X15, X4, X4
+	VPSHUFD       $0x4e, X4, X15
+	VPMAXUD       X15, X4, X4
+	VPSHUFD       $0xb1, X4, X15
+	VPMAXUD       X15, X4, X4
+	VMOVAPS       X4, X11
+	VMOVSS        constants<>+4(SB), X13
+	VDIVSS        X11, X13, X9
+	VDIVSS        X13, X11, X12
+	VMOVSS        constants<>+8(SB), X13
+	VCMPSS        $0x02, X13, X11, X10
+	VCMPSS        $0x02, X13, X9, X13
+	VPAND         X13, X10, X10
+	VPAND         X12, X10, X12
+	VSUBSS        X11, X11, X13
+	VADDSS        X13, X12, X12
+	VBROADCASTSS  X9, Z9
+	VPBROADCASTD  X10, Z10
+	VMULPS        Z0, Z9, Z0
+	VCVTPS2DQ     Z0, Z0
+	VPANDD        Z0, Z10, Z0
+	VMULPS        Z1, Z9, Z1
+	VCVTPS2DQ     Z1, Z1
+	VPANDD        Z1, Z10, Z1
+	VMOVAPS       Z0, Z4
+	VMOVAPS       Z1, Z5
+	VPMOVDB       Z0, (BX)
+	VPMOVDB       Z1, 16(BX)
+	VPADDD        Z5, Z4, Z4
+	VEXTRACTI64X4 $0x01, Z4, Y15
+	VPADDD        Y15, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X15
+	VPADDD        X15, X4, X4
+	VPSHUFD       $0x4e, X4, X15
+	VPADDD        X15, X4, X4
+	VPSHUFD       $0xb1, X4, X15
+	VPADDD        X15, X4, X4
+	VMOVSS        X12, 32(BX)
+	VCVTDQ2PS     X4, X14
+	VMULSS        X12, X14, X14
+	VMOVSS        X14, 40(BX)
+	VMOVD         X4, SI
+	IMULL         DX, SI
+	MOVL          SI, 36(BX)
+	ADDQ          $0x80, CX
+	ADDQ          $0x30, BX
+	DECQ          AX
+	JNZ           group
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
-GLOBL constants<>(SB), RODATA|NOPTR, $4
+DATA constants<>+4(SB)/4, $0x42fe0000
+DATA constants<>+8(SB)/4, $0x7f7fffff
+GLOBL constants<>(SB), RODATA|NOPTR, $12
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -3,13 +3,18 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
-// TestQuantizeRowIsItsDefinition: every level gives the bits of the definition, of rows of all lengths and sizes, with
+// sameRecord tells whether two records are the same, a NaN like any other.
+func sameRecord(a, b record) bool {
+	same := func(x, y float32) bool { return x == y || isNaN(x) && isNaN(y) }
+	return a.q == b.q && a.start == b.start && same(a.factor, b.factor) && same(a.sum, b.sum)
+}
+
+// TestQuantizeGroupsIsItsDefinition: every level gives the bits of the definition, of rows of all lengths and sizes, with
 // numbers half way between two integers.
-func TestQuantizeRowIsItsDefinition(t *testing.T) {
+func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 8))
 		for n := range 130 {
@@ -21,59 +26,61 @@ func TestQuantizeRowIsItsDefinition(t *testing.T) {
 					x[i] = float32(rng.IntN(254)-127) / 2
 				}
 			}
-			top, wantSum := float32(0), int32(0)
-			for _, v := range x {
-				top = max(top, float32(math.Abs(float64(v))))
+			got := make([]record, ceil(n, groupTerms)+1)
+			for i := range got { // what was there before
+				got[i] = record{factor: nan, start: 5, sum: 7}
 			}
-			want := make([]int8, n+1)
-			want[n] = 77
-			for i, v := range x {
-				if top > 0 {
-					want[i] = int8(math.RoundToEven(float64(float32(v * (127 / top)))))
+			quantizeGroups(got, x, -8)
+			for g, r := range got[:len(got)-1] {
+				part := x[g*groupTerms : min((g+1)*groupTerms, n)]
+				var want record
+				top, sum := float32(0), int32(0)
+				for _, v := range part {
+					top = max(top, float32(math.Abs(float64(v))))
 				}
-				wantSum += int32(want[i])
+				for i, v := range part {
+					if top > 0 {
+						want.q[i] = int8(math.RoundToEven(float64(float32(v * (127 / top)))))
+					}
+					sum += int32(want.q[i])
+				}
+				want.factor, want.start = top/127, -8*sum
+				want.sum = float32(want.factor * float32(sum))
+				if !sameRecord(r, want) {
+					t.Fatalf("%v: found %v, want %v", part, r, want)
+				}
 			}
-			got := make([]int8, n+1)
-			got[n] = 77
-			scale, sum := quantizeRow(got, x)
-			if scale != top/127 || sum != wantSum || !slices.Equal(got, want) {
-				t.Fatalf("%v: factor %v, sum %d, %v, want %v, %d, %v", x, scale, sum, got, top/127, wantSum, want)
+			if got[len(got)-1] != (record{}) {
+				t.Fatalf("%d numbers: the record after them is %v, want zeros", n, got[len(got)-1])
 			}
 		}
 	})
 }
 
-// TestQuantizeRowSpecials: zeros, numbers too small for an inverse, infinities and NaN.
-func TestQuantizeRowSpecials(t *testing.T) {
-	atLevels(t, quantizeRowSpecials)
-}
-
-func quantizeRowSpecials(t *testing.T) {
-	var many [50]float32
-	many[37], many[49] = -127, nan
-	for _, c := range []struct {
-		x     []float32
-		scale float32
-		q     []int8
-	}{
-		{nil, 0, nil},
-		{[]float32{0, 0}, 0, []int8{0, 0}},
-		{[]float32{1e-44, -1e-38}, 0, []int8{0, 0}},
-		{[]float32{127, -126.5, 0.5, -1.5}, 1, []int8{127, -126, 0, -2}},
-		{[]float32{3, inf}, nan, []int8{0, 0}},
-		{[]float32{-inf}, nan, []int8{0}},
-		{[]float32{nan, 3e38}, nan, []int8{0, 0}},
-		{[]float32{-math.MaxFloat32, math.MaxFloat32}, math.MaxFloat32 / 127, []int8{-127, 127}},
-		{many[:], nan, make([]int8, 50)},
-	} {
-		q := make([]int8, len(c.x))
-		scale, sum := quantizeRow(q, c.x)
-		wantSum := int32(0)
-		for _, v := range c.q {
-			wantSum += int32(v)
+// TestQuantizeGroupsSpecials: zeros, numbers too small for an inverse, infinities and NaN, in the assembly and in a rest.
+func TestQuantizeGroupsSpecials(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		for _, c := range []struct {
+			x    []float32
+			want record
+		}{
+			{[]float32{0, 0}, record{}},
+			{[]float32{1e-44, -1e-38}, record{}},
+			{[]float32{127, -126.5, 0.5, -1.5},
+				record{q: [groupTerms]int8{127, -126, 0, -2}, factor: 1, start: 128, sum: -1}},
+			{[]float32{3, inf}, record{factor: nan, sum: nan}},
+			{[]float32{-inf}, record{factor: nan, sum: nan}},
+			{[]float32{nan, 3e38}, record{factor: nan, sum: nan}},
+			{[]float32{-math.MaxFloat32, math.MaxFloat32},
+				record{q: [groupTerms]int8{-127, 127}, factor: math.MaxFloat32 / 127}},
+		} {
+			for _, n := range []int{len(c.x), groupTerms} {
+				x, got := make([]float32, n), make([]record, 1)
+				copy(x, c.x)
+				if quantizeGroups(got, x, -128); !sameRecord(got[0], c.want) {
+					t.Errorf("%v: found %v, want %v", x, got[0], c.want)
+				}
+			}
 		}
-		if scale != c.scale && !(isNaN(scale) && isNaN(c.scale)) || sum != wantSum || !slices.Equal(q, c.q) {
-			t.Errorf("%v: scale %v, sum %d, %v; want %v, %d, %v", c.x, scale, sum, q, c.scale, wantSum, c.q)
-		}
-	}
+	})
 }

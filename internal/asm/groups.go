@@ -1,0 +1,356 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// How packed_groups.go of package kernel keeps rows of x and weights that are integers.
+const (
+	groupWidth  = 16 // rows of a panel of weights
+	groupSteps  = 8  // of a group: 32 terms
+	groupStep   = 4 * groupWidth
+	recordBytes = 48 // a group of a row of x: its integers,
+	recordScale = 32 // their factor,
+	recordStart = 36 // where sums of products begin,
+	recordSum   = 40 // and the sum of the numbers
+	aheadBytes  = 1088
+)
+
+// groupForm is a form of weights in groups of 32 terms with a factor each.
+type groupForm struct {
+	name  string
+	bits  int
+	least bool // a group has a least number besides its factor
+}
+
+var groupForms = []groupForm{{"packedInt8", 8, false}, {"packedInt4", 4, false}, {"packedInt4Min", 4, true}}
+
+// factorBytes are the bytes of what a group of a panel has besides its integers.
+func (f groupForm) factorBytes() int {
+	if f.least {
+		return 4 * groupWidth
+	}
+	return 2 * groupWidth
+}
+
+// weightBytes are the bytes of the integers of a group of a panel.
+func (f groupForm) weightBytes() int { return groupSteps * groupStep * f.bits / 8 }
+
+// groupCode writes products of a few rows of x by a panel of integers. Sums of a group and sums over groups stay in
+// registers.
+type groupCode struct {
+	packedCode
+	form groupForm
+	half int // the group of the two of a block that is being written
+}
+
+// groups generates the products of integers.
+func (c asm) groups() {
+	for _, form := range groupForms {
+		c.groupFunction(form)
+		if c.lanes == 16 {
+			c.forRows(func(rows int) { c.groupRows(form, rows) })
+			continue
+		}
+		c.groupRows(form, 1)
+		c.end()
+	}
+}
+
+func (c asm) groupFunction(form groupForm) {
+	integers, least := "bytes less 128: word j, s is its word 16·s + j", "nothing"
+	if form.bits == 4 {
+		integers = "nibbles less 8: of word j, s/2, its word 16·(s/2) + j, the low ones if s is even"
+	}
+	if form.least {
+		integers = strings.Replace(integers, "nibbles less 8", "nibbles", 1)
+		least = "the sum of the group of x times its number 16 + j of 16 bits"
+	}
+	c.function(form.name,
+		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32)",
+		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+rowsDoc+
+			", j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
+			". Every operation besides the inner sum, which is exact, is rounded to float32, and sums run in the order of "+
+			"g, from zero.",
+		"",
+		fmt.Sprintf("A block of w is two groups: the numbers of 16 bits of both, %d each, of which number j is factor[j,g], "+
+			"then the integers of both, %d bytes each. The 4 terms of step s = p/4 are ",
+			form.factorBytes()/2, form.weightBytes())+integers+". A group of x is a record of 48 bytes: the integers, "+
+			"their factor, the integer where the inner sum begins, which takes away what W has less, and the sum of the "+
+			"numbers. ldx counts bytes.")
+}
+
+func (c asm) groupRows(form groupForm, rows int) {
+	p := groupCode{packedCode: packedCode{asm: c, rows: rows}, form: form}
+	label := func(s string) string { return fmt.Sprintf("%s_%d", s, rows) }
+	p.operands(0)
+	p.Load(p.Param("blocks"), p.steps)
+	p.each(func(i, part int) { p.zero(p.y(i, part)) })
+	p.constants()
+	p.Label(label("block"))
+	for p.half = range 2 {
+		switch {
+		case p.lanes == 16:
+			p.products()
+		case form.bits == 8:
+			p.productsInt8()
+		default:
+			p.productsInt4()
+		}
+	}
+	p.ADDQ(U8(2*recordBytes), p.x)
+	if rows > 4 {
+		p.ADDQ(U8(2*recordBytes), p.x4)
+	}
+	p.ADDQ(I32(2*(form.factorBytes()+form.weightBytes())), p.w)
+	p.DECQ(p.steps)
+	p.JNZ(LabelRef(label("block")))
+	p.finish(label)
+}
+
+// parts is the number of vectors of 16 numbers.
+func (p *groupCode) parts() int { return groupWidth / p.lanes }
+
+// each calls f for each part of each row.
+func (p *groupCode) each(f func(i, part int)) {
+	for i := range p.rows {
+		for part := range p.parts() {
+			f(i, part)
+		}
+	}
+}
+
+// sum and y are the registers of the sums of a group, and of those over groups, of part of row i.
+func (p *groupCode) sum(i, part int) reg.Register { return p.vec(i*p.parts() + part) }
+func (p *groupCode) y(i, part int) reg.Register   { return p.vec((p.rows+i)*p.parts() + part) }
+
+// spare is spare register i.
+func (p *groupCode) spare(i int) reg.Register {
+	if p.lanes == 16 {
+		return p.vec(24 + i)
+	}
+	return p.vec(4 + i)
+}
+
+// Spare registers that hold constants.
+const (
+	maskAt = 7 // of the low nibbles, or of the highest bits of bytes
+	onesAt = 8 // pairs of 16 bits
+)
+
+// words are part of the words of a step.
+func (p *groupCode) words(step, part int) Mem {
+	return Mem{Base: p.w, Disp: 2*p.form.factorBytes() + p.half*p.form.weightBytes() + step*groupStep +
+		4*p.lanes*part}
+}
+
+// factors are part of the factors of a group, or with disp of its least numbers.
+func (p *groupCode) factors(part, disp int) Mem {
+	return Mem{Base: p.w, Disp: p.half*p.form.factorBytes() + 2*p.lanes*part + disp}
+}
+
+// term is what is disp bytes into the record of row i.
+func (p *groupCode) term(i, disp int) Mem { return p.packedCode.term(i, disp+p.half*recordBytes) }
+
+// constants loads what the loop needs.
+func (p *groupCode) constants() {
+	mask, t := p.spare(maskAt), p.GP32()
+	switch {
+	case p.form.bits == 4:
+		p.MOVL(U32(0x0f0f0f0f), t)
+	case p.lanes == 8:
+		p.MOVL(U32(0x80808080), t)
+	default:
+		return
+	}
+	if p.lanes == 16 {
+		p.VPBROADCASTD(t, mask)
+		return
+	}
+	low := reg.Vector.Lookup(mask.(reg.Physical).PhysicalIndex(), reg.S128)
+	p.VMOVD(t, low)
+	p.VPBROADCASTD(low, mask)
+	ones := p.spare(onesAt)
+	p.VPCMPEQW(ones, ones, ones)
+	p.VPSRLW(U8(15), ones, ones)
+}
+
+// products multiplies a group by VNNI, unsigned weights by signed x. The sums of the first group of a block are added
+// between the products of the second, which keeps both kinds of units busy.
+func (p *groupCode) products() {
+	for i := range p.rows {
+		if p.form.least {
+			p.zero(p.sum(i, 0))
+		} else {
+			p.VPBROADCASTD(p.term(i, recordStart), p.sum(i, 0))
+		}
+	}
+	p.eachStep(func(step int, w reg.Register) {
+		for i := range p.rows {
+			p.VPDPBUSD_BCST(p.term(i, 4*step), w, p.sum(i, 0))
+		}
+		if p.rows > 4 && (p.form.bits == 8 || step%2 == 0) { // so many products that few loads are ahead of them
+			p.PREFETCHT0(p.words(step*p.form.bits/8, 0).Offset(aheadBytes))
+		}
+		if p.half == 1 && step < p.rows {
+			p.half = 0
+			p.add(step, 0, p.floats(step))
+			p.half = 1
+		}
+	})
+	p.loadFactors(0)
+	for i := range p.rows {
+		p.VCVTDQ2PS(p.sum(i, 0), p.floats(i))
+		if p.half == 1 {
+			p.add(i, 0, p.floats(i))
+		}
+	}
+}
+
+// floats is the register of the sums of a group as floats.
+func (p *groupCode) floats(i int) reg.Register { return p.vec(16 + i) }
+
+// eachStep calls f with the weights of each step.
+func (p *groupCode) eachStep(f func(step int, w reg.Register)) {
+	if p.form.bits == 8 {
+		for step := range groupSteps {
+			w := p.spare(step % 2)
+			p.VMOVDQU32(p.words(step, 0), w)
+			f(step, w)
+		}
+		return
+	}
+	mask := p.spare(maskAt)
+	for step := 0; step < groupSteps; step += 2 {
+		low, high := p.spare(0), p.spare(1)
+		p.VMOVDQU32(p.words(step/2, 0), high)
+		p.VPANDD(high, mask, low)
+		p.VPSRLD(U8(4), high, high)
+		p.VPANDD(high, mask, high)
+		f(step, low)
+		f(step+1, high)
+	}
+}
+
+// Spare registers of factors and least numbers, and a spare one besides.
+const (
+	scaleAt = 4
+	leastAt = 5
+	otherAt = 6
+)
+
+func (p *groupCode) loadFactors(part int) {
+	p.VCVTPH2PS(p.factors(part, 0), p.spare(scaleAt))
+	if p.form.least {
+		p.VCVTPH2PS(p.factors(part, 2*groupWidth), p.spare(leastAt))
+	}
+}
+
+// add adds the sums of a group, times their factors, to y. It changes sum.
+func (p *groupCode) add(i, part int, sum reg.Register) {
+	y, t := p.y(i, part), p.spare(otherAt)
+	p.times(i, recordScale, p.spare(scaleAt), t)
+	p.VMULPS(t, sum, sum)
+	p.VADDPS(sum, y, y)
+	if p.form.least {
+		p.times(i, recordSum, p.spare(leastAt), t)
+		p.VADDPS(t, y, y)
+	}
+}
+
+// times sets to to v times a float of the record of row i.
+func (p *groupCode) times(i, disp int, v, to reg.Register) {
+	if p.lanes == 16 {
+		p.VMULPS_BCST(p.term(i, disp), v, to)
+		return
+	}
+	p.VBROADCASTSS(p.term(i, disp), to)
+	p.VMULPS(v, to, to)
+}
+
+// addParts adds the sums of a group of a row.
+func (p *groupCode) addParts() {
+	for part := range p.parts() {
+		p.loadFactors(part)
+		sum := p.sum(0, part)
+		p.VCVTDQ2PS(sum, sum)
+		p.add(0, part, sum)
+	}
+}
+
+// productsInt8 multiplies magnitudes of weights by x with their signs: a pair of such products fits into 16 bits.
+func (p *groupCode) productsInt8() {
+	x, w, size, flip, ones := p.spare(0), p.spare(1), p.spare(2), p.spare(maskAt), p.spare(onesAt)
+	for part := range p.parts() {
+		p.zero(p.sum(0, part))
+	}
+	for step := range groupSteps {
+		p.VPBROADCASTD(p.term(0, 4*step), x)
+		for part := range p.parts() {
+			p.VPXOR(p.words(step, part), flip, w)
+			p.VPABSB(w, size)
+			p.VPSIGNB(w, x, w)
+			p.VPMADDUBSW(w, size, w)
+			p.VPMADDWD(ones, w, w)
+			p.VPADDD(w, p.sum(0, part), p.sum(0, part))
+		}
+	}
+	p.addParts()
+}
+
+// productsInt4 multiplies nibbles by x: sums of a whole group fit into 16 bits.
+func (p *groupCode) productsInt4() {
+	x0, x1, low, high, mask := p.spare(0), p.spare(1), p.spare(2), p.spare(3), p.spare(maskAt)
+	for part := range p.parts() {
+		p.zero(p.sum(0, part))
+	}
+	for step := 0; step < groupSteps; step += 2 {
+		p.VPBROADCASTD(p.term(0, 4*step), x0)
+		p.VPBROADCASTD(p.term(0, 4*step+4), x1)
+		for part := range p.parts() {
+			sum := p.sum(0, part)
+			p.VMOVUPS(p.words(step/2, part), high)
+			p.VPAND(high, mask, low)
+			p.VPSRLD(U8(4), high, high)
+			p.VPAND(high, mask, high)
+			p.VPMADDUBSW(x0, low, low)
+			p.VPMADDUBSW(x1, high, high)
+			p.VPADDW(low, sum, sum)
+			p.VPADDW(high, sum, sum)
+		}
+	}
+	if !p.form.least {
+		p.VPBROADCASTD(p.term(0, recordStart), x0)
+	}
+	for part := range p.parts() {
+		sum := p.sum(0, part)
+		p.VPMADDWD(p.spare(onesAt), sum, sum)
+		if !p.form.least {
+			p.VPADDD(x0, sum, sum)
+		}
+	}
+	p.addParts()
+}
+
+// finish multiplies the sums by the factors of rows of weights, adds the bias and stores them.
+func (p *groupCode) finish(label func(string) string) {
+	factor, bias, y, ldy := p.arg("rowFactor"), p.arg("bias"), p.arg("y"), reg.GPVirtual(nil)
+	if p.rows > 1 {
+		ldy = p.bytes("ldy")
+	}
+	p.each(func(i, part int) { p.VMULPS(Mem{Base: factor, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
+	p.TESTQ(bias, bias)
+	p.JZ(LabelRef(label("store")))
+	p.each(func(i, part int) { p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
+	p.Label(label("store"))
+	p.each(func(i, part int) {
+		p.VMOVUPS(p.y(i, part), Mem{Base: y, Disp: 4 * p.lanes * part})
+		if part == p.parts()-1 && i < p.rows-1 {
+			p.ADDQ(ldy, y)
+		}
+	})
+}

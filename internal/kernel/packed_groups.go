@@ -1,0 +1,289 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"unsafe"
+
+	"github.com/hippo-ssm/hippo/internal/hugepage"
+)
+
+// groupTerms is the number of terms of a row that have a factor of their own, in weights and in x.
+const groupTerms = 32
+
+// groupWidth is the number of rows of a panel of integers: few enough that sums over groups of 8 rows of x, and those of
+// a group, are registers.
+const groupWidth = 16
+
+// grouped are weights as integers. A panel has 16 rows and is a sequence of blocks, each of two groups of terms: first
+// the factors of both as float16, of each row, and after those of a group perhaps its least numbers; then the integers
+// of both. A group has 8 steps of 4 terms, words of 32 bits, which lie side by side, step by step. In int4 a word of a
+// row holds 4 terms in its low nibbles and the next 4 in its high ones. So all is read in sequence, line by line.
+type grouped struct {
+	blocks []uint8
+	row    []float32 // a power of two for each row of a panel, by which its factors are multiplied
+}
+
+// groupForm is how a precision keeps integers.
+type groupForm struct {
+	bits  int   // of an integer
+	zero  int32 // minus the integer that stands for 0
+	least bool  // a group has a least number, for which the integer 0 stands
+}
+
+var groupForms = [...]groupForm{Int8: {8, -128, false}, Int4: {4, -8, false}, Int4Min: {4, 0, true}}
+
+// bytes is the memory that a product reads.
+func (g *grouped) bytes() int { return len(g.blocks) + 4*len(g.row) }
+
+// inGroups tells whether the weights are integers.
+func (w *Packed) inGroups() bool { return w.precision >= Int8 }
+
+// form is how the integers are kept.
+func (w *Packed) form() groupForm { return groupForms[w.precision] }
+
+// intBytes is the number of bytes of the integers of a group of a panel.
+func (f groupForm) intBytes() int { return groupTerms * groupWidth * f.bits / 8 }
+
+// factorBytes is the number of bytes of the factors and least numbers of a group of a panel.
+func (f groupForm) factorBytes() int {
+	if f.least {
+		return 4 * groupWidth
+	}
+	return 2 * groupWidth
+}
+
+// blockBytes is the number of bytes of a block of a panel.
+func (f groupForm) blockBytes() int { return 2 * (f.factorBytes() + f.intBytes()) }
+
+// groupStep are the bytes of the words of a step.
+const groupStep = 4 * groupWidth
+
+// rowBlocks is the number of blocks of a row, whose last group may be of nothing but zeros.
+func (w *Packed) rowBlocks() int { return ceil(w.k, 2*groupTerms) }
+
+// makeGroups makes room for matrices of integers, side by side.
+func makeGroups(ms []*Packed) {
+	size := func(w *Packed) int { return w.panels() * w.rowBlocks() * w.form().blockBytes() }
+	total := 0
+	for _, w := range ms {
+		total += size(w)
+	}
+	all := hugepage.Make[uint8](total)
+	for _, w := range ms {
+		n := size(w)
+		w.groups.blocks, all = all[:n:n], all[n:]
+		w.groups.row = make([]float32, w.panels()*groupWidth)
+	}
+}
+
+// block is block b of a panel.
+func (w *Packed) block(panel, b int) []uint8 {
+	n := w.form().blockBytes()
+	return w.groups.blocks[(panel*w.rowBlocks()+b)*n:][:n]
+}
+
+// factors and ints are those of one of the groups of a block.
+func (f groupForm) factors(block []uint8, half int) []uint8 {
+	return block[half*f.factorBytes():][:f.factorBytes()]
+}
+func (f groupForm) ints(block []uint8, half int) []uint8 {
+	return block[2*f.factorBytes()+half*f.intBytes():][:f.intBytes()]
+}
+
+// setGroups rounds and stores row j.
+func (w *Packed) setGroups(j int, row []float32) {
+	exponent := rowExponent(largest(row))
+	w.groups.row[j] = float32(math.Ldexp(1, exponent))
+	var u [groupTerms]uint8
+	for g := range ceil(w.k, groupTerms) {
+		part := row[g*groupTerms : min((g+1)*groupTerms, w.k)]
+		factor, least := w.precision.roundGroup(&u, part, exponent)
+		w.setGroup(j, g, &u, factor, least)
+	}
+}
+
+// setGroup stores group g of row j: integers without sign, and factors.
+func (w *Packed) setGroup(j, g int, u *[groupTerms]uint8, factor, least uint16) {
+	form, block := w.form(), w.block(j/groupWidth, g/2)
+	factors, ints := form.factors(block, g%2)[2*(j%groupWidth):], form.ints(block, g%2)
+	binary.LittleEndian.PutUint16(factors, factor)
+	if form.least {
+		binary.LittleEndian.PutUint16(factors[2*groupWidth:], least)
+	}
+	at := j % groupWidth * 4
+	if form.bits == 8 {
+		for i, v := range u {
+			ints[at+i/4*groupStep+i%4] = v
+		}
+		return
+	}
+	for i := 0; i < groupTerms; i += 8 {
+		for b := range 4 {
+			ints[at+i/8*groupStep+b] = u[i+b] | u[i+b+4]<<4
+		}
+	}
+}
+
+// group returns group g of row j: integers without sign, and factors.
+func (w *Packed) group(j, g int, u *[groupTerms]uint8) (factor, least uint16) {
+	form, block := w.form(), w.block(j/groupWidth, g/2)
+	factors, ints := form.factors(block, g%2)[2*(j%groupWidth):], form.ints(block, g%2)
+	if form.least {
+		least = binary.LittleEndian.Uint16(factors[2*groupWidth:])
+	}
+	at := j % groupWidth * 4
+	for i := range u {
+		if form.bits == 8 {
+			u[i] = ints[at+i/4*groupStep+i%4]
+		} else {
+			u[i] = ints[at+i/8*groupStep+i%4] >> (i / 4 % 2 * 4) & 15
+		}
+	}
+	return binary.LittleEndian.Uint16(factors), least
+}
+
+// groupsRow sets dst (k) to row j.
+func (w *Packed) groupsRow(dst []float32, j int) {
+	var u [groupTerms]uint8
+	zero, c := w.form().zero, w.groups.row[j]
+	for g := range ceil(w.k, groupTerms) {
+		factor, least := w.group(j, g, &u)
+		f, m := widen16(factor)*c, widen16(least)*c
+		for i := range dst[g*groupTerms : min((g+1)*groupTerms, w.k)] {
+			dst[g*groupTerms+i] = float32(float32(int32(u[i])+zero)*f) + m
+		}
+	}
+}
+
+// quantized is x as integers: of each row its groups.
+type quantized struct {
+	records []record
+	groups  int // of a row
+}
+
+var quantizedPool = sync.Pool{New: func() any { return new(quantized) }}
+
+// set quantizes m rows of k floats.
+func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
+	q.groups = 2 * ceil(k, 2*groupTerms)
+	if cap(q.records) < m*q.groups {
+		q.records = make([]record, m*q.groups)
+	}
+	q.records = q.records[:m*q.groups]
+	for i := range m {
+		quantizeGroups(q.row(i), x[i*ldx:][:k], zero)
+	}
+}
+
+// row is row i.
+func (q *quantized) row(i int) []record { return q.records[i*q.groups:][:q.groups] }
+
+// panelGroups computes the columns of the panel that begins with column j.
+func (p *packedProduct) panelGroups(j int) {
+	const most = 8 // rows at a time
+	var tile [most * groupWidth]float32
+	rows := most
+	if cpu > generic && cpu < avx512bf16 {
+		rows = 1
+	}
+	if j+groupWidth <= p.n {
+		for i := 0; i < p.m; i += rows {
+			p.rowsOfGroups(i, min(rows, p.m-i), j, p.y[i*p.ldy+j:], p.ldy, p.biasFrom(j))
+		}
+		return
+	}
+	for i := 0; i < p.m; i += rows { // columns past the last one of y go to a tile, without bias
+		n := min(rows, p.m-i)
+		p.rowsOfGroups(i, n, j, tile[:], groupWidth, nil)
+		for r := range n {
+			row := p.y[(i+r)*p.ldy+j:][:p.n-j]
+			copy(row, tile[r*groupWidth:])
+			if p.bias != nil {
+				for t, b := range p.bias[j:][:len(row)] {
+					row[t] += b
+				}
+			}
+		}
+	}
+}
+
+// rowsOfGroups computes 16 columns of m rows of y from row i of x on, as many as the code for the level takes.
+func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []float32) {
+	blocks := p.rowBlocks()
+	if cpu == generic || blocks == 0 {
+		p.rowsOfGroupsPortable(i, m, j, y, ldy, bias)
+		return
+	}
+	var b *float32
+	if bias != nil {
+		b = &bias[0]
+	}
+	x, ldx := &p.q.row(i)[0].q[0], p.q.groups*int(unsafe.Sizeof(record{}))
+	w, row := &p.Packed.block(j/groupWidth, 0)[0], &p.groups.row[j]
+	switch p.precision {
+	case Int8:
+		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+	case Int4:
+		vecPackedInt4(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+	default:
+		vecPackedInt4Min(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+	}
+}
+
+// rowsOfGroupsPortable is the definition of rowsOfGroups.
+func (p *packedProduct) rowsOfGroupsPortable(i, m, j int, y []float32, ldy int, bias []float32) {
+	form := p.form()
+	for r := range m {
+		clear(y[r*ldy:][:groupWidth])
+	}
+	var unpacked [groupTerms * groupWidth]uint8
+	for g := range 2 * p.rowBlocks() {
+		block := p.Packed.block(j/groupWidth, g/2)
+		ints, factors := form.ints(block, g%2), form.factors(block, g%2)
+		if form.bits == 4 {
+			unpackNibbles(&unpacked, ints)
+			ints = unpacked[:]
+		}
+		factor := func(t int) float32 { return widen16(binary.LittleEndian.Uint16(factors[2*t:])) }
+		for r := range m {
+			x := &p.q.row(i + r)[g]
+			var sums [groupWidth]int32
+			for t := range sums {
+				sums[t] = x.start
+			}
+			for s := 0; s < groupTerms; s += 4 {
+				x0, x1, x2, x3 := int32(x.q[s]), int32(x.q[s+1]), int32(x.q[s+2]), int32(x.q[s+3])
+				for t := range sums {
+					v := ints[s*groupWidth+4*t:][:4]
+					sums[t] += x0*int32(v[0]) + x1*int32(v[1]) + x2*int32(v[2]) + x3*int32(v[3])
+				}
+			}
+			row := y[r*ldy:][:groupWidth]
+			for t, sum := range sums {
+				row[t] += float32(float32(sum) * float32(x.factor*factor(t)))
+				if form.least {
+					row[t] += float32(x.sum * factor(groupWidth+t))
+				}
+			}
+		}
+	}
+	for r := range m {
+		row := y[r*ldy:][:groupWidth]
+		for t, c := range p.groups.row[j:][:groupWidth] {
+			row[t] *= c
+			if bias != nil {
+				row[t] += bias[t]
+			}
+		}
+	}
+}
+
+// unpackNibbles puts the integers of a group of a panel in the order of int8.
+func unpackNibbles(to *[groupTerms * groupWidth]uint8, from []uint8) {
+	for i, v := range from {
+		at := i/groupStep*2*groupStep + i%groupStep
+		to[at], to[at+groupStep] = v&15, v>>4
+	}
+}
