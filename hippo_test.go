@@ -349,8 +349,8 @@ func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
 	}
 }
 
-// TestPrecisions: with rounded weights a model still says what it has learned, predicts text of other sentences about as
-// well, and cannot be saved.
+// TestPrecisions: with rounded weights a model still says what it has learned, predicts text of other sentences about
+// as well, and cannot be saved.
 func TestPrecisions(t *testing.T) {
 	ids, err := load(t).Tokenizer().Encode(nil,
 		[]byte(strings.Repeat("the sailor swims in the whale. the sea waits in the sailor. ", 8)))
@@ -389,7 +389,8 @@ func TestPrecisions(t *testing.T) {
 		}
 	}
 	_, err = hippo.Load(whale, hippo.Precision("int3"))
-	if err == nil || err.Error() != `found the precision "int3", want one of float32, bf16, int8, int4, int4min, or stored` {
+	const want3 = `found the precision "int3", want one of float32, bf16, int8, int4, int4min, or stored`
+	if err == nil || err.Error() != want3 {
 		t.Errorf("int3: %v", err)
 	}
 }

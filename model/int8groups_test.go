@@ -83,9 +83,9 @@ func someLogits(m *Model, tape *autograd.Tape) []float32 {
 }
 
 // TestWhereInt8Errs shows why int8 has factors for groups of 32 terms, as decision 11 says: most of the error of one
-// factor for a row comes from a whole row of inputs, which have outliers where they are products of gates; finer factors
-// of the weights alone gain next to nothing; groups of 32 terms for both halve it in a Mamba-130M and take two fifths
-// of it in this smaller one. int8 is as exact as they are.
+// factor for a row comes from a whole row of inputs, which have outliers where they are products of gates; finer
+// factors of the weights alone gain next to nothing; groups of 32 terms for both halve it in a Mamba-130M and take two
+// fifths of it in this smaller one. int8 is as exact as they are.
 func TestWhereInt8Errs(t *testing.T) {
 	exact := roundedLogits(t, 0, 0)
 	offBy := func(what string, logits []float32) float64 {

@@ -1,9 +1,6 @@
 package model
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"io"
 	"path/filepath"
 
@@ -25,17 +22,6 @@ func (p *Parameters) Init(seed uint64) { nn.InitAll(p.of, "", seed) }
 
 // NumParams is the number of trainable numbers.
 func (p *Parameters) NumParams() int { return numParams(p.of) }
-
-// Fingerprint tells weights apart: the SHA-256, in hexadecimal digits, of the names, shapes and values of all
-// parameters. It is the same in whatever file they were, as long as the values are. The model must not be packed.
-func (p *Parameters) Fingerprint() string {
-	h := sha256.New()
-	for _, x := range p.Tensors() {
-		fmt.Fprintf(h, "%s %v\n", x.Name, x.Shape)
-		h.Write(x.Data)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
 
 // Load fills the parameters. It changes nothing unless everything fits: a missing, unexpected, misshapen or non-finite
 // tensor is an error, and the error lists all of them.

@@ -324,7 +324,7 @@ func games(t *testing.T, n string) {
 // packed are a model of these layers as it is, and in each precision.
 func packed(t *testing.T, layers string) []*model.Model {
 	all := []*model.Model{language(t, layers)}
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 		m := language(t, layers)
 		if err := m.Pack(p); err != nil {
 			t.Fatal(err)

@@ -163,7 +163,7 @@ func TestServedAsAlone(t *testing.T) {
 		precision engine.Precision
 	}
 	kinds := []kind{{"rg-lru", engine.Float32}, {"h3/swiglu-experts(experts=3)", engine.BF16}}
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 		for _, layers := range []string{"h3", "mamba", "mamba2", "attention", servedMix} {
 			kinds = append(kinds, kind{layers, p})
 		}

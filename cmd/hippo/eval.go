@@ -21,7 +21,7 @@ import (
 type evalOptions struct {
 	train.ModelEvalOptions
 
-	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights: few bits are fast"`
+	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 

@@ -109,8 +109,8 @@ var precisions = []string{hippo.Stored, "float32", "bf16", "int8", "int4", "int4
 // precisionFlag is --precision of a command that only uses a model.
 func precisionFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "precision", hippo.Stored,
-		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 as it is in the file, "+
-			"with the results of float32, and float32 otherwise")
+		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 as it "+
+			"is in the file, with the results of float32, and float32 otherwise")
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFloat16: every finite float16 comes back, and a number between two goes to the nearer, of two as near to the even.
+// TestFloat16: every finite float16 comes back, and a number between two goes to the nearer, of two as near to the
+// even.
 func TestFloat16(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for bits := range uint16(0x7bff) {

@@ -12,8 +12,8 @@ import (
 // groupTerms is the number of terms of a row that have a factor of their own, in weights and in x.
 const groupTerms = 32
 
-// groupWidth is the number of rows of a panel of integers: few enough that sums over groups of 8 rows of x, and those of
-// a group, are registers.
+// groupWidth is the number of rows of a panel of integers: few enough that sums over groups of 8 rows of x, and those
+// of a group, are registers.
 const groupWidth = 16
 
 // grouped are weights as integers. A panel has 16 rows and is a sequence of blocks, each of two groups of terms: first

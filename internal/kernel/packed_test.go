@@ -200,8 +200,8 @@ func TestShortFormSaves(t *testing.T) {
 	}
 }
 
-// TestPackedIntegersAreTheirDefinition: every level gives the bits of the definition, written here with sums in int64 and
-// from the integers of single rows.
+// TestPackedIntegersAreTheirDefinition: every level gives the bits of the definition, written here with sums in int64
+// and from the integers of single rows.
 func TestPackedIntegersAreTheirDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(2, 2)), func(c packedCase) {

@@ -12,8 +12,8 @@ func sameRecord(a, b record) bool {
 	return a.q == b.q && a.start == b.start && same(a.factor, b.factor) && same(a.sum, b.sum)
 }
 
-// TestQuantizeGroupsIsItsDefinition: every level gives the bits of the definition, of rows of all lengths and sizes, with
-// numbers half way between two integers.
+// TestQuantizeGroupsIsItsDefinition: every level gives the bits of the definition, of rows of all lengths and sizes,
+// with numbers half way between two integers.
 func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -57,7 +57,8 @@ func TestQuantizeGroupsIsItsDefinition(t *testing.T) {
 	})
 }
 
-// TestQuantizeGroupsSpecials: zeros, numbers too small for an inverse, infinities and NaN, in the assembly and in a rest.
+// TestQuantizeGroupsSpecials: zeros, numbers too small for an inverse, infinities and NaN, in the assembly and in a
+// rest.
 func TestQuantizeGroupsSpecials(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, c := range []struct {

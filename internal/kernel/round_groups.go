@@ -9,8 +9,8 @@ func rowExponent(top float32) int {
 	return max(exponent-7, -126)
 }
 
-// roundGroup rounds x, of which there are at most groupTerms, to integers times a factor, which with the least number is
-// to be multiplied by 2^exponent. What is past x stands for 0.
+// roundGroup rounds x, of which there are at most groupTerms, to integers times a factor, which with the least number
+// is to be multiplied by 2^exponent. What is past x stands for 0.
 func (p Precision) roundGroup(u *[groupTerms]uint8, x []float32, exponent int) (factor, least uint16) {
 	if p == Int8 {
 		return roundInt8(u, x, float32(math.Ldexp(1, exponent))), 0
@@ -93,7 +93,8 @@ func nearest(x, least, most float32) float32 {
 	return float32(min(max(x, least), most)+round) - round
 }
 
-// int4MinTries are the numbers of steps between least and largest number, of which the integers cut off what is past 15.
+// int4MinTries are the numbers of steps between least and largest number, of which the integers cut off what is past
+// 15.
 var int4MinTries = [...]float32{15, 16}
 
 // roundInt4Min rounds by a factor and a least number.
