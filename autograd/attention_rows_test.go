@@ -59,7 +59,7 @@ func attentionSequences(v attentionVariant) sequences {
 	return s
 }
 
-// attentionVariants cover what Attention can be asked for, rows of which some have caches and some not among them.
+// attentionVariants cover what Attention can be asked for. Some of the rows have caches.
 func attentionVariants() []attentionVariant {
 	type o = engine.AttentionOptions
 	some, all := []bool{true, false, true}, []bool{true, true}

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// crossSequences is attention to other sequences, of which each row has one of lens positions. The keys and values
+// crossSequences is attention to other sequences: each row has one, of lens positions. The keys and values
 // are a parameter of the row in the table: they lie along other rows than the queries.
 func crossSequences(name string, queries, keys []int, heads, hd int) row {
 	shapes := func(queries, keys []int, d int) [][]int {

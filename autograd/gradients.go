@@ -26,7 +26,7 @@ type Gradients struct {
 	starts []int // of each in all, and the end
 }
 
-// NewGradients returns gradients of zero for the leaves, each of which is named once.
+// NewGradients returns gradients of zero for the leaves. No leaf may come twice.
 func NewGradients(leaves ...*tensor.Tensor) *Gradients {
 	n := len(leaves)
 	g := &Gradients{leaves: slices.Clone(leaves), place: make(map[*tensor.Tensor]int, n), each: make([][]float32, n)}

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// recurrenceSequences is Recurrence of n components, of which some are linear. R of 128 times 128 numbers of this size
+// recurrenceSequences is Recurrence of n components, some of them linear. R of 128 times 128 numbers of this size
 // makes states neither grow nor fade.
 func recurrenceSequences(name string, lens []int, keeps []bool, n, linear int) sequences {
 	return sequences{name: "Recurrence/" + name, lens: lens, keeps: keeps, along: []int{n}, params: [][]int{{n, n}},

@@ -147,7 +147,7 @@ func unpackK(y []float32, b, low, high []byte) {
 	}
 }
 
-// kFactors are the two factors j of 6 bits, of which 8 pairs are packed into 12 bytes.
+// kFactors returns pair j of the 8 pairs of 6-bit factors that 12 bytes hold.
 func kFactors(b []byte, j int) (f, g byte) {
 	if j < 4 {
 		return b[j] & 63, b[j+4] & 63

@@ -127,6 +127,7 @@ func (r Rotary) InvFreq() []float32 {
 	return f
 }
 
+// BaseOr10000 is the base of the angles: 10,000 unless Base says otherwise.
 func (r Rotary) BaseOr10000() float64 {
 	if r.Base == 0 {
 		return 10000
@@ -154,6 +155,7 @@ const (
 
 var featureMapNames = [...]string{ELU1: "elu1", ReLU: "relu", ReLU2: "relu2", PhiSoftplus: "softplus"}
 
+// String is the name of f in configurations.
 func (f FeatureMap) String() string { return featureMapNames[f] }
 
 // ParseFeatureMap returns the feature map of that name.

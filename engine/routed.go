@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// Routed are mixtures of experts: layers of which each position uses a few.
+// Routed are mixtures of experts: many layers, and each position uses a few of them.
 type Routed interface {
 	// Route: the weight of every expert for every position, scores, weights (n, e), zero for those that are not chosen;
 	// bias (e) or nil has a part in the choice alone, and gets no gradient.

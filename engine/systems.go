@@ -40,12 +40,12 @@ type Systems interface {
 type Kept struct{ p atomic.Pointer[keptValue] }
 
 type keptValue struct {
-	owner    any // which engine's, and of which use
+	owner    any // the engine, and what it uses it for
 	versions [8]uint64
 	value    any
 }
 
-// Load returns what owner stored while xs, of which some may be nil, were as they are now, or nil.
+// Load returns what owner stored while xs were as they are now, or nil. Some of xs may be nil.
 func (k *Kept) Load(owner any, xs ...*tensor.Tensor) any {
 	v := k.p.Load()
 	if v == nil || v.owner != owner || v.versions != versions(xs) {

@@ -15,10 +15,10 @@ import (
 // gradTol is for gradients computed in two ways: sums over all positions, whose terms cancel in part.
 const gradTol = 2e-5
 
-// gradients runs u (2, l, d) in chunks on one tape and goes back from dy, of which the first positions up to from count
-// for nothing. With detach, gradients do not flow from chunk to chunk. It returns the gradient of the input and those
-// of the parameters of each role, one after another: a parameter of few elements may have a gradient that almost
-// cancels, and is judged by the size of its like.
+// gradients runs u (2, l, d) in chunks on one tape and goes back from dy, without its positions before from. With
+// detach, gradients do not flow from chunk to chunk. It returns the gradient of the input and those of the parameters
+// of each role, one after another: a parameter of few elements may have a gradient that almost cancels, and is judged
+// by the size of its like.
 func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 	from int) (du []float32, params map[nn.Role][]float32) {
 	const b = 2

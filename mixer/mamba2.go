@@ -18,11 +18,11 @@ import (
 //	z, (x, B, C), dt = In(u);   (x, B, C) = silu(conv1d(x, B, C));   dt = softplus(dt + dt_bias)
 //	y = Out( RMSNorm( SSD(dt, A, B, C)(x) · silu(z) ) )
 //
-// over d_inner = expand·d_model channels in heads of headdim, of which those of a group share B and C. The norm is over
-// each group or over all channels, stands before the gate, or is left out, by option. dt may be kept in a range, and
-// what In gives may be multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that the
-// filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant in
-// the length of the sequence.
+// over d_inner = expand·d_model channels in heads of headdim, where the heads of a group share B and C. The norm is
+// over each group or over all channels, stands before the gate, or is left out, by option. dt may be kept in a range,
+// and what In gives may be multiplied by numbers (those of Falcon-H1, arXiv:2507.22448). The state is the inputs that
+// the filter needs, (d_conv-1, d_inner + 2·ngroups·d_state), and that of the SSM, (heads, headdim, d_state): constant
+// in the length of the sequence.
 type Mamba2 struct {
 	In, Out         *nn.Linear
 	Conv            shortConv

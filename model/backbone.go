@@ -158,7 +158,7 @@ func (bb *Backbone) maxLength() int {
 	return least
 }
 
-// shorter is the lesser of two lengths, of which 0 means any.
+// shorter is the lesser of two lengths. A length of 0 means any.
 func shorter(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -21,7 +21,7 @@ type filling struct {
 	problems config.Problems
 	params   []*nn.Param
 	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
-	told     map[string]bool       // tensors of which a problem is told
+	told     map[string]bool       // tensors with a problem that has been told
 	elements int
 }
 
@@ -103,7 +103,7 @@ func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor,
 	return checkpoint.Tensor{}, false
 }
 
-// whole is the shape of the tensor of which a part has a shape.
+// whole is the shape of a tensor, from the shape of one of its parts.
 func (s Source) whole(part []int) []int {
 	rows := slices.Clone(part)
 	rows[0] *= max(1, s.Of)

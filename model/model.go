@@ -100,7 +100,7 @@ func (c *Config) embed(t *autograd.Tape, table *nn.Embedding, ids []int32) *tens
 	return t.Scale(table.Forward(t, ids), orOne(c.EmbedScale))
 }
 
-// orOne is a factor, of which 0 means none.
+// orOne is a factor; 0 stands for 1.
 func orOne(x float64) float64 {
 	if x == 0 {
 		return 1

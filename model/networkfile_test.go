@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFindNetwork: a network is found in its own folder and in those of a run, of which the best comes first; where
-// there is none, that is no error.
+// TestFindNetwork: a network is found in its own folder and in those of a run, the best first. A folder without one is
+// no error.
 func TestFindNetwork(t *testing.T) {
 	save := func(dir string, seed uint64) *Network {
 		m := newNetwork(t, networkConfig("h3"))

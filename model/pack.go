@@ -69,7 +69,7 @@ func isPacked(m nn.Module) (packed bool) {
 	return packed
 }
 
-// Bytes is the memory of the parameters, all of which are read for each token.
+// Bytes is the memory of the parameters. Each token reads all of it.
 func (m *Model) Bytes() int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) { n += p.Bytes() })

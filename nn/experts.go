@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Experts is a feed-forward part of which each position uses a few MLPs, its experts (arXiv:1701.06538):
+// Experts is a feed-forward part with many MLPs, its experts; each position uses a few of them (arXiv:1701.06538):
 //
 //	y = Σ_chosen w_e·MLP_e(x) + Shared(x),   w = Route(Router(x))
 //

@@ -96,7 +96,7 @@ func (o *AdamW) Scale(norm float64) float64 {
 	return 1
 }
 
-// Update is an update of all parameters, each of which is made once, by Range.
+// Update is an update of all parameters. Range makes it, and must come to each parameter once.
 type Update struct {
 	optimizer          *AdamW
 	scale, factor      float64

@@ -35,7 +35,7 @@ type falconH1Options struct {
 	MLPScales  []float64 `json:"mlp_multipliers"`
 }
 
-// factor is a multiplier, of which null means 1.
+// factor is a multiplier; null means 1.
 func factor(x *float64) float64 {
 	one := 1.0
 	set(&one, x)

@@ -24,8 +24,8 @@ type GGUFOptions struct {
 // ggufFileTypes are the values of general.file_type.
 var ggufFileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q8_0: 7}
 
-// WriteGGUF writes a Mamba or Mamba-2 model as a GGUF file that llama.cpp runs. A model of which that program has no
-// kind is an error that says why. The same model gives the same bytes.
+// WriteGGUF writes a Mamba or Mamba-2 model as a GGUF file that llama.cpp runs. A model of a kind that llama.cpp does
+// not have is an error that says why. The same model gives the same bytes.
 func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	fileType, ok := ggufFileTypes[o.Type]
 	if !ok {

@@ -149,7 +149,7 @@ func newHFConfig(layers []string, mlp string, eps float64) model.Config {
 	return c
 }
 
-// joinLayers is the list of layers of entries, of which runs are written once.
+// joinLayers is the list of layers of entries; equal neighbors are written once.
 func joinLayers(entries []string) string {
 	var out []string
 	for len(entries) > 0 {

@@ -99,7 +99,7 @@ var hyenaOptions = []string{"emb_dim", "fast_decay_pct", "filter_order", "l_max"
 // hyenaDefaults are the official constructor's defaults where they differ from the mixer's.
 var hyenaDefaults = map[string]string{"emb_dim": "3", "w": "1", "shift": fmt.Sprint(hyenaDNAShift)}
 
-// hyenaOnly are the arguments of the official constructor of which only one value is supported.
+// hyenaOnly are the arguments of the official constructor that may have one value only.
 var hyenaOnly = map[string]string{
 	"_name_": `"hyena"`, "num_heads": "1", "inner_factor": "1", "num_blocks": "1", "outer_mixing": "false",
 	"post_order_ffn": "false", "activation": `"id"`, "normalized": "false", "bias": "true", "bidirectional": "false",

@@ -26,6 +26,7 @@ var Image = &Task{
 
 var imageOrigin = origin{"image", "CIFAR-10 (binary version)", "https://www.cs.toronto.edu/~kriz/cifar.html"}
 
+// ImageOptions are those of the task image.
 type ImageOptions struct {
 	Tokens bool    `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
 	Valid  float64 `json:"valid" min:"0" max:"0.9" help:"fraction of the training pictures held out; officially 0.1"`

@@ -46,6 +46,7 @@ var PathX = &Task{
 	},
 }
 
+// PathfinderOptions are those of the tasks pathfinder and path-x.
 type PathfinderOptions struct {
 	Side     int    `json:"side" min:"0" max:"128" help:"of the pictures: 32, 64 or 128; 0 for that of the task"`
 	Tokens   bool   `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`

@@ -45,6 +45,7 @@ var RecallLarge = &Task{
 	Open: func(_ context.Context, _ string, options any) (*Set, error) { return options.(*RecallOptions).open() },
 }
 
+// RecallOptions are those of the tasks of associative recall.
 type RecallOptions struct {
 	SymbolOptions
 	Keys  int `json:"keys" help:"symbols of a key" min:"1" max:"3"`

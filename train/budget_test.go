@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// timed prepares a run with a budget, of which each update takes a second of a clock that only updates move.
+// timed prepares a run with a budget. Its clock moves by updates alone, a second with each.
 func timed(t *testing.T, c Config, resume bool) *Trainer {
 	t.Helper()
 	d, err := c.OpenData(context.Background(), nil)

@@ -33,7 +33,7 @@ func labelled(t testing.TB, set *task.Set, change func(*LabelledConfig)) *Labell
 	return w
 }
 
-// uneven is a set of which the first seven of every ten examples ask for their last token alone.
+// uneven is a data set: the first seven of every ten examples ask for their last token alone.
 func uneven() *task.Set {
 	set := toytask.Made("tokens")
 	for i, ex := range set.Train.(task.Examples) {

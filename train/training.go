@@ -98,6 +98,7 @@ type NonFiniteError struct {
 	Where string // the tensor in which it was seen first
 }
 
+// Error says what is not finite, and where.
 func (e *NonFiniteError) Error() string {
 	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller "+
 		"optim.lr, a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)

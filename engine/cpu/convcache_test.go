@@ -93,7 +93,7 @@ func TestConvCacheClone(t *testing.T) {
 	}
 }
 
-// TestConvCachesOfAnyAge: sequences of different ages that step together, of which one is there only now and then, have
+// TestConvCachesOfAnyAge: sequences of different ages that step together, one of them only now and then, have
 // the same bits as each alone.
 func TestConvCachesOfAnyAge(t *testing.T) {
 	const d, l, steps = 16, 400, 120

@@ -24,7 +24,7 @@ type dssMode struct {
 	scale        complex128
 	origin       float64    // o
 	x, r         complex128 // of the softmax
-	own, channel int        // which of the n modes it is, and of which channel
+	own, channel int        // the number of the mode, and of its channel
 }
 
 // dssEpsilon is what the release adds to |x|².

@@ -193,8 +193,10 @@ func (eng *Engine) Kind() string { return "reference" }
 // Reset does nothing: what is dead is the garbage collector's.
 func (eng *Engine) Reset() {}
 
-// Mark and ReleaseSince do nothing.
-func (eng *Engine) Mark() int                           { return 0 }
+// Mark does nothing, as Reset.
+func (eng *Engine) Mark() int { return 0 }
+
+// ReleaseSince does nothing, as Reset.
 func (eng *Engine) ReleaseSince(int, ...*tensor.Tensor) {}
 
 // Bytes is not counted.

@@ -108,7 +108,7 @@ func (r *run) capture(f func()) string {
 	return text
 }
 
-// called runs f as the body of a call, of which there are not too many inside each other.
+// called runs f as the body of a call. Calls inside calls are limited.
 func (r *run) called(f func()) {
 	if r.depth++; r.depth > maxDepth {
 		r.fail("calls inside of calls, deeper than %d", maxDepth)
