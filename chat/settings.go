@@ -6,11 +6,13 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -155,4 +157,22 @@ func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// Prompt is the text of a conversation up to where the reply begins: what the template makes of the messages, or, where
+// there is none, their contents with line ends between.
+func (s *Settings) Prompt(ctx context.Context, messages []template.Message) (string, error) {
+	if s.Template != nil {
+		return s.Template.Render(ctx, template.Input{
+			Messages: messages, AddGenerationPrompt: true, BOS: s.BOS, EOS: s.EOS,
+		})
+	}
+	var b strings.Builder
+	for i, m := range messages {
+		if i > 0 && m.Role() != assistantRole {
+			b.WriteByte('\n')
+		}
+		b.WriteString(m.Content())
+	}
+	return b.String(), nil
 }
