@@ -15,6 +15,7 @@ import (
 type Part struct {
 	Session *Session
 	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
+	Silent  bool    // nobody wants the logits after the last id: the session is then without
 	// Each, unless it is nil, is called with the logits after every one of IDs: at is its place there. Those of one
 	// sequence come in order. Reading is slower by the products that these logits take. They are valid during the call.
 	Each func(at int, logits []float32)
@@ -38,7 +39,7 @@ func Feed(ctx context.Context, parts ...Part) error {
 		if p.Session.model != m {
 			return fmt.Errorf("generate: found sessions of different models, want those of one")
 		}
-		if err := p.check(); err != nil {
+		if err := p.Session.Check(p.IDs); err != nil {
 			return err
 		}
 	}
@@ -59,39 +60,16 @@ func Feed(ctx context.Context, parts ...Part) error {
 	return nil
 }
 
-// check returns an error unless the session can read the part.
-func (p *Part) check() error {
-	s, n := p.Session, len(p.Session.states)
-	if len(p.IDs) == 0 || len(p.IDs)%n != 0 {
-		return fmt.Errorf("generate: %d ids for a batch of %d, want at least one for each", len(p.IDs), n)
-	}
-	vocab := s.model.Config.PaddedVocab()
-	for i, id := range p.IDs {
-		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("generate: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
-		}
-	}
-	for i := range s.states {
-		l := len(p.IDs) / n
-		if s.waits(i) {
-			l++
-		}
-		if err := s.checkLength(i, l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // batch is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
 // nothing.
 type batch struct {
 	rows model.Rows
 	ids  []int32
-	last []place   // of each row: whose logits they are after it, of no session where nobody wants them
+	last []place   // whose logits are wanted
+	ends []int32   // after which of ids, for each of them
 	each []call    // of each row: who is told the logits after each of its ids
 	at   []int     // of each sequence of each part, how many ids it has read
-	all  []float32 // logits
+	all  []float32 // logits after several ids
 }
 
 type place struct {
@@ -119,17 +97,16 @@ func (b *batch) clear() {
 	b.rows.Clear()
 	clear(b.last)
 	clear(b.each)
-	b.ids, b.last, b.each = b.ids[:0], b.last[:0], b.each[:0]
+	b.ids, b.last, b.ends, b.each = b.ids[:0], b.last[:0], b.ends[:0], b.each[:0]
 }
 
 // add puts ids of sequence i of s behind the others, after which it has logits if last is set.
 func (b *batch) add(s *Session, i int, ids []int32, last bool, each call) {
 	b.rows.Add(len(ids), s.states[i])
 	b.ids, b.each = append(b.ids, ids...), append(b.each, each)
-	if !last {
-		s = nil
+	if last {
+		b.last, b.ends = append(b.last, place{s, i}), append(b.ends, int32(len(b.ids)-1))
 	}
-	b.last = append(b.last, place{s, i})
 }
 
 // round has every session read its next piece, and reports whether there are more.
@@ -144,8 +121,8 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 				b.at = append(b.at, 0)
 			}
 			if lo := b.at[at]; lo < l {
-				hi := min(l, lo+p.Session.piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l, call{p.Each, i*l + lo})
+				hi := min(l, lo+p.Session.Piece(i))
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent, call{p.Each, i*l + lo})
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -155,6 +132,9 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 	at = 0
 	for _, p := range parts {
 		n := len(p.Session.states)
+		if p.Silent {
+			p.Session.logits = nil
+		}
 		if p.Session.Progress != nil {
 			p.Session.Progress(slices.Min(b.at[at:at+n]), len(p.IDs)/n)
 		}
@@ -186,29 +166,15 @@ func (b *batch) run(m *model.Model) {
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
 	b.tell(m, tape, hidden)
-	wanted := false
-	for _, p := range b.last {
-		wanted = wanted || p.s != nil
-	}
-	if !wanted {
+	if len(b.last) == 0 {
 		return
 	}
-	logits, v := m.LastLogits(tape, hidden, &b.rows), m.Config.PaddedVocab()
-	for _, p := range b.last {
-		if p.s != nil && p.s.logits == nil {
+	logits, v := m.LogitsAt(tape, hidden, b.ends), m.Config.PaddedVocab()
+	for row, p := range b.last {
+		if p.s.logits == nil {
 			p.s.logits = make([]float32, len(p.s.states)*v)
 		}
-	}
-	if first := b.last[0]; len(b.last) == 1 && first.s != nil { // one sequence writes: no copy between
-		logits.CopyTo(first.s.logits[first.i*v:])
-		return
-	}
-	b.all = slices.Grow(b.all[:0], logits.Len())[:logits.Len()]
-	logits.CopyTo(b.all)
-	for row, p := range b.last {
-		if p.s != nil {
-			copy(p.s.logits[p.i*v:][:v], b.all[row*v:])
-		}
+		logits.CopyRowTo(p.s.logits[p.i*v:], row)
 	}
 }
 

@@ -162,3 +162,31 @@ func TestEndedSampleLeaves(t *testing.T) {
 		t.Errorf("repeating three sequences: %v", err)
 	}
 }
+
+// TestFeedSilently: ids after which nobody wants logits leave a session without, and change nothing of what comes
+// after them.
+func TestFeedSilently(t *testing.T) {
+	m := language(t, hybrid)
+	a, beside := NewSession(m, 1), NewSession(m, 1)
+	a.Chunk = 8
+	b, ids := a.Fork(), text(1, 20)
+	feed(t, a, ids)
+	feed(t, beside, ids[:1])
+	for at := 0; at < 20; {
+		piece := min(b.Piece(0), 20-at)
+		if want := min(8-at%8, 20-at); piece != want {
+			t.Fatalf("a piece of %d at position %d, want %d", piece, at, want)
+		}
+		other := Part{Session: beside, IDs: ids[:1]}
+		if err := Feed(t.Context(), Part{Session: b, IDs: ids[at:][:piece], Silent: at+piece < 20}, other); err != nil {
+			t.Fatal(err)
+		}
+		if at += piece; (b.Logits(0) == nil) != (at < 20) || beside.Logits(0) == nil {
+			t.Errorf("after %d ids there are %d logits, and %d of the session beside", at, len(b.Logits(0)),
+				len(beside.Logits(0)))
+		}
+	}
+	if !slices.Equal(logits(a), logits(b)) {
+		t.Error("the logits are others")
+	}
+}

@@ -110,13 +110,39 @@ const none = -1
 // waits reports whether sequence i has an id that has not been read.
 func (s *Session) waits(i int) bool { return s.pending != nil && s.pending[i] != none }
 
-// piece is the number of positions of sequence i up to the next multiple of Chunk.
-func (s *Session) piece(i int) int {
+// Check returns an error unless the session can read runs of ids, one after another, each as Feed takes it.
+func (s *Session) Check(runs ...[]int32) error {
+	n, vocab, l := len(s.states), s.model.Config.PaddedVocab(), 0
+	for _, ids := range runs {
+		if len(ids) == 0 || len(ids)%n != 0 {
+			return fmt.Errorf("generate: %d ids for a batch of %d, want at least one for each", len(ids), n)
+		}
+		for i, id := range ids {
+			if id < 0 || int(id) >= vocab {
+				return fmt.Errorf("generate: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
+			}
+		}
+		l += len(ids) / n
+	}
+	for i := range s.states {
+		more := l
+		if s.waits(i) {
+			more++
+		}
+		if err := s.checkLength(i, more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Piece is how many ids of sequence i the next piece of a call of Feed has at most.
+func (s *Session) Piece(i int) int {
 	chunk := s.Chunk
 	if chunk < 1 {
 		chunk = DefaultChunk
 	}
-	return chunk - s.states[i].Position%chunk
+	return chunk - s.PositionOf(i)%chunk
 }
 
 // checkLength returns an error unless the model can take l more ids of sequence i.

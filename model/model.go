@@ -155,6 +155,15 @@ func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *te
 	return m.logits(t, hidden)
 }
 
+// LogitsAt is Logits after some positions only, counted over all rows.
+func (m *Model) LogitsAt(t *autograd.Tape, hidden *tensor.Tensor, at []int32) *tensor.Tensor {
+	t.Scope("lm_head")
+	if len(at) < hidden.Rows() {
+		hidden = t.Embedding(hidden, at) // it picks rows
+	}
+	return m.logits(t, hidden)
+}
+
 func (m *Model) logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	y := t.Linear(m.scaled(t, hidden), m.Unembedding().Tensor, nil, engine.None)
 	if c := m.Config.LogitCap; c > 0 {

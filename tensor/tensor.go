@@ -235,6 +235,21 @@ func (t *Tensor) CopyTo(dst []float32) int {
 	return copy(dst, t.data)
 }
 
+// CopyRowTo copies row i, of the last axis, into dst, which must be long enough.
+func (t *Tensor) CopyRowTo(dst []float32, i int) {
+	d := t.Dim(-1)
+	if i < 0 || i >= t.Rows() || len(dst) < d {
+		panic(fmt.Sprintf("tensor.CopyRowTo: row %d, room for %d values, shape %v", i, len(dst), t))
+	}
+	if t.storage == nil {
+		copy(dst, t.data[i*d:][:d])
+		return
+	}
+	row := t.storage.Like(d)
+	row.Copy(0, t.storage, i*d, d)
+	row.Read(dst[:d])
+}
+
 // Clone returns a copy on the ordinary heap, without gradient.
 func (t *Tensor) Clone() *Tensor {
 	if t.storage != nil {

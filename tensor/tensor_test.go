@@ -55,6 +55,33 @@ func TestStorage(t *testing.T) {
 	}
 }
 
+// TestCopyRowTo: a row is copied from any kind of storage, and nothing beside it.
+func TestCopyRowTo(t *testing.T) {
+	x := FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)
+	stored := Stored(&halves{x: []float32{1, 2, 3, 4, 5, 6}}, 3, 2)
+	for _, x := range []*Tensor{x, stored} {
+		for i := range 3 {
+			got := []float32{-1, -1, -1}
+			x.CopyRowTo(got, i)
+			if want := []float32{float32(2*i + 1), float32(2*i + 2), -1}; !slices.Equal(got, want) {
+				t.Errorf("row %d: %v, want %v", i, got, want)
+			}
+		}
+	}
+}
+
+// halves is a storage of two bytes for each element.
+type halves struct{ x []float32 }
+
+func (h *halves) Len() int           { return len(h.x) }
+func (h *halves) Bytes() int         { return 2 * len(h.x) }
+func (h *halves) Like(n int) Storage { return &halves{x: make([]float32, n)} }
+func (h *halves) Read(dst []float32) { copy(dst, h.x) }
+func (h *halves) Write(x []float32)  { copy(h.x, x) }
+func (h *halves) Copy(to int, from Storage, at, n int) {
+	copy(h.x[to:to+n], from.(*halves).x[at:at+n])
+}
+
 // TestShaped: a tensor without storage has a shape, and gets storage when it is filled.
 func TestShaped(t *testing.T) {
 	x := Shaped(1<<20, 1<<20)
@@ -71,6 +98,8 @@ func TestShaped(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	x := New(2, 3)
 	for want, f := range map[string]func(){
+		"CopyRowTo: row 2, room for 3":        func() { x.CopyRowTo(make([]float32, 3), 2) },
+		"CopyRowTo: row 1, room for 2":        func() { x.CopyRowTo(make([]float32, 2), 1) },
 		"SetGrad: 5 values for shape (2, 3)":  func() { NewArena().Tensor(2, 3).SetGrad(make([]float32, 5)) },
 		"(2, 3) that no arena lent":           func() { x.SetGrad(make([]float32, 6)) },
 		"SetData: 5 values for shape (2, 3)":  func() { x.SetData(make([]float32, 5)) },

@@ -15,37 +15,66 @@ func spanOf(r *engine.Rows, i int) span { return span{r.From(i), r.Len(i)} }
 // rowList is memory for a list of rows.
 type rowList struct{ rows []int }
 
+// rowGroups is memory to group rows by a key.
+type rowGroups[K comparable] struct {
+	number map[K]int // of the group of a key
+	keys   []K       // of each group
+	of     []int     // the group of each row, none for a row that has none
+	ends   []int     // of each group in rows
+	rows   []int     // those of each group in order
+}
+
 // byKey calls f for each key with the rows that have it, in the order of their first rows. It leaves out rows whose key
 // is zero.
 func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(rows []int, k K)) {
-	var none K
-	var g *rowList
+	const none = -1
+	var zero K
+	g := take[rowGroups[K]](eng)
+	g.keys, g.of, g.ends = g.keys[:0], g.of[:0], g.ends[:0]
+	clear(g.number)
 	for i := range r.Count() {
-		k := key(i)
-		if k == none || earlier(i, k, key) {
-			continue
+		group := none
+		if k := key(i); k != zero {
+			group = g.group(k)
+			g.ends[group]++
 		}
-		if g == nil {
-			g = take[rowList](eng)
+		g.of = append(g.of, group)
+	}
+	n := 0
+	for i, size := range g.ends { // for now where the group begins
+		g.ends[i], n = n, n+size
+	}
+	g.rows = resize(g.rows, n)
+	for i, group := range g.of {
+		if group != none {
+			g.rows[g.ends[group]] = i
+			g.ends[group]++
 		}
-		g.rows = g.rows[:0]
-		for j := i; j < r.Count(); j++ {
-			if key(j) == k {
-				g.rows = append(g.rows, j)
-			}
-		}
-		f(g.rows, k)
+	}
+	from := 0
+	for i, k := range g.keys {
+		f(g.rows[from:g.ends[i]], k)
+		from = g.ends[i]
 	}
 }
 
-// earlier reports whether a row before row i has the key k.
-func earlier[K comparable](i int, k K, key func(i int) K) bool {
-	for j := range i {
-		if key(j) == k {
-			return true
+// group is the number of the group of rows with key k.
+func (g *rowGroups[K]) group(k K) int {
+	const few = 4 // keys that are found sooner without the map
+	for i := range min(few, len(g.keys)) {
+		if g.keys[i] == k {
+			return i
 		}
 	}
-	return false
+	i, ok := g.number[k]
+	if !ok {
+		if i = len(g.keys); g.number == nil {
+			g.number = map[K]int{}
+		}
+		g.number[k] = i
+		g.keys, g.ends = append(g.keys, k), append(g.ends, 0)
+	}
+	return i
 }
 
 // subset is a subset of the rows of a tensor, as if they were contiguous.

@@ -1,0 +1,375 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+const (
+	servedVocab = 13
+	servedChunk = 8
+	servedMix   = "h3,attention,s4d,h3"
+)
+
+// servedModel is a small model of these layers with decided opinions.
+func servedModel(t testing.TB, layers string, p engine.Precision) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, servedVocab, layers, 2, 8, 2, 24
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	if err := m.Pack(p); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// wish is a request of a test.
+type wish struct {
+	seed     uint64
+	segments []Segment
+	draws    int // ids to draw
+	priority int
+}
+
+// wishOf is a wish that depends on the seed alone.
+func wishOf(seed uint64) wish {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	w := wish{seed: seed, draws: rng.IntN(12)}
+	for range 1 + rng.IntN(3) {
+		s := Segment{IDs: make([]int32, 1+rng.IntN(3*servedChunk)), Drawn: rng.IntN(4) == 0}
+		for i := range s.IDs {
+			s.IDs[i] = rng.Int32N(servedVocab)
+		}
+		w.segments = append(w.segments, s)
+	}
+	return w
+}
+
+// served is what came of a wish.
+type served struct {
+	ids    []int32
+	each   []float32 // of the logits after each id that was read, where they were asked for
+	logits []float32
+	state  []float32
+}
+
+func (s served) equal(other served) bool {
+	return slices.Equal(s.ids, other.ids) && slices.Equal(s.each, other.each) &&
+		slices.Equal(s.logits, other.logits) && slices.Equal(s.state, other.state)
+}
+
+// request is the request of w, which draws into out.
+func (w wish) request(m *model.Model, out *served) *Request {
+	s := generate.NewSession(m, 1)
+	s.Chunk = servedChunk
+	sampler, err := sample.New(sample.Options{Temperature: 1, Seed: w.seed})
+	if err != nil {
+		panic(err)
+	}
+	r := &Request{Session: s, Segments: w.segments, Priority: w.priority,
+		Next: func(logits []float32) (int32, bool, error) {
+			if len(out.ids) == w.draws {
+				return 0, false, nil
+			}
+			id, err := sampler.Next(logits, nil)
+			out.ids = append(out.ids, id)
+			return id, true, err
+		}}
+	if w.seed%8 == 0 {
+		r.Each = func(at int, logits []float32) { out.each = append(out.each, float32(at), logits[at%len(logits)]) }
+	}
+	return r
+}
+
+// ended adds what the session is afterwards.
+func (out *served) ended(s *generate.Session) {
+	out.logits = slices.Clone(s.Logits(0))
+	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
+		at := len(out.state)
+		out.state = append(out.state, make([]float32, x.Len())...)
+		x.CopyTo(out.state[at:])
+	})
+}
+
+// alone serves the wish with nobody else there, and without a scheduler.
+func (w wish) alone(t interface{ Fatal(...any) }, m *model.Model) (out served) {
+	r := w.request(m, &out)
+	if err := (Direct{}).Run(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	out.ended(r.Session)
+	return out
+}
+
+// onCores runs the rest of a test on n cores.
+func onCores(t *testing.T, n int) {
+	before := runtime.GOMAXPROCS(n)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// serveAll serves the wishes at once, started in the given order, and returns what came of each.
+func serveAll(t *testing.T, s *Scheduler, wishes []wish, order []int) []served {
+	out := make([]served, len(wishes))
+	var all sync.WaitGroup
+	for _, i := range order {
+		all.Go(func() {
+			r := wishes[i].request(s.model, &out[i])
+			r.Client = fmt.Sprint(i % 3)
+			if err := s.Run(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+			out[i].ended(r.Session)
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// TestServedAsAlone: every request has the same text, logits and state to the last bit as alone, whatever the model,
+// the precision, the number of others, their order, the limits and the number of cores.
+func TestServedAsAlone(t *testing.T) {
+	type kind struct {
+		layers    string
+		precision engine.Precision
+	}
+	kinds := []kind{{"rg-lru", engine.Float32}, {"h3/swiglu-experts(experts=3)", engine.BF16}}
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+		for _, layers := range []string{"h3", "mamba", "mamba2", "attention", servedMix} {
+			kinds = append(kinds, kind{layers, p})
+		}
+	}
+	for _, k := range kinds {
+		t.Run(k.layers+" "+k.precision.String(), func(t *testing.T) {
+			m := servedModel(t, k.layers, k.precision)
+			var wishes []wish
+			var want []served
+			for i := range 64 {
+				w := wishOf(uint64(i))
+				wishes, want = append(wishes, w), append(want, w.alone(t, m))
+			}
+			for round, o := range []SchedulerOptions{{}, {Running: 5, Rows: 1}, {Running: 64, Rows: 1000}} {
+				onCores(t, 1+round%2)
+				s := NewScheduler(m, o)
+				order := rand.New(rand.NewPCG(uint64(round), 4)).Perm(len(wishes))
+				if round == 0 {
+					order = order[:1] // alone
+				}
+				got := serveAll(t, s, wishes, order)
+				for _, i := range order {
+					if !got[i].equal(want[i]) {
+						t.Errorf("round %d: request %d has another answer than alone", round, i)
+					}
+				}
+				s.Close()
+			}
+		})
+	}
+}
+
+// TestServedAnyArrivals: requests that come at any time, some of which are canceled at any moment, have what each has
+// alone. One that is canceled is at the end of a piece, and can go on from there.
+func TestServedAnyArrivals(t *testing.T) {
+	m := servedModel(t, servedMix, engine.Int8)
+	want := map[uint64]served{}
+	rapid.Check(t, func(t *rapid.T) {
+		s := NewScheduler(m, SchedulerOptions{
+			Running: rapid.IntRange(1, 9).Draw(t, "running"), Rows: rapid.IntRange(1, 40).Draw(t, "rows"),
+		})
+		defer s.Close()
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(rapid.IntRange(1, 3).Draw(t, "cores")))
+		var all sync.WaitGroup
+		for i := range rapid.IntRange(1, 20).Draw(t, "requests") {
+			seed := rapid.Uint64Range(0, 40).Draw(t, "seed")
+			w := wishOf(seed)
+			w.priority = rapid.IntRange(-1, 1).Draw(t, "priority")
+			if _, ok := want[seed]; !ok {
+				want[seed] = w.alone(t, m)
+			}
+			expect, stop := want[seed], rapid.IntRange(0, 40).Draw(t, "stop")
+			for range rapid.IntRange(0, 50).Draw(t, "pause") {
+				runtime.Gosched()
+			}
+			all.Go(func() {
+				if err := w.serveTwice(s, fmt.Sprint(i%4), stop, expect); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// serveTwice has the request canceled when it has read stop ids, and goes on with what is left.
+func (w wish) serveTwice(s *Scheduler, client string, stop int, want served) error {
+	var out served
+	r := w.request(s.model, &out)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r.Client = client
+	r.Progress = func(read, total int) {
+		if read >= stop {
+			cancel()
+		}
+	}
+	err := s.Run(ctx, r)
+	if read := r.Session.Position(); err == context.Canceled && len(out.ids) == 0 {
+		if r.Segments = after(w.segments, read); r.Each != nil {
+			each := r.Each
+			r.Each = func(at int, logits []float32) { each(read+at, logits) }
+		}
+		err = s.Run(context.Background(), r)
+	}
+	if err != nil {
+		return err
+	}
+	if out.ended(r.Session); !out.equal(want) {
+		return fmt.Errorf("request %d has another answer than alone", w.seed)
+	}
+	return nil
+}
+
+// after is what is left of segments behind the first n ids.
+func after(segments []Segment, n int) []Segment {
+	for i, s := range segments {
+		if n < len(s.IDs) {
+			return append([]Segment{{s.IDs[n:], s.Drawn}}, segments[i+1:]...)
+		}
+		n -= len(s.IDs)
+	}
+	return nil
+}
+
+// beginWith waits until n requests wait for their first step, and has the scheduler begin.
+func (s *Scheduler) beginWith(n int) {
+	s.patience = time.Hour // so that the counts of a test do not depend on how fast the machine is
+	s.wait(n)
+	go s.loop()
+}
+
+// TestLongPromptsHoldUpByOnePiece: while others read long prompts, whoever writes has a token in every step, and a step
+// has one piece of each prompt at most.
+func TestLongPromptsHoldUpByOnePiece(t *testing.T) {
+	m := servedModel(t, servedMix, engine.Float32)
+	const pieces, tokens = 30, 20
+	for _, prompts := range []int{1, 4} {
+		s := newScheduler(m, SchedulerOptions{Rows: servedChunk})
+		var all sync.WaitGroup
+		read := make([]int, prompts) // by each prompt
+		var mu sync.Mutex
+		for i := range prompts {
+			all.Go(func() {
+				w := wish{segments: []Segment{{IDs: make([]int32, pieces*servedChunk)}}}
+				r := w.request(m, new(served))
+				r.Progress = func(n, _ int) {
+					mu.Lock()
+					defer mu.Unlock()
+					if n != read[i]+servedChunk {
+						t.Errorf("prompt %d went from %d to %d in a step", i, read[i], n)
+					}
+					read[i] = n
+				}
+				if err := s.Run(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Go(func() {
+			var out served
+			w := wish{segments: []Segment{{IDs: []int32{1}}}, draws: tokens}
+			r, steps := w.request(m, &out), []int64(nil)
+			next := r.Next
+			r.Next = func(logits []float32) (int32, bool, error) {
+				steps = append(steps, s.Stats().Steps)
+				return next(logits)
+			}
+			if err := s.Run(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+			for i, at := range steps {
+				if at != steps[0]+int64(i) {
+					t.Errorf("token %d came in step %d, the first in step %d", i, at, steps[0])
+				}
+			}
+		})
+		s.beginWith(prompts + 1)
+		all.Wait()
+		s.Close()
+		rows := s.Stats().Rows
+		for i, n := range rows.Counts {
+			if n > 0 && i > 0 && rows.Bounds[i-1] >= 2*servedChunk {
+				t.Errorf("%d steps have more than a piece of a prompt beside the writer", n)
+			}
+		}
+	}
+}
+
+// TestClientsShareTokens: a client with ten long prompts takes from another no more than half of the tokens.
+func TestClientsShareTokens(t *testing.T) {
+	m := servedModel(t, servedMix, engine.Float32)
+	const pieces = 20
+	s := newScheduler(m, SchedulerOptions{Rows: servedChunk})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	read := map[string]int{}
+	last := map[*Request]int{}
+	prompt := func(client string) {
+		all.Go(func() {
+			w := wish{segments: []Segment{{IDs: make([]int32, pieces*servedChunk)}}}
+			r := w.request(m, new(served))
+			r.Client = client
+			r.Progress = func(n, total int) {
+				mu.Lock()
+				defer mu.Unlock()
+				read[client] += n - last[r]
+				last[r] = n
+				if a, b := read["many"], read["one"]; n == total && client == "one" && a > b+2*servedChunk {
+					t.Errorf("when the prompt of one client was read it had %d tokens, that with ten prompts %d", b, a)
+				}
+			}
+			if err := s.Run(t.Context(), r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 10 {
+		prompt("many")
+	}
+	prompt("one")
+	s.beginWith(11)
+	all.Wait()
+	s.Close()
+	if stats := s.Stats(); stats.Read != 11*pieces*servedChunk || stats.Steps < 11*pieces || stats.Ended != 11 ||
+		stats.Failed != 0 || stats.Running+stats.Waiting+stats.Clients != 0 {
+		t.Errorf("statistics %+v", stats)
+	}
+}

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+)
+
+// shared is a share whose steps a test makes.
+type shared struct {
+	share
+	rows map[string]int // that each client has had
+	t    *testing.T
+}
+
+func newShared(t *testing.T, running, rows int) *shared {
+	return &shared{share: newShare(SchedulerOptions{Running: running, Rows: rows}), rows: map[string]int{}, t: t}
+}
+
+// wants adds a request that never ends: one that writes or reads a prompt.
+func (s *shared) wants(client string, priority int, writes bool) *task {
+	session := generate.NewSession(servedModel(s.t, "h3", engine.Float32), 1)
+	session.Chunk = servedChunk
+	t := &task{r: &Request{Session: session, Client: client, Priority: priority,
+		Segments: []Segment{{IDs: make([]int32, 1<<20), Drawn: writes}}}}
+	s.add(t)
+	t.set(ready)
+	return t
+}
+
+// step makes a step and returns who took part in it.
+func (s *shared) step() map[*task]bool {
+	in := map[*task]bool{}
+	for _, t := range s.choose() {
+		in[t] = true
+		s.rows[t.client.name] += t.rows()
+		t.set(ready)
+	}
+	return in
+}
+
+// TestClientsTakeTurns: where not all have a place in a step all clients have equally many tokens, however many
+// requests each has.
+func TestClientsTakeTurns(t *testing.T) {
+	const clients, running, steps = 10, 4, 500
+	s := newShared(t, running, 100)
+	for i := range clients {
+		for range 1 + 3*(i%3) {
+			s.wants(fmt.Sprint(i), 0, true)
+		}
+	}
+	for range steps {
+		if n := len(s.step()); n != running {
+			t.Fatalf("a step of %d, want %d", n, running)
+		}
+	}
+	for name, n := range s.rows {
+		if d := n - steps*running/clients; d < -1 || d > 1 {
+			t.Errorf("client %s has had %d tokens, want %d", name, n, steps*running/clients)
+		}
+	}
+}
+
+// TestNobodySavesUp: who comes late, or was away, or could not take more than it had, has no more than its part of what
+// there is from then on.
+func TestNobodySavesUp(t *testing.T) {
+	s := newShared(t, 100, servedChunk)
+	for range 5 {
+		s.wants("always", 0, false)
+	}
+	writer := s.wants("writer", 0, true)
+	was := s.wants("was there", 0, false)
+	for range 3 {
+		s.step()
+	}
+	s.remove(was)
+	for range 100 {
+		if !s.step()[writer] {
+			t.Fatal("a step without who writes")
+		}
+	}
+	clear(s.rows)
+	s.wants("late", 0, false)
+	s.wants("was there", 0, false)
+	s.wants("writer", 0, false)
+	for range 40 {
+		s.step()
+	}
+	for name, n := range s.rows { // of 40 steps with a piece and a token each
+		if want := 90; n < want-2*servedChunk || n > want+2*servedChunk {
+			t.Errorf("client %s has had %d tokens, want about %d", name, n, want)
+		}
+	}
+}
+
+// TestLargerPriorityComesFirst: a place in a step, and the time to read a prompt, are those of the largest priority,
+// and of one client those of the oldest request.
+func TestLargerPriorityComesFirst(t *testing.T) {
+	s := newShared(t, 3, 2*servedChunk)
+	background, old, young := s.wants("a", -1, false), s.wants("a", 0, true), s.wants("a", 0, true)
+	if in := s.step(); !in[old] || !in[young] || in[background] {
+		t.Error("a prompt of a smaller priority was read while others write")
+	}
+	urgent := s.wants("a", 1, false)
+	other := s.wants("b", 0, true)
+	for range 10 {
+		if in := s.step(); !in[urgent] || !in[old] || !in[other] || len(in) != 3 {
+			t.Errorf("a step of %d without who should be first", len(in))
+		}
+	}
+	for _, x := range []*task{urgent, old, young, other} {
+		s.remove(x)
+	}
+	if in := s.step(); !in[background] {
+		t.Error("the only prompt is not read")
+	}
+	s.remove(background)
+	if in := s.step(); len(in) > 0 || len(s.active) > 0 || len(s.clients) > 0 {
+		t.Errorf("with no requests there are a step of %d, %d clients, %d of them active", len(in), len(s.clients),
+			len(s.active))
+	}
+}

@@ -1,0 +1,124 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// place is where a task is.
+type place int
+
+const (
+	away     place = iota // with the goroutine that called Run
+	ready                 // waiting for a step
+	stepping              // in the step that is running
+)
+
+// task is a request that a Scheduler serves. It goes to and fro between the scheduler and the goroutine that called
+// Run, which does all that is the request's own: it draws, tells of progress, and hands on what it gets.
+type task struct {
+	r    *Request
+	turn chan struct{} // given something when the task goes to its goroutine
+
+	// Under the scheduler's lock.
+	client *client
+	number uint64 // of all tasks, in the order of their arrival
+	place  place
+	leaves bool      // its goroutine waits for the end of the step
+	round  uint64    // the step that the scheduler expects it back from, 0 for none
+	err    error     // why it ends
+	since  time.Time // when it came, or had the logits before
+
+	// Of whoever has the task: its goroutine while it is away, else the scheduler.
+	segment, at int // it reads Segments[segment].IDs[at] next
+	read, total int // ids of Segments
+	drawn       [1]int32
+	writes      bool  // it reads drawn next
+	size        int   // how many ids it reads in the step
+	failed      error // of Each
+}
+
+// newTask returns a task for a request of a session of m, or an error that says what is wrong with it.
+func newTask(m *model.Model, r *Request) (*task, error) {
+	t := &task{r: r, turn: make(chan struct{}, 1), since: time.Now()}
+	if r.Session.Model() != m {
+		return nil, errors.New("session: found a session of another model, want one of the scheduler's")
+	}
+	if n := r.Session.Batch(); n != 1 {
+		return nil, fmt.Errorf("session: found a session of %d sequences, want one", n)
+	}
+	if len(r.Segments) == 0 && r.Next != nil && r.Session.Logits(0) == nil {
+		return nil, errors.New("session: found nothing to read and no logits to draw from, want either")
+	}
+	runs := make([][]int32, len(r.Segments))
+	for i, s := range r.Segments {
+		runs[i] = s.IDs
+		t.total += len(s.IDs)
+	}
+	return t, r.Session.Check(runs...)
+}
+
+// set moves the task. The scheduler's lock is held.
+func (t *task) set(p place) {
+	if t.place == ready {
+		t.client.ready--
+	}
+	if t.place = p; p == ready {
+		t.client.ready++
+	}
+}
+
+// reads reports whether there is something to read.
+func (t *task) reads() bool { return t.writes || t.read < t.total }
+
+// rows is how many ids the task reads in its next step.
+func (t *task) rows() int {
+	if t.writes || t.r.Segments[t.segment].Drawn {
+		return 1
+	}
+	return min(len(t.r.Segments[t.segment].IDs)-t.at, t.r.Session.Piece(0))
+}
+
+// part is what the task reads in its next step.
+func (t *task) part() generate.Part {
+	t.size = t.rows()
+	p := generate.Part{Session: t.r.Session, IDs: t.drawn[:]}
+	if !t.writes {
+		p.IDs = t.r.Segments[t.segment].IDs[t.at:][:t.size]
+		p.Silent = t.read+t.size < t.total
+		if t.r.Each != nil {
+			p.Each = t.each
+		}
+	}
+	return p
+}
+
+// each calls Each, in the goroutine of the scheduler. A panic ends the request, and not the others of the step.
+func (t *task) each(at int, logits []float32) {
+	if t.failed != nil {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			t.failed = &PanicError{p, debug.Stack()}
+		}
+	}()
+	t.r.Each(t.read+at, logits)
+}
+
+// stepped counts what the task has read in a step.
+func (t *task) stepped() {
+	if t.writes {
+		t.writes = false
+		return
+	}
+	t.read, t.at = t.read+t.size, t.at+t.size
+	if t.at == len(t.r.Segments[t.segment].IDs) {
+		t.segment, t.at = t.segment+1, 0
+	}
+}
