@@ -78,6 +78,7 @@ var house = []layer{
 	{"generate", "model autograd tensor tokenizer generate/sample", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
+	{"session/store", "session generate model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +

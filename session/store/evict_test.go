@@ -1,0 +1,181 @@
+package store
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// fake is a mark at a position, as large as every other: nobody reads on from it.
+func fake(m *model.Model, at int) *session.Snapshot {
+	return &session.Snapshot{Position: at, State: m.NewState(), Logits: make([]float32, 20_000)}
+}
+
+// put keeps a text with marks.
+func put(t testing.TB, s *Store, ids []int32, marks ...*session.Snapshot) {
+	t.Helper()
+	if err := s.Put(t.Context(), whole(ids), nil, marks...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// roomFor is a budget for n marks of a model, with little more.
+func roomFor(m *model.Model, n int) int64 {
+	return int64(n)*snapshotSize(fake(m, 1)) + snapshotSize(fake(m, 1))*9/10
+}
+
+// TestWhatCostsLeastGoesFirst: of marks that nobody has used, those go whose texts are the shortest to read again.
+func TestWhatCostsLeastGoesFirst(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: roomFor(m, 5)})
+	lengths := []int{60, 20, 90, 40, 70, 200, 210}
+	for i, n := range lengths {
+		put(t, s, text(uint64(i), n), fake(m, n))
+	}
+	for i, n := range lengths {
+		found := s.Find(t.Context(), whole(text(uint64(i), n)))
+		if want := n >= 60; (found.Cached == n) != want || !want && found.Miss != (Miss{Evicted, n}) {
+			t.Errorf("of %d ids %d are there (%v)", n, found.Cached, found.Miss)
+		}
+	}
+	if got := s.Stats(); got.Lost != 2 || got.Marks != 5 || got.Memory > s.o.Memory {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestWhatIsUsedStays: a text that is used again and again outlives longer ones that are not, and one that is used no
+// more goes some time, whatever it cost.
+func TestWhatIsUsedStays(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: roomFor(m, 3)})
+	used, unused := text(100, 40), text(101, 300)
+	put(t, s, unused, fake(m, 300))
+	put(t, s, used, fake(m, 40))
+	for i := range 40 {
+		if found := s.Find(t.Context(), whole(used)); found.Cached != 40 {
+			t.Fatalf("after %d other texts the one in use is gone", i)
+		}
+		put(t, s, text(uint64(i), 60), fake(m, 60))
+	}
+	if found := s.Find(t.Context(), whole(unused)); found.Cached != 0 {
+		t.Error("after 40 other texts the one that nobody uses is there")
+	}
+}
+
+// TestMarksInsideGoBeforeEnds: of the marks of a text those inside go first, which only texts need that part behind
+// them and before the next; and one where texts have parted stays.
+func TestMarksInsideGoBeforeEnds(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: roomFor(m, 5)})
+	a, b := text(1, 320), text(2, 160)
+	put(t, s, a, fake(m, 160), fake(m, 240), fake(m, 320))
+	put(t, s, slices.Concat(a[:160], b), fake(m, 320))
+	put(t, s, text(3, 100), fake(m, 100))
+	put(t, s, text(4, 100), fake(m, 100))
+	var there []int
+	for _, at := range []int{160, 240, 320} {
+		if s.find(t.Context(), read(whole(a), chunk), nil, at).Cached == at {
+			there = append(there, at)
+		}
+	}
+	if !slices.Equal(there, []int{160, 320}) {
+		t.Errorf("the marks at %d are there, want those where texts parted and at the end", there)
+	}
+}
+
+// TestTextsWithoutMarksAreBounded: texts that serve only to explain what is missing take a part of the budget.
+func TestTextsWithoutMarksAreBounded(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: roomFor(m, 8)})
+	for i := range 400 {
+		put(t, s, text(uint64(i), 100), fake(m, 100))
+		if s.Stats().Memory > s.o.Memory {
+			t.Fatalf("%d bytes, want at most %d", s.Stats().Memory, s.o.Memory)
+		}
+	}
+	check(t, s)
+	if s.tree.bareBytes > s.o.Memory/bareShare+nodeSize+400 || s.tree.bare.Len() == 0 {
+		t.Errorf("%d texts without a mark, of %d bytes", s.tree.bare.Len(), s.tree.bareBytes)
+	}
+}
+
+// TestPutRefuses what is no mark of the text.
+func TestPutRefuses(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: room})
+	for _, at := range []int{0, 5, 41} {
+		if err := s.Put(t.Context(), whole(text(1, 40)), nil, fake(m, at)); err == nil {
+			t.Errorf("a mark at %d of 40 ids is taken", at)
+		}
+	}
+	if err := s.Put(t.Context(), whole(text(1, 4)), make([]float32, 5)); err == nil {
+		t.Error("5 log-probabilities of 4 ids are taken")
+	}
+	for _, o := range []Options{{}, {Chunk: 1, Memory: -1}, {Chunk: 1, Disk: -1}, {Chunk: 1, Bucket: newMemory()}} {
+		if _, err := New(t.Context(), o); err == nil {
+			t.Errorf("made a store of %+v", o)
+		}
+	}
+}
+
+// TestMarkWithLogitsReplacesOneWithout: at the end of a text only a mark with logits serves.
+func TestMarkWithLogitsReplacesOneWithout(t *testing.T) {
+	m := language(t, "s4d")
+	s := open(t, Options{Memory: room})
+	ids := text(1, 40)
+	bare := fake(m, 40)
+	bare.Logits = nil
+	for i, mark := range []*session.Snapshot{bare, fake(m, 40), bare} {
+		put(t, s, ids, mark)
+		if found := s.Find(t.Context(), whole(ids)); (found.Cached == 40) != (i > 0) {
+			t.Errorf("step %d: found up to %d", i, found.Cached)
+		}
+		check(t, s)
+	}
+	if n := s.Stats().Marks; n != 1 {
+		t.Errorf("%d marks, want 1", n)
+	}
+}
+
+// TestMemoryOverflowsIntoTheBucket: what has no room in memory is found in the bucket, by this store and by others, and
+// nothing is lost.
+func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
+	m, bucket, r := language(t, hybrid), newMemory(), &counting{}
+	o := Options{Memory: 150_000, Bucket: bucket, Codec: codec{m}}
+	s := open(t, o)
+	for i := range 30 {
+		want(t, s, m, r, whole(text(uint64(i), 100)))
+	}
+	if st := s.Stats(); st.Marks > 20 || st.Objects < 30 {
+		t.Errorf("%+v", st)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Store{s, open(t, o)} {
+		r.took()
+		for i := range 30 {
+			want(t, s, m, r, whole(text(uint64(i), 100)))
+		}
+		if n := r.took(); n > 30*chunk {
+			t.Errorf("%d ids were read again, want at most a piece of each text", n)
+		}
+	}
+}
+
+// TestOthersMarksAreSeen: what one store writes another finds, though it has listed the bucket before.
+func TestOthersMarksAreSeen(t *testing.T) {
+	m, bucket := language(t, "s4d"), newMemory()
+	o := Options{Memory: room, Bucket: bucket, Codec: codec{m}, Refresh: -1}
+	a, b := open(t, o), open(t, o)
+	plan := whole(text(1, 100))
+	want(t, a, m, session.Direct{}, plan)
+	if err := a.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found := want(t, b, m, session.Direct{}, plan); found.Cached != 100 {
+		t.Errorf("found %d ids, want 100", found.Cached)
+	}
+}

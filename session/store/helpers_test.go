@@ -1,0 +1,256 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/generate"
+	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+const (
+	vocab  = 64
+	hybrid = "mamba,attention,s4d"
+	chunk  = 16
+)
+
+// language is a small model of these layers with decided opinions.
+func language(t testing.TB, layers string) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+// text is n random ids.
+func text(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(vocab)
+	}
+	return ids
+}
+
+// whole is the plan of a request of raw ids: one segment of all of them.
+func whole(ids ...[]int32) []session.Segment { return []session.Segment{{IDs: slices.Concat(ids...)}} }
+
+// counting is a Runner that counts the ids read.
+type counting struct {
+	mu   sync.Mutex
+	read int
+}
+
+func (c *counting) Run(ctx context.Context, r *session.Request) error {
+	c.mu.Lock()
+	for _, s := range r.Segments {
+		c.read += len(s.IDs)
+	}
+	c.mu.Unlock()
+	return session.Direct{}.Run(ctx, r)
+}
+
+// took is how many ids have been read since the last call.
+func (c *counting) took() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.read
+	c.read = 0
+	return n
+}
+
+// bits are the logits and the state of a session, to be compared.
+func bits(s *generate.Session) []float32 {
+	out := slices.Clone(s.Logits(0))
+	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
+		data := make([]float32, x.Len())
+		x.CopyTo(data)
+		out = append(out, data...)
+	})
+	return out
+}
+
+// plain are the bits of reading a plan with no store.
+func plain(t interface{ Fatal(...any) }, m *model.Model, plan []session.Segment) []float32 {
+	s := generate.NewSession(m, 1)
+	s.Chunk = chunk
+	if err := (session.Direct{}).Run(context.Background(), &session.Request{Session: s, Segments: plan}); err != nil {
+		t.Fatal(err)
+	}
+	return bits(s)
+}
+
+// room is a budget that no test reaches.
+const room = 1 << 30
+
+// open makes a store, whose errors of the bucket are failures unless there is an o.Report.
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	if o.Chunk == 0 {
+		o.Chunk = chunk
+	}
+	if o.Report == nil {
+		o.Report = func(err error) { t.Error(err) }
+	}
+	s, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// want opens a text and checks that it has the bits of reading it plainly. It returns what the store had of it.
+func want(t testing.TB, s *Store, m *model.Model, r session.Runner, plan []session.Segment) *Found {
+	t.Helper()
+	got, found, err := s.Open(t.Context(), Reading{Model: m, Runner: r, Plan: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(bits(got), plain(t, m, plan)) {
+		t.Fatalf("other bits after %+v", *found)
+	}
+	if used := s.Stats().Memory; used > s.o.Memory {
+		t.Fatalf("%d bytes in memory, want at most %d", used, s.o.Memory)
+	}
+	return found
+}
+
+// codec writes the tensors of states as they are.
+type codec struct{ m *model.Model }
+
+type codecTensor struct {
+	Name  string
+	Shape []int
+	Data  []uint32
+}
+
+func (codec) Encode(w io.Writer, m *session.Snapshot) error {
+	var all []codecTensor
+	add := func(name string, shape []int, data []float32) {
+		x := codecTensor{name, shape, nil}
+		for _, v := range data {
+			x.Data = append(x.Data, math.Float32bits(v))
+		}
+		all = append(all, x)
+	}
+	m.State.Tensors(func(name string, x *tensor.Tensor) {
+		data := make([]float32, x.Len())
+		x.CopyTo(data)
+		add(name, x.Shape(), data)
+	})
+	add("logits", nil, m.Logits)
+	return json.NewEncoder(w).Encode(all)
+}
+
+func (c codec) Decode(data []byte) (*session.Snapshot, error) {
+	var all []codecTensor
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	m := &session.Snapshot{State: c.m.NewState()}
+	for _, x := range all {
+		var values []float32
+		for _, v := range x.Data {
+			values = append(values, math.Float32frombits(v))
+		}
+		if x.Name == "logits" {
+			m.Logits = values
+		} else if err := m.State.Restore(x.Name, x.Shape, values); err != nil {
+			return nil, err
+		}
+	}
+	m.Position = m.State.Position
+	return m, nil
+}
+
+// memory is a Bucket in memory, whose disk may be full.
+type memory struct {
+	mu      sync.Mutex
+	objects map[string][]byte
+	full    bool
+	most    int64 // the most bytes that it ever held, without what is set aside
+}
+
+func newMemory() *memory { return &memory{objects: map[string][]byte{}} }
+
+func (b *memory) Get(_ context.Context, name string) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	data, ok := b.objects[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return slices.Clone(data), nil
+}
+
+func (b *memory) Put(_ context.Context, name string, data []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.full {
+		return syscall.ENOSPC
+	}
+	b.objects[name] = slices.Clone(data)
+	b.most = max(b.most, b.bytes())
+	return nil
+}
+
+func (b *memory) bytes() (n int64) {
+	for name, data := range b.objects {
+		if !strings.HasPrefix(name, aside) {
+			n += int64(len(data))
+		}
+	}
+	return n
+}
+
+func (b *memory) Delete(_ context.Context, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.objects, name)
+	return nil
+}
+
+func (b *memory) List(_ context.Context, visit func(name string)) error {
+	for _, name := range b.names() {
+		visit(name)
+	}
+	return nil
+}
+
+func (b *memory) String() string { return "of the test" }
+
+// names are those of all objects, in order.
+func (b *memory) names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.objects))
+}

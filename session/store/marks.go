@@ -1,0 +1,161 @@
+package store
+
+import (
+	"container/heap"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size with
+// frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has been
+// used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a mark
+// that nobody uses any more goes some time, whatever it costs.
+type mark struct {
+	snapshot *session.Snapshot
+	key      key // only where there is a bucket
+	at       *node
+	bytes    int64
+	uses     int     // how often it was used, and 1 for having been put there
+	clock    float64 // at the last use
+	worth    float64 // when it was last computed
+	place    int     // in the heap
+	stored   bool    // in the bucket, too
+	leaving  bool    // being written to the bucket, to make room
+}
+
+// snapshotSize is the memory of a mark.
+func snapshotSize(s *session.Snapshot) int64 { return markSize + int64(s.Size()) }
+
+// markSize is the memory of a mark besides its snapshot.
+const markSize = 512
+
+// value is what the mark is worth in tokens per byte, beyond the clock at its last use.
+func (m *mark) value() float64 {
+	return float64(m.tokens()) * m.at.share() * float64(m.uses) / float64(m.bytes)
+}
+
+// tokens is how many ids are read again if the mark is gone.
+func (m *mark) tokens() int { return m.at.end() - m.at.markBefore() }
+
+// share estimates how many of the texts to come that go as far as the mark of a node go on from there. All of them do
+// behind a leaf, and where texts have parted before. Of those that go along the only text behind it, some part before
+// the next mark: as many as lie between the two, if they part anywhere in the text.
+func (n *node) share() float64 {
+	next := n
+	for len(next.kids) == 1 {
+		if next = next.kids[0]; next.mark != nil {
+			return float64(next.end()-n.end()) / float64(next.end())
+		}
+	}
+	if next != n && len(next.kids) > 1 { // they part at the node next, which has no mark
+		return float64(next.end()-n.end()) / float64(next.end())
+	}
+	return 1
+}
+
+// marks are the marks in memory, a heap with the least worthy first.
+type marks struct {
+	heap    []*mark
+	bytes   int64
+	clock   float64
+	leaving int // how many are
+}
+
+func (h *marks) Len() int           { return len(h.heap) }
+func (h *marks) Less(i, j int) bool { return h.heap[i].worth < h.heap[j].worth }
+func (h *marks) Swap(i, j int) {
+	h.heap[i], h.heap[j] = h.heap[j], h.heap[i]
+	h.heap[i].place, h.heap[j].place = i, j
+}
+
+// Push is a part of heap.Interface.
+func (h *marks) Push(x any) {
+	m := x.(*mark)
+	m.place = len(h.heap)
+	h.heap = append(h.heap, m)
+}
+
+// Pop is a part of heap.Interface.
+func (h *marks) Pop() any {
+	last := len(h.heap) - 1
+	m := h.heap[last]
+	h.heap[last] = nil
+	h.heap = h.heap[:last]
+	return m
+}
+
+// add takes a mark whose node has it already.
+func (h *marks) add(m *mark) {
+	m.clock, m.uses = h.clock, 1
+	m.worth = m.clock + m.value()
+	heap.Push(h, m)
+	h.bytes += m.bytes
+	h.around(m.at)
+}
+
+// use notes that somebody goes on from a mark.
+func (h *marks) use(m *mark) {
+	m.clock = h.clock
+	m.uses++
+	h.weigh(m)
+}
+
+// weigh computes anew what a mark is worth.
+func (h *marks) weigh(m *mark) {
+	if worth := m.clock + m.value(); worth != m.worth {
+		m.worth = worth
+		heap.Fix(h, m.place)
+	}
+}
+
+// around computes anew what the marks before and behind a node are worth, whose mark has come or gone. Where several
+// texts go on behind the node, those there are left: least finds what has become dearer.
+func (h *marks) around(n *node) {
+	for p := n.parent; p != nil; p = p.parent {
+		if p.mark != nil {
+			h.weigh(p.mark)
+			break
+		}
+	}
+	for len(n.kids) == 1 {
+		if n = n.kids[0]; n.mark != nil {
+			h.weigh(n.mark)
+			break
+		}
+	}
+}
+
+// look is how many marks that may not go least passes over.
+const look = 32
+
+// least is the mark to go next, or nil if there is none that may. Marks that are leaving are passed over, and, if only
+// what is stored may go, those that are not; some of them, not all, as others wait.
+func (h *marks) least(storedOnly bool) *mark {
+	var passed []*mark
+	defer func() {
+		for _, m := range passed {
+			heap.Push(h, m)
+		}
+	}()
+	for len(h.heap) > 0 && len(passed) < look {
+		m := h.heap[0]
+		if m.leaving || storedOnly && !m.stored {
+			passed = append(passed, heap.Pop(h).(*mark))
+			continue
+		}
+		before := m.worth
+		if h.weigh(m); m.worth <= before {
+			return m
+		}
+	}
+	return nil
+}
+
+// remove takes a mark out of the tree and the heap.
+func (h *marks) remove(m *mark) {
+	heap.Remove(h, m.place)
+	h.bytes -= m.bytes
+	n := m.at
+	n.mark, m.at = nil, nil
+	h.around(n)
+}

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Reading is a text to be read by a model.
+type Reading struct {
+	Model  *model.Model
+	Runner session.Runner
+	Plan   []session.Segment
+
+	// Progress, unless it is nil, is called with how many of the ids that are not stored have been read.
+	Progress func(read, total int)
+	// Client and Priority are those of session.Request.
+	Client   string
+	Priority int
+}
+
+// Open returns a session at the end of a text, with logits: the bits are those of reading all of it, but only what is
+// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on the
+// way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read again
+// as this one has behind that place, or a piece. Found says what was there before. After the error of a context what has
+// been read is stored, so that opening the same text again goes on from there.
+func (s *Store) Open(ctx context.Context, g Reading) (*generate.Session, *Found, error) {
+	t, err := s.start(ctx, g, math.MaxInt)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = t.readAll(ctx, math.MaxInt)
+	if err != nil {
+		return nil, t.found, err
+	}
+	return t.session, t.found, nil
+}
+
+// Score returns the log-probabilities of the ids from a position on, each given all before it; the first id of a text
+// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment of
+// its own, it is read once. Found says what was there before.
+func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Found, error) {
+	t, err := s.start(ctx, g, from)
+	if err == nil && (from < 0 || from > t.r.len()) {
+		err = fmt.Errorf("store: log-probabilities from id %d on of %d", from, t.r.len())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.known < t.r.len() {
+		err = t.readAll(ctx, t.known)
+	}
+	if err != nil {
+		return nil, t.found, err
+	}
+	return t.logp[from:], t.found, nil
+}
+
+// turn is the reading of one text.
+type turn struct {
+	Reading
+	store   *Store
+	r       *reading
+	keys    []key
+	found   *Found
+	session *generate.Session
+	logp    []float32 // of all ids
+	scores  bool      // log-probabilities are wanted
+	known   int       // the first id from which on log-probabilities are wanted that has none
+}
+
+// start looks for a text, of which log-probabilities are wanted from a position on.
+func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
+	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Chunk)}
+	if t.r.len() == 0 {
+		return nil, errors.New("store: a text without ids")
+	}
+	t.keys, t.scores = s.keys(t.r), from < t.r.len()
+	t.find(ctx, t.r.len())
+	for t.known = max(from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
+		t.known++
+	}
+	// The logits before the first unknown one are needed: of a mark there, or from reading up to there.
+	if t.known < t.r.len() && t.found.Cached >= t.known {
+		t.find(ctx, t.known)
+		if m := t.found.Snapshot; m != nil && m.Position == t.known && m.Logits == nil {
+			t.find(ctx, t.known-1)
+		}
+	}
+	return t, nil
+}
+
+// find looks for the best mark at or before a position.
+func (t *turn) find(ctx context.Context, most int) {
+	t.found = t.store.find(ctx, t.r, t.keys, most)
+	t.logp = slices.Clone(t.found.LogProbs)
+	for len(t.logp) < t.r.len() {
+		t.logp = append(t.logp, unknown)
+	}
+}
+
+// readAll reads what is not stored, stopping to leave marks. Log-probabilities are wanted from an id on.
+func (t *turn) readAll(ctx context.Context, wanted int) error {
+	if m := t.found.Snapshot; m != nil {
+		t.session = m.Session(t.Model)
+		t.note(m.Position)
+	} else {
+		t.session = generate.NewSession(t.Model, 1)
+	}
+	t.session.Chunk = t.store.o.Chunk
+	for _, stop := range t.stops(wanted) {
+		if err := t.readTo(ctx, stop, stop > wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stops are where to stop after what is stored: where this text parts from others, before the first wanted
+// log-probability, on the ladder, before the last segment, and at the end.
+func (t *turn) stops(wanted int) []int {
+	last := t.r.len() - len(t.Plan[len(t.Plan)-1].IDs)
+	stops := append(ladder(t.r.len(), t.store.o.Chunk), last, t.found.Shared, t.r.len())
+	if wanted < t.r.len() {
+		stops = append(stops, t.r.lastCut(wanted))
+	}
+	slices.Sort(stops)
+	stops = slices.Compact(stops)
+	return slices.DeleteFunc(stops, func(at int) bool { return at <= t.found.Cached })
+}
+
+// ladder are the places of marks before the end of a text: the last multiple of the chunk, the last but one of two
+// chunks, of four, and so on. So texts of which one is the beginning of the other have most of them in common.
+func ladder(n, chunk int) (out []int) {
+	for at, step := (n-1)/chunk*chunk, chunk; at > 0; at, step = (at-1)/(2*step)*2*step, 2*step {
+		out = append(out, at)
+	}
+	return out
+}
+
+// readTo reads up to a position, and leaves a mark there.
+func (t *turn) readTo(ctx context.Context, to int, score bool) error {
+	from := t.session.Position()
+	q := &session.Request{
+		Session: t.session, Segments: part(t.Plan, from, to), Client: t.Client, Priority: t.Priority,
+	}
+	if t.Progress != nil {
+		total, before := t.r.len()-t.found.Cached, from-t.found.Cached
+		q.Progress = func(read, _ int) { t.Progress(before+read, total) }
+	}
+	if score {
+		q.Each = func(at int, logits []float32) { t.tell(from+at+1, logits) }
+	}
+	err := t.Runner.Run(ctx, q)
+	at := t.session.Position()
+	if at > from && t.r.isCut(at) {
+		var logp []float32
+		if t.scores {
+			t.note(at)
+			logp = t.logp[:at]
+		}
+		t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session))
+	}
+	return err
+}
+
+// note takes the log-probability of the id behind where the session stands.
+func (t *turn) note(at int) {
+	if logits := t.session.Logits(0); logits != nil {
+		t.tell(at, logits)
+	}
+}
+
+// tell takes the log-probability of an id from the logits before it.
+func (t *turn) tell(at int, logits []float32) {
+	if at < t.r.len() {
+		t.logp[at] = logProb(logits, t.r.syms[at]>>1)
+	}
+}
+
+// logProb is the log-probability of an id given logits.
+func logProb(logits []float32, id uint32) float32 {
+	most := float64(slices.Max(logits))
+	sum := 0.0
+	for _, x := range logits {
+		sum += math.Exp(float64(x) - most)
+	}
+	return float32(float64(logits[id]) - most - math.Log(sum))
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// TestOpenReadsWhatIsNotStored: a text that has been read is not read again, one that goes on is read from the last
+// multiple of the chunk, and one that parts from the mark before. The store says why, and leaves a mark where texts
+// part, so that the next text that parts there is read from there.
+func TestOpenReadsWhatIsNotStored(t *testing.T) {
+	m, r := language(t, hybrid), &counting{}
+	s := open(t, Options{Memory: room})
+	a, b, c := text(1, 200), text(2, 100), text(3, 100)
+	drawn := []session.Segment{{IDs: a[:90]}, {IDs: a[90:100], Drawn: true}, {IDs: b[:50]}}
+	for _, step := range []struct {
+		name   string
+		plan   []session.Segment
+		cached int
+		miss   Miss
+	}{
+		{"the first text", whole(a), 0, Miss{Nothing, 0}},
+		{"the same", whole(a), 200, Miss{Whole, 200}},
+		{"a longer one", whole(a, b), 192, Miss{Longer, 200}},
+		{"a shorter one", whole(a[:180]), 160, Miss{Inside, 180}},
+		{"edited between marks", whole(a[:80], c), 0, Miss{Edited, 80}},
+		{"edited there again, where a mark was left", whole(a[:80], b), 80, Miss{Edited, 80}},
+		{"edited elsewhere", whole(a[:100], c), 80, Miss{Edited, 100}},
+		{"another beginning", whole(a[:3], c), 0, Miss{Start, 3}},
+		{"a reply that was drawn", drawn, 80, Miss{Cut, 90}},
+		{"the reply again", drawn, 150, Miss{Whole, 150}},
+		{"the reply as text", whole(a[:100], b[:50]), 96, Miss{Edited, 100}},
+		{"an edit of what was drawn", []session.Segment{{IDs: a[:90]}, {IDs: c[:5], Drawn: true}}, 80,
+			Miss{Edited, 90}},
+	} {
+		n := 0
+		for _, x := range step.plan {
+			n += len(x.IDs)
+		}
+		found := want(t, s, m, r, step.plan)
+		if found.Cached != step.cached || found.Miss != step.miss {
+			t.Errorf("%s: cached %d, %v (%d at %d), want %d, %v (%d at %d)", step.name, found.Cached, found.Miss,
+				found.Miss.Reason, found.Miss.At, step.cached, step.miss, step.miss.Reason, step.miss.At)
+		}
+		if got := r.took(); got != n-found.Cached {
+			t.Errorf("%s: %d ids were read, want %d", step.name, got, n-found.Cached)
+		}
+	}
+}
+
+// TestRereadIsBounded: from wherever a text parts from a long one, at most as many ids are read again as the long one
+// has behind that place, and a piece; and once more at most a piece.
+func TestRereadIsBounded(t *testing.T) {
+	m, r := language(t, "s4d"), &counting{}
+	a := text(1, 1000)
+	for at := 1; at < 1000; at += 37 {
+		s := open(t, Options{Memory: room})
+		want(t, s, m, r, whole(a))
+		r.took()
+		if want(t, s, m, r, whole(a[:at], []int32{(a[at] + 1) % vocab})); r.took() > 1000-at+chunk {
+			t.Errorf("parted at %d: more ids were read than lie behind", at)
+		}
+		want(t, s, m, r, whole(a[:at], []int32{(a[at] + 2) % vocab}))
+		if n := r.took(); n > chunk {
+			t.Errorf("parted at %d again: %d ids were read, want at most %d", at, n, chunk)
+		}
+	}
+}
+
+// TestScoreReadsTheContextOnce: many endings after one context read it once, and each has the log-probabilities of
+// reading it alone. Asked again, nothing is read.
+func TestScoreReadsTheContextOnce(t *testing.T) {
+	m, r := language(t, hybrid), &counting{}
+	s := open(t, Options{Memory: room})
+	context := text(1, 500)
+	var plans [][]session.Segment
+	total := len(context)
+	for i := range 20 {
+		ending := text(uint64(i), 3+i)
+		plans = append(plans, []session.Segment{{IDs: context}, {IDs: ending}})
+		total += len(ending)
+	}
+	score := func(s *Store, r session.Runner, plan []session.Segment, from int) []float32 {
+		t.Helper()
+		logp, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plan}, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return logp
+	}
+	alone := func(plan []session.Segment, from int) []float32 {
+		return score(open(t, Options{Memory: 0}), session.Direct{}, plan, from)
+	}
+	for _, plan := range plans {
+		if got := score(s, r, plan, len(context)); !slices.Equal(got, alone(plan, len(context))) {
+			t.Errorf("scores are %v, alone %v", got, alone(plan, len(context)))
+		}
+	}
+	if got := r.took(); got != total {
+		t.Errorf("%d ids were read, want %d", got, total)
+	}
+	for _, plan := range plans {
+		score(s, r, plan, len(context))
+	}
+	if got := r.took(); got != 0 {
+		t.Errorf("%d ids were read again, want none", got)
+	}
+	// Those of the context have not been asked for: they take a read, once.
+	for i := range 3 {
+		got, want := score(s, r, plans[i], 0), alone(plans[i], 0)
+		if len(got) != len(want) || !isUnknown(got[0]) || !slices.Equal(got[1:], want[1:]) {
+			t.Errorf("scores of all differ")
+		}
+		n := r.took()
+		if first := i == 0; first != (n > 0) {
+			t.Errorf("text %d: %d ids were read", i, n)
+		}
+	}
+	if _, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plans[0]}, 504); err == nil {
+		t.Error("scores from behind the end")
+	}
+}
+
+// TestMissesAreExplained: every reason has words of its own.
+func TestMissesAreExplained(t *testing.T) {
+	seen := map[string]bool{}
+	for r := Whole; r <= Between; r++ {
+		seen[fmt.Sprint(Miss{r, 7})] = true
+	}
+	if len(seen) != int(Between)+1 {
+		t.Errorf("%d explanations of %d reasons", len(seen), Between+1)
+	}
+}

@@ -1,0 +1,218 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the folder,
+// and the folder.
+const childEnv = "HIPPO_STORE_CHILD"
+
+func TestMain(t *testing.M) {
+	if args := os.Getenv(childEnv); args != "" {
+		var dir string
+		var seed uint64
+		var n int
+		var limit int64
+		if _, err := fmt.Sscanf(args, "%d %d %d %q", &seed, &n, &limit, &dir); err != nil {
+			panic(err)
+		}
+		child(dir, seed, n, limit)
+		return
+	}
+	os.Exit(t.Run())
+}
+
+// childOptions are those of the stores of all processes of a test.
+func childOptions(t testing.TB, dir string, limit int64) Options {
+	return Options{
+		Identity: "children", Chunk: chunk, Memory: 60_000, Bucket: Folder(dir), Codec: codec{language(t, hybrid)},
+		Disk: limit, Refresh: -1,
+	}
+}
+
+// childPlan is one of the texts that processes read.
+func childPlan(i int) []session.Segment { return whole(text(100, 40), text(uint64(i), 30+i%40)) }
+
+// child opens texts in a store of a folder and checks them. It says which are saved, each when it is.
+func child(dir string, seed uint64, n int, limit int64) {
+	t := &testing.B{} // for helpers, whose failures end the process
+	o := childOptions(t, dir, limit)
+	o.Report = func(err error) {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	s, err := New(context.Background(), o)
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	m := o.Codec.(codec).m
+	for range n {
+		i := rng.IntN(12)
+		plan := childPlan(i)
+		got, found, err := s.Open(context.Background(), Reading{Model: m, Runner: session.Direct{}, Plan: plan})
+		if err == nil && !slices.Equal(bits(got), plain(t, m, plan)) {
+			err = fmt.Errorf("text %d: other bits after %+v", i, *found)
+		}
+		if st := s.Stats(); err == nil && st.Memory > o.Memory {
+			err = fmt.Errorf("%d bytes in memory, want at most %d", st.Memory, o.Memory)
+		}
+		if rng.IntN(3) == 0 && err == nil {
+			if err = s.Flush(context.Background()); err == nil {
+				fmt.Println("saved", i)
+			}
+		}
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// start starts a child.
+func start(t *testing.T, dir string, seed uint64, n int, limit int64) (cmd *exec.Cmd, out *bufio.Scanner) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(self)
+	cmd.Env = append(os.Environ(), childEnv+"="+fmt.Sprintf("%d %d %d %q", seed, n, limit, dir))
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(pipe)
+}
+
+// TestTwoProcessesShareAFolder: processes that read texts at the same time, with less room than all take, get the bits
+// of reading them plainly, and leave the folder within its limit.
+func TestTwoProcessesShareAFolder(t *testing.T) {
+	const limit = 600_000
+	dir := t.TempDir()
+	var cmds []*exec.Cmd
+	var outs []*bufio.Scanner
+	for seed := range uint64(2) {
+		cmd, out := start(t, dir, seed, 60, limit)
+		cmds, outs = append(cmds, cmd), append(outs, out)
+	}
+	for i, out := range outs {
+		for out.Scan() {
+			if strings.HasPrefix(out.Text(), "error") {
+				t.Error(out.Text())
+			}
+		}
+		if err := cmds[i].Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantWhole(t, dir)
+	var size int64
+	for _, name := range files(t, dir) {
+		o, _ := parseName(name)
+		size += o.size
+	}
+	if size > limit+limit/8 || size < limit/2 {
+		t.Errorf("%d bytes in the folder, want at most %d", size, limit)
+	}
+}
+
+// wantWhole checks that a folder has whole objects and nothing else.
+func wantWhole(t *testing.T, dir string) {
+	t.Helper()
+	o := childOptions(t, dir, 0)
+	o.Report = nil
+	s := open(t, o) // sweeps, too
+	for _, name := range files(t, dir) {
+		x, ok := parseName(name)
+		if !ok {
+			t.Errorf("found %s", name)
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			_, _, err = s.decode(x, data)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestKilledProcess kills a process at random moments of turns, saves and evictions, again and again. Every object is
+// whole, what was reported saved is found, and nothing is left of what was being written.
+func TestKilledProcess(t *testing.T) {
+	const kills = 30
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(1, 2))
+	reported, torn := 0, 0
+	for k := range kills {
+		limit := int64(k%2) * 300_000
+		cmd, out := start(t, dir, uint64(k), 1_000_000, limit)
+		var saved []int
+		lines := make(chan string)
+		go func() {
+			defer close(lines)
+			for out.Scan() {
+				lines <- out.Text()
+			}
+		}()
+		kill := time.After(time.Duration(30+rng.IntN(120)) * time.Millisecond)
+		for more := true; more; {
+			select {
+			case line, ok := <-lines:
+				if more = ok; !ok {
+					break
+				}
+				i, err := strconv.Atoi(strings.TrimPrefix(line, "saved "))
+				if err != nil {
+					t.Fatal(line)
+				}
+				saved = append(saved, i)
+			case <-kill:
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		cmd.Wait() // it was killed
+		reported += len(saved)
+		for _, name := range files(t, dir) {
+			if strings.Contains(name, disk.TmpMark) {
+				torn++
+			}
+		}
+		wantWhole(t, dir)
+		if len(saved) > 0 && limit == 0 {
+			s := open(t, childOptions(t, dir, 0))
+			last := childPlan(saved[len(saved)-1])
+			if found := s.Find(t.Context(), last); found.Cached != read(last, chunk).len() {
+				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(), found.Miss)
+			}
+		}
+	}
+	t.Logf("%d kills after %d texts were saved; %d files were torn", kills, reported, torn)
+	if reported == 0 {
+		t.Error("no process lived long enough to save anything")
+	}
+}

@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its first
+// ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used by
+// others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that is
+// no error.
+func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
+	r := read(plan, s.o.Chunk)
+	if len(logp) > r.len() {
+		return fmt.Errorf("store: %d log-probabilities of %d ids", len(logp), r.len())
+	}
+	for _, m := range marks {
+		if m.Position < 1 || !r.isCut(m.Position) {
+			return fmt.Errorf("store: a mark at position %d of %d, want the end of a piece of the plan", m.Position,
+				r.len())
+		}
+	}
+	s.put(ctx, r, s.keys(r), logp, false, marks...)
+	return nil
+}
+
+// keys are those of the cuts of a text, or none if there is no bucket.
+func (s *Store) keys(r *reading) []key {
+	if s.o.Bucket == nil {
+		return nil
+	}
+	return r.keys(s.origin)
+}
+
+// keyAt is the key of a cut among all of them.
+func keyAt(r *reading, keys []key, position int) key {
+	if keys == nil {
+		return key{}
+	}
+	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
+	return keys[i]
+}
+
+// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks for
+// something does not wait for others to be written.
+func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
+	marks ...*session.Snapshot) {
+	need := textSize(r, logp, len(marks))
+	for _, m := range marks {
+		need += snapshotSize(m)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.makeRoom(ctx, need, loaded) {
+		if !loaded {
+			s.writeThrough(ctx, r, keys, logp, marks)
+		}
+		return
+	}
+	w := s.tree.root.follow(r)
+	s.tree.grow(&w, r)
+	s.tree.learn(&w, logp)
+	for _, m := range marks {
+		n := s.tree.at(&w, m.Position)
+		if old := n.mark; old != nil {
+			if old.snapshot.Logits != nil || m.Logits == nil || old.leaving {
+				s.marks.use(old)
+				continue
+			}
+			s.marks.remove(old)
+		}
+		k := keyAt(r, keys, m.Position)
+		n.mark = &mark{snapshot: m, key: k, at: n, bytes: snapshotSize(m), stored: loaded}
+		n.evicted = false
+		s.marks.add(n.mark)
+		s.tree.settle(n)
+	}
+}
+
+// textSize is the most memory that a text with some marks can need in the tree.
+func textSize(r *reading, logp []float32, marks int) int64 {
+	n := 4*int64(r.len()) + nodeSize*int64(2+2*marks)
+	if logp != nil {
+		n += 4 * int64(r.len())
+	}
+	return n
+}
+
+// bareShare is the part of the memory that texts without a mark may take before marks go for them.
+const bareShare = 8
+
+// makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
+// lock away while marks are written to the bucket; with storedOnly it writes none.
+// What is read again in one piece is not worth an object.
+func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
+	if need > s.o.Memory {
+		return false
+	}
+	for s.memory()+need > s.o.Memory {
+		if s.tree.bareBytes > s.o.Memory/bareShare && s.tree.forgetOldest() {
+			continue
+		}
+		m := s.marks.least(storedOnly)
+		switch {
+		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() <= s.o.Chunk):
+			s.evict(m)
+		case m != nil:
+			s.spill(ctx, m)
+		case s.tree.forgetOldest():
+		case s.marks.leaving > 0 && !storedOnly:
+			s.free.Wait()
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// evict removes a mark from memory.
+func (s *Store) evict(m *mark) {
+	n := m.at
+	if !m.stored {
+		s.stats.Lost++
+	}
+	s.marks.clock = max(s.marks.clock, m.worth)
+	s.marks.remove(m)
+	n.evicted = true
+	s.tree.settle(n)
+}
+
+// spill moves a mark to the bucket. It gives the lock away meanwhile; the mark can still be found.
+func (s *Store) spill(ctx context.Context, m *mark) {
+	s.store(ctx, m)
+	s.evict(m)
+}
+
+// store writes a mark to the bucket. It gives the lock away meanwhile; others leave the mark where it is.
+func (s *Store) store(ctx context.Context, m *mark) error {
+	m.leaving = true
+	s.marks.leaving++
+	defer func() {
+		m.leaving = false
+		s.marks.leaving--
+		s.free.Broadcast()
+	}()
+	before, logp := m.at.beforeID(), m.at.logProbs()
+	s.mu.Unlock()
+	// Whoever makes room may have no time left. What others have read is not to be lost for that.
+	err := s.write(context.WithoutCancel(ctx), m.key, m.snapshot, before, logp)
+	if err != nil {
+		s.tell(err)
+	}
+	s.mu.Lock()
+	if err == nil {
+		s.stats.Writes++
+		m.stored = true
+	}
+	return err
+}
+
+// Flush writes all marks in memory to the bucket, where other processes find them. They stay in memory. Errors are
+// told, and returned.
+func (s *Store) Flush(ctx context.Context) error {
+	if s.o.Bucket == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, m := range slices.Clone(s.marks.heap) {
+		if m.at == nil || m.stored || m.leaving {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, s.store(ctx, m))
+		s.makeRoom(ctx, 0, true) // for its place in the index
+	}
+	return errors.Join(errs...)
+}
+
+// none is the id of no mark.
+var none = strings.Repeat("0", idLen)
+
+// id is the first digits of a key.
+func (k key) id() string { return hex.EncodeToString(k[:idLen/2]) }
+
+// beforeID names the next mark before a node.
+func (n *node) beforeID() string {
+	for p := n.parent; p != nil; p = p.parent {
+		if p.mark != nil {
+			return p.mark.key.id()
+		}
+	}
+	return none
+}
+
+// logProbs are those of all ids up to the end of a node, or nil if none is known.
+func (n *node) logProbs() []float32 {
+	w := way{shared: n.end()}
+	known := false
+	for p := n; p != nil; p = p.parent {
+		w.nodes = append(w.nodes, p)
+		known = known || p.logp != nil
+	}
+	if !known {
+		return nil
+	}
+	slices.Reverse(w.nodes)
+	return w.logProbs()
+}
+
+// writeThrough writes marks that have no room in memory. It gives the lock away meanwhile.
+func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32, marks []*session.Snapshot) {
+	if s.o.Bucket == nil {
+		s.stats.Lost += len(marks)
+		return
+	}
+	before := none
+	for _, m := range marks {
+		k := keyAt(r, keys, m.Position)
+		s.mu.Unlock()
+		err := s.write(context.WithoutCancel(ctx), k, m, before, logp[:min(len(logp), m.Position)])
+		if err != nil {
+			s.tell(err)
+		}
+		s.mu.Lock()
+		if err != nil {
+			s.stats.Lost++
+			continue
+		}
+		s.stats.Writes++
+		before = k.id()
+	}
+}
