@@ -88,7 +88,7 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "session generate generate/sample model tokenizer", ""},
+	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template internal/brief", ""},
 	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
 		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
