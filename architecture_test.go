@@ -96,8 +96,8 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat generate generate/sample release " +
-		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
+	{"cmd/hippo", ". bench verify serve session session/store compare experiment explain train task chat generate " +
+		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
 		"internal/status " +
 		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},

@@ -27,6 +27,7 @@ const GenerationFile = "generation_config.json"
 // Settings are what the files beside a model's weights say of chats.
 type Settings struct {
 	Template *template.Template // nil where the model has none
+	Source   string             // of Template
 	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
 	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
 	Defaults Defaults
@@ -110,7 +111,7 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 // FromTemplate makes the settings of a model of which no more is known than a chat template, "" for none, the texts of
 // the tokens that begin and end a text, and those that end a reply.
 func FromTemplate(source, bos, eos string, endIDs []int32) (s *Settings, err error) {
-	s = &Settings{BOS: bos, EOS: eos, EndIDs: endIDs}
+	s = &Settings{Source: source, BOS: bos, EOS: eos, EndIDs: endIDs}
 	if source != "" {
 		s.Template, err = template.Parse(source)
 	}

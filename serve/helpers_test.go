@@ -63,7 +63,7 @@ func testModel(t testing.TB, name string) *Model {
 		t.Fatal(err)
 	}
 	return NewModel(ModelOptions{
-		Name: name, Net: net, Tokenizer: tokenizer.Bytes(), Settings: settings, Template: chatTemplate, Runner: runner,
+		Name: name, Net: net, Tokenizer: tokenizer.Bytes(), Settings: settings, Runner: runner,
 		Texts: texts,
 	})
 }

@@ -21,7 +21,6 @@ type Model struct {
 	net      *model.Model
 	tok      tokenizer.Tokenizer
 	settings *chat.Settings
-	source   string // of the chat template, "" for none
 	runner   session.Runner
 	texts    *store.Store
 	made     time.Time
@@ -33,7 +32,6 @@ type ModelOptions struct {
 	Net       *model.Model
 	Tokenizer tokenizer.Tokenizer
 	Settings  *chat.Settings // of chats; nil where nothing is known
-	Template  string         // the source of the chat template, for /tokenizer_info; "" where there is none
 	Runner    session.Runner // who reads and writes; session.Direct where it is nil
 	Texts     *store.Store   // of what was read; nil where every text is read from its start
 }
@@ -41,7 +39,7 @@ type ModelOptions struct {
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
 	m := &Model{
-		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, source: o.Template, runner: o.Runner,
+		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
 		texts: o.Texts, made: time.Now(),
 	}
 	if m.settings == nil {

@@ -30,7 +30,7 @@ func (s *Server) tokenizerInfo(c *call) error {
 	if end, ok := m.tok.EndOfText(); ok && eos == "" {
 		eos = string(m.tok.Decode(nil, []int32{end}))
 	}
-	info.EOS, info.BOS, info.Template = text(eos), text(m.settings.BOS), text(m.source)
+	info.EOS, info.BOS, info.Template = text(eos), text(m.settings.BOS), text(m.settings.Source)
 	return c.json(info)
 }
 
