@@ -14,11 +14,7 @@ import (
 // readBody reads the JSON object of a request into the fields of a struct, to which into points. Fields that it does
 // not have are ignored, null leaves a field as it is, and the error of another names it.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxBody))
-	// Reading in the background goes on to find out when the client goes: without a deadline.
-	control.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -27,8 +23,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 			Message: "the body of the request is larger than this server allows",
 		}
 	case err != nil:
+		w.Header().Set("Connection", "close") // what may still come of the body is not waited for
 		return &Error{Status: http.StatusRequestTimeout, Message: "the body of the request did not arrive whole"}
 	}
+	// Reading in the background goes on, to find out when the client goes: without a deadline.
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return readObject(body, into)
 }
 

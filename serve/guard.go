@@ -91,6 +91,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
 	c.r = r.WithContext(ctx)
+	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
+		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
+	}
 	s.guarded(c)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)

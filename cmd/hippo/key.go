@@ -22,8 +22,8 @@ func newKey() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key NAME --keys FILE",
 		Short: "Make an API key for a client of hippo serve",
-		Long: `Make an API key for a client of hippo serve, and print it. It is shown this once: --keys gets a line with NAME,
-scopes, and a hash of the key, from which nobody can tell the key. To take a key back, remove its line.`,
+		Long: `Make an API key for a client of hippo serve, and print it. It is shown this once: --keys gets a line with
+NAME, scopes, and a hash of the key, from which nobody can tell the key. To take a key back, remove its line.`,
 		Example: `  hippo key alice --keys keys.txt
   hippo key harness --keys keys.txt --scopes completions,tokenize`,
 		Args:              wantArgs(1, 1),

@@ -57,8 +57,8 @@ OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation 
 lists every endpoint. A model is called by the last part of its path, or as NAME=PATH says; a request that names none
 gets the first.
 
-The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them. Ctrl-C
-and SIGTERM let no more requests in, and replies that are on their way have --grace to end.`,
+The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
+Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end.`,
 		Example: `  hippo serve runs/tiny
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
