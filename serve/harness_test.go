@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // The tests here send what lm-evaluation-harness sends (lm_eval/models/openai_completions.py, class
@@ -183,5 +185,24 @@ func TestHarnessGenerate(t *testing.T) {
 		`[67,97,108,108,32,109,101]`, quoted(t, stop)))
 	if len(a.Choices) != 2 || a.Choices[1].Index != 1 || a.Choices[1].Text != want || *a.Choices[1].Finish != "stop" {
 		t.Errorf("got %+v, want the text %q", a.Choices, want)
+	}
+}
+
+// TestScoresAreTheLoss: the mean of the log-probabilities of a text is the loss that hippo eval measures.
+func TestScoresAreTheLoss(t *testing.T) {
+	s := newSite(t, Options{})
+	ids := bytesOf("It was the best of times, it was the worst of times, it was the age of wisdom.")
+	a := post[harnessAnswer](s, "/v1/completions", loglikelihoods(t, [][]int32{ids}))
+	sums, _ := a.parseLogprobs(t, []int{1})
+	tape := s.model.net.Tapes.Lend()
+	defer s.model.net.Tapes.Return(tape)
+	var rows model.Rows
+	rows.Add(len(ids)-1, s.model.net.NewState())
+	var loss [1]float32
+	hidden := s.model.net.Forward(tape, ids[:len(ids)-1], &rows)
+	s.model.net.Loss(tape, hidden, ids[1:]).CopyTo(loss[:])
+	const rounding = 1e-5 // of sums in float32
+	if got := -sums[0] / float64(len(ids)-1); math.Abs(got-float64(loss[0])) > rounding*float64(loss[0]) {
+		t.Errorf("got the loss %v, want %v", got, loss[0])
 	}
 }

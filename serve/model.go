@@ -23,6 +23,7 @@ type Model struct {
 	settings *chat.Settings
 	runner   session.Runner
 	texts    *store.Store
+	scores   *scores
 	made     time.Time
 }
 
@@ -41,6 +42,7 @@ func NewModel(o ModelOptions) *Model {
 	m := &Model{
 		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
 		texts: o.Texts, made: time.Now(),
+		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
 	if m.settings == nil {
 		m.settings = &chat.Settings{}

@@ -90,7 +90,7 @@ func (w *work) prompt(ctx context.Context, i int, to sink) error {
 	var cached int
 	var err error
 	if w.score {
-		s, scores, err = w.model.openScored(ctx, ids, w.top, w.client)
+		s, scores, cached, err = w.model.openScored(ctx, ids, w.top, w.client)
 	} else {
 		s, cached, err = w.model.open(ctx, ids, w.client)
 	}
