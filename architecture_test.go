@@ -88,7 +88,8 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template internal/brief", ""},
+	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
+		"internal/brief", ""},
 	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
 		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
@@ -96,8 +97,8 @@ var house = []layer{
 	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve session session/store compare experiment explain train task chat generate " +
-		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
+	{"cmd/hippo", ". bench verify serve session session/store compare experiment explain train task chat " +
+		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
 		"internal/status " +
 		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},

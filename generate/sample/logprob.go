@@ -3,8 +3,8 @@ package sample
 import "math"
 
 // LogProbs are the natural logarithms of the probabilities that a model's logits stand for: log softmax. They are
-// computed in float64 from the logits, by a sum in the order of the tokens, so that the same logits have the same
-// bits everywhere. Larger logits have larger ones, and equal logits equal ones: the token that a greedy choice takes has
+// computed in float64 from the logits, by a sum in the order of the tokens, so that the same logits have the same bits
+// everywhere. Larger logits have larger ones, and equal logits equal ones: the token that a greedy choice takes has
 // exactly the largest.
 type LogProbs struct {
 	logits []float32
