@@ -90,17 +90,16 @@ var house = []layer{
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
 		"internal/brief", ""},
-	{"bench", "explain train generate release model mixer nn optim autograd engine tensor checkpoint " +
-		"internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
+	{"bench", "explain train session session/store generate release model mixer nn optim autograd engine tensor " +
+		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task generate generate/sample release model autograd checkpoint tokenizer data " +
+	{".", "engine train task session generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve session session/store compare experiment explain train task chat " +
-		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk " +
-		"internal/status " +
-		"internal/licenses",
+	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat session session/store generate " +
+		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
+		"internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

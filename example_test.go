@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -70,6 +71,53 @@ func ExampleSession_Fork() {
 	// Output:
 	// whale swims in the sea
 	// sailor waits
+}
+
+// A session is saved, goes on elsewhere, and goes back to a mark: what it has read is not read again.
+func ExampleSession_Save() {
+	m, err := hippo.Load(whale)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, s := context.Background(), m.NewSession()
+	if err := s.Append(ctx, "the whale swims in the sea. "); err != nil {
+		log.Fatal(err)
+	}
+	s.Mark("beginning")
+	dir, err := os.MkdirTemp("", "hippo")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "whale.session")
+	if err := s.Save(path, hippo.SaveOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	s, err = m.LoadSession(path, nil) // perhaps in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	s.SetMarks(1 << 20) // keeps states to go back to
+	options := hippo.DefaultOptions()
+	options.Temperature = 0
+	options.Stop = []string{"."}
+	for _, start := range []string{"the wh", "the sa"} {
+		for piece, err := range s.Generate(ctx, start, options) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Print(piece)
+		}
+		again, err := s.RewindTo(ctx, "beginning")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf(" (%d tokens read again)\n", again)
+	}
+	// Output:
+	// ale swims in the sea (0 tokens read again)
+	// ilor waits (0 tokens read again)
 }
 
 // A long text is read with a context, which may end it, and tells how far it is.

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -115,5 +116,54 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	if !reflect.DeepEqual(listed, there) {
 		t.Errorf("the comment lists %v, there are %v", listed, there)
+	}
+}
+
+// TestSessionComesBack: what is saved in the middle of a text goes on as if it had not been, with its marks; endings
+// are scored without moving it.
+func TestSessionComesBack(t *testing.T) {
+	m := load(t)
+	s := m.NewSession()
+	s.SetMarks(1 << 20)
+	if err := s.Append(t.Context(), "the whale swims in the sea. "); err != nil {
+		t.Fatal(err)
+	}
+	s.Mark("sea")
+	o := hippo.DefaultOptions()
+	o.Temperature, o.Seed, o.MaxTokens = 1.5, 4, 30
+	for _, err := range s.Generate(t.Context(), "the ", o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	path := filepath.Join(t.TempDir(), "whale")
+	if err := s.Save(path, hippo.SaveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := m.LoadSession(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, s := range []*hippo.Session{s, again} {
+		for _, err := range s.Continue(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := s.Text()
+		scores, err := s.Score(t.Context(), "the whale", "sailor")
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := s.RewindTo(t.Context(), "sea")
+		if err != nil || s.Position() != 28 {
+			t.Fatalf("rewound to %d, %d read again: %v", s.Position(), read, err)
+		}
+		texts = append(texts, fmt.Sprint(text, scores, write(t, s, "the", o)))
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("the session goes on with\n%s\nwhat was loaded with\n%s", texts[0], texts[1])
 	}
 }

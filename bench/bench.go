@@ -1,7 +1,7 @@
 // Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
-// the long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length. A
-// benchmark is a list of cases. A case gives one Row, whose fields have the names that the peers print: by them rows
-// are joined. A peer is a command whose output it reads; the scripts beside this file start them.
+// the long convolution, kernel generation, mixers, training steps, a whole training, decoding, growth with length,
+// sessions in a store. A benchmark is a list of cases. A case gives one Row, whose fields have the names that the peers
+// print: by them rows are joined. A peer is a command whose output it reads; the scripts beside this file start them.
 //
 // It stands above training and generation, looks inside no tensor and prints nothing.
 package bench
@@ -55,13 +55,14 @@ var suites = map[string]suite{
 	"scale":      withoutArgs(scaleCases),
 	"memory":     withoutArgs(memoryCases),
 	"load":       withoutArgs(loadCases),
+	"store":      storeCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
-		"memory", "load",
+		"memory", "load", "store",
 	}
 }
 

@@ -81,6 +81,10 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
+// storeFields are those of the store's rows.
+const storeFields = "model precision place sessions p50_ms p99_ms fresh_p50_ms fresh_p99_ms alone_p50_ms lost mixed " +
+	"memory_mb budget_mb rss_mb disk_mb loads writes"
+
 // TestFields runs every benchmark at small sizes. The names of measurements are those of the peers' programs, and the
 // numbers are positive.
 func TestFields(t *testing.T) {
@@ -99,6 +103,7 @@ func TestFields(t *testing.T) {
 		"sparse":     "mixer d l precision fwd_us growth dense_fwd_us times_faster",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
+		"store":      storeFields,
 	} {
 		var args []string
 		if name == "train" {
@@ -120,8 +125,9 @@ func TestFields(t *testing.T) {
 			var got []string
 			for _, f := range row {
 				got = append(got, f.Name)
-				// The growth of sequences as short as these means nothing.
-				if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "growth" {
+				// The growth of sequences as short as these means nothing. In memory nothing is written.
+				zero := slices.Contains([]string{"growth", "lost", "mixed", "disk_mb", "loads", "writes"}, f.Name)
+				if x, ok := f.Value.(float64); ok && !(x > 0) && !zero {
 					t.Errorf("%v: %s is not positive", row, f.Name)
 				}
 			}
@@ -155,15 +161,39 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 	}
 }
 
+// TestStoreLosesNothing: of the sessions of the benchmark none is lost and none mixed up, with memory within its
+// budget. Those through the disk are written to it and read from there.
+func TestStoreLosesNothing(t *testing.T) {
+	cases, err := Cases("store", []string{t.TempDir(), "200"}, "", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := Run(context.Background(), cases, Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range rows {
+		lost, _ := row.Number("lost")
+		mixed, _ := row.Number("mixed")
+		memory, _ := row.Number("memory_mb")
+		budget, _ := row.Number("budget_mb")
+		loads, _ := row.Number("loads")
+		if lost+mixed > 0 || memory > budget || (loads > 100) != (i == 1) {
+			t.Errorf("%v", row)
+		}
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, generation, scale, memory, load`,
-		"train":   "train: found no configuration, want some of a, b, c",
-		"train d": `train: found the configuration "d", want one of a, b, c`,
-		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,
-		"gemm 5":  `gemm: found the argument "5", want none`,
-		"mixer h": `mixer: found the mixer "h", want all or some of ` + strings.Join(model.MixerNames(), ", "),
+			`decode, generation, scale, memory, load, store`,
+		"train":     "train: found no configuration, want some of a, b, c",
+		"train d":   `train: found the configuration "d", want one of a, b, c`,
+		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,
+		"gemm 5":    `gemm: found the argument "5", want none`,
+		"store a 0": `store: found "0" sessions, want a number of at least 1`,
+		"mixer h":   `mixer: found the mixer "h", want all or some of ` + strings.Join(model.MixerNames(), ", "),
 	} {
 		words := strings.Fields(line)
 		if _, err := Cases(words[0], words[1:], "", 1); err == nil || err.Error() != want {

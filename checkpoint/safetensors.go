@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
 // The layout of safetensors:
@@ -28,6 +30,18 @@ const (
 type span struct {
 	tensor     *Tensor
 	begin, end uint64
+}
+
+// ParseSafetensors is OpenSafetensors of the contents of a file, which must not change as long as the File is in use.
+func ParseSafetensors(data []byte) (*File, error) {
+	f := &File{
+		mapping: &mapping{data: data, unmap: func() error { return nil }}, tensors: map[string]*Tensor{},
+		meta: map[string]string{},
+	}
+	if err := f.readSafetensors(); err != nil {
+		return nil, brief.Error(fmt.Errorf("safetensors: %w", err))
+	}
+	return f, nil
 }
 
 func (f *File) readSafetensors() error {

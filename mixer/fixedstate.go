@@ -28,6 +28,35 @@ func Compact(states []State) {
 	tensor.Compact(fixedTensors(nil, states)...)
 }
 
+// Clones returns copies of states, compacted: they are copied once, and straight to their place.
+func Clones(states []State) []State {
+	copies := make([]State, len(states))
+	for i, s := range states {
+		copies[i] = shallow(s)
+	}
+	Compact(copies)
+	return copies
+}
+
+// shallow is Clone, but for the tensors that Compact moves.
+func shallow(s State) State {
+	switch s := s.(type) {
+	case *fixedState:
+		c := &fixedState{names: s.names, slots: slices.Clone(s.slots)}
+		for i := range c.slots {
+			c.slots[i].X = c.slots[i].X.Shallow()
+		}
+		return c
+	case *parallelState:
+		c := &parallelState{names: s.names}
+		for _, part := range s.parts {
+			c.parts = append(c.parts, shallow(part))
+		}
+		return c
+	}
+	return s.Clone()
+}
+
 // fixedTensors appends the tensors of the recurrences among states.
 func fixedTensors(xs []*tensor.Tensor, states []State) []*tensor.Tensor {
 	for _, s := range states {

@@ -20,6 +20,9 @@ type Model struct {
 	Head *nn.Linear // nil where it shares the embedding's weights
 	Parameters
 	Tapes *autograd.Tapes // for inference: sessions borrow one as long as they compute
+
+	precision engine.Precision // of a model that is packed
+	identity  identity
 }
 
 // New returns a model whose parameters have no values yet, nor memory: Init or Load gives them both.

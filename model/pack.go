@@ -43,6 +43,7 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	autograd.Pack(p, weights...)
+	m.precision = p
 	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
 	tensor.Compact(others...)
 	return nil
@@ -50,7 +51,16 @@ func (m *Model) Pack(p engine.Precision) error {
 
 // LoadPacked is Load and Pack in one, in which weights that are packed are never float32 as a whole: it takes no more
 // memory than the packed model.
-func (m *Model) LoadPacked(w Weights, p engine.Precision) error { return m.load(w, &p) }
+func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
+	if err := m.load(w, &p); err != nil {
+		return err
+	}
+	m.precision = p
+	return nil
+}
+
+// Precision is that of a packed model, Float32 for one that is not.
+func (m *Model) Precision() engine.Precision { return m.precision }
 
 // packable tells whether a parameter is a matrix of products.
 func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }

@@ -49,12 +49,7 @@ func (s *State) Size() int {
 
 // Clone returns an independent copy: the way to fork a sequence.
 func (s *State) Clone() *State {
-	c := &State{Position: s.Position}
-	for _, x := range s.Mixers {
-		c.Mixers = append(c.Mixers, x.Clone())
-	}
-	mixer.Compact(c.Mixers)
-	return c
+	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers)}
 }
 
 // Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
@@ -85,6 +80,21 @@ func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 	for i, m := range s.Mixers {
 		m.Tensors(func(name string, x *tensor.Tensor) { visit(fmt.Sprintf("layers.%d.%s", i, name), x) })
 	}
+}
+
+// Values visits a copy of the values of every tensor of the state, by the same names.
+func (s *State) Values(visit func(name string, shape []int, values []float32)) {
+	s.Tensors(func(name string, x *tensor.Tensor) {
+		values := make([]float32, x.Len())
+		x.CopyTo(values)
+		visit(name, x.Shape(), values)
+	})
+}
+
+// Names are those of the tensors of the state.
+func (s *State) Names() (names []string) {
+	s.Tensors(func(name string, _ *tensor.Tensor) { names = append(names, name) })
+	return names
 }
 
 // Restore sets one tensor of the state from what Tensors gave.

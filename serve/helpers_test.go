@@ -58,7 +58,9 @@ func testModel(t testing.TB, name string) *Model {
 	}
 	runner := session.NewScheduler(net, session.SchedulerOptions{Waiting: 1 << 20})
 	t.Cleanup(runner.Close)
-	texts, err := store.New(t.Context(), store.Options{Chunk: session.Chunk(net), Memory: 64 << 20})
+	texts, err := store.New(t.Context(), store.Options{
+		Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 64 << 20,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

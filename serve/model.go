@@ -122,7 +122,7 @@ func (m *Model) tokenText(id int32) string {
 func (m *Model) open(ctx context.Context, ids []int32, client string) (*generate.Session, int, error) {
 	plan := []session.Segment{{IDs: ids}}
 	if m.texts != nil {
-		s, found, err := m.texts.Open(ctx, store.Reading{Model: m.net, Runner: m.runner, Plan: plan, Client: client})
+		s, found, err := m.texts.Open(ctx, store.Reading{Runner: m.runner, Plan: plan, Client: client})
 		if err != nil {
 			return nil, 0, err
 		}

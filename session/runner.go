@@ -24,8 +24,9 @@ type Request struct {
 	Each func(at int, logits []float32)
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
-	// read next. More is false if there is none: the request is done. A runner may call it from any goroutine, but
-	// never twice at the same time.
+	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
+	// its time, and may look at Session, which stands behind what has been read. So a request without Segments begins
+	// with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
 	// Progress, unless it is nil, is called after each piece with how many ids of Segments have been read.

@@ -260,6 +260,15 @@ func (t *Tensor) Clone() *Tensor {
 	return &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
 }
 
+// Shallow is Clone that may leave the copying to Compact: until that has moved the copy, neither of the two may be
+// changed.
+func (t *Tensor) Shallow() *Tensor {
+	if t.storage != nil {
+		return t.Clone()
+	}
+	return &Tensor{dims: t.dims, nd: t.nd, data: t.data}
+}
+
 // Zero sets every element to zero.
 func (t *Tensor) Zero() {
 	if t.storage != nil {

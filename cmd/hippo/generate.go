@@ -56,12 +56,19 @@ written as they are.`,
 	cmd.Flags().BoolVar(&g.stats, "stats", false,
 		"print prefill and decode speed, the size of the state and the seed to standard error")
 	cmd.Flags().BoolVar(&g.json, "json", false, "print one JSON object a sample, when it is whole")
+	cmd.Flags().StringVar(&g.session, "session", "",
+		"go on where the session of this name stands, make it if it is not there, and save it; with the prompt \"\" "+
+			"go on with an interrupted reply")
+	g.sessions.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
 		if g.samples < 1 || g.chunk < 1 {
 			return fmt.Errorf("samples, chunk: found %d and %d, want at least 1 each", g.samples, g.chunk)
+		}
+		if g.session != "" && g.samples > 1 {
+			return fmt.Errorf("samples: found %d, want 1 for a session", g.samples)
 		}
 		if !seed.Changed {
 			opt.Seed = uint64(rand.Uint32()) // short enough to be typed
@@ -70,7 +77,11 @@ written as they are.`,
 		if err != nil {
 			return err
 		}
-		prompt, err := promptOf(cmd.Context(), args)
+		ask := promptOf
+		if g.session != "" {
+			ask = givenPrompt
+		}
+		prompt, err := ask(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
@@ -81,6 +92,12 @@ written as they are.`,
 		m, err := hippo.Load(modelDir, load...)
 		if err != nil {
 			return err
+		}
+		if g.session != "" {
+			if !cmd.Flags().Changed("chunk") {
+				g.chunk = 0 // what suits the model
+			}
+			return g.runNamed(cmd.Context(), m, prompt, opt)
 		}
 		return g.run(cmd.Context(), m, prompt, opt)
 	}
@@ -119,6 +136,8 @@ type generation struct {
 	precision                 string
 	continuation, stats, json bool
 	ids                       bool
+	session                   string
+	sessions                  sessionsFlags
 }
 
 func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {
@@ -135,13 +154,18 @@ func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt
 		return err
 	}
 	if g.stats {
-		stats := s.Stats()
-		fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; state %s; seed %d\n",
-			stats.PrefillTokens, rate(stats.PrefillTokens, stats.PrefillSeconds),
-			stats.DecodeTokens, rate(stats.DecodeTokens, stats.DecodeSeconds),
-			status.Bytes(uint64(stats.StateBytes)), opt.Seed)
+		g.tell(s, opt.Seed)
 	}
 	return nil
+}
+
+// tell prints how fast a session was.
+func (g *generation) tell(s *hippo.Session, seed uint64) {
+	stats := s.Stats()
+	fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; state %s; seed %d\n",
+		stats.PrefillTokens, rate(stats.PrefillTokens, stats.PrefillSeconds),
+		stats.DecodeTokens, rate(stats.DecodeTokens, stats.DecodeSeconds),
+		status.Bytes(uint64(stats.StateBytes)), seed)
 }
 
 // showReading shows on a terminal how far a session has read, if it takes more than a moment. The function it returns

@@ -165,7 +165,7 @@ func (o *serveOptions) load(ctx context.Context, arg string, of int) (*serve.Mod
 		return nil, nil, err
 	}
 	texts, err := store.New(ctx, store.Options{
-		Chunk: session.Chunk(m.Net()), Memory: int64(o.Memory) << 20 / int64(of),
+		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: int64(o.Memory) << 20 / int64(of),
 	})
 	if err != nil {
 		return nil, nil, err

@@ -18,7 +18,7 @@ import (
 )
 
 // otherVariables are HIPPO_ variables that are not settings of a training run.
-var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN"}
+var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_SESSIONS"}
 
 func newTrain() *cobra.Command {
 	var file, resume string

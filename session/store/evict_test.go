@@ -29,7 +29,7 @@ func roomFor(m *model.Model, n int) int64 {
 // TestWhatCostsLeastGoesFirst: of marks that nobody has used, those go whose texts are the shortest to read again.
 func TestWhatCostsLeastGoesFirst(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: roomFor(m, 5)})
+	s := open(t, m, Options{Memory: roomFor(m, 5)})
 	lengths := []int{60, 20, 90, 40, 70, 200, 210}
 	for i, n := range lengths {
 		put(t, s, text(uint64(i), n), fake(m, n))
@@ -49,7 +49,7 @@ func TestWhatCostsLeastGoesFirst(t *testing.T) {
 // more goes some time, whatever it cost.
 func TestWhatIsUsedStays(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: roomFor(m, 3)})
+	s := open(t, m, Options{Memory: roomFor(m, 3)})
 	used, unused := text(100, 40), text(101, 300)
 	put(t, s, unused, fake(m, 300))
 	put(t, s, used, fake(m, 40))
@@ -68,19 +68,20 @@ func TestWhatIsUsedStays(t *testing.T) {
 // them and before the next; and one where texts have parted stays.
 func TestMarksInsideGoBeforeEnds(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: roomFor(m, 5)})
-	a, b := text(1, 320), text(2, 160)
-	put(t, s, a, fake(m, 160), fake(m, 240), fake(m, 320))
+	s := open(t, m, Options{Memory: roomFor(m, 5)})
+	a, b := text(1, 280), text(2, 160)
+	put(t, s, a, fake(m, 160), fake(m, 240), fake(m, 280))
 	put(t, s, slices.Concat(a[:160], b), fake(m, 320))
 	put(t, s, text(3, 100), fake(m, 100))
 	put(t, s, text(4, 100), fake(m, 100))
 	var there []int
-	for _, at := range []int{160, 240, 320} {
-		if s.find(t.Context(), read(whole(a), chunk), nil, at).Cached == at {
+	for _, at := range []int{160, 240, 280} {
+		r := read(whole(a), chunk)
+		if s.find(t.Context(), r, r.keys(s.origin), at).Cached == at {
 			there = append(there, at)
 		}
 	}
-	if !slices.Equal(there, []int{160, 320}) {
+	if !slices.Equal(there, []int{160, 280}) {
 		t.Errorf("the marks at %d are there, want those where texts parted and at the end", there)
 	}
 }
@@ -88,7 +89,7 @@ func TestMarksInsideGoBeforeEnds(t *testing.T) {
 // TestTextsWithoutMarksAreBounded: texts that serve only to explain what is missing take a part of the budget.
 func TestTextsWithoutMarksAreBounded(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: roomFor(m, 8)})
+	s := open(t, m, Options{Memory: roomFor(m, 8)})
 	for i := range 400 {
 		put(t, s, text(uint64(i), 100), fake(m, 100))
 		if s.Stats().Memory > s.o.Memory {
@@ -104,7 +105,7 @@ func TestTextsWithoutMarksAreBounded(t *testing.T) {
 // TestPutRefuses what is no mark of the text.
 func TestPutRefuses(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: room})
+	s := open(t, m, Options{Memory: room})
 	for _, at := range []int{0, 5, 41} {
 		if err := s.Put(t.Context(), whole(text(1, 40)), nil, fake(m, at)); err == nil {
 			t.Errorf("a mark at %d of 40 ids is taken", at)
@@ -113,7 +114,11 @@ func TestPutRefuses(t *testing.T) {
 	if err := s.Put(t.Context(), whole(text(1, 4)), make([]float32, 5)); err == nil {
 		t.Error("5 log-probabilities of 4 ids are taken")
 	}
-	for _, o := range []Options{{}, {Chunk: 1, Memory: -1}, {Chunk: 1, Disk: -1}, {Chunk: 1, Bucket: newMemory()}} {
+	id := session.Identity{Chunk: 1}
+	for _, o := range []Options{
+		{}, {Model: m}, {Identity: id}, {Model: m, Identity: id, Memory: -1}, {Model: m, Identity: id, Disk: -1},
+		{Model: m, Identity: id, Key: []byte("short")},
+	} {
 		if _, err := New(t.Context(), o); err == nil {
 			t.Errorf("made a store of %+v", o)
 		}
@@ -123,7 +128,7 @@ func TestPutRefuses(t *testing.T) {
 // TestMarkWithLogitsReplacesOneWithout: at the end of a text only a mark with logits serves.
 func TestMarkWithLogitsReplacesOneWithout(t *testing.T) {
 	m := language(t, "s4d")
-	s := open(t, Options{Memory: room})
+	s := open(t, m, Options{Memory: room})
 	ids := text(1, 40)
 	bare := fake(m, 40)
 	bare.Logits = nil
@@ -143,8 +148,8 @@ func TestMarkWithLogitsReplacesOneWithout(t *testing.T) {
 // nothing is lost.
 func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
 	m, bucket, r := language(t, hybrid), newMemory(), &counting{}
-	o := Options{Memory: 150_000, Bucket: bucket, Codec: codec{m}}
-	s := open(t, o)
+	o := Options{Memory: 150_000, Bucket: bucket}
+	s := open(t, m, o)
 	for i := range 30 {
 		want(t, s, m, r, whole(text(uint64(i), 100)))
 	}
@@ -154,7 +159,7 @@ func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*Store{s, open(t, o)} {
+	for _, s := range []*Store{s, open(t, m, o)} {
 		r.took()
 		for i := range 30 {
 			want(t, s, m, r, whole(text(uint64(i), 100)))
@@ -168,8 +173,8 @@ func TestMemoryOverflowsIntoTheBucket(t *testing.T) {
 // TestOthersMarksAreSeen: what one store writes another finds, though it has listed the bucket before.
 func TestOthersMarksAreSeen(t *testing.T) {
 	m, bucket := language(t, "s4d"), newMemory()
-	o := Options{Memory: room, Bucket: bucket, Codec: codec{m}, Refresh: -1}
-	a, b := open(t, o), open(t, o)
+	o := Options{Memory: room, Bucket: bucket, Refresh: -1}
+	a, b := open(t, m, o), open(t, m, o)
 	plan := whole(text(1, 100))
 	want(t, a, m, session.Direct{}, plan)
 	if err := a.Flush(t.Context()); err != nil {

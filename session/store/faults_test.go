@@ -17,46 +17,82 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// TestEveryFlippedBitIsSeen: an object with any bit flipped, cut anywhere, or under the name of another is refused.
+// TestEveryFlippedBitIsSeen: an object with any bit flipped, cut anywhere, or under the name of another is refused, in
+// the open and encrypted.
 func TestEveryFlippedBitIsSeen(t *testing.T) {
-	m, bucket := language(t, "s4d"), newMemory()
-	s := open(t, Options{Memory: room, Bucket: bucket, Codec: codec{m}})
-	if _, _, err := s.Score(t.Context(), Reading{Model: m, Runner: session.Direct{}, Plan: whole(text(1, 30))}, 0); err != nil {
-		t.Fatal(err)
+	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
+		m, bucket := language(t, "s4d"), newMemory()
+		s := open(t, m, Options{Memory: room, Bucket: bucket, Key: secret})
+		g := Reading{Runner: session.Direct{}, Plan: whole(text(1, 30))}
+		if _, _, err := s.Score(t.Context(), g, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		names := bucket.names()
+		o, ok := parseName(names[0])
+		other, ok2 := parseName(names[1])
+		if !ok || !ok2 {
+			t.Fatalf("names %q", names)
+		}
+		data := bucket.objects[names[0]]
+		if _, logp, err := s.decode(o, data); err != nil || len(logp) == 0 {
+			t.Fatalf("as it was written: %d log-probabilities, %v", len(logp), err)
+		}
+		for i := range data {
+			damaged := slices.Clone(data)
+			damaged[i] ^= 1 << (i % 8)
+			if _, _, err := s.decode(o, damaged); err == nil {
+				t.Fatalf("a bit of byte %d of %d is flipped, and nobody sees it", i, len(data))
+			}
+			if _, _, err := s.decode(o, data[:i]); err == nil {
+				t.Fatalf("%d bytes are left of %d, and nobody sees it", i, len(data))
+			}
+		}
+		other.size = o.size
+		if _, _, err := s.decode(other, data); !errors.Is(err, session.ErrDamaged) {
+			t.Errorf("a mark is taken for another: %v", err)
+		}
 	}
+}
+
+// TestNamesAreRead: a name is read as it was written, and nothing else is a name.
+func TestNamesAreRead(t *testing.T) {
+	o := &object{model: "0123456789abcdef", key: key{1, 2}, position: 7, size: 9, before: none, written: 3}
+	if got, ok := parseName(o.name()); !ok || got.name() != o.name() || got.position != 7 || got.clock != 3 {
+		t.Fatalf("%q is read as %+v", o.name(), got)
+	}
+	for _, name := range []string{
+		"", "x", "a/b/c", aside + o.name(), o.name() + "0x", o.name()[:len(o.name())-1] + "-1",
+		strings.Replace(o.name(), "/01/", "/02/", 1), strings.Replace(o.name(), "-7-", "-07-", 1),
+		strings.Replace(o.name(), "-9-", "-0-", 1), o.name()[:len(o.name())-1] + "9223372036854775807",
+	} {
+		if got, ok := parseName(name); ok {
+			t.Errorf("%q is read as %+v", name, got)
+		}
+	}
+}
+
+// TestEncryptedMarksAreForTheKey: who has another key, or none, finds nothing, and the objects do not tell what they
+// are of.
+func TestEncryptedMarksAreForTheKey(t *testing.T) {
+	m, bucket, ids := language(t, hybrid), newMemory(), text(1, 40)
+	secret := []byte("0123456789abcdef")
+	s := open(t, m, Options{Memory: room, Bucket: bucket, Key: secret})
+	want(t, s, m, session.Direct{}, whole(ids))
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	names := bucket.names()
-	o, ok := parseName(names[0])
-	other, ok2 := parseName(names[1])
-	if !ok || !ok2 {
-		t.Fatalf("names %q", names)
-	}
-	data := bucket.objects[names[0]]
-	if _, logp, err := s.decode(o, data); err != nil || len(logp) == 0 {
-		t.Fatalf("as it was written: %d log-probabilities, %v", len(logp), err)
-	}
-	for i := range data {
-		damaged := slices.Clone(data)
-		damaged[i] ^= 1 << (i % 8)
-		if _, _, err := s.decode(o, damaged); err == nil {
-			t.Fatalf("a bit of byte %d of %d is flipped, and nobody sees it", i, len(data))
-		}
-		if _, _, err := s.decode(o, data[:i]); err == nil {
-			t.Fatalf("%d bytes are left of %d, and nobody sees it", i, len(data))
+	for i, k := range [][]byte{secret, []byte("fedcba9876543210"), nil} {
+		found := want(t, open(t, m, Options{Memory: room, Bucket: bucket, Key: k}), m, session.Direct{}, whole(ids))
+		if (found.Cached == 40) != (i == 0) {
+			t.Errorf("key %d: found %d ids", i, found.Cached)
 		}
 	}
-	other.size = o.size
-	if _, _, err := s.decode(other, data); err == nil {
-		t.Error("a mark is taken for another")
-	}
-	for i := range names[0] {
-		name := names[0][:i] + "x" + names[0][i+1:]
-		if _, ok := parseName(name); ok && i > idLen { // the identity may be any
-			if o, _ := parseName(name); o.before != "x" && !strings.Contains(o.before, "x") {
-				t.Errorf("the name %q is read", name)
-			}
+	for name, data := range bucket.objects {
+		if strings.Contains(string(data), magic) || strings.Contains(string(data), "mamba") {
+			t.Errorf("%s is not encrypted", name)
 		}
 	}
 }
@@ -67,7 +103,7 @@ func TestDamagedObjectIsSetAside(t *testing.T) {
 	m, dir := language(t, hybrid), t.TempDir()
 	for i := range 2 * mostAside {
 		plan := whole(text(uint64(i), 40))
-		s := open(t, Options{Memory: room, Bucket: Folder(dir), Codec: codec{m}})
+		s := open(t, m, Options{Memory: room, Bucket: Folder(dir)})
 		want(t, s, m, session.Direct{}, plan)
 		if err := s.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -83,7 +119,7 @@ func TestDamagedObjectIsSetAside(t *testing.T) {
 			}
 		}
 		var told []error
-		s = open(t, Options{Memory: room, Bucket: Folder(dir), Codec: codec{m}, Report: func(err error) {
+		s = open(t, m, Options{Memory: room, Bucket: Folder(dir), Report: func(err error) {
 			told = append(told, err)
 		}})
 		r := &counting{}
@@ -91,7 +127,7 @@ func TestDamagedObjectIsSetAside(t *testing.T) {
 			t.Fatal("what was damaged was not read again")
 		}
 		if len(told) == 0 || !strings.Contains(told[0].Error(), "store "+dir) ||
-			!strings.Contains(told[0].Error(), "damaged") {
+			!strings.Contains(told[0].Error(), "it is damaged") {
 			t.Fatalf("told %v", told)
 		}
 		want(t, s, m, r, plan)
@@ -139,12 +175,16 @@ func TestFullDisk(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
 	bucket.full = true
 	var told []error
-	s := open(t, Options{Memory: 60_000, Bucket: bucket, Codec: codec{m}, Report: func(err error) {
+	var mu sync.Mutex
+	s := open(t, m, Options{Memory: 60_000, Bucket: bucket, Report: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		told = append(told, err)
 	}})
 	for i := range 20 {
 		want(t, s, m, session.Direct{}, whole(text(uint64(i%7), 100)))
 	}
+	s.Close()
 	named := func(err error) bool {
 		return errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "store of the test")
 	}
@@ -160,6 +200,22 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestFlushWritesWhatOthersRemoved: a mark that was in the bucket, and is there no more, is written again.
+func TestFlushWritesWhatOthersRemoved(t *testing.T) {
+	m, bucket := language(t, hybrid), newMemory()
+	s := open(t, m, Options{Memory: room, Bucket: bucket, Refresh: -1})
+	want(t, s, m, session.Direct{}, whole(text(1, 40)))
+	for range 2 {
+		if err := s.Flush(t.Context()); err != nil || len(bucket.objects) != s.Stats().Marks {
+			t.Fatalf("%d objects of %d marks, %v", len(bucket.objects), s.Stats().Marks, err)
+		}
+		clear(bucket.objects)
+		if found := s.Find(t.Context(), whole(text(1, 50))); found.Cached == 0 { // which lists the bucket
+			t.Fatal("what is in memory is not found")
+		}
+	}
+}
+
 // TestManyAtOnce: goroutines that open texts in one store, and others that share its folder, get the bits of reading
 // them alone, within the budgets.
 func TestManyAtOnce(t *testing.T) {
@@ -171,15 +227,15 @@ func TestManyAtOnce(t *testing.T) {
 		plans = append(plans, whole(common[:20+i], text(uint64(i), 60)))
 		wanted = append(wanted, plain(t, m, plans[i]))
 	}
-	o := Options{Memory: 100_000, Bucket: Folder(dir), Codec: codec{m}, Disk: 400_000, Refresh: time.Microsecond}
-	stores := []*Store{open(t, o), open(t, o)}
+	o := Options{Memory: 100_000, Bucket: Folder(dir), Disk: 400_000, Refresh: time.Microsecond}
+	stores := []*Store{open(t, m, o), open(t, m, o)}
 	var g sync.WaitGroup
 	for i := range 6 {
 		g.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
 			for range 15 {
 				k, s := rng.IntN(len(plans)), stores[rng.IntN(2)]
-				got, found, err := s.Open(context.Background(), Reading{Model: m, Runner: session.Direct{}, Plan: plans[k]})
+				got, found, err := s.Open(context.Background(), Reading{Runner: session.Direct{}, Plan: plans[k]})
 				if err != nil {
 					t.Error(err)
 					return
@@ -195,6 +251,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	g.Wait()
 	for _, s := range stores {
+		s.Close()
 		check(t, s)
 	}
 	var size int64
@@ -219,7 +276,7 @@ func TestClockChangesDoNoHarm(t *testing.T) {
 		dir := t.TempDir()
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := range 12 {
-			s := open(t, Options{Memory: 9000, Bucket: Folder(dir), Codec: codec{m}, Disk: 150_000, Refresh: -1})
+			s := open(t, m, Options{Memory: 9000, Bucket: Folder(dir), Disk: 150_000, Refresh: -1})
 			want(t, s, m, session.Direct{}, whole(text(uint64(i%5), 60)))
 			for _, name := range files(t, dir) {
 				when := time.Unix(rng.Int64N(1<<32), 0)
@@ -238,8 +295,9 @@ func TestClockChangesDoNoHarm(t *testing.T) {
 // TestOtherIdentityIsNotFound: marks of another model, or another version of the format, are not seen, and stay.
 func TestOtherIdentityIsNotFound(t *testing.T) {
 	m, bucket := language(t, hybrid), newMemory()
-	for i, id := range []string{"a", "b"} {
-		s := open(t, Options{Identity: id, Memory: room, Bucket: bucket, Codec: codec{m}})
+	ids := []session.Identity{{Model: "a", Chunk: chunk}, {Model: "b", Chunk: chunk}, {Model: "a", Chunk: chunk + 1}}
+	for i, id := range ids {
+		s := open(t, m, Options{Identity: id, Memory: room, Bucket: bucket})
 		if found := want(t, s, m, session.Direct{}, whole(text(1, 40))); found.Cached != 0 {
 			t.Errorf("found %d ids of another model", found.Cached)
 		}
@@ -254,7 +312,7 @@ func TestOtherIdentityIsNotFound(t *testing.T) {
 
 // TestDebrisIsSwept: temporary files of writers that were killed go when a folder is listed.
 func TestDebrisIsSwept(t *testing.T) {
-	dir := t.TempDir()
+	m, dir := language(t, "s4d"), t.TempDir()
 	for _, name := range []string{"a", "a/aa"} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(path, 0o777); err != nil {
@@ -265,7 +323,7 @@ func TestDebrisIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open(t, Options{Memory: room, Bucket: Folder(dir), Codec: codec{}})
+	open(t, m, Options{Memory: room, Bucket: Folder(dir)})
 	if left := files(t, dir); len(left) > 0 {
 		t.Errorf("left are %q", left)
 	}

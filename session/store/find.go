@@ -72,8 +72,8 @@ func (m Miss) String() string {
 // Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
 // of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
-	r := read(plan, s.o.Chunk)
-	return s.find(ctx, r, s.keys(r), r.len())
+	r := read(plan, s.o.Identity.Chunk)
+	return s.find(ctx, r, r.keys(s.origin), r.len())
 }
 
 // find is Find of a mark at or before a position.
@@ -88,11 +88,13 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 		s.mu.Unlock()
 		f, stored = s.look(r, keys, most)
 	}
+	loaded := false
 	for _, o := range stored {
 		m, logp := s.load(ctx, o)
 		if m == nil || m.Position == r.len() && m.Logits == nil {
 			continue
 		}
+		loaded = true
 		known := f.LogProbs
 		f.Snapshot, f.Cached, f.LogProbs = m, m.Position, logp
 		if len(known) > len(logp) {
@@ -109,6 +111,9 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Finds++
+	if loaded {
+		s.stats.Loads++
+	}
 	if f.Cached > 0 {
 		s.stats.Hits++
 	}
@@ -143,7 +148,7 @@ func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*obje
 		}
 	}
 	f.Miss = w.miss(r, f.Cached)
-	for i := len(keys) - 1; i >= 0 && r.cuts[i].at > f.Cached; i-- {
+	for i := len(keys) - 1; len(s.index.objects) > 0 && i >= 0 && r.cuts[i].at > f.Cached; i-- {
 		if c := r.cuts[i]; c.at <= most {
 			if o := s.index.objects[keys[i]]; o != nil {
 				o.clock = s.index.clock

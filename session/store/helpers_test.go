@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -113,10 +110,11 @@ func plain(t interface{ Fatal(...any) }, m *model.Model, plan []session.Segment)
 const room = 1 << 30
 
 // open makes a store, whose errors of the bucket are failures unless there is an o.Report.
-func open(t testing.TB, o Options) *Store {
+func open(t testing.TB, m *model.Model, o Options) *Store {
 	t.Helper()
-	if o.Chunk == 0 {
-		o.Chunk = chunk
+	o.Model = m
+	if o.Identity == (session.Identity{}) {
+		o.Identity.Chunk = chunk
 	}
 	if o.Report == nil {
 		o.Report = func(err error) { t.Error(err) }
@@ -125,13 +123,14 @@ func open(t testing.TB, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	return s
 }
 
 // want opens a text and checks that it has the bits of reading it plainly. It returns what the store had of it.
 func want(t testing.TB, s *Store, m *model.Model, r session.Runner, plan []session.Segment) *Found {
 	t.Helper()
-	got, found, err := s.Open(t.Context(), Reading{Model: m, Runner: r, Plan: plan})
+	got, found, err := s.Open(t.Context(), Reading{Runner: r, Plan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,54 +141,6 @@ func want(t testing.TB, s *Store, m *model.Model, r session.Runner, plan []sessi
 		t.Fatalf("%d bytes in memory, want at most %d", used, s.o.Memory)
 	}
 	return found
-}
-
-// codec writes the tensors of states as they are.
-type codec struct{ m *model.Model }
-
-type codecTensor struct {
-	Name  string
-	Shape []int
-	Data  []uint32
-}
-
-func (codec) Encode(w io.Writer, m *session.Snapshot) error {
-	var all []codecTensor
-	add := func(name string, shape []int, data []float32) {
-		x := codecTensor{name, shape, nil}
-		for _, v := range data {
-			x.Data = append(x.Data, math.Float32bits(v))
-		}
-		all = append(all, x)
-	}
-	m.State.Tensors(func(name string, x *tensor.Tensor) {
-		data := make([]float32, x.Len())
-		x.CopyTo(data)
-		add(name, x.Shape(), data)
-	})
-	add("logits", nil, m.Logits)
-	return json.NewEncoder(w).Encode(all)
-}
-
-func (c codec) Decode(data []byte) (*session.Snapshot, error) {
-	var all []codecTensor
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, err
-	}
-	m := &session.Snapshot{State: c.m.NewState()}
-	for _, x := range all {
-		var values []float32
-		for _, v := range x.Data {
-			values = append(values, math.Float32frombits(v))
-		}
-		if x.Name == "logits" {
-			m.Logits = values
-		} else if err := m.State.Restore(x.Name, x.Shape, values); err != nil {
-			return nil, err
-		}
-	}
-	m.Position = m.State.Position
-	return m, nil
 }
 
 // memory is a Bucket in memory, whose disk may be full.

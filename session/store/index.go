@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 type index struct {
 	objects map[key]*object // of the models of all stores
 	bytes   int64           // of them
-	clock   int64           // what the last object that went was worth; see worth
+	clock   int64           // what the last object that went was worth; see weigh
 	asides  int             // damaged objects that are kept
 	changes int             // how often objects have been added
 	listed  time.Time       // when the last list began: a difference of monotonic times, so no clock change matters
@@ -31,11 +32,37 @@ const objectSize = 300
 // many units.
 const unit = 1 << 30
 
-// worth is for objects what value is for marks in memory, and the clock in their names makes all processes agree, more
-// or less. Whole numbers need no precision. The mark before counts if it is still there; other than in memory nobody
-// knows the one before that.
-func (x *index) worth(o *object, positions map[string]int) int64 {
-	return o.clock + max(0, int64(o.position-positions[o.before]))*unit/o.size
+// weigh returns what each of some objects is worth: what value is for marks in memory, on top of the clock at the last
+// use. The clock in their names makes all processes agree, more or less. Whole numbers lose no precision. The mark
+// before counts if it is still there; other than in memory nobody knows the one before that.
+func (x *index) weigh(all []*object) map[*object]int64 {
+	ids := make(map[string]*object, len(all))
+	for _, o := range all {
+		ids[o.key.id()] = o
+	}
+	next := make(map[*object]*object, len(all)) // the nearest mark behind, nil where texts part
+	for _, o := range all {
+		if before := ids[o.before]; before != nil {
+			if _, parted := next[before]; parted {
+				next[before] = nil
+			} else {
+				next[before] = o
+			}
+		}
+	}
+	worth := make(map[*object]int64, len(all))
+	for _, o := range all {
+		tokens := int64(o.position)
+		if before := ids[o.before]; before != nil {
+			tokens = max(0, tokens-int64(before.position))
+		}
+		w := tokens * unit / o.size
+		if n := next[o]; n != nil && n.position > o.position { // see node.share
+			w = w / int64(n.position) * int64(n.position-o.position)
+		}
+		worth[o] = o.clock + w
+	}
+	return worth
 }
 
 // put takes an object.
@@ -200,16 +227,8 @@ func (s *Store) leave(limit int64) (out []*object) {
 	if x.bytes+x.writing <= limit {
 		return nil
 	}
-	positions := make(map[string]int, len(x.objects))
-	all := make([]*object, 0, len(x.objects))
-	for _, o := range x.objects {
-		positions[o.key.id()] = o.position
-		all = append(all, o)
-	}
-	worth := make(map[*object]int64, len(all))
-	for _, o := range all {
-		worth[o] = x.worth(o, positions)
-	}
+	all := slices.Collect(maps.Values(x.objects))
+	worth := x.weigh(all)
 	slices.SortFunc(all, func(a, b *object) int {
 		return cmp.Or(cmp.Compare(worth[a], worth[b]), slices.Compare(a.key[:], b.key[:]))
 	})

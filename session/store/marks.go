@@ -7,12 +7,12 @@ import (
 )
 
 // mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size with
-// frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has been
-// used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a mark
-// that nobody uses any more goes some time, whatever it costs.
+// frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has
+// been used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a
+// mark that nobody uses any more goes some time, whatever it costs.
 type mark struct {
 	snapshot *session.Snapshot
-	key      key // only where there is a bucket
+	key      key
 	at       *node
 	bytes    int64
 	uses     int     // how often it was used, and 1 for having been put there
@@ -57,6 +57,7 @@ func (n *node) share() float64 {
 type marks struct {
 	heap    []*mark
 	bytes   int64
+	stored  int64 // bytes of those that are in the bucket, too
 	clock   float64
 	leaving int // how many are
 }
@@ -90,6 +91,9 @@ func (h *marks) add(m *mark) {
 	m.worth = m.clock + m.value()
 	heap.Push(h, m)
 	h.bytes += m.bytes
+	if m.stored {
+		h.stored += m.bytes
+	}
 	h.around(m.at)
 }
 
@@ -155,7 +159,21 @@ func (h *marks) least(storedOnly bool) *mark {
 func (h *marks) remove(m *mark) {
 	heap.Remove(h, m.place)
 	h.bytes -= m.bytes
+	if m.stored {
+		h.stored -= m.bytes
+	}
 	n := m.at
 	n.mark, m.at = nil, nil
 	h.around(n)
+}
+
+// unwritten is a mark that is not in the bucket, and not on the way: about the one that is worth the least of those
+// that are to be written.
+func (h *marks) unwritten() *mark {
+	for _, m := range h.heap {
+		if !m.stored && !m.leaving && m.tokens() >= fewest {
+			return m
+		}
+	}
+	return nil
 }

@@ -22,21 +22,23 @@ import (
 //
 //	IDENTITY/KK/KEY-POSITION-SIZE-BEFORE-CLOCK
 //
-// IDENTITY  of the model and of this format, 16 hexadecimal digits: versions of one bucket do not see each other's marks
+// IDENTITY  of the model and of this format, 16 hexadecimal digits, so that versions do not see each other's marks
 // KK        the first two digits of KEY
 // KEY       the key of the state, 64 digits
 // POSITION  of the mark
 // SIZE      of the object in bytes
 // BEFORE    the first 16 digits of the key of the mark before, zeros if there is none
-// CLOCK     the clock of the bucket at its writing: see objects.worth
+// CLOCK     the clock of the bucket at its writing: see index.weigh
 //
 // The content, all numbers little-endian:
 //
 //	8 bytes   magic
 //	32 bytes  the key
 //	8 bytes   the number of log-probabilities, each 4 bytes: those of the first ids of the text, NaN where unknown
-//	...       the snapshot
 //	4 bytes   CRC-32C of all before
+//	...       the snapshot, as session.Snapshot.Encode writes it, with a checksum of its own
+//
+// If there is a key, all of it is encrypted by session.Seal.
 const magic = "hippomk1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -87,47 +89,64 @@ func parseName(name string) (o *object, ok bool) {
 
 // encode makes an object of a mark.
 func (s *Store) encode(k key, m *session.Snapshot, logp []float32) ([]byte, error) {
-	b := bytes.NewBuffer(make([]byte, 0, len(magic)+len(k)+12+4*len(logp)+m.State.Size()+4*len(m.Logits)+1<<12))
+	b := bytes.NewBuffer(make([]byte, 0, len(magic)+len(k)+12+4*len(logp)+m.Size()+1<<12))
 	b.WriteString(magic)
 	b.Write(k[:])
-	b.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(logp))))
+	b.Write(binary.LittleEndian.AppendUint64(b.AvailableBuffer(), uint64(len(logp))))
 	for _, p := range logp {
 		b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), math.Float32bits(p)))
 	}
-	if err := s.o.Codec.Encode(b, m); err != nil {
-		return nil, err
+	b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), crc32.Checksum(b.Bytes(), castagnoli)))
+	if err := m.Encode(b, s.o.Identity, session.FileOptions{}); err != nil || s.o.Key == nil {
+		return b.Bytes(), err
 	}
-	return binary.LittleEndian.AppendUint32(b.Bytes(), crc32.Checksum(b.Bytes(), castagnoli)), nil
+	var sealed bytes.Buffer
+	w, err := session.Seal(&sealed, s.o.Key)
+	if err == nil {
+		_, err = w.Write(b.Bytes())
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return sealed.Bytes(), err
 }
 
-// decode reads an object.
+// decode reads an object. What is not as it was written is session.ErrDamaged.
 func (s *Store) decode(o *object, data []byte) (*session.Snapshot, []float32, error) {
+	damaged := func(format string, args ...any) (*session.Snapshot, []float32, error) {
+		return nil, nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
+	}
+	if int64(len(data)) != o.size {
+		return damaged("found %d bytes, want %d", len(data), o.size)
+	}
+	if s.o.Key != nil {
+		var err error
+		if data, err = session.Unseal(data, s.o.Key); err != nil {
+			return nil, nil, err
+		}
+	}
 	const head = len(magic) + len(key{}) + 8
-	if int64(len(data)) != o.size || len(data) < head+4 {
-		return nil, nil, fmt.Errorf("it has %d bytes, want %d", len(data), o.size)
+	if len(data) < head || string(data[:len(magic)]) != magic {
+		return damaged("found something else than a mark")
 	}
-	data, sum := data[:len(data)-4], data[len(data)-4:]
-	if crc32.Checksum(data, castagnoli) != binary.LittleEndian.Uint32(sum) {
-		return nil, nil, errors.New("its checksum is wrong")
-	}
-	if string(data[:len(magic)]) != magic {
-		return nil, nil, errors.New("it is no mark")
-	}
-	if !bytes.Equal(data[len(magic):][:len(key{})], o.key[:]) {
-		return nil, nil, errors.New("it is another mark than its name says")
+	if k := key(data[len(magic):]); k != o.key {
+		return damaged("found the mark %x", k)
 	}
 	n := binary.LittleEndian.Uint64(data[head-8:])
-	data = data[head:]
-	if n > uint64(len(data)/4) || n > uint64(o.position) {
-		return nil, nil, fmt.Errorf("it has %d log-probabilities, want at most %d", n, o.position)
+	if n > uint64(o.position) || n > uint64(len(data)-head-4)/4 {
+		return damaged("found %d log-probabilities, want at most %d", n, o.position)
+	}
+	all := head + 4*int(n)
+	if crc32.Checksum(data[:all], castagnoli) != binary.LittleEndian.Uint32(data[all:]) {
+		return damaged("found another checksum of the log-probabilities")
 	}
 	logp := make([]float32, n)
 	for i := range logp {
-		logp[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		logp[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[head+4*i:]))
 	}
-	m, err := s.o.Codec.Decode(data[4*n:])
+	m, err := session.DecodeSnapshot(data[all+4:], s.o.Model, s.o.Identity, nil)
 	if err == nil && m.Position != o.position {
-		err = fmt.Errorf("it is of position %d, want %d", m.Position, o.position)
+		return damaged("found position %d, want %d", m.Position, o.position)
 	}
 	return m, logp, err
 }
@@ -156,7 +175,11 @@ func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float
 		return m, logp
 	}
 	s.forget(o)
-	s.setAside(ctx, name, data, err)
+	if errors.Is(err, session.ErrDamaged) || errors.Is(err, session.ErrKey) { // the name is of this key
+		s.setAside(ctx, name, data, err)
+	} else { // of a newer hippo, for example, that can read it
+		s.tell(s.named(fmt.Errorf("%s: %w", name, err)))
+	}
 	return nil, nil
 }
 
@@ -178,7 +201,7 @@ func (s *Store) setAside(ctx context.Context, name string, data []byte, cause er
 	if err := s.o.Bucket.Delete(ctx, name); err != nil {
 		what = fmt.Sprintf("cannot be removed: %v", err)
 	}
-	s.tell(s.named(fmt.Errorf("%s is damaged and %s: %w", name, what, cause)))
+	s.tell(s.named(fmt.Errorf("%s %s: %w", name, what, cause)))
 }
 
 // named says in an error of the bucket which store it is.

@@ -8,13 +8,11 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Reading is a text to be read by a model.
+// Reading is a text to be read.
 type Reading struct {
-	Model  *model.Model
 	Runner session.Runner
 	Plan   []session.Segment
 
@@ -26,38 +24,41 @@ type Reading struct {
 }
 
 // Open returns a session at the end of a text, with logits: the bits are those of reading all of it, but only what is
-// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on the
-// way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read again
-// as this one has behind that place, or a piece. Found says what was there before. After the error of a context what has
-// been read is stored, so that opening the same text again goes on from there.
+// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on
+// the way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read
+// again as this one has behind that place, or a piece. Found says what was there before. After the error of a context
+// what has been read is stored, so that opening the same text again goes on from there.
 func (s *Store) Open(ctx context.Context, g Reading) (*generate.Session, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = t.readAll(ctx, math.MaxInt)
-	if err != nil {
+	defer t.release(math.MaxInt)
+	if err := t.readAll(ctx); err != nil {
 		return nil, t.found, err
 	}
 	return t.session, t.found, nil
 }
 
 // Score returns the log-probabilities of the ids from a position on, each given all before it; the first id of a text
-// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment of
-// its own, it is read once. Found says what was there before.
+// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment
+// of its own, it is read once. Found says what was there before.
 func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Found, error) {
-	t, err := s.start(ctx, g, from)
-	if err == nil && (from < 0 || from > t.r.len()) {
-		err = fmt.Errorf("store: log-probabilities from id %d on of %d", from, t.r.len())
+	if from < 0 {
+		return nil, nil, fmt.Errorf("store: log-probabilities from id %d on", from)
 	}
+	t, err := s.start(ctx, g, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.known < t.r.len() {
-		err = t.readAll(ctx, t.known)
+	defer t.release(math.MaxInt)
+	if from > t.r.len() {
+		return nil, t.found, fmt.Errorf("store: log-probabilities from id %d on of %d", from, t.r.len())
 	}
-	if err != nil {
-		return nil, t.found, err
+	if t.known < t.r.len() {
+		if err := t.readAll(ctx); err != nil {
+			return nil, t.found, err
+		}
 	}
 	return t.logp[from:], t.found, nil
 }
@@ -71,19 +72,37 @@ type turn struct {
 	found   *Found
 	session *generate.Session
 	logp    []float32 // of all ids
-	scores  bool      // log-probabilities are wanted
-	known   int       // the first id from which on log-probabilities are wanted that has none
+	from    int       // the first id whose log-probability is wanted, or more than there are
+	known   int       // the first one wanted that is not stored
+	stops   []int     // where to stop reading, to leave marks
+	claims  []claim
 }
 
-// start looks for a text, of which log-probabilities are wanted from a position on.
+// start looks for a text, of which log-probabilities are wanted from an id on. If others are about to read a part of
+// it, it waits for them, once.
 func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
-	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Chunk)}
+	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Identity.Chunk), from: from}
 	if t.r.len() == 0 {
 		return nil, errors.New("store: a text without ids")
 	}
-	t.keys, t.scores = s.keys(t.r), from < t.r.len()
+	t.keys = t.r.keys(s.origin)
+	t.look(ctx)
+	if wait := t.claim(true); wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		t.look(ctx)
+		t.claim(false)
+	}
+	return t, nil
+}
+
+// look looks for the best mark to read from.
+func (t *turn) look(ctx context.Context) {
 	t.find(ctx, t.r.len())
-	for t.known = max(from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
+	for t.known = max(t.from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
 		t.known++
 	}
 	// The logits before the first unknown one are needed: of a mark there, or from reading up to there.
@@ -93,8 +112,23 @@ func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 			t.find(ctx, t.known-1)
 		}
 	}
-	return t, nil
+	t.stops = nil
+	if t.scores() && t.known >= t.r.len() {
+		return
+	}
+	// Where this text parts from others, before the first wanted log-probability, on the ladder, before the last
+	// segment, and at the end.
+	n := t.r.len()
+	stops := append(ladder(n, t.store.o.Identity.Chunk), n-len(t.Plan[len(t.Plan)-1].IDs), t.found.Shared, n)
+	if t.known < n {
+		stops = append(stops, t.r.lastCut(t.known))
+	}
+	slices.Sort(stops)
+	t.stops = slices.DeleteFunc(slices.Compact(stops), func(at int) bool { return at <= t.found.Cached })
 }
+
+// scores tells whether log-probabilities are wanted.
+func (t *turn) scores() bool { return t.from < t.r.len() }
 
 // find looks for the best mark at or before a position.
 func (t *turn) find(ctx context.Context, most int) {
@@ -105,34 +139,21 @@ func (t *turn) find(ctx context.Context, most int) {
 	}
 }
 
-// readAll reads what is not stored, stopping to leave marks. Log-probabilities are wanted from an id on.
-func (t *turn) readAll(ctx context.Context, wanted int) error {
+// readAll reads what is not stored.
+func (t *turn) readAll(ctx context.Context) error {
 	if m := t.found.Snapshot; m != nil {
-		t.session = m.Session(t.Model)
+		t.session = m.Session(t.store.o.Model)
 		t.note(m.Position)
 	} else {
-		t.session = generate.NewSession(t.Model, 1)
+		t.session = generate.NewSession(t.store.o.Model, 1)
 	}
-	t.session.Chunk = t.store.o.Chunk
-	for _, stop := range t.stops(wanted) {
-		if err := t.readTo(ctx, stop, stop > wanted); err != nil {
+	t.session.Chunk = t.store.o.Identity.Chunk
+	for _, stop := range t.stops {
+		if err := t.readTo(ctx, stop, t.scores() && stop > t.known); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// stops are where to stop after what is stored: where this text parts from others, before the first wanted
-// log-probability, on the ladder, before the last segment, and at the end.
-func (t *turn) stops(wanted int) []int {
-	last := t.r.len() - len(t.Plan[len(t.Plan)-1].IDs)
-	stops := append(ladder(t.r.len(), t.store.o.Chunk), last, t.found.Shared, t.r.len())
-	if wanted < t.r.len() {
-		stops = append(stops, t.r.lastCut(wanted))
-	}
-	slices.Sort(stops)
-	stops = slices.Compact(stops)
-	return slices.DeleteFunc(stops, func(at int) bool { return at <= t.found.Cached })
 }
 
 // ladder are the places of marks before the end of a text: the last multiple of the chunk, the last but one of two
@@ -161,11 +182,12 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	at := t.session.Position()
 	if at > from && t.r.isCut(at) {
 		var logp []float32
-		if t.scores {
+		if t.scores() {
 			t.note(at)
 			logp = t.logp[:at]
 		}
 		t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session))
+		t.release(at)
 	}
 	return err
 }
@@ -180,16 +202,6 @@ func (t *turn) note(at int) {
 // tell takes the log-probability of an id from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
-		t.logp[at] = logProb(logits, t.r.syms[at]>>1)
+		t.logp[at] = generate.LogProb(t.store.o.Model, logits, int32(t.r.syms[at]>>1))
 	}
-}
-
-// logProb is the log-probability of an id given logits.
-func logProb(logits []float32, id uint32) float32 {
-	most := float64(slices.Max(logits))
-	sum := 0.0
-	for _, x := range logits {
-		sum += math.Exp(float64(x) - most)
-	}
-	return float32(float64(logits[id]) - most - math.Log(sum))
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/session"
@@ -13,7 +16,7 @@ import (
 // part, so that the next text that parts there is read from there.
 func TestOpenReadsWhatIsNotStored(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
-	s := open(t, Options{Memory: room})
+	s := open(t, m, Options{Memory: room})
 	a, b, c := text(1, 200), text(2, 100), text(3, 100)
 	drawn := []session.Segment{{IDs: a[:90]}, {IDs: a[90:100], Drawn: true}, {IDs: b[:50]}}
 	for _, step := range []struct {
@@ -57,7 +60,7 @@ func TestRereadIsBounded(t *testing.T) {
 	m, r := language(t, "s4d"), &counting{}
 	a := text(1, 1000)
 	for at := 1; at < 1000; at += 37 {
-		s := open(t, Options{Memory: room})
+		s := open(t, m, Options{Memory: room})
 		want(t, s, m, r, whole(a))
 		r.took()
 		if want(t, s, m, r, whole(a[:at], []int32{(a[at] + 1) % vocab})); r.took() > 1000-at+chunk {
@@ -74,36 +77,36 @@ func TestRereadIsBounded(t *testing.T) {
 // reading it alone. Asked again, nothing is read.
 func TestScoreReadsTheContextOnce(t *testing.T) {
 	m, r := language(t, hybrid), &counting{}
-	s := open(t, Options{Memory: room})
-	context := text(1, 500)
+	s := open(t, m, Options{Memory: room})
+	common := text(1, 500)
 	var plans [][]session.Segment
-	total := len(context)
+	total := len(common)
 	for i := range 20 {
 		ending := text(uint64(i), 3+i)
-		plans = append(plans, []session.Segment{{IDs: context}, {IDs: ending}})
+		plans = append(plans, []session.Segment{{IDs: common}, {IDs: ending}})
 		total += len(ending)
 	}
 	score := func(s *Store, r session.Runner, plan []session.Segment, from int) []float32 {
 		t.Helper()
-		logp, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plan}, from)
+		logp, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plan}, from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return logp
 	}
 	alone := func(plan []session.Segment, from int) []float32 {
-		return score(open(t, Options{Memory: 0}), session.Direct{}, plan, from)
+		return score(open(t, m, Options{Memory: 0}), session.Direct{}, plan, from)
 	}
 	for _, plan := range plans {
-		if got := score(s, r, plan, len(context)); !slices.Equal(got, alone(plan, len(context))) {
-			t.Errorf("scores are %v, alone %v", got, alone(plan, len(context)))
+		if got := score(s, r, plan, len(common)); !slices.Equal(got, alone(plan, len(common))) {
+			t.Errorf("scores are %v, alone %v", got, alone(plan, len(common)))
 		}
 	}
 	if got := r.took(); got != total {
 		t.Errorf("%d ids were read, want %d", got, total)
 	}
 	for _, plan := range plans {
-		score(s, r, plan, len(context))
+		score(s, r, plan, len(common))
 	}
 	if got := r.took(); got != 0 {
 		t.Errorf("%d ids were read again, want none", got)
@@ -119,8 +122,47 @@ func TestScoreReadsTheContextOnce(t *testing.T) {
 			t.Errorf("text %d: %d ids were read", i, n)
 		}
 	}
-	if _, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plans[0]}, 504); err == nil {
+	if _, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plans[0]}, 504); err == nil {
 		t.Error("scores from behind the end")
+	}
+}
+
+// TestWhatManyWantIsReadOnce: of texts that begin alike, and come at the same time, one reads the beginning, and the
+// others wait for it; one that is canceled leaves it to another.
+func TestWhatManyWantIsReadOnce(t *testing.T) {
+	m, r := language(t, hybrid), &counting{}
+	s := open(t, m, Options{Memory: room})
+	common, total := text(1, 600), 600
+	var all sync.WaitGroup
+	for i := range 16 {
+		plan := []session.Segment{{IDs: common}, {IDs: text(uint64(i+2), 10)}}
+		total += 10
+		all.Go(func() {
+			got, _, err := s.Open(context.Background(), Reading{Runner: r, Plan: plan})
+			if err != nil {
+				t.Error(err)
+			} else if !slices.Equal(bits(got), plain(t, m, plan)) {
+				t.Errorf("text %d: other bits", i)
+			}
+		})
+	}
+	all.Wait()
+	if got := r.took(); got != total {
+		t.Errorf("%d ids were read, want %d", got, total)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	plan := whole(text(100, 600))
+	g := Reading{Runner: session.Direct{}, Plan: plan, Progress: func(read, total int) { cancel() }}
+	all.Go(func() {
+		if _, _, err := s.Open(canceled, g); !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled: %v", err)
+		}
+	})
+	<-canceled.Done()
+	want(t, s, m, r, plan)
+	all.Wait()
+	if len(s.claims) > 0 {
+		t.Errorf("%d claims are left", len(s.claims))
 	}
 }
 

@@ -18,12 +18,20 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the folder,
-// and the folder.
+// childEnv has the arguments of a process that the tests start: a seed, how many texts to open, the limit of the
+// folder, and the folder.
 const childEnv = "HIPPO_STORE_CHILD"
 
+// children are other processes, by the name that stands before a colon and their folder.
+var children = map[string]func(dir string){}
+
 func TestMain(t *testing.M) {
-	if args := os.Getenv(childEnv); args != "" {
+	args := os.Getenv(childEnv)
+	if name, dir, ok := strings.Cut(args, ":"); ok && children[name] != nil {
+		children[name](dir)
+		return
+	}
+	if args != "" {
 		var dir string
 		var seed uint64
 		var n int
@@ -40,8 +48,8 @@ func TestMain(t *testing.M) {
 // childOptions are those of the stores of all processes of a test.
 func childOptions(t testing.TB, dir string, limit int64) Options {
 	return Options{
-		Identity: "children", Chunk: chunk, Memory: 60_000, Bucket: Folder(dir), Codec: codec{language(t, hybrid)},
-		Disk: limit, Refresh: -1,
+		Model: language(t, hybrid), Identity: session.Identity{Model: "children", Chunk: chunk}, Memory: 60_000,
+		Bucket: Folder(dir), Disk: limit, Refresh: -1,
 	}
 }
 
@@ -61,13 +69,13 @@ func child(dir string, seed uint64, n int, limit int64) {
 		fmt.Println("error", err)
 		os.Exit(1)
 	}
+	defer s.Close()
 	rng := rand.New(rand.NewPCG(seed, 1))
-	m := o.Codec.(codec).m
 	for range n {
-		i := rng.IntN(12)
+		i := rng.IntN(100)
 		plan := childPlan(i)
-		got, found, err := s.Open(context.Background(), Reading{Model: m, Runner: session.Direct{}, Plan: plan})
-		if err == nil && !slices.Equal(bits(got), plain(t, m, plan)) {
+		got, found, err := s.Open(context.Background(), Reading{Runner: session.Direct{}, Plan: plan})
+		if err == nil && !slices.Equal(bits(got), plain(t, o.Model, plan)) {
 			err = fmt.Errorf("text %d: other bits after %+v", i, *found)
 		}
 		if st := s.Stats(); err == nil && st.Memory > o.Memory {
@@ -142,7 +150,7 @@ func wantWhole(t *testing.T, dir string) {
 	t.Helper()
 	o := childOptions(t, dir, 0)
 	o.Report = nil
-	s := open(t, o) // sweeps, too
+	s := open(t, o.Model, o) // sweeps, too
 	for _, name := range files(t, dir) {
 		x, ok := parseName(name)
 		if !ok {
@@ -162,8 +170,10 @@ func wantWhole(t *testing.T, dir string) {
 // TestKilledProcess kills a process at random moments of turns, saves and evictions, again and again. Every object is
 // whole, what was reported saved is found, and nothing is left of what was being written.
 func TestKilledProcess(t *testing.T) {
-	const kills = 30
-	dir := t.TempDir()
+	kills, dir := 30, t.TempDir()
+	if testing.Short() {
+		kills = 6
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	reported, torn := 0, 0
 	for k := range kills {
@@ -177,8 +187,13 @@ func TestKilledProcess(t *testing.T) {
 				lines <- out.Text()
 			}
 		}()
-		kill := time.After(time.Duration(30+rng.IntN(120)) * time.Millisecond)
+		// At any moment after it has saved some texts.
+		var kill <-chan time.Time
+		after, later := rng.IntN(4), time.Duration(rng.IntN(30))*time.Millisecond
 		for more := true; more; {
+			if len(saved) == after && kill == nil {
+				kill = time.After(later)
+			}
 			select {
 			case line, ok := <-lines:
 				if more = ok; !ok {
@@ -204,10 +219,12 @@ func TestKilledProcess(t *testing.T) {
 		}
 		wantWhole(t, dir)
 		if len(saved) > 0 && limit == 0 {
-			s := open(t, childOptions(t, dir, 0))
+			o := childOptions(t, dir, 0)
+			s := open(t, o.Model, o)
 			last := childPlan(saved[len(saved)-1])
 			if found := s.Find(t.Context(), last); found.Cached != read(last, chunk).len() {
-				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(), found.Miss)
+				t.Errorf("what was saved last is found up to %d of %d: %v", found.Cached, read(last, chunk).len(),
+					found.Miss)
 			}
 		}
 	}

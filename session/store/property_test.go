@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -42,10 +43,11 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 		bucket, r := newMemory(), &counting{}
 		limit := int64(rapid.SampledFrom([]int{0, 300_000, 1 << 20}).Draw(t, "disk"))
 		damaged := 0
+		key := rapid.SampledFrom([][]byte{nil, []byte("0123456789abcdef")}).Draw(t, "key")
 		makeStore := func() *Store {
 			o := Options{
-				Identity: "m", Chunk: chunk, Bucket: bucket, Codec: codec{m}, Disk: limit, Refresh: -1,
-				Memory: int64(rapid.SampledFrom([]int{1000, 40_000, 150_000, room}).Draw(t, "memory")),
+				Model: m, Identity: session.Identity{Chunk: chunk}, Bucket: bucket, Disk: limit, Refresh: -1,
+				Key: key, Memory: int64(rapid.SampledFrom([]int{1000, 40_000, 150_000, room}).Draw(t, "memory")),
 				Report: func(err error) { damaged-- },
 			}
 			if rapid.IntRange(0, 3).Draw(t, "only memory") == 0 {
@@ -79,8 +81,8 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 				plan := drawPlan(t, plans)
 				n := read(plan, chunk).len()
 				from := rapid.IntRange(0, n).Draw(t, "from")
-				got, _, err := s.Score(t.Context(), Reading{Model: m, Runner: r, Plan: plan}, from)
-				want, _, err2 := nothing(t).Score(t.Context(), Reading{Model: m, Runner: session.Direct{}, Plan: plan},
+				got, _, err := s.Score(t.Context(), Reading{Runner: r, Plan: plan}, from)
+				want, _, err2 := nothing(t, m).Score(t.Context(), Reading{Runner: session.Direct{}, Plan: plan},
 					from)
 				if err != nil || err2 != nil {
 					t.Fatal(err, err2)
@@ -92,7 +94,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 			default:
 				plan := drawPlan(t, plans)
 				r.took()
-				got, found, err := s.Open(t.Context(), Reading{Model: m, Runner: r, Plan: plan})
+				got, found, err := s.Open(t.Context(), Reading{Runner: r, Plan: plan})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,6 +111,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 				plans = append(plans, plan)
 			}
 			for _, s := range stores {
+				s.Close()
 				st := s.Stats()
 				if st.Memory > max(s.o.Memory, s.tree.root.size()+objectSize*int64(st.Objects)) {
 					t.Fatalf("%d bytes in memory, want at most %d", st.Memory, s.o.Memory)
@@ -126,8 +129,8 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 }
 
 // nothing is a store that holds nothing.
-func nothing(t *rapid.T) *Store {
-	s, err := New(t.Context(), Options{Chunk: chunk})
+func nothing(t *rapid.T, m *model.Model) *Store {
+	s, err := New(t.Context(), Options{Model: m, Identity: session.Identity{Chunk: chunk}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +183,24 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 				kid.logp != nil && len(kid.logp) != len(kid.syms) {
 				t.Fatalf("a child of a node at %d is wrong", n.end())
 			}
-			if i > 0 && (slices.Compare(n.kids[i-1].syms, kid.syms) >= 0 || samePieces(n.kids[i-1].syms, kid.syms) > 0) {
+			if i == 0 {
+				walk(kid)
+				continue
+			}
+			if last := n.kids[i-1].syms; slices.Compare(last, kid.syms) >= 0 || samePieces(last, kid.syms) > 0 {
 				t.Fatalf("children of a node at %d are in the wrong order, or begin alike", n.end())
 			}
 			walk(kid)
 		}
 	}
 	walk(s.tree.root)
-	if nodes != s.tree.bytes || bare != s.tree.bareBytes || marks != s.marks.bytes {
+	var stored int64
+	for _, m := range s.marks.heap {
+		if m.stored {
+			stored += m.bytes
+		}
+	}
+	if nodes != s.tree.bytes || stored != s.marks.stored || bare != s.tree.bareBytes || marks != s.marks.bytes {
 		t.Fatalf("counted %d, %d, %d bytes of nodes, bare ones and marks, want %d, %d, %d", s.tree.bytes,
 			s.tree.bareBytes, s.marks.bytes, nodes, bare, marks)
 	}
@@ -198,7 +211,7 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 		}
 		objects += o.size
 	}
-	if objects != s.index.bytes || s.index.writing != 0 || s.marks.leaving != 0 {
+	if objects != s.index.bytes || s.index.writing != 0 || s.marks.leaving != 0 || len(s.claims) > 0 {
 		t.Fatalf("counted %d bytes of objects, want %d", s.index.bytes, objects)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its first
-// ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used by
-// others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that is
-// no error.
+// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its
+// first ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used
+// by others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that
+// is no error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
-	r := read(plan, s.o.Chunk)
+	r := read(plan, s.o.Identity.Chunk)
 	if len(logp) > r.len() {
 		return fmt.Errorf("store: %d log-probabilities of %d ids", len(logp), r.len())
 	}
@@ -26,29 +26,18 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 				r.len())
 		}
 	}
-	s.put(ctx, r, s.keys(r), logp, false, marks...)
+	s.put(ctx, r, r.keys(s.origin), logp, false, marks...)
 	return nil
-}
-
-// keys are those of the cuts of a text, or none if there is no bucket.
-func (s *Store) keys(r *reading) []key {
-	if s.o.Bucket == nil {
-		return nil
-	}
-	return r.keys(s.origin)
 }
 
 // keyAt is the key of a cut among all of them.
 func keyAt(r *reading, keys []key, position int) key {
-	if keys == nil {
-		return key{}
-	}
 	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
 	return keys[i]
 }
 
-// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks for
-// something does not wait for others to be written.
+// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks
+// for something does not wait for others to be written.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) {
 	need := textSize(r, logp, len(marks))
@@ -81,6 +70,28 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 		s.marks.add(n.mark)
 		s.tree.settle(n)
 	}
+	s.writeAhead()
+}
+
+// writeAhead has marks written to the bucket when little of the memory is free, or could be freed at once, so that who
+// comes next need not wait for that.
+func (s *Store) writeAhead() {
+	free := func() int64 { return s.o.Memory - s.memory() + s.marks.stored }
+	if s.o.Bucket == nil || s.ahead || free() >= s.o.Memory/8 {
+		return
+	}
+	s.ahead = true
+	s.writers.Go(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for m := s.marks.unwritten(); m != nil && free() < s.o.Memory/4; m = s.marks.unwritten() {
+			if s.store(context.Background(), m) != nil {
+				break
+			}
+			s.makeRoom(context.Background(), 0, true) // for its place in the index
+		}
+		s.ahead = false
+	})
 }
 
 // textSize is the most memory that a text with some marks can need in the tree.
@@ -95,22 +106,28 @@ func textSize(r *reading, logp []float32, marks int) int64 {
 // bareShare is the part of the memory that texts without a mark may take before marks go for them.
 const bareShare = 8
 
+// fewest is the fewest tokens to read again for which a mark is written to the bucket: fewer are read as fast.
+const fewest = 8
+
 // makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
 // lock away while marks are written to the bucket; with storedOnly it writes none.
-// What is read again in one piece is not worth an object.
 func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
-	if need > s.o.Memory {
+	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
+	if need > most {
 		return false
 	}
-	for s.memory()+need > s.o.Memory {
+	for s.memory()+need > most {
 		if s.tree.bareBytes > s.o.Memory/bareShare && s.tree.forgetOldest() {
 			continue
 		}
-		m := s.marks.least(storedOnly)
+		m := s.marks.least(true)
+		if m == nil && !storedOnly {
+			m = s.marks.least(false)
+		}
 		switch {
-		case m != nil && (m.stored || s.o.Bucket == nil || m.tokens() <= s.o.Chunk):
+		case m != nil && (s.isStored(m) || s.o.Bucket == nil || m.tokens() < fewest):
 			s.evict(m)
-		case m != nil:
+		case m != nil && !storedOnly:
 			s.spill(ctx, m)
 		case s.tree.forgetOldest():
 		case s.marks.leaving > 0 && !storedOnly:
@@ -122,10 +139,19 @@ func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool 
 	return true
 }
 
+// isStored tells whether a mark is in the bucket, as far as is known: it may have been removed there.
+func (s *Store) isStored(m *mark) bool {
+	if m.stored && s.index.objects[m.key] == nil {
+		m.stored = false
+		s.marks.stored -= m.bytes
+	}
+	return m.stored
+}
+
 // evict removes a mark from memory.
 func (s *Store) evict(m *mark) {
 	n := m.at
-	if !m.stored {
+	if !s.isStored(m) {
 		s.stats.Lost++
 	}
 	s.marks.clock = max(s.marks.clock, m.worth)
@@ -160,6 +186,7 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	if err == nil {
 		s.stats.Writes++
 		m.stored = true
+		s.marks.stored += m.bytes
 	}
 	return err
 }
@@ -174,7 +201,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, m := range slices.Clone(s.marks.heap) {
-		if m.at == nil || m.stored || m.leaving {
+		if m.at == nil || m.leaving || s.isStored(m) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

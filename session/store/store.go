@@ -1,43 +1,41 @@
-// Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then in
-// a folder or another bucket, which any number of processes share. It may import session, generate, model and
+// Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then
+// in a folder or another bucket, which any number of processes share. It may import session, generate, model and
 // internal/disk, and looks inside no tensor.
 package store
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Codec writes snapshots and reads them.
-type Codec interface {
-	Encode(w io.Writer, m *session.Snapshot) error
-	Decode(data []byte) (*session.Snapshot, error)
-}
-
 // Options say where a Store keeps what.
 type Options struct {
-	// Identity names the model: whatever changes a bit of a state. Stores of one identity share their marks.
-	Identity string
-	// Chunk is the number of positions after which a piece of a text that is read ends, as in generate.Session.
-	Chunk int
+	// Model reads the texts.
+	Model *model.Model
+	// Identity is that of the model: see session.Identify. Stores of one identity, and one key, share their marks.
+	Identity session.Identity
 	// Memory is the most bytes to hold in memory: of states, logits, texts and the index of the bucket. The pages of
 	// attention that marks share are counted for each of them.
 	Memory int64
 
 	// Bucket is where marks go for which there is no room in memory; nil for nowhere.
 	Bucket Bucket
-	// Codec writes marks into Bucket.
-	Codec Codec
-	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there may
-	// be n/16 more for a moment.
+	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of
+	// the texts either, except for the lengths.
+	Key []byte
+	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there
+	// may be n/16 more for a moment.
 	Disk int64
 	// Refresh is how long a list of the bucket is good: what others have written in this time may be overlooked, which
 	// costs a re-read. 0 means DefaultRefresh, less than 0 that every list is too old.
@@ -51,20 +49,25 @@ type Options struct {
 const DefaultRefresh = time.Second
 
 // Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
-// on. Methods may be called from any number of goroutines. None of them waits for the bucket while others wait for it,
-// except for room that there is not.
+// on. What several want to read at the same time one of them reads. Methods may be called from any number of
+// goroutines. Who waits for the bucket holds up nobody else, except those that wait for the same list of it, or for
+// room.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
 	origin  key    // the key of the beginning of every text
 	listing sync.Mutex
 
-	mu    sync.Mutex // guards what follows
-	tree  tree
-	marks marks
-	index index
-	stats Stats
-	free  *sync.Cond // told when a mark that was leaving has left
+	writers sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	tree   tree
+	claims map[key]claim
+	marks  marks
+	index  index
+	stats  Stats
+	ahead  bool       // writeAhead is at work
+	free   *sync.Cond // told when a mark that was leaving has left
 }
 
 // Stats are counts since the store was made, and what it holds now.
@@ -83,19 +86,30 @@ type Stats struct {
 // New returns an empty store over what there is in its bucket.
 func New(ctx context.Context, o Options) (*Store, error) {
 	switch {
-	case o.Chunk < 1:
-		return nil, fmt.Errorf("store: a chunk of %d, want at least 1", o.Chunk)
+	case o.Model == nil:
+		return nil, errors.New("store: no model")
+	case o.Identity.Chunk < 1:
+		return nil, fmt.Errorf("store: pieces of %d ids, want at least 1", o.Identity.Chunk)
 	case o.Memory < 0 || o.Disk < 0:
 		return nil, fmt.Errorf("store: budgets of %d and %d bytes, want at least 0", o.Memory, o.Disk)
-	case o.Bucket != nil && o.Codec == nil:
-		return nil, errors.New("store: a bucket without a codec")
 	case o.Refresh == 0:
 		o.Refresh = DefaultRefresh
 	}
-	s := &Store{o: o, tree: newTree(), index: index{objects: map[key]*object{}}}
-	s.origin = sha256.Sum256([]byte(magic + o.Identity))
+	s := &Store{o: o, tree: newTree(), claims: map[key]claim{}, index: index{objects: map[key]*object{}}}
+	id, err := json.Marshal(o.Identity)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, o.Key)
+	mac.Write(append([]byte(magic), id...))
+	s.origin = key(mac.Sum(nil))
 	s.model = hex.EncodeToString(s.origin[:idLen/2])
 	s.free = sync.NewCond(&s.mu)
+	if o.Key != nil {
+		if _, err := session.Seal(io.Discard, o.Key); err != nil {
+			return nil, err
+		}
+	}
 	if o.Bucket != nil {
 		if err := s.refresh(ctx, 0); err != nil {
 			return nil, s.named(err)
@@ -103,6 +117,9 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Close waits until nothing is being written any more. It writes nothing itself: see Flush.
+func (s *Store) Close() { s.writers.Wait() }
 
 // Stats returns the counts.
 func (s *Store) Stats() Stats {

@@ -43,7 +43,7 @@ const nodeSize = 256
 
 // find is the place among the children of the one that begins with the first piece of syms, or where it would be.
 func (n *node) find(syms []uint32) (i int, found bool) {
-	i, found = slices.BinarySearchFunc(n.kids, syms, func(kid *node, syms []uint32) int {
+	i, _ = slices.BinarySearchFunc(n.kids, syms, func(kid *node, syms []uint32) int {
 		return slices.Compare(kid.syms, syms)
 	})
 	// A child that begins with the piece stands on either side of where all of syms would be.

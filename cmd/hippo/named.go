@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// sessionsFlags are the flags of commands that use named sessions.
+type sessionsFlags struct{ store, key string }
+
+func (f *sessionsFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.store, "store", "",
+		"folder of sessions (default: HIPPO_SESSIONS, or hippo/sessions in the user's folder of data)")
+	cmd.Flags().StringVar(&f.key, "key", "", "file of at least 16 random bytes, with which sessions are encrypted")
+}
+
+// open returns the folder and the key, nil for none.
+func (f *sessionsFlags) open() (session.Folder, []byte, error) {
+	folder, err := session.OpenFolder(f.store)
+	if err != nil || f.key == "" {
+		return folder, nil, err
+	}
+	key, err := os.ReadFile(f.key)
+	if err == nil && len(key) == 0 {
+		err = fmt.Errorf("%s: found an empty file, want a key", f.key)
+	}
+	return folder, key, err
+}
+
+// sessionMarks are how many bytes of states behind it a named session keeps in memory and in its file.
+const sessionMarks = 32 << 20
+
+// named is a session that this process has taken by its name.
+type named struct {
+	*hippo.Session
+	held *session.Held
+	key  []byte
+}
+
+// take opens the session of a name, which is made with a chunk where it is not there. give gives it back.
+func (f *sessionsFlags) take(m *hippo.Model, name string, chunk int) (n *named, err error) {
+	folder, key, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	n = &named{key: key}
+	if n.held, err = folder.Hold(name); err != nil {
+		return nil, err
+	}
+	if !n.held.Exists() {
+		n.Session = m.OpenSession(chunk)
+	} else if n.Session, err = m.LoadSession(n.held.Path, key); err != nil {
+		return nil, errors.Join(err, n.held.Release())
+	}
+	n.SetMarks(sessionMarks)
+	return n, nil
+}
+
+func (n *named) save() error {
+	return n.Save(n.held.Path, hippo.SaveOptions{Marks: sessionMarks, Key: n.key})
+}
+
+// give saves the session, also after an error, and gives its name back.
+func (n *named) give(err error) error {
+	if n.Position() > 0 {
+		err = errors.Join(err, n.save())
+	}
+	return errors.Join(err, n.held.Release())
+}
+
+// runNamed continues a named session.
+func (g *generation) runNamed(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {
+	n, err := g.sessions.take(m, g.session, g.chunk)
+	if err != nil {
+		return err
+	}
+	defer showReading(n.Session)()
+	w := newSampleWriter(os.Stdout, n.Session, prompt, opt.Seed)
+	w.echo, w.single, w.json = !g.continuation, true, g.json
+	err = n.reply(ctx, prompt, opt, w.write)
+	if closing := w.close(); err == nil {
+		err = closing
+	}
+	if err = n.give(err); err == nil && g.stats {
+		g.tell(n.Session, opt.Seed)
+	}
+	return err
+}
+
+// reply reads prompt and writes a reply. Without a prompt it goes on with a reply that was interrupted.
+func (n *named) reply(ctx context.Context, prompt string, opt hippo.Options, emit func(generate.Piece) error) error {
+	s := n.Whole()
+	pieces := s.Continue(ctx)
+	if prompt != "" || !s.Unfinished() {
+		if err := n.Append(ctx, prompt); err != nil {
+			return err
+		}
+		pieces = s.Generate(ctx, opt)
+	}
+	for piece, err := range pieces {
+		if err == nil {
+			err = emit(piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

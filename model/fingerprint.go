@@ -1,0 +1,94 @@
+package model
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// identity is the fingerprint of a model, kept as long as its parameters stay as they are.
+type identity struct {
+	mu      sync.Mutex
+	version uint64 // of all parameters
+	text    string // "" where it has not been computed
+}
+
+// Fingerprint is a name for the configuration and the values of all weights, as they are in memory: of a packed model
+// those that it has been rounded to. It is a checksum against mistakes, not against somebody who wants two models to
+// have the same. It is computed once, in about the time that reading the weights takes.
+func (m *Model) Fingerprint() string {
+	var params []*nn.Param
+	var names []string
+	version := uint64(0)
+	m.Params("", func(name string, p *nn.Param) {
+		params, names = append(params, p), append(names, name)
+		version += p.Version()
+	})
+	m.identity.mu.Lock()
+	defer m.identity.mu.Unlock()
+	if m.identity.text != "" && m.identity.version == version {
+		return m.identity.text
+	}
+	sums := make([][]byte, len(params))
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for i, p := range params {
+		places <- struct{}{}
+		all.Go(func() {
+			sums[i] = m.sumOf(p)
+			<-places
+		})
+	}
+	all.Wait()
+	h := sha256.New()
+	h.Write(m.Config.JSON())
+	for i, p := range params {
+		fmt.Fprintf(h, "%q %v %x\n", names[i], p.Shape(), sums[i])
+	}
+	m.identity.text, m.identity.version = hex.EncodeToString(h.Sum(nil)[:16]), version
+	return m.identity.text
+}
+
+// sumLen is about how many values have a checksum of their own.
+const sumLen = 1 << 16
+
+// sumOf returns checksums of the values of a parameter, however they lie in memory.
+func (m *Model) sumOf(p *nn.Param) (sums []byte) {
+	add := func(values []float32) {
+		b := make([]byte, 0, 4*len(values))
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		sums = binary.LittleEndian.AppendUint32(sums, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	if p.Packed() == nil && p.Dims() != 2 {
+		values := make([]float32, p.Len())
+		p.CopyTo(values)
+		for part := range slices.Chunk(values, sumLen) {
+			add(part)
+		}
+		return sums
+	}
+	rows := make([]int32, 0, p.Dim(0))
+	for i := range p.Dim(0) {
+		rows = append(rows, int32(i))
+	}
+	values := make([]float32, 0, sumLen)
+	for part := range slices.Chunk(rows, max(1, sumLen/max(1, p.Dim(1)))) {
+		tape := m.Tapes.Lend()
+		x := tape.Embedding(p.Tensor, part)
+		values = slices.Grow(values[:0], x.Len())[:x.Len()]
+		x.CopyTo(values)
+		m.Tapes.Return(tape)
+		add(values)
+	}
+	return sums
+}

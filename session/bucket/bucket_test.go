@@ -1,0 +1,128 @@
+package bucket
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
+)
+
+// urls are buckets of every driver that is linked without tags.
+func urls(t *testing.T) []string { return []string{"mem://", "file://" + t.TempDir()} }
+
+// TestBucket: an object is put, listed, got and deleted.
+func TestBucket(t *testing.T) {
+	for _, url := range urls(t) {
+		b, err := Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, b)
+		if b.String() != url {
+			t.Errorf("it is called %s", b)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Open(t.Context(), "nothing://x"); err == nil {
+		t.Error("opened a bucket without a driver")
+	}
+}
+
+// check uses an empty bucket.
+func check(t *testing.T, b *Bucket) {
+	t.Helper()
+	ctx := t.Context()
+	names := func() (out []string) {
+		if err := b.List(ctx, func(name string) { out = append(out, name) }); err != nil {
+			t.Errorf("%s: %v", b, err)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if _, err := b.Get(ctx, "a/b"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: what is not there: %v", b, err)
+	}
+	for _, name := range []string{"a/b", "a/c-1"} {
+		if err := b.Put(ctx, name, []byte(name)); err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+	}
+	if data, err := b.Get(ctx, "a/b"); err != nil || string(data) != "a/b" {
+		t.Errorf("%s: got %q, %v", b, data, err)
+	}
+	if got := names(); !slices.Equal(got, []string{"a/b", "a/c-1"}) {
+		t.Errorf("%s has %q", b, got)
+	}
+	for range 2 { // the second time it is not there
+		if err := b.Delete(ctx, "a/b"); err != nil {
+			t.Errorf("%s: %v", b, err)
+		}
+	}
+	if got := names(); !slices.Equal(got, []string{"a/c-1"}) {
+		t.Errorf("%s has %q", b, got)
+	}
+	if err := b.Delete(ctx, "a/c-1"); err != nil {
+		t.Errorf("%s: %v", b, err)
+	}
+}
+
+// TestStoresShareABucket: a text that one store has read another goes on from, with the same bits.
+func TestStoresShareABucket(t *testing.T) {
+	for _, url := range urls(t) {
+		b, err := Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share(t, b)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// share reads a text in one store of a bucket, and goes on from it in another.
+func share(t *testing.T, b *Bucket) {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 64, "mamba,attention", 2, 8
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	ids := make([]int32, 150)
+	for i := range ids {
+		ids[i] = int32(i * i % 64)
+	}
+	plan := []session.Segment{{IDs: ids}}
+	read := func() (*generate.Session, *store.Found) {
+		s, err := store.New(t.Context(), store.Options{
+			Model: m, Identity: session.Identity{Model: "test", Chunk: session.Chunk(m)}, Memory: 1 << 30, Bucket: b,
+			Report: func(err error) { t.Error(err) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		out, found, err := s.Open(t.Context(), store.Reading{Runner: session.Direct{}, Plan: plan})
+		if err == nil {
+			err = s.Flush(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, found
+	}
+	first, _ := read()
+	second, found := read()
+	if found.Cached != len(ids) || !slices.Equal(first.Logits(0), second.Logits(0)) {
+		t.Errorf("%s: the other store found %d of %d ids: %v", b, found.Cached, len(ids), found.Miss)
+	}
+}

@@ -1,0 +1,308 @@
+package session
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// decoding is a file that is being read. Its checksum is right.
+type decoding struct {
+	header
+	file  *checkpoint.File
+	model *model.Model
+
+	values []float32 // of one tensor
+}
+
+// parse checks the contents of a file, except for whom it is.
+func parse(data, key []byte) (*decoding, error) {
+	if isSealed(data) {
+		var err error
+		if data, err = unseal(data, key); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkSum(data); err != nil {
+		return nil, err
+	}
+	file, err := checkpoint.ParseSafetensors(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	d := &decoding{file: file}
+	text, ok := file.Metadata()[headerKey]
+	if !ok {
+		return nil, fmt.Errorf("%w: found no %q in the metadata", ErrDamaged, headerKey)
+	}
+	if err := json.Unmarshal([]byte(text), &d.header); err != nil {
+		return nil, fmt.Errorf("%w: %q: %w", ErrDamaged, headerKey, err)
+	}
+	if d.Version > fileVersion {
+		return nil, fmt.Errorf("%w: found version %d, want at most %d", ErrVersion, d.Version, fileVersion)
+	}
+	if len(d.Places) == 0 {
+		return nil, fmt.Errorf("%w: found no place of a state", ErrDamaged)
+	}
+	return d, nil
+}
+
+// place returns the snapshot of a place.
+func (d *decoding) place(i int) (*Snapshot, error) {
+	n := &Snapshot{Position: d.Places[i], State: d.model.NewState()}
+	prefix, there := fmt.Sprint(i, ".", statePrefix), map[string]bool{}
+	for _, full := range d.file.Names() {
+		name, ok := strings.CutPrefix(full, prefix)
+		if !ok {
+			continue
+		}
+		x, _ := d.file.Tensor(full)
+		d.values = slices.Grow(d.values[:0], x.Elements())[:x.Elements()]
+		err := x.ReadFloat32(d.values)
+		if err == nil {
+			err = n.State.Restore(name, x.Shape, d.values)
+		}
+		if err != nil {
+			return nil, err
+		}
+		there[name] = true
+	}
+	missing := ""
+	for _, name := range n.State.Names() {
+		if !there[name] {
+			missing = name
+		}
+		delete(there, name)
+	}
+	if missing != "" || len(there) > 0 || n.State.Position != n.Position {
+		return nil, fmt.Errorf("found a state at %d of %d tensors too many, without %q, want one at %d",
+			n.State.Position, len(there), missing, n.Position)
+	}
+	if x, ok := d.file.Tensor(fmt.Sprint(i, ".", logitsName)); ok {
+		var err error
+		if n.Logits, err = x.Float32(); err != nil {
+			return nil, err
+		}
+		if len(n.Logits) != d.model.Config.VocabSize {
+			return nil, fmt.Errorf("found %d logits, want %d", len(n.Logits), d.model.Config.VocabSize)
+		}
+	}
+	return n, nil
+}
+
+// damaged is err of something that has the right checksum, and so was written wrongly.
+func damaged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return brief.Error(fmt.Errorf("%w: %w", ErrDamaged, err))
+}
+
+// DecodeSnapshot reads what Snapshot.Encode wrote for a model with this identity.
+func DecodeSnapshot(data []byte, m *model.Model, id Identity, key []byte) (*Snapshot, error) {
+	d, err := parse(data, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.check(d.Identity); err != nil {
+		return nil, err
+	}
+	d.model = m
+	n, err := d.place(0)
+	return n, damaged(err)
+}
+
+// Decode reads what Session.Encode wrote.
+func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
+	d, err := parse(data, key)
+	if err != nil {
+		return nil, err
+	}
+	o.Chunk = d.Identity.Chunk
+	s := open(m, tok, o)
+	if err := s.identity().check(d.Identity); err != nil {
+		return nil, err
+	}
+	d.model = m
+	if err := d.session(s); err != nil {
+		return nil, damaged(err)
+	}
+	return s, nil
+}
+
+// session fills s.
+func (d *decoding) session(s *Session) error {
+	s.id, s.origin = d.ID, d.Origin
+	ids, err := d.ids()
+	if err != nil {
+		return err
+	}
+	if err := s.check(ids); err != nil {
+		return err
+	}
+	s.text.ids, s.text.spans = ids, d.Spans
+	if err := s.text.check(); err != nil {
+		return err
+	}
+	probs, ok := d.file.Tensor(logProbsName)
+	if !ok || probs.Elements() != len(ids) {
+		return fmt.Errorf("found no %q of %d ids", logProbsName, len(ids))
+	}
+	if s.logProbs, err = probs.Float32(); err != nil {
+		return err
+	}
+	for name, at := range d.Names {
+		if at < 0 || at > len(ids) {
+			return fmt.Errorf("found the mark %q at %d, want at most %d", name, at, len(ids))
+		}
+		s.names[name] = at
+	}
+	for i, at := range d.Places {
+		if !s.text.isCut(at) {
+			return fmt.Errorf("found a state at %d, where the text is not cut", at)
+		}
+		n, err := d.place(i)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			s.at = n
+		} else if len(s.marks) > 0 && s.marks[len(s.marks)-1].Position >= at {
+			return fmt.Errorf("found a mark at %d after one at %d", at, s.marks[len(s.marks)-1].Position)
+		} else {
+			s.marks = append(s.marks, n)
+		}
+	}
+	s.mark()
+	if d.Reply == nil {
+		return nil
+	}
+	d.Reply.Options.EndIDs = d.Reply.EndIDs
+	return s.goOn(d.Reply.Options, d.Reply.State)
+}
+
+// ids are those of the text.
+func (d *decoding) ids() ([]int32, error) {
+	x, ok := d.file.Tensor(idsName)
+	if !ok || x.DType != checkpoint.I32 {
+		return nil, fmt.Errorf("found no %q of type %s", idsName, checkpoint.I32)
+	}
+	wide, err := x.Int64()
+	ids := make([]int32, len(wide))
+	for i, id := range wide {
+		ids[i] = int32(id)
+	}
+	return ids, err
+}
+
+// Load reads a file that Save wrote, for a model with the same weights, precision and tokenizer. It goes on to the bit
+// as the saved one. A file that is damaged in any bit is refused, as is one of something else: the errors are those of
+// ErrDamaged and so on.
+func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
+	var s *Session
+	err := withFile(path, func(data []byte) (err error) {
+		s, err = Decode(data, m, tok, o, key)
+		return err
+	})
+	return s, err
+}
+
+// Info is what a file of a session says of itself.
+type Info struct {
+	Name     string         `json:"name,omitempty"` // in a Folder
+	ID       string         `json:"id"`
+	Position int            `json:"position"` // tokens of the text
+	Drawn    int            `json:"drawn"`    // of them written by the model
+	Marks    map[string]int `json:"marks,omitempty"`
+	States   []int          `json:"states"` // positions that a state is saved of
+	Origin   Origin         `json:"origin,omitzero"`
+	Reply    bool           `json:"reply,omitempty"` // was interrupted
+	Rounded  bool           `json:"rounded,omitempty"`
+	Identity Identity       `json:"identity"`
+	Bytes    int64          `json:"bytes"`
+	Saved    time.Time      `json:"saved"`
+}
+
+// Inspect checks a file of a session, and returns what it says of itself.
+func Inspect(path string, key []byte) (info Info, err error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return info, err
+	}
+	err = withFile(path, func(data []byte) error {
+		d, err := parse(data, key)
+		if err != nil {
+			return err
+		}
+		info = Info{
+			ID: d.ID, Marks: d.Names, States: slices.Sorted(slices.Values(d.Places)), Origin: d.Origin,
+			Reply: d.Reply != nil, Rounded: d.Rounded, Identity: d.Identity, Bytes: int64(len(data)),
+			Saved: stat.ModTime(),
+		}
+		for _, s := range d.Spans {
+			if s.Drawn {
+				info.Drawn += s.End - info.Position
+			}
+			info.Position = s.End
+		}
+		return nil
+	})
+	return info, err
+}
+
+// forkFile writes to w the session of a file as a fork of it.
+func forkFile(w io.Writer, path string, key []byte) error {
+	return withFile(path, func(data []byte) error {
+		d, err := parse(data, key)
+		if err != nil {
+			return err
+		}
+		e := encoding{round: d.Rounded}
+		for _, name := range d.file.Names() {
+			if x, _ := d.file.Tensor(name); name != sumName {
+				e.tensors = append(e.tensors, *x)
+			}
+		}
+		end := 0
+		if n := len(d.Spans); n > 0 {
+			end = d.Spans[n-1].End
+		}
+		d.ID, d.Origin = rand.Text(), Origin{d.ID, end}
+		return e.write(w, d.header, key)
+	})
+}
+
+// withFile calls use with the contents of a file, which are valid during the call.
+func withFile(path string, use func(data []byte) error) error {
+	f, info, err := disk.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info.Size() == 0 {
+		return fmt.Errorf("session %s: %w: the file is empty", path, ErrDamaged)
+	}
+	mapped, err := disk.Map(f, int(info.Size()))
+	if err != nil {
+		return fmt.Errorf("session %s: %w", path, err)
+	}
+	defer mapped.Close()
+	if fault := disk.Guard(func() { err = use(mapped.Data) }); fault != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, fault)
+	}
+	if err != nil {
+		return fmt.Errorf("session %s: %w", path, err)
+	}
+	return nil
+}

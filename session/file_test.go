@@ -1,0 +1,379 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// told is a session that has read, written and been interrupted in the middle of a character and of a stop string.
+func told(t testing.TB, m *model.Model) *Session {
+	t.Helper()
+	s := New(m, tokenizer.Bytes(), Options{})
+	if err := s.Append(t.Context(), text(5, 100)); err != nil {
+		t.Fatal(err)
+	}
+	s.Mark("question")
+	o := generate.DefaultOptions()
+	o.Temperature, o.Seed, o.MaxTokens, o.EndIDs = 3, 5, 60, []int32{7}
+	for _, err := range s.Generate(t.Context(), o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Position() > 110 {
+			break
+		}
+	}
+	if !s.Unfinished() {
+		t.Fatal("the reply has ended")
+	}
+	return s
+}
+
+func encode(t testing.TB, s *Session, o FileOptions) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if err := s.Encode(&file, o); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// key is a key of a file.
+var key = bytes.Repeat([]byte{3, 1, 4, 1}, 8)
+
+// TestEveryBitIsChecked: a file with any bit flipped, with bytes missing at its end or with more of them is refused,
+// also an encrypted one.
+func TestEveryBitIsChecked(t *testing.T) {
+	m := language(t, "mamba(d_state=2,expand=1)")
+	s := New(m, tokenizer.Bytes(), Options{})
+	if err := s.Append(t.Context(), text(1, 20)); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range [][]byte{nil, key} {
+		file := encode(t, s, FileOptions{Key: k})
+		try := func(what string, data []byte) {
+			_, err := Decode(data, m, tokenizer.Bytes(), Options{}, k)
+			if !errors.Is(err, ErrDamaged) && (k == nil || !errors.Is(err, ErrKey)) {
+				t.Fatalf("%s (key: %v): %v, want %v", what, k != nil, err, ErrDamaged)
+			}
+		}
+		for i := range file {
+			for bit := range 8 {
+				file[i] ^= 1 << bit
+				try(fmt.Sprintf("bit %d of byte %d of %d", bit, i, len(file)), file)
+				file[i] ^= 1 << bit
+			}
+			try(fmt.Sprintf("%d bytes of %d", i, len(file)), file[:i])
+		}
+		try("a byte more", append(slices.Clone(file), 0))
+		if _, err := Decode(file, m, tokenizer.Bytes(), Options{}, k); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFileIsForOneModel: what was saved for other weights, another precision, another tokenizer, another key or by a
+// newer hippo is refused with an error that says so.
+func TestFileIsForOneModel(t *testing.T) {
+	m := language(t, hybrid)
+	s := told(t, m)
+	file, sealed := encode(t, s, FileOptions{}), encode(t, s, FileOptions{Key: key})
+	other, packed, bf16 := language(t, hybrid), language(t, hybrid), language(t, hybrid)
+	other.Init(2)
+	for p, m := range map[engine.Precision]*model.Model{engine.Float32: packed, engine.BF16: bf16} {
+		if err := m.Pack(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		what string
+		m    *model.Model
+		tok  tokenizer.Tokenizer
+		data []byte
+		key  []byte
+		want error
+	}{
+		{"the model", m, tokenizer.Bytes(), file, nil, nil},
+		{"the model packed as float32", packed, tokenizer.Bytes(), file, nil, nil},
+		{"other weights", other, tokenizer.Bytes(), file, nil, ErrModel},
+		{"other layers", language(t, "h3"), tokenizer.Bytes(), file, nil, ErrModel},
+		{"another precision", bf16, tokenizer.Bytes(), file, nil, ErrPrecision},
+		{"another tokenizer", m, tokenizer.IDs(vocab), file, nil, ErrTokenizer},
+		{"the key", m, tokenizer.Bytes(), sealed, key, nil},
+		{"no key", m, tokenizer.Bytes(), sealed, nil, ErrKey},
+		{"another key", m, tokenizer.Bytes(), sealed, slices.Repeat([]byte{1}, 32), ErrKey},
+		{"a newer version", m, tokenizer.Bytes(), newer(t, file), nil, ErrVersion},
+	} {
+		got, err := Decode(c.data, c.m, c.tok, Options{}, c.key)
+		if !errors.Is(err, c.want) || c.want == nil && (err != nil || got.Position() != s.Position()) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.want)
+		} else if err != nil && len(err.Error()) > 200 {
+			t.Errorf("%s: a long error: %v", c.what, err)
+		}
+	}
+	if bytes.Contains(sealed, []byte("question")) || !bytes.Contains(file, []byte("question")) {
+		t.Error("the names of marks can be read in an encrypted file, or not in another")
+	}
+	if err := s.Encode(&bytes.Buffer{}, FileOptions{Key: key[:8]}); err == nil {
+		t.Error("a short key is taken")
+	}
+}
+
+// newer is a file of the next version.
+func newer(t *testing.T, data []byte) []byte {
+	f, err := checkpoint.ParseSafetensors(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h header
+	if err := json.Unmarshal([]byte(f.Metadata()[headerKey]), &h); err != nil {
+		t.Fatal(err)
+	}
+	h.Version++
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []checkpoint.Tensor
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		tensors = append(tensors, *x)
+	}
+	var out bytes.Buffer
+	s := &summing{w: &out}
+	meta := map[string]string{headerKey: string(text)}
+	if err := errors.Join(checkpoint.WriteSafetensors(s, tensors, meta), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// rest is what a session writes from where it was interrupted, with the numbers behind it.
+func rest(t testing.TB, s *Session) string {
+	t.Helper()
+	var all strings.Builder
+	for p, err := range s.Continue(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "%q %v %s\n", p.Text, p.IDs, p.End)
+	}
+	fmt.Fprintln(&all, s.LogProbs(), s.logits())
+	return all.String()
+}
+
+// fileOf names, in the environment of a child process, the file that it goes on from.
+const fileOf = "HIPPO_TEST_SESSION"
+
+// TestAnotherProcessGoesOn: a session that is saved in the middle of a reply goes on in another process as it does
+// here: the same text, numbers and log-probabilities, and from a rewind, too.
+func TestAnotherProcessGoesOn(t *testing.T) {
+	m := language(t, hybrid)
+	if err := m.Pack(engine.Int8); err != nil {
+		t.Fatal(err)
+	}
+	if path := os.Getenv(fileOf); path != "" {
+		s, err := Load(path, m, tokenizer.Bytes(), Options{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Print("<<<", rest(t, s))
+		again, err := s.Rewind(t.Context(), 90)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Print(again, s.logits(), ">>>")
+		return
+	}
+	s := told(t, m)
+	path := filepath.Join(t.TempDir(), "story")
+	if err := s.Save(path, FileOptions{Marks: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	want := rest(t, s)
+	again, err := s.Rewind(t.Context(), 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want += fmt.Sprint(again, s.logits())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAnotherProcessGoesOn$", "-test.v")
+	cmd.Env = append(os.Environ(), fileOf+"="+path)
+	out, err := cmd.CombinedOutput()
+	_, got, _ := strings.Cut(string(out), "<<<")
+	if got, _, _ = strings.Cut(got, ">>>"); err != nil || got != want {
+		t.Errorf("another process goes on with\n%s\nwant\n%s\n%v", got, want, err)
+	}
+}
+
+// TestRounded: states that are rounded take about half the space, and the text goes on near to where it would have.
+func TestRounded(t *testing.T) {
+	m := language(t, "h3,mamba")
+	s := told(t, m)
+	exact, short := encode(t, s, FileOptions{}), encode(t, s, FileOptions{Round: true})
+	state := s.StateSize()
+	if saved := len(exact) - len(short); saved < state*2/5 || saved > state/2 {
+		t.Errorf("%d bytes are saved of a state of %d", saved, state)
+	}
+	r, err := Decode(short, m, tokenizer.Bytes(), Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := text(9, 30)
+	want, err := s.Score(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Score(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b float64
+	for i := range ids {
+		a, b = a+float64(want[0][i]), b+float64(got[0][i])
+	}
+	if d := a - b; a == b || d > 0.5 || d < -0.5 {
+		t.Errorf("the ending has log-probability %v, from a rounded state %v", a, b)
+	}
+}
+
+// TestSnapshotGoesOn: a snapshot that is decoded goes on as the one that was encoded.
+func TestSnapshotGoesOn(t *testing.T) {
+	m := language(t, hybrid)
+	id := Identify(m, tokenizer.Bytes())
+	n := told(t, m).Snapshot()
+	for _, k := range [][]byte{nil, key} {
+		var file bytes.Buffer
+		if err := n.Encode(&file, id, FileOptions{Key: k}); err != nil {
+			t.Fatal(err)
+		}
+		again, err := DecodeSnapshot(file.Bytes(), m, id, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := n.Session(m), again.Session(m)
+		if !slices.Equal(a.Logits(0), b.Logits(0)) {
+			t.Error("it has other logits")
+		}
+		for _, s := range []*generate.Session{a, b} {
+			if err := s.Feed(context.Background(), text(2, 70)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(a.Logits(0), b.Logits(0)) {
+			t.Error("it goes on otherwise")
+		}
+		id.Model += "x"
+		if _, err := DecodeSnapshot(file.Bytes(), m, id, k); !errors.Is(err, ErrModel) {
+			t.Errorf("another model: %v", err)
+		}
+		id = Identify(m, tokenizer.Bytes())
+	}
+}
+
+// FuzzDecode: whatever a file holds, even with the right checksum, reading it ends with a session or an error.
+func FuzzDecode(f *testing.F) {
+	m := language(f, "mamba(d_state=2,expand=1),attention")
+	s := New(m, tokenizer.Bytes(), Options{})
+	if err := s.Append(f.Context(), text(1, 5)); err != nil {
+		f.Fatal(err)
+	}
+	s.Mark("here")
+	for _, o := range []FileOptions{{}, {Round: true}, {Key: key}} {
+		f.Add(encode(f, s, o))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if n := len(data) - sumLen; n > 0 && !isSealed(data) {
+			var sum summer
+			sum.add(data[:n])
+			right := sum.sum()
+			data = append(data[:n:n], right[:]...)
+		}
+		s, err := Decode(data, m, tokenizer.Bytes(), Options{Budget: 1 << 16}, key)
+		if err != nil {
+			return
+		}
+		if err := s.Append(t.Context(), []int32{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Rewind(t.Context(), s.Position()/2); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// big is a model of the shape of H3-125M without attention, with random weights.
+func big(b *testing.B) *model.Model {
+	c, err := model.Preset("h3-125m")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Layers = "h3*12"
+	m, err := model.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.Init(1)
+	return m
+}
+
+// BenchmarkH3 is saving, loading and forking a session of H3-125M's shape without attention, from the page cache.
+func BenchmarkH3(b *testing.B) {
+	m := big(b)
+	tok := tokenizer.IDs(m.Config.PaddedVocab())
+	s := New(m, tok, Options{})
+	if err := s.Append(b.Context(), text(1, 256)); err != nil {
+		b.Fatal(err)
+	}
+	path := filepath.Join(b.TempDir(), "session")
+	save := func(b *testing.B) {
+		if err := s.Save(path, FileOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	load := func(b *testing.B) {
+		if _, err := Load(path, m, tok, Options{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	save(b) // the fingerprint is computed once
+	b.Run("save", func(b *testing.B) {
+		for b.Loop() {
+			save(b)
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		var file bytes.Buffer
+		for b.Loop() {
+			file.Reset()
+			if err := s.Encode(&file, FileOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.SetBytes(int64(file.Len()))
+	})
+	b.Run("load", func(b *testing.B) {
+		for b.Loop() {
+			load(b)
+		}
+	})
+	b.Run("fork", func(b *testing.B) {
+		for b.Loop() {
+			s.Fork().live()
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Why a saved session or snapshot is refused. The errors of Load say more.
+var (
+	ErrDamaged   = errors.New("it is damaged")
+	ErrModel     = errors.New("it is of another model")
+	ErrPrecision = errors.New("it is of another precision")
+	ErrTokenizer = errors.New("it is of another tokenizer")
+	ErrVersion   = errors.New("it is of a newer version of hippo")
+	ErrKey       = errors.New("the key is not that of the file")
+)
+
+// Identity says for whom what is saved is of use: those whose weights, precision, tokenizer and chunk are the same.
+type Identity struct {
+	Model     string `json:"model"` // see model.Model.Fingerprint
+	Precision string `json:"precision"`
+	Tokenizer string `json:"tokenizer"`
+	Chunk     int    `json:"chunk"`
+}
+
+// Identify returns the identity of a model and its tokenizer.
+func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
+	return Identity{m.Fingerprint(), m.Precision().String(), tok.Fingerprint(), Chunk(m)}
+}
+
+// check returns an error unless what was saved by somebody is of use to id.
+func (id Identity) check(saved Identity) error {
+	for _, c := range []struct {
+		err         error
+		found, want string
+	}{
+		{ErrPrecision, saved.Precision, id.Precision}, {ErrModel, saved.Model, id.Model},
+		{ErrTokenizer, saved.Tokenizer, id.Tokenizer},
+		{ErrModel, fmt.Sprint("pieces of ", saved.Chunk), fmt.Sprint("pieces of ", id.Chunk)},
+	} {
+		if c.found != c.want {
+			return fmt.Errorf("%w: found %s, want %s", c.err, c.found, c.want)
+		}
+	}
+	return nil
+}

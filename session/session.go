@@ -1,0 +1,352 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Options are what a session is opened with.
+type Options struct {
+	Runner Runner // who reads and writes for it; Direct where it is nil
+	// Budget is the most bytes that marks take besides those of the text: 0 for DefaultBudget, below 0 for no marks.
+	Budget int
+	// LogProbs has Append keep the log-probabilities of the ids that it reads. It makes reading slower.
+	LogProbs bool
+	// Chunk is at which multiples a text that is read is cut: Chunk of the model where it is 0. The bits depend on it.
+	Chunk    int
+	Client   string // see Request
+	Priority int
+}
+
+// DefaultBudget is the most bytes that the marks of a session take unless Options say otherwise.
+const DefaultBudget = 64 << 20
+
+// Session is a text that is being read and written by a model, from which it goes on in any order: it can be forked,
+// rewound, saved and loaded, and goes on in each case to the last bit as it would have gone on without. The bits depend
+// on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
+//
+// A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not
+// changed.
+type Session struct {
+	// Progress, unless it is nil, is called while ids are read with how many have been, and of how many.
+	Progress func(read, total int)
+	Stats    generate.Stats
+
+	model  *model.Model
+	tok    tokenizer.Tokenizer
+	o      Options
+	id     string
+	origin Origin
+
+	text     plan
+	logProbs []float32 // of each id; NaN where nobody asked
+	names    map[string]int
+	marks    []*Snapshot // by position; each is a cut of the text
+
+	// What the model has read is in gen, or in at, or in both: all of the text, or all but the last ids.
+	gen *generate.Session
+	at  *Snapshot
+
+	writer  *generate.Writer // of a reply that has not ended, nil for none
+	reply   generate.Options // the options of writer
+	writing bool             // a loop over Generate is running
+}
+
+// Origin is where a session was forked from.
+type Origin struct {
+	Session  string `json:"session"` // its ID, "" for none
+	Position int    `json:"position"`
+}
+
+// New returns a session at the start of a text.
+func New(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
+	s := open(m, tok, o)
+	s.id, s.at = rand.Text(), &Snapshot{State: m.NewState()}
+	return s
+}
+
+// open returns a session without a state.
+func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
+	if o.Runner == nil {
+		o.Runner = Direct{}
+	}
+	if o.Budget == 0 {
+		o.Budget = DefaultBudget
+	}
+	if o.Chunk < 1 {
+		o.Chunk = Chunk(m)
+	}
+	return &Session{model: m, tok: tok, o: o, text: plan{chunk: o.Chunk}, names: map[string]int{}}
+}
+
+// errWriting is the error of what would change a session in a loop over its Generate.
+var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
+
+// errNoLogits is the error of drawing or scoring the first id of a text.
+var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; want " +
+	"a prompt of at least one token")
+
+// ID is a name that no other session has.
+func (s *Session) ID() string { return s.id }
+
+// Origin is where the session was forked from, zero for one that was not.
+func (s *Session) Origin() Origin { return s.origin }
+
+// Position is the number of ids of the text.
+func (s *Session) Position() int { return len(s.text.ids) }
+
+// IDs are those of the text. They must not be changed.
+func (s *Session) IDs() []int32 { return slices.Clip(s.text.ids) }
+
+// LogProbs are the natural logarithms of the probability of each id after those before it: NaN for the first, and for
+// ids that were read without Options.LogProbs. They must not be changed.
+func (s *Session) LogProbs() []float32 { return slices.Clip(s.logProbs) }
+
+// Text is the text.
+func (s *Session) Text() []byte { return s.tok.Decode(nil, s.text.ids) }
+
+// Segments are the text as it was read.
+func (s *Session) Segments() []Segment { return s.text.segments(0, len(s.text.ids)) }
+
+// Chunk is at which multiples the text is cut where it is read.
+func (s *Session) Chunk() int { return s.text.chunk }
+
+// Model is the model that reads and writes.
+func (s *Session) Model() *model.Model { return s.model }
+
+// StateSize is the number of bytes of what the model carries.
+func (s *Session) StateSize() int {
+	if s.gen != nil {
+		return s.gen.StateSize()
+	}
+	return s.at.State.Size()
+}
+
+// read is how many ids the model has read.
+func (s *Session) read() int {
+	if s.gen != nil {
+		return s.gen.Position()
+	}
+	return s.at.Position
+}
+
+// logits are those after what has been read, nil where there are none.
+func (s *Session) logits() []float32 {
+	if s.gen != nil {
+		return s.gen.Logits(0)
+	}
+	return s.at.Logits
+}
+
+// live is the session of package generate to go on with.
+func (s *Session) live() *generate.Session {
+	if s.gen == nil {
+		s.gen = s.from(s.at)
+	}
+	return s.gen
+}
+
+// from is a session of package generate that goes on from a snapshot.
+func (s *Session) from(n *Snapshot) *generate.Session {
+	gen := n.Session(s.model)
+	gen.Chunk = s.text.chunk
+	return gen
+}
+
+// Snapshot is where the model stands: behind the text, or before the last id that was drawn, which it has not read yet.
+func (s *Session) Snapshot() *Snapshot {
+	if s.at == nil {
+		s.at = Take(s.gen)
+	}
+	return s.at
+}
+
+// run has the runner do a request from where the session stands.
+func (s *Session) run(ctx context.Context, r *Request) error {
+	r.Session, r.Client, r.Priority = s.live(), s.o.Client, s.o.Priority
+	if r.Next == nil && len(r.Segments) == 0 {
+		return nil
+	}
+	s.at = nil
+	return s.o.Runner.Run(ctx, r)
+}
+
+// Append reads ids, in one segment. It leaves marks at its end, and on the way at distances from the end that double.
+//
+// It ends soon after ctx is done, at most a piece later, with the error of ctx. The text then ends where it has been
+// read to (see Position), and Append of the ids from there on gives the bits that it would have given without. After
+// any other error the text ends likewise.
+func (s *Session) Append(ctx context.Context, ids []int32) error {
+	if s.writing {
+		return errWriting
+	}
+	if err := s.check(ids); err != nil || len(ids) == 0 {
+		return err
+	}
+	s.writer = nil
+	start := len(s.text.ids)
+	s.text.add(false, ids...)
+	for range ids {
+		s.logProbs = append(s.logProbs, float32(math.NaN()))
+	}
+	begin := time.Now()
+	defer func() {
+		s.Stats.PrefillTokens += max(0, s.read()-start)
+		s.Stats.PrefillSeconds += time.Since(begin).Seconds()
+		s.Stats.StateBytes = s.StateSize()
+	}()
+	for _, stop := range s.stops(start) {
+		if err := s.readTo(ctx, start, stop); err != nil {
+			s.cut(max(start, s.read()))
+			return err
+		}
+		s.mark()
+	}
+	return nil
+}
+
+// AppendText reads text. A text that is read in parts has the tokens of its parts, which may be others than those of
+// the whole.
+func (s *Session) AppendText(ctx context.Context, text string) error {
+	ids, err := s.tok.Encode(nil, []byte(text))
+	if err != nil {
+		return err
+	}
+	return s.Append(ctx, ids)
+}
+
+// check returns an error unless the model can read ids.
+func (s *Session) check(ids []int32) error {
+	vocab := s.model.Config.PaddedVocab()
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("session: id %d at position %d, want ids from 0 to %d", id, i, vocab-1)
+		}
+	}
+	if most, at := s.model.MaxLength(), len(s.text.ids); most > 0 && at+len(ids) > most {
+		return fmt.Errorf("session: %d ids after %d, want at most %d in all: the model has mixers of that length",
+			len(ids), at, most)
+	}
+	return nil
+}
+
+// stops are where marks are left in a text that was read from start on: at its end, and at those multiples of the chunk
+// whose distance from the end is about the chunk, twice that, and so on.
+func (s *Session) stops(start int) []int {
+	end := len(s.text.ids)
+	stops := []int{end}
+	for back := s.text.chunk; end-back > start && s.o.Budget > 0; back *= 2 {
+		if at := (end - back) / s.text.chunk * s.text.chunk; at > start && at < stops[len(stops)-1] {
+			stops = append(stops, at)
+		}
+	}
+	slices.Reverse(stops)
+	return stops
+}
+
+// readTo has the model read the text up to a position. The ids from start on are those of a call of Append.
+func (s *Session) readTo(ctx context.Context, start, to int) error {
+	from := s.read()
+	r := &Request{Segments: s.text.segments(from, to)}
+	var last []float32
+	if s.o.LogProbs {
+		r.Each = func(at int, logits []float32) {
+			s.learn(start, from+at+1, logits)
+			last = append(last[:0], logits...)
+		}
+		if logits := s.logits(); logits != nil {
+			s.learn(start, from, logits)
+		}
+	}
+	if s.Progress != nil {
+		total := len(s.text.ids) - start
+		r.Progress = func(read, _ int) { s.Progress(max(0, from+read-start), total) }
+	}
+	err := s.run(ctx, r)
+	if err != nil && s.logits() == nil && last != nil { // they tell the log-probability of what is read next
+		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last})
+	}
+	return err
+}
+
+// learn keeps the log-probability of id i, unless it was there before start.
+func (s *Session) learn(start, i int, logits []float32) {
+	if i >= start && i < len(s.text.ids) {
+		s.logProbs[i] = generate.LogProb(s.model, logits, s.text.ids[i])
+	}
+}
+
+// cut makes the text one of its first n ids, with what belongs to them. The model must not have read more.
+func (s *Session) cut(n int) {
+	s.text, s.logProbs = s.text.until(n), slices.Clip(s.logProbs[:n])
+	s.marks = slices.DeleteFunc(s.marks, func(m *Snapshot) bool { return m.Position > n })
+	for name, at := range s.names {
+		if at > n {
+			delete(s.names, name)
+		}
+	}
+}
+
+// Fork returns an independent session that goes on from the same place, also in the middle of a reply. Both share the
+// memory of what is behind them. Progress stays behind.
+func (s *Session) Fork() *Session {
+	s.mark()
+	f := open(s.model, s.tok, s.o)
+	f.id, f.origin = rand.Text(), Origin{s.id, len(s.text.ids)}
+	f.text, f.logProbs, f.marks = s.text.fork(), slices.Clip(s.logProbs), slices.Clone(s.marks)
+	for name, at := range s.names {
+		f.names[name] = at
+	}
+	f.at = s.Snapshot()
+	if s.writer != nil {
+		if err := f.goOn(s.reply, s.writer.State()); err != nil {
+			panic(err) // the options and the state are those of a writer
+		}
+	}
+	return f
+}
+
+// Repeat returns n copies of where the session stands, as one session of package generate: the way to draw several
+// samples side by side.
+func (s *Session) Repeat(ctx context.Context, n int) (*generate.Session, error) {
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
+	return s.live().Repeat(n)
+}
+
+// settle has the model read the ids at the end of the text that it has not read.
+func (s *Session) settle(ctx context.Context) error {
+	if s.writing {
+		return errWriting
+	}
+	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
+}
+
+// SetBudget sets Options.Budget, leaves a mark, and lets go of those that are over the budget.
+func (s *Session) SetBudget(bytes int) {
+	s.o.Budget = bytes
+	s.mark()
+	s.thin()
+}
+
+// goOn gives the session a writer in the middle of a reply.
+func (s *Session) goOn(o generate.Options, at generate.WriterState) (err error) {
+	if s.writer, err = generate.NewWriter(s.tok, s.text.ids, o); err != nil {
+		return err
+	}
+	s.reply = o
+	return s.writer.Restore(at)
+}
+
+// Close lets go of the memory of the session, which must not be used afterwards.
+func (s *Session) Close() { *s = Session{} }

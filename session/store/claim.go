@@ -1,0 +1,46 @@
+package store
+
+// claim says that somebody is about to leave a mark at a position of a text.
+type claim struct {
+	at       int
+	key      key
+	priority int
+	done     chan struct{} // closed when the mark is there, or when nobody is about to leave it any more
+}
+
+// claim claims the marks that a turn is about to leave. If others are about to leave one that it could go on from, it
+// claims nothing and returns what to wait for, unless they come after it, or wait is false.
+func (t *turn) claim(wait bool) <-chan struct{} {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := t.r.len()
+	if t.scores() {
+		most = t.known
+	}
+	for i := len(t.r.cuts) - 1; wait && len(t.stops) > 0 && i >= 0 && t.r.cuts[i].at > t.found.Cached; i-- {
+		if c, ok := s.claims[t.keys[i]]; ok && c.at <= most && c.priority >= t.Priority {
+			return c.done
+		}
+	}
+	for _, at := range t.stops {
+		c := claim{at, keyAt(t.r, t.keys, at), t.Priority, make(chan struct{})}
+		if _, ok := s.claims[c.key]; !ok {
+			s.claims[c.key] = c
+			t.claims = append(t.claims, c)
+		}
+	}
+	return nil
+}
+
+// release gives up the claims up to a position.
+func (t *turn) release(at int) {
+	s := t.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(t.claims) > 0 && t.claims[0].at <= at {
+		delete(s.claims, t.claims[0].key)
+		close(t.claims[0].done)
+		t.claims = t.claims[1:]
+	}
+}

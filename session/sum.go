@@ -1,0 +1,85 @@
+package session
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// A file ends with a checksum of all before it: the SHA-256 of the CRC-32C of each of its blocks.
+const (
+	sumBlock = 64 << 10
+	sumLen   = sha256.Size
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// summer is the checksum of what is written to it.
+type summer struct {
+	sums []byte
+	part uint32 // of the last block
+	n    int    // bytes of it
+}
+
+func (s *summer) add(b []byte) {
+	for len(b) > 0 {
+		k := min(len(b), sumBlock-s.n)
+		s.part, s.n, b = crc32.Update(s.part, castagnoli, b[:k]), s.n+k, b[k:]
+		if s.n == sumBlock {
+			s.end()
+		}
+	}
+}
+
+func (s *summer) end() {
+	s.sums = binary.LittleEndian.AppendUint32(s.sums, s.part)
+	s.part, s.n = 0, 0
+}
+
+func (s *summer) sum() [sumLen]byte {
+	s.end()
+	return sha256.Sum256(s.sums)
+}
+
+// summing is a writer that puts the checksum of what comes before in the place of the last sumLen bytes.
+type summing struct {
+	w    io.Writer
+	sum  summer
+	last []byte // up to sumLen bytes
+}
+
+func (s *summing) Write(p []byte) (int, error) {
+	pass := max(0, len(s.last)+len(p)-sumLen) // bytes that are not among the last
+	first := min(pass, len(s.last))
+	for _, part := range [][]byte{s.last[:first], p[:pass-first]} {
+		s.sum.add(part)
+		if _, err := s.w.Write(part); err != nil {
+			return 0, err
+		}
+	}
+	s.last = append(append([]byte(nil), s.last[first:]...), p[pass-first:]...)
+	return len(p), nil
+}
+
+func (s *summing) close() error {
+	sum := s.sum.sum()
+	_, err := s.w.Write(sum[:])
+	return err
+}
+
+// checkSum returns an error unless data ends with the checksum of what comes before.
+func checkSum(data []byte) error {
+	n := len(data) - sumLen
+	if n < 0 {
+		return fmt.Errorf("%w: found %d bytes, want at least the %d of a checksum", ErrDamaged, len(data), sumLen)
+	}
+	var s summer
+	s.add(data[:n])
+	if want := s.sum(); !bytes.Equal(want[:], data[n:]) {
+		return fmt.Errorf("%w: found %d bytes whose checksum is another than what they end with", ErrDamaged, len(data))
+	}
+	return nil
+}
