@@ -42,13 +42,16 @@ func (s *Session) Near(position int) int {
 // Rewind goes back to a position: the text is that of its first ids, and what comes next has the bits that it would
 // have if nothing else had ever been there. A segment that was read ends there from now on. It reads again from the
 // nearest mark before the position, and returns how many ids those are. After an error the session is unchanged.
+//
+// Going back to where the session is does nothing, unless a call of Append has been stopped there: then it computes the
+// logits that are missing, so that Generate can go on.
 func (s *Session) Rewind(ctx context.Context, position int) (again int, err error) {
 	switch {
 	case s.writing:
 		return 0, errWriting
 	case position < 0 || position > len(s.text.ids):
 		return 0, fmt.Errorf("session: found position %d, want one from 0 to %d", position, len(s.text.ids))
-	case position == len(s.text.ids):
+	case position == len(s.text.ids) && (s.read() < position || s.logits() != nil || position == 0):
 		return 0, nil
 	}
 	text := s.text.until(position)
@@ -92,11 +95,14 @@ func (s *Session) RewindTo(ctx context.Context, name string) (again int, err err
 
 // nearest is the latest mark from which a text that begins as the session's can be read on.
 func (s *Session) nearest(text *plan) *Snapshot {
-	if n := s.read(); n <= len(text.ids) && text.isCut(n) { // before an id that was drawn last
+	leads := func(at int, logits []float32) bool {
+		return text.isCut(at) && (at < len(text.ids) || at == len(text.ids) && logits != nil)
+	}
+	if leads(s.read(), s.logits()) { // before an id that was drawn last
 		return s.Snapshot()
 	}
 	for _, m := range slices.Backward(s.marks) {
-		if m.Position <= len(text.ids) && text.isCut(m.Position) {
+		if leads(m.Position, m.Logits) {
 			return m
 		}
 	}

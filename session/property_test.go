@@ -177,10 +177,15 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 			if at < before || err == nil && at != before+len(ids) || err != nil && at > before && at%chunk != 0 {
 				t.Fatalf("stopped at %d of %d + %d: %v", at, before, len(ids), err)
 			}
-			rest := ids[x.s.Position()-before:]
-			if err := x.s.Append(ctx, rest); err != nil {
+			if err != nil && rapid.Bool().Draw(t, "given up") {
+				ids = ids[:at-before]
+				if again, err := x.s.Rewind(ctx, at); err != nil || again > chunk && x.s.o.Budget == DefaultBudget {
+					t.Fatalf("%d read again to go on at %d: %v", again, at, err)
+				}
+			} else if err := x.s.Append(ctx, ids[at-before:]); err != nil {
 				t.Fatal(err)
 			}
+			x.rest = nil
 		} else if err := x.s.Append(ctx, ids); err != nil {
 			t.Fatal(err)
 		}

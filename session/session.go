@@ -183,8 +183,8 @@ func (s *Session) run(ctx context.Context, r *Request) error {
 // Append reads ids, in one segment. It leaves marks at its end, and on the way at distances from the end that double.
 //
 // It ends soon after ctx is done, at most a piece later, with the error of ctx. The text then ends where it has been
-// read to (see Position), and Append of the ids from there on gives the bits that it would have given without. After
-// any other error the text ends likewise.
+// read to (see Position), and Append of the ids from there on gives the bits that it would have given without. To write
+// from there, Rewind to Position computes the logits. After any other error the text ends likewise.
 func (s *Session) Append(ctx context.Context, ids []int32) error {
 	if s.writing {
 		return errWriting
