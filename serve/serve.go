@@ -126,6 +126,12 @@ func (s *Server) endpoints() []route {
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},
+		{"POST /api/generate", ScopeCompletions, s.ollamaGenerate},
+		{"POST /api/chat", ScopeCompletions, s.ollamaChat},
+		{"GET /api/tags", ScopeModels, s.ollamaModels},
+		{"GET /api/ps", ScopeModels, s.ollamaModels},
+		{"POST /api/show", ScopeModels, s.ollamaShow},
+		{"GET /api/version", "", s.ollamaVersion},
 	}
 }
 
