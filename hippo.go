@@ -150,6 +150,9 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	MinP              float64  // leave out tokens less probable than this part of the most probable; 0 for none
 //	RepetitionPenalty float64  // above 1 repeats less, below 1 more; 0 or 1 for no effect
 //	RepetitionWindow  int      // how many of the last tokens count as repeated; 0 for all
+//	FrequencyPenalty  float64  // lowers a token by this for each time it was drawn; 0 for no effect
+//	PresencePenalty   float64  // lowers a token that was drawn by this, once; 0 for no effect
+//	LogitBias         map[int32]float32 // is added to the logits of tokens
 //	Seed              uint64   // of the random numbers: the same seed, the same text
 type Options = generate.Options
 

@@ -149,19 +149,7 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 
 // prompt is the text of the conversation up to where the reply begins.
 func (c *Chat) prompt(ctx context.Context) (string, error) {
-	if c.settings.Template != nil {
-		return c.settings.Template.Render(ctx, template.Input{
-			Messages: c.Messages(), AddGenerationPrompt: true, BOS: c.settings.BOS, EOS: c.settings.EOS,
-		})
-	}
-	var b strings.Builder
-	for i, m := range c.Messages() {
-		if i > 0 && m.Role() != assistantRole {
-			b.WriteByte('\n')
-		}
-		b.WriteString(m.Content())
-	}
-	return b.String(), nil
+	return c.settings.Prompt(ctx, c.Messages())
 }
 
 // read returns the place behind text. It reads on from the latest place that text begins with.

@@ -6,11 +6,13 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -25,6 +27,7 @@ const GenerationFile = "generation_config.json"
 // Settings are what the files beside a model's weights say of chats.
 type Settings struct {
 	Template *template.Template // nil where the model has none
+	Source   string             // of Template
 	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
 	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
 	Defaults Defaults
@@ -132,9 +135,9 @@ func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name str
 
 // newSettings makes settings without what a generation_config.json says. about is the origin of c.
 func newSettings(c template.Config, about string) (s *Settings, err error) {
-	s = &Settings{BOS: c.BOS, EOS: c.EOS}
-	if source := c.Source(false); source != "" {
-		if s.Template, err = template.Parse(source); err != nil {
+	s = &Settings{Source: c.Source(false), BOS: c.BOS, EOS: c.EOS}
+	if s.Source != "" {
+		if s.Template, err = template.Parse(s.Source); err != nil {
 			return nil, brief.Error(fmt.Errorf("%s: %w", about, err))
 		}
 	}
@@ -193,4 +196,22 @@ func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// Prompt is the text of a conversation up to where the reply begins: what the template makes of the messages, or, where
+// there is none, their contents with line ends between.
+func (s *Settings) Prompt(ctx context.Context, messages []template.Message) (string, error) {
+	if s.Template != nil {
+		return s.Template.Render(ctx, template.Input{
+			Messages: messages, AddGenerationPrompt: true, BOS: s.BOS, EOS: s.EOS,
+		})
+	}
+	var b strings.Builder
+	for i, m := range messages {
+		if i > 0 && m.Role() != assistantRole {
+			b.WriteByte('\n')
+		}
+		b.WriteString(m.Content())
+	}
+	return b.String(), nil
 }

@@ -121,5 +121,6 @@ func (w *Writer) Restore(s WriterState) error {
 			s.Held)
 	}
 	w.tokens, w.fresh = s.Tokens, slices.Clone(s.Fresh)
+	w.sampler.Count(w.history[max(0, len(w.history)-s.Tokens):]...)
 	return nil
 }

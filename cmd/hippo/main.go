@@ -82,8 +82,9 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
 	training := newTrain()
 	completeConfig(training, train.Config{})
-	root.AddCommand(training, newGenerate(), newRun(), newRead(), newSession(), newEval(), newCompare(),
-		newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(), newBench(),
+	root.AddCommand(training, newGenerate(), newRun(), newServe(), newKey(), newRead(), newSession(), newEval(),
+		newCompare(), newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(),
+		newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

@@ -100,7 +100,8 @@ func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
 	}
 	source, err := disk.ReadText(r.template, disk.MaxText)
 	if err == nil {
-		settings.Template, err = template.Parse(string(source))
+		settings.Source = string(source)
+		settings.Template, err = template.Parse(settings.Source)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", r.template, err)

@@ -2,15 +2,18 @@
 //
 // From the logits to the token, in this order; a step whose option is zero is skipped at no cost:
 //
-//  1. repetition penalty: the logit of every token in the window is divided by the penalty if positive, multiplied by
+//  1. logit bias: a number is added to the logits of tokens that are named.
+//  2. frequency and presence penalty: from the logit of every token that was drawn before, once or more often, the one
+//     is subtracted for each time, the other once. They are those of OpenAI's interface.
+//  3. repetition penalty: the logit of every token in the window is divided by the penalty if positive, multiplied by
 //     it otherwise. CTRL, arXiv:1909.05858, §4.1, divides always, which would favor negative logits.
-//  2. temperature: logits are divided by it; 0 takes the token with the largest logit.
-//  3. top-k: only the k largest logits remain. Fan et al., arXiv:1805.04833, §5.4.
-//  4. softmax over the remaining tokens.
-//  5. top-p (nucleus): the smallest set of most probable tokens whose total probability reaches p remains, including
+//  4. temperature: logits are divided by it; 0 takes the token with the largest logit.
+//  5. top-k: only the k largest logits remain. Fan et al., arXiv:1805.04833, §5.4.
+//  6. softmax over the remaining tokens.
+//  7. top-p (nucleus): the smallest set of most probable tokens whose total probability reaches p remains, including
 //     the token that crosses p. Holtzman et al., arXiv:1904.09751, §3.1.
-//  6. min-p: only tokens at least min_p times as probable as the most probable one remain. arXiv:2407.01082, §3.
-//  7. one of the remaining tokens is drawn with probability proportional to its own.
+//  8. min-p: only tokens at least min_p times as probable as the most probable one remain. arXiv:2407.01082, §3.
+//  9. one of the remaining tokens is drawn with probability proportional to its own.
 //
 // Among equal logits, the token with the lower number counts as the larger. The same options, logits and random state
 // give the same token on every machine whose exp is the same. The package imports only the standard library.
@@ -32,7 +35,13 @@ type Options struct {
 	RepetitionPenalty float64 `json:"repetition_penalty" help:"above 1 repeats less, below 1 more; 0 or 1: off" min:"0"`
 	RepetitionWindow  int     `json:"repetition_window" help:"last tokens that count as repeated; 0: all" min:"0"`
 
+	FrequencyPenalty float64 `json:"frequency_penalty" help:"lowers a token by this for each time it was drawn; 0: off"`
+	PresencePenalty  float64 `json:"presence_penalty" help:"lowers a token that was drawn by this, once; 0: off"`
+
 	Seed uint64 `json:"seed" help:"of the random numbers"`
+
+	// LogitBias is added to the logits of tokens, before anything else. It must not change while it is used.
+	LogitBias map[int32]float32 `json:"-"`
 }
 
 // Validate returns one error that names every option out of range, nil if there is none.
@@ -51,6 +60,15 @@ func (o Options) Validate() error {
 	check(o.RepetitionPenalty >= 0 && o.RepetitionPenalty <= math.MaxFloat32, "repetition_penalty", o.RepetitionPenalty,
 		"a number from 0 up")
 	check(o.RepetitionWindow >= 0, "repetition_window", o.RepetitionWindow, "an integer from 0 up")
+	finite := func(x float64) bool { return x >= -math.MaxFloat32 && x <= math.MaxFloat32 }
+	check(finite(o.FrequencyPenalty), "frequency_penalty", o.FrequencyPenalty, "a number")
+	check(finite(o.PresencePenalty), "presence_penalty", o.PresencePenalty, "a number")
+	for id, bias := range o.LogitBias {
+		if id < 0 || !finite(float64(bias)) {
+			check(false, "logit_bias", "another", "tokens with finite numbers")
+			break
+		}
+	}
 	if problems == nil {
 		return nil
 	}

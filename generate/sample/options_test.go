@@ -38,7 +38,7 @@ func TestOptionsInJSON(t *testing.T) {
 	got, err := json.Marshal(Options{Temperature: 0.8, TopK: 40, Seed: math.MaxUint64})
 	want :=
 		`{"temperature":0.8,"top_k":40,"top_p":0,"min_p":0,"repetition_penalty":0,"repetition_window":0,` +
-			`"seed":18446744073709551615}`
+			`"frequency_penalty":0,"presence_penalty":0,"seed":18446744073709551615}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}

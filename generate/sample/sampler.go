@@ -15,10 +15,11 @@ type Sampler struct {
 	pcg *rand.PCG
 	rng *rand.Rand // over pcg, which holds all of its state
 
-	left      []candidate // the tokens still in the choice, by number
-	sorted    []candidate // the same, sorted as far as a cut needs
-	penalized []float32   // the logits after the repetition penalty
-	seen      []uint64    // per token, the call of Next that penalized it last
+	left      []candidate   // the tokens still in the choice, by number
+	sorted    []candidate   // the same, sorted as far as a cut needs
+	penalized []float32     // the logits after bias and penalties
+	drawn     map[int32]int // how often each token was drawn, nil where no penalty asks for it
+	seen      []uint64      // per token, the call of Next that penalized it last
 	call      uint64
 }
 
@@ -38,12 +39,21 @@ func New(opt Options) (*Sampler, error) {
 // Errors: logits that are NaN or +Inf, which indicate a broken model; no logit above -Inf; a token in the history
 // outside of the vocabulary.
 func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
+	id, err := s.choose(logits, history)
+	if err == nil {
+		s.Count(id)
+	}
+	return id, err
+}
+
+// choose is Next, without counting what is drawn.
+func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
 	best, err := largestLogit(logits)
 	if err != nil {
 		return 0, err
 	}
-	if p := s.opt.RepetitionPenalty; p != 0 && p != 1 {
-		if logits, err = s.penalize(logits, history); err != nil {
+	if s.changes() {
+		if logits, err = s.changed(logits, history); err != nil {
 			return 0, err
 		}
 		if best, err = largestLogit(logits); err != nil {
@@ -51,7 +61,7 @@ func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 		}
 	}
 	if best < 0 {
-		return 0, errors.New("logits: found none above -Inf, want a token to choose")
+		return 0, errNoToken
 	}
 	if s.opt.Temperature == 0 {
 		return int32(best), nil
@@ -74,6 +84,9 @@ func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 	}
 	return s.draw(s.opt.MinP), nil
 }
+
+// errNoToken is the error of logits that exclude every token.
+var errNoToken = errors.New("logits: found none above -Inf, want a token to choose")
 
 // A candidate is a token in the choice.
 type candidate struct {
@@ -107,8 +120,58 @@ func badLogit(token int, x float32) error {
 	return fmt.Errorf("logits: found %v for token %d, want a finite number or -Inf", x, token)
 }
 
-// penalize returns a copy of the logits with the repetition penalty applied, once to each token in the window.
-func (s *Sampler) penalize(logits []float32, history []int32) ([]float32, error) {
+// repeats reports whether the repetition penalty has an effect.
+func (s *Sampler) repeats() bool { return s.opt.RepetitionPenalty != 0 && s.opt.RepetitionPenalty != 1 }
+
+// counts reports whether it matters what has been drawn.
+func (s *Sampler) counts() bool { return s.opt.FrequencyPenalty != 0 || s.opt.PresencePenalty != 0 }
+
+// changes reports whether a choice is among other logits than the model's.
+func (s *Sampler) changes() bool { return s.repeats() || s.counts() || len(s.opt.LogitBias) > 0 }
+
+// changed returns a copy of the logits after bias and penalties. Excluded tokens stay excluded.
+func (s *Sampler) changed(logits []float32, history []int32) ([]float32, error) {
+	s.penalized = append(s.penalized[:0], logits...)
+	add := func(token int32, x float64) error {
+		if token < 0 || int(token) >= len(logits) {
+			return fmt.Errorf("logit bias: found token %d, want one from 0 to %d", token, len(logits)-1)
+		}
+		if p := &s.penalized[token]; *p >= -math.MaxFloat32 {
+			*p = float32(max(-math.MaxFloat32, min(math.MaxFloat32, float64(*p)+x)))
+		}
+		return nil
+	}
+	for token, bias := range s.opt.LogitBias {
+		if err := add(token, float64(bias)); err != nil {
+			return nil, err
+		}
+	}
+	for token, n := range s.drawn {
+		if err := add(token, -s.opt.PresencePenalty-float64(n)*s.opt.FrequencyPenalty); err != nil {
+			return nil, err
+		}
+	}
+	if s.repeats() {
+		return s.penalized, s.penalize(s.penalized, history)
+	}
+	return s.penalized, nil
+}
+
+// Count tells a new sampler what was drawn before, for the frequency and presence penalties.
+func (s *Sampler) Count(drawn ...int32) {
+	if !s.counts() {
+		return
+	}
+	if s.drawn == nil {
+		s.drawn = map[int32]int{}
+	}
+	for _, token := range drawn {
+		s.drawn[token]++
+	}
+}
+
+// penalize applies the repetition penalty, once to each token in the window.
+func (s *Sampler) penalize(logits []float32, history []int32) error {
 	penalty := float32(s.opt.RepetitionPenalty)
 	if w := s.opt.RepetitionWindow; w > 0 && w < len(history) {
 		history = history[len(history)-w:]
@@ -117,16 +180,15 @@ func (s *Sampler) penalize(logits []float32, history []int32) ([]float32, error)
 		s.seen = make([]uint64, len(logits))
 	}
 	s.call++
-	s.penalized = append(s.penalized[:0], logits...)
 	for _, token := range history {
 		if token < 0 || int(token) >= len(logits) {
-			return nil, fmt.Errorf("history: found token %d, want one from 0 to %d", token, len(logits)-1)
+			return fmt.Errorf("history: found token %d, want one from 0 to %d", token, len(logits)-1)
 		}
 		if s.seen[token] == s.call {
 			continue
 		}
 		s.seen[token] = s.call
-		x := &s.penalized[token]
+		x := &logits[token]
 		switch {
 		case *x > 0:
 			*x = min(*x/penalty, math.MaxFloat32) // a penalty below 1 must not make it infinite
@@ -134,7 +196,7 @@ func (s *Sampler) penalize(logits []float32, history []int32) ([]float32, error)
 			*x *= penalty
 		}
 	}
-	return s.penalized, nil
+	return nil
 }
 
 // collect makes all tokens candidates, except those at -Inf.
@@ -150,10 +212,15 @@ func (s *Sampler) collect(logits []float32) {
 // fewTop is the largest top-k for which it pays to find the k largest logits in one pass.
 const fewTop = 128
 
-// collectTop makes the k tokens with the largest logits candidates, or fewer if the rest are at -Inf. The k largest so
-// far are in a heap with the smallest at the top; a later token seldom has to enter it.
+// collectTop makes the k tokens with the largest logits candidates, or fewer if the rest are at -Inf.
 func (s *Sampler) collectTop(logits []float32, k int) {
-	heap := s.left[:0]
+	s.left = largestLogits(s.left[:0], logits, k)
+	slices.SortFunc(s.left, func(a, b candidate) int { return int(a.token - b.token) })
+}
+
+// largestLogits returns the k tokens with the largest logits in the memory of heap, in any order, or fewer if the rest
+// are at -Inf. The k largest so far are in a heap with the smallest at the top; a later token seldom has to enter it.
+func largestLogits(heap []candidate, logits []float32, k int) []candidate {
 	// the bound for entering the heap: a logit must reach it, or exceed it once the heap is full
 	least := float32(-math.MaxFloat32)
 	for i, x := range logits {
@@ -174,8 +241,7 @@ func (s *Sampler) collectTop(logits []float32, k int) {
 			least = heap[0].logit
 		}
 	}
-	slices.SortFunc(heap, func(a, b candidate) int { return int(a.token - b.token) })
-	s.left = heap
+	return heap
 }
 
 // siftDown moves the top of a heap to its place.

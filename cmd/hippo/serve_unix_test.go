@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestServe: hippo serve answers with a key that hippo key made, and with no other. After SIGTERM a reply that is on
+// its way is written to its end, and the program ends with status 0.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "2").wantEnd(0)
+	key := strings.TrimSpace(background(t, dir, "key", "alice", "--keys", "keys.txt").wantEnd(0))
+	background(t, dir, "key", "alice", "--keys", "keys.txt").wantEnd(1)
+	text, err := os.ReadFile(filepath.Join(dir, "keys.txt"))
+	if err != nil || strings.Contains(string(text), key) || !strings.HasPrefix(string(text), "alice all ") {
+		t.Errorf("the file of keys has %s (%v)", text, err)
+	}
+	p := background(t, dir, "serve", "whale=run", "--keys", "keys.txt", "--listen", "127.0.0.1:0")
+	address := regexp.MustCompile(`"address":"(http://127[^"]+)"`)
+	p.waitFor("the address", func() bool { return address.MatchString(p.said.String()) })
+	url := address.FindStringSubmatch(p.said.String())[1] + "/v1/completions"
+
+	ask := func(key, body string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		return answer
+	}
+	if a := ask("hippo-x", "{}"); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("another key has the status %d", a.StatusCode)
+	}
+	a := ask(key, `{"model":"whale","prompt":"Call me","max_tokens":2000,"stream":true,"ignore_eos":true}`)
+	body := bufio.NewReader(a.Body)
+	first, err := body.ReadString('\n')
+	if err != nil || !strings.HasPrefix(first, "data: {") {
+		t.Fatalf("the stream begins with %q (%v)", first, err)
+	}
+	p.signal(syscall.SIGTERM)
+	rest, err := io.ReadAll(body)
+	if err != nil || !strings.Contains(string(rest), `"finish_reason":"length"`) ||
+		!strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+		t.Errorf("the stream ends with %q (%v)", rest[max(0, len(rest)-200):], err)
+	}
+	if log := p.wantEnd(0); !strings.Contains(log, `"client":"alice"`) || strings.Contains(log, key) {
+		t.Errorf("the log is\n%s", log)
+	}
+}

@@ -1,0 +1,358 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// chatRequest is the body of /v1/chat/completions.
+type chatRequest struct {
+	sampling
+	Messages            []message         `json:"messages"`
+	Logprobs            bool              `json:"logprobs"`
+	TopLogprobs         *int              `json:"top_logprobs"`
+	MaxCompletionTokens *int              `json:"max_completion_tokens"`
+	ResponseFormat      responseFormat    `json:"response_format"`
+	Tools               []json.RawMessage `json:"tools"`
+}
+
+type responseFormat struct {
+	Type string `json:"type"`
+}
+
+// message is a message of a chat, whose content may be in parts.
+type message struct{ template.Message }
+
+// UnmarshalJSON joins parts of text into one.
+func (m *message) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return errors.New("found " + shorten(data) + ", want an object with role and content")
+	}
+	if content := fields["content"]; len(content) > 0 && content[0] == '[' {
+		text, err := joinParts(content)
+		if err != nil {
+			return err
+		}
+		if fields["content"], err = json.Marshal(text); err != nil {
+			return err
+		}
+		if data, err = json.Marshal(fields); err != nil {
+			return err
+		}
+	}
+	return m.Message.UnmarshalJSON(data)
+}
+
+// joinParts is the text of a content that is a list of parts.
+func joinParts(content []byte) (string, error) {
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(content, &parts); err != nil {
+		return "", errors.New("content: " + describe(err))
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.Type != "text" {
+			return "", errors.New("content: found a part of the type " + shorten([]byte(p.Type)) + ", want text")
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String(), nil
+}
+
+// chatLogprob is the log-probability of a token.
+type chatLogprob struct {
+	Token   string         `json:"token"`
+	LogProb float64        `json:"logprob"`
+	Bytes   []int          `json:"bytes"`
+	Top     *[]chatLogprob `json:"top_logprobs,omitempty"`
+}
+
+type chatLogprobs struct {
+	Content []chatLogprob `json:"content"`
+	Refusal *string       `json:"refusal"`
+}
+
+// chatMessage is a reply, or a piece of one.
+type chatMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	Refusal *string `json:"refusal,omitempty"`
+}
+
+type chatChoice struct {
+	Index    int           `json:"index"`
+	Message  *chatMessage  `json:"message,omitempty"`
+	Delta    *chatMessage  `json:"delta,omitempty"`
+	Logprobs *chatLogprobs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+}
+
+// chatAnswer is the answer of /v1/chat/completions, and each event of a stream.
+type chatAnswer struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+}
+
+// chatCompletion is one request of /v1/chat/completions.
+type chatCompletion struct {
+	chatRequest
+	*work
+	frame chatAnswer // without choices
+}
+
+func (s *Server) chatCompletions(c *call) error {
+	var q chatCompletion
+	if err := s.readBody(c.w, c.r, &q.chatRequest); err != nil {
+		return err
+	}
+	if err := s.prepareChat(&q, c); err != nil {
+		return err
+	}
+	if err := s.enter(c); err != nil {
+		return err
+	}
+	defer s.admit.leave()
+	if q.Stream {
+		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+			return q.stream(ctx, c, to)
+		}, sseFailed)
+	}
+	answer, err := q.answer(c)
+	if err != nil {
+		return err
+	}
+	return c.json(answer)
+}
+
+// prepareChat checks a request and says what work it is.
+func (s *Server) prepareChat(q *chatCompletion, c *call) error {
+	m, err := s.model(q.Model)
+	if err != nil {
+		return err
+	}
+	c.note("model", m.name)
+	o, err := q.replies(s, m, m.defaults(0))
+	if err != nil {
+		return err
+	}
+	asked, param := q.MaxTokens, "max_tokens"
+	if q.MaxCompletionTokens != nil {
+		asked, param = q.MaxCompletionTokens, "max_completion_tokens"
+	}
+	top := or(q.TopLogprobs, 0)
+	var ch checks
+	ch.that(asked == nil || *asked >= 1 && *asked <= s.o.MaxTokens, param, "found %d, want an integer from 1 to %d",
+		or(asked, 0), s.o.MaxTokens)
+	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
+	ch.that(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
+	ch.that(len(q.Messages) > 0, "messages", "found none, want at least one")
+	ch.that(len(q.Tools) == 0, "tools", "found %d, want none: this server does not call tools", len(q.Tools))
+	ch.that(q.ResponseFormat.Type == "" || q.ResponseFormat.Type == "text", "response_format",
+		"found the type %.40q, want text", q.ResponseFormat.Type)
+	if ch.err != nil {
+		return ch.err
+	}
+	q.work = &work{model: m, client: c.client(), draws: or(q.N, 1), top: -1}
+	if q.Logprobs {
+		q.top = top
+	}
+	ids, err := m.encodeChat(c.r.Context(), "messages", q.Messages)
+	if err != nil {
+		return err
+	}
+	o.MaxTokens = s.replyTokens(m, asked, o.MaxTokens, len(ids))
+	if err := m.check("messages", ids, s.o.MaxPrompt, o.MaxTokens); err != nil {
+		return err
+	}
+	q.options, q.prompts = o, [][]int32{ids}
+	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
+	return nil
+}
+
+// replyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
+func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
+	most := s.o.MaxTokens
+	if own > 0 {
+		most = min(most, own)
+	}
+	if length := m.net.MaxLength(); length > 0 {
+		most = max(1, min(most, length-prompt))
+	}
+	return or(asked, most)
+}
+
+// encodeChat is the ids of a conversation up to where the reply begins.
+func (m *Model) encodeChat(ctx context.Context, param string, messages []message) ([]int32, error) {
+	plain := make([]template.Message, len(messages))
+	for i := range messages {
+		plain[i] = messages[i].Message
+	}
+	text, err := m.settings.Prompt(ctx, plain)
+	var mistake *template.Error
+	if errors.As(err, &mistake) {
+		return nil, wrong(param, "%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := m.tok.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, wrong(param, "%v", err)
+	}
+	return ids, nil
+}
+
+// logprob is the log-probability of a token in a chat's form.
+func (m *Model) logprob(id int32, logProb float64) chatLogprob {
+	data := m.tok.Decode(nil, []int32{id})
+	out := chatLogprob{Token: m.tokenText(id), LogProb: number(logProb), Bytes: make([]int, len(data))}
+	for i, x := range data {
+		out.Bytes[i] = int(x)
+	}
+	return out
+}
+
+// chatReply is a reply on the way.
+type chatReply struct {
+	*reply
+	text   strings.Builder
+	tokens []chatLogprob
+	end    *string
+}
+
+// add puts a piece behind what there is. The token that ends a reply is no part of it.
+func (q *chatCompletion) add(r *chatReply, p piece) {
+	r.text.WriteString(p.text)
+	r.end = finish(p.end)
+	tokens := r.take(p)
+	if p.end == generate.EndText && len(tokens) > 0 {
+		tokens = tokens[:len(tokens)-1]
+	}
+	if !q.Logprobs {
+		return
+	}
+	for _, t := range tokens {
+		one, top := q.model.logprob(t.id, t.logProb), make([]chatLogprob, 0, len(t.top))
+		for _, other := range t.top {
+			top = append(top, q.model.logprob(other.ID, other.LogProb))
+		}
+		one.Top = &top
+		r.tokens = append(r.tokens, one)
+	}
+}
+
+// logprobs are those of the tokens of a reply, nil where none are wanted.
+func (q *chatCompletion) logprobs(r *chatReply) *chatLogprobs {
+	if !q.Logprobs {
+		return nil
+	}
+	tokens := r.tokens
+	if tokens == nil {
+		tokens = []chatLogprob{}
+	}
+	return &chatLogprobs{Content: tokens}
+}
+
+// begin returns the replies, before anything of them is there.
+func (q *chatCompletion) begin() []*chatReply {
+	replies := make([]*chatReply, q.draws)
+	for j := range replies {
+		replies[j] = &chatReply{reply: q.model.newReply(0)}
+	}
+	return replies
+}
+
+const assistantRole = "assistant"
+
+// answer does the work and returns all of it.
+func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {
+	replies := q.begin()
+	all := &parts{
+		meter:    newMeter(q.work),
+		onPrompt: func(int, []scored) {},
+		onPiece:  func(_, j int, p piece) { q.add(replies[j], p) },
+	}
+	if err := q.do(c.r.Context(), all); err != nil {
+		return nil, err
+	}
+	all.logged(c)
+	answer, used := q.frame, all.used()
+	answer.Object, answer.Usage = "chat.completion", &used
+	for j, r := range replies {
+		text := r.text.String()
+		answer.Choices = append(answer.Choices, chatChoice{
+			Index: j, Message: &chatMessage{Role: assistantRole, Content: &text},
+			Logprobs: q.logprobs(r), Finish: r.end,
+		})
+	}
+	return &answer, nil
+}
+
+// stream does the work and sends each piece as it comes.
+func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
+	replies := q.begin()
+	q.frame.Object = "chat.completion.chunk"
+	send := func(choice chatChoice) {
+		event := q.frame
+		event.Choices = []chatChoice{choice}
+		to.add(sse(q.event(&event)))
+	}
+	all := &parts{
+		meter: newMeter(q.work),
+		onPrompt: func(int, []scored) {
+			for j := range replies {
+				send(chatChoice{Index: j, Delta: &chatMessage{Role: assistantRole, Content: new(string)}})
+			}
+		},
+		onPiece: func(_, j int, p piece) {
+			r := replies[j]
+			q.add(r, p)
+			if text := r.text.String(); text != "" || len(r.tokens) > 0 {
+				send(chatChoice{Index: j, Delta: &chatMessage{Content: &text}, Logprobs: q.logprobs(r)})
+			}
+			if r.end != nil {
+				send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
+			}
+			r.text.Reset()
+			r.tokens = nil
+		},
+	}
+	err := q.do(ctx, all)
+	all.logged(c)
+	if err != nil {
+		return err
+	}
+	if q.StreamOptions.IncludeUsage {
+		event, used := q.frame, all.used()
+		event.Choices, event.Usage = []chatChoice{}, &used
+		to.add(sse(&event))
+	}
+	to.add(sseDone)
+	return nil
+}
+
+// event is an answer as an event: usage is there, and null, only where it was asked for.
+func (q *chatCompletion) event(a *chatAnswer) any {
+	if !q.StreamOptions.IncludeUsage {
+		return a
+	}
+	return struct {
+		*chatAnswer
+		Usage *usage `json:"usage"`
+	}{chatAnswer: a}
+}

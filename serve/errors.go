@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Error is an answer that says what is wrong with a request, or with the server.
+type Error struct {
+	Status  int    // of HTTP
+	Message string // for a person
+	Param   string // the field of the request that is wrong, "" where it is none
+	Code    string // for a program: one of OpenAI's where there is one, "" for none
+	Retry   time.Duration
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// wrong is the error of a field.
+func wrong(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
+}
+
+// busy is the error of a server that has enough to do.
+func busy(format string, args ...any) *Error {
+	return &Error{
+		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second,
+		Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// errDraining is the error of a server that ends.
+var errDraining = &Error{
+	Status: http.StatusServiceUnavailable, Code: "shutting_down", Retry: 5 * time.Second,
+	Message: "the server is shutting down",
+}
+
+// errInternal tells a client no more than that: what was wrong is in the log.
+var errInternal = &Error{Status: http.StatusInternalServerError, Message: "the server had an error; its log says more"}
+
+// statusGone is what is logged of a request whose client has gone, as nginx has it.
+const statusGone = 499
+
+// answerOf is what a client is told of an error.
+func answerOf(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, session.ErrBusy):
+		return busy("%v", err)
+	case errors.Is(err, session.ErrClosed):
+		return errDraining
+	case errors.Is(err, context.Canceled):
+		return &Error{Status: statusGone, Message: "the request was canceled"}
+	}
+	return errInternal
+}
+
+// kind is OpenAI's type of an error.
+func (e *Error) kind() string {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return "authentication_error"
+	case e.Status == http.StatusForbidden:
+		return "permission_error"
+	case e.Status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case e.Status < http.StatusInternalServerError:
+		return "invalid_request_error"
+	}
+	return "server_error"
+}
+
+// MarshalJSON writes OpenAI's error object.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	text := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	type object struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	return json.Marshal(struct {
+		Error object `json:"error"`
+	}{object{e.short(), e.kind(), text(e.Param), text(e.Code)}})
+}
+
+// short is the message without what would not be seen, and not longer than an error may be.
+func (e *Error) short() string { return brief.Error(e).Error() }
+
+// headers sets what an error says besides its body.
+func (e *Error) headers(h http.Header) {
+	if e.Retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Retry.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+}

@@ -1,0 +1,184 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// readBody reads the JSON object of a request into the fields of a struct, to which into points. Fields that it does
+// not have are ignored, null leaves a field as it is, and the error of another names it.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &Error{
+			Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
+			Message: "the body of the request is larger than this server allows",
+		}
+	case err != nil:
+		w.Header().Set("Connection", "close") // what may still come of the body is not waited for
+		return &Error{Status: http.StatusRequestTimeout, Message: "the body of the request did not arrive whole"}
+	}
+	// Reading in the background goes on, to find out when the client goes: without a deadline.
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return readObject(body, into)
+}
+
+// readObject reads a JSON object.
+func readObject(body []byte, into any) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return &Error{Status: http.StatusBadRequest, Message: "the body of the request: " + describe(err)}
+	}
+	return readFields(fields, reflect.ValueOf(into).Elem())
+}
+
+// readFields sets the fields of a struct, those of embedded ones too.
+func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if err := readFields(fields, v.Field(i)); err != nil {
+				return err
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		raw, ok := fields[name]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(raw, v.Field(i).Addr().Interface()); err != nil {
+			return wrong(name, "%s", describe(err))
+		}
+	}
+	return nil
+}
+
+// describe is an error of encoding/json in the words of JSON.
+func describe(err error) string {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err.Error()
+	}
+	want := kind.Type.String()
+	for kind.Type.Kind() == reflect.Pointer {
+		kind.Type = kind.Type.Elem()
+	}
+	switch kind.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+		want = "an integer"
+	case reflect.Float32, reflect.Float64:
+		want = "a number"
+	case reflect.Slice:
+		want = "a list"
+	case reflect.Map, reflect.Struct:
+		want = "an object"
+	}
+	text := "found a JSON " + kind.Value + ", want " + want
+	if kind.Field != "" {
+		return kind.Field + ": " + text
+	}
+	return text
+}
+
+// texts is a string or a list of strings.
+type texts []string
+
+func (t *texts) UnmarshalJSON(data []byte) error {
+	if isText(data) {
+		*t = texts{""}
+		return json.Unmarshal(data, &(*t)[0])
+	}
+	return unmarshalList(data, (*[]string)(t), "a string or a list of strings")
+}
+
+// prompts are texts or lists of ids: one, or a list of them.
+type prompts []prompt
+
+// prompt is a text, or ids where there is no text.
+type prompt struct {
+	text string
+	ids  []int32
+}
+
+const promptForms = "a string, a list of strings, a list of token ids, or a list of lists of token ids"
+
+func (p *prompts) UnmarshalJSON(data []byte) error {
+	*p = nil
+	if isText(data) {
+		*p = prompts{{}}
+		return json.Unmarshal(data, &(*p)[0].text)
+	}
+	var items []json.RawMessage
+	if err := unmarshalList(data, &items, promptForms); err != nil {
+		return err
+	}
+	if len(items) > 0 && !isText(items[0]) && items[0][0] != '[' { // ids, or nothing of use
+		*p = prompts{{}}
+		return unmarshalList(data, &(*p)[0].ids, promptForms)
+	}
+	for _, item := range items {
+		one := prompt{}
+		var err error
+		if isText(item) {
+			err = json.Unmarshal(item, &one.text)
+		} else {
+			one.ids = []int32{}
+			err = unmarshalList(item, &one.ids, promptForms)
+		}
+		if err != nil {
+			return err
+		}
+		*p = append(*p, one)
+	}
+	return nil
+}
+
+func isText(data []byte) bool { return bytes.HasPrefix(data, []byte{'"'}) }
+
+// unmarshalList reads a list, or says what was wanted.
+func unmarshalList[T any](data []byte, to *[]T, want string) error {
+	if json.Unmarshal(data, to) != nil {
+		return errors.New("found " + shorten(data) + ", want " + want)
+	}
+	return nil
+}
+
+// shorten is the beginning of a value, for an error.
+func shorten(data []byte) string {
+	const most = 40
+	if len(data) > most {
+		return string(data[:most]) + "…"
+	}
+	return string(data)
+}
+
+// checks collects what is wrong with the values of fields: the first that is.
+type checks struct{ err error }
+
+// that notes a field whose value is not as wanted.
+func (c *checks) that(ok bool, param, format string, args ...any) {
+	if !ok && c.err == nil {
+		c.err = wrong(param, format, args...)
+	}
+}
+
+// or is the value of a field, or another where the request does not have it.
+func or[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
+}

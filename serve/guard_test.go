@@ -1,0 +1,419 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// record is a log that may be read while it is written.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// runnerFunc is a Runner for tests.
+type runnerFunc func(ctx context.Context, r *session.Request) error
+
+func (f runnerFunc) Run(ctx context.Context, r *session.Request) error { return f(ctx, r) }
+
+// newSiteOf is a site whose model is run by a function.
+func newSiteOf(t testing.TB, o Options, run runnerFunc) *site {
+	t.Helper()
+	s := newSite(t, o)
+	s.model.runner, s.model.texts = run, nil
+	return s
+}
+
+const short = `{"prompt":"a","max_tokens":1}`
+
+// TestKeys: without a key, with another, or with one of another scope there is no answer; health needs none.
+func TestKeys(t *testing.T) {
+	all, secret := NewKey("alice", ScopeAll)
+	some, limited := NewKey("bob", ScopeTokenize, ScopeModels)
+	read, err := ParseKeys([]byte("# keys\n\n" + all.String() + "\n" + some.String() + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log record
+	s := newSite(t, Options{Keys: read, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	for _, c := range []struct {
+		key, path, body string
+		status          int
+		code            string
+	}{
+		{"", "/v1/completions", short, 401, "invalid_api_key"},
+		{"hippo-X", "/v1/completions", short, 401, "invalid_api_key"},
+		{secret, "/v1/completions", short, 200, ""},
+		{limited, "/v1/completions", short, 403, "insufficient_scope"},
+		{limited, "/tokenize", `{"prompt":"a"}`, 200, ""},
+	} {
+		s.key = c.key
+		status, h, data := s.do(http.MethodPost, c.path, c.body)
+		var e struct{ Error struct{ Code string } }
+		if err := json.Unmarshal(data, &e); err != nil || status != c.status || e.Error.Code != c.code {
+			t.Errorf("%q at %s: got %d, %s, want %d, %q", c.key, c.path, status, data, c.status, c.code)
+		}
+		if (status == http.StatusUnauthorized) != (h.Get("WWW-Authenticate") != "") {
+			t.Errorf("status %d has the headers %v", status, h)
+		}
+	}
+	s.key = ""
+	if status, _, _ := s.do(http.MethodGet, "/health", ""); status != http.StatusOK {
+		t.Errorf("/health has status %d", status)
+	}
+	for _, word := range []string{`"client":"alice"`, `"client":"bob"`, `"completion_tokens":1`} {
+		waitUntil(t, func() bool { return strings.Contains(log.String(), word) })
+	}
+	if strings.Contains(log.String(), secret) {
+		t.Errorf("the log tells a key:\n%s", &log)
+	}
+	for _, text := range []string{
+		"alice all", "alice every 00", "alice all 00", all.String() + "\n" + all.String(), "a b c d",
+	} {
+		if _, err := ParseKeys([]byte(text)); err == nil {
+			t.Errorf("%q is a file of keys", text)
+		}
+	}
+}
+
+// TestOrigins: pages of others and names of others do not use a server on this machine.
+func TestOrigins(t *testing.T) {
+	open, named := newSite(t, Options{}), newSite(t, Options{Hosts: []string{"models.example"}})
+	for _, c := range []struct {
+		site         *site
+		host, origin string
+		status       int
+	}{
+		{open, "", "", 200}, {open, "localhost:8080", "", 200}, {open, "[::1]:8080", "", 200},
+		{open, "evil.example", "", 403}, {open, "", "https://evil.example", 403}, {open, "", "null", 403},
+		{open, "localhost:8080", "http://localhost:8080", 200}, {open, "localhost:8080", "http://localhost:1", 403},
+		{named, "models.example", "", 200}, {named, "Models.example:80", "", 200}, {named, "other.example", "", 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.site.URL+"/v1/models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = c.host
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		a, err := c.site.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if a.StatusCode != c.status {
+			t.Errorf("host %q, origin %q: status %d, want %d", c.host, c.origin, a.StatusCode, c.status)
+		}
+	}
+}
+
+// TestRequestIDs: a plain id of the client is kept, another is replaced.
+func TestRequestIDs(t *testing.T) {
+	s := newSite(t, Options{})
+	for id, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, strings.Repeat("a", 65): false} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/health", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Request-Id", id)
+		a, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if got := a.Header.Get("X-Request-Id"); got == "" || (got == id) != kept {
+			t.Errorf("%q became %q", id, got)
+		}
+	}
+}
+
+// TestPanics: a panic of a handler, or of whoever works for one, is an error of its request alone, and is in the log.
+func TestPanics(t *testing.T) {
+	var log record
+	broken := true
+	s := newSiteOf(t, Options{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+		func(ctx context.Context, r *session.Request) error {
+			if broken {
+				panic("the sea is empty")
+			}
+			return session.Direct{}.Run(ctx, r)
+		})
+	for _, body := range []string{
+		short, `{"prompt":["a","b"],"max_tokens":1}`, `{"prompt":"a","n":3}`, `{"prompt":"a","stream":true}`,
+	} {
+		status, _, data := s.do(http.MethodPost, "/v1/completions", body)
+		if status != http.StatusInternalServerError || !strings.Contains(string(data), `"type":"server_error"`) ||
+			strings.Contains(string(data), "sea") {
+			t.Errorf("%s: got %d, %s", body, status, data)
+		}
+	}
+	// The log is written behind the answer.
+	waitUntil(t, func() bool { return strings.Count(log.String(), "the sea is empty") >= 4 })
+	if !strings.Contains(log.String(), "guard_test.go") {
+		t.Errorf("the log does not tell where:\n%s", &log)
+	}
+	broken = false
+	post[completionAnswer](s, "/v1/completions", short)
+}
+
+// TestErrorInStream: an error after the first piece is an event of the stream, which then ends without [DONE].
+func TestErrorInStream(t *testing.T) {
+	s := newSiteOf(t, Options{}, func(ctx context.Context, r *session.Request) error {
+		if r.Next == nil {
+			return session.Direct{}.Run(ctx, r)
+		}
+		if _, _, err := r.Next(r.Session.Logits(0)); err != nil {
+			return err
+		}
+		return errors.New("the sea is empty")
+	})
+	status, _, data := s.do(http.MethodPost, "/v1/completions", `{"prompt":"a","stream":true,"logit_bias":{"65":100}}`)
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n\n")
+	if status != http.StatusOK || len(lines) != 2 || !strings.Contains(lines[0], `"text":"A"`) ||
+		!strings.HasPrefix(lines[1], `data: {"error":{"message"`) || strings.Contains(string(data), "sea") {
+		t.Errorf("got %d, %s", status, data)
+	}
+}
+
+// gate is a runner that waits before each request.
+type gate struct {
+	in   chan struct{} // given something by each request that waits
+	open chan struct{} // closed to let them on
+}
+
+func (g *gate) run(ctx context.Context, r *session.Request) error {
+	g.in <- struct{}{}
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return session.Direct{}.Run(ctx, r)
+}
+
+// TestLimits: more requests than may run wait, and more than may wait are turned away and told when to come again. One
+// whose client goes gives its place back.
+func TestLimits(t *testing.T) {
+	g := &gate{make(chan struct{}, 100), make(chan struct{})}
+	s := newSiteOf(t, Options{Concurrent: 2, Queue: 1}, g.run)
+	var all sync.WaitGroup
+	results := make(chan int, 10)
+	url := s.URL + "/v1/completions"
+	ask := func(ctx context.Context) {
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(short))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			a, err := s.Client().Do(r)
+			if err != nil {
+				return // canceled
+			}
+			a.Body.Close()
+			results <- a.StatusCode
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ask(ctx)
+	ask(t.Context())
+	<-g.in
+	<-g.in
+	ask(t.Context())
+	waitUntil(t, func() bool { return s.server.admit.waiting.Load() == 1 })
+	status, h, data := s.do(http.MethodPost, "/v1/completions", short)
+	if status != http.StatusTooManyRequests || h.Get("Retry-After") == "" ||
+		!strings.Contains(string(data), `"type":"rate_limit_error"`) {
+		t.Errorf("one too many: got %d, %v, %s", status, h, data)
+	}
+	cancel()
+	<-g.in // the one that waited runs in the place of the one that was canceled
+	close(g.open)
+	all.Wait()
+	if a, b := <-results, <-results; a != http.StatusOK || b != http.StatusOK || len(results) > 0 {
+		t.Errorf("got the statuses %d and %d, and %d more", a, b, len(results))
+	}
+}
+
+// TestQueueWait: who waits too long is turned away.
+func TestQueueWait(t *testing.T) {
+	g := &gate{make(chan struct{}, 100), make(chan struct{})}
+	s := newSiteOf(t, Options{Concurrent: 1, QueueWait: time.Millisecond}, g.run)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(short))
+	}()
+	<-g.in
+	if status, _, data := s.do(http.MethodPost, "/v1/completions", short); status != http.StatusTooManyRequests {
+		t.Errorf("got %d, %s", status, data)
+	}
+	close(g.open)
+	<-done
+}
+
+// waitUntil waits for something that other goroutines do.
+func waitUntil(t *testing.T, ok func() bool) {
+	t.Helper()
+	for !ok() {
+		select {
+		case <-t.Context().Done():
+			t.Fatal("waited in vain")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestSlowReader: the reply to a client that does not read is drawn at its own pace, and the client is cut off when too
+// much waits for it. Nobody else notices.
+func TestSlowReader(t *testing.T) {
+	ended := make(chan error, 10)
+	s := newSiteOf(t, Options{MaxUnread: 1 << 20, WriteTimeout: 50 * time.Millisecond, MaxTokens: 1 << 30},
+		func(ctx context.Context, r *session.Request) error {
+			err := session.Direct{}.Run(ctx, r)
+			if r.Next != nil {
+				ended <- err
+			}
+			return err
+		})
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := `{"prompt":"a","max_tokens":1000000000,"stream":true,"logprobs":20}`
+	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the reply ended with %v, want it canceled", err)
+	}
+	waitUntil(t, func() bool { return len(s.server.admit.places) == 0 })
+	post[completionAnswer](s, "/v1/completions", short)
+}
+
+// TestSlowWriter: a body that does not arrive holds no place, and is given up.
+func TestSlowWriter(t *testing.T) {
+	s := newSite(t, Options{ReadTimeout: 20 * time.Millisecond, Concurrent: 1})
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	if a.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("got the status %d", a.StatusCode)
+	}
+}
+
+// TestDrain: a server that ends turns requests away, says that it is not ready, and lets replies end, for as long as it
+// is told to; then it ends them, and tells their clients.
+func TestDrain(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		g := &gate{make(chan struct{}, 100), make(chan struct{})}
+		s := newSiteOf(t, Options{}, g.run)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		grace := time.Millisecond
+		if patient {
+			grace = time.Hour
+		}
+		go func() { ended <- s.server.Run(ctx, l, grace) }()
+		answers := make(chan string, 1)
+		go func() {
+			url := "http://" + l.Addr().String() + "/v1/completions"
+			a, err := http.Post(url, "application/json", strings.NewReader(short))
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			defer a.Body.Close()
+			data, err := io.ReadAll(a.Body)
+			answers <- fmt.Sprint(a.StatusCode, string(data), err)
+		}()
+		<-g.in
+		cancel()
+		waitUntil(t, s.server.ends.Load)
+		for _, path := range []string{"/ready", "/v1/completions"} {
+			method := http.MethodGet
+			if path != "/ready" {
+				method = http.MethodPost
+			}
+			if status, h, _ := s.do(method, path, short); status != http.StatusServiceUnavailable ||
+				h.Get("Retry-After") == "" {
+				t.Errorf("%s of a server that ends has status %d", path, status)
+			}
+		}
+		if patient {
+			close(g.open)
+		}
+		answer, want := <-answers, "503"
+		if patient {
+			want = "200"
+		}
+		if err := <-ended; err != nil || !strings.HasPrefix(answer, want) {
+			t.Errorf("patient %v: got %v and %s, want %s", patient, err, answer, want)
+		}
+	}
+}
+
+// FuzzBodies: no body ends the server, or has an answer that is none of its own.
+func FuzzBodies(f *testing.F) {
+	s := newSite(f, Options{MaxTokens: 4, MaxPrompt: 20, MaxChoices: 2, MaxPrompts: 2})
+	paths := []string{
+		"/v1/completions", "/api/generate", "/v1/chat/completions", "/tokenize", "/detokenize", "/api/chat",
+	}
+	for i, body := range []string{
+		`{"prompt":[[1,2],[3]],"echo":true,"logprobs":1,"max_tokens":1,"temperature":0}`,
+		`{"prompt":"a","stream":true}`,
+		`{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"stop":["x"],"logit_bias":{"1":2}}`,
+		`{"prompt":"é","add_special_tokens":false}`, `{"tokens":[1,255]}`,
+		`{"messages":[{"role":"user","content":"a"}],"options":{"seed":-1}}`,
+		`{"prompt":"a","n":2,"best_of":2,"seed":-1}`,
+	} {
+		f.Add(uint8(i), body)
+	}
+	f.Fuzz(func(t *testing.T, path uint8, body string) {
+		own := *s
+		own.t = t
+		status, h, data := own.do(http.MethodPost, paths[int(path)%len(paths)], body)
+		stream := h.Get("Content-Type") != "application/json"
+		if status == http.StatusInternalServerError || !stream && !json.Valid(data) {
+			t.Errorf("got %d, %s", status, data)
+		}
+	})
+}

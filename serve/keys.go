@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Scope is what a key allows.
+type Scope string
+
+// The scopes.
+const (
+	ScopeAll         Scope = "all"
+	ScopeModels      Scope = "models"      // list and describe models
+	ScopeCompletions Scope = "completions" // read and write texts
+	ScopeEmbeddings  Scope = "embeddings"
+	ScopeTokenize    Scope = "tokenize" // tokenizers and their files
+)
+
+// Scopes are all of them.
+func Scopes() []Scope {
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeEmbeddings, ScopeTokenize}
+}
+
+// Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
+// is needed: they cannot be guessed.
+type Key struct {
+	Name   string // of the client: it is in the log
+	Scopes []Scope
+	Hash   [sha256.Size]byte // of the key
+}
+
+// NewKey makes a key. The secret is what its client sends; it is nowhere else.
+func NewKey(name string, scopes ...Scope) (k Key, secret string) {
+	secret = "hippo-" + rand.Text()
+	return Key{Name: name, Scopes: scopes, Hash: sha256.Sum256([]byte(secret))}, secret
+}
+
+// String is a line of a file of keys.
+func (k Key) String() string {
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	return k.Name + " " + strings.Join(scopes, ",") + " " + hex.EncodeToString(k.Hash[:])
+}
+
+// allows reports whether the key is good for a scope.
+func (k *Key) allows(s Scope) bool {
+	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, ScopeAll)
+}
+
+// ParseKeys reads a file of keys: a line for each, with its name, its scopes with commas between, and the SHA-256 of
+// the key in hexadecimal. Empty lines and those that begin with # are left out.
+func ParseKeys(data []byte) (keys []Key, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		k, err := parseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }) {
+			return nil, fmt.Errorf("line %d: the name %q for the second time", n, k.Name)
+		}
+		keys = append(keys, k)
+	}
+	return keys, lines.Err()
+}
+
+func parseKey(line string) (k Key, err error) {
+	parts := strings.Fields(line)
+	if len(parts) != 3 {
+		return k, fmt.Errorf("found %d words, want a name, scopes and a hash", len(parts))
+	}
+	k.Name = parts[0]
+	for _, s := range strings.Split(parts[1], ",") {
+		if !slices.Contains(Scopes(), Scope(s)) {
+			return k, fmt.Errorf("found the scope %q, want one of %q", s, Scopes())
+		}
+		k.Scopes = append(k.Scopes, Scope(s))
+	}
+	hash, err := hex.DecodeString(parts[2])
+	if err != nil || len(hash) != sha256.Size {
+		return k, fmt.Errorf("found a hash of %d characters, want the %d hexadecimal digits of a SHA-256",
+			len(parts[2]), 2*sha256.Size)
+	}
+	copy(k.Hash[:], hash)
+	return k, nil
+}
+
+// findKey returns the key of a secret, nil for none. The time it takes does not depend on the secret.
+func findKey(keys []Key, secret string) (found *Key) {
+	hash := sha256.Sum256([]byte(secret))
+	for i := range keys {
+		if subtle.ConstantTimeCompare(hash[:], keys[i].Hash[:]) == 1 {
+			found = &keys[i]
+		}
+	}
+	return found
+}

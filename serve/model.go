@@ -1,0 +1,134 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Model is a model that a Server answers with.
+type Model struct {
+	name     string
+	net      *model.Model
+	tok      tokenizer.Tokenizer
+	settings *chat.Settings
+	runner   session.Runner
+	texts    *store.Store
+	scores   *scores
+	made     time.Time
+}
+
+// ModelOptions say what a model is and who runs it.
+type ModelOptions struct {
+	Name      string
+	Net       *model.Model
+	Tokenizer tokenizer.Tokenizer
+	Settings  *chat.Settings // of chats; nil where nothing is known
+	Runner    session.Runner // who reads and writes; session.Direct where it is nil
+	Texts     *store.Store   // of what was read; nil where every text is read from its start
+}
+
+// NewModel returns a model for a Server.
+func NewModel(o ModelOptions) *Model {
+	m := &Model{
+		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
+		texts: o.Texts, made: time.Now(),
+		scores: newScores(session.Chunk(o.Net), scoresMemory),
+	}
+	if m.settings == nil {
+		m.settings = &chat.Settings{}
+	}
+	if m.runner == nil {
+		m.runner = session.Direct{}
+	}
+	return m
+}
+
+// Name is what requests call the model.
+func (m *Model) Name() string { return m.name }
+
+// defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
+func (m *Model) defaults(maxTokens int) generate.Options {
+	o := generate.Options{MaxTokens: maxTokens}
+	o.Temperature = 1
+	m.settings.Defaults.Apply(&o)
+	o.EndIDs = m.settings.EndIDs
+	return o
+}
+
+// encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.
+func (m *Model) encode(p prompt) ([]int32, error) {
+	ids := p.ids
+	if ids == nil {
+		before, _ := tokenizer.Affixes(m.tok)
+		var err error
+		if ids, err = m.tok.Encode(before, []byte(p.text)); err != nil {
+			return nil, wrong("prompt", "%v", err)
+		}
+	}
+	if end, ok := m.tok.EndOfText(); ok && len(ids) == 0 {
+		ids = []int32{end} // a text begins where another has ended
+	}
+	return ids, nil
+}
+
+// check returns an error unless the model can read ids and write so many more.
+func (m *Model) check(param string, ids []int32, limit, more int) error {
+	vocab := m.net.Config.VocabSize
+	switch most := m.net.MaxLength(); {
+	case len(ids) == 0:
+		return wrong(param, "found nothing, want at least one token")
+	case len(ids) > limit:
+		return wrong(param, "found %d tokens, want at most %d, the limit of this server", len(ids), limit)
+	case most > 0 && len(ids)+more > most:
+		e := wrong(param, "found %d tokens and max_tokens %d, want at most %d in all, the length of the model",
+			len(ids), more, most)
+		e.Code = "context_length_exceeded"
+		return e
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return wrong(param, "found the token id %d at place %d, want ids from 0 to %d", id, i, vocab-1)
+		}
+	}
+	return nil
+}
+
+// tokenText is the text of a token alone. What is no text is written as OpenAI does, such as bytes:\xe2\x80, so that
+// tokens of parts of characters stay apart.
+func (m *Model) tokenText(id int32) string {
+	data := m.tok.Decode(nil, []int32{id})
+	if utf8.Valid(data) {
+		return string(data)
+	}
+	var b strings.Builder
+	b.WriteString("bytes:")
+	for _, x := range data {
+		fmt.Fprintf(&b, `\x%02x`, x)
+	}
+	return b.String()
+}
+
+// open returns a session behind a text, with logits, and how many of its ids had been read before.
+func (m *Model) open(ctx context.Context, ids []int32, client string) (*generate.Session, int, error) {
+	plan := []session.Segment{{IDs: ids}}
+	if m.texts != nil {
+		s, found, err := m.texts.Open(ctx, store.Reading{Runner: m.runner, Plan: plan, Client: client})
+		if err != nil {
+			return nil, 0, err
+		}
+		return s, found.Cached, nil
+	}
+	s := generate.NewSession(m.net, 1)
+	s.Chunk = session.Chunk(m.net)
+	return s, 0, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
+}

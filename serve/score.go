@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// scored is a token with its log-probability after those before it, and the most probable ones in its place.
+type scored struct {
+	id      int32
+	known   bool // not so for the first of a text
+	logProb float64
+	top     []sample.TokenProb
+}
+
+// score gives an id its log-probability, and the top most probable ones.
+func score(logits []float32, id int32, top int) (scored, error) {
+	p, err := sample.LogProbsOf(logits)
+	if err != nil {
+		return scored{}, err
+	}
+	return scored{id, true, p.Of(id), p.Top(top)}, nil
+}
+
+// leastLogProb stands for the log-probability of what cannot be, which JSON has no number for. OpenAI has the same.
+const leastLogProb = -9999
+
+// number is a log-probability in JSON.
+func number(logProb float64) float64 {
+	if math.IsInf(logProb, -1) {
+		return leastLogProb
+	}
+	return logProb
+}
+
+// openScored is open, with every id scored. What is known is not scored again, and read again only from the mark before
+// where it ends.
+func (m *Model) openScored(ctx context.Context, ids []int32, top int, client string) (*generate.Session, []scored, int,
+	error) {
+	keys := m.scores.keys(ids)
+	known, release, err := m.scores.claim(ctx, keys, top)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer release()
+	// The logits before the first id that is not known are needed, and so is a session at the end.
+	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]scored, len(ids))}
+	copy(r.out, known)
+	s := r.from(ctx, len(known))
+	cached := s.Position()
+	for _, to := range m.stops(len(known), cached, len(ids)) {
+		if err := r.readTo(ctx, s, to); err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	m.scores.keep(keys, r.out, top)
+	return s, r.out, cached, nil
+}
+
+// stops are where to stop reading a text, to leave marks: where what is known of it ends, as it parts there from
+// others, at the last two multiples of the chunk, as others may part from it there, and at its end.
+func (m *Model) stops(known, cached, n int) []int {
+	last := (n - 1) / m.scores.chunk * m.scores.chunk
+	stops := []int{known, last - m.scores.chunk, last, n}
+	slices.Sort(stops)
+	return slices.DeleteFunc(slices.Compact(stops), func(at int) bool { return at <= cached })
+}
+
+// scoring is a text that is being read and scored.
+type scoring struct {
+	*Model
+	ids    []int32
+	top    int
+	client string
+	out    []scored
+	broken error
+}
+
+// from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning.
+func (r *scoring) from(ctx context.Context, at int) *generate.Session {
+	if r.texts != nil && at > 0 {
+		found := r.texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
+		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
+			s := mark.Session(r.net)
+			r.tell(s.Position(), s.Logits(0))
+			return s
+		}
+	}
+	r.out[0] = scored{id: r.ids[0]}
+	s := generate.NewSession(r.net, 1)
+	s.Chunk = r.scores.chunk
+	return s
+}
+
+// tell scores the id behind a place.
+func (r *scoring) tell(at int, logits []float32) {
+	if at < len(r.ids) && r.broken == nil {
+		r.out[at], r.broken = score(logits, r.ids[at], r.top)
+	}
+}
+
+// readTo reads up to a place and leaves a mark there.
+func (r *scoring) readTo(ctx context.Context, s *generate.Session, to int) error {
+	from := s.Position()
+	err := r.runner.Run(ctx, &session.Request{
+		Session: s, Segments: []session.Segment{{IDs: r.ids[from:to]}}, Client: r.client,
+		Each: func(at int, logits []float32) { r.tell(from+at+1, logits) },
+	})
+	if err == nil {
+		err = r.broken
+	}
+	if err != nil || r.texts == nil {
+		return err
+	}
+	return r.texts.Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
+}
+
+// topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
+// the same text stay apart: those after the first are named by their numbers.
+func (m *Model) topByText(t scored) map[string]float64 {
+	out := make(map[string]float64, len(t.top)+1)
+	own := false
+	add := func(id int32, logProb float64) {
+		text := m.tokenText(id)
+		if _, taken := out[text]; taken {
+			text = fmt.Sprintf("token_id:%d", id)
+		}
+		out[text] = number(logProb)
+		own = own || id == t.id
+	}
+	for _, other := range t.top {
+		add(other.ID, other.LogProb)
+	}
+	if !own {
+		add(t.id, t.logProb)
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// queue holds what is to be sent to a client, so that nobody who writes waits for it.
+type queue struct {
+	mu     sync.Mutex
+	data   []byte
+	spare  []byte // the memory of what was sent
+	most   int
+	closed bool
+	some   chan struct{} // given something when there is data, or none will come
+	cut    context.CancelCauseFunc
+}
+
+// errSlow is why a request is canceled whose client does not read what it asked for.
+var errSlow = &Error{Status: statusGone, Message: "the client reads its reply too slowly"}
+
+// add appends data. If there is too much of it, the request ends.
+func (q *queue) add(data ...[]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, part := range data {
+		q.data = append(q.data, part...)
+	}
+	if len(q.data) > q.most {
+		q.cut(errSlow)
+	}
+	q.tell()
+}
+
+// tell wakes who takes. The lock is held.
+func (q *queue) tell() {
+	select {
+	case q.some <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.tell()
+}
+
+// take waits for data and returns all there is, valid until the next call: nothing if no more will come.
+func (q *queue) take() []byte {
+	for range q.some {
+		q.mu.Lock()
+		data, closed := q.data, q.closed
+		q.data, q.spare = q.spare[:0], data
+		q.mu.Unlock()
+		if len(data) > 0 {
+			if closed {
+				q.close() // for the next call
+			}
+			return data
+		}
+		if closed {
+			break
+		}
+	}
+	return nil
+}
+
+// carry runs a job that adds what its client gets to a queue, and sends that as it comes. As long as there is nothing
+// to be sent an error is answered as any other; later it is added by failed.
+func (s *Server) carry(c *call, contentType string, job func(ctx context.Context, to *queue) error,
+	failed func(*Error) []byte) error {
+	ctx, cut := context.WithCancelCause(c.r.Context())
+	defer cut(nil)
+	q := &queue{most: s.o.MaxUnread, some: make(chan struct{}, 1), cut: cut}
+	done := make(chan error, 1)
+	go func() {
+		defer q.close()
+		done <- contained(ctx, 0, func(ctx context.Context, _ int) error { return job(ctx, q) })
+	}()
+	for data := q.take(); len(data) > 0; data = q.take() {
+		if c.status == 0 {
+			c.Header().Set("Content-Type", contentType)
+			c.Header().Set("Cache-Control", "no-store")
+			c.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
+		}
+		if err := c.write(data, s.o.WriteTimeout); err != nil {
+			cut(&Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)})
+			break
+		}
+	}
+	err := <-done
+	if err != nil && c.status != 0 {
+		c.write(failed(answerOf(err)), s.o.WriteTimeout) // where it fails the client has gone
+	}
+	return err
+}
+
+// write sends data. A client that does not read is waited for so long, for each part.
+func (c *call) write(data []byte, wait time.Duration) error {
+	const most = 64 << 10
+	control := http.NewResponseController(c.w)
+	for len(data) > 0 {
+		n := min(len(data), most)
+		// A recorder of tests has no deadlines, and no client that is slow.
+		control.SetWriteDeadline(time.Now().Add(wait))
+		if _, err := c.Write(data[:n]); err != nil {
+			return err
+		}
+		if err := control.Flush(); err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// sse is a value as an event of a stream.
+func sse(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		data = []byte("{}") // not of the values here, which have only texts and finite numbers
+	}
+	return append(append([]byte("data: "), data...), "\n\n"...)
+}
+
+// sseDone is the last event of a stream.
+var sseDone = []byte("data: [DONE]\n\n")
+
+// sseFailed is an error in a stream.
+func sseFailed(e *Error) []byte { return sse(e) }

@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// work is what a request asks a model for: replies to some prompts.
+type work struct {
+	model   *Model
+	client  string
+	prompts [][]int32
+	options generate.Options // MaxTokens 0 is no reply at all
+	draws   int              // replies to each prompt, with the seed of options, the next, and so on
+	top     int              // log-probabilities: of drawn tokens and so many of the most probable; -1 for none
+	score   bool             // those of the prompts, too
+}
+
+// piece is what is new of a reply.
+type piece struct {
+	text   string
+	tokens []scored // drawn since the last piece; without log-probabilities where none are wanted
+	end    string   // as generate.Piece has it: "" while the reply goes on
+}
+
+// sink takes what a work gives. Any goroutine may call it, but for one reply one after another.
+type sink interface {
+	// prompt is called when a prompt has been read, before its replies, with its log-probabilities where they are
+	// wanted, and how many of its ids were stored.
+	prompt(i int, ids []scored, cached int)
+	// piece is called for reply j to prompt i.
+	piece(i, j int, p piece)
+}
+
+// sideBySide is how many prompts or replies of one request are worked at together.
+const sideBySide = 16
+
+// do reads all prompts and draws all replies. It ends soon after ctx is done, with the cause.
+func (w *work) do(ctx context.Context, to sink) error {
+	return together(ctx, len(w.prompts), func(ctx context.Context, i int) error {
+		return w.prompt(ctx, i, to)
+	})
+}
+
+// together calls f for the numbers below n, some at a time, until one of them fails.
+func together(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return contained(ctx, 0, f)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	places := make(chan struct{}, sideBySide)
+	for i := range n {
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-places }()
+			if err := contained(ctx, i, f); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// contained calls f. A panic becomes an error.
+func contained(ctx context.Context, i int, f func(ctx context.Context, i int) error) (err error) {
+	defer contain(&err)
+	if err := f(ctx, i); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
+}
+
+// prompt reads a prompt and draws the replies to it.
+func (w *work) prompt(ctx context.Context, i int, to sink) error {
+	ids := w.prompts[i]
+	var s *generate.Session
+	var scores []scored
+	var cached int
+	var err error
+	if w.score {
+		s, scores, cached, err = w.model.openScored(ctx, ids, w.top, w.client)
+	} else {
+		s, cached, err = w.model.open(ctx, ids, w.client)
+	}
+	if err != nil {
+		return err
+	}
+	to.prompt(i, scores, cached)
+	if w.options.MaxTokens == 0 {
+		for j := range w.draws {
+			to.piece(i, j, piece{end: generate.EndLength})
+		}
+		return nil
+	}
+	if w.draws == 1 {
+		return w.draw(ctx, s, i, 0, to)
+	}
+	at := session.Take(s)
+	return together(ctx, w.draws, func(ctx context.Context, j int) error {
+		return w.draw(ctx, at.Session(w.model.net), i, j, to)
+	})
+}
+
+// draw draws a reply behind a prompt.
+func (w *work) draw(ctx context.Context, s *generate.Session, i, j int, to sink) error {
+	o := w.options
+	o.Seed += uint64(j)
+	writer, err := generate.NewWriter(w.model.tok, w.prompts[i], o)
+	if err != nil {
+		return err
+	}
+	var fresh []scored
+	return w.model.runner.Run(ctx, &session.Request{
+		Session: s, Client: w.client,
+		Next: func(logits []float32) (int32, bool, error) {
+			text, id, err := writer.Next(logits)
+			if err != nil {
+				return 0, false, err
+			}
+			token := scored{id: id}
+			if w.top >= 0 {
+				if token, err = score(logits, id, w.top); err != nil {
+					return 0, false, err
+				}
+			}
+			fresh = append(fresh, token)
+			end := writer.End()
+			if len(text) > 0 || end != "" {
+				to.piece(i, j, piece{string(text), fresh, end})
+				fresh = nil
+			}
+			return id, end == "", nil
+		},
+	})
+}
