@@ -25,18 +25,27 @@ type identity struct {
 // those that it has been rounded to. It is a checksum against mistakes, not against somebody who wants two models to
 // have the same. It is computed once, in about the time that reading the weights takes.
 func (m *Model) Fingerprint() string {
-	var params []*nn.Param
-	var names []string
 	version := uint64(0)
-	m.Params("", func(name string, p *nn.Param) {
-		params, names = append(params, p), append(names, name)
-		version += p.Version()
-	})
+	m.Params("", func(_ string, p *nn.Param) { version += p.Version() })
 	m.identity.mu.Lock()
 	defer m.identity.mu.Unlock()
-	if m.identity.text != "" && m.identity.version == version {
-		return m.identity.text
+	if m.identity.text == "" || m.identity.version != version {
+		m.identity.text, m.identity.version = m.sum(m.Config.JSON()), version
 	}
+	return m.identity.text
+}
+
+// WeightsFingerprint is Fingerprint of the weights alone: it is the same whatever the configuration says of dropout or
+// of the tokenizer. It is computed at each call.
+func (m *Model) WeightsFingerprint() string { return m.sum(nil) }
+
+// sum is a checksum of a text and of all parameters.
+func (m *Model) sum(text []byte) string {
+	var params []*nn.Param
+	var names []string
+	m.Params("", func(name string, p *nn.Param) {
+		params, names = append(params, p), append(names, name)
+	})
 	sums := make([][]byte, len(params))
 	places := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -49,12 +58,11 @@ func (m *Model) Fingerprint() string {
 	}
 	all.Wait()
 	h := sha256.New()
-	h.Write(m.Config.JSON())
+	h.Write(text)
 	for i, p := range params {
 		fmt.Fprintf(h, "%q %v %x\n", names[i], p.Shape(), sums[i])
 	}
-	m.identity.text, m.identity.version = hex.EncodeToString(h.Sum(nil)[:16]), version
-	return m.identity.text
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // sumLen is about how many values have a checksum of their own.

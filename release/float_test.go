@@ -31,8 +31,9 @@ func TestDescribeFloat(t *testing.T) {
 	if err != nil || at != dir {
 		t.Fatalf("%s: %v", at, err)
 	}
-	if err := LoadFloat(other, at); err != nil || other.Fingerprint() != m.Fingerprint() {
-		t.Errorf("the folder and the file have fingerprints %s and %s: %v", other.Fingerprint(), m.Fingerprint(), err)
+	err = LoadFloat(other, at)
+	if got, want := other.WeightsFingerprint(), m.WeightsFingerprint(); err != nil || got != want {
+		t.Errorf("the folder and the file have fingerprints %s and %s: %v", got, want, err)
 	}
 	x := tensorsOf(m)
 	const rounded = "backbone.layers.0.mlp.fc1.weight"
@@ -66,7 +67,7 @@ func TestDescribeFloat(t *testing.T) {
 func TestFloatOfEveryFamily(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		dir := hfFolder(c)
-		want := must(LoadDir(dir)).Fingerprint()
+		want := must(LoadDir(dir)).WeightsFingerprint()
 		saved := checkFloat(t, dir, want)
 		d, _, _, err := Compare(dir, saved)
 		if err != nil || len(d.OnlyA)+len(d.OnlyB) > 0 {
@@ -80,7 +81,7 @@ func TestFloatOfEveryFamily(t *testing.T) {
 	})
 	for _, kind := range []checkpoint.DType{checkpoint.F32, checkpoint.F16} {
 		path := writtenGGUF(t, ggufModel(t, "mamba2(d_state=16,headdim=8)", nil), GGUFOptions{Type: kind})
-		checkFloat(t, path, must(LoadDir(path)).Fingerprint())
+		checkFloat(t, path, must(LoadDir(path)).WeightsFingerprint())
 	}
 }
 
@@ -99,8 +100,8 @@ func checkFloat(t *testing.T, path, want string) string {
 	if err := m.Save(saved); err != nil {
 		t.Fatal(err)
 	}
-	if got := must(LoadDir(saved)).Fingerprint(); m.Fingerprint() != want || got != want || at != path {
-		t.Errorf("%s: the weights of %s are %s, saved %s, want %s", path, at, m.Fingerprint(), got, want)
+	if got := must(LoadDir(saved)).WeightsFingerprint(); m.WeightsFingerprint() != want || got != want || at != path {
+		t.Errorf("%s: the weights of %s are %s, saved %s, want %s", path, at, m.WeightsFingerprint(), got, want)
 	}
 	return saved
 }

@@ -171,7 +171,7 @@ func (b *Base) fill(m *model.Model, want string) error {
 	if err := release.LoadFloat(m, b.Path); err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
-	if b.Weights = m.Fingerprint(); want != "" && want != b.Weights {
+	if b.Weights = m.WeightsFingerprint(); want != "" && want != b.Weights {
 		return fmt.Errorf("init_weights: found weights %s in %s, want %s: the model has changed", b.Weights,
 			b.Path, want)
 	}

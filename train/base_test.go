@@ -172,7 +172,7 @@ func TestStartFrom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b := cfg.Base; b.Name != path || !filepath.IsAbs(b.Path) || b.Weights != m.Fingerprint() ||
+			if b := cfg.Base; b.Name != path || !filepath.IsAbs(b.Path) || b.Weights != m.WeightsFingerprint() ||
 				cfg.InitWeights != b.Weights {
 				t.Errorf("the run says of its base: %+v, %s", b, cfg.InitWeights)
 			}
@@ -185,7 +185,7 @@ func TestStartFrom(t *testing.T) {
 			}
 			card, err := os.ReadFile(filepath.Join(c.Out, CardFile))
 			if err != nil || !strings.Contains(string(card), "| began with | "+path) ||
-				!strings.Contains(string(card), "weights "+m.Fingerprint()) ||
+				!strings.Contains(string(card), "weights "+m.WeightsFingerprint()) ||
 				!strings.Contains(string(card), "| frozen | ") {
 				t.Errorf("card: %v\n%s", err, card)
 			}
