@@ -188,7 +188,7 @@ func (d *decoding) session(s *Session) error {
 	if d.Reply == nil {
 		return nil
 	}
-	d.Reply.Options.EndIDs = d.Reply.EndIDs
+	d.Reply.Options.EndIDs, d.Reply.Options.LogitBias = d.Reply.EndIDs, d.Reply.Bias
 	return s.goOn(d.Reply.Options, d.Reply.State)
 }
 

@@ -49,6 +49,7 @@ type header struct {
 type savedReply struct {
 	Options generate.Options     `json:"options"`
 	EndIDs  []int32              `json:"end_ids,omitempty"`
+	Bias    map[int32]float32    `json:"logit_bias,omitempty"`
 	State   generate.WriterState `json:"state"`
 }
 
@@ -155,7 +156,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 		h.Places = append(h.Places, m.Position)
 	}
 	if s.writer != nil {
-		h.Reply = &savedReply{s.reply, s.reply.EndIDs, s.writer.State()}
+		h.Reply = &savedReply{s.reply, s.reply.EndIDs, s.reply.LogitBias, s.writer.State()}
 	}
 	return e.write(w, h, o.Key)
 }
