@@ -20,13 +20,12 @@ const (
 	ScopeAll         Scope = "all"
 	ScopeModels      Scope = "models"      // list and describe models
 	ScopeCompletions Scope = "completions" // read and write texts
-	ScopeEmbeddings  Scope = "embeddings"
-	ScopeTokenize    Scope = "tokenize" // tokenizers and their files
+	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeEmbeddings, ScopeTokenize}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
