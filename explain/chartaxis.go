@@ -165,7 +165,11 @@ func (a *axis) label(v float64, at []float64, i int) string {
 	case v == 0:
 		return "0"
 	case size < .9e-3 || size >= 1e13:
-		return scientific(v)
+		digits := 3
+		if !a.log && len(at) > 1 { // as many as tell neighbors apart
+			digits = max(digits, int(math.Floor(math.Log10(size))-math.Floor(math.Log10(at[1]-at[0])+1e-9)))
+		}
+		return scientific(v, digits)
 	case powersOfTwo([]float64{size}) && size >= 1<<20 && a.log:
 		return trim(v/(1<<20), 3) + "M"
 	case powersOfTwo([]float64{size}) && size >= 1<<10 && a.log:
@@ -190,9 +194,9 @@ func (a *axis) label(v float64, at []float64, i int) string {
 // trim is a number with as many digits, without zeros at the end.
 func trim(v float64, digits int) string { return strconv.FormatFloat(v, 'g', digits, 64) }
 
-// scientific is a number as 2e-05, but shorter: 2e-5. The font has no minus for powers.
-func scientific(v float64) string {
-	digits, power, _ := strings.Cut(strconv.FormatFloat(v, 'e', 3, 64), "e")
+// scientific is a number as 2e-05, but shorter: 2e-5, with up to so many decimals. The font has no minus for powers.
+func scientific(v float64, decimals int) string {
+	digits, power, _ := strings.Cut(strconv.FormatFloat(v, 'e', decimals, 64), "e")
 	n, _ := strconv.Atoi(power) // FormatFloat wrote it
 	return strings.TrimRight(strings.TrimRight(digits, "0"), ".") + "e" + strconv.Itoa(n)
 }
