@@ -84,12 +84,6 @@ func (e *Error) kind() string {
 
 // MarshalJSON writes OpenAI's error object.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	text := func(s string) *string {
-		if s == "" {
-			return nil
-		}
-		return &s
-	}
 	type object struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
@@ -98,7 +92,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Error object `json:"error"`
-	}{object{e.short(), e.kind(), text(e.Param), text(e.Code)}})
+	}{object{e.short(), e.kind(), orNull(e.Param), orNull(e.Code)}})
 }
 
 // short is the message without what would not be seen, and not longer than an error may be.

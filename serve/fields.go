@@ -182,3 +182,11 @@ func or[T any](p *T, other T) T {
 	}
 	return *p
 }
+
+// orNull is a text of an answer, null where there is none.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

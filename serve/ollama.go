@@ -13,11 +13,7 @@ import (
 
 // failOllama writes an error as Ollama does.
 func failOllama(c *call, e *Error) {
-	body, err := json.Marshal(map[string]string{"error": e.short()})
-	if err != nil {
-		return // it is a text
-	}
-	c.send(e.Status, "application/json", append(body, '\n')) // where it fails the client has gone
+	c.send(e.Status, "application/json", ollamaFailed(e)) // where it fails the client has gone
 }
 
 // ollamaRequest is the body of /api/generate and /api/chat.
@@ -126,7 +122,7 @@ func (s *Server) ollama(c *call, chats bool) error {
 	return c.json(q.line(last))
 }
 
-// ollamaFailed is an error in a stream.
+// ollamaFailed is the line of an error, also in a stream.
 func ollamaFailed(e *Error) []byte {
 	data, err := json.Marshal(map[string]string{"error": e.short()})
 	if err != nil {

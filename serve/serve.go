@@ -53,7 +53,6 @@ type Server struct {
 	models  []*Model
 	admit   *admission
 	mux     *http.ServeMux
-	made    time.Time
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
 	stop    context.CancelCauseFunc
@@ -72,7 +71,7 @@ func New(o Options, models ...*Model) (*Server, error) {
 		}
 	}
 	o.fill()
-	s := &Server{o: o, models: models, admit: newAdmission(o), made: time.Now()}
+	s := &Server{o: o, models: models, admit: newAdmission(o)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.mux = s.routes()
 	return s, nil

@@ -20,17 +20,11 @@ func (s *Server) tokenizerInfo(c *call) error {
 		Class     string  `json:"tokenizer_class"`
 		VocabSize int     `json:"vocab_size"`
 	}{Class: m.tok.Kind(), VocabSize: m.tok.VocabSize()}
-	text := func(s string) *string {
-		if s == "" {
-			return nil
-		}
-		return &s
-	}
 	eos := m.settings.EOS
 	if end, ok := m.tok.EndOfText(); ok && eos == "" {
 		eos = string(m.tok.Decode(nil, []int32{end}))
 	}
-	info.EOS, info.BOS, info.Template = text(eos), text(m.settings.BOS), text(m.settings.Source)
+	info.EOS, info.BOS, info.Template = orNull(eos), orNull(m.settings.BOS), orNull(m.settings.Source)
 	return c.json(info)
 }
 

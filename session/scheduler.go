@@ -352,6 +352,7 @@ type PanicError struct {
 	Stack []byte
 }
 
+// Error says what the panic was about.
 func (e *PanicError) Error() string { return fmt.Sprintf("session: panic while reading: %v", e.Value) }
 
 // feed is generate.Feed. A panic becomes an error: it must not end the requests of later steps.
