@@ -112,8 +112,8 @@ func (f *modelFile) load() error {
 	return err
 }
 
-// measured is a case in which each of several sequences reads so many tokens behind a context; that is a number of
-// tokens in all.
+// measured is a case of batch sequences. Each has read past tokens and reads length more; the case counts tokens, those
+// of all sequences together.
 func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
 		if err := f.load(); err != nil {

@@ -39,7 +39,7 @@ func (f *File) withParts() (*File, error) {
 	return all, nil
 }
 
-// openParts opens the parts of a file, of which there is one by now.
+// openParts opens all parts of a split file but the first, which is open already.
 func (f *File) openParts(count int) error {
 	given, err := f.shards[0].part(count)
 	if err != nil {

@@ -53,8 +53,8 @@ func (g *Gates) OutChannel(h, j, heads int) int {
 }
 
 // ConvCache holds the inputs of a long convolution of one sequence that its kernel still reaches: U (capacity, d) has
-// Len positions, of which the last Window-1 are used. While a tape records, CachedLongConv replaces U by a new tensor,
-// so that gradients can flow into the past; otherwise it appends in place.
+// Len positions. Only the last Window-1 of them are used. While a tape records, CachedLongConv replaces U by a new
+// tensor, so that gradients can flow into the past; otherwise it appends in place.
 type ConvCache struct {
 	U      *tensor.Tensor
 	Len    int

@@ -194,7 +194,8 @@ func (a *axis) label(v float64, at []float64, i int) string {
 // trim is a number with as many digits, without zeros at the end.
 func trim(v float64, digits int) string { return strconv.FormatFloat(v, 'g', digits, 64) }
 
-// scientific is a number as 2e-05, but shorter: 2e-5, with up to so many decimals. The font has no minus for powers.
+// scientific writes a number as 2e-5, where strconv writes 2e-05, with at most the given number of decimals. The font
+// has no raised minus, so powers cannot be written as such.
 func scientific(v float64, decimals int) string {
 	digits, power, _ := strings.Cut(strconv.FormatFloat(v, 'e', decimals, 64), "e")
 	n, _ := strconv.Atoi(power) // FormatFloat wrote it

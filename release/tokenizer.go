@@ -18,6 +18,7 @@ type NoTokenizerError struct {
 	Vocab int    // tokens of the model
 }
 
+// Error says where the tokenizer was looked for and what would help.
 func (e *NoTokenizerError) Error() string {
 	what := tokenizer.FileName
 	if IsGGUF(e.Path) {

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -28,25 +28,7 @@ const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
 // language is a small model over bytes with decided opinions.
 func language(t testing.TB) *model.Model {
 	t.Helper()
-	c := model.DefaultConfig()
-	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention,mamba", 2, 8
-	c.HeadDim, c.DInner = 2, 24
-	m, err := model.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(1)
-	m.Params("", func(_ string, p *nn.Param) {
-		if p.Role == nn.Weight || p.Role == nn.Table {
-			x := make([]float32, p.Len())
-			p.CopyTo(x)
-			for i := range x {
-				x[i] *= 10
-			}
-			p.CopyFrom(x)
-		}
-	})
-	return m
+	return toymodel.New(t, "h3,attention,mamba", 256)
 }
 
 // testModel is a model with a scheduler and a store.

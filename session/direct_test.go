@@ -3,13 +3,12 @@ package session
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 )
 
 const (
@@ -20,35 +19,11 @@ const (
 // language is a small model of these layers with decided opinions about bytes.
 func language(t testing.TB, layers string) *model.Model {
 	t.Helper()
-	c := model.DefaultConfig()
-	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
-	m, err := model.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(1)
-	m.Params("", func(_ string, p *nn.Param) {
-		if p.Role == nn.Weight || p.Role == nn.Table {
-			x := make([]float32, p.Len())
-			p.CopyTo(x)
-			for i := range x {
-				x[i] *= 10
-			}
-			p.CopyFrom(x)
-		}
-	})
-	return m
+	return toymodel.New(t, layers, vocab)
 }
 
 // text is n random ids.
-func text(seed uint64, n int) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = rng.Int32N(vocab)
-	}
-	return ids
-}
+func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 
 // TestDirectReadsSegments: a request is read as generate reads its segments, each id tells the logits after it, and
 // what Next returns is read.

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -30,23 +30,7 @@ const (
 // servedModel is a small model of these layers with decided opinions.
 func servedModel(t testing.TB, layers string, p engine.Precision) *model.Model {
 	t.Helper()
-	c := model.DefaultConfig()
-	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, servedVocab, layers, 2, 8, 2, 24
-	m, err := model.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(1)
-	m.Params("", func(_ string, p *nn.Param) {
-		if p.Role == nn.Weight || p.Role == nn.Table {
-			x := make([]float32, p.Len())
-			p.CopyTo(x)
-			for i := range x {
-				x[i] *= 10
-			}
-			p.CopyFrom(x)
-		}
-	})
+	m := toymodel.New(t, layers, servedVocab)
 	if err := m.Pack(p); err != nil {
 		t.Fatal(err)
 	}

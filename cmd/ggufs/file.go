@@ -113,7 +113,7 @@ func (f *file) timeStep(int) float64 {
 	return t + math.Log(-math.Expm1(-t))
 }
 
-// mamba2 adds a mixer of so many heads.
+// mamba2 adds a Mamba-2 mixer with the given number of heads.
 func (f *file) mamba2(b string, d, inner, heads, state int, norm bool) {
 	conv := inner + 2*state
 	f.matrix(b+"ssm_in", inner+conv+heads, d)

@@ -21,7 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
-// ggufEnding is that of the names of GGUF files.
+// ggufEnding is how the name of a GGUF file ends.
 const ggufEnding = ".gguf"
 
 // ggufTypes are the values of --type.

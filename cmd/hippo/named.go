@@ -97,7 +97,7 @@ func (g *generation) runNamed(ctx context.Context, m *hippo.Model, prompt string
 	return err
 }
 
-// reply reads prompt and writes a reply. Without a prompt it goes on with a reply that was interrupted.
+// reply reads a prompt and emits the reply piece by piece. Without a prompt it goes on with an interrupted reply.
 func (n *named) reply(ctx context.Context, prompt string, opt hippo.Options, emit func(generate.Piece) error) error {
 	s := n.Whole()
 	pieces := s.Continue(ctx)

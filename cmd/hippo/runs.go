@@ -20,7 +20,7 @@ import (
 // runsDir is where runs are kept if the user names no folder.
 const runsDir = "runs"
 
-// modelArgs accepts from least to most arguments, the first of which is the folder of a run.
+// modelArgs accepts from least to most arguments. The first is the folder of a run.
 func modelArgs(least, most int) cobra.PositionalArgs {
 	count := wantArgs(least, most)
 	return func(cmd *cobra.Command, args []string) error {

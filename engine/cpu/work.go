@@ -6,7 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// work is a list of jobs, of which each row has a number: one for each head, say, or for each tile.
+// work is a list of jobs, in the order of the rows that they belong to. A row may have any number of jobs: one for each
+// head, say, or for each tile.
 type work struct{ ends []int } // for each row, the number of jobs up to its last
 
 // clear removes all jobs.

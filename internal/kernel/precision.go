@@ -14,6 +14,7 @@ const (
 
 var precisionNames = [...]string{Float32: "float32", BF16: "bf16", Int8: "int8", Int4: "int4", Int4Min: "int4min"}
 
+// String is the name of p, as flags and files write it.
 func (p Precision) String() string { return precisionNames[p] }
 
 // Gemm is Gemm or, at BF16, GemmBF16.

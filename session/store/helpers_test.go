@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/generate"
 	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -28,35 +27,11 @@ const (
 // language is a small model of these layers with decided opinions.
 func language(t testing.TB, layers string) *model.Model {
 	t.Helper()
-	c := model.DefaultConfig()
-	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
-	m, err := model.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(1)
-	m.Params("", func(_ string, p *nn.Param) {
-		if p.Role == nn.Weight || p.Role == nn.Table {
-			x := make([]float32, p.Len())
-			p.CopyTo(x)
-			for i := range x {
-				x[i] *= 10
-			}
-			p.CopyFrom(x)
-		}
-	})
-	return m
+	return toymodel.New(t, layers, vocab)
 }
 
 // text is n random ids.
-func text(seed uint64, n int) []int32 {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = rng.Int32N(vocab)
-	}
-	return ids
-}
+func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 
 // whole is the plan of a request of raw ids: one segment of all of them.
 func whole(ids ...[]int32) []session.Segment { return []session.Segment{{IDs: slices.Concat(ids...)}} }

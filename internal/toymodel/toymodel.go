@@ -1,0 +1,45 @@
+// Package toymodel makes small language models with random weights and texts for them, for tests of what runs models.
+// It may import model and nn.
+package toymodel
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// New is a model of width 16 with the layers of the given mixers, such as "h3,attention". Its weights are ten times as
+// large as those of a fresh model: so what it has read moves its logits, and a fault in the reading shows.
+func New(t testing.TB, layers string, vocab int) *model.Model {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState, c.HeadDim, c.DInner = 16, vocab, layers, 2, 8, 2, 24
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	m.Params("", func(_ string, p *nn.Param) {
+		if p.Role == nn.Weight || p.Role == nn.Table {
+			x := make([]float32, p.Len())
+			p.CopyTo(x)
+			for i := range x {
+				x[i] *= 10
+			}
+			p.CopyFrom(x)
+		}
+	})
+	return m
+}
+
+// Text is n random ids below vocab.
+func Text(seed uint64, n, vocab int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(int32(vocab))
+	}
+	return ids
+}
