@@ -50,6 +50,7 @@ var house = []layer{
 	{"internal/events", "internal/disk", ""},
 	{"internal/status", "", "golang.org/x/term"},
 	{"internal/licenses", "", ""},
+	{"internal/origin", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
@@ -91,6 +92,8 @@ var house = []layer{
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
 		"internal/brief", ""},
+	{"dashboard", "internal/disk internal/origin",
+		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
 		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
@@ -99,9 +102,9 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat session session/store generate " +
-		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
-		"internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve dashboard compare experiment explain train task chat session session/store " +
+		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data " +
+		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

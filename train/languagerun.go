@@ -179,6 +179,13 @@ func (tr *Trainer) sample(ctx context.Context) error {
 	if tr.ev.Sample != nil {
 		tr.ev.Sample(tr.step, text)
 	}
+	line := struct {
+		Elapsed float64 `json:"elapsed_s"`
+		Sample  string  `json:"sample"`
+	}{tr.Elapsed().Seconds(), text}
+	if err := tr.metrics.Append(int64(tr.step), line); err != nil {
+		return err
+	}
 	return tr.board.Text(int64(tr.step), "sample", text)
 }
 

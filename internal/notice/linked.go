@@ -67,9 +67,16 @@ func linked() ([]module, error) {
 	for _, m := range found {
 		all = append(all, *m)
 	}
+	all = append(all, embedded...)
 	slices.SortFunc(all[1:], func(a, b module) int { return cmp.Compare(a.path, b.path) })
 	return all, nil
 }
+
+// embedded are those that no Go package is of: files of the repository that others have written and the program holds.
+var embedded = []module{{
+	path: "uPlot (github.com/leeoniya/uPlot)", version: "v1.6.32", packages: []string{"."},
+	dir: filepath.Join(root, "dashboard", "assets", "uplot"),
+}}
 
 // packages lists the packages of a program that are in a module: the module's path, version and folder, and the
 // package's folder.

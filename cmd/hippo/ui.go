@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/dashboard"
+	"github.com/hippo-ssm/hippo/internal/config"
+)
+
+// uiOptions are the flags of hippo ui.
+type uiOptions struct {
+	Listen string   `json:"listen" help:"address and port to listen at"`
+	Hosts  []string `json:"hosts" help:"names that a browser may call the dashboard by; * for any"`
+}
+
+func newUI() *cobra.Command {
+	opt := uiOptions{Listen: "127.0.0.1:8081"}
+	cmd := &cobra.Command{
+		Use:   "ui [DIR...]",
+		Short: "Show training runs in a browser as they go",
+		Long: `Show training runs in a browser as they go: losses, validation, learning rate, gradient norm, speed and
+sample texts, several runs in one chart, what their settings differ in, and the reports of those that have ended. DIR
+is a folder with runs in it, at any depth, or a run; without one it is runs. The dashboard only reads, and needs no
+network.
+
+It listens on this machine only unless --listen says otherwise. Whoever reaches it then sees the runs.`,
+		Example: `  hippo ui
+  hippo ui runs/task experiments --listen 127.0.0.1:9000`,
+		ValidArgsFunction: completeFolders,
+	}
+	config.Register(cmd.Flags(), &opt)
+	completeConfig(cmd, opt)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+			return err
+		}
+		return opt.run(cmd, args)
+	}
+	return cmd
+}
+
+// run shows folders until the command is interrupted.
+func (o *uiOptions) run(cmd *cobra.Command, dirs []string) error {
+	ctx := cmd.Context()
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil {
+			return err
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s: found a file, want a folder of runs", dir)
+		}
+	}
+	if len(dirs) == 0 {
+		dirs = []string{runsDir}
+	}
+	shown, err := dashboard.New(dashboard.Options{Dirs: dirs, Hosts: o.Hosts})
+	if err != nil {
+		return err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "runs are shown at http://%s until Ctrl-C\n", l.Addr())
+	web := &http.Server{
+		Handler: shown, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	done := make(chan error, 1)
+	go func() { done <- web.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("ui: %w", err)
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if web.Shutdown(late) != nil {
+		return web.Close()
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// The page asks for what has changed every two seconds while somebody looks at it.
+import {byID} from "./dom.js";
+import * as list from "./runs.js";
+import * as charts from "./charts.js";
+import {samples} from "./samples.js";
+import {settings, values} from "./tables.js";
+import {switchTheme} from "./theme.js";
+
+const every = 2000; // milliseconds
+const known = new Map(); // by run: {tag, data}
+let compared = "";
+
+// load brings the measurements of a run up to date.
+async function load(id) {
+  const before = known.get(id);
+  const answer = await fetch(`/api/run?id=${encodeURIComponent(id)}`, {
+    cache: "no-store", headers: before ? {"If-None-Match": before.tag} : {},
+  });
+  if (answer.status === 304) return false;
+  if (!answer.ok) throw new Error(await answer.text());
+  known.set(id, {tag: answer.headers.get("ETag"), data: await answer.json()});
+  return true;
+}
+
+function draw() {
+  const runs = list.chosen.map((id) => known.get(id)?.data).filter(Boolean);
+  const weight = Number(byID("smooth").value);
+  byID("smoothed").textContent = String(weight);
+  charts.draw(runs, {x: byID("x").value, smooth: weight, log: byID("log").checked});
+  values(runs);
+  samples(runs);
+  const ids = runs.map((r) => r.id), key = JSON.stringify([ids, byID("differing").checked]);
+  if (key !== compared) {
+    compared = key;
+    settings(ids).catch(say);
+  }
+}
+
+// say shows what is wrong, or that there is nothing to show.
+function say(problem) {
+  const empty = byID("empty");
+  empty.hidden = !problem;
+  empty.textContent = problem ? String(problem.message ?? problem) : "";
+}
+
+async function update() {
+  try {
+    const answer = await fetch("/api/runs", {cache: "no-store"});
+    if (!answer.ok) throw new Error(await answer.text());
+    const {runs, more} = await answer.json();
+    list.show(runs, more);
+    const changed = await Promise.all(list.chosen.map(load));
+    if (changed.some(Boolean)) draw();
+    say(runs.length > 0 ? null : "There are no runs yet. hippo train makes one, and it appears here.");
+  } catch (err) {
+    say(err instanceof TypeError ? "The dashboard does not answer. Is hippo ui still running?" : err);
+  }
+}
+
+// choose loads what has been chosen and draws it.
+async function choose() {
+  try {
+    await Promise.all(list.chosen.map(load));
+  } catch (err) {
+    say(err);
+  }
+  draw();
+}
+
+for (const id of ["x", "smooth", "log", "differing"]) byID(id).addEventListener("input", draw);
+byID("controls").addEventListener("submit", (e) => e.preventDefault());
+byID("filter").addEventListener("input", list.draw);
+byID("theme").addEventListener("click", () => { switchTheme(); draw(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+addEventListener("hashchange", () => { list.readAddress(); list.draw(); choose(); });
+list.onChange(choose);
+list.readAddress();
+for (;;) {
+  if (!document.hidden) await update();
+  await new Promise((done) => setTimeout(done, every));
+}

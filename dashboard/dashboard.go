@@ -1,0 +1,161 @@
+// Package dashboard shows training runs in a browser as they go: losses, learning rate, gradient norm, speed and
+// samples of one or several runs, what their settings differ in, and the reports of those that have ended. It only
+// reads: the folders of runs and what training has written there.
+//
+// How the files read: dashboard has the handler and its routes, runs finds the folders, metrics reads their
+// measurements, thin makes long curves short, settings compares configurations, report writes pages; assets is what the
+// browser runs, with the charts of uPlot.
+//
+// It may import internal/origin and internal/disk.
+package dashboard
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/origin"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+// policy lets a page of the dashboard use what the dashboard serves, and nothing else. uPlot places its charts by style
+// attributes that its scripts set, which the policy of styles does not concern.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Options say what a dashboard shows, and to whom.
+type Options struct {
+	// Dirs are folders with runs in them, at any depth, or runs.
+	Dirs []string
+	// Hosts are the names that a request may call the server by, besides localhost and addresses; "*" for any.
+	Hosts []string
+}
+
+// Handler is the dashboard.
+type Handler struct {
+	o    Options
+	runs *finder
+	mux  *http.ServeMux
+}
+
+// New returns a dashboard. Folders that are not there yet are looked for at every request.
+func New(o Options) (*Handler, error) {
+	if len(o.Dirs) == 0 {
+		return nil, errors.New("dashboard: found no folder, want at least one")
+	}
+	assets, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{o: o, runs: newFinder(o.Dirs), mux: http.NewServeMux()}
+	h.mux.Handle("GET /", http.FileServerFS(assets))
+	h.mux.HandleFunc("GET /api/runs", h.list)
+	h.mux.HandleFunc("GET /api/run", h.run)
+	h.mux.HandleFunc("GET /api/settings", h.settings)
+	h.mux.HandleFunc("GET /report/{path...}", h.report)
+	return h, nil
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cache-Control", "no-cache")
+	if err := origin.Check(r, h.o.Hosts, false); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// list answers with all runs, those first that were written to last.
+func (h *Handler) list(w http.ResponseWriter, _ *http.Request) {
+	runs, more := h.runs.all()
+	out := struct {
+		Runs []Run `json:"runs"`
+		More int   `json:"more"` // that are not shown
+	}{make([]Run, 0, len(runs)), more}
+	for _, r := range runs {
+		out.Runs = append(out.Runs, r.summary())
+	}
+	answer(w, out)
+}
+
+// run answers with the curves and samples of one run. A client that has them up to a version is told so.
+func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
+	found, ok := h.find(w, r.FormValue("id"))
+	if !ok {
+		return
+	}
+	points := defaultPoints
+	if text := r.FormValue("points"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < minPoints || n > maxPoints {
+			http.Error(w, fmt.Sprintf("points: found %.40q, want a number from %d to %d", text, minPoints, maxPoints),
+				http.StatusBadRequest)
+			return
+		}
+		points = n
+	}
+	m, err := found.measured()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	curves := m.curves(points)
+	curves.Run = found.summary()
+	tag := `"` + strconv.FormatInt(curves.Version, 36) + `-` + curves.State + `"`
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	answer(w, curves)
+}
+
+// settings answers with the settings of some runs, by key.
+func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
+	var runs []*folder
+	for _, id := range strings.Split(r.FormValue("ids"), ",") {
+		found, ok := h.find(w, id)
+		if !ok {
+			return
+		}
+		runs = append(runs, found)
+	}
+	table, err := compare(runs)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer(w, table)
+}
+
+// find returns the run of an id, which is one of those listed: no text of a request becomes a path.
+func (h *Handler) find(w http.ResponseWriter, id string) (*folder, bool) {
+	if f := h.runs.find(id); f != nil {
+		return f, true
+	}
+	http.Error(w, fmt.Sprintf("there is no run %.200q", id), http.StatusNotFound)
+	return nil, false
+}
+
+// answer writes a value as JSON.
+func answer(w http.ResponseWriter, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(data) // where it fails the client has gone
+}

@@ -1,0 +1,305 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// write writes a file below a folder.
+func write(t *testing.T, text string, path ...string) {
+	t.Helper()
+	name := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appendTo writes behind what is in a file.
+func appendTo(t *testing.T, text string, path ...string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(path...), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shown is a dashboard of a folder.
+func shown(t *testing.T, dir string) *Handler {
+	t.Helper()
+	h, err := New(Options{Dirs: []string{dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// get asks a dashboard.
+func get(h *Handler, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "127.0.0.1:8081"
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// decoded is the answer to a request.
+func decoded[T any](t *testing.T, h *Handler, path string) T {
+	t.Helper()
+	w := get(h, path)
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%s: %d %v: %.300s", path, w.Code, err, w.Body)
+	}
+	return v
+}
+
+// runID is the id of a run in a folder.
+func runID(path ...string) string { return filepath.ToSlash(filepath.Join(path...)) }
+
+// TestStatesOfRuns: a run is running while a process holds its folder, ended when its updates are made or its result is
+// there, and stopped otherwise; lists begin with the run that was written to last, and find runs at any depth.
+func TestStatesOfRuns(t *testing.T) {
+	dir := t.TempDir()
+	const settings = "train:\n  steps: 20\n  time: 0s\n"
+	measures := func(step int) string { return fmt.Sprintf(`{"step":%d,"loss":2.5,"elapsed_s":1}`+"\n", step) }
+	for name, step := range map[string]int{"ended": 20, "stopped": 10, "a/b/held": 10, "task": 3} {
+		write(t, measures(step), dir, name, metricsFile)
+		write(t, settings, dir, name, configFile)
+	}
+	write(t, "# card", dir, "ended", cardFile)
+	write(t, "{}", dir, "task", resultFile)
+	write(t, "no run", dir, "other", "file.txt")
+	lock, err := disk.LockDir(filepath.Join(dir, "a/b/held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	list := decoded[struct{ Runs []Run }](t, shown(t, dir), "/api/runs")
+	got := map[string]string{}
+	for _, r := range list.Runs {
+		got[strings.TrimPrefix(r.ID, filepath.ToSlash(dir)+"/")] = fmt.Sprint(r.State, " ", r.Step, " of ", r.Steps)
+	}
+	want := map[string]string{
+		"ended": "ended 20 of 20", "stopped": "stopped 10 of 20",
+		"a/b/held": "running 10 of 20", "task": "ended 3 of 20",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// TestCurvesGrow: what a run writes appears at the next request, a line that is being written does when it is whole, a
+// value that is not finite is null, and a run that was resumed from earlier on loses what came later.
+func TestCurvesGrow(t *testing.T) {
+	dir := t.TempDir()
+	write(t, `{"step":1,"loss":3,"elapsed_s":0.5}`+"\n"+`{"step":2,"loss":null,"elapsed_s":1}`+"\nrubbish\n"+
+		`{"step":3,"sample":"so <b>it</b> goes","elapsed_s":1.5}`+"\n"+`{"step":4,"lo`, dir, "r", metricsFile)
+	h, path := shown(t, dir), "/api/run?id="+runID(dir, "r")
+	c := decoded[Curves](t, h, path)
+	loss := c.Curves["loss"]
+	if len(loss.Value) != 2 || *loss.Value[0] != 3 || loss.Value[1] != nil || loss.Seconds[1] != 1 {
+		t.Errorf("loss %+v, want 3 and null", loss)
+	}
+	if len(c.Samples) != 1 || c.Samples[0].Text != "so <b>it</b> goes" || c.Bad != 1 {
+		t.Errorf("samples %v, %d bad lines", c.Samples, c.Bad)
+	}
+	tag := get(h, path).Header().Get("ETag")
+	if w := get(h, path, "If-None-Match", tag); w.Code != http.StatusNotModified {
+		t.Errorf("status %d of a run that has not changed, want 304", w.Code)
+	}
+	appendTo(t, `ss":2,"elapsed_s":2}`+"\n", dir, "r", metricsFile)
+	if loss := decoded[Curves](t, h, path).Curves["loss"]; len(loss.Value) != 3 || loss.Step[2] != 4 {
+		t.Errorf("loss %+v after a line came to its end, want a third", loss)
+	}
+	if err := disk.WriteBytes(filepath.Join(dir, "r", metricsFile),
+		[]byte(`{"step":1,"loss":3,"elapsed_s":0.5}`+"\n")); err != nil {
+		t.Fatal(err)
+	}
+	if loss := decoded[Curves](t, h, path).Curves["loss"]; len(loss.Value) != 1 {
+		t.Errorf("loss %+v of a file that was replaced, want one value", loss)
+	}
+}
+
+// TestLongLines: a line that is too long is passed over, and what follows it is read.
+func TestLongLines(t *testing.T) {
+	dir := t.TempDir()
+	long := `{"step":1,"sample":"` + strings.Repeat("x", 2*maxLine) + "\"}\n"
+	write(t, long+`{"step":2,"loss":1}`+"\n", dir, metricsFile)
+	c := decoded[Curves](t, shown(t, dir), "/api/run?id="+runID(dir))
+	if len(c.Samples) != 0 || c.Bad != 1 || len(c.Curves["loss"].Value) != 1 {
+		t.Errorf("%d samples, %d bad lines, %d losses, want 0, 1 and 1", len(c.Samples), c.Bad,
+			len(c.Curves["loss"].Value))
+	}
+}
+
+// TestSpikesAreSeen: a curve of many points keeps its spikes in a few.
+func TestSpikesAreSeen(t *testing.T) {
+	s := &series{}
+	for i := range 100_000 {
+		v := 2.0
+		switch i {
+		case 12_345:
+			v = 50
+		case 77_777:
+			v = -3
+		}
+		s.step, s.seconds, s.value = append(s.step, int64(i)), append(s.seconds, 0), append(s.value, v)
+	}
+	c := s.thin(100)
+	if len(c.Value) > 100 {
+		t.Errorf("%d points, want at most 100", len(c.Value))
+	}
+	found := map[float64]int64{}
+	for i, v := range c.Value {
+		if i > 0 && c.Step[i] <= c.Step[i-1] {
+			t.Fatalf("step %d after %d", c.Step[i], c.Step[i-1])
+		}
+		found[*v] = c.Step[i]
+	}
+	if found[50] != 12_345 || found[-3] != 77_777 {
+		t.Errorf("found the values %v, want 50 at 12345 and -3 at 77777", found)
+	}
+}
+
+// TestSettingsThatDiffer: nested settings have keys with dots, and those that differ are marked.
+func TestSettingsThatDiffer(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a": "seed: 1\ntrain:\n  steps: 20\n  # said\n  batch_size: 4\n",
+		"b": "seed: 1\ntrain:\n  steps: 30\nextra: [x, y]\n",
+	} {
+		write(t, "", dir, name, metricsFile)
+		write(t, text, dir, name, configFile)
+	}
+	table := decoded[[]Setting](t, shown(t, dir), "/api/settings?ids="+runID(dir, "a")+","+runID(dir, "b"))
+	var got []string
+	for _, s := range table {
+		text := s.Key
+		for _, v := range s.Values {
+			if v == nil {
+				text += " none"
+			} else {
+				text += " " + *v
+			}
+		}
+		got = append(got, fmt.Sprint(text, " ", s.Differ))
+	}
+	want := "extra none [x y] true; seed 1 1 false; train.batch_size 4 none true; train.steps 20 30 true"
+	if strings.Join(got, "; ") != want {
+		t.Errorf("found %s, want %s", strings.Join(got, "; "), want)
+	}
+}
+
+// TestReports: the page about a run is its card, in which what a model has written stays text; its pictures are shown,
+// and no other file.
+func TestReports(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "", dir, "r", metricsFile)
+	write(t, "# Card\n\n<script>alert(1)</script>\n\n[x](javascript:alert(2))\n\n"+
+		"```\n<script>alert(3)</script>\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", dir, "r", cardFile)
+	write(t, "png", dir, "r", "curve.png")
+	write(t, "secret", dir, "r", "model.safetensors")
+	write(t, "secret", dir, "secret.png")
+	h, at := shown(t, dir), "/report"+runID(dir, "r")
+	w := get(h, at+"/")
+	body := w.Body.String()
+	if w.Code != http.StatusOK || !strings.Contains(body, "<td>2</td>") || strings.Contains(body, "<script>alert") ||
+		strings.Contains(body, "javascript:") || !strings.Contains(body, "&lt;script&gt;alert(3)") {
+		t.Errorf("%d: %s", w.Code, body)
+	}
+	if w := get(h, at+"/curve.png"); w.Code != http.StatusOK || w.Body.String() != "png" {
+		t.Errorf("the picture: %d %s", w.Code, w.Body)
+	}
+	for _, path := range []string{"/model.safetensors", "/..%2fsecret.png", "/../secret.png", "/%2e%2e/secret.png"} {
+		if w := get(h, at+path); w.Code == http.StatusOK || w.Body.String() == "secret" {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestWhoMayLook: pages of others are kept off, ids are those of runs, and each answer has a strict policy.
+func TestWhoMayLook(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "", dir, "r", metricsFile)
+	h := shown(t, dir)
+	for path, status := range map[string]int{
+		"/": 200, "/main.js": 200, "/uplot/uPlot.js": 200, "/nothing": 404, "/api/run?id=/etc": 404, "/api/run": 404,
+		"/api/settings?ids=../x": 404, "/report/etc/": 404, "/api/run?points=5&id=" + runID(dir, "r"): 400,
+	} {
+		w := get(h, path)
+		if w.Code != status {
+			t.Errorf("%s: status %d, want %d", path, w.Code, status)
+		}
+		if w.Header().Get("Content-Security-Policy") != policy {
+			t.Errorf("%s has no policy", path)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "http://evil.example/api/runs", nil)
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+		t.Errorf("status %d of another name, want 403", w.Code)
+	}
+	if w := get(h, "/api/runs", "Origin", "http://evil.example"); w.Code != http.StatusForbidden {
+		t.Errorf("status %d of another origin, want 403", w.Code)
+	}
+	if _, err := New(Options{}); err == nil {
+		t.Error("no folder was accepted")
+	}
+}
+
+// TestManyLookAtOnce: many clients read while a run writes.
+func TestManyLookAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "", dir, "r", metricsFile)
+	h := shown(t, dir)
+	const lines = 100
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			last := 0
+			for range lines {
+				var c Curves
+				if err := json.Unmarshal(get(h, "/api/run?id="+runID(dir, "r")).Body.Bytes(), &c); err != nil {
+					t.Error(err)
+					return
+				}
+				for i, v := range c.Curves["loss"].Value {
+					if *v != float64(i) {
+						t.Errorf("value %d is %v", i, *v)
+						return
+					}
+				}
+				if n := len(c.Curves["loss"].Value); n < last {
+					t.Errorf("%d values after %d", n, last)
+				} else {
+					last = n
+				}
+			}
+		})
+	}
+	for i := range lines {
+		appendTo(t, fmt.Sprintf(`{"step":%d,"loss":%d}`+"\n", i, i), dir, "r", metricsFile)
+	}
+	all.Wait()
+}

@@ -1,0 +1,145 @@
+package dashboard
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// series are the values of one measurement. A value that is not finite is NaN.
+type series struct {
+	step    []int64
+	seconds []float64 // of the run
+	value   []float64
+}
+
+// Sample is a text that a model in training has written.
+type Sample struct {
+	Step int64  `json:"step"`
+	Text string `json:"text"`
+}
+
+// metrics are the measurements of a run as far as they have been read.
+type metrics struct {
+	file    os.FileInfo
+	read    int64 // bytes, up to the end of a line
+	series  map[string]*series
+	samples []Sample
+	bad     int // lines that are no measurements
+}
+
+const (
+	maxLine    = 1 << 20
+	maxSamples = 200 // that are kept, the last ones
+	maxSeries  = 64
+)
+
+// measured reads what has been written since the last call.
+func (r *folder) measured() (*metrics, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	file, info, err := disk.Open(filepath.Join(r.dir, metricsFile))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	m := r.metrics
+	if m == nil || !os.SameFile(m.file, info) || info.Size() < m.read { // a run that was resumed has replaced it
+		m = &metrics{series: map[string]*series{}}
+	} else {
+		m = m.clone()
+	}
+	m.file = info
+	if err := m.add(io.NewSectionReader(file, m.read, info.Size()-m.read)); err != nil {
+		return nil, err
+	}
+	r.metrics = m
+	return m, nil
+}
+
+// clone returns metrics to add to, while others read these: what is in the slices stays as it is.
+func (m *metrics) clone() *metrics {
+	c := *m
+	c.series = make(map[string]*series, len(m.series))
+	for name, s := range m.series {
+		copied := *s
+		c.series[name] = &copied
+	}
+	c.samples = slices.Clone(m.samples)
+	return &c
+}
+
+// add reads lines. One that has no end yet is left for later.
+func (m *metrics) add(r io.Reader) error {
+	lines := bufio.NewReaderSize(r, 1<<16)
+	var text []byte
+	size := 0 // of the line, of which text has no more than maxLine
+	for {
+		part, err := lines.ReadSlice('\n')
+		size += len(part)
+		text = append(text, part[:min(len(part), max(0, maxLine-len(text)))]...)
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF: // what there is of a line is being written
+			return nil
+		case err != nil:
+			return err
+		}
+		if size > maxLine || !m.line(bytes.TrimSpace(text)) {
+			m.bad++
+		}
+		m.read += int64(size)
+		text, size = text[:0], 0
+	}
+}
+
+// line adds the numbers of a line, and its text if it is a sample.
+func (m *metrics) line(text []byte) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return false
+	}
+	var at struct {
+		Step    *int64  `json:"step"`
+		Seconds float64 `json:"elapsed_s"`
+		Sample  *string `json:"sample"`
+	}
+	if json.Unmarshal(text, &at) != nil || at.Step == nil {
+		return false
+	}
+	if at.Sample != nil {
+		m.samples = append(m.samples, Sample{*at.Step, *at.Sample})
+		m.samples = m.samples[max(0, len(m.samples)-maxSamples):]
+	}
+	for name, raw := range fields {
+		if name == "step" || name == "elapsed_s" || name == "sample" {
+			continue
+		}
+		var v *float64
+		if json.Unmarshal(raw, &v) != nil {
+			continue // no number
+		}
+		s := m.series[name]
+		if s == nil {
+			if len(m.series) == maxSeries {
+				continue
+			}
+			s = &series{}
+			m.series[name] = s
+		}
+		if v == nil { // it was not finite
+			nan := math.NaN()
+			v = &nan
+		}
+		s.step, s.seconds, s.value = append(s.step, *at.Step), append(s.seconds, at.Seconds), append(s.value, *v)
+	}
+	return true
+}

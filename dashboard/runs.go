@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// The files that training writes into the folder of a run.
+const (
+	metricsFile = "metrics.jsonl"
+	configFile  = "config.yaml"
+	cardFile    = "MODEL.md"
+	reportFile  = "REPORT.md"
+	resultFile  = "result.json"
+)
+
+// The states of a run.
+const (
+	running = "running" // a process holds its folder
+	ended   = "ended"   // all its updates are made
+	stopped = "stopped" // it was interrupted, or its process is gone
+)
+
+const (
+	maxRuns  = 2000 // that are listed: those written to last
+	maxDepth = 8    // of a run below a folder that is shown
+	fresh    = time.Second
+)
+
+// Run is what the list tells of a run.
+type Run struct {
+	ID      string    `json:"id"` // its folder, as the user named the one that it lies in
+	State   string    `json:"state"`
+	Step    int64     `json:"step"`
+	Steps   int64     `json:"steps,omitempty"` // that it is to make, where that is known
+	Loss    *float64  `json:"loss,omitempty"`
+	Valid   *float64  `json:"valid_loss,omitempty"`
+	Written time.Time `json:"written"` // when it was last heard of
+	Report  bool      `json:"report"`  // whether there is a page about it
+}
+
+// folder is the folder of a run, with what has been read of it.
+type folder struct {
+	id, dir string
+
+	mu      sync.Mutex
+	metrics *metrics
+}
+
+// finder finds runs.
+type finder struct {
+	dirs []string
+
+	mu    sync.Mutex
+	at    time.Time // of the last search
+	known map[string]*folder
+	found []*folder
+	more  int
+}
+
+func newFinder(dirs []string) *finder { return &finder{dirs: dirs, known: map[string]*folder{}} }
+
+// all returns the runs, those first that were written to last, and how many there are besides. It looks for new ones
+// when the last search is older than a second.
+func (f *finder) all() (runs []*folder, more int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.at) < fresh {
+		return f.found, f.more
+	}
+	written := map[*folder]time.Time{}
+	known := map[string]*folder{}
+	for _, dir := range f.dirs {
+		f.walk(dir, func(id, path string, at time.Time) {
+			r := f.known[id]
+			if r == nil {
+				r = &folder{id: id, dir: path}
+			}
+			known[id] = r
+			written[r] = at
+		})
+	}
+	found := make([]*folder, 0, len(known))
+	for _, r := range known {
+		found = append(found, r)
+	}
+	slices.SortFunc(found, func(a, b *folder) int {
+		if c := written[b].Compare(written[a]); c != 0 {
+			return c
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	f.known, f.at = known, time.Now()
+	f.more = max(0, len(found)-maxRuns)
+	f.found = found[:len(found)-f.more]
+	return f.found, f.more
+}
+
+// walk visits the runs in a folder. What cannot be read is passed over: it may belong to somebody else, or vanish.
+func (f *finder) walk(dir string, visit func(id, path string, written time.Time)) {
+	depth := strings.Count(filepath.Clean(dir), string(filepath.Separator)) + maxDepth
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil
+		}
+		if info, err := os.Stat(filepath.Join(path, metricsFile)); err == nil && info.Mode().IsRegular() {
+			visit(filepath.ToSlash(path), path, info.ModTime())
+		}
+		if strings.Count(path, string(filepath.Separator)) >= depth {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+}
+
+// find returns the run of an id, nil where there is none.
+func (f *finder) find(id string) *folder {
+	f.all()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.known[id]
+}
+
+// summary tells of a run what its folder says at once, without reading all measurements.
+func (r *folder) summary() Run {
+	out := Run{ID: r.id, State: stopped}
+	path := filepath.Join(r.dir, metricsFile)
+	if info, err := os.Stat(path); err == nil {
+		out.Written = info.ModTime()
+	}
+	for _, m := range lastLines(path) {
+		out.Step = max(out.Step, m.Step)
+		if m.Loss != nil {
+			out.Loss = m.Loss
+		}
+		if m.Valid != nil {
+			out.Valid = m.Valid
+		}
+	}
+	has := func(name string) bool {
+		info, err := os.Stat(filepath.Join(r.dir, name))
+		return err == nil && info.Mode().IsRegular()
+	}
+	out.Report = has(cardFile) || has(reportFile)
+	values, err := readSettings(r.dir)
+	if err == nil {
+		out.Steps = wantedSteps(values)
+	}
+	if _, held := disk.HeldBy(r.dir); held {
+		out.State = running
+	} else if has(resultFile) || has(cardFile) && (out.Steps == 0 || out.Step >= out.Steps) {
+		out.State = ended
+	}
+	return out
+}
+
+// line is a line of measurements, of which the list shows these.
+type line struct {
+	Step  int64    `json:"step"`
+	Loss  *float64 `json:"loss"`
+	Valid *float64 `json:"valid_loss"`
+}
+
+// lastLines are the measurements at the end of a file.
+func lastLines(path string) []line {
+	const tail = 16 << 10
+	data, whole, err := readTail(path, tail)
+	if err != nil {
+		return nil
+	}
+	lines := bytes.Split(data, []byte{'\n'})
+	if !whole {
+		lines = lines[1:] // it begins before
+	}
+	var out []line
+	for _, text := range lines {
+		var l line
+		if json.Unmarshal(text, &l) == nil {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// readTail reads the last bytes of a file, and whether that is all of it.
+func readTail(path string, most int64) (data []byte, whole bool, err error) {
+	file, info, err := disk.Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close()
+	from := max(0, info.Size()-most)
+	data = make([]byte, info.Size()-from)
+	n, err := file.ReadAt(data, from)
+	if errors.Is(err, io.EOF) { // it has become shorter
+		err = nil
+	}
+	return data[:n], from == 0, err
+}

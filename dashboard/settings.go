@@ -1,0 +1,93 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// Setting is one key of the settings of some runs.
+type Setting struct {
+	Key    string    `json:"key"`
+	Values []*string `json:"values"` // of each run; null where the run has no such key
+	Differ bool      `json:"differ"`
+}
+
+// compare lists the settings of some runs, in the order of the keys.
+func compare(runs []*folder) ([]Setting, error) {
+	all := make([]map[string]string, len(runs))
+	var keys []string
+	for i, r := range runs {
+		values, err := readSettings(r.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all[i] = values
+		for key := range values {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	table := make([]Setting, 0, len(keys))
+	for _, key := range keys {
+		s := Setting{Key: key}
+		for _, values := range all {
+			var shown *string
+			if v, ok := values[key]; ok {
+				shown = &v
+			}
+			s.Values = append(s.Values, shown)
+			first := s.Values[0]
+			s.Differ = s.Differ || (first == nil) != (shown == nil) || first != nil && *first != *shown
+		}
+		table = append(table, s)
+	}
+	return table, nil
+}
+
+// readSettings reads the configuration of a run, with the keys of nested settings joined by dots.
+func readSettings(dir string) (map[string]string, error) {
+	data, err := disk.ReadText(filepath.Join(dir, configFile), disk.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	var tree yaml.MapSlice
+	if err := yaml.UnmarshalWithOptions(data, &tree, yaml.UseOrderedMap()); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, configFile), err)
+	}
+	values := map[string]string{}
+	flatten(values, "", tree)
+	return values, nil
+}
+
+// flatten adds the settings of a tree.
+func flatten(values map[string]string, prefix string, tree yaml.MapSlice) {
+	for _, item := range tree {
+		key := prefix + fmt.Sprint(item.Key)
+		if below, ok := item.Value.(yaml.MapSlice); ok {
+			flatten(values, key+".", below)
+			continue
+		}
+		values[key] = fmt.Sprint(item.Value)
+	}
+}
+
+// wantedSteps is how many updates a run is to make, 0 where its settings do not say.
+func wantedSteps(values map[string]string) int64 {
+	if limit := values["train.time"]; limit != "" && limit != "0s" && limit != "0" {
+		return 0 // time decides
+	}
+	n, err := strconv.ParseInt(values["train.steps"], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
