@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// targets are the systems that .ci/run builds for: both lists change together.
+// targets are the systems and processors that hippo is released for.
 var targets = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // module is one that a hippo program holds packages of.
