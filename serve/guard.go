@@ -164,7 +164,8 @@ func contain(err *error) {
 // guarded answers a request. A panic becomes an error.
 func (s *Server) guarded(c *call, by *http.ServeMux) {
 	defer contain(&c.err)
-	if c.err = s.allowedOrigin(c); c.err == nil && !c.preflight() {
+	keyless := by != s.mux || len(s.keys.Load().keys) == 0
+	if c.err = s.allowedOrigin(c, keyless); c.err == nil && !c.preflight() {
 		by.ServeHTTP(c, c.r)
 	}
 }
@@ -236,8 +237,8 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 }
 
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
-// among the server's origins, and those under a name that its owner has made point here.
-func (s *Server) allowedOrigin(c *call) error {
+// among the server's origins, and, where no key is asked for, those under a name that its owner has made point here.
+func (s *Server) allowedOrigin(c *call, keyless bool) error {
 	r := c.r
 	forbidden := func(what, found string) error {
 		return &Error{
@@ -257,7 +258,7 @@ func (s *Server) allowedOrigin(c *call) error {
 	host = strings.ToLower(strings.Trim(host, "[]"))
 	local := host == "" || host == "localhost" || net.ParseIP(host) != nil
 	named := slices.Contains(s.o.Hosts, "*") || slices.Contains(s.o.Hosts, host)
-	if !named && !local && (len(s.o.Hosts) > 0 || len(s.keys.Load().keys) == 0) {
+	if !named && !local && (len(s.o.Hosts) > 0 || keyless) {
 		return forbidden("host", r.Host)
 	}
 	return nil
