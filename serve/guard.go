@@ -110,6 +110,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMu
 	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
 		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
 	}
+	defer func() { s.bodies.Add(-c.watch.body.Load()) }()
 	s.guarded(c, by)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)

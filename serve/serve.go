@@ -72,7 +72,8 @@ type Server struct {
 	metrics *metrics
 	keysMu  sync.Mutex // held while keys are replaced
 	keys    atomic.Pointer[keyring]
-	leaves  atomic.Bool // /ready says so
+	bodies  atomic.Int64 // bytes of the bodies of all requests that there are
+	leaves  atomic.Bool  // /ready says so
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
 	stop    context.CancelCauseFunc

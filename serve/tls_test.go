@@ -116,7 +116,8 @@ func TestTLS(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].DNSNames[0]
 	}
-	if _, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+	old11 := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}
+	if _, err := tls.Dial("tcp", address, old11); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 	writeCertificate(t, dir, "second")

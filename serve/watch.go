@@ -48,6 +48,7 @@ type watch struct {
 	trace   Trace
 	begun   time.Time
 
+	body   atomic.Int64 // bytes that count as the request's
 	queued atomic.Int64 // nanoseconds in the queue
 	first  atomic.Int64 // nanoseconds to the first token, 0 while there is none
 }
