@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,7 +22,15 @@ type Error struct {
 	Param   string // the field of the request that is wrong, "" where it is none
 	Code    string // for a program: one of OpenAI's where there is one, "" for none
 	Retry   time.Duration
+	Limit   string // what there was too much of: of Prometheus' figure; "" for nothing
 }
+
+// What there can be too much of.
+const (
+	limitQueue    = "queue"
+	limitRequests = "requests"
+	limitTokens   = "tokens"
+)
 
 // Error is the message.
 func (e *Error) Error() string { return e.Message }
@@ -34,7 +43,7 @@ func wrong(param, format string, args ...any) *Error {
 // busy is the error of a server that has enough to do.
 func busy(format string, args ...any) *Error {
 	return &Error{
-		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second,
+		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second, Limit: limitQueue,
 		Message: fmt.Sprintf(format, args...),
 	}
 }
@@ -65,6 +74,21 @@ func answerOf(err error) *Error {
 		return &Error{Status: statusGone, Message: "the request was canceled"}
 	}
 	return errInternal
+}
+
+// attrs are what the log says of an error. The message of one of a field may have some of what a client has sent: the
+// log has the field's name only.
+func (e *Error) attrs(err error) []slog.Attr {
+	if e.Status != http.StatusBadRequest {
+		return []slog.Attr{slog.String("error", err.Error())}
+	}
+	attrs := []slog.Attr{slog.String("error", "the request is wrong")}
+	for _, word := range []struct{ key, value string }{{"param", e.Param}, {"code", e.Code}} {
+		if word.value != "" {
+			attrs = append(attrs, slog.String(word.key, word.value))
+		}
+	}
+	return attrs
 }
 
 // kind is OpenAI's type of an error.

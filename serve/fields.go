@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -14,9 +15,12 @@ import (
 // readBody reads the JSON object of a request into the fields of a struct, to which into points. Fields that it does
 // not have are ignored, null leaves a field as it is, and the error of another names it.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.MaxBody))
+	body, err := io.ReadAll(&weighed{http.MaxBytesReader(w, r.Body, s.o.MaxBody), s.weigh(r.Context())})
 	var tooLarge *http.MaxBytesError
+	var busy *Error
 	switch {
+	case errors.As(err, &busy):
+		return busy
 	case errors.As(err, &tooLarge):
 		return &Error{
 			Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
@@ -33,6 +37,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 
 // readObject reads a JSON object.
 func readObject(body []byte, into any) error {
+	if n := items(body); n > maxFields {
+		return &Error{Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("the body of the request: found %d fields, want at most %d", n, maxFields)}
+	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return &Error{Status: http.StatusBadRequest, Message: "the body of the request: " + describe(err)}
@@ -54,6 +62,9 @@ func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 		raw, ok := fields[name]
 		if !ok || string(raw) == "null" {
 			continue
+		}
+		if err := checkItems(name, raw, v.Field(i).Type()); err != nil {
+			return err
 		}
 		if err := json.Unmarshal(raw, v.Field(i).Addr().Interface()); err != nil {
 			return wrong(name, "%s", describe(err))
@@ -121,13 +132,16 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 		*p = prompts{{}}
 		return json.Unmarshal(data, &(*p)[0].text)
 	}
+	if first := firstOf(data); first != '"' && first != '[' && first != ']' { // ids, or nothing of use
+		*p = prompts{{}}
+		return unmarshalList(data, &(*p)[0].ids, promptForms)
+	}
+	if n := items(data); n > maxItems {
+		return fmt.Errorf("found a list of %d, want at most %d", n, maxItems)
+	}
 	var items []json.RawMessage
 	if err := unmarshalList(data, &items, promptForms); err != nil {
 		return err
-	}
-	if len(items) > 0 && !isText(items[0]) && items[0][0] != '[' { // ids, or nothing of use
-		*p = prompts{{}}
-		return unmarshalList(data, &(*p)[0].ids, promptForms)
 	}
 	for _, item := range items {
 		one := prompt{}

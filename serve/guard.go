@@ -21,11 +21,15 @@ import (
 type call struct {
 	w     http.ResponseWriter
 	r     *http.Request
-	id    string              // of the request
-	key   *Key                // nil where none is asked for
-	fail  func(*call, *Error) // writes an error in the language of the path
-	begun time.Time
-	wait  time.Duration // for a client that does not read
+	id    string // of the request
+	route string // the pattern of what it asks for, "" where there is no such thing
+	watch *watch
+	// shared tells that the request comes from a page of another origin, whose pages may use the server
+	shared bool
+	key    *Key                // nil where none is asked for
+	fail   func(*call, *Error) // writes an error in the language of the path
+	begun  time.Time
+	wait   time.Duration // for a client that does not read
 
 	status int         // that was written, 0 for none yet
 	err    error       // why the request has failed
@@ -79,7 +83,15 @@ func (c *call) json(v any) error {
 }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// answering answers requests by the routes of a mux.
+func (s *Server) answering(by *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, by) })
+}
+
+// answer answers a request by one of the routes of a mux.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
 	c := &call{w: w, r: r, id: requestID(r), begun: time.Now(), fail: failOpenAI, wait: s.o.WriteTimeout}
 	if strings.HasPrefix(r.URL.Path, "/api/") {
 		c.fail = failOllama
@@ -87,14 +99,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Request-Id", c.id)
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
+	ctx, c.watch = s.withWatch(ctx, c.begun)
 	c.r = r.WithContext(ctx)
 	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
 		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
 	}
-	s.guarded(c)
+	defer func() { s.bodies.Add(-c.watch.body.Load()) }()
+	s.guarded(c, by)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)
 		e.headers(h)
@@ -117,13 +134,17 @@ func requestID(r *http.Request) string {
 	const most = 64
 	id := r.Header.Get("X-Request-Id")
 	plain := !strings.ContainsFunc(id, func(c rune) bool {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		return !letter && !(c >= '0' && c <= '9') && !strings.ContainsRune("-_.", c)
+		return !isLetterOrDigit(c) && !strings.ContainsRune("-_.", c)
 	})
 	if id != "" && len(id) <= most && plain {
 		return id
 	}
 	return "req_" + rand.Text()
+}
+
+// isLetterOrDigit reports whether c is one of ASCII.
+func isLetterOrDigit(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
 // panicked is an error that a panic became.
@@ -142,18 +163,20 @@ func contain(err *error) {
 }
 
 // guarded answers a request. A panic becomes an error.
-func (s *Server) guarded(c *call) {
+func (s *Server) guarded(c *call, by *http.ServeMux) {
 	defer contain(&c.err)
-	if c.err = s.allowedOrigin(c.r); c.err == nil {
-		s.mux.ServeHTTP(c, c.r)
+	keyless := by != s.mux || len(s.keys.Load().keys) == 0
+	if c.err = s.allowedOrigin(c, keyless); c.err == nil && !c.preflight() {
+		by.ServeHTTP(c, c.r)
 	}
 }
 
-// handler is how the mux answers a call by a route.
-func (s *Server) handler(r route) http.HandlerFunc {
+// routed is how a mux answers a call by a route.
+func (s *Server) routed(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		c := w.(*call) // of guarded
 		c.r = request  // with the values of the path
+		c.route = r.pattern
 		if c.err = s.allowedKey(c, r.scope); c.err == nil {
 			c.err = r.answer(c)
 		}
@@ -183,11 +206,12 @@ func (s *Server) noRoute(c *call) error {
 
 // allowedKey checks the key of a request.
 func (s *Server) allowedKey(c *call, scope Scope) error {
-	if scope == "" || len(s.o.Keys) == 0 {
+	ring := s.keys.Load()
+	if scope == "" || len(ring.keys) == 0 {
 		return nil
 	}
 	secret, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
-	if c.key = findKey(s.o.Keys, strings.TrimSpace(secret)); c.key == nil {
+	if c.key = findKey(ring.keys, strings.TrimSpace(secret)); c.key == nil {
 		e := &Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
 			Message: "the API key is none of this server's",
@@ -197,18 +221,26 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		}
 		return e
 	}
+	if c.key.expired(time.Now()) {
+		return &Error{
+			Status: http.StatusUnauthorized, Code: "invalid_api_key",
+			Message: "the API key was good until " + c.key.Expires.Format(time.DateOnly),
+		}
+	}
 	if !c.key.allows(scope) {
 		return &Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope",
 			Message: fmt.Sprintf("the API key does not have the scope %q", scope),
 		}
 	}
-	return nil
+	c.watch.limits = ring.limits[c.key.Name]
+	return c.watch.limits.takeRequest(c.Header())
 }
 
-// allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so, and those
-// under a name that its owner has made point here.
-func (s *Server) allowedOrigin(r *http.Request) error {
+// allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
+// among the server's origins, and, where no key is asked for, those under a name that its owner has made point here.
+func (s *Server) allowedOrigin(c *call, keyless bool) error {
+	r := c.r
 	forbidden := func(what, found string) error {
 		return &Error{
 			Status: http.StatusForbidden, Code: "forbidden_origin",
@@ -216,7 +248,7 @@ func (s *Server) allowedOrigin(r *http.Request) error {
 		}
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
+		if u, err := url.Parse(origin); (err != nil || u.Host != r.Host) && !s.shares(c, origin) {
 			return forbidden("origin", origin)
 		}
 	}
@@ -227,7 +259,7 @@ func (s *Server) allowedOrigin(r *http.Request) error {
 	host = strings.ToLower(strings.Trim(host, "[]"))
 	local := host == "" || host == "localhost" || net.ParseIP(host) != nil
 	named := slices.Contains(s.o.Hosts, "*") || slices.Contains(s.o.Hosts, host)
-	if !named && !local && (len(s.o.Hosts) > 0 || len(s.o.Keys) == 0) {
+	if !named && !local && (len(s.o.Hosts) > 0 || keyless) {
 		return forbidden("host", r.Host)
 	}
 	return nil
@@ -235,18 +267,18 @@ func (s *Server) allowedOrigin(r *http.Request) error {
 
 // log tells of a request that has been answered.
 func (s *Server) log(c *call) {
-	level := slog.LevelInfo
+	level, took := slog.LevelInfo, time.Since(c.begun).Seconds()
 	status := c.status
 	attrs := []slog.Attr{
-		slog.String("request", c.id), slog.String("method", c.r.Method), slog.String("path", c.r.URL.Path),
-		slog.String("client", c.client()), slog.Float64("seconds", time.Since(c.begun).Seconds()),
+		slog.String("request", c.id), slog.String("method", c.r.Method),
+		slog.String("path", c.r.URL.Path[:min(len(c.r.URL.Path), 200)]),
+		slog.String("client", c.client()), slog.Float64("seconds", took),
 	}
-	attrs = append(attrs, c.notes...)
+	attrs = append(append(attrs, c.notes...), c.watch.attrs()...)
 	if c.err != nil {
 		e := answerOf(c.err)
 		status = e.Status
-		attrs = append(attrs, slog.String("error", c.err.Error()))
-		if status == http.StatusInternalServerError {
+		if attrs = append(attrs, e.attrs(c.err)...); status == http.StatusInternalServerError {
 			level = slog.LevelError
 		}
 		var p *panicked
@@ -254,6 +286,7 @@ func (s *Server) log(c *call) {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
+	s.metrics.answered(c, status, took)
 	s.o.Log.LogAttrs(c.r.Context(), level, "request", append(attrs, slog.Int("status", status))...)
 }
 

@@ -9,7 +9,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Scope is what a key allows.
@@ -21,11 +23,12 @@ const (
 	ScopeModels      Scope = "models"      // list and describe models
 	ScopeCompletions Scope = "completions" // read and write texts
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
+	ScopeMetrics     Scope = "metrics"     // figures of the server
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeMetrics}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
@@ -34,6 +37,10 @@ type Key struct {
 	Name   string // of the client: it is in the log
 	Scopes []Scope
 	Hash   [sha256.Size]byte // of the key
+
+	Requests int       // a minute, 0 for any number
+	Tokens   int       // a minute that are read or written for it, 0 for any number
+	Expires  time.Time // when it is good no longer; zero for never
 }
 
 // NewKey makes a key. The secret is what its client sends; it is nowhere else.
@@ -48,8 +55,21 @@ func (k Key) String() string {
 	for i, s := range k.Scopes {
 		scopes[i] = string(s)
 	}
-	return k.Name + " " + strings.Join(scopes, ",") + " " + hex.EncodeToString(k.Hash[:])
+	line := k.Name + " " + strings.Join(scopes, ",") + " " + hex.EncodeToString(k.Hash[:])
+	if k.Requests > 0 {
+		line += " rpm=" + strconv.Itoa(k.Requests)
+	}
+	if k.Tokens > 0 {
+		line += " tpm=" + strconv.Itoa(k.Tokens)
+	}
+	if !k.Expires.IsZero() {
+		line += " expires=" + k.Expires.Format(time.DateOnly)
+	}
+	return line
 }
+
+// expired reports whether the key is good no longer.
+func (k *Key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
 // allows reports whether the key is good for a scope.
 func (k *Key) allows(s Scope) bool {
@@ -57,7 +77,8 @@ func (k *Key) allows(s Scope) bool {
 }
 
 // ParseKeys reads a file of keys: a line for each, with its name, its scopes with commas between, and the SHA-256 of
-// the key in hexadecimal. Empty lines and those that begin with # are left out.
+// the key in hexadecimal, and behind them what limits it: rpm=REQUESTS and tpm=TOKENS a minute, expires=YEAR-MONTH-DAY,
+// on which, in UTC, it is good no longer. Empty lines and those that begin with # are left out.
 func ParseKeys(data []byte) (keys []Key, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {
@@ -79,7 +100,7 @@ func ParseKeys(data []byte) (keys []Key, err error) {
 
 func parseKey(line string) (k Key, err error) {
 	parts := strings.Fields(line)
-	if len(parts) != 3 {
+	if len(parts) < 3 {
 		return k, fmt.Errorf("found %d words, want a name, scopes and a hash", len(parts))
 	}
 	k.Name = parts[0]
@@ -95,7 +116,35 @@ func parseKey(line string) (k Key, err error) {
 			len(parts[2]), 2*sha256.Size)
 	}
 	copy(k.Hash[:], hash)
+	for _, word := range parts[3:] {
+		if err := k.limit(word); err != nil {
+			return k, err
+		}
+	}
 	return k, nil
+}
+
+// limit reads one of the words that limit a key.
+func (k *Key) limit(word string) error {
+	name, value, _ := strings.Cut(word, "=")
+	to := map[string]*int{"rpm": &k.Requests, "tpm": &k.Tokens}[name]
+	switch {
+	case name == "expires":
+		day, err := time.Parse(time.DateOnly, value)
+		if err != nil {
+			return fmt.Errorf("expires: found %.40q, want a day such as 2027-01-31", value)
+		}
+		k.Expires = day
+		return nil
+	case to == nil:
+		return fmt.Errorf("found %.40q, want rpm=, tpm= or expires=", word)
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%s: found %.40q, want a number from 1 up", name, value)
+	}
+	*to = n
+	return nil
 }
 
 // findKey returns the key of a secret, nil for none. The time it takes does not depend on the secret.

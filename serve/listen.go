@@ -4,23 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 )
 
-// Run answers what comes to a listener until ctx is done. Then no more requests are let in, and those that run have
-// grace to end; what is left of them is ended, and Run returns: nil, unless listening failed before.
-func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
-	web := &http.Server{
-		Handler: s, ReadHeaderTimeout: s.o.ReadTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+// headerTimeout is how long a client has for the headers of a request.
+const headerTimeout = 10 * time.Second
+
+// web is the server of a handler, with limits for what stands before a request.
+func (s *Server) web(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: min(headerTimeout, s.o.ReadTimeout), IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, TLSConfig: s.o.TLS,
+		// What a client does wrong before there is a request, such as a handshake of TLS that fails, is no news.
+		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(l) }()
+}
+
+// Run answers what comes to a listener until ctx is done. Then /ready says so, and after Options.DrainDelay no more
+// requests are let in, and those that run have grace to end; what is left of them is ended, and Run returns: nil,
+// unless listening failed before.
+func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
+	web, ended := s.web(s), make(chan error, 1)
+	go func() {
+		if s.o.TLS != nil {
+			ended <- web.ServeTLS(l, "", "")
+		} else {
+			ended <- web.Serve(l)
+		}
+	}()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
+	}
+	if s.leaves.Store(true); s.o.DrainDelay > 0 {
+		s.o.Log.Info("requests are taken for a while yet, and /ready says that the server ends",
+			"delay", s.o.DrainDelay.String())
+		select {
+		case err := <-ended:
+			return fmt.Errorf("serve: %w", err)
+		case <-time.After(s.o.DrainDelay):
+		}
 	}
 	s.Drain()
 	s.o.Log.Info("no more requests are taken", "grace", grace.String())
@@ -38,4 +65,15 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	}
 	s.Close()
 	return err
+}
+
+// RunAdmin answers on an address for those who run the server, as Admin says, until ctx is done.
+func (s *Server) RunAdmin(ctx context.Context, l net.Listener) error {
+	web := s.web(s.Admin())
+	web.TLSConfig = nil
+	defer context.AfterFunc(ctx, func() { web.Close() })()
+	if err := web.Serve(l); ctx.Err() == nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }

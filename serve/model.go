@@ -50,6 +50,7 @@ func NewModel(o ModelOptions) *Model {
 	if m.runner == nil {
 		m.runner = session.Direct{}
 	}
+	m.runner = watched{m.runner, m.name}
 	return m
 }
 

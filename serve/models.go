@@ -39,7 +39,7 @@ func (s *Server) enter(c *call) error {
 	if s.ends.Load() {
 		return errDraining
 	}
-	if err := s.admit.enter(c.r.Context()); err != nil {
+	if err := c.watch.enter(c.r.Context(), s.admit); err != nil {
 		return fmt.Errorf("waiting for a place: %w", err)
 	}
 	return nil

@@ -4,17 +4,21 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages.
+// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages. For those who
+// run a server: watch follows a request through all that works at it, metrics has the figures, limits what a key may
+// take in a minute, cors which pages may, tls certificates, admin the address of its own.
 //
-// It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
-// internal/brief, and looks inside no tensor.
+// It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template,
+// internal/brief and prometheus/client_golang, and looks inside no tensor.
 package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -35,16 +39,27 @@ type Options struct {
 	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
 	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
 
-	// Keys are those of the clients; without any, whoever comes is let in.
+	// Keys are those of the clients; without any, whoever comes is let in. SetKeys replaces them.
 	Keys []Key
+	// Origins are those of pages, such as https://chat.example, that a browser may show and let use the server; "*" for
+	// any. Without any, only the server's own may.
+	Origins []string
 	// Hosts are the names that a request may call the server by, "*" for any. Without any, and without keys, they are
 	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
 	// own.
 	Hosts []string
 	// Version is that of the program.
 	Version string
-	// Log is told of every request; nil for nobody.
+	// Log is told of every request, and never of what is in it; nil for nobody.
 	Log *slog.Logger
+
+	// TLS has the certificates of the server; nil for none. See LoadCertificate.
+	TLS *tls.Config
+	// DrainDelay is how long Run goes on taking requests when it is to end, while /ready says that it ends: so long a
+	// load balancer may need to send them elsewhere.
+	DrainDelay time.Duration
+	// Middleware, unless it is nil, is put around everything that answers requests.
+	Middleware func(http.Handler) http.Handler
 }
 
 // Server is an http.Handler that answers with models.
@@ -53,6 +68,12 @@ type Server struct {
 	models  []*Model
 	admit   *admission
 	mux     *http.ServeMux
+	handler http.Handler // all of it
+	metrics *metrics
+	keysMu  sync.Mutex // held while keys are replaced
+	keys    atomic.Pointer[keyring]
+	bodies  atomic.Int64 // bytes of the bodies of all requests that there are
+	leaves  atomic.Bool  // /ready says so
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
 	stop    context.CancelCauseFunc
@@ -73,7 +94,12 @@ func New(o Options, models ...*Model) (*Server, error) {
 	o.fill()
 	s := &Server{o: o, models: models, admit: newAdmission(o)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
+	if err := s.SetKeys(o.Keys); err != nil {
+		return nil, err
+	}
+	s.metrics = newMetrics(s)
 	s.mux = s.routes()
+	s.handler = s.withMiddleware(s.answering(s.mux))
 	return s, nil
 }
 
@@ -113,11 +139,15 @@ type route struct {
 	answer  func(*call) error
 }
 
+// metricsRoute is where the figures are.
+const metricsRoute = "GET /metrics"
+
 // endpoints are all there is.
 func (s *Server) endpoints() []route {
 	return []route{
 		{"GET /health", "", s.health},
 		{"GET /ready", "", s.ready},
+		{metricsRoute, ScopeMetrics, s.metricsPage},
 		{"GET /v1/models", ScopeModels, s.listModels},
 		{"GET /v1/models/{name...}", ScopeModels, s.showModel},
 		{"POST /v1/completions", ScopeCompletions, s.completions},
@@ -139,9 +169,9 @@ const everything = "/"
 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle(everything, s.handler(route{answer: s.noRoute}))
+	mux.Handle(everything, s.routed(route{answer: s.noRoute}))
 	for _, r := range s.endpoints() {
-		mux.Handle(r.pattern, s.handler(r))
+		mux.Handle(r.pattern, s.routed(r))
 	}
 	return mux
 }
@@ -176,7 +206,7 @@ func (s *Server) health(c *call) error { return c.json(map[string]string{"status
 
 // ready says whether the server takes requests.
 func (s *Server) ready(c *call) error {
-	if s.ends.Load() {
+	if s.leaves.Load() || s.ends.Load() {
 		return errDraining
 	}
 	return c.json(map[string]string{"status": "ready"})

@@ -97,6 +97,7 @@ func (w *work) prompt(ctx context.Context, i int, to sink) error {
 	if err != nil {
 		return err
 	}
+	countCached(ctx, w.model.name, cached)
 	to.prompt(i, scores, cached)
 	if w.options.MaxTokens == 0 {
 		for j := range w.draws {

@@ -19,9 +19,11 @@ import (
 func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("groupedFlags", func(c *cobra.Command) string { return config.Usages(c.Flags(), columns()) })
 	plain := "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
-	ours := "{{groupedFlags . | trimTrailingWhitespaces}}{{with spellings .}}\n\n{{.}}{{end}}"
+	ours := "{{groupedFlags . | trimTrailingWhitespaces}}{{with spellings .}}\n\n{{.}}{{end}}" +
+		"{{with variables .}}\n\n{{.}}{{end}}"
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), plain, ours, 1))
 	cobra.AddTemplateFunc("spellings", func(c *cobra.Command) string { return config.SpellingHelp(c.Flags()) })
+	cobra.AddTemplateFunc("variables", variableHelp)
 }
 
 // acceptSpellings lets the flags of every command be spelled as config.AcceptSpellings says. All commands must have
@@ -33,6 +35,9 @@ func acceptSpellings(cmd *cobra.Command) {
 	}
 }
 
+// argumentsToo is the annotation of a command that has both commands below it and arguments.
+const argumentsToo = "arguments too"
+
 // knownCommand returns an error if args name a command that does not exist. With --help behind such a name, cobra would
 // print the help of the command above it.
 func knownCommand(root *cobra.Command, args []string) error {
@@ -40,7 +45,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 	if found, left, err := root.Find(args); err == nil {
 		cmd, rest = found, left
 	}
-	if !cmd.HasSubCommands() {
+	if !cmd.HasSubCommands() || cmd.Annotations[argumentsToo] != "" {
 		return nil
 	}
 	i := slices.IndexFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })

@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 )
 
 func newKey() *cobra.Command {
-	var path string
+	var path, expires string
+	var requests, tokens int
 	scopes := []string{string(serve.ScopeAll)}
 	all := make([]string, len(serve.Scopes()))
 	for i, s := range serve.Scopes() {
@@ -23,23 +27,41 @@ func newKey() *cobra.Command {
 		Use:   "key NAME --keys FILE",
 		Short: "Make an API key for a client of hippo serve",
 		Long: `Make an API key for a client of hippo serve, and print it. It is shown this once: --keys gets a line with
-NAME, scopes, and a hash of the key, from which nobody can tell the key. To take a key back, remove its line.`,
+NAME, scopes, limits, and a hash of the key, from which nobody can tell the key. A server reads the file again after
+SIGHUP.`,
 		Example: `  hippo key alice --keys keys.txt
-  hippo key harness --keys keys.txt --scopes completions,tokenize`,
+  hippo key harness --keys keys.txt --scopes completions,tokenize --rpm 600 --tpm 100000 --expires 2027-01-31
+  hippo key list --keys keys.txt
+  hippo key revoke alice --keys keys.txt`,
 		Args:              wantArgs(1, 1),
+		Annotations:       map[string]string{argumentsToo: "yes"},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&path, "keys", "", "file of keys to add to; it is made if it is not there")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", scopes, "what the key allows: "+strings.Join(all, ", "))
+	cmd.Flags().IntVar(&requests, "rpm", 0, "requests a minute; 0: any number")
+	cmd.Flags().IntVar(&tokens, "tpm", 0, "tokens a minute that are read and written for it; 0: any number")
+	cmd.Flags().StringVar(&expires, "expires", "", "first day, in UTC, on which it is good no longer; empty: never")
+	cmd.AddCommand(newKeyList(), newKeyRevoke())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if path == "" {
-			return errors.New("keys: found nothing, want a file to add the key to")
+		if err := wantKeyFile(path); err != nil {
+			return err
+		}
+		if requests < 0 || tokens < 0 {
+			return fmt.Errorf("rpm, tpm: found %d and %d, want numbers from 0 up", requests, tokens)
 		}
 		allowed := make([]serve.Scope, len(scopes))
 		for i, s := range scopes {
 			allowed[i] = serve.Scope(s)
 		}
 		key, secret := serve.NewKey(args[0], allowed...)
+		key.Requests, key.Tokens = requests, tokens
+		if expires != "" {
+			var err error
+			if key.Expires, err = time.Parse(time.DateOnly, expires); err != nil {
+				return fmt.Errorf("expires: found %q, want a day such as 2027-01-31", expires)
+			}
+		}
 		if err := addKey(path, key); err != nil {
 			return err
 		}
@@ -48,6 +70,104 @@ NAME, scopes, and a hash of the key, from which nobody can tell the key. To take
 	}
 	completeFlag(cmd, "scopes", cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// wantKeyFile returns an error where no file of keys was named.
+func wantKeyFile(path string) error {
+	if path == "" {
+		return errors.New("keys: found nothing, want a file of keys")
+	}
+	return nil
+}
+
+func newKeyList() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:     "list --keys FILE",
+		Short:   "List API keys, with what they may",
+		Example: "  hippo key list --keys keys.txt",
+		Args:    wantArgs(0, 0),
+	}
+	cmd.Flags().StringVar(&path, "keys", "", "file of keys")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := wantKeyFile(path); err != nil {
+			return err
+		}
+		keys, err := readKeys(path)
+		if err != nil {
+			return err
+		}
+		var lines [][]string
+		for _, k := range keys {
+			words := strings.Fields(k.String())
+			lines = append(lines, []string{words[0], words[1], perMinute(k.Requests), perMinute(k.Tokens), expiry(k)})
+		}
+		head := []string{"name", "scopes", "requests/min", "tokens/min", "expires"}
+		return printGrid(cmd.OutOrStdout(), head, lines, false)
+	}
+	return cmd
+}
+
+// perMinute is a limit as people read it.
+func perMinute(n int) string {
+	if n == 0 {
+		return "any"
+	}
+	return strconv.Itoa(n)
+}
+
+// expiry is the first on which a key is good no longer.
+func expiry(k serve.Key) string {
+	if k.Expires.IsZero() {
+		return "never"
+	}
+	return k.Expires.Format(time.DateOnly)
+}
+
+func newKeyRevoke() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "revoke NAME --keys FILE",
+		Short: "Take an API key back",
+		Long: `Take an API key back: its line is removed from the file. A server that runs reads the file again after
+SIGHUP, and knows the key no longer.`,
+		Example: "  hippo key revoke alice --keys keys.txt",
+		Args:    wantArgs(1, 1),
+	}
+	cmd.Flags().StringVar(&path, "keys", "", "file of keys")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if err := wantKeyFile(path); err != nil {
+			return err
+		}
+		return revokeKey(path, args[0])
+	}
+	return cmd
+}
+
+// revokeKey removes the line of a key from a file. All other lines stay as they are.
+func revokeKey(path, name string) error {
+	keys, err := readKeys(path)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(keys, func(k serve.Key) bool { return k.Name == name }) {
+		return fmt.Errorf("%s: found no key with the name %q", path, name)
+	}
+	data, err := disk.ReadText(path, disk.MaxText)
+	if err != nil {
+		return err
+	}
+	return disk.Replace(path, func(f *os.File) error {
+		for line := range strings.Lines(string(data)) {
+			if words := strings.Fields(line); len(words) > 0 && words[0] == name {
+				continue
+			}
+			if _, err := f.WriteString(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // addKey adds a line to a file of keys, which only its owner may read.

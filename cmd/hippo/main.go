@@ -71,9 +71,11 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 			}
 			return cmd.Help()
 		},
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			_, err := hippo.CPULevel() // a level that was asked for and is not there
-			return err
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := hippo.CPULevel(); err != nil { // a level that was asked for and is not there
+				return err
+			}
+			return readVariables(cmd)
 		},
 	}
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")

@@ -41,6 +41,8 @@ type serveOptions struct {
 
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
+
+	operations
 }
 
 func newServe() *cobra.Command {
@@ -58,7 +60,8 @@ lists every endpoint. A model is called by the last part of its path, or as NAME
 gets the first.
 
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
-Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end.`,
+Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end; a second one ends the
+program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
@@ -101,14 +104,13 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	if host, _, err := net.SplitHostPort(l.Addr().String()); err == nil && len(limits.Keys) == 0 &&
-		!net.ParseIP(host).IsLoopback() {
+	if len(limits.Keys) == 0 && !isLocal(l.Addr()) {
 		limits.Log.Warn("whoever reaches this address can use the server: there are no --keys")
 	}
 	for _, m := range models {
-		limits.Log.Info("serving", "model", m.Name(), "address", "http://"+l.Addr().String())
+		limits.Log.Info("serving", "model", m.Name(), "address", o.scheme()+l.Addr().String())
 	}
-	return server.Run(ctx, l, o.Grace)
+	return o.operate(ctx, server, l, limits.Log)
 }
 
 // limits are the options of the server.
@@ -125,10 +127,10 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	default:
 		limits.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Keys == "" {
-		return limits, nil
+	err := o.apply(&limits)
+	if o.Keys == "" || err != nil {
+		return limits, err
 	}
-	var err error
 	limits.Keys, err = readKeys(o.Keys)
 	if err == nil && len(limits.Keys) == 0 {
 		err = fmt.Errorf("%s: found no key, want at least one", o.Keys)

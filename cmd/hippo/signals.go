@@ -7,21 +7,35 @@ import (
 	"syscall"
 )
 
+// hangup is the signal of a terminal that was closed, or that settings are to be read again.
+const hangup = syscall.SIGHUP
+
+// hangupKey is of the value of interruptible's context that takes SIGHUP over: see takeHangups.
+type hangupKey struct{}
+
+// takeHangups has every SIGHUP come to a channel from now on, in place of ending ctx, which is of interruptible.
+func takeHangups(ctx context.Context, to chan<- os.Signal) {
+	signal.Notify(to, hangup)
+	if release, ok := ctx.Value(hangupKey{}).(func()); ok {
+		release()
+	}
+}
+
 // interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP (a terminal that was closed) ends. The
 // second Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a terminal that closes sends several, and
 // system services one after SIGTERM. Where the program was started with SIGHUP ignored, as nohup does, it stays so.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
-	hangup := make(chan os.Signal, 1)
+	hangups := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(hangup, syscall.SIGHUP)
+	if !signal.Ignored(hangup) {
+		signal.Notify(hangups, hangup)
 	}
 	go func() {
 		for count := 0; ; {
 			select {
-			case <-hangup:
+			case <-hangups:
 			case _, ok := <-signals:
 				if !ok {
 					return
@@ -33,9 +47,10 @@ func interruptible() (context.Context, func()) {
 			cancel()
 		}
 	}()
-	return ctx, func() {
+	release := func() { signal.Stop(hangups) }
+	return context.WithValue(ctx, hangupKey{}, release), func() {
 		signal.Stop(signals)
-		signal.Stop(hangup)
+		release()
 		close(signals)
 		cancel()
 	}

@@ -17,9 +17,6 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// otherVariables are HIPPO_ variables that are not settings of a training run.
-var otherVariables = []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_SESSIONS"}
-
 func newTrain() *cobra.Command {
 	var file, resume string
 	var dryRun bool
@@ -66,8 +63,8 @@ states are carried for good, keys and values of attention for one sequence.`,
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(), Ignore: otherVariables,
-			Flags: cmd.Flags()}
+		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
+			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
 		var cfg train.Config
 		var err error
 		if resume == "" {

@@ -130,7 +130,7 @@ func (l *loader) loadFlags(fs *pflag.FlagSet) {
 			continue
 		}
 		if v, ok := flag.Value.(*flagValue); ok {
-			l.set(f, "--"+f.key, v.text)
+			l.set(f, sourceOf(flag), v.text)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (f *field) bound(text string) float64 {
 
 // env returns the part of the variable's name after the prefix: MODEL_D_MODEL for model.d_model.
 func (f *field) env() string {
-	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(f.key))
+	return Variable("", f.key)
 }
 
 // keys returns the keys of all leaves and groups.

@@ -78,7 +78,8 @@ func (m *module) read() error {
 			continue
 		}
 		ids := identify(body)
-		if len(ids) == 0 && !slices.Contains(known[m.path].read, name) {
+		notice := strings.HasPrefix(filepath.Base(name), "NOTICE") // who is named besides, as Apache's license has it
+		if len(ids) == 0 && !notice && !slices.Contains(known[m.path].read, name) {
 			return fmt.Errorf(
 				"%s %s: found no licence that is known in %s: read it, and say in the table known what it is",
 				m.path, m.version, name)

@@ -37,7 +37,16 @@ const (
 	Cut                   // the text that has the most in common was read in other pieces: drawn, for example
 	Evicted               // there was no more room for the mark
 	Between               // the text is known, but had no mark there
+
+	reasons = iota // how many there are
 )
+
+// String is the reason in a word.
+func (r Reason) String() string {
+	return [reasons]string{
+		"whole", "nothing", "start", "edited", "longer", "inside", "cut", "evicted", "between",
+	}[r]
+}
 
 // Miss says why a store has no more of a text.
 type Miss struct {
@@ -123,6 +132,8 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	case f.Cached > f.Miss.At: // nobody here knows what was read behind a mark of others
 		f.Miss = Miss{Longer, f.Cached}
 	}
+	s.stats.Cached += int64(f.Cached)
+	s.stats.Missed[f.Miss.Reason]++
 	return f
 }
 

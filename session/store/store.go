@@ -76,11 +76,13 @@ type Stats struct {
 	Marks   int   // in memory
 	Disk    int64 // bytes of the objects in the bucket, as far as is known
 	Objects int
-	Finds   int // texts that were looked for
-	Hits    int // those of which something was found
-	Loads   int // marks read from the bucket
-	Writes  int // marks written to it
-	Lost    int // marks that went from memory without being in the bucket
+	Finds   int          // texts that were looked for
+	Hits    int          // those of which something was found
+	Cached  int64        // ids that were found
+	Missed  [reasons]int // texts by why no more of them was found; those at Whole were found whole
+	Loads   int          // marks read from the bucket
+	Writes  int          // marks written to it
+	Lost    int          // marks that went from memory without being in the bucket
 }
 
 // New returns an empty store over what there is in its bucket.

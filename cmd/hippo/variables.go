@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+)
+
+// variables is the beginning of the names of the variables for the flags of a command, "" where it has a way of its own
+// to read them.
+func variables(cmd *cobra.Command) string {
+	path := strings.Fields(cmd.CommandPath())
+	if len(path) < 2 || slices.Contains([]string{
+		"train", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd,
+	}, path[1]) {
+		return ""
+	}
+	return config.Variable("", strings.Join(path, "_")) + "_"
+}
+
+// readVariables gives flags of a command that were not given the values of their variables.
+func readVariables(cmd *cobra.Command) error {
+	prefix := variables(cmd)
+	if prefix == "" {
+		return nil
+	}
+	return config.Environment(cmd.Flags(), prefix, os.Environ(), !cmd.HasSubCommands())
+}
+
+// otherVariables are HIPPO_ variables that are not settings of a training run.
+func otherVariables(root *cobra.Command) []string {
+	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_SESSIONS"}
+	for _, cmd := range root.Commands() {
+		if prefix := variables(cmd); prefix != "" {
+			cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, config.Variable(prefix, flag.Name)) })
+		}
+		names = append(names, otherVariables(cmd)...)
+	}
+	return names
+}
+
+// variableHelp is a line for help texts about variables, "" where there are none.
+func variableHelp(cmd *cobra.Command) string {
+	prefix := variables(cmd)
+	if prefix == "" {
+		return ""
+	}
+	return config.VariableHelp(cmd.Flags(), prefix)
+}

@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// shares reports whether pages of an origin may use the server, and tells the browser so.
+func (s *Server) shares(c *call, origin string) bool {
+	h := c.Header()
+	if len(s.o.Origins) > 0 {
+		h.Add("Vary", "Origin")
+	}
+	if !slices.Contains(s.o.Origins, "*") && !slices.Contains(s.o.Origins, origin) {
+		return false
+	}
+	c.shared = true
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, X-Ratelimit-Limit-Requests, "+
+		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, X-Ratelimit-Limit-Tokens, "+
+		"X-Ratelimit-Remaining-Tokens, X-Ratelimit-Reset-Tokens")
+	return true
+}
+
+// preflight answers a browser that asks what a page of another origin may, and reports whether it has asked that.
+func (c *call) preflight() bool {
+	if !c.shared || c.r.Method != http.MethodOptions || c.r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h := c.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	const most = 1024
+	if names := c.r.Header.Get("Access-Control-Request-Headers"); len(names) <= most && areNames(names) {
+		h.Set("Access-Control-Allow-Headers", names)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	c.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// areNames reports whether a text is a list of plain names of headers.
+func areNames(list string) bool {
+	return list != "" && !strings.ContainsFunc(list, func(c rune) bool {
+		return !isLetterOrDigit(c) && !strings.ContainsRune("-_, ", c)
+	})
+}

@@ -1,0 +1,149 @@
+package serve
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// allowance is so much a minute, of which a minute's worth can be saved up. What is taken may be more than there is:
+// then nothing is left until the time has paid for it.
+type allowance struct {
+	perMinute int // 0 for any
+	left      float64
+	at        time.Time // of left
+}
+
+// fill brings what is left up to date.
+func (a *allowance) fill(now time.Time) {
+	most := float64(a.perMinute)
+	if a.at.IsZero() {
+		a.left = most
+	}
+	a.left, a.at = min(most, a.left+now.Sub(a.at).Minutes()*most), now
+}
+
+// until is how long it takes until there is so much, at most as much as there can be.
+func (a *allowance) until(want float64) time.Duration {
+	want = min(want, float64(a.perMinute))
+	if a.perMinute == 0 || a.left >= want {
+		return 0
+	}
+	return time.Duration((want - a.left) / float64(a.perMinute) * float64(time.Minute))
+}
+
+// limits are what one key may take. Methods of nil allow everything.
+type limits struct {
+	mu       sync.Mutex
+	requests allowance
+	tokens   allowance
+}
+
+// set takes over the limits of a key. What was taken before stays taken.
+func (l *limits) set(k *Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, to := range []struct {
+		a         *allowance
+		perMinute int
+	}{{&l.requests, k.Requests}, {&l.tokens, k.Tokens}} {
+		if to.a.perMinute != to.perMinute {
+			*to.a = allowance{perMinute: to.perMinute}
+		}
+		to.a.fill(now)
+	}
+}
+
+// takeTokens counts tokens that a request of the key has read or written.
+func (l *limits) takeTokens(n int) {
+	if l == nil || n == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tokens.perMinute > 0 {
+		l.tokens.fill(time.Now())
+		l.tokens.left -= float64(n)
+	}
+}
+
+// takeRequest counts a request, or returns why it is too much. It tells a client where it stands, in the headers that
+// OpenAI has for that.
+func (l *limits) takeRequest(h http.Header) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	var err error
+	for _, what := range []struct {
+		name string
+		a    *allowance
+	}{{limitRequests, &l.requests}, {limitTokens, &l.tokens}} {
+		if what.a.perMinute == 0 {
+			continue
+		}
+		what.a.fill(now)
+		if wait := what.a.until(1); wait > 0 && err == nil {
+			e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v",
+				what.a.perMinute, what.name, wait.Round(time.Millisecond))
+			e.Limit, e.Retry, err = what.name, wait, e
+		}
+	}
+	if err == nil && l.requests.perMinute > 0 {
+		l.requests.left--
+	}
+	l.requests.headers(h, limitRequests)
+	l.tokens.headers(h, limitTokens)
+	return err
+}
+
+// headers tells how much is left.
+func (a *allowance) headers(h http.Header, name string) {
+	if a.perMinute == 0 {
+		return
+	}
+	h.Set("X-Ratelimit-Limit-"+name, strconv.Itoa(a.perMinute))
+	h.Set("X-Ratelimit-Remaining-"+name, strconv.Itoa(int(math.Floor(max(0, a.left)))))
+	h.Set("X-Ratelimit-Reset-"+name, a.until(float64(a.perMinute)).Round(time.Millisecond).String())
+}
+
+// keyring is the keys of a server with what is left to each of them.
+type keyring struct {
+	keys   []Key
+	limits map[string]*limits // by name
+}
+
+// SetKeys replaces the keys of the clients. Requests that run are not stopped, and what a key has taken of its limits
+// stays taken. A server that had keys needs at least one, else everybody would be let in.
+func (s *Server) SetKeys(keys []Key) error {
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	old := s.keys.Load()
+	if len(keys) == 0 && old != nil && len(old.keys) > 0 {
+		return fmt.Errorf("serve: found no key, want at least one")
+	}
+	ring := &keyring{keys: keys, limits: map[string]*limits{}}
+	for i := range keys {
+		k := &keys[i]
+		if k.Requests == 0 && k.Tokens == 0 {
+			continue
+		}
+		var l *limits
+		if old != nil {
+			l = old.limits[k.Name]
+		}
+		if l == nil {
+			l = &limits{}
+		}
+		l.set(k)
+		ring.limits[k.Name] = l
+	}
+	s.keys.Store(ring)
+	return nil
+}

@@ -1,0 +1,146 @@
+package serve
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// figures are the values of a page of metrics, by name and labels.
+func figures(t *testing.T, h http.Handler) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("/metrics has status %d: %s", w.Code, w.Body)
+	}
+	all := map[string]float64{}
+	for line := range strings.Lines(w.Body.String()) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok || line[0] != '#' {
+			if !ok {
+				name, value, _ = strings.Cut(strings.TrimSpace(line), " ")
+			} else {
+				name += "}"
+			}
+			x, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			all[name] = x
+		}
+	}
+	return all
+}
+
+// TestMetrics: requests, tokens, texts and times are counted, by routes and names of models that the server knows: what
+// a client sends makes no label.
+func TestMetrics(t *testing.T) {
+	s := newSite(t, Options{Version: "v1"})
+	before := figures(t, s.server.Admin())
+	for range 2 {
+		post[completionAnswer](s, "/v1/completions", `{"prompt":"Call me","max_tokens":3,"ignore_eos":true,"n":2}`)
+	}
+	s.do(http.MethodPost, "/v1/completions", `{"prompt":"a","model":"evil-name"}`)
+	s.do(http.MethodGet, "/evil-path", "")
+	s.do("EVIL", "/v1/completions", "")
+	waitUntil(t, func() bool {
+		return figures(t, s.server.Admin())[`hippo_requests_total{route="other",status="405"}`] == 1
+	})
+	after := figures(t, s.server.Admin())
+	for name, want := range map[string]float64{
+		`hippo_requests_total{route="POST /v1/completions",status="200"}`: 2,
+		`hippo_requests_total{route="POST /v1/completions",status="404"}`: 1,
+		`hippo_requests_total{route="other",status="404"}`:                1,
+		`hippo_request_seconds_count{route="POST /v1/completions"}`:       3,
+		`hippo_tokens_total{kind="read",model="tiny"}`:                    7,
+		`hippo_tokens_total{kind="cached",model="tiny"}`:                  7,
+		`hippo_tokens_total{kind="written",model="tiny"}`:                 12,
+		`hippo_first_token_seconds_count{model="tiny"}`:                   2,
+		`hippo_queue_seconds_count`:                                       2,
+		`hippo_texts_total{found="nothing",model="tiny"}`:                 1,
+		`hippo_texts_total{found="whole",model="tiny"}`:                   1,
+		`hippo_text_tokens_found_total{model="tiny"}`:                     7,
+		`hippo_next_token_seconds_count{model="tiny"}`:                    8,
+		`hippo_requests_running`:                                          0,
+		`hippo_requests_waiting`:                                          0,
+		`hippo_models_loaded`:                                             1,
+		`hippo_limited_total{limit="queue"}`:                              0,
+		`hippo_build_info{go="` + runtime.Version() + `",version="v1"}`:   1,
+	} {
+		if after[name] != want {
+			t.Errorf("%s is %v, want %v", name, after[name], want)
+		}
+	}
+	for _, name := range []string{
+		`hippo_stored_bytes{model="tiny",where="memory"}`, "go_goroutines", "process_resident_memory_bytes",
+		`hippo_batch_sequences_count{model="tiny"}`,
+	} {
+		if after[name] <= 0 {
+			t.Errorf("%s is %v, want more", name, after[name])
+		}
+	}
+	for name := range after {
+		if strings.Contains(name, "evil") || strings.Contains(name, "EVIL") {
+			t.Errorf("a client has made the label of %s", name)
+		}
+	}
+	if len(before) == 0 || len(after) > 600 {
+		t.Errorf("there are %d and %d figures", len(before), len(after))
+	}
+}
+
+// histogram matches the endings of the names of a histogram's figures.
+var histogram = regexp.MustCompile(`_(bucket|sum|count)$`)
+
+// TestDashboard: every query of the dashboard names figures that there are.
+func TestDashboard(t *testing.T) {
+	data, err := os.ReadFile("../dist/grafana-hippo.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(data, &board); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, Options{})
+	post[completionAnswer](s, "/v1/completions", short)
+	known := map[string]bool{}
+	for name := range figures(t, s.server.Admin()) {
+		name, _, _ = strings.Cut(name, "{")
+		known[name] = true
+	}
+	name, queries, used := regexp.MustCompile(`\b(?:hippo|go|process)_[a-z_]+`), 0, map[string]bool{}
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			queries++
+			found := name.FindAllString(target.Expr, -1)
+			if len(found) == 0 {
+				t.Errorf("%s: the query %s names no figure", p.Title, target.Expr)
+			}
+			for _, n := range found {
+				if used[histogram.ReplaceAllString(n, "")] = true; !known[n] {
+					t.Errorf("%s: there is no figure %s", p.Title, n)
+				}
+			}
+		}
+	}
+	if queries < 10 {
+		t.Errorf("the dashboard has %d queries", queries)
+	}
+	for n := range known {
+		if strings.HasPrefix(n, "hippo_") && !used[histogram.ReplaceAllString(n, "")] {
+			t.Errorf("the dashboard does not show %s", n)
+		}
+	}
+}
