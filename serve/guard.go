@@ -26,6 +26,8 @@ type call struct {
 	fail  func(*call, *Error) // writes an error in the language of the path
 	begun time.Time
 	wait  time.Duration // for a client that does not read
+	held  []*entry      // models that it uses
+	load  time.Duration // it has waited for them
 
 	status int         // that was written, 0 for none yet
 	err    error       // why the request has failed
@@ -95,6 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
 	}
 	s.guarded(c)
+	s.letGo(c)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)
 		e.headers(h)

@@ -21,11 +21,12 @@ const (
 	ScopeModels      Scope = "models"      // list and describe models
 	ScopeCompletions Scope = "completions" // read and write texts
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
+	ScopeAdmin       Scope = "admin"       // fetch and delete models
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeAdmin}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash

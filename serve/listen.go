@@ -10,7 +10,8 @@ import (
 )
 
 // Run answers what comes to a listener until ctx is done. Then no more requests are let in, and those that run have
-// grace to end; what is left of them is ended, and Run returns: nil, unless listening failed before.
+// grace to end; what is left of them is ended, the models of the library go, and Run returns: nil, unless listening
+// failed before.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	web := &http.Server{
 		Handler: s, ReadHeaderTimeout: s.o.ReadTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -37,5 +38,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		err = web.Close()
 	}
 	s.Close()
-	return err
+	last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
+	defer cancel()
+	return errors.Join(err, s.Unload(last))
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
 	// own.
 	Hosts []string
+	// Library has models that are loaded when they are asked for; nil for none.
+	Library *Library
 	// Version is that of the program.
 	Version string
 	// Log is told of every request; nil for nobody.
@@ -50,7 +52,8 @@ type Options struct {
 // Server is an http.Handler that answers with models.
 type Server struct {
 	o       Options
-	models  []*Model
+	models  *registry
+	pulls   chan struct{} // places of those that run
 	admit   *admission
 	mux     *http.ServeMux
 	ends    atomic.Bool
@@ -58,9 +61,10 @@ type Server struct {
 	stop    context.CancelCauseFunc
 }
 
-// New returns a server of some models, at least one. A request that names no model gets the first.
+// New returns a server of some models, which are always there, and of those of a library: at least one model or a
+// library. A request that names no model gets the first.
 func New(o Options, models ...*Model) (*Server, error) {
-	if len(models) == 0 {
+	if len(models) == 0 && o.Library == nil {
 		return nil, fmt.Errorf("serve: no model")
 	}
 	for i, m := range models {
@@ -71,8 +75,9 @@ func New(o Options, models ...*Model) (*Server, error) {
 		}
 	}
 	o.fill()
-	s := &Server{o: o, models: models, admit: newAdmission(o)}
+	s := &Server{o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
+	s.models = newRegistry(o, s.running, models)
 	s.mux = s.routes()
 	return s, nil
 }
@@ -128,8 +133,10 @@ func (s *Server) endpoints() []route {
 		{"POST /api/generate", ScopeCompletions, s.ollamaGenerate},
 		{"POST /api/chat", ScopeCompletions, s.ollamaChat},
 		{"GET /api/tags", ScopeModels, s.ollamaModels},
-		{"GET /api/ps", ScopeModels, s.ollamaModels},
+		{"GET /api/ps", ScopeModels, s.ollamaLoaded},
 		{"POST /api/show", ScopeModels, s.ollamaShow},
+		{"POST /api/pull", ScopeAdmin, s.ollamaPull},
+		{"DELETE /api/delete", ScopeAdmin, s.ollamaDelete},
 		{"GET /api/version", "", s.ollamaVersion},
 	}
 }
@@ -143,32 +150,54 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.handler(r))
 	}
+	for _, pattern := range []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"} {
+		mux.Handle(pattern, s.handler(route{pattern, ScopeAdmin, s.ollamaRefused}))
+	}
 	return mux
 }
 
 // Drain lets no more requests in. /ready says so, and those that run go on.
 func (s *Server) Drain() { s.ends.Store(true) }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models.
+// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models; see Unload.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
 }
 
-// model finds a model by its name; "" is the first.
-func (s *Server) model(name string) (*Model, error) {
-	if name == "" {
-		return s.models[0], nil
+// model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
+func (s *Server) model(c *call, name string) (*Model, error) {
+	began := time.Now()
+	e, m, err := s.models.acquire(c.r.Context(), name)
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range s.models {
-		if m.name == name {
-			return m, nil
-		}
+	c.held = append(c.held, e)
+	c.load += time.Since(began)
+	return m, nil
+}
+
+// letGo gives back the models of a call.
+func (s *Server) letGo(c *call) {
+	for _, e := range c.held {
+		s.models.release(e)
 	}
-	return nil, &Error{
-		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
-		Message: fmt.Sprintf("model: found %.100q, which this server does not have; GET /v1/models lists them", name),
+	c.held = nil
+}
+
+// Preload loads a model of the library, or says why it cannot be loaded.
+func (s *Server) Preload(ctx context.Context, name string) error {
+	e, _, err := s.models.acquire(ctx, name)
+	if err == nil {
+		s.models.release(e)
 	}
+	return err
+}
+
+// Unload lets no more requests in, has the models of the library go as soon as nobody uses them, and waits for that.
+func (s *Server) Unload(ctx context.Context) error {
+	s.Drain()
+	return s.models.close(ctx)
 }
 
 // health says that the server runs.
