@@ -22,20 +22,27 @@ func (k *keepAlive) UnmarshalJSON(data []byte) error {
 			return err
 		}
 	}
-	k.said = true
+	var err error
+	k.d, err = ParseKeepAlive(text)
+	k.said = err == nil
+	return err
+}
+
+// ParseKeepAlive reads a time to keep a model: seconds, or a duration such as 5m; less than 0 is for ever.
+func ParseKeepAlive(text string) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		if k.d, err = time.ParseDuration(text); err != nil {
-			return errors.New("found " + shorten(data) + ", want seconds or a duration such as 5m, -1 for ever")
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, errors.New("found " + shorten([]byte(text)) + ", want seconds or a duration such as 5m, -1 for ever")
 		}
-		return nil
+		return d, nil
 	}
 	const most = 100 * 365 * 24 * time.Hour // what is more, or no number, is for ever
-	k.d = -1
 	if seconds >= 0 && seconds < most.Seconds() {
-		k.d = time.Duration(seconds * float64(time.Second))
+		return time.Duration(seconds * float64(time.Second)), nil
 	}
-	return nil
+	return -1, nil
 }
 
 // keep does as a request says with the models that it uses.

@@ -141,6 +141,9 @@ func (s *Server) endpoints() []route {
 	}
 }
 
+// refused are endpoints of Ollama that there are not.
+var refused = []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"}
+
 // everything is the pattern of the paths that are no endpoint.
 const everything = "/"
 
@@ -150,7 +153,7 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.handler(r))
 	}
-	for _, pattern := range []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"} {
+	for _, pattern := range refused {
 		mux.Handle(pattern, s.handler(route{pattern, ScopeAdmin, s.ollamaRefused}))
 	}
 	return mux
