@@ -2,7 +2,7 @@ package serve
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -34,7 +34,7 @@ func ParseKeepAlive(text string) (time.Duration, error) {
 	if err != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, errors.New("found " + shorten([]byte(text)) + ", want seconds or a duration such as 5m, -1 for ever")
+			return 0, fmt.Errorf("found %s, want seconds or a duration such as 5m, -1 for ever", shorten([]byte(text)))
 		}
 		return d, nil
 	}

@@ -12,9 +12,9 @@ import (
 // registry has the models of a server: those that are always there, and those of a library, which come when they are
 // asked for and go when nobody asks any more, or when another needs their memory.
 //
-// Who waits for a model waits in a queue of models: the first comes first. Where there is no room for it, models go that
-// nobody uses, the one first that was used longest ago. If that is not enough, models in use let in no more requests
-// until it is: so no model waits for ever while others are always busy.
+// Who waits for a model waits in a queue of models: the first comes first. Where there is no room for it, models go
+// that nobody uses, the one first that was used longest ago. If that is not enough, models in use let in no more
+// requests until it is: so no model waits for ever while others are always busy.
 type registry struct {
 	lib      *Library // nil where all models are always there
 	log      *slog.Logger
@@ -282,7 +282,7 @@ func (r *registry) rest(e *entry) {
 	}
 }
 
-// keep sets how long a model stays when nobody uses it any more. The next time it is loaded the library says that again.
+// keep sets how long a model stays when nobody uses it any more. When it is loaded again the library says that.
 func (r *registry) keep(e *entry, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,10 @@ import (
 
 // TestNamesOfModels: a model is found by its name, and in the forms that Ollama has for it; the exact name wins.
 func TestNamesOfModels(t *testing.T) {
-	all := []ModelInfo{{Name: "first"}, {Name: "org/Name"}, {Name: "org/Name:Q8_0"}, {Name: "ORG/name"}, {Name: "x:latest"}}
+	var all []ModelInfo
+	for _, name := range []string{"first", "org/Name", "org/Name:Q8_0", "ORG/name", "x:latest"} {
+		all = append(all, ModelInfo{Name: name})
+	}
 	for name, want := range map[string]string{
 		"": "first", "org/Name": "org/Name", "ORG/name": "ORG/name", "org/name": "org/Name", "FIRST:Latest": "first",
 		"hf.co/org/Name:q8_0": "org/Name:Q8_0", "huggingface.co/org/Name": "org/Name", "x:latest": "x:latest",
@@ -55,12 +58,14 @@ func TestOllamaModels(t *testing.T) {
 		tags[1].Digest != "digest of org/one" || len(tags[0].Digest) != 64 {
 		t.Errorf("the models are %+v", tags)
 	}
-	if ps := get("/api/ps"); !slices.Equal(namesOf(ps), []string{"tiny"}) || ps[0].Expires.Before(time.Now().AddDate(99, 0, 0)) {
+	ps := get("/api/ps")
+	if !slices.Equal(namesOf(ps), []string{"tiny"}) || ps[0].Expires.Before(time.Now().AddDate(99, 0, 0)) {
 		t.Errorf("loaded are %+v", ps)
 	}
 	post[completionAnswer](s, "/v1/completions", `{"model":"org/two","prompt":"Call me","max_tokens":2}`)
-	ps := get("/api/ps")
-	if !slices.Equal(namesOf(ps), []string{"org/two", "tiny"}) || ps[0].Weights != int64(shelf.nets["org/two"].Bytes()) ||
+	ps = get("/api/ps")
+	bytes := int64(shelf.nets["org/two"].Bytes())
+	if !slices.Equal(namesOf(ps), []string{"org/two", "tiny"}) || ps[0].Weights != bytes ||
 		ps[0].Texts == 0 || ps[0].Marks == 0 || ps[0].Size != ps[0].Weights+ps[0].Texts ||
 		!ps[0].Expires.After(time.Now().Add(4*time.Minute)) || ps[0].Expires.After(time.Now().Add(5*time.Minute)) {
 		t.Errorf("loaded are %+v", ps)

@@ -3,8 +3,9 @@
 //
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
-// model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages.
+// library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
+// replies, score and scores have log-probabilities; reply and stream carry a reply to a client who may be slow;
+// completions, chat, tokenize and ollama are the languages.
 //
 // It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
 // internal/brief, and looks inside no tensor.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -142,8 +143,8 @@ func (l *library) list(context.Context) (all []serve.ModelInfo, err error) {
 // cachedInfo describes a model of the cache.
 func (l *library) cachedInfo(e hub.Entry) serve.ModelInfo {
 	info := serve.ModelInfo{
-		Name: e.Name, Path: e.Path, Bytes: e.Bytes, Modified: e.Pulled, Format: formatOf(e.Path), Family: e.Family,
-		Parameters: e.Parameters, Precision: e.Precision,
+		Name: e.Name, Path: e.Path, Bytes: e.Bytes, Modified: e.Pulled, Family: e.Family,
+		Format: cmp.Or(formatOf(e.Path), "safetensors"), Parameters: e.Parameters, Precision: e.Precision,
 		Digest: digest(fmt.Sprintln(e.Name, e.Commit, filepath.Base(e.Path), e.Bytes)),
 	}
 	info.Memory = l.weights(info)

@@ -86,9 +86,9 @@ func newPs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "Show which models a server has loaded",
-		Long: `Show which models a running hippo serve has in memory, what was used last first: the memory of the weights and
-of what they have read, when they go, the requests that use them and those that wait for them, and the texts that are
-being read or written and those that wait for a step of the model.`,
+		Long: `Show which models a running hippo serve has in memory, what was used last first: the memory of the
+weights and of what they have read, when they go, the requests that use them and those that wait for them, and the texts
+that are being read or written and those that wait for a step of the model.`,
 		Example: "  hippo ps\n  hippo ps --server http://other:8080 --json",
 		Args:    wantArgs(0, 0),
 	}
@@ -120,8 +120,9 @@ func printLoaded(out io.Writer, models []serve.LoadedModel) error {
 		if left := time.Until(m.Expires); left < 100*365*24*time.Hour {
 			goes = "in " + status.Duration(max(0, left))
 		}
-		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)), status.Bytes(uint64(m.Texts)),
-			goes, strconv.Itoa(m.Uses), strconv.Itoa(m.Waiting), strconv.Itoa(m.Running), strconv.Itoa(m.Queued)})
+		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)),
+			status.Bytes(uint64(m.Texts)), goes, strconv.Itoa(m.Uses), strconv.Itoa(m.Waiting),
+			strconv.Itoa(m.Running), strconv.Itoa(m.Queued)})
 	}
 	if len(lines) == 0 {
 		_, err := fmt.Fprintln(out, "no models are loaded")
