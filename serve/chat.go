@@ -141,7 +141,7 @@ func (s *Server) chatCompletions(c *call) error {
 
 // prepareChat checks a request and says what work it is.
 func (s *Server) prepareChat(q *chatCompletion, c *call) error {
-	m, err := s.model(q.Model)
+	m, err := s.model(c, q.Model)
 	if err != nil {
 		return err
 	}

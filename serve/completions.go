@@ -82,7 +82,7 @@ func (s *Server) completions(c *call) error {
 
 // prepare checks a request and says what work it is.
 func (s *Server) prepare(q *completion, c *call) error {
-	m, err := s.model(q.Model)
+	m, err := s.model(c, q.Model)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var example = regexp.MustCompile(`(?m)^curl http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
 
 // TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
 func TestPageOfTheServer(t *testing.T) {
@@ -16,7 +16,7 @@ func TestPageOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, Options{})
+	s := newSite(t, Options{Library: &newShelf(t, "org/model").Library})
 	found := example.FindAllStringSubmatch(string(page), -1)
 	if n := strings.Count(string(page), "\ncurl "); n != len(found) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
@@ -24,13 +24,16 @@ func TestPageOfTheServer(t *testing.T) {
 	shown := map[string]bool{}
 	for _, e := range found {
 		method := http.MethodGet
-		if e[2] != "" {
+		if e[3] != "" {
 			method = http.MethodPost
 		}
-		if status, _, data := s.do(method, e[1], e[2]); status != http.StatusOK {
+		if e[1] != "" {
+			method = e[1]
+		}
+		if status, _, data := s.do(method, e[2], e[3]); status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+e[1], nil)
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+e[2], nil)
 		if err != nil {
 			t.Fatal(err)
 		}

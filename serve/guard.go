@@ -30,6 +30,8 @@ type call struct {
 	fail   func(*call, *Error) // writes an error in the language of the path
 	begun  time.Time
 	wait   time.Duration // for a client that does not read
+	held   []*entry      // models that it uses
+	load   time.Duration // it has waited for them
 
 	status int         // that was written, 0 for none yet
 	err    error       // why the request has failed
@@ -112,6 +114,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMu
 	}
 	defer func() { s.bodies.Add(-c.watch.body.Load()) }()
 	s.guarded(c, by)
+	s.letGo(c)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)
 		e.headers(h)

@@ -24,11 +24,12 @@ const (
 	ScopeCompletions Scope = "completions" // read and write texts
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
 	ScopeMetrics     Scope = "metrics"     // figures of the server
+	ScopeAdmin       Scope = "admin"       // fetch and delete models
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeMetrics}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeMetrics, ScopeAdmin}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash

@@ -24,8 +24,8 @@ func (s *Server) web(h http.Handler) *http.Server {
 }
 
 // Run answers what comes to a listener until ctx is done. Then /ready says so, and after Options.DrainDelay no more
-// requests are let in, and those that run have grace to end; what is left of them is ended, and Run returns: nil,
-// unless listening failed before.
+// requests are let in, and those that run have grace to end; what is left of them is ended, the models of the library
+// go, and Run returns: nil, unless listening failed before.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	web, ended := s.web(s), make(chan error, 1)
 	go func() {
@@ -64,7 +64,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		err = web.Close()
 	}
 	s.Close()
-	return err
+	last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
+	defer cancel()
+	return errors.Join(err, s.Unload(last))
 }
 
 // RunAdmin answers on an address for those who run the server, as Admin says, until ctx is done.

@@ -85,7 +85,13 @@ func newMetrics(s *Server) *metrics {
 }
 
 // loaded are the models that are in memory.
-func (s *Server) loaded() []*Model { return s.models }
+func (s *Server) loaded() []*Model {
+	var models []*Model
+	for _, l := range s.models.loaded() {
+		models = append(models, l.model)
+	}
+	return models
+}
 
 // metricsPage answers with the figures.
 func (s *Server) metricsPage(c *call) error {

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,6 +27,7 @@ type Model struct {
 	texts    *store.Store
 	scores   *scores
 	made     time.Time
+	onClose  func()
 }
 
 // ModelOptions say what a model is and who runs it.
@@ -35,13 +38,14 @@ type ModelOptions struct {
 	Settings  *chat.Settings // of chats; nil where nothing is known
 	Runner    session.Runner // who reads and writes; session.Direct where it is nil
 	Texts     *store.Store   // of what was read; nil where every text is read from its start
+	Close     func()         // is called when a model of a Library goes, after its texts were flushed; may be nil
 }
 
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
 	m := &Model{
 		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
-		texts: o.Texts, made: time.Now(),
+		texts: o.Texts, made: time.Now(), onClose: o.Close,
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
 	if m.settings == nil {
@@ -52,6 +56,30 @@ func NewModel(o ModelOptions) *Model {
 	}
 	m.runner = watched{m.runner, m.name}
 	return m
+}
+
+// info describes a model that has no files.
+func (m *Model) info() ModelInfo {
+	text := fmt.Sprintf("%s %+v %s", m.name, m.net.Config, m.made)
+	return ModelInfo{
+		Name: m.name, Bytes: int64(m.net.Bytes()), Digest: fmt.Sprintf("%x", sha256.Sum256([]byte(text))),
+		Modified: m.made, Parameters: int64(m.net.NumParams()), Precision: m.net.Precision().String(),
+	}
+}
+
+// close gives up a model that nobody uses. What it has read is kept where there is a place for it outside of memory.
+func (m *Model) close(log *slog.Logger) {
+	const longest = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	if m.texts != nil {
+		if err := m.texts.Flush(ctx); err != nil {
+			log.Warn("texts not kept", "model", m.name, "error", err.Error())
+		}
+	}
+	if m.onClose != nil {
+		m.onClose()
+	}
 }
 
 // Name is what requests call the model.

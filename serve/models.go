@@ -2,36 +2,49 @@ package serve
 
 import "fmt"
 
-// modelObject is OpenAI's description of a model.
+// modelObject is OpenAI's description of a model, and whether it is loaded.
 type modelObject struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
 	Created   int64  `json:"created"`
 	OwnedBy   string `json:"owned_by"`
-	MaxLength int    `json:"max_model_len,omitempty"`
+	MaxLength int    `json:"max_model_len,omitempty"` // of one that is loaded
+	Loaded    bool   `json:"loaded"`
 }
 
-func (m *Model) object() modelObject {
-	return modelObject{m.name, "model", m.made.Unix(), "hippo", m.net.MaxLength()}
+// object describes a model.
+func (s *Server) object(info ModelInfo, loaded []loadedModel) modelObject {
+	o := modelObject{ID: info.Name, Object: "model", Created: info.Modified.Unix(), OwnedBy: "hippo"}
+	for _, l := range loaded {
+		if l.Name == info.Name {
+			o.Loaded, o.MaxLength = true, l.model.net.MaxLength()
+		}
+	}
+	return o
 }
 
 func (s *Server) listModels(c *call) error {
+	all, err := s.models.all(c.r.Context())
+	if err != nil {
+		return err
+	}
 	list := struct {
 		Object string        `json:"object"`
 		Data   []modelObject `json:"data"`
-	}{Object: "list"}
-	for _, m := range s.models {
-		list.Data = append(list.Data, m.object())
+	}{"list", []modelObject{}}
+	loaded := s.models.loaded()
+	for _, info := range all {
+		list.Data = append(list.Data, s.object(info, loaded))
 	}
 	return c.json(list)
 }
 
 func (s *Server) showModel(c *call) error {
-	m, err := s.model(c.r.PathValue("name"))
+	info, err := s.models.find(c.r.Context(), c.r.PathValue("name"))
 	if err != nil {
 		return err
 	}
-	return c.json(m.object())
+	return c.json(s.object(info, s.models.loaded()))
 }
 
 // enter waits until the request may run. The admission's leave gives its place back.

@@ -30,6 +30,7 @@ type ollamaRequest struct {
 	Images   []string        `json:"images"`
 	Tools    json.RawMessage `json:"tools"`
 	Options  json.RawMessage `json:"options"`
+	Keep     keepAlive       `json:"keep_alive"`
 }
 
 // ollamaOptions are those of a reply, with the meanings and the values that Ollama has where nothing is said.
@@ -77,7 +78,8 @@ type ollamaReply struct {
 	chats bool
 	begun time.Time
 	read  time.Time // the prompt had been read
-	ids   []int32   // of prompt and reply
+	load  time.Duration
+	ids   []int32 // of prompt and reply
 }
 
 func (s *Server) ollamaGenerate(c *call) error { return s.ollama(c, false) }
@@ -90,11 +92,19 @@ func (s *Server) ollama(c *call, chats bool) error {
 	if err := s.readBody(c.w, c.r, &q.ollamaRequest); err != nil {
 		return err
 	}
+	if q.unloads() {
+		if err := s.models.expire(c.r.Context(), q.Model); err != nil {
+			return err
+		}
+		q.work = &work{}
+		return c.json(q.line(piece{end: endUnload}))
+	}
 	if err := s.prepareOllama(q, c); err != nil {
 		return err
 	}
+	s.keep(c, q.Keep)
 	if len(q.prompts) == 0 { // a request to load the model, which it is
-		return c.json(q.line(piece{end: "load"}))
+		return c.json(q.line(piece{end: endLoad}))
 	}
 	if err := s.enter(c); err != nil {
 		return err
@@ -133,7 +143,7 @@ func ollamaFailed(e *Error) []byte {
 
 // prepareOllama checks a request and says what work it is.
 func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
-	m, err := s.model(strings.TrimSuffix(q.Model, ":latest"))
+	m, err := s.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -147,6 +157,7 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
+	q.load = c.load
 	q.work = &work{model: m, client: c.client(), draws: 1, top: -1}
 	ids, err := q.encode(c.r.Context())
 	if err != nil || ids == nil {
@@ -252,10 +263,10 @@ func (q *ollamaReply) line(p piece) *ollamaAnswer {
 		return a
 	}
 	a.Reason = p.end
-	if reason := finish(p.end); p.end != "load" {
-		a.Reason = *reason
+	if p.end != endLoad && p.end != endUnload {
+		a.Reason = *finish(p.end)
 	}
-	a.Total = time.Since(q.begun)
+	a.Total, a.Load = time.Since(q.begun), q.load
 	if len(q.prompts) > 0 {
 		a.PromptCount, a.EvalCount = len(q.prompts[0]), len(q.ids)-len(q.prompts[0])
 		a.PromptTime, a.EvalTime = q.read.Sub(q.begun), time.Since(q.read)

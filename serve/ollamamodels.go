@@ -3,11 +3,12 @@ package serve
 import (
 	"cmp"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/session"
 )
 
-// ollamaModel is a model as Ollama lists it. It has no digest and no size: what is served was loaded before.
+// ollamaModel is a model as Ollama lists it.
 type ollamaModel struct {
 	Name     string        `json:"name"`
 	Model    string        `json:"model"`
@@ -18,44 +19,124 @@ type ollamaModel struct {
 }
 
 type ollamaDetails struct {
+	Parent     string   `json:"parent_model"`
 	Format     string   `json:"format"`
 	Family     string   `json:"family"`
 	Families   []string `json:"families"`
 	Parameters string   `json:"parameter_size"`
+	Precision  string   `json:"quantization_level"`
+}
+
+// details are those of a model in Ollama's form.
+func (info *ModelInfo) details() ollamaDetails {
+	d := ollamaDetails{
+		Format: cmp.Or(info.Format, "hippo"), Family: cmp.Or(info.Family, "hippo"), Precision: info.Precision,
+	}
+	d.Families = []string{d.Family}
+	const million, billion = 1e6, 1e9
+	switch n := float64(info.Parameters); {
+	case n >= billion:
+		d.Parameters = strconv.FormatFloat(n/billion, 'f', 1, 64) + "B"
+	case n > 0:
+		d.Parameters = strconv.FormatFloat(n/million, 'f', 1, 64) + "M"
+	}
+	return d
 }
 
 // ollama is the model as Ollama lists it.
-func (m *Model) ollama() ollamaModel {
+func (info *ModelInfo) ollama() ollamaModel {
 	return ollamaModel{
-		Name: m.name, Model: m.name, Modified: m.made.UTC(), Digest: "",
-		Details: ollamaDetails{
-			Format: "hippo", Family: "hippo", Families: []string{"hippo"},
-			Parameters: strconv.FormatFloat(float64(m.net.NumParams())/1e6, 'f', 1, 64) + "M",
-		},
+		Name: info.Name, Model: info.Name, Modified: info.Modified.UTC(), Digest: info.Digest, Size: info.Bytes,
+		Details: info.details(),
 	}
 }
 
-// ollamaModels answers /api/tags and /api/ps: all models are there, and all are loaded.
+// ollamaModels answers /api/tags: all models that there are.
 func (s *Server) ollamaModels(c *call) error {
+	all, err := s.models.all(c.r.Context())
+	if err != nil {
+		return err
+	}
 	list := struct {
 		Models []ollamaModel `json:"models"`
-	}{}
-	for _, m := range s.models {
-		list.Models = append(list.Models, m.ollama())
+	}{[]ollamaModel{}}
+	for _, info := range all {
+		list.Models = append(list.Models, info.ollama())
 	}
 	return c.json(list)
 }
 
-// ollamaShow answers /api/show.
-func (s *Server) ollamaShow(c *call) error {
-	var q struct {
-		Model string `json:"model"`
-		Name  string `json:"name"`
+// LoadedModel is a model that is loaded, as /api/ps lists it: in Ollama's form, and what only this server has.
+type LoadedModel struct {
+	ollamaModel
+	Expires time.Time `json:"expires_at"` // centuries away for never
+	VRAM    int64     `json:"size_vram"`
+	Length  int       `json:"context_length"` // 0 for any
+
+	Weights int64 `json:"weights_bytes"`
+	Texts   int64 `json:"texts_bytes"` // of what it has read
+	Marks   int   `json:"marks"`       // places in texts to go on from
+	Uses    int   `json:"requests"`    // that use it
+	Waiting int   `json:"requests_waiting"`
+	Running int   `json:"sequences_running"` // texts that are being read and written
+	Queued  int   `json:"sequences_waiting"` // for a step of the model
+}
+
+// ollamaLoaded answers /api/ps: the models that are loaded, what was used last first.
+func (s *Server) ollamaLoaded(c *call) error {
+	list := struct {
+		Models []LoadedModel `json:"models"`
+	}{[]LoadedModel{}}
+	for _, l := range s.models.loaded() {
+		m := LoadedModel{
+			ollamaModel: l.ollama(), Expires: l.expires.UTC(), Length: l.model.net.MaxLength(),
+			Weights: l.bytes, Uses: l.uses, Waiting: l.waiting,
+		}
+		if l.expires.IsZero() {
+			const forever = 1<<63 - 1
+			m.Expires = time.Now().Add(forever).UTC() // as Ollama has it
+		}
+		if l.model.texts != nil {
+			texts := l.model.texts.Stats()
+			m.Texts, m.Marks = texts.Memory, texts.Marks
+		}
+		if runner, ok := l.model.runner.(*session.Scheduler); ok {
+			figures := runner.Stats()
+			m.Running, m.Queued = figures.Running, figures.Waiting
+		}
+		m.Size = m.Weights + m.Texts // in memory, where that of /api/tags is on the disk
+		list.Models = append(list.Models, m)
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	return c.json(list)
+}
+
+// nameRequest is the body of a request about a model.
+type nameRequest struct {
+	Model    string `json:"model"`
+	Name     string `json:"name"`
+	Stream   *bool  `json:"stream"`
+	Insecure bool   `json:"insecure"`
+}
+
+// readName reads it.
+func (s *Server) readName(c *call) (q nameRequest, err error) {
+	if err = s.readBody(c.w, c.r, &q); err == nil {
+		q.Model = cmp.Or(q.Model, q.Name)
+	}
+	return q, err
+}
+
+// ollamaShow answers /api/show. The model is not loaded for that.
+func (s *Server) ollamaShow(c *call) error {
+	q, err := s.readName(c)
+	if err != nil {
 		return err
 	}
-	m, err := s.model(strings.TrimSuffix(cmp.Or(q.Model, q.Name), ":latest"))
+	info, err := s.models.find(c.r.Context(), q.Model)
+	if err != nil {
+		return err
+	}
+	card, err := s.models.card(c.r.Context(), info)
 	if err != nil {
 		return err
 	}
@@ -65,10 +146,10 @@ func (s *Server) ollamaShow(c *call) error {
 		Details      ollamaDetails  `json:"details"`
 		Info         map[string]any `json:"model_info"`
 		Capabilities []string       `json:"capabilities"`
-	}{m.made.UTC(), m.settings.Source, m.ollama().Details, map[string]any{
-		"general.architecture": "hippo", "general.parameter_count": m.net.NumParams(),
-		"hippo.context_length": m.net.MaxLength(), "hippo.embedding_length": m.net.Config.DModel,
-		"hippo.layers": m.net.Config.Layers, "hippo.vocab_size": m.net.Config.VocabSize,
+	}{info.Modified.UTC(), card.Template, info.details(), map[string]any{
+		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
+		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
+		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
 	}, []string{"completion"}})
 }
 

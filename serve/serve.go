@@ -3,10 +3,11 @@
 //
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
-// model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages. For those who
-// run a server: watch follows a request through all that works at it, metrics has the figures, limits what a key may
-// take in a minute, cors which pages may, tls certificates, admin the address of its own.
+// library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
+// replies, score and scores have log-probabilities; reply and stream carry a reply to a client who may be slow;
+// completions, chat, tokenize and ollama are the languages. For those who run a server: watch follows a request through
+// all that works at it, metrics has the figures, limits what a key may take in a minute, cors which pages may, tls
+// certificates, admin the address of its own.
 //
 // It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template,
 // internal/brief and prometheus/client_golang, and looks inside no tensor.
@@ -48,6 +49,8 @@ type Options struct {
 	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
 	// own.
 	Hosts []string
+	// Library has models that are loaded when they are asked for; nil for none.
+	Library *Library
 	// Version is that of the program.
 	Version string
 	// Log is told of every request, and never of what is in it; nil for nobody.
@@ -65,7 +68,8 @@ type Options struct {
 // Server is an http.Handler that answers with models.
 type Server struct {
 	o       Options
-	models  []*Model
+	models  *registry
+	pulls   chan struct{} // places of those that run
 	admit   *admission
 	mux     *http.ServeMux
 	handler http.Handler // all of it
@@ -79,9 +83,10 @@ type Server struct {
 	stop    context.CancelCauseFunc
 }
 
-// New returns a server of some models, at least one. A request that names no model gets the first.
+// New returns a server of some models, which are always there, and of those of a library: at least one model or a
+// library. A request that names no model gets the first.
 func New(o Options, models ...*Model) (*Server, error) {
-	if len(models) == 0 {
+	if len(models) == 0 && o.Library == nil {
 		return nil, fmt.Errorf("serve: no model")
 	}
 	for i, m := range models {
@@ -92,8 +97,9 @@ func New(o Options, models ...*Model) (*Server, error) {
 		}
 	}
 	o.fill()
-	s := &Server{o: o, models: models, admit: newAdmission(o)}
+	s := &Server{o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
+	s.models = newRegistry(o, s.running, models)
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
@@ -158,11 +164,16 @@ func (s *Server) endpoints() []route {
 		{"POST /api/generate", ScopeCompletions, s.ollamaGenerate},
 		{"POST /api/chat", ScopeCompletions, s.ollamaChat},
 		{"GET /api/tags", ScopeModels, s.ollamaModels},
-		{"GET /api/ps", ScopeModels, s.ollamaModels},
+		{"GET /api/ps", ScopeModels, s.ollamaLoaded},
 		{"POST /api/show", ScopeModels, s.ollamaShow},
+		{"POST /api/pull", ScopeAdmin, s.ollamaPull},
+		{"DELETE /api/delete", ScopeAdmin, s.ollamaDelete},
 		{"GET /api/version", "", s.ollamaVersion},
 	}
 }
+
+// refused are endpoints of Ollama that there are not.
+var refused = []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"}
 
 // everything is the pattern of the paths that are no endpoint.
 const everything = "/"
@@ -173,32 +184,54 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.routed(r))
 	}
+	for _, pattern := range refused {
+		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
+	}
 	return mux
 }
 
 // Drain lets no more requests in. /ready says so, and those that run go on.
 func (s *Server) Drain() { s.ends.Store(true) }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models.
+// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models; see Unload.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
 }
 
-// model finds a model by its name; "" is the first.
-func (s *Server) model(name string) (*Model, error) {
-	if name == "" {
-		return s.models[0], nil
+// model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
+func (s *Server) model(c *call, name string) (*Model, error) {
+	began := time.Now()
+	e, m, err := s.models.acquire(c.r.Context(), name)
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range s.models {
-		if m.name == name {
-			return m, nil
-		}
+	c.held = append(c.held, e)
+	c.load += time.Since(began)
+	return m, nil
+}
+
+// letGo gives back the models of a call.
+func (s *Server) letGo(c *call) {
+	for _, e := range c.held {
+		s.models.release(e)
 	}
-	return nil, &Error{
-		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
-		Message: fmt.Sprintf("model: found %.100q, which this server does not have; GET /v1/models lists them", name),
+	c.held = nil
+}
+
+// Preload loads a model of the library, or says why it cannot be loaded.
+func (s *Server) Preload(ctx context.Context, name string) error {
+	e, _, err := s.models.acquire(ctx, name)
+	if err == nil {
+		s.models.release(e)
 	}
+	return err
+}
+
+// Unload lets no more requests in, has the models of the library go as soon as nobody uses them, and waits for that.
+func (s *Server) Unload(ctx context.Context) error {
+	s.Drain()
+	return s.models.close(ctx)
 }
 
 // health says that the server runs.

@@ -8,7 +8,7 @@ import (
 
 // tokenizerInfo answers /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
 func (s *Server) tokenizerInfo(c *call) error {
-	m, err := s.model(c.r.URL.Query().Get("model"))
+	m, err := s.model(c, c.r.URL.Query().Get("model"))
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Server) tokenize(c *call) error {
 	if err := s.readBody(c.w, c.r, &q); err != nil {
 		return err
 	}
-	m, err := s.model(q.Model)
+	m, err := s.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Server) detokenize(c *call) error {
 	if err := s.readBody(c.w, c.r, &q); err != nil {
 		return err
 	}
-	m, err := s.model(q.Model)
+	m, err := s.model(c, q.Model)
 	if err != nil {
 		return err
 	}

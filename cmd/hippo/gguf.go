@@ -18,6 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
@@ -28,15 +29,18 @@ const ggufEnding = ".gguf"
 var ggufTypes = []string{"f32", "f16", "q8_0"}
 
 // chatSettings are what the files of a model, or the GGUF file that it is in, say of chats.
-func chatSettings(m *hippo.Model) (*chat.Settings, error) {
-	if !release.IsGGUF(m.Dir()) {
-		return chat.Load(m.Dir(), m.Tokenizer())
+func chatSettings(m *hippo.Model) (*chat.Settings, error) { return settingsOf(m.Dir(), m.Tokenizer()) }
+
+// settingsOf is chatSettings of a model that is in a folder or a file.
+func settingsOf(dir string, tok tokenizer.Tokenizer) (*chat.Settings, error) {
+	if !release.IsGGUF(dir) {
+		return chat.Load(dir, tok)
 	}
-	t, err := release.ReadGGUFTexts(m.Dir())
+	t, err := release.ReadGGUFTexts(dir)
 	if err != nil {
 		return nil, err
 	}
-	return chat.Parse(t.TokenizerConfig, t.Generation, m.Tokenizer(), m.Dir())
+	return chat.Parse(t.TokenizerConfig, t.Generation, tok, dir)
 }
 
 // convertToGGUF writes the model at a path as a GGUF file.

@@ -84,8 +84,8 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
 	training := newTrain()
 	completeConfig(training, train.Config{})
-	root.AddCommand(training, newGenerate(), newRun(), newServe(), newUI(), newKey(), newRead(), newSession(),
-		newEval(),
+	root.AddCommand(training, newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(),
+		newRead(), newSession(), newEval(),
 		newCompare(), newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(),
 		newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())

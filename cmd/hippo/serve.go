@@ -43,30 +43,35 @@ type serveOptions struct {
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 
 	operations
+	onDemand
 }
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
 		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
-		Log: "json",
+		Log: "json", onDemand: onDemand{KeepAlive: "5m"},
 	}
 	cmd := &cobra.Command{
-		Use:   "serve MODEL...",
+		Use:   "serve [MODEL...]",
 		Short: "Answer requests over HTTP, as OpenAI and Ollama do",
 		Long: `Answer requests over HTTP with models: folders, .gguf files, or the names of published models. Clients of
 OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation harnesses score with it; docs/server.md
 lists every endpoint. A model is called by the last part of its path, or as NAME=PATH says; a request that names none
-gets the first.
+gets the first. Without a MODEL all are served that hippo list shows.
+
+The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
+or when another needs its memory (--max_memory). hippo ps shows what is loaded, hippo stop has a model go.
 
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end; a second one ends the
 program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve granite=models/granite-4.0-h-350m --precision int8
+  hippo serve --keep_alive 1h --max_memory 8000
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
   curl http://127.0.0.1:8080/v1/completions -d '{"prompt":"Call me"}'`,
-		Args:              wantArgs(1, math.MaxInt),
+		Args:              wantArgs(0, math.MaxInt),
 		ValidArgsFunction: completeFolders,
 	}
 	config.Register(cmd.Flags(), &opt)
@@ -87,16 +92,16 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	var models []*serve.Model
-	for _, name := range names {
-		m, closeModel, err := o.load(ctx, name, len(names))
-		if err != nil {
-			return err
-		}
-		defer closeModel()
-		models = append(models, m)
+	lib, err := o.library(names)
+	if err != nil {
+		return err
 	}
-	server, err := serve.New(limits, models...)
+	limits.Library = &lib.Library
+	server, err := serve.New(limits)
+	if err != nil {
+		return err
+	}
+	models, err := lib.preload(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -107,9 +112,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if len(limits.Keys) == 0 && !isLocal(l.Addr()) {
 		limits.Log.Warn("whoever reaches this address can use the server: there are no --keys")
 	}
-	for _, m := range models {
-		limits.Log.Info("serving", "model", m.Name(), "address", o.scheme()+l.Addr().String())
-	}
+	limits.Log.Info("serving", "models", models, "address", o.scheme()+l.Addr().String())
 	return o.operate(ctx, server, l, limits.Log)
 }
 
@@ -151,32 +154,28 @@ func readKeys(path string) ([]serve.Key, error) {
 	return keys, nil
 }
 
-// load loads one of several models. The function it returns ends those who run it.
-func (o *serveOptions) load(ctx context.Context, arg string, of int) (*serve.Model, func(), error) {
-	name, path := modelNames(arg)
-	dir, err := modelPath(path)
+// load loads a model.
+func (o *serveOptions) load(ctx context.Context, name, path string) (*serve.Model, error) {
+	m, err := hippo.Load(path, hippo.Precision(o.Precision))
 	if err != nil {
-		return nil, nil, err
-	}
-	m, err := hippo.Load(dir, hippo.Precision(o.Precision))
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	settings, err := chatSettings(m)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	texts, err := store.New(ctx, store.Options{
-		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: int64(o.Memory) << 20 / int64(of),
+		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: int64(o.Memory) << 20,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	// Whoever may come in has been let in by the server, and may work at several texts at once.
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return serve.NewModel(serve.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
-	}), runner.Close, nil
+		Close: runner.Close,
+	}), nil
 }
 
 // modelNames are what requests call a model, and where it is: NAME=PATH, or a path, whose last part is the name, or the

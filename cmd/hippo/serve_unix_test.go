@@ -32,7 +32,24 @@ func TestServe(t *testing.T) {
 	p := background(t, dir, "serve", "whale=run", "--keys", "keys.txt", "--listen", "127.0.0.1:0")
 	address := regexp.MustCompile(`"address":"(http://127[^"]+)"`)
 	p.waitFor("the address", func() bool { return address.MatchString(p.said.String()) })
-	url := address.FindStringSubmatch(p.said.String())[1] + "/v1/completions"
+	server := address.FindStringSubmatch(p.said.String())[1]
+	url := server + "/v1/completions"
+
+	shown := background(t, dir, "ps", "--server", server, "--key", key).wantEnd(0)
+	if !regexp.MustCompile(`(?m)^name +weights .*\nwhale +\S+ [KM]iB .* in [45]`).MatchString(shown) {
+		t.Errorf("hippo ps shows %s", shown)
+	}
+	if said := background(t, dir, "ps", "--server", server).wantEnd(1); !strings.Contains(said, "no API key") {
+		t.Errorf("without a key hippo ps says %s", said)
+	}
+	background(t, dir, "stop", "whale:latest", "--server", server, "--key", key).wantEnd(0)
+	p.waitFor("the model to go", func() bool {
+		return background(t, dir, "ps", "--server", server, "--key", key).wantEnd(0) == "no models are loaded\n"
+	})
+	if said := background(t, dir, "stop", "shark", "--server", server, "--key", key).wantEnd(1); !strings.Contains(said,
+		"404 Not Found: model: found \"shark\"") {
+		t.Errorf("hippo stop says %s", said)
+	}
 
 	ask := func(key, body string) *http.Response {
 		t.Helper()

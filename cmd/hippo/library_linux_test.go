@@ -1,0 +1,60 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/status"
+)
+
+// TestServeGivesMemoryBack: a model that was loaded, used and unloaded ten times leaves no memory, no goroutines and no
+// open files behind.
+func TestServeGivesMemoryBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "one")
+	size := modelOfWidth(t, dir, 768, 1)
+	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "-1"}}, dir)
+	files := func() int {
+		t.Helper()
+		open, err := filepath.Glob("/proc/self/fd/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open)
+	}
+	// turn loads the model, uses it and has it go, and waits until most of its memory is back.
+	turn := func() (left uint64) {
+		t.Helper()
+		l.reply("one")
+		held := status.RSS()
+		l.ask(http.StatusOK, http.MethodPost, "/api/generate", `{"model":"one","keep_alive":0}`)
+		for late := deadline(t); status.RSS()+uint64(size)/2 > held; {
+			select {
+			case <-late:
+				t.Fatalf("%d MiB with a model of %d MiB, and %d when it has gone", held>>20, size>>20, status.RSS()>>20)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return status.RSS()
+	}
+	turn()
+	goroutines, opened := runtime.NumGoroutine(), files()
+	before := turn()
+	after := before
+	for range 9 {
+		after = turn()
+	}
+	t.Logf("a model of %d MiB: %d MiB after it has gone, %d after ten times", size>>20, before>>20, after>>20)
+	if after > before+uint64(size)/2 {
+		t.Errorf("%d MiB after ten times, %d after the first", after>>20, before>>20)
+	}
+	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last are about to end
+		select {
+		case <-late:
+			t.Fatalf("%d goroutines and %d files, and were %d and %d", runtime.NumGoroutine(), files(), goroutines, opened)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// modelOfWidth writes a model over bytes of some width, with weights of its own, to a folder, and returns how many
+// bytes they have.
+func modelOfWidth(t *testing.T, dir string, width int, seed uint64) int {
+	t.Helper()
+	c := model.DefaultConfig()
+	c.DModel, c.VocabSize, c.Layers, c.DState, c.DInner = width, 256, "mamba*2", 4, 2*width
+	m, err := model.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(seed)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{m.Save(dir), tokenizer.Bytes().Save(dir)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m.Bytes()
+}
+
+// librarian is a server of some models in this process.
+type librarian struct {
+	*serve.Server
+	t *testing.T
+}
+
+func newLibrarian(t *testing.T, o serveOptions, names ...string) librarian {
+	t.Helper()
+	o.Precision, o.Memory = "float32", 8
+	lib, err := o.library(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := serve.New(serve.Options{Library: &lib.Library})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if err := s.Unload(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return librarian{s, t}
+}
+
+// ask sends a request and wants a status.
+func (l librarian) ask(want int, method, path, body string) string {
+	l.t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(l.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
+	l.ServeHTTP(w, r)
+	if w.Code != want {
+		l.t.Errorf("%s %s: status %d, %s, want %d", path, body, w.Code, w.Body, want)
+	}
+	return w.Body.String()
+}
+
+// reply is what a model writes after "Call me".
+func (l librarian) reply(name string) string {
+	l.t.Helper()
+	text := l.ask(http.StatusOK, http.MethodPost, "/v1/completions", fmt.Sprintf(
+		`{"model":%q,"prompt":"Call me","max_tokens":4,"temperature":0,"echo":true,"logprobs":1}`, name))
+	var a struct{ Choices []json.RawMessage }
+	if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Choices) != 1 {
+		l.t.Fatalf("%s: %s", name, text)
+	}
+	return string(a.Choices[0])
+}
+
+// TestServeWhatChangesOnTheDisk: a model in memory answers as before when its files are cut off or removed. One that is
+// not in memory is refused then, with what is wrong, and loaded when the files are whole again.
+func TestServeWhatChangesOnTheDisk(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	modelOfWidth(t, one, 64, 1)
+	modelOfWidth(t, two, 64, 2)
+	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "-1"}}, one, two)
+	before := l.reply("one")
+	if other := l.reply("two"); other == before {
+		t.Error("two models have the same reply")
+	}
+	weights := filepath.Join(one, model.WeightsFile)
+	if err := os.Truncate(weights, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.reply("one"); got != before {
+		t.Errorf("after the file was cut off: got %s, want %s", got, before)
+	}
+	l.ask(http.StatusOK, http.MethodPost, "/api/generate", `{"model":"one","keep_alive":0}`)
+	text := l.ask(http.StatusInternalServerError, http.MethodPost, "/api/generate", `{"model":"one"}`)
+	if !strings.Contains(text, "cannot be loaded") || !strings.Contains(text, model.WeightsFile) {
+		t.Errorf("a model that is cut off: %s", text)
+	}
+	modelOfWidth(t, one, 64, 1)
+	if got := l.reply("one"); got != before {
+		t.Errorf("after it was made whole: got %s, want %s", got, before)
+	}
+	if err := os.RemoveAll(one); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.reply("one"); got != before {
+		t.Errorf("after it was removed: got %s, want %s", got, before)
+	}
+}
+
+// TestServeFileThatIsCutOffWhileItIsLoaded: that is an error of the load at worst, at whatever moment it happens.
+func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "one")
+	modelOfWidth(t, dir, 256, 1)
+	weights := filepath.Join(dir, model.WeightsFile)
+	whole, err := os.ReadFile(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "0"}}, dir)
+	const tries = 20
+	var took time.Duration // the longest load so far
+	failed, loaded := 0, 0
+	for i := range tries {
+		if err := os.WriteFile(weights, whole, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		began, cut := time.Now(), make(chan error)
+		go func() {
+			if i == 0 {
+				cut <- nil // to see how long it takes
+				return
+			}
+			time.Sleep(took * time.Duration(i) / tries)
+			cut <- os.Truncate(weights, int64(len(whole)*(i%4)/4))
+		}()
+		switch err := l.Preload(t.Context(), "one"); {
+		case err == nil:
+			loaded++
+			took = max(took, time.Since(began))
+		case strings.Contains(err.Error(), "cannot be loaded"):
+			failed++
+		default:
+			t.Error(err)
+		}
+		if err := <-cut; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if loaded == 0 || failed+loaded != tries {
+		t.Errorf("%d loads failed and %d did not, of %d", failed, loaded, tries)
+	}
+}
+
+// TestServePublishedModels: without a name all models of the cache are served. What clients may fetch they can use, and
+// delete.
+func TestServePublishedModels(t *testing.T) {
+	dir := t.TempDir()
+	modelOfWidth(t, filepath.Join(dir, "m"), 64, 1)
+	files := hubtest.Files{}
+	for _, name := range []string{model.ConfigFile, model.WeightsFile, "tokenizer.json"} {
+		content, err := os.ReadFile(filepath.Join(dir, "m", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = content
+	}
+	h := hubtest.New(t.Cleanup)
+	h.Repos["org/Model"] = hubtest.Repo{"main": files}
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_HUB_CACHE", filepath.Join(dir, "cache"))
+	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", Pull: true}})
+	plain := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m"}})
+	l.ask(http.StatusNotFound, http.MethodPost, "/api/generate", `{"model":"org/model"}`)
+	plain.ask(http.StatusForbidden, http.MethodPost, "/api/pull", `{"model":"org/Model"}`)
+	said := l.ask(http.StatusOK, http.MethodPost, "/api/pull", `{"model":"hf.co/org/Model:latest"}`)
+	first, last := `{"status":"pulling manifest"}`, `{"status":"success"}`+"\n"
+	if !strings.HasPrefix(said, first) || !strings.HasSuffix(said, last) || !strings.Contains(said, `"completed"`) {
+		t.Errorf("the pull said %s", said)
+	}
+	for _, name := range []string{"org/none", "../etc/passwd", "a b", "org/Model:nowhere"} {
+		body := fmt.Sprintf(`{"model":%q,"stream":false}`, name)
+		l.ask(http.StatusBadGateway, http.MethodPost, "/api/pull", body)
+	}
+	want := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m"}}, filepath.Join(dir, "m")).reply("m")
+	if got := l.reply("ORG/model:latest"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if tags := l.ask(http.StatusOK, http.MethodGet, "/api/tags", ""); !strings.Contains(tags, `"name":"org/Model"`) ||
+		!strings.Contains(tags, `"format":"safetensors"`) {
+		t.Errorf("the models are %s", tags)
+	}
+	l.ask(http.StatusOK, http.MethodDelete, "/api/delete", `{"model":"org/Model"}`)
+	l.ask(http.StatusNotFound, http.MethodPost, "/api/generate", `{"model":"org/Model"}`)
+	if left, err := filepath.Glob(filepath.Join(dir, "cache", "models--*")); err != nil || len(left) > 0 {
+		t.Errorf("on the disk is left %q (%v)", left, err)
+	}
+}

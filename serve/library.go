@@ -1,0 +1,114 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Library is where a Server gets models that are not always loaded. Its functions may be called by any number of
+// goroutines.
+type Library struct {
+	// Models describes all models there are, and loads none. A request that names none gets the first. A list is good
+	// for a second.
+	Models func(context.Context) ([]ModelInfo, error)
+	// Load loads one of them. It is not called again for a model before the one of the last call is closed.
+	Load func(context.Context, ModelInfo) (*Model, error)
+	// Show tells of a model what is not in its ModelInfo, without loading it.
+	Show func(context.Context, ModelInfo) (ModelCard, error)
+	// Pull fetches a model from where models are published; nil where nobody may.
+	Pull func(ctx context.Context, name string, tell func(PullProgress)) error
+	// Delete removes a model from the disk; nil where nobody may.
+	Delete func(context.Context, ModelInfo) error
+
+	// KeepAlive is how long a model stays loaded that nobody uses: 0 is not at all, and less than that for ever.
+	KeepAlive time.Duration
+	// Memory is the most bytes that the weights of all loaded models may take, 0 for any.
+	Memory int64
+	// Texts are the bytes that the stores of the loaded models share in equal parts.
+	Texts int64
+}
+
+// ModelInfo describes a model that need not be loaded.
+type ModelInfo struct {
+	Name       string
+	Path       string // for the library: no client sees it
+	Bytes      int64  // on the disk
+	Digest     string // another one where the files are others: 64 hexadecimal digits
+	Modified   time.Time
+	Format     string // of the files, such as gguf
+	Family     string
+	Parameters int64  // 0 where it is not known
+	Precision  string // of the weights on the disk
+	Memory     int64  // about as many bytes do the weights take that are loaded
+}
+
+// ModelCard is what a model is.
+type ModelCard struct {
+	Template   string // of chats
+	Parameters int
+	MaxLength  int // 0 for any
+	DModel     int
+	Layers     string
+	VocabSize  int
+}
+
+// PullProgress says how far a pull has come.
+type PullProgress struct {
+	Status      string
+	Digest      string // of what is fetched
+	Done, Total int64  // bytes
+}
+
+// card is what a loaded model is.
+func (m *Model) card() ModelCard {
+	return ModelCard{
+		Template: m.settings.Source, Parameters: m.net.NumParams(), MaxLength: m.net.MaxLength(),
+		DModel: m.net.Config.DModel, Layers: m.net.Config.Layers, VocabSize: m.net.Config.VocabSize,
+	}
+}
+
+// errNoModel is the error of a name that no model has.
+func errNoModel(name string) error {
+	return &Error{
+		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
+		Message: fmt.Sprintf("model: found %.100q, which this server does not have; GET /v1/models lists them", name),
+	}
+}
+
+// plainName is a name without what Ollama puts around it.
+func plainName(name string) string {
+	for _, host := range []string{"hf.co/", "huggingface.co/"} {
+		if len(name) > len(host) && strings.EqualFold(name[:len(host)], host) {
+			name = name[len(host):]
+		}
+	}
+	const latest = ":latest"
+	if at := len(name) - len(latest); at > 0 && strings.EqualFold(name[at:], latest) {
+		name = name[:at]
+	}
+	return name
+}
+
+// named finds the model of a name: as it is, or in one of Ollama's forms, where large letters are small ones. "" is the
+// first.
+func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
+	if name == "" && len(all) > 0 {
+		return all[0], true
+	}
+	plain := plainName(name)
+	for _, same := range []func(string) bool{
+		func(other string) bool { return other == name },
+		func(other string) bool { return other == plain },
+		func(other string) bool { return strings.EqualFold(other, plain) },
+	} {
+		for _, info := range all {
+			if same(info.Name) {
+				return info, true
+			}
+		}
+	}
+	return found, false
+}

@@ -1,0 +1,330 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestManyAskForModelsUnderALimit: a hundred ask three models at once, of which one or two have room. Each reply is the
+// one of the model alone, the limit holds at every moment, and nothing is left in the end.
+func TestManyAskForModelsUnderALimit(t *testing.T) {
+	names := []string{"one", "two", "three"}
+	prompts := []string{"Call me", "鯨は", "It is a way I have", "Some years ago"}
+	for room := 1; room <= 2; room++ {
+		s := newShelf(t, names...)
+		size := int64(s.nets["one"].Bytes())
+		s.Memory = int64(room)*size + size/2
+		want := map[string]string{}
+		for _, name := range names {
+			for _, p := range prompts {
+				want[name+p] = s.alone(t, name, p, 8)
+			}
+		}
+		before := runtime.NumGoroutine()
+		server := s.server(t, Options{})
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				for turn := range 3 {
+					name, p := names[(i+turn)%3], prompts[i%4]
+					status, data := complete(t.Context(), server, name, p)
+					a := decode[completionAnswer](t, []byte(data))
+					if status != http.StatusOK || a.Model != name || a.Choices[0].Text != want[name+p] {
+						t.Errorf("%s after %q: status %d, %s, want %q", name, p, status, data, want[name+p])
+					}
+				}
+			})
+		}
+		all.Wait()
+		server.Close()
+		if err := server.Unload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s.most > s.Memory || s.now != 0 {
+			t.Errorf("room for %d: up to %d bytes were loaded, want %d; %d are left", room, s.most, s.Memory, s.now)
+		}
+		if status, data := complete(t.Context(), server, "one", "a"); status != http.StatusServiceUnavailable {
+			t.Errorf("a server that has ended answers %d, %s", status, data)
+		}
+		before += runtime.GOMAXPROCS(0) - 1 // those that compute stay
+		for late := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(late); {
+			runtime.Gosched()
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("there are %d goroutines, want at most %d", n, before)
+		}
+		t.Logf("room for %d of 3: loaded %v", room, s.loads)
+	}
+}
+
+// TestKeepAlive: a model goes when nobody has used it for as long as the server says, or the last request that said
+// something: never, at once, or that long.
+func TestKeepAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, "one", "two")
+		server := s.server(t, Options{})
+		wantLoaded := func(when string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			if got := loadedNames(server); !slices.Equal(got, want) {
+				t.Errorf("%s: %q are loaded, want %q", when, got, want)
+			}
+		}
+		wantAnswer := func(path, body, want string) {
+			t.Helper()
+			if status, data := ask(t.Context(), server, http.MethodPost, path, body); status != http.StatusOK ||
+				!strings.Contains(data, want) {
+				t.Errorf("%s %s: status %d, %s, want %s", path, body, status, data, want)
+			}
+		}
+		wantLoaded("at the start")
+		complete(t.Context(), server, "one", "a")
+		time.Sleep(4 * time.Minute)
+		complete(t.Context(), server, "one", "a")
+		time.Sleep(4 * time.Minute)
+		wantLoaded("4 minutes after the last use", "one")
+		time.Sleep(time.Minute)
+		wantLoaded("5 minutes after it")
+
+		const text = `"prompt":"a","raw":true,"stream":false,"options":{"num_predict":2}`
+		wantAnswer("/api/generate", `{"model":"one","keep_alive":"-1s",`+text+`}`, `"done_reason":"length"`)
+		wantAnswer("/api/generate", `{"model":"two","keep_alive":90,`+text+`}`, `"done_reason":"length"`)
+		time.Sleep(89 * time.Second)
+		wantLoaded("after 89 seconds", "one", "two")
+		time.Sleep(time.Second)
+		wantLoaded("after 90 seconds", "one")
+		time.Sleep(1000 * time.Hour)
+		wantLoaded("after 1000 hours", "one")
+		wantAnswer("/api/generate", `{"model":"two","keep_alive":0,`+text+`}`, `"done_reason":"length"`)
+		wantLoaded("after a reply that is kept not at all", "one")
+		wantAnswer("/api/generate", `{"model":"one","keep_alive":0}`, `"done_reason":"unload"`)
+		wantLoaded("after one was sent away")
+		wantAnswer("/api/chat", `{"model":"TWO:latest","messages":[],"keep_alive":0}`, `"done_reason":"unload"`)
+		wantAnswer("/api/chat", `{"model":"TWO:latest","messages":[]}`, `"done_reason":"load"`)
+		wantLoaded("after a request for it", "two")
+		time.Sleep(5 * time.Minute)
+		wantLoaded("5 minutes after it")
+		for _, body := range []string{`{"model":"one","keep_alive":"soon"}`, `{"model":"one","keep_alive":[1]}`} {
+			if status, data := ask(t.Context(), server, http.MethodPost, "/api/generate", body); status != 400 ||
+				!strings.Contains(data, "keep_alive: found") {
+				t.Errorf("%s: status %d, %s", body, status, data)
+			}
+		}
+		if s.count("one") != 2 || s.count("two") != 3 {
+			t.Errorf("loaded %v times", s.loads)
+		}
+	})
+}
+
+// TestFirstRequestsShareALoad: many that ask first have the model loaded once. One that goes away takes it from nobody.
+func TestFirstRequestsShareALoad(t *testing.T) {
+	s := newShelf(t, "one", "two")
+	loads, goOn := make(chan string, 1), make(chan struct{})
+	s.before = func(name string) error {
+		if name == "one" {
+			loads <- name
+			<-goOn
+		}
+		return nil
+	}
+	server := s.server(t, Options{})
+	want := s.alone(t, "one", "Call me", 8)
+	leaving, leave := context.WithCancel(t.Context())
+	left := make(chan int)
+	go func() {
+		status, _ := complete(leaving, server, "one", "Call me") // the first
+		left <- status
+	}()
+	<-loads
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if status, data := complete(t.Context(), server, "one", "Call me"); status != http.StatusOK ||
+				decode[completionAnswer](t, []byte(data)).Choices[0].Text != want {
+				t.Errorf("status %d, %s, want %q", status, data, want)
+			}
+		})
+	}
+	leave()
+	if status := <-left; status != statusGone {
+		t.Errorf("who has gone has the status %d", status)
+	}
+	// A model that is being loaded holds up no other.
+	if status, data := complete(t.Context(), server, "two", "a"); status != http.StatusOK {
+		t.Errorf("the other model answers %d, %s", status, data)
+	}
+	close(goOn)
+	all.Wait()
+	if n := s.count("one"); n != 1 {
+		t.Errorf("loaded %d times, want once", n)
+	}
+}
+
+// TestLoadThatFails: all who wait for a model that cannot be loaded are told why, a panic included, and the next
+// request tries again.
+func TestLoadThatFails(t *testing.T) {
+	s := newShelf(t, "one")
+	var try atomic.Int32
+	server := s.server(t, Options{})
+	s.before = func(string) error {
+		if try.Add(1) == 1 {
+			for server.waitingFor("one") < 5 {
+				runtime.Gosched()
+			}
+			return errors.New("the disk is on fire")
+		}
+		if try.Load() == 2 {
+			panic("no such luck")
+		}
+		return nil
+	}
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			status, data := complete(t.Context(), server, "one", "a")
+			if status != http.StatusInternalServerError || !strings.Contains(data, "the disk is on fire") ||
+				!strings.Contains(data, "model_load_failed") {
+				t.Errorf("status %d, %s", status, data)
+			}
+		})
+	}
+	all.Wait()
+	if status, data := complete(t.Context(), server, "one", "a"); status != http.StatusInternalServerError ||
+		!strings.Contains(data, "no such luck") {
+		t.Errorf("after a panic: status %d, %s", status, data)
+	}
+	if status, data := complete(t.Context(), server, "one", "a"); status != http.StatusOK {
+		t.Errorf("the third try: status %d, %s", status, data)
+	}
+	if s.now != int64(s.nets["one"].Bytes()) || server.models.used != s.now {
+		t.Errorf("%d bytes are counted, %d are loaded", server.models.used, s.now)
+	}
+}
+
+// waitingFor is how many requests wait for a model.
+func (s *Server) waitingFor(name string) int {
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	if e := s.models.entries[name]; e != nil && e.load != nil {
+		return e.load.waiting
+	}
+	return 0
+}
+
+// TestWaitingForRoom: a model waits until those in use let it in, the one used longest ago goes first, what can never
+// have room is refused, and nobody waits for longer, or with more others, than the limits allow.
+func TestWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, "one", "two", "three")
+		size := int64(s.nets["one"].Bytes())
+		s.Memory = 2*size + size/2
+		server := s.server(t, Options{Queue: 2, QueueWait: time.Minute})
+		use := func(name string) *entry {
+			t.Helper()
+			e, _, err := server.models.acquire(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		one, two := use("one"), use("two")
+		began := time.Now()
+		status, data := complete(t.Context(), server, "three", "a")
+		if status != http.StatusTooManyRequests || !strings.Contains(data, "found no room") ||
+			time.Since(began) != time.Minute {
+			t.Errorf("after %v without room: status %d, %s", time.Since(began), status, data)
+		}
+		// Who has waited in vain is in nobody's way.
+		server.models.release(use("one"))
+
+		answers := make(chan int, 3)
+		request := func(name string) {
+			status, _ := complete(t.Context(), server, name, "a")
+			answers <- status
+		}
+		go request("three")
+		synctest.Wait()
+		go request("two") // which has to make room, as it was used longest ago
+		synctest.Wait()
+		if status, data := complete(t.Context(), server, "three", "a"); status != http.StatusTooManyRequests {
+			t.Errorf("one more than may wait: status %d, %s", status, data)
+		}
+		server.models.release(use("one")) // which is not asked to
+		server.models.release(two)
+		for range 2 {
+			if status := <-answers; status != http.StatusOK {
+				t.Errorf("who waited has the status %d", status)
+			}
+		}
+		if got := loadedNames(server); !slices.Equal(got, []string{"one", "two"}) || s.count("two") != 2 {
+			t.Errorf("%q are loaded, two for the time %d", got, s.count("two"))
+		}
+		server.models.release(one)
+		server.models.mu.Lock()
+		s.Memory = size / 2
+		server.models.mu.Unlock()
+		if status, data := complete(t.Context(), server, "three", "a"); status != http.StatusServiceUnavailable ||
+			!strings.Contains(data, "model_too_large") {
+			t.Errorf("what is larger than the memory: status %d, %s", status, data)
+		}
+	})
+}
+
+// TestFilesThatChange: a model whose files have changed is loaded again when nobody uses the old one, and one that was
+// removed answers until those that use it have ended.
+func TestFilesThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, "one")
+		server := s.server(t, Options{})
+		change := func() {
+			time.Sleep(2 * freshness)
+			s.mu.Lock()
+			s.digests["one"] += "'"
+			s.mu.Unlock()
+		}
+		want := func(loads int) {
+			t.Helper()
+			status, data := complete(t.Context(), server, "one", "a")
+			if n := s.count("one"); status != http.StatusOK || n != loads {
+				t.Errorf("status %d, %s, loaded %d times, want %d", status, data, n, loads)
+			}
+		}
+		want(1)
+		want(1)
+		change()
+		want(2)
+		e, _, err := server.models.acquire(t.Context(), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		change()
+		want(2)
+		server.models.release(e)
+		want(3)
+		if e, _, err = server.models.acquire(t.Context(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		status, data := ask(t.Context(), server, http.MethodDelete, "/api/delete", `{"name":"one"}`)
+		if status != http.StatusOK {
+			t.Errorf("delete: status %d, %s", status, data)
+		}
+		if status, data := complete(t.Context(), server, "one", "a"); status != http.StatusNotFound {
+			t.Errorf("after delete: status %d, %s", status, data)
+		}
+		if got := loadedNames(server); len(got) != 1 {
+			t.Errorf("a model in use has gone")
+		}
+		ask(t.Context(), server, http.MethodPost, "/api/pull", `{"model":"one"}`)
+		go server.models.release(e)
+		want(4)
+	})
+}

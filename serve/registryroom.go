@@ -1,0 +1,242 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+)
+
+// fits returns an error where a model has no room though all others go. The lock is held.
+func (r *registry) fits(info ModelInfo) error {
+	most := r.lib.Memory
+	for _, e := range r.fixed {
+		most -= e.bytes
+	}
+	if r.lib.Memory == 0 || info.Memory <= most {
+		return nil
+	}
+	return &Error{
+		Status: http.StatusServiceUnavailable, Param: "model", Code: "model_too_large",
+		Message: fmt.Sprintf("model: %.100q needs about %d MiB of memory, and the server has %d MiB for models",
+			info.Name, info.Memory>>20, max(0, most)>>20),
+	}
+}
+
+// grant begins to load the models of the queue that there is room for, and makes room. The lock is held.
+func (r *registry) grant() {
+	for _, e := range r.entries {
+		e.leaving = false
+	}
+	for len(r.queue) > 0 {
+		e := r.queue[0]
+		if e.model != nil && !e.usable(e.wanted) && e.uses == 0 { // its files have changed
+			r.unload(e)
+		}
+		if e.closing || e.model != nil && !e.usable(e.wanted) {
+			break
+		}
+		if e.model == nil && !r.makeRoom(e) {
+			break
+		}
+		r.queue = slices.Delete(r.queue, 0, 1)
+		if e.model == nil {
+			r.start(e)
+		} else {
+			r.answer(e, e.model, nil)
+		}
+	}
+	// What is loaded after all need not wait until it is first.
+	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
+		ok := e.usable(e.wanted)
+		if ok {
+			r.answer(e, e.model, nil)
+		}
+		return ok
+	})
+}
+
+// makeRoom says whether there is room for a model. Where there is none it sees to it that there will be. The lock is
+// held.
+func (r *registry) makeRoom(e *entry) bool {
+	need := r.used + e.wanted.Memory - r.lib.Memory
+	if r.lib.Memory == 0 || need <= 0 {
+		return true
+	}
+	var others []*entry
+	for _, other := range r.entries {
+		switch {
+		case other.closing:
+			need -= other.bytes
+		case other.model != nil && !other.fixed:
+			others = append(others, other)
+		}
+	}
+	slices.SortFunc(others, func(a, b *entry) int {
+		if (a.uses == 0) != (b.uses == 0) {
+			if a.uses == 0 {
+				return -1
+			}
+			return 1
+		}
+		return int(a.last - b.last)
+	})
+	for _, other := range others {
+		if need <= 0 {
+			break
+		}
+		need -= other.bytes
+		if other.leaving = other.uses > 0; !other.leaving {
+			r.unload(other)
+		}
+	}
+	return false
+}
+
+// answer gives a model, or an error, to all who wait for it. The lock is held.
+func (r *registry) answer(e *entry, m *Model, err error) {
+	l := e.load
+	e.load = nil
+	l.model, l.err = m, err
+	r.waiting -= l.waiting
+	if err == nil {
+		e.use(l.waiting)
+	}
+	close(l.done)
+}
+
+// start begins to load a model. Its place in memory is taken from now on. The lock is held.
+func (r *registry) start(e *entry) {
+	e.load.started = true
+	e.info, e.bytes, e.deleted, e.keep = e.wanted, e.wanted.Memory, false, r.lib.KeepAlive
+	r.used += e.bytes
+	go r.fetch(e, e.info)
+}
+
+// fetch loads a model.
+func (r *registry) fetch(e *entry, info ModelInfo) {
+	begun := time.Now()
+	m, err := r.read(info)
+	if err != nil {
+		debug.FreeOSMemory()
+		r.log.Error("model not loaded", "model", info.Name, "error", err.Error())
+		err = &Error{
+			Status: http.StatusInternalServerError, Param: "model", Code: "model_load_failed",
+			Message: fmt.Sprintf("model: %.100q cannot be loaded: %v", info.Name, brief.Error(err)),
+		}
+	} else {
+		r.log.Info("model loaded", "model", info.Name, "bytes", m.net.Bytes(), "seconds", time.Since(begun).Seconds())
+	}
+	r.mu.Lock()
+	r.used -= e.bytes
+	e.bytes = 0
+	if err == nil {
+		e.model, e.bytes = m, int64(m.net.Bytes())
+		r.used += e.bytes
+		r.clock++
+		e.last = r.clock
+	}
+	r.answer(e, m, err)
+	if err == nil && e.uses == 0 { // all who waited have gone
+		r.rest(e)
+	}
+	r.grant()
+	r.mu.Unlock()
+	r.share()
+}
+
+// read has the library load a model. A panic becomes an error, as does a file that is cut off while it is read.
+func (r *registry) read(info ModelInfo) (m *Model, err error) {
+	defer contain(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	m, err = r.lib.Load(r.running, info)
+	if err == nil && m == nil {
+		err = errors.New("the library returned no model")
+	}
+	return m, err
+}
+
+// unload has a model go that nobody uses. Its memory counts until it is back. The lock is held.
+func (r *registry) unload(e *entry) {
+	m, name := e.model, e.info.Name
+	e.model, e.closing, e.expires = nil, true, time.Time{}
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	go func() {
+		m.close(r.log)
+		m = nil // for the garbage collector
+		debug.FreeOSMemory()
+		r.log.Info("model unloaded", "model", name)
+		r.mu.Lock()
+		r.used -= e.bytes
+		e.bytes, e.closing = 0, false
+		if e.load == nil {
+			delete(r.entries, name)
+		}
+		r.grant()
+		r.mu.Unlock()
+		select {
+		case r.left <- struct{}{}:
+		default:
+		}
+		r.share()
+	}()
+}
+
+// share gives the stores of the loaded models equal parts of the memory for texts.
+func (r *registry) share() {
+	if r.lib.Texts == 0 {
+		return
+	}
+	r.sharing.Lock()
+	defer r.sharing.Unlock()
+	var models []*Model
+	r.mu.Lock()
+	for _, e := range r.entries {
+		if e.model != nil && !e.fixed && e.model.texts != nil {
+			models = append(models, e.model)
+		}
+	}
+	r.mu.Unlock()
+	for _, m := range models {
+		m.texts.SetMemory(r.running, r.lib.Texts/int64(len(models)))
+	}
+}
+
+// close lets no more requests in, has all models of the library go and waits for that.
+func (r *registry) close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	for _, e := range r.entries {
+		if e.model != nil && e.uses == 0 && !e.fixed {
+			r.unload(e)
+		}
+	}
+	r.mu.Unlock()
+	for r.busy() {
+		select {
+		case <-r.left:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// busy tells whether a model of the library is there or goes.
+func (r *registry) busy() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.entries {
+		if !e.fixed && (e.model != nil || e.closing) {
+			return true
+		}
+	}
+	return false
+}
