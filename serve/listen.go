@@ -40,5 +40,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	s.Close()
 	last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
 	defer cancel()
-	return errors.Join(err, s.Unload(last))
+	if err := s.Unload(last); err != nil {
+		s.o.Log.Warn("models are still in use")
+	}
+	return err
 }

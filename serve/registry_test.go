@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"slices"
@@ -63,6 +64,97 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 			t.Errorf("there are %d goroutines, want at most %d", n, before)
 		}
 		t.Logf("room for %d of 3: loaded %v", room, s.loads)
+	}
+}
+
+// TestClientsThatLeave: clients that leave at any moment, while models come and go, take nothing with them and leave
+// nothing behind.
+func TestClientsThatLeave(t *testing.T) {
+	names := []string{"one", "two", "three"}
+	s := newShelf(t, names...)
+	s.Memory = int64(s.nets["one"].Bytes()) * 3 / 2
+	s.KeepAlive = time.Millisecond
+	server := s.server(t, Options{Queue: 40})
+	want := map[string]string{}
+	for _, name := range names {
+		want[name] = s.alone(t, name, "Call me", 8)
+	}
+	var all sync.WaitGroup
+	var answered, left, refused atomic.Int32
+	for i := range 60 {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 10 {
+				name := names[random.IntN(3)]
+				patience := time.Duration(random.ExpFloat64() * float64(200*time.Millisecond))
+				ctx, leave := context.WithTimeout(t.Context(), patience)
+				switch status, data := complete(ctx, server, name, "Call me"); status {
+				case http.StatusOK:
+					answered.Add(1)
+					if got := decode[completionAnswer](t, []byte(data)).Choices[0].Text; got != want[name] {
+						t.Errorf("%s: got %q, want %q", name, got, want[name])
+					}
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				case statusGone, http.StatusInternalServerError: // the deadline of a context is no client's own
+					left.Add(1)
+				default:
+					t.Errorf("status %d, %s", status, data)
+				}
+				leave()
+			}
+		})
+	}
+	all.Wait()
+	for _, name := range names {
+		if status, data := complete(t.Context(), server, name, "Call me"); status != http.StatusOK {
+			t.Errorf("%s in the end: status %d, %s", name, status, data)
+		}
+	}
+	if err := server.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := server.models
+	if r.waiting != 0 || r.used != 0 || len(r.queue) != 0 || len(r.entries) != 0 || s.now != 0 || s.most > s.Memory {
+		t.Errorf("left are %d requests, %d bytes, %d in the queue, %d entries; %d bytes at most", r.waiting, r.used,
+			len(r.queue), len(r.entries), s.most)
+	}
+	t.Logf("%d answered, %d left, %d refused; loaded %v", answered.Load(), left.Load(), refused.Load(), s.loads)
+}
+
+// TestTextsOfModelsThatGo: what a model has read is there after it has gone and come again, where its store has a place
+// for it outside of memory.
+func TestTextsOfModelsThatGo(t *testing.T) {
+	s := newShelf(t, "one")
+	server := s.server(t, Options{})
+	cached := func(prompt string) int {
+		t.Helper()
+		status, data := complete(t.Context(), server, "one", prompt)
+		if status != http.StatusOK {
+			t.Fatalf("status %d, %s", status, data)
+		}
+		return decode[completionAnswer](t, []byte(data)).Usage.Details.Cached
+	}
+	goes := func() {
+		t.Helper()
+		ask(t.Context(), server, http.MethodPost, "/api/generate", `{"model":"one","keep_alive":0}`)
+	}
+	prompt := strings.Repeat("Call me Ishmael. ", 20)
+	if cached(prompt) != 0 || cached(prompt) == 0 {
+		t.Error("a text is not kept in memory")
+	}
+	goes()
+	if n := cached(prompt); n != 0 {
+		t.Errorf("%d ids are there of what was only in memory", n)
+	}
+	s.folder = t.TempDir()
+	goes()
+	if cached(prompt) != 0 {
+		t.Error("a text is there that nobody has read")
+	}
+	goes()
+	if n := cached(prompt); n != len(prompt) {
+		t.Errorf("%d ids are there of what was stored, want %d", n, len(prompt))
 	}
 }
 

@@ -171,6 +171,9 @@ func (s *Server) Close() {
 
 // model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
 func (s *Server) model(c *call, name string) (*Model, error) {
+	if s.ends.Load() {
+		return nil, errDraining
+	}
 	began := time.Now()
 	e, m, err := s.models.acquire(c.r.Context(), name)
 	if err != nil {

@@ -32,6 +32,7 @@ type shelf struct {
 	now     int64 // bytes of what is loaded
 	most    int64
 	before  func(name string) error // is called before a load ends
+	folder  string                  // of texts, "" for none
 }
 
 // newShelf has models of some names, each with weights of its own.
@@ -114,9 +115,11 @@ func (s *shelf) load(ctx context.Context, info ModelInfo) (*Model, error) {
 	if err := s.before(info.Name); err != nil {
 		return nil, err
 	}
-	texts, err := store.New(ctx, store.Options{
-		Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 1 << 20,
-	})
+	o := store.Options{Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 1 << 20}
+	if s.folder != "" {
+		o.Bucket = store.Folder(s.folder)
+	}
+	texts, err := store.New(ctx, o)
 	if err != nil {
 		return nil, err
 	}

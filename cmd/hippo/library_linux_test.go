@@ -53,7 +53,8 @@ func TestServeGivesMemoryBack(t *testing.T) {
 	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last are about to end
 		select {
 		case <-late:
-			t.Fatalf("%d goroutines and %d files, and were %d and %d", runtime.NumGoroutine(), files(), goroutines, opened)
+			t.Fatalf("%d goroutines and %d files, and were %d and %d", runtime.NumGoroutine(), files(), goroutines,
+				opened)
 		case <-time.After(time.Millisecond):
 		}
 	}
