@@ -21,7 +21,7 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 	names := []string{"one", "two", "three"}
 	prompts := []string{"Call me", "鯨は", "It is a way I have", "Some years ago"}
 	for room := 1; room <= 2; room++ {
-		s := newShelf(t, names...)
+		s := newBooks(t, names...)
 		size := int64(s.nets["one"].Bytes())
 		s.Memory = int64(room)*size + size/2
 		want := map[string]string{}
@@ -71,7 +71,7 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 // nothing behind.
 func TestClientsThatLeave(t *testing.T) {
 	names := []string{"one", "two", "three"}
-	s := newShelf(t, names...)
+	s := newBooks(t, names...)
 	s.Memory = int64(s.nets["one"].Bytes()) * 3 / 2
 	s.KeepAlive = time.Millisecond
 	server := s.server(t, Options{Queue: 40})
@@ -125,7 +125,7 @@ func TestClientsThatLeave(t *testing.T) {
 // TestTextsOfModelsThatGo: what a model has read is there after it has gone and come again, where its store has a place
 // for it outside of memory.
 func TestTextsOfModelsThatGo(t *testing.T) {
-	s := newShelf(t, "one")
+	s := newBooks(t, "one")
 	server := s.server(t, Options{})
 	cached := func(prompt string) int {
 		t.Helper()
@@ -162,7 +162,7 @@ func TestTextsOfModelsThatGo(t *testing.T) {
 // something: never, at once, or that long.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one", "two")
+		s := newBooks(t, "one", "two")
 		server := s.server(t, Options{})
 		wantLoaded := func(when string, want ...string) {
 			t.Helper()
@@ -219,7 +219,7 @@ func TestKeepAlive(t *testing.T) {
 
 // TestFirstRequestsShareALoad: many that ask first have the model loaded once. One that goes away takes it from nobody.
 func TestFirstRequestsShareALoad(t *testing.T) {
-	s := newShelf(t, "one", "two")
+	s := newBooks(t, "one", "two")
 	loads, goOn := make(chan string, 1), make(chan struct{})
 	s.before = func(name string) error {
 		if name == "one" {
@@ -264,7 +264,7 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 // TestLoadThatFails: all who wait for a model that cannot be loaded are told why, a panic included, and the next
 // request tries again.
 func TestLoadThatFails(t *testing.T) {
-	s := newShelf(t, "one")
+	s := newBooks(t, "one")
 	var try atomic.Int32
 	server := s.server(t, Options{})
 	s.before = func(string) error {
@@ -316,11 +316,11 @@ func (s *Server) waitingFor(name string) int {
 // have room is refused, and nobody waits for longer, or with more others, than the limits allow.
 func TestWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one", "two", "three")
+		s := newBooks(t, "one", "two", "three")
 		size := int64(s.nets["one"].Bytes())
 		s.Memory = 2*size + size/2
 		server := s.server(t, Options{Queue: 2, QueueWait: time.Minute})
-		use := func(name string) *entry {
+		use := func(name string) *resident {
 			t.Helper()
 			e, _, err := server.models.acquire(t.Context(), name)
 			if err != nil {
@@ -375,7 +375,7 @@ func TestWaitingForRoom(t *testing.T) {
 // removed answers until those that use it have ended.
 func TestFilesThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one")
+		s := newBooks(t, "one")
 		server := s.server(t, Options{})
 		change := func() {
 			time.Sleep(2 * freshness)

@@ -154,6 +154,7 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.handler(r))
 	}
+	mux.Handle("HEAD /{$}", s.handler(route{answer: s.health})) // by which Ollama's program finds out who is there
 	for _, pattern := range refused {
 		mux.Handle(pattern, s.handler(route{pattern, ScopeAdmin, s.ollamaRefused}))
 	}
