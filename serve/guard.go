@@ -30,7 +30,7 @@ type call struct {
 	fail   func(*call, *Error) // writes an error in the language of the path
 	begun  time.Time
 	wait   time.Duration // for a client that does not read
-	held   []*entry      // models that it uses
+	held   []*resident   // models that it uses
 	load   time.Duration // it has waited for them
 
 	status int         // that was written, 0 for none yet

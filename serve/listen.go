@@ -66,7 +66,10 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	s.Close()
 	last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
 	defer cancel()
-	return errors.Join(err, s.Unload(last))
+	if err := s.Unload(last); err != nil {
+		s.o.Log.Warn("models are still in use")
+	}
+	return err
 }
 
 // RunAdmin answers on an address for those who run the server, as Admin says, until ctx is done.

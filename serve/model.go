@@ -38,7 +38,7 @@ type ModelOptions struct {
 	Settings  *chat.Settings // of chats; nil where nothing is known
 	Runner    session.Runner // who reads and writes; session.Direct where it is nil
 	Texts     *store.Store   // of what was read; nil where every text is read from its start
-	Close     func()         // is called when a model of a Library goes, after its texts were flushed; may be nil
+	Close     func()         // is called when a model of a Library goes; may be nil
 }
 
 // NewModel returns a model for a Server.
@@ -72,13 +72,13 @@ func (m *Model) close(log *slog.Logger) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
+	if m.onClose != nil {
+		m.onClose()
+	}
 	if m.texts != nil {
 		if err := m.texts.Flush(ctx); err != nil {
 			log.Warn("texts not kept", "model", m.name, "error", err.Error())
 		}
-	}
-	if m.onClose != nil {
-		m.onClose()
 	}
 }
 

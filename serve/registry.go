@@ -26,21 +26,21 @@ type registry struct {
 	sharing sync.Mutex    // held by who shares the memory for texts
 	left    chan struct{} // given something when a model has gone
 
-	fixed []*entry // that are always there
+	fixed []*resident // that are always there
 
 	mu      sync.Mutex // guards what follows
-	entries map[string]*entry
+	entries map[string]*resident
 	known   []ModelInfo // of the library
 	listed  time.Time   // when
-	queue   []*entry    // that are to be loaded
+	queue   []*resident // that are to be loaded
 	waiting int         // requests
 	used    int64       // bytes of the weights that are there, come, or go
 	clock   int64       // counts uses
 	closed  bool
 }
 
-// entry is a model by its name.
-type entry struct {
+// resident is a model by its name.
+type resident struct {
 	info    ModelInfo // of what is loaded
 	fixed   bool      // always there
 	model   *Model    // nil while it is not loaded
@@ -74,10 +74,10 @@ const freshness = time.Second
 func newRegistry(o Options, running context.Context, models []*Model) *registry {
 	r := &registry{
 		lib: o.Library, log: o.Log, queued: o.Queue, patience: o.QueueWait, running: running,
-		left: make(chan struct{}, 1), entries: map[string]*entry{},
+		left: make(chan struct{}, 1), entries: map[string]*resident{},
 	}
 	for _, m := range models {
-		e := &entry{fixed: true, model: m, bytes: int64(m.net.Bytes()), info: m.info()}
+		e := &resident{fixed: true, model: m, bytes: int64(m.net.Bytes()), info: m.info()}
 		r.fixed = append(r.fixed, e)
 		r.entries[m.name] = e
 		r.used += e.bytes
@@ -109,7 +109,7 @@ func (r *registry) all(ctx context.Context) ([]ModelInfo, error) {
 		r.mu.Unlock()
 	}
 	for _, info := range known {
-		if !slices.ContainsFunc(r.fixed, func(e *entry) bool { return e.info.Name == info.Name }) {
+		if !slices.ContainsFunc(r.fixed, func(e *resident) bool { return e.info.Name == info.Name }) {
 			all = append(all, info)
 		}
 	}
@@ -136,12 +136,12 @@ func (r *registry) find(ctx context.Context, name string) (ModelInfo, error) {
 }
 
 // usable tells whether requests may use what is loaded. Files that have changed are loaded when nobody uses the old.
-func (e *entry) usable(now ModelInfo) bool {
+func (e *resident) usable(now ModelInfo) bool {
 	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
 }
 
 // acquire returns the model of a name, which is loaded if it is not. It stays until release is called.
-func (r *registry) acquire(ctx context.Context, name string) (*entry, *Model, error) {
+func (r *registry) acquire(ctx context.Context, name string) (*resident, *Model, error) {
 	info, err := r.find(ctx, name)
 	if err != nil {
 		return nil, nil, err
@@ -149,7 +149,7 @@ func (r *registry) acquire(ctx context.Context, name string) (*entry, *Model, er
 	r.mu.Lock()
 	e := r.entries[info.Name]
 	if e == nil {
-		e = &entry{}
+		e = &resident{}
 		r.entries[info.Name] = e
 	}
 	if r.closed {
@@ -171,7 +171,7 @@ func (r *registry) acquire(ctx context.Context, name string) (*entry, *Model, er
 }
 
 // use counts requests that use a model. The lock is held.
-func (e *entry) use(n int) {
+func (e *resident) use(n int) {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
@@ -179,7 +179,7 @@ func (e *entry) use(n int) {
 }
 
 // join has a request wait for a model. The lock is held.
-func (r *registry) join(e *entry, info ModelInfo) (*loading, error) {
+func (r *registry) join(e *resident, info ModelInfo) (*loading, error) {
 	if r.waiting >= r.queued {
 		return nil, busy("%d requests are waiting for a model, as many as may", r.waiting)
 	}
@@ -198,7 +198,7 @@ func (r *registry) join(e *entry, info ModelInfo) (*loading, error) {
 }
 
 // wait waits for a model.
-func (r *registry) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
+func (r *registry) wait(ctx context.Context, e *resident, l *loading) (*Model, error) {
 	timer := time.NewTimer(r.patience)
 	defer timer.Stop()
 	late := timer.C
@@ -221,7 +221,7 @@ func (r *registry) wait(ctx context.Context, e *entry, l *loading) (*Model, erro
 
 // giveUp has a request no longer wait, and says whether that is so: a model that is being loaded is given up only by
 // clients that have gone. Others who wait for it go on.
-func (r *registry) giveUp(e *entry, l *loading, gone bool) bool {
+func (r *registry) giveUp(e *resident, l *loading, gone bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -238,7 +238,7 @@ func (r *registry) giveUp(e *entry, l *loading, gone bool) bool {
 	l.waiting--
 	r.waiting--
 	if l.waiting == 0 && !l.started {
-		r.queue = slices.DeleteFunc(r.queue, func(other *entry) bool { return other == e })
+		r.queue = slices.DeleteFunc(r.queue, func(other *resident) bool { return other == e })
 		e.load = nil
 		r.grant()
 	}
@@ -246,14 +246,14 @@ func (r *registry) giveUp(e *entry, l *loading, gone bool) bool {
 }
 
 // release ends what acquire began.
-func (r *registry) release(e *entry) {
+func (r *registry) release(e *resident) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unuse(e)
 }
 
 // unuse counts a request less. The lock is held.
-func (r *registry) unuse(e *entry) {
+func (r *registry) unuse(e *resident) {
 	r.clock++
 	e.last = r.clock
 	if e.uses--; e.uses == 0 {
@@ -263,7 +263,7 @@ func (r *registry) unuse(e *entry) {
 }
 
 // rest has a model that nobody uses go when its time has come. The lock is held.
-func (r *registry) rest(e *entry) {
+func (r *registry) rest(e *resident) {
 	switch {
 	case e.fixed:
 	case e.keep == 0 || e.deleted || r.closed:
@@ -283,7 +283,7 @@ func (r *registry) rest(e *entry) {
 }
 
 // keep sets how long a model stays when nobody uses it any more. When it is loaded again the library says that.
-func (r *registry) keep(e *entry, d time.Duration) {
+func (r *registry) keep(e *resident, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.keep = d
@@ -358,13 +358,13 @@ type loadedModel struct {
 func (r *registry) loaded() []loadedModel {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []*entry
+	var all []*resident
 	for _, e := range r.entries {
 		if e.model != nil {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b *entry) int {
+	slices.SortFunc(all, func(a, b *resident) int {
 		return cmp.Or(cmp.Compare(b.last, a.last), cmp.Compare(a.info.Name, b.info.Name))
 	})
 	out := make([]loadedModel, len(all))

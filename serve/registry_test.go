@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"slices"
@@ -20,7 +21,7 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 	names := []string{"one", "two", "three"}
 	prompts := []string{"Call me", "鯨は", "It is a way I have", "Some years ago"}
 	for room := 1; room <= 2; room++ {
-		s := newShelf(t, names...)
+		s := newBooks(t, names...)
 		size := int64(s.nets["one"].Bytes())
 		s.Memory = int64(room)*size + size/2
 		want := map[string]string{}
@@ -66,11 +67,102 @@ func TestManyAskForModelsUnderALimit(t *testing.T) {
 	}
 }
 
+// TestClientsThatLeave: clients that leave at any moment, while models come and go, take nothing with them and leave
+// nothing behind.
+func TestClientsThatLeave(t *testing.T) {
+	names := []string{"one", "two", "three"}
+	s := newBooks(t, names...)
+	s.Memory = int64(s.nets["one"].Bytes()) * 3 / 2
+	s.KeepAlive = time.Millisecond
+	server := s.server(t, Options{Queue: 40})
+	want := map[string]string{}
+	for _, name := range names {
+		want[name] = s.alone(t, name, "Call me", 8)
+	}
+	var all sync.WaitGroup
+	var answered, left, refused atomic.Int32
+	for i := range 60 {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 10 {
+				name := names[random.IntN(3)]
+				patience := time.Duration(random.ExpFloat64() * float64(200*time.Millisecond))
+				ctx, leave := context.WithTimeout(t.Context(), patience)
+				switch status, data := complete(ctx, server, name, "Call me"); status {
+				case http.StatusOK:
+					answered.Add(1)
+					if got := decode[completionAnswer](t, []byte(data)).Choices[0].Text; got != want[name] {
+						t.Errorf("%s: got %q, want %q", name, got, want[name])
+					}
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				case statusGone, http.StatusInternalServerError: // the deadline of a context is no client's own
+					left.Add(1)
+				default:
+					t.Errorf("status %d, %s", status, data)
+				}
+				leave()
+			}
+		})
+	}
+	all.Wait()
+	for _, name := range names {
+		if status, data := complete(t.Context(), server, name, "Call me"); status != http.StatusOK {
+			t.Errorf("%s in the end: status %d, %s", name, status, data)
+		}
+	}
+	if err := server.Unload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := server.models
+	if r.waiting != 0 || r.used != 0 || len(r.queue) != 0 || len(r.entries) != 0 || s.now != 0 || s.most > s.Memory {
+		t.Errorf("left are %d requests, %d bytes, %d in the queue, %d entries; %d bytes at most", r.waiting, r.used,
+			len(r.queue), len(r.entries), s.most)
+	}
+	t.Logf("%d answered, %d left, %d refused; loaded %v", answered.Load(), left.Load(), refused.Load(), s.loads)
+}
+
+// TestTextsOfModelsThatGo: what a model has read is there after it has gone and come again, where its store has a place
+// for it outside of memory.
+func TestTextsOfModelsThatGo(t *testing.T) {
+	s := newBooks(t, "one")
+	server := s.server(t, Options{})
+	cached := func(prompt string) int {
+		t.Helper()
+		status, data := complete(t.Context(), server, "one", prompt)
+		if status != http.StatusOK {
+			t.Fatalf("status %d, %s", status, data)
+		}
+		return decode[completionAnswer](t, []byte(data)).Usage.Details.Cached
+	}
+	goes := func() {
+		t.Helper()
+		ask(t.Context(), server, http.MethodPost, "/api/generate", `{"model":"one","keep_alive":0}`)
+	}
+	prompt := strings.Repeat("Call me Ishmael. ", 20)
+	if cached(prompt) != 0 || cached(prompt) == 0 {
+		t.Error("a text is not kept in memory")
+	}
+	goes()
+	if n := cached(prompt); n != 0 {
+		t.Errorf("%d ids are there of what was only in memory", n)
+	}
+	s.folder = t.TempDir()
+	goes()
+	if cached(prompt) != 0 {
+		t.Error("a text is there that nobody has read")
+	}
+	goes()
+	if n := cached(prompt); n != len(prompt) {
+		t.Errorf("%d ids are there of what was stored, want %d", n, len(prompt))
+	}
+}
+
 // TestKeepAlive: a model goes when nobody has used it for as long as the server says, or the last request that said
 // something: never, at once, or that long.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one", "two")
+		s := newBooks(t, "one", "two")
 		server := s.server(t, Options{})
 		wantLoaded := func(when string, want ...string) {
 			t.Helper()
@@ -127,7 +219,7 @@ func TestKeepAlive(t *testing.T) {
 
 // TestFirstRequestsShareALoad: many that ask first have the model loaded once. One that goes away takes it from nobody.
 func TestFirstRequestsShareALoad(t *testing.T) {
-	s := newShelf(t, "one", "two")
+	s := newBooks(t, "one", "two")
 	loads, goOn := make(chan string, 1), make(chan struct{})
 	s.before = func(name string) error {
 		if name == "one" {
@@ -172,7 +264,7 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 // TestLoadThatFails: all who wait for a model that cannot be loaded are told why, a panic included, and the next
 // request tries again.
 func TestLoadThatFails(t *testing.T) {
-	s := newShelf(t, "one")
+	s := newBooks(t, "one")
 	var try atomic.Int32
 	server := s.server(t, Options{})
 	s.before = func(string) error {
@@ -224,11 +316,11 @@ func (s *Server) waitingFor(name string) int {
 // have room is refused, and nobody waits for longer, or with more others, than the limits allow.
 func TestWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one", "two", "three")
+		s := newBooks(t, "one", "two", "three")
 		size := int64(s.nets["one"].Bytes())
 		s.Memory = 2*size + size/2
 		server := s.server(t, Options{Queue: 2, QueueWait: time.Minute})
-		use := func(name string) *entry {
+		use := func(name string) *resident {
 			t.Helper()
 			e, _, err := server.models.acquire(t.Context(), name)
 			if err != nil {
@@ -283,7 +375,7 @@ func TestWaitingForRoom(t *testing.T) {
 // removed answers until those that use it have ended.
 func TestFilesThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t, "one")
+		s := newBooks(t, "one")
 		server := s.server(t, Options{})
 		change := func() {
 			time.Sleep(2 * freshness)

@@ -28,8 +28,8 @@ func TestNamesOfModels(t *testing.T) {
 // TestOllamaModels: /api/tags and /v1/models have all models and /api/ps those that are loaded; looking at one loads
 // none.
 func TestOllamaModels(t *testing.T) {
-	shelf := newShelf(t, "org/one", "org/two")
-	s := newSite(t, Options{Library: &shelf.Library})
+	library := newBooks(t, "org/one", "org/two")
+	s := newSite(t, Options{Library: &library.Library})
 	type listed struct{ Models []LoadedModel }
 	get := func(path string) []LoadedModel {
 		t.Helper()
@@ -49,7 +49,7 @@ func TestOllamaModels(t *testing.T) {
 		Info    map[string]any `json:"model_info"`
 		Details ollamaDetails
 	}](s, "/api/show", `{"model":"ORG/one:latest"}`)
-	if show.Info["general.parameter_count"] != float64(shelf.nets["org/one"].NumParams()) ||
+	if show.Info["general.parameter_count"] != float64(library.nets["org/one"].NumParams()) ||
 		show.Details.Precision != "float32" {
 		t.Errorf("the model has %+v", show)
 	}
@@ -64,7 +64,7 @@ func TestOllamaModels(t *testing.T) {
 	}
 	post[completionAnswer](s, "/v1/completions", `{"model":"org/two","prompt":"Call me","max_tokens":2}`)
 	ps = get("/api/ps")
-	bytes := int64(shelf.nets["org/two"].Bytes())
+	bytes := int64(library.nets["org/two"].Bytes())
 	if !slices.Equal(namesOf(ps), []string{"org/two", "tiny"}) || ps[0].Weights != bytes ||
 		ps[0].Texts == 0 || ps[0].Marks == 0 || ps[0].Size != ps[0].Weights+ps[0].Texts ||
 		!ps[0].Expires.After(time.Now().Add(4*time.Minute)) || ps[0].Expires.After(time.Now().Add(5*time.Minute)) {
@@ -79,17 +79,20 @@ func TestOllamaModels(t *testing.T) {
 		decode[modelObject](t, data).Loaded {
 		t.Errorf("one model: status %d, %s", status, data)
 	}
-	if shelf.count("org/one") != 0 {
+	if status, _, _ := s.do(http.MethodHead, "/", ""); status != http.StatusOK {
+		t.Errorf("HEAD / has the status %d", status)
+	}
+	if library.count("org/one") != 0 {
 		t.Errorf("a model was loaded that nobody used")
 	}
 }
 
 // TestPullAndDelete: clients fetch and delete models where the server and their keys allow it.
 func TestPullAndDelete(t *testing.T) {
-	shelf := newShelf(t, "org/one")
+	library := newBooks(t, "org/one")
 	admin, secret := NewKey("alice", ScopeAdmin, ScopeModels)
 	other, otherSecret := NewKey("bob", ScopeCompletions, ScopeModels)
-	s := newSite(t, Options{Library: &shelf.Library, Keys: []Key{admin, other}})
+	s := newSite(t, Options{Library: &library.Library, Keys: []Key{admin, other}})
 	closed := newSite(t, Options{})
 	s.key = secret
 	status, h, data := s.do(http.MethodPost, "/api/pull", `{"model":"hf.co/org/one"}`)

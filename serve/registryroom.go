@@ -23,8 +23,8 @@ func (r *registry) fits(info ModelInfo) error {
 	}
 	return &Error{
 		Status: http.StatusServiceUnavailable, Param: "model", Code: "model_too_large",
-		Message: fmt.Sprintf("model: %.100q needs about %d MiB of memory, and the server has %d MiB for models",
-			info.Name, info.Memory>>20, max(0, most)>>20),
+		Message: fmt.Sprintf("model: %.100q needs about %d MiB of memory, and the server has %d MiB for models "+
+			"(--max_memory)", info.Name, info.Memory>>20, max(0, most)>>20),
 	}
 }
 
@@ -52,7 +52,7 @@ func (r *registry) grant() {
 		}
 	}
 	// What is loaded after all need not wait until it is first.
-	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
+	r.queue = slices.DeleteFunc(r.queue, func(e *resident) bool {
 		ok := e.usable(e.wanted)
 		if ok {
 			r.answer(e, e.model, nil)
@@ -63,12 +63,12 @@ func (r *registry) grant() {
 
 // makeRoom says whether there is room for a model. Where there is none it sees to it that there will be. The lock is
 // held.
-func (r *registry) makeRoom(e *entry) bool {
+func (r *registry) makeRoom(e *resident) bool {
 	need := r.used + e.wanted.Memory - r.lib.Memory
 	if r.lib.Memory == 0 || need <= 0 {
 		return true
 	}
-	var others []*entry
+	var others []*resident
 	for _, other := range r.entries {
 		switch {
 		case other.closing:
@@ -77,7 +77,7 @@ func (r *registry) makeRoom(e *entry) bool {
 			others = append(others, other)
 		}
 	}
-	slices.SortFunc(others, func(a, b *entry) int {
+	slices.SortFunc(others, func(a, b *resident) int {
 		if (a.uses == 0) != (b.uses == 0) {
 			if a.uses == 0 {
 				return -1
@@ -99,7 +99,7 @@ func (r *registry) makeRoom(e *entry) bool {
 }
 
 // answer gives a model, or an error, to all who wait for it. The lock is held.
-func (r *registry) answer(e *entry, m *Model, err error) {
+func (r *registry) answer(e *resident, m *Model, err error) {
 	l := e.load
 	e.load = nil
 	l.model, l.err = m, err
@@ -111,7 +111,7 @@ func (r *registry) answer(e *entry, m *Model, err error) {
 }
 
 // start begins to load a model. Its place in memory is taken from now on. The lock is held.
-func (r *registry) start(e *entry) {
+func (r *registry) start(e *resident) {
 	e.load.started = true
 	e.info, e.bytes, e.deleted, e.keep = e.wanted, e.wanted.Memory, false, r.lib.KeepAlive
 	r.used += e.bytes
@@ -119,7 +119,7 @@ func (r *registry) start(e *entry) {
 }
 
 // fetch loads a model.
-func (r *registry) fetch(e *entry, info ModelInfo) {
+func (r *registry) fetch(e *resident, info ModelInfo) {
 	begun := time.Now()
 	m, err := r.read(info)
 	if err != nil {
@@ -162,7 +162,7 @@ func (r *registry) read(info ModelInfo) (m *Model, err error) {
 }
 
 // unload has a model go that nobody uses. Its memory counts until it is back. The lock is held.
-func (r *registry) unload(e *entry) {
+func (r *registry) unload(e *resident) {
 	m, name := e.model, e.info.Name
 	e.model, e.closing, e.expires = nil, true, time.Time{}
 	if e.timer != nil {

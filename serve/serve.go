@@ -184,6 +184,7 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.routed(r))
 	}
+	mux.Handle("HEAD /{$}", s.routed(route{answer: s.health})) // by which Ollama's program finds out who is there
 	for _, pattern := range refused {
 		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
 	}
@@ -201,6 +202,9 @@ func (s *Server) Close() {
 
 // model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
 func (s *Server) model(c *call, name string) (*Model, error) {
+	if s.ends.Load() {
+		return nil, errDraining
+	}
 	began := time.Now()
 	e, m, err := s.models.acquire(c.r.Context(), name)
 	if err != nil {

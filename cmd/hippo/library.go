@@ -200,12 +200,16 @@ func (l *library) describe(name, path string) (serve.ModelInfo, error) {
 	return info, nil
 }
 
-// filesIn are the files of a folder.
+// modelEndings are those of the files that a model is read from.
+var modelEndings = []string{"json", "safetensors", "jinja", "model", "txt"}
+
+// filesIn are the files of a folder that a model is read from.
 func filesIn(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // also behind a link
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && // also behind a link
+			slices.Contains(modelEndings, formatOf(path)) {
 			files = append(files, path)
 		}
 	}
@@ -214,8 +218,14 @@ func filesIn(dir string) (files []string, err error) {
 
 // weights is about how much memory the weights of a model take.
 func (l *library) weights(info serve.ModelInfo) int64 {
-	perParameter := map[string]float64{"float32": 4, "bf16": 2, "int8": 1.1}[l.o.Precision]
-	if info.Parameters == 0 {
+	perParameter := 4.0
+	switch l.o.Precision {
+	case "bf16":
+		perParameter = 2
+	case "int8":
+		perParameter = 1.1 // with the scales
+	}
+	if info.Parameters == 0 { // only reading all would tell
 		return info.Bytes
 	}
 	return int64(perParameter * float64(info.Parameters))

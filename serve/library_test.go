@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// shelf is a library of small models that counts what is loaded.
-type shelf struct {
+// books is a library of small models that counts what is loaded.
+type books struct {
 	Library
 	names []string
 	nets  map[string]*model.Model
@@ -32,12 +32,13 @@ type shelf struct {
 	now     int64 // bytes of what is loaded
 	most    int64
 	before  func(name string) error // is called before a load ends
+	folder  string                  // of texts, "" for none
 }
 
-// newShelf has models of some names, each with weights of its own.
-func newShelf(t testing.TB, names ...string) *shelf {
+// newBooks has models of some names, each with weights of its own.
+func newBooks(t testing.TB, names ...string) *books {
 	t.Helper()
-	s := &shelf{names: names, nets: map[string]*model.Model{}, loads: map[string]int{},
+	s := &books{names: names, nets: map[string]*model.Model{}, loads: map[string]int{},
 		digests: map[string]string{}, gone: map[string]bool{}, before: func(string) error { return nil }}
 	for i, name := range names {
 		net := language(t)
@@ -78,7 +79,7 @@ func newShelf(t testing.TB, names ...string) *shelf {
 	return s
 }
 
-func (s *shelf) list(context.Context) (all []ModelInfo, err error) {
+func (s *books) list(context.Context) (all []ModelInfo, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.names {
@@ -93,7 +94,7 @@ func (s *shelf) list(context.Context) (all []ModelInfo, err error) {
 	return all, nil
 }
 
-func (s *shelf) load(ctx context.Context, info ModelInfo) (*Model, error) {
+func (s *books) load(ctx context.Context, info ModelInfo) (*Model, error) {
 	net := s.nets[info.Name]
 	s.mu.Lock()
 	s.loads[info.Name]++
@@ -114,9 +115,11 @@ func (s *shelf) load(ctx context.Context, info ModelInfo) (*Model, error) {
 	if err := s.before(info.Name); err != nil {
 		return nil, err
 	}
-	texts, err := store.New(ctx, store.Options{
-		Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 1 << 20,
-	})
+	o := store.Options{Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 1 << 20}
+	if s.folder != "" {
+		o.Bucket = store.Folder(s.folder)
+	}
+	texts, err := store.New(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -132,21 +135,21 @@ func (s *shelf) load(ctx context.Context, info ModelInfo) (*Model, error) {
 }
 
 // count is how often a model was loaded.
-func (s *shelf) count(name string) int {
+func (s *books) count(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loads[name]
 }
 
 // alone is the reply of a model without a server.
-func (s *shelf) alone(t *testing.T, name, prompt string, tokens int) string {
+func (s *books) alone(t *testing.T, name, prompt string, tokens int) string {
 	t.Helper()
 	m := NewModel(ModelOptions{Name: name, Net: s.nets[name], Tokenizer: tokenizer.Bytes()})
 	return direct(t, m, bytesOf(prompt), generate.Options{MaxTokens: tokens})
 }
 
-// server is a server of the shelf, which ends with the test.
-func (s *shelf) server(t *testing.T, o Options) *Server {
+// server is a server of the library, which ends with the test.
+func (s *books) server(t *testing.T, o Options) *Server {
 	t.Helper()
 	o.Library = &s.Library
 	server, err := New(o)
