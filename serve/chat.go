@@ -167,7 +167,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
-	q.work = &work{model: m, client: c.client(), draws: or(q.N, 1), top: -1}
+	q.work = &work{model: m, client: c.client(), call: c, draws: or(q.N, 1), top: -1}
 	if q.Logprobs {
 		q.top = top
 	}
@@ -180,6 +180,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 		return err
 	}
 	q.options, q.prompts = o, [][]int32{ids}
+	q.ended = m.rereadAfter(q.client, q.Messages)
 	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
 	return nil
 }
@@ -277,7 +278,10 @@ func (q *chatCompletion) begin() []*chatReply {
 	return replies
 }
 
-const assistantRole = "assistant"
+const (
+	assistantRole = "assistant"
+	userRole      = "user"
+)
 
 // answer does the work and returns all of it.
 func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {

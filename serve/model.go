@@ -24,6 +24,7 @@ type Model struct {
 	runner   session.Runner
 	texts    *store.Store
 	scores   *scores
+	rereads  *rereads
 	made     time.Time
 }
 
@@ -44,6 +45,7 @@ func NewModel(o ModelOptions) *Model {
 		texts: o.Texts, made: time.Now(),
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
+	m.rereads = newRereads(m)
 	if m.settings == nil {
 		m.settings = &chat.Settings{}
 	}
@@ -118,17 +120,16 @@ func (m *Model) tokenText(id int32) string {
 	return b.String()
 }
 
-// open returns a session behind a text, with logits, and how many of its ids had been read before.
-func (m *Model) open(ctx context.Context, ids []int32, client string) (*generate.Session, int, error) {
-	plan := []session.Segment{{IDs: ids}}
+// open returns a session behind a text, with logits, and how much of it had been read before.
+func (m *Model) open(ctx context.Context, plan []session.Segment, client string) (*generate.Session, stored, error) {
 	if m.texts != nil {
 		s, found, err := m.texts.Open(ctx, store.Reading{Runner: m.runner, Plan: plan, Client: client})
 		if err != nil {
-			return nil, 0, err
+			return nil, stored{}, err
 		}
-		return s, found.Cached, nil
+		return s, storedOf(found), nil
 	}
 	s := generate.NewSession(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
-	return s, 0, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
+	return s, unstored, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/session/store"
 )
 
 // serveOptions are the flags of hippo serve.
@@ -30,6 +29,8 @@ type serveOptions struct {
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
+	Store     string   `json:"store" help:"folder to keep that in, so that a restarted server goes on; none: in memory"`
+	Disk      int      `json:"disk" help:"most MiB of the texts in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
 	MaxPrompt  int   `json:"max_prompt" help:"most tokens of a prompt" min:"1"`
@@ -45,7 +46,7 @@ type serveOptions struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
+		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
 		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
 		Log: "json",
 	}
@@ -57,9 +58,13 @@ OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation 
 lists every endpoint. A model is called by the last part of its path, or as NAME=PATH says; a request that names none
 gets the first.
 
+What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
+may share it.
+
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end.`,
 		Example: `  hippo serve runs/tiny
+  hippo serve runs/tiny --store state
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
   curl http://127.0.0.1:8080/v1/completions -d '{"prompt":"Call me"}'`,
@@ -86,7 +91,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	}
 	var models []*serve.Model
 	for _, name := range names {
-		m, closeModel, err := o.load(ctx, name, len(names))
+		m, closeModel, err := o.load(ctx, name, len(names), limits.Log)
 		if err != nil {
 			return err
 		}
@@ -150,7 +155,7 @@ func readKeys(path string) ([]serve.Key, error) {
 }
 
 // load loads one of several models. The function it returns ends those who run it.
-func (o *serveOptions) load(ctx context.Context, arg string, of int) (*serve.Model, func(), error) {
+func (o *serveOptions) load(ctx context.Context, arg string, of int, log *slog.Logger) (*serve.Model, func(), error) {
 	name, path := modelNames(arg)
 	dir, err := modelPath(path)
 	if err != nil {
@@ -164,17 +169,20 @@ func (o *serveOptions) load(ctx context.Context, arg string, of int) (*serve.Mod
 	if err != nil {
 		return nil, nil, err
 	}
-	texts, err := store.New(ctx, store.Options{
-		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: int64(o.Memory) << 20 / int64(of),
-	})
+	texts, err := o.texts(ctx, m, of, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	// Whoever may come in has been let in by the server, and may work at several texts at once.
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
-	return serve.NewModel(serve.ModelOptions{
+	served := serve.NewModel(serve.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
-	}), runner.Close, nil
+	})
+	return served, func() {
+		served.Close()
+		flush(texts)
+		runner.Close()
+	}, nil
 }
 
 // modelNames are what requests call a model, and where it is: NAME=PATH, or a path, whose last part is the name, or the
