@@ -124,8 +124,8 @@ func (m *Model) readAhead(ctx context.Context, c conversation) error {
 	return m.texts.Put(ctx, []session.Segment{{IDs: ids}}, nil)
 }
 
-// nextBegins is the ids with which a prompt begins that has one more message, whatever that is: what two of them have in
-// common.
+// nextBegins is the ids with which a prompt begins that has one more message, whatever that is: what two of them have
+// in common.
 func (m *Model) nextBegins(ctx context.Context, messages []message) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
 		return m.encodeChat(ctx, "messages", append(messages[:len(messages):len(messages)],

@@ -95,8 +95,8 @@ func tokenized(t testing.TB, tok tokenizer.Tokenizer, folder string) *site {
 }
 
 // TestChatReadsNothingTwice: from the second turn on a conversation that is sent again is read from the last multiple
-// of the chunk in what is the same, however long it is: fewer than a chunk of tokens, and the new ones. Each answer says
-// so. What is drawn is what a server without a store draws.
+// of the chunk in what is the same, however long it is: fewer than a chunk of tokens, and the new ones. Each answer
+// says so. What is drawn is what a server without a store draws.
 func TestChatReadsNothingTwice(t *testing.T) {
 	for name, tok := range map[string]tokenizer.Tokenizer{"bytes": byteBPE(t), "pieces": sentencePieces(t)} {
 		s, other := tokenized(t, tok, ""), tokenized(t, tok, "")
@@ -121,11 +121,12 @@ func TestChatReadsNothingTwice(t *testing.T) {
 			u := a.Usage
 			read := u.Prompt - u.Details.Cached
 			if fresh := u.Prompt - before; turn > 0 && read >= fresh+session.Chunk(s.model.net) {
-				t.Errorf("%s: turn %d reads %d tokens of %d, of which %d are new: %s", name, turn, read, u.Prompt, fresh,
-					h.Get(cacheHeader))
+				t.Errorf("%s: turn %d reads %d tokens of %d, of which %d are new: %s", name, turn, read, u.Prompt,
+					fresh, h.Get(cacheHeader))
 			}
 			if told := fmt.Sprintf("cached=%d, read=%d, miss=", u.Details.Cached, read); turn > 0 &&
-				(!strings.HasPrefix(h.Get(cacheHeader), told) || !strings.HasPrefix(u.Details.Miss, "new from token ")) {
+				(!strings.HasPrefix(h.Get(cacheHeader), told) ||
+					!strings.HasPrefix(u.Details.Miss, "new from token ")) {
 				t.Errorf("%s: turn %d says %q and %q", name, turn, h.Get(cacheHeader), u.Details.Miss)
 			}
 			messages = append(messages, map[string]string{"role": "assistant", "content": reply})
@@ -159,7 +160,8 @@ func TestChatSaysWhatMissed(t *testing.T) {
 		{"x" + long, long, "the beginning differs"},
 		{long, long, ""},
 	} {
-		if got := ask(c.system, c.user); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "miss") {
+		got := ask(c.system, c.user)
+		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "miss") {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
