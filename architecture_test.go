@@ -89,7 +89,7 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
-		"internal/brief", ""},
+		"internal/brief internal/disk", ""},
 	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
 		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 

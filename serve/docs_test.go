@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"regexp"
@@ -8,7 +9,10 @@ import (
 	"testing"
 )
 
-var example = regexp.MustCompile(`(?m)^curl http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+
+// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
+var variable = regexp.MustCompile(`\$[A-Z]+`)
 
 // TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
 func TestPageOfTheServer(t *testing.T) {
@@ -22,15 +26,28 @@ func TestPageOfTheServer(t *testing.T) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
 	}
 	shown := map[string]bool{}
+	ids := map[string]string{}
 	for _, e := range found {
-		method := http.MethodGet
-		if e[2] != "" {
-			method = http.MethodPost
+		method, filled := e[1], [2]string{}
+		for i, text := range e[2:] {
+			filled[i] = variable.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
 		}
-		if status, _, data := s.do(method, e[1], e[2]); status != http.StatusOK {
+		path, body := filled[0], filled[1]
+		if method == "" {
+			method = http.MethodGet
+			if body != "" {
+				method = http.MethodPost
+			}
+		}
+		status, _, data := s.do(method, path, body)
+		if status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+e[1], nil)
+		var made struct{ ID, Object string }
+		if json.Unmarshal(data, &made) == nil && made.ID != "" {
+			ids["$"+strings.ToUpper(made.Object)] = made.ID
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

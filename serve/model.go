@@ -58,6 +58,12 @@ func NewModel(o ModelOptions) *Model {
 // Name is what requests call the model.
 func (m *Model) Name() string { return m.name }
 
+// identity tells the model from others, which read texts otherwise.
+func (m *Model) identity() string {
+	id := session.Identify(m.net, m.tok)
+	return fmt.Sprintf("%s %s %s %d", id.Model, id.Precision, id.Tokenizer, id.Chunk)
+}
+
 // defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
 func (m *Model) defaults(maxTokens int) generate.Options {
 	o := generate.Options{MaxTokens: maxTokens}

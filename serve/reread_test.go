@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func tokenized(t testing.TB, tok tokenizer.Tokenizer, folder string) *site {
 	}
 	o := store.Options{Model: net, Identity: session.Identify(net, tok), Memory: 64 << 20}
 	if folder != "" {
-		o.Bucket = store.Folder(folder)
+		o.Bucket = store.Folder(filepath.Join(folder, "texts"))
 	}
 	texts, err := store.New(t.Context(), o)
 	if err != nil {
@@ -91,7 +92,7 @@ func tokenized(t testing.TB, tok tokenizer.Tokenizer, folder string) *site {
 		Settings: &chat.Settings{Source: markedTemplate, Template: parsed},
 	})
 	t.Cleanup(m.Close)
-	return siteOf(t, Options{}, m)
+	return siteOf(t, Options{Store: folder}, m)
 }
 
 // TestChatReadsNothingTwice: from the second turn on a conversation that is sent again is read from the last multiple

@@ -4,10 +4,11 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages.
+// carry a reply to a client who may be slow; completions, chat, responses, tokenize and ollama are the languages;
+// stored says what of a prompt was there, reread reads ahead, shelf keeps what clients leave with the server.
 //
 // It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
-// internal/brief, and looks inside no tensor.
+// internal/brief and internal/disk, and looks inside no tensor.
 package serve
 
 import (
@@ -35,6 +36,16 @@ type Options struct {
 	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
 	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
 
+	// Store is the folder for what clients leave with the server: responses and sessions. Several servers may share it.
+	// Without one they are kept in memory, StateMemory bytes of it: 256 MiB.
+	Store        string
+	StateMemory  int64
+	MaxResponses int           // of a client that are kept; the oldest go first: 1,000
+	MaxSessions  int           // of a client: 100
+	SessionBytes int64         // of all sessions of a client: 4 GiB
+	MaxImport    int64         // bytes of a session that is sent: 256 MiB
+	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
+
 	// Keys are those of the clients; without any, whoever comes is let in.
 	Keys []Key
 	// Hosts are the names that a request may call the server by, "*" for any. Without any, and without keys, they are
@@ -52,6 +63,8 @@ type Server struct {
 	o       Options
 	models  []*Model
 	admit   *admission
+	shelf   shelf
+	kept    atomic.Int64 // responses
 	mux     *http.ServeMux
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
@@ -71,7 +84,7 @@ func New(o Options, models ...*Model) (*Server, error) {
 		}
 	}
 	o.fill()
-	s := &Server{o: o, models: models, admit: newAdmission(o)}
+	s := &Server{o: o, models: models, admit: newAdmission(o), shelf: newShelf(o.Store, o.StateMemory)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.mux = s.routes()
 	return s, nil
@@ -85,6 +98,7 @@ func (o *Options) fill() {
 	}{
 		{&o.MaxPrompt, 1 << 20}, {&o.MaxPrompts, 2048}, {&o.MaxTokens, 16384}, {&o.MaxChoices, 128},
 		{&o.Concurrent, 64}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
+		{&o.MaxResponses, 1000}, {&o.MaxSessions, 100},
 	} {
 		if *limit.n < 1 {
 			*limit.n = limit.standard
@@ -93,13 +107,21 @@ func (o *Options) fill() {
 	for _, limit := range []struct {
 		d        *time.Duration
 		standard time.Duration
-	}{{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second}} {
+	}{
+		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
+		{&o.KeepFor, 30 * 24 * time.Hour},
+	} {
 		if *limit.d < 1 {
 			*limit.d = limit.standard
 		}
 	}
-	if o.MaxBody < 1 {
-		o.MaxBody = 32 << 20
+	for _, limit := range []struct {
+		n        *int64
+		standard int64
+	}{{&o.MaxBody, 32 << 20}, {&o.StateMemory, 256 << 20}, {&o.SessionBytes, 4 << 30}, {&o.MaxImport, 256 << 20}} {
+		if *limit.n < 1 {
+			*limit.n = limit.standard
+		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -122,6 +144,11 @@ func (s *Server) endpoints() []route {
 		{"GET /v1/models/{name...}", ScopeModels, s.showModel},
 		{"POST /v1/completions", ScopeCompletions, s.completions},
 		{"POST /v1/chat/completions", ScopeCompletions, s.chatCompletions},
+		{"POST /v1/responses", ScopeCompletions, s.responses},
+		{"GET /v1/responses/{id}", ScopeCompletions, s.showResponse},
+		{"DELETE /v1/responses/{id}", ScopeCompletions, s.deleteResponse},
+		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responseInputItems},
+		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.cancelResponse},
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},

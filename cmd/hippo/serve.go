@@ -29,7 +29,7 @@ type serveOptions struct {
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
-	Store     string   `json:"store" help:"folder to keep that in, so that a restarted server goes on; none: in memory"`
+	Store     string   `json:"store" help:"folder to keep it in for the next server"`
 	Disk      int      `json:"disk" help:"most MiB of the texts in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
@@ -46,9 +46,9 @@ type serveOptions struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
-		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
-		Log: "json",
+		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
+		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
+		Grace: 30 * time.Second, Log: "json",
 	}
 	cmd := &cobra.Command{
 		Use:   "serve MODEL...",
@@ -121,6 +121,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
+		Store: o.Store,
 	}
 	switch o.Log {
 	case "json":
