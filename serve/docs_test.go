@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?(?:-o (\S+) )?http://127\.0\.0\.1:8080(/\S*)` +
+	`(?: -d '([^']*)'| --data-binary @(\S+))?$`)
 
 // variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
 var variable = regexp.MustCompile(`\$[A-Z]+`)
@@ -26,13 +27,12 @@ func TestPageOfTheServer(t *testing.T) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
 	}
 	shown := map[string]bool{}
-	ids := map[string]string{}
+	ids, files := map[string]string{}, map[string]string{}
 	for _, e := range found {
-		method, filled := e[1], [2]string{}
-		for i, text := range e[2:] {
-			filled[i] = variable.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
+		fill := func(text string) string {
+			return variable.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
 		}
-		path, body := filled[0], filled[1]
+		method, path, body := e[1], fill(e[3]), fill(e[4])+files[e[5]]
 		if method == "" {
 			method = http.MethodGet
 			if body != "" {
@@ -42,6 +42,9 @@ func TestPageOfTheServer(t *testing.T) {
 		status, _, data := s.do(method, path, body)
 		if status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
+		}
+		if e[2] != "" {
+			files[e[2]] = string(data)
 		}
 		var made struct{ ID, Object string }
 		if json.Unmarshal(data, &made) == nil && made.ID != "" {

@@ -25,6 +25,7 @@ type Model struct {
 	texts    *store.Store
 	scores   *scores
 	rereads  *rereads
+	live     *live
 	made     time.Time
 }
 
@@ -45,7 +46,7 @@ func NewModel(o ModelOptions) *Model {
 		texts: o.Texts, made: time.Now(),
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
-	m.rereads = newRereads(m)
+	m.rereads, m.live = newRereads(m), newLive(liveMemory)
 	if m.settings == nil {
 		m.settings = &chat.Settings{}
 	}

@@ -211,8 +211,17 @@ func (q *responding) check(s *Server) error {
 	for _, what := range q.Include {
 		ch.that(what == includeLogprobs, "include", "found %.60q, want %s", what, includeLogprobs)
 	}
-	ch.that(len(q.Metadata) <= maxMetadata, "metadata", "found %d pairs, want at most %d", len(q.Metadata), maxMetadata)
-	for key, value := range q.Metadata {
+	if ch.err == nil {
+		ch.err = checkMetadata(q.Metadata)
+	}
+	return ch.err
+}
+
+// checkMetadata checks the pairs that a client gives something.
+func checkMetadata(pairs map[string]string) error {
+	var ch checks
+	ch.that(len(pairs) <= maxMetadata, "metadata", "found %d pairs, want at most %d", len(pairs), maxMetadata)
+	for key, value := range pairs {
 		ch.that(len(key) <= maxMetadataKey && len(value) <= maxMetadataValue, "metadata",
 			"found a key of %d bytes and a value of %d, want at most %d and %d", len(key), len(value), maxMetadataKey,
 			maxMetadataValue)
@@ -233,7 +242,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 			return nil, err
 		}
 		if ok {
-			plan := previous.segments()
+			plan := segments(previous.Plan)
 			return append(plan, session.Segment{IDs: more}), nil
 		}
 	}
@@ -274,7 +283,7 @@ func (q *responding) keepState(_, _ int, d drawn) {
 	if d.end == generate.EndText {
 		ids = ids[:len(ids)-1]
 	}
-	q.record.setPlan(append(q.plan[:len(q.plan):len(q.plan)], session.Segment{IDs: ids, Drawn: true}))
+	q.record.Plan = planParts(append(q.plan[:len(q.plan):len(q.plan)], session.Segment{IDs: ids, Drawn: true}))
 	if len(d.ids) > 1 {
 		q.mark = session.Take(d.at)
 	}
@@ -323,7 +332,7 @@ func (q *responding) keep(ctx context.Context, c *call) {
 		return
 	}
 	if q.mark != nil && q.model.texts != nil {
-		_ = q.model.texts.Put(ctx, part(q.record.segments(), q.mark.Position), nil, q.mark) // it is at a cut
+		_ = q.model.texts.Put(ctx, part(segments(q.record.Plan), q.mark.Position), nil, q.mark) // it is at a cut
 	}
 }
 

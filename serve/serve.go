@@ -65,6 +65,8 @@ type Server struct {
 	admit   *admission
 	shelf   shelf
 	kept    atomic.Int64 // responses
+	locks   locks        // of sessions
+	heavy   chan struct{}
 	mux     *http.ServeMux
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
@@ -85,6 +87,7 @@ func New(o Options, models ...*Model) (*Server, error) {
 	}
 	o.fill()
 	s := &Server{o: o, models: models, admit: newAdmission(o), shelf: newShelf(o.Store, o.StateMemory)}
+	s.heavy = make(chan struct{}, mostHeavy)
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.mux = s.routes()
 	return s, nil
@@ -149,6 +152,18 @@ func (s *Server) endpoints() []route {
 		{"DELETE /v1/responses/{id}", ScopeCompletions, s.deleteResponse},
 		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responseInputItems},
 		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.cancelResponse},
+		{"POST /v1/sessions", ScopeCompletions, s.createSession},
+		{"GET /v1/sessions", ScopeCompletions, s.listSessions},
+		{"POST /v1/sessions/import", ScopeCompletions, s.importSession},
+		{"GET /v1/sessions/{id}", ScopeCompletions, s.showSession},
+		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.deleteSession},
+		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.appendSession},
+		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.generateInSession},
+		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.forkSession},
+		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.markSession},
+		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
+		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
+		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},
