@@ -35,6 +35,7 @@ const flushTime = 30 * time.Second
 func flush(texts *store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
+	_ = texts.WriteTexts(ctx)
 	_ = texts.Flush(ctx)
 	texts.Close()
 }
