@@ -16,17 +16,17 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// The texts that a store knows are an object, too, which WriteTexts writes and New reads, so that a store which begins anew
-// can say where a text parts from those before, and not only that it has no more of it. It serves for nothing else: a
-// text without a mark changes no bit. Its name is
+// The texts that a store knows are an object, too, which WriteTexts writes and New reads, so that a store which begins
+// anew can say where a text parts from those before, and not only that it has no more of it. It serves for nothing
+// else: a text without a mark changes no bit. Its name is
 //
 //	IDENTITY/texts/HASH
 //
 // and its content, encrypted by session.Seal if there is a key,
 //
 //	8 bytes   magic
-//	...       the nodes of the tree, parents before children: the number of the parent, of numbers as in reading.syms,
-//	          and these, all as unsigned varints
+//	...       the nodes of the tree, parents before children: the number of the parent, how many numbers there are as
+//	          in reading.syms, and these, all as unsigned varints
 //	4 bytes   CRC-32C of all before, little-endian
 const (
 	textsMagic  = "hippotx1"
