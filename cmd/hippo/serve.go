@@ -40,6 +40,12 @@ type serveOptions struct {
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
 	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
 
+	MaxResponses int           `json:"max_responses" help:"responses of a client that are kept" min:"1"`
+	MaxSessions  int           `json:"max_sessions" help:"sessions of a client" min:"1"`
+	SessionMiB   int           `json:"session_mib" help:"MiB of all sessions of a client" min:"1"`
+	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
+	KeepFor      time.Duration `json:"keep_for" help:"for responses, and sessions that nobody changes, to be kept"`
+
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 }
@@ -48,6 +54,7 @@ func newServe() *cobra.Command {
 	opt := serveOptions{
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
+		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, ImportMiB: 256, KeepFor: 30 * 24 * time.Hour,
 		Grace: 30 * time.Second, Log: "json",
 	}
 	cmd := &cobra.Command{
@@ -121,7 +128,8 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
-		Store: o.Store,
+		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
+		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
 	}
 	switch o.Log {
 	case "json":

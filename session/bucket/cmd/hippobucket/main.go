@@ -7,8 +7,8 @@
 //	hippobucket push state/texts s3://NAME?region=eu-west-1
 //
 // Each copies what the other side does not have. Both can be run at any time, also beside a server, which finds what
-// has come within a second. URLs are those of gocloud.dev/blob: s3://, gs://, azblob:// and file:///, with credentials from
-// the usual places of each cloud.
+// has come within a second. URLs are those of gocloud.dev/blob: s3://, gs://, azblob:// and file:///, with credentials
+// from the usual places of each cloud.
 //
 // It is a program of its own because the drivers are larger than hippo, and because a program with them has another
 // version of golang.org/x/text, with which some texts have other tokens: see decision 18.
