@@ -138,3 +138,36 @@ func TestResponseBehindStopString(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestResponsePlansAreTheirTexts: behind a reply that the model ends by the token of its template, the next response
+// goes on with what the template puts there: what was read is the text of the whole conversation.
+func TestResponsePlansAreTheirTexts(t *testing.T) {
+	s := tokenized(t, byteBPE(t), "")
+	const ends = 2 // <|im_end|>
+	s.model.settings.EndIDs = []int32{ends}
+	previous := ""
+	for turn := range 3 {
+		body := fmt.Sprintf(`{"input":"Frage über das Meer","max_output_tokens":300,"previous_response_id":%q,
+			"seed":%d,"logit_bias":{"%d":4,"0":-100,"1":-100}}`, previous, turn, ends)
+		a := post[responseObject](s, "/v1/responses", body)
+		if a.Status != responseCompleted || turn > 0 && a.Usage.InputDetails.Cached == 0 {
+			t.Fatalf("turn %d: %s with %+v", turn, a.Status, a.Usage)
+		}
+		previous = a.ID
+		data, err := s.server.shelf.get(responseName("all", a.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := decode[responseRecord](t, data)
+		reply := r.Messages[len(r.Messages)-1].Content()
+		want, err := s.model.chatText(t.Context(), "input", r.Messages[:len(r.Messages)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A part of a character that the reply ends in the middle of is U+FFFD in its text.
+		got := text(s.model.tok.Decode(nil, joined(segments(r.Plan))))
+		if want = text([]byte(want + reply)); got != want {
+			t.Errorf("turn %d: read was %q, want %q", turn, got, want)
+		}
+	}
+}

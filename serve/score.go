@@ -33,7 +33,7 @@ const leastLogProb = -9999
 
 // number is a log-probability in JSON.
 func number(logProb float64) float64 {
-	if math.IsInf(logProb, -1) {
+	if math.IsInf(logProb, -1) || logProb != logProb { // the states of a session that a client has sent may be anything
 		return leastLogProb
 	}
 	return logProb

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -216,47 +215,57 @@ func (m *Model) sessionOptions(client string) session.Options {
 	return session.Options{Runner: m.runner, Budget: sessionBudget, Client: client}
 }
 
-// sessionsOf are the records of an owner's sessions, the youngest first, and their bytes. Those that nobody has changed
-// for long are removed, and so is what killed servers have left.
-func (s *Server) sessionsOf(owner string) (all []*sessionRecord, bytes int64, err error) {
+// sessionsOf are the ids of an owner's sessions, and the bytes that all of it takes. Those that nobody has changed for
+// long are removed, and so is what killed servers have left. No record is read for it unless something is left.
+func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error) {
 	entries, err := s.shelf.list(sessionDir(owner))
 	if err != nil {
 		return nil, 0, err
 	}
-	files := map[string]bool{}
+	records, states := map[string]entry{}, map[string][]entry{}
 	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.name, recordEnding)
-		if !ok {
+		bytes += e.bytes
+		if id, ok := strings.CutSuffix(e.name, recordEnding); ok {
+			records[id] = e
 			continue
 		}
+		id, _, _ := strings.Cut(e.name, "-")
+		states[id] = append(states[id], e)
+	}
+	for id, e := range records {
 		p := place{owner, id}
-		r, err := s.sessionRecord(p)
-		if err != nil {
-			continue // removed meanwhile, or damaged, which is in the log
-		}
 		if time.Since(e.time) > s.o.KeepFor {
-			s.removeSession(p, r)
-			continue
+			if r, err := s.sessionRecord(p); err == nil {
+				err = s.removeSession(p, r)
+				if err == nil {
+					continue
+				}
+				s.o.Log.Warn("an old session could not be removed", "session", id, "error", err.Error())
+			}
 		}
-		files[p.states(r.Revision)] = true
-		all, bytes = append(all, r), bytes+e.bytes+r.Stored
+		ids = append(ids, id)
 	}
-	for _, e := range entries {
-		name := sessionDir(owner) + "/" + e.name
-		if !strings.HasSuffix(e.name, recordEnding) && !files[name] && time.Since(e.time) > leftAfter {
-			_ = s.shelf.remove(name) // the next list tries again
+	for id, of := range states {
+		keep := ""
+		if _, there := records[id]; there {
+			if len(of) == 1 {
+				continue // that of the record
+			}
+			if r, err := s.sessionRecord(place{owner, id}); err == nil {
+				keep = place{owner, id}.states(r.Revision)
+			}
+		}
+		for _, e := range of {
+			name := sessionDir(owner) + "/" + e.name
+			if name != keep && time.Since(e.time) > leftAfter {
+				_ = s.shelf.remove(name) // the next list tries again
+			}
 		}
 	}
-	slices.SortFunc(all, func(a, b *sessionRecord) int {
-		if a.Changed != b.Changed {
-			return int(b.Changed - a.Changed)
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
-	return all, bytes, nil
+	return ids, bytes, nil
 }
 
-// leftAfter is how old a file of states that no record names must be to have been left by a server that was killed.
+// leftAfter is how old a file of states must be that no record names to have been left by a server that was killed.
 const leftAfter = time.Hour
 
 // removeSession removes a session.

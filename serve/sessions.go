@@ -1,11 +1,14 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/session"
@@ -197,17 +200,23 @@ func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[
 
 // listSessions answers with all sessions of the client, the last changed first.
 func (s *Server) listSessions(c *call) error {
-	all, _, err := s.sessionsOf(c.owner())
+	ids, _, err := s.sessionsOf(c.owner())
 	if err != nil {
 		return err
 	}
 	list := struct {
-		Object string           `json:"object"`
-		Data   []*sessionObject `json:"data"`
-	}{Object: "list", Data: []*sessionObject{}}
-	for _, r := range all {
-		list.Data = append(list.Data, &r.sessionObject)
+		Object string          `json:"object"`
+		Data   []sessionObject `json:"data"`
+	}{Object: "list", Data: []sessionObject{}}
+	for _, id := range ids {
+		var o sessionObject // without the text
+		if data, err := s.shelf.get(place{c.owner(), id}.record()); err == nil && json.Unmarshal(data, &o) == nil {
+			list.Data = append(list.Data, o)
+		}
 	}
+	slices.SortFunc(list.Data, func(a, b sessionObject) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.ID, b.ID))
+	})
 	return c.json(list)
 }
 

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"math"
 	"net/http"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -246,9 +245,7 @@ func (s *Server) scoreInSession(c *call) error {
 				one.Logprobs = append(one.Logprobs, number(float64(x)))
 				sum += float64(x)
 			}
-			if one.Sum = sum; math.IsInf(sum, -1) {
-				one.Sum = leastLogProb
-			}
+			one.Sum = number(sum)
 			answer.Data = append(answer.Data, one)
 		}
 		return c.json(answer)
