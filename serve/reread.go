@@ -20,6 +20,7 @@ type rereads struct {
 
 	mu      sync.Mutex
 	waiting []conversation
+	bytes   int // of the texts of those that wait
 	readers int
 	closed  bool
 }
@@ -28,12 +29,14 @@ type rereads struct {
 type conversation struct {
 	client   string
 	messages []message
+	bytes    int
 }
 
 // Limits of what is read in the background. What is more than may wait is not read, the oldest first: the next request
 // of such a conversation reads it.
 const (
 	mostRereads   = 256
+	rereadBytes   = 64 << 20
 	mostRereaders = 2
 	rereadDraws   = 4 // replies to one prompt
 )
@@ -65,9 +68,13 @@ func (m *Model) reread(client string, messages []message) {
 	if m.texts == nil || r.closed {
 		return
 	}
-	r.waiting = append(r.waiting, conversation{client, messages})
-	if n := len(r.waiting); n > mostRereads {
-		r.waiting = append([]conversation(nil), r.waiting[n-mostRereads:]...)
+	bytes := 0
+	for _, one := range messages {
+		bytes += len(one.Content())
+	}
+	r.waiting, r.bytes = append(r.waiting, conversation{client, messages, bytes}), r.bytes+bytes
+	for len(r.waiting) > mostRereads || r.bytes > rereadBytes {
+		r.take()
 	}
 	if r.readers < mostRereaders {
 		r.readers++
@@ -84,13 +91,20 @@ func (r *rereads) run() {
 			r.mu.Unlock()
 			return
 		}
-		next := r.waiting[0]
-		r.waiting = r.waiting[1:]
+		next := r.take()
 		r.mu.Unlock()
 		// What cannot be read, for example because its template wants other messages, is left to the next request,
 		// which is told.
 		_ = contained(r.ctx, 0, func(ctx context.Context, _ int) error { return r.model.readAhead(ctx, next) })
 	}
+}
+
+// take takes the conversation that has waited for longest. The lock is held.
+func (r *rereads) take() conversation {
+	next := r.waiting[0]
+	r.waiting[0] = conversation{} // so that its memory is free
+	r.waiting, r.bytes = r.waiting[1:], r.bytes-next.bytes
+	return next
 }
 
 // close ends it.

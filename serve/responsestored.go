@@ -60,7 +60,9 @@ func segments(parts []planPart) (plan []session.Segment) {
 }
 
 // responseDir is the folder of an owner's responses.
-func responseDir(owner string) string { return "responses/" + owner }
+func responseDir(owner string) string { return responsesDir + owner }
+
+const responsesDir = "responses/"
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
@@ -74,26 +76,17 @@ func (s *Server) keepResponse(owner string, r *responseRecord) error {
 	if err != nil {
 		return err
 	}
-	put := func() error {
-		return s.shelf.put(responseName(owner, r.Response.ID), func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		})
-	}
 	if s.kept.Add(1)%looksEvery == 1 {
-		s.trimResponses(owner, s.o.MaxResponses)
+		s.trimResponses(owner)
 	}
-	err = put()
-	if _, memory := s.shelf.(*memoryShelf); err != nil && memory { // the older half makes room
-		all, _ := s.shelf.list(responseDir(owner)) // that of memory does not fail
-		s.trimResponses(owner, len(all)/2)
-		err = put()
-	}
-	return err
+	return s.shelf.put(responseName(owner, r.Response.ID), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
-// trimResponses lets go of an owner's responses that are too old, and of the oldest until there are at most so many.
-func (s *Server) trimResponses(owner string, most int) {
+// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many.
+func (s *Server) trimResponses(owner string) {
 	all, err := s.shelf.list(responseDir(owner))
 	if err != nil {
 		s.o.Log.Warn("old responses could not be listed", "error", err.Error())
@@ -101,7 +94,7 @@ func (s *Server) trimResponses(owner string, most int) {
 	}
 	slices.SortFunc(all, func(a, b entry) int { return b.time.Compare(a.time) })
 	for i, e := range all {
-		if i >= most || time.Since(e.time) > s.o.KeepFor {
+		if i >= s.o.MaxResponses || time.Since(e.time) > s.o.KeepFor {
 			if err := s.shelf.remove(responseDir(owner) + "/" + e.name); err != nil {
 				s.o.Log.Warn("an old response could not be removed", "error", err.Error())
 				return

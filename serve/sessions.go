@@ -34,6 +34,10 @@ func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) erro
 		return err
 	}
 	defer release()
+	if err := s.enter(c); err != nil {
+		return err
+	}
+	defer s.admit.leave()
 	h, err := s.hold(c, p)
 	if err != nil {
 		return err
@@ -360,10 +364,6 @@ func (s *Server) rewindSession(c *call) error {
 		if to < 0 || to > h.Position() {
 			return wrong("position", "found %d, want 0 to %d", to, h.Position())
 		}
-		if err := s.enter(c); err != nil {
-			return err
-		}
-		defer s.admit.leave()
 		var again int
 		err := h.change(func() (err error) {
 			again, err = h.Rewind(ctx, to)

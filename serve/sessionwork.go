@@ -30,10 +30,6 @@ func (s *Server) appendSession(c *call) error {
 		if err := h.canGrow(param, ids, 0); err != nil {
 			return err
 		}
-		if err := s.enter(c); err != nil {
-			return err
-		}
-		defer s.admit.leave()
 		if err := h.change(func() error { return h.Append(ctx, ids) }); err != nil {
 			return err
 		}
@@ -105,10 +101,6 @@ func (s *Server) generateInSession(c *call) error {
 		if err != nil {
 			return err
 		}
-		if err := s.enter(c); err != nil {
-			return err
-		}
-		defer s.admit.leave()
 		if q.Stream {
 			return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
 				last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
@@ -230,10 +222,6 @@ func (s *Server) scoreInSession(c *call) error {
 			}
 			all = append(all, ids)
 		}
-		if err := s.enter(c); err != nil {
-			return err
-		}
-		defer s.admit.leave()
 		scores, err := h.score(ctx, all)
 		if err != nil {
 			return err

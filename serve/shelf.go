@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -167,6 +168,9 @@ func (m *memoryShelf) put(name string, write func(io.Writer) error) error {
 		size -= int64(len(old.data)) + recordSize
 	}
 	if m.bytes+size > m.most {
+		m.forgetResponses(size)
+	}
+	if m.bytes+size > m.most {
 		return fmt.Errorf("%s: no room for %d bytes, with %d of at most %d taken", m, size, m.bytes, m.most)
 	}
 	m.bytes += size
@@ -174,14 +178,37 @@ func (m *memoryShelf) put(name string, write func(io.Writer) error) error {
 	return nil
 }
 
+// forgetResponses removes the oldest responses until there is room for some bytes, and for some more, so that it need
+// not be done each time. The lock is held.
+func (m *memoryShelf) forgetResponses(size int64) {
+	var names []string
+	for name := range m.records {
+		if strings.HasPrefix(name, responsesDir) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return m.records[a].time.Compare(m.records[b].time) })
+	for _, name := range names {
+		if m.bytes+size+m.most/16 <= m.most {
+			return
+		}
+		m.forget(name)
+	}
+}
+
 func (m *memoryShelf) remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(name)
+	return nil
+}
+
+// forget removes a record. The lock is held.
+func (m *memoryShelf) forget(name string) {
 	if old, ok := m.records[name]; ok {
 		m.bytes -= int64(len(old.data)) + recordSize
 		delete(m.records, name)
 	}
-	return nil
 }
 
 func (m *memoryShelf) list(dir string) (all []entry, err error) {
