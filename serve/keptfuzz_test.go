@@ -11,14 +11,16 @@ import (
 // of the server.
 func FuzzKept(f *testing.F) {
 	for _, body := range []string{
-		`{"input":"a","max_output_tokens":2}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"é"}]}]}`,
+		`{"input":"a","max_output_tokens":2}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"é"}]}]}`,
 		`{"text":"a"}`, `{"ids":[1,2]}`, `{"messages":[{"role":"user","content":"a"}]}`, `{"name":"a","remove":true}`,
 		`{"endings":["a",""]}`, `{"mark":"a"}`, `{"position":1}`, `{"max_tokens":2,"stream":true,"logprobs":true}`,
 		`{"metadata":{"a":"b"},"previous_response_id":"resp_x","include":["x"]}`, `null`, `[`, "",
 	} {
 		f.Add(body)
 	}
-	server, err := New(Options{MaxTokens: 4, MaxPrompt: 100, MaxSessions: 2, StateMemory: 1 << 20}, testModel(f, "tiny"))
+	o := Options{MaxTokens: 4, MaxPrompt: 100, MaxSessions: 2, StateMemory: 1 << 20}
+	server, err := New(o, testModel(f, "tiny"))
 	if err != nil {
 		f.Fatal(err)
 	}

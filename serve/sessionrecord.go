@@ -162,6 +162,7 @@ func (c *counting) Write(p []byte) (int, error) {
 // loadSession reads the states of a session. Where their file is damaged it is set aside, and the session reads its
 // text again, to the same bits.
 func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string) (*session.Session, error) {
+	s.sweepStates(p, r)
 	data, err := s.shelf.get(p.states(r.Revision))
 	if err == nil {
 		var x *session.Session
@@ -182,6 +183,21 @@ func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string)
 		})
 	}
 	return session.From(m.net, m.tok, m.sessionOptions(client), session.Text{Plan: segments(r.Plan), Names: r.Marks})
+}
+
+// sweepStates removes the files of states of a session, which is locked, that servers which were killed have left.
+func (s *Server) sweepStates(p place, r *sessionRecord) {
+	all, err := s.shelf.list(sessionDir(p.owner))
+	if err != nil {
+		return // what follows says so
+	}
+	for _, e := range all {
+		name := sessionDir(p.owner) + "/" + e.name
+		own := strings.HasPrefix(e.name, p.id+"-") && strings.HasSuffix(e.name, statesEnding)
+		if own && name != p.states(r.Revision) {
+			_ = s.shelf.remove(name) // the next use tries again
+		}
+	}
 }
 
 // asideEnding is the ending of a file that is damaged.

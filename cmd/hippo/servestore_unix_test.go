@@ -5,12 +5,15 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // served is a hippo serve that a test talks to.
@@ -112,5 +115,57 @@ func TestServeGoesOnFromItsStore(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "state", "*", "*", "*.tmp-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q (%v)", left, err)
+	}
+}
+
+// TestKilledServerLosesNoSession: however a server is killed, the session has every change that was answered, and at
+// most the one that was not, and no files are left but its own.
+func TestKilledServerLosesNoSession(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "2").wantEnd(0)
+	s := serveIn(t, dir, "--store", "state")
+	session := "/v1/sessions/" + s.ask("/v1/sessions", `{"text":"Call"}`, "id").(string)
+	answered := 4.0
+	for round := range 8 {
+		var all sync.WaitGroup
+		url, begun := s.url+session+"/append", make(chan struct{})
+		all.Go(func() {
+			once := sync.OnceFunc(func() { close(begun) })
+			defer once()
+			for {
+				a, err := http.Post(url, "application/json", strings.NewReader(`{"text":"me"}`))
+				if err != nil {
+					return // killed
+				}
+				var got struct{ Position float64 }
+				err = json.NewDecoder(a.Body).Decode(&got)
+				a.Body.Close()
+				if err != nil {
+					return
+				}
+				answered = got.Position
+				once()
+			}
+		})
+		<-begun
+		time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
+		s.signal(syscall.SIGKILL)
+		s.waitFor("the end", s.hasEnded)
+		all.Wait()
+		s = serveIn(t, dir, "--store", "state")
+		found := s.ask(session+"?text=true", "").(map[string]any)
+		position, text := found["position"].(float64), found["text"].(string)
+		if position < answered || position > answered+2 || text != "Call"+strings.Repeat("me", int(position-4)/2) {
+			t.Fatalf("round %d: found %v tokens, %q, want %v", round, position, text, answered)
+		}
+		answered = position
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "state", "sessions", "all", "*"))
+	if err != nil || len(left) != 2 {
+		t.Errorf("left are %q (%v), want a record and its states", left, err)
 	}
 }
