@@ -24,7 +24,7 @@ type liveSession struct {
 	id       string
 	revision string // that it is, or was before a change that is not stored
 	session  *session.Session
-	record   *sessionRecord // with a change that is not stored, nil without one
+	unstored bool // its last change is nowhere else
 	bytes    int
 }
 
@@ -33,21 +33,21 @@ const liveMemory = 512 << 20
 
 func newLive(most int) *live { return &live{most: most, all: map[string]*list.Element{}} }
 
-// get returns a session if it is that of a revision, or nil, and its record if there is a change that is not stored.
-func (l *live) get(id, revision string) (*session.Session, *sessionRecord) {
+// get returns a session if it is that of a revision, or nil.
+func (l *live) get(id, revision string) *session.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.all[id]
 	if e == nil {
-		return nil, nil
+		return nil
 	}
 	x := e.Value.(*liveSession)
 	if x.revision != revision { // another server has changed it
 		l.remove(e)
-		return nil, nil
+		return nil
 	}
 	l.recent.MoveToFront(e)
-	return x.session, x.record
+	return x.session
 }
 
 // put keeps a session, in the place of an earlier one.
@@ -62,7 +62,7 @@ func (l *live) put(x *liveSession) {
 	l.bytes += x.bytes
 	for e := l.recent.Back(); e != nil && l.bytes > l.most; {
 		before := e.Prev()
-		if e.Value.(*liveSession).record == nil {
+		if !e.Value.(*liveSession).unstored {
 			l.remove(e)
 		}
 		e = before
@@ -76,13 +76,34 @@ func (l *live) remove(e *list.Element) {
 	delete(l.all, x.id)
 }
 
-// drop forgets a session.
-func (l *live) drop(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.all[id]; e != nil {
-		l.remove(e)
+// pending are the records of sessions whose last change could not be stored. They are never changed.
+type pending struct {
+	mu  sync.Mutex
+	all map[string]*sessionRecord
+}
+
+// set notes the record of a session, or that there is none.
+func (u *pending) set(id string, r *sessionRecord) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r == nil {
+		delete(u.all, id)
+		return
 	}
+	if u.all == nil {
+		u.all = map[string]*sessionRecord{}
+	}
+	u.all[id] = r
+}
+
+// get returns the record of a session that was changed since what is stored, or nil.
+func (u *pending) get(stored *sessionRecord) *sessionRecord {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r := u.all[stored.ID]; r != nil && r.Revision == stored.Revision {
+		return r
+	}
+	return nil
 }
 
 // locks keep requests of this server from using one session at the same time.

@@ -66,6 +66,7 @@ type Server struct {
 	shelf   shelf
 	kept    atomic.Int64 // responses
 	locks   locks        // of sessions
+	unsaved pending
 	heavy   chan struct{}
 	mux     *http.ServeMux
 	ends    atomic.Bool

@@ -286,9 +286,7 @@ const leftAfter = time.Hour
 
 // removeSession removes a session.
 func (s *Server) removeSession(p place, r *sessionRecord) error {
-	if m, err := s.model(r.Model); err == nil {
-		m.live.drop(p.id)
-	}
+	s.unsaved.set(p.id, nil)
 	return errors.Join(s.shelf.remove(p.record()), s.shelf.remove(p.states(r.Revision)))
 }
 

@@ -63,11 +63,12 @@ func (s *Server) hold(c *call, p place) (*held, error) {
 				"another tokenizer than the one of this server", p.id, r.Model),
 		}
 	}
-	x, unstored := m.live.get(p.id, r.Revision)
-	if unstored != nil {
-		*r = *unstored
+	x := m.live.get(p.id, r.Revision)
+	if changed := s.unsaved.get(r); changed != nil && x != nil {
+		*r = *changed
 	}
 	if x == nil {
+		s.unsaved.set(p.id, nil) // the model was unloaded meanwhile, or another server has stored a change
 		if x, err = s.loadSession(p, r, m, c.client()); err != nil {
 			return nil, err
 		}
@@ -86,8 +87,11 @@ func (h *held) keep() {
 	if err := h.server.keepSession(h.place, h.record, h.Session); err != nil {
 		h.server.o.Log.Warn("a session could not be stored", "request", h.call.id, "session", h.place.id,
 			"error", err.Error())
-		unstored := *h.record
-		x.record = &unstored
+		record := *h.record
+		h.server.unsaved.set(h.place.id, &record)
+		x.unstored = true
+	} else {
+		h.server.unsaved.set(h.place.id, nil)
 	}
 	x.revision = h.record.Revision
 	h.model.live.put(x)
@@ -231,10 +235,8 @@ func (s *Server) showSession(c *call) error {
 		if err != nil {
 			return err
 		}
-		if m, err := s.model(r.Model); err == nil { // also while another request uses the session
-			if _, unstored := m.live.get(r.ID, r.Revision); unstored != nil {
-				r = unstored
-			}
+		if changed := s.unsaved.get(r); changed != nil { // also while another request uses the session
+			r = changed
 		}
 		return c.json(&r.sessionObject)
 	}
