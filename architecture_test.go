@@ -91,7 +91,7 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
-		"internal/brief", "github.com/prometheus/client_golang"},
+		"internal/brief internal/disk", "github.com/prometheus/client_golang"},
 	{"dashboard", "internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +

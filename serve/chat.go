@@ -62,7 +62,7 @@ func joinParts(content []byte) (string, error) {
 	}
 	var b strings.Builder
 	for _, p := range parts {
-		if p.Type != "text" {
+		if p.Type != "text" && p.Type != "input_text" && p.Type != "output_text" {
 			return "", errors.New("content: found a part of the type " + shorten([]byte(p.Type)) + ", want text")
 		}
 		b.WriteString(p.Text)
@@ -167,7 +167,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
-	q.work = &work{model: m, client: c.client(), draws: or(q.N, 1), top: -1}
+	q.work = &work{model: m, client: c.client(), call: c, draws: or(q.N, 1), top: -1}
 	if q.Logprobs {
 		q.top = top
 	}
@@ -180,6 +180,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 		return err
 	}
 	q.options, q.prompts = o, [][]int32{ids}
+	q.ended = m.rereadAfter(q.client, q.Messages)
 	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
 	return nil
 }
@@ -198,15 +199,7 @@ func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
 
 // encodeChat is the ids of a conversation up to where the reply begins.
 func (m *Model) encodeChat(ctx context.Context, param string, messages []message) ([]int32, error) {
-	plain := make([]template.Message, len(messages))
-	for i := range messages {
-		plain[i] = messages[i].Message
-	}
-	text, err := m.settings.Prompt(ctx, plain)
-	var mistake *template.Error
-	if errors.As(err, &mistake) {
-		return nil, wrong(param, "%v", err)
-	}
+	text, err := m.chatText(ctx, param, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +208,33 @@ func (m *Model) encodeChat(ctx context.Context, param string, messages []message
 		return nil, wrong(param, "%v", err)
 	}
 	return ids, nil
+}
+
+// chatText is the text of a conversation up to where the reply begins.
+func (m *Model) chatText(ctx context.Context, param string, messages []message) (string, error) {
+	plain := make([]template.Message, len(messages))
+	for i := range messages {
+		plain[i] = messages[i].Message
+	}
+	text, err := m.settings.Prompt(ctx, plain)
+	var mistake *template.Error
+	if errors.As(err, &mistake) {
+		return "", wrong(param, "%v", err)
+	}
+	return text, err
+}
+
+// logprobs are the log-probabilities of tokens in a chat's form.
+func (m *Model) logprobs(tokens []placed) (out []chatLogprob) {
+	for _, t := range tokens {
+		one, top := m.logprob(t.id, t.logProb), make([]chatLogprob, 0, len(t.top))
+		for _, other := range t.top {
+			top = append(top, m.logprob(other.ID, other.LogProb))
+		}
+		one.Top = &top
+		out = append(out, one)
+	}
+	return out
 }
 
 // logprob is the log-probability of a token in a chat's form.
@@ -246,14 +266,7 @@ func (q *chatCompletion) add(r *chatReply, p piece) {
 	if !q.Logprobs {
 		return
 	}
-	for _, t := range tokens {
-		one, top := q.model.logprob(t.id, t.logProb), make([]chatLogprob, 0, len(t.top))
-		for _, other := range t.top {
-			top = append(top, q.model.logprob(other.ID, other.LogProb))
-		}
-		one.Top = &top
-		r.tokens = append(r.tokens, one)
-	}
+	r.tokens = append(r.tokens, q.model.logprobs(tokens)...)
 }
 
 // logprobs are those of the tokens of a reply, nil where none are wanted.
@@ -277,7 +290,11 @@ func (q *chatCompletion) begin() []*chatReply {
 	return replies
 }
 
-const assistantRole = "assistant"
+const (
+	systemRole    = "system"
+	assistantRole = "assistant"
+	userRole      = "user"
+)
 
 // answer does the work and returns all of it.
 func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {

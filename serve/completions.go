@@ -114,7 +114,7 @@ func (s *Server) prepare(q *completion, c *call) error {
 		return ch.err
 	}
 	q.work = &work{
-		model: m, client: c.client(), options: o, draws: best, top: top, score: q.Echo && top >= 0,
+		model: m, client: c.client(), call: c, options: o, draws: best, top: top, score: q.Echo && top >= 0,
 	}
 	if best > q.n {
 		q.top = max(0, top) // the best are those with the largest log-probabilities

@@ -105,6 +105,7 @@ func TestEchoAndLogprobs(t *testing.T) {
 		t.Errorf("%d tokens with offsets %v, want 40; é is two at 8, and 9 follows", len(p.Tokens), p.Offset)
 	}
 	want := usage{Prompt: 10, Completion: 30, Total: 40}
+	want.Details.Miss = "no log-probabilities of it are kept"
 	if u := all[len(all)-1].Usage; *whole.Usage != want || u == nil || *u != want || all[0].Usage != nil {
 		t.Errorf("usage is %+v and %+v, want %+v, in the last event only", whole.Usage, u, want)
 	}

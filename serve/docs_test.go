@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"regexp"
@@ -8,7 +9,11 @@ import (
 	"testing"
 )
 
-var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?(?:-o (\S+) )?http://127\.0\.0\.1:8080(/\S*)` +
+	`(?: -d '([^']*)'| --data-binary @(\S+))?$`)
+
+// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
+var variable = regexp.MustCompile(`\$[A-Z]+`)
 
 // TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
 func TestPageOfTheServer(t *testing.T) {
@@ -22,18 +27,30 @@ func TestPageOfTheServer(t *testing.T) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
 	}
 	shown := map[string]bool{}
+	ids, files := map[string]string{}, map[string]string{}
 	for _, e := range found {
-		method := http.MethodGet
-		if e[3] != "" {
-			method = http.MethodPost
+		fill := func(text string) string {
+			return variable.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
 		}
-		if e[1] != "" {
-			method = e[1]
+		method, path, body := e[1], fill(e[3]), fill(e[4])+files[e[5]]
+		if method == "" {
+			method = http.MethodGet
+			if body != "" {
+				method = http.MethodPost
+			}
 		}
-		if status, _, data := s.do(method, e[2], e[3]); status != http.StatusOK {
+		status, _, data := s.do(method, path, body)
+		if status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+e[2], nil)
+		if e[2] != "" {
+			files[e[2]] = string(data)
+		}
+		var made struct{ ID, Object string }
+		if json.Unmarshal(data, &made) == nil && made.ID != "" {
+			ids["$"+strings.ToUpper(made.Object)] = made.ID
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

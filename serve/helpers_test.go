@@ -65,7 +65,12 @@ type site struct {
 
 func newSite(t testing.TB, o Options) *site {
 	t.Helper()
-	m := testModel(t, "tiny")
+	return siteOf(t, o, testModel(t, "tiny"))
+}
+
+// siteOf is a server of a model.
+func siteOf(t testing.TB, o Options, m *Model) *site {
+	t.Helper()
 	s, err := New(o, m)
 	if err != nil {
 		t.Fatal(err)
@@ -177,3 +182,12 @@ func quoted(t testing.TB, v any) string {
 	}
 	return string(data)
 }
+
+// unquoted is a value from JSON.
+func unquoted[T any](t testing.TB, text string) T {
+	t.Helper()
+	return decode[T](t, []byte(text))
+}
+
+// wait waits until nothing is read in the background.
+func (r *rereads) wait() { r.all.Wait() }

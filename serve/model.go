@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -26,6 +27,8 @@ type Model struct {
 	runner   session.Runner
 	texts    *store.Store
 	scores   *scores
+	rereads  *rereads
+	live     *live
 	made     time.Time
 	onClose  func()
 }
@@ -48,6 +51,7 @@ func NewModel(o ModelOptions) *Model {
 		texts: o.Texts, made: time.Now(), onClose: o.Close,
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
+	m.rereads, m.live = newRereads(m), newLive(liveMemory)
 	if m.settings == nil {
 		m.settings = &chat.Settings{}
 	}
@@ -72,18 +76,25 @@ func (m *Model) close(log *slog.Logger) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	if m.onClose != nil {
-		m.onClose()
-	}
+	m.Close()
 	if m.texts != nil {
-		if err := m.texts.Flush(ctx); err != nil {
+		if err := errors.Join(m.texts.WriteTexts(ctx), m.texts.Flush(ctx)); err != nil {
 			log.Warn("texts not kept", "model", m.name, "error", err.Error())
 		}
+	}
+	if m.onClose != nil {
+		m.onClose()
 	}
 }
 
 // Name is what requests call the model.
 func (m *Model) Name() string { return m.name }
+
+// identity tells the model from others, which read texts otherwise.
+func (m *Model) identity() string {
+	id := session.Identify(m.net, m.tok)
+	return fmt.Sprintf("%s %s %s %d", id.Model, id.Precision, id.Tokenizer, id.Chunk)
+}
 
 // defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
 func (m *Model) defaults(maxTokens int) generate.Options {
@@ -147,17 +158,16 @@ func (m *Model) tokenText(id int32) string {
 	return b.String()
 }
 
-// open returns a session behind a text, with logits, and how many of its ids had been read before.
-func (m *Model) open(ctx context.Context, ids []int32, client string) (*generate.Session, int, error) {
-	plan := []session.Segment{{IDs: ids}}
+// open returns a session behind a text, with logits, and how much of it had been read before.
+func (m *Model) open(ctx context.Context, plan []session.Segment, client string) (*generate.Session, stored, error) {
 	if m.texts != nil {
 		s, found, err := m.texts.Open(ctx, store.Reading{Runner: m.runner, Plan: plan, Client: client})
 		if err != nil {
-			return nil, 0, err
+			return nil, stored{}, err
 		}
-		return s, found.Cached, nil
+		return s, storedOf(found), nil
 	}
 	s := generate.NewSession(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
-	return s, 0, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
+	return s, unstored, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
 }

@@ -158,7 +158,10 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 		return ch.err
 	}
 	q.load = c.load
-	q.work = &work{model: m, client: c.client(), draws: 1, top: -1}
+	q.work = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
+	if q.chats {
+		q.ended = m.rereadAfter(q.client, q.Messages)
+	}
 	ids, err := q.encode(c.r.Context())
 	if err != nil || ids == nil {
 		return err
@@ -192,7 +195,7 @@ func (q *ollamaReply) encode(ctx context.Context) ([]int32, error) {
 	if q.System != "" {
 		messages = append(messages, message{template.Text("system", q.System)})
 	}
-	ids, err := q.model.encodeChat(ctx, "prompt", append(messages, message{template.Text("user", q.Prompt)}))
+	ids, err := q.model.encodeChat(ctx, "prompt", append(messages, message{template.Text(userRole, q.Prompt)}))
 	return append(q.Context[:len(q.Context):len(q.Context)], ids...), err
 }
 

@@ -75,16 +75,19 @@ type usage struct {
 
 type details struct {
 	Cached int `json:"cached_tokens"`
+	// Miss is why no more was, of a request of one prompt.
+	Miss string `json:"cache_miss,omitempty"`
 }
 
 // meter counts what a work takes.
 type meter struct {
-	mu sync.Mutex
-	u  usage
+	prompts int
+	mu      sync.Mutex
+	u       usage
 }
 
 func newMeter(w *work) *meter {
-	m := &meter{}
+	m := &meter{prompts: len(w.prompts)}
 	for _, ids := range w.prompts {
 		m.u.Prompt += len(ids)
 	}
@@ -105,6 +108,9 @@ func (m *meter) logged(c *call) {
 	u := m.used()
 	c.note("prompt_tokens", u.Prompt)
 	c.note("cached_tokens", u.Details.Cached)
+	if u.Details.Miss != "" {
+		c.note("cache_miss", u.Details.Miss)
+	}
 	c.note("completion_tokens", u.Completion)
 }
 
@@ -116,10 +122,13 @@ type parts struct {
 }
 
 // prompt is called by the work.
-func (p *parts) prompt(i int, ids []scored, cached int) {
+func (p *parts) prompt(i int, ids []scored, found stored) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.u.Details.Cached += cached
+	p.u.Details.Cached += found.tokens
+	if p.prompts == 1 {
+		p.u.Details.Miss = found.miss
+	}
 	p.onPrompt(i, ids)
 }
 

@@ -33,7 +33,7 @@ const leastLogProb = -9999
 
 // number is a log-probability in JSON.
 func number(logProb float64) float64 {
-	if math.IsInf(logProb, -1) {
+	if math.IsInf(logProb, -1) || logProb != logProb { // the states of a session that a client has sent may be anything
 		return leastLogProb
 	}
 	return logProb
@@ -41,26 +41,25 @@ func number(logProb float64) float64 {
 
 // openScored is open, with every id scored. What is known is not scored again, and read again only from the mark before
 // where it ends.
-func (m *Model) openScored(ctx context.Context, ids []int32, top int, client string) (*generate.Session, []scored, int,
-	error) {
+func (m *Model) openScored(ctx context.Context, ids []int32, top int, client string) (*generate.Session, []scored,
+	stored, error) {
 	keys := m.scores.keys(ids)
 	known, release, err := m.scores.claim(ctx, keys, top)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, stored{}, err
 	}
 	defer release()
 	// The logits before the first id that is not known are needed, and so is a session at the end.
 	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]scored, len(ids))}
 	copy(r.out, known)
-	s := r.from(ctx, len(known))
-	cached := s.Position()
-	for _, to := range m.stops(len(known), cached, len(ids)) {
+	s, found := r.from(ctx, len(known))
+	for _, to := range m.stops(len(known), found.tokens, len(ids)) {
 		if err := r.readTo(ctx, s, to); err != nil {
-			return nil, nil, 0, err
+			return nil, nil, stored{}, err
 		}
 	}
 	m.scores.keep(keys, r.out, top)
-	return s, r.out, cached, nil
+	return s, r.out, found, nil
 }
 
 // stops are where to stop reading a text, to leave marks: where what is known of it ends, as it parts there from
@@ -82,20 +81,24 @@ type scoring struct {
 	broken error
 }
 
-// from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning.
-func (r *scoring) from(ctx context.Context, at int) *generate.Session {
+// from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning, and
+// what was stored.
+func (r *scoring) from(ctx context.Context, at int) (*generate.Session, stored) {
+	was := stored{miss: "no log-probabilities of it are kept"}
 	if r.texts != nil && at > 0 {
 		found := r.texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
+		was = storedOf(found)
 		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
 			s := mark.Session(r.net)
 			r.tell(s.Position(), s.Logits(0))
-			return s
+			return s, was
 		}
 	}
 	r.out[0] = scored{id: r.ids[0]}
 	s := generate.NewSession(r.net, 1)
 	s.Chunk = r.scores.chunk
-	return s
+	was.tokens = 0
+	return s, was
 }
 
 // tell scores the id behind a place.

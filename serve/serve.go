@@ -4,13 +4,14 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
-// replies, score and scores have log-probabilities; reply and stream carry a reply to a client who may be slow;
-// completions, chat, tokenize and ollama are the languages. For those who run a server: watch follows a request through
+// replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead, shelf
+// keeps what clients leave with the server; reply and stream carry a reply to a client who may be slow; completions,
+// chat, responses, tokenize and ollama are the languages. For those who run a server: watch follows a request through
 // all that works at it, metrics has the figures, limits what a key may take in a minute, cors which pages may, tls
 // certificates, admin the address of its own.
 //
 // It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template,
-// internal/brief and prometheus/client_golang, and looks inside no tensor.
+// internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
 package serve
 
 import (
@@ -39,6 +40,16 @@ type Options struct {
 	ReadTimeout  time.Duration // for a body to arrive: 30 seconds
 	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
 	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
+
+	// Store is the folder for what clients leave with the server: responses and sessions. Several servers may share it.
+	// Without one they are kept in memory, StateMemory bytes of it: 256 MiB.
+	Store        string
+	StateMemory  int64
+	MaxResponses int           // of a client that are kept; the oldest go first: 1,000
+	MaxSessions  int           // of a client: 100
+	SessionBytes int64         // of all sessions of a client: 4 GiB
+	MaxImport    int64         // bytes of a session that is sent: 256 MiB
+	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
 
 	// Keys are those of the clients; without any, whoever comes is let in. SetKeys replaces them.
 	Keys []Key
@@ -71,6 +82,11 @@ type Server struct {
 	models  *registry
 	pulls   chan struct{} // places of those that run
 	admit   *admission
+	shelf   shelf
+	kept    atomic.Int64 // responses
+	locks   locks        // of sessions
+	unsaved pending
+	heavy   chan struct{}
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
@@ -97,7 +113,10 @@ func New(o Options, models ...*Model) (*Server, error) {
 		}
 	}
 	o.fill()
-	s := &Server{o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls)}
+	s := &Server{
+		o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls), shelf: newShelf(o.Store, o.StateMemory),
+		heavy: make(chan struct{}, mostHeavy),
+	}
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.models = newRegistry(o, s.running, models)
 	if err := s.SetKeys(o.Keys); err != nil {
@@ -117,6 +136,7 @@ func (o *Options) fill() {
 	}{
 		{&o.MaxPrompt, 1 << 20}, {&o.MaxPrompts, 2048}, {&o.MaxTokens, 16384}, {&o.MaxChoices, 128},
 		{&o.Concurrent, 64}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
+		{&o.MaxResponses, 1000}, {&o.MaxSessions, 100},
 	} {
 		if *limit.n < 1 {
 			*limit.n = limit.standard
@@ -125,13 +145,21 @@ func (o *Options) fill() {
 	for _, limit := range []struct {
 		d        *time.Duration
 		standard time.Duration
-	}{{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second}} {
+	}{
+		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
+		{&o.KeepFor, 30 * 24 * time.Hour},
+	} {
 		if *limit.d < 1 {
 			*limit.d = limit.standard
 		}
 	}
-	if o.MaxBody < 1 {
-		o.MaxBody = 32 << 20
+	for _, limit := range []struct {
+		n        *int64
+		standard int64
+	}{{&o.MaxBody, 32 << 20}, {&o.StateMemory, 256 << 20}, {&o.SessionBytes, 4 << 30}, {&o.MaxImport, 256 << 20}} {
+		if *limit.n < 1 {
+			*limit.n = limit.standard
+		}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -158,6 +186,23 @@ func (s *Server) endpoints() []route {
 		{"GET /v1/models/{name...}", ScopeModels, s.showModel},
 		{"POST /v1/completions", ScopeCompletions, s.completions},
 		{"POST /v1/chat/completions", ScopeCompletions, s.chatCompletions},
+		{"POST /v1/responses", ScopeCompletions, s.responses},
+		{"GET /v1/responses/{id}", ScopeCompletions, s.showResponse},
+		{"DELETE /v1/responses/{id}", ScopeCompletions, s.deleteResponse},
+		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responseInputItems},
+		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.cancelResponse},
+		{"POST /v1/sessions", ScopeCompletions, s.createSession},
+		{"GET /v1/sessions", ScopeCompletions, s.listSessions},
+		{"POST /v1/sessions/import", ScopeCompletions, s.importSession},
+		{"GET /v1/sessions/{id}", ScopeCompletions, s.showSession},
+		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.deleteSession},
+		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.appendSession},
+		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.generateInSession},
+		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.forkSession},
+		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.markSession},
+		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
+		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
+		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -17,6 +18,19 @@ type work struct {
 	draws   int              // replies to each prompt, with the seed of options, the next, and so on
 	top     int              // log-probabilities: of drawn tokens and so many of the most probable; -1 for none
 	score   bool             // those of the prompts, too
+
+	call *call             // who asks, to be told what of a single prompt was stored; nil for nobody
+	plan []session.Segment // of a single prompt, nil where it is read in one
+	// ended, unless it is nil, is called when reply j to prompt i has ended, before the last piece of it is passed on.
+	ended func(i, j int, d drawn)
+}
+
+// drawn is a reply that has ended.
+type drawn struct {
+	text string
+	ids  []int32
+	end  string            // as generate.Piece has it
+	at   *generate.Session // behind all ids but the last
 }
 
 // piece is what is new of a reply.
@@ -29,8 +43,8 @@ type piece struct {
 // sink takes what a work gives. Any goroutine may call it, but for one reply one after another.
 type sink interface {
 	// prompt is called when a prompt has been read, before its replies, with its log-probabilities where they are
-	// wanted, and how many of its ids were stored.
-	prompt(i int, ids []scored, cached int)
+	// wanted, and what of it was stored.
+	prompt(i int, ids []scored, found stored)
 	// piece is called for reply j to prompt i.
 	piece(i, j int, p piece)
 }
@@ -87,18 +101,24 @@ func (w *work) prompt(ctx context.Context, i int, to sink) error {
 	ids := w.prompts[i]
 	var s *generate.Session
 	var scores []scored
-	var cached int
+	var found stored
 	var err error
-	if w.score {
-		s, scores, cached, err = w.model.openScored(ctx, ids, w.top, w.client)
-	} else {
-		s, cached, err = w.model.open(ctx, ids, w.client)
+	switch {
+	case w.score:
+		s, scores, found, err = w.model.openScored(ctx, ids, w.top, w.client)
+	case w.plan != nil:
+		s, found, err = w.model.open(ctx, w.plan, w.client)
+	default:
+		s, found, err = w.model.open(ctx, []session.Segment{{IDs: ids}}, w.client)
 	}
 	if err != nil {
 		return err
 	}
-	countCached(ctx, w.model.name, cached)
-	to.prompt(i, scores, cached)
+	if w.call != nil && len(w.prompts) == 1 {
+		found.tell(w.call.Header(), len(ids))
+	}
+	countCached(ctx, w.model.name, found.tokens)
+	to.prompt(i, scores, found)
 	if w.options.MaxTokens == 0 {
 		for j := range w.draws {
 			to.piece(i, j, piece{end: generate.EndLength})
@@ -123,6 +143,8 @@ func (w *work) draw(ctx context.Context, s *generate.Session, i, j int, to sink)
 		return err
 	}
 	var fresh []scored
+	var all drawn
+	var whole strings.Builder
 	return w.model.runner.Run(ctx, &session.Request{
 		Session: s, Client: w.client,
 		Next: func(logits []float32) (int32, bool, error) {
@@ -138,6 +160,14 @@ func (w *work) draw(ctx context.Context, s *generate.Session, i, j int, to sink)
 			}
 			fresh = append(fresh, token)
 			end := writer.End()
+			if w.ended != nil {
+				whole.Write(text)
+				all.ids = append(all.ids, id)
+				if end != "" {
+					all.text, all.end, all.at = whole.String(), end, s
+					w.ended(i, j, all)
+				}
+			}
 			if len(text) > 0 || end != "" {
 				to.piece(i, j, piece{string(text), fresh, end})
 				fresh = nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,12 +44,12 @@ type namedModel struct{ name, path string }
 
 // library returns the models of some names, or else those of the hub's cache. It checks the files of those that have a
 // name.
-func (o *serveOptions) library(names []string) (*library, error) {
+func (o *serveOptions) library(names []string, log *slog.Logger) (*library, error) {
 	l := &library{o: o, cached: o.Pull || len(names) == 0, known: map[string]serve.ModelInfo{}}
 	l.Library = serve.Library{
 		Models: l.list, Show: l.show, Texts: int64(o.Memory) << 20, Memory: int64(o.MaxMemory) << 20,
 		Load: func(ctx context.Context, info serve.ModelInfo) (*serve.Model, error) {
-			return o.load(ctx, info.Name, info.Path)
+			return o.load(ctx, info.Name, info.Path, log)
 		},
 	}
 	var err error

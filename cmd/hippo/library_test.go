@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -49,7 +50,7 @@ type librarian struct {
 func newLibrarian(t *testing.T, o serveOptions, names ...string) librarian {
 	t.Helper()
 	o.Precision, o.Memory = "float32", 8
-	lib, err := o.library(names)
+	lib, err := o.library(names, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

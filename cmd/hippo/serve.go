@@ -20,7 +20,6 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/session/store"
 )
 
 // serveOptions are the flags of hippo serve.
@@ -30,6 +29,8 @@ type serveOptions struct {
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
+	Store     string   `json:"store" help:"folder to keep it in for the next server"`
+	Disk      int      `json:"disk" help:"most MiB of the texts in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
 	MaxPrompt  int   `json:"max_prompt" help:"most tokens of a prompt" min:"1"`
@@ -38,6 +39,12 @@ type serveOptions struct {
 	MaxTokens  int   `json:"max_tokens" help:"most tokens of a reply" min:"1"`
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
 	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
+
+	MaxResponses int           `json:"max_responses" help:"responses of a client that are kept" min:"1"`
+	MaxSessions  int           `json:"max_sessions" help:"sessions of a client" min:"1"`
+	SessionMiB   int           `json:"session_mib" help:"MiB of all sessions of a client" min:"1"`
+	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
+	KeepFor      time.Duration `json:"keep_for" help:"for responses, and sessions that nobody changes, to be kept"`
 
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
@@ -48,9 +55,10 @@ type serveOptions struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
-		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
-		Log: "json", onDemand: onDemand{KeepAlive: "5m"},
+		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
+		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
+		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, ImportMiB: 256, KeepFor: 30 * 24 * time.Hour,
+		Grace: 30 * time.Second, Log: "json", onDemand: onDemand{KeepAlive: "5m"},
 	}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL...]",
@@ -63,10 +71,14 @@ gets the first. Without a MODEL all are served that hippo list shows.
 The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
 or when another needs its memory (--max_memory). hippo ps shows what is loaded, hippo stop has a model go.
 
+What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
+may share it.
+
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end; a second one ends the
 program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
+  hippo serve runs/tiny --store state
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo serve --keep_alive 1h --max_memory 8000
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
@@ -92,7 +104,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	lib, err := o.library(names)
+	lib, err := o.library(names, limits.Log)
 	if err != nil {
 		return err
 	}
@@ -121,6 +133,8 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
+		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
+		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
 	}
 	switch o.Log {
 	case "json":
@@ -155,7 +169,7 @@ func readKeys(path string) ([]serve.Key, error) {
 }
 
 // load loads a model.
-func (o *serveOptions) load(ctx context.Context, name, path string) (*serve.Model, error) {
+func (o *serveOptions) load(ctx context.Context, name, path string, log *slog.Logger) (*serve.Model, error) {
 	m, err := hippo.Load(path, hippo.Precision(o.Precision))
 	if err != nil {
 		return nil, err
@@ -164,9 +178,7 @@ func (o *serveOptions) load(ctx context.Context, name, path string) (*serve.Mode
 	if err != nil {
 		return nil, err
 	}
-	texts, err := store.New(ctx, store.Options{
-		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: int64(o.Memory) << 20,
-	})
+	texts, err := o.texts(ctx, m, log)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +186,10 @@ func (o *serveOptions) load(ctx context.Context, name, path string) (*serve.Mode
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return serve.NewModel(serve.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
-		Close: runner.Close,
+		Close: func() {
+			texts.Close()
+			runner.Close()
+		},
 	}), nil
 }
 

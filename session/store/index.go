@@ -107,10 +107,15 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 	var found []*object
 	var twice []string
 	asides := 0
+	var texts []string
 	at := map[key]int{}
 	err := s.o.Bucket.List(ctx, func(name string) {
 		if strings.HasPrefix(name, aside) {
 			asides++
+			return
+		}
+		if s.isTexts(name) {
+			texts = append(texts, name)
 			return
 		}
 		o, ok := parseName(name)
@@ -131,6 +136,9 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	s.mu.Lock()
+	if s.index.listed.IsZero() { // of stores before this one; those that work beside it keep their own
+		s.texts = texts
+	}
 	s.index.asides, s.index.listed, s.index.fresh = asides, start, 0
 	for _, o := range s.index.objects {
 		if _, ok := at[o.key]; !ok && o.added <= known {

@@ -97,13 +97,21 @@ func (s *Store) encode(k key, m *session.Snapshot, logp []float32) ([]byte, erro
 		b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), math.Float32bits(p)))
 	}
 	b.Write(binary.LittleEndian.AppendUint32(b.AvailableBuffer(), crc32.Checksum(b.Bytes(), castagnoli)))
-	if err := m.Encode(b, s.o.Identity, session.FileOptions{}); err != nil || s.o.Key == nil {
-		return b.Bytes(), err
+	if err := m.Encode(b, s.o.Identity, session.FileOptions{}); err != nil {
+		return nil, err
+	}
+	return s.sealed(b.Bytes())
+}
+
+// sealed is data encrypted, if there is a key.
+func (s *Store) sealed(data []byte) ([]byte, error) {
+	if s.o.Key == nil {
+		return data, nil
 	}
 	var sealed bytes.Buffer
 	w, err := session.Seal(&sealed, s.o.Key)
 	if err == nil {
-		_, err = w.Write(b.Bytes())
+		_, err = w.Write(data)
 	}
 	if err == nil {
 		err = w.Close()

@@ -66,6 +66,7 @@ type Store struct {
 	marks  marks
 	index  index
 	stats  Stats
+	texts  []string   // the objects of the texts that the tree knows
 	ahead  bool       // writeAhead is at work
 	free   *sync.Cond // told when a mark that was leaving has left
 }
@@ -116,6 +117,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		if err := s.refresh(ctx, 0); err != nil {
 			return nil, s.named(err)
 		}
+		s.readTexts(ctx)
 	}
 	return s, nil
 }

@@ -1,0 +1,134 @@
+package clients
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+)
+
+// ask is a request of /v1/responses.
+func ask(input, previous string) responses.ResponseNewParams {
+	q := responses.ResponseNewParams{
+		Model: "tiny", Input: responses.ResponseNewParamsInputUnion{OfString: openai.String(input)},
+		Instructions: openai.String("Talk about whales."), MaxOutputTokens: openai.Int(9), Temperature: openai.Float(0),
+		Metadata: map[string]string{"of": "a test"},
+	}
+	if previous != "" {
+		q.PreviousResponseID = openai.String(previous)
+	}
+	return q
+}
+
+// TestOpenAIResponses: a response is made, gone on after, found, its input listed, and deleted; of another's name there
+// is none, and a wrong field is named.
+func TestOpenAIResponses(t *testing.T) {
+	c := newClient(t)
+	one, err := c.Responses.New(t.Context(), ask("Call me", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Status != "incomplete" || one.IncompleteDetails.Reason != "max_output_tokens" || one.OutputText() == "" ||
+		one.Usage.OutputTokens != 9 || one.Metadata["of"] != "a test" || one.Instructions.OfString == "" {
+		t.Errorf("got %s", one.RawJSON())
+	}
+	two, err := c.Responses.New(t.Context(), ask("And then?", one.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two.PreviousResponseID != one.ID || two.Usage.InputTokens <= one.Usage.TotalTokens {
+		t.Errorf("got %s", two.RawJSON())
+	}
+	again, err := c.Responses.Get(t.Context(), two.ID, responses.ResponseGetParams{})
+	if err != nil || again.OutputText() != two.OutputText() || again.Usage.TotalTokens != two.Usage.TotalTokens {
+		t.Errorf("got %v, %v", again, err)
+	}
+	items, err := c.Responses.InputItems.List(t.Context(), two.ID, responses.InputItemListParams{})
+	if err != nil || len(items.Data) != 1 || items.Data[0].Content.OfInputItemContentList[0].Text != "And then?" {
+		t.Errorf("got %+v, %v", items, err)
+	}
+	if _, err := c.Responses.Cancel(t.Context(), two.ID); err != nil {
+		t.Error(err)
+	}
+	if err := c.Responses.Delete(t.Context(), two.ID); err != nil {
+		t.Error(err)
+	}
+	var wrong *openai.Error
+	_, err = c.Responses.Get(t.Context(), two.ID, responses.ResponseGetParams{})
+	if !errors.As(err, &wrong) || wrong.StatusCode != http.StatusNotFound {
+		t.Errorf("got %v for one that is deleted", err)
+	}
+	_, err = c.Responses.New(t.Context(), ask("And then?", two.ID))
+	if !errors.As(err, &wrong) || wrong.Param != "previous_response_id" || wrong.Code != "previous_response_not_found" {
+		t.Errorf("got %v behind one that is deleted", err)
+	}
+	list := ask("", "")
+	list.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{
+		responses.ResponseInputItemParamOfMessage("Call", responses.EasyInputMessageRoleUser),
+		responses.ResponseInputItemParamOfMessage(responses.ResponseInputMessageContentListParam{
+			responses.ResponseInputContentParamOfInputText("me"),
+		}, responses.EasyInputMessageRoleUser),
+	}}
+	if _, err := c.Responses.New(t.Context(), list); err != nil {
+		t.Error(err)
+	}
+	list.Temperature = openai.Float(-1)
+	if _, err := c.Responses.New(t.Context(), list); !errors.As(err, &wrong) || wrong.Param != "temperature" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOpenAIResponsesStream: the events of a stream come in the official order, numbered, and make up the response that
+// the last of them has, which is kept.
+func TestOpenAIResponsesStream(t *testing.T) {
+	c := newClient(t)
+	q := ask("Call me", "")
+	q.Include, q.TopLogprobs = []responses.ResponseIncludable{"message.output_text.logprobs"}, param.NewOpt[int64](2)
+	stream := c.Responses.NewStreaming(t.Context(), q)
+	var kinds []string
+	var text string
+	var logprobs int
+	var last responses.Response
+	for stream.Next() {
+		e := stream.Current()
+		if int(e.SequenceNumber) != len(kinds) {
+			t.Errorf("event %s has the number %d, want %d", e.Type, e.SequenceNumber, len(kinds))
+		}
+		kinds = append(kinds, e.Type)
+		switch e := e.AsAny().(type) {
+		case responses.ResponseTextDeltaEvent:
+			text += e.Delta
+			logprobs += len(e.Logprobs)
+		case responses.ResponseTextDoneEvent:
+			if e.Text != text {
+				t.Errorf("the text is %q, and its pieces %q", e.Text, text)
+			}
+		case responses.ResponseIncompleteEvent:
+			last = e.Response
+		}
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(kinds, " ")
+	for strings.Contains(got, " response.output_text.delta response.output_text.delta") {
+		got = strings.Replace(got, " response.output_text.delta", "", 1)
+	}
+	const want = "response.created response.in_progress response.output_item.added response.content_part.added " +
+		"response.output_text.delta response.output_text.done response.content_part.done " +
+		"response.output_item.done response.incomplete"
+	if got != want {
+		t.Errorf("the events are %s\nwant %s", got, want)
+	}
+	if last.OutputText() != text || last.Usage.OutputTokens != 9 || logprobs != 9 {
+		t.Errorf("the last event has %s; %d log-probabilities", last.RawJSON(), logprobs)
+	}
+	if kept, err := c.Responses.Get(t.Context(), last.ID, responses.ResponseGetParams{}); err != nil ||
+		kept.OutputText() != text {
+		t.Errorf("kept is %v, %v", kept, err)
+	}
+}

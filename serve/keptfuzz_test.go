@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// FuzzKept: whatever the body of a request for a response or a session is, the server has an answer, and it is no fault
+// of the server.
+func FuzzKept(f *testing.F) {
+	for _, body := range []string{
+		`{"input":"a","max_output_tokens":2}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"é"}]}]}`,
+		`{"text":"a"}`, `{"ids":[1,2]}`, `{"messages":[{"role":"user","content":"a"}]}`, `{"name":"a","remove":true}`,
+		`{"endings":["a",""]}`, `{"mark":"a"}`, `{"position":1}`, `{"max_tokens":2,"stream":true,"logprobs":true}`,
+		`{"metadata":{"a":"b"},"previous_response_id":"resp_x","include":["x"]}`, `null`, `[`, "",
+	} {
+		f.Add(body)
+	}
+	o := Options{MaxTokens: 4, MaxPrompt: 100, MaxSessions: 2, StateMemory: 1 << 20}
+	server, err := New(o, testModel(f, "tiny"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	ask := func(t *testing.T, method, path, body string) []byte {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		if w.Code >= http.StatusInternalServerError && w.Code != http.StatusInsufficientStorage {
+			t.Errorf("%s %s: status %d: %s", method, path, w.Code, w.Body)
+		}
+		return w.Body.Bytes()
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		one := decode[sessionObject](t, ask(t, http.MethodPost, "/v1/sessions", `{"text":"Call"}`))
+		path := "/v1/sessions/" + one.ID
+		for _, what := range []string{"/append", "/generate", "/mark", "/rewind", "/score", "/fork"} {
+			ask(t, http.MethodPost, path+what, body)
+		}
+		for _, path := range []string{"/v1/responses", "/v1/sessions", "/v1/sessions/import"} {
+			ask(t, http.MethodPost, path, body)
+		}
+		all := decode[struct{ Data []sessionObject }](t, ask(t, http.MethodGet, "/v1/sessions", ""))
+		for _, x := range all.Data {
+			ask(t, http.MethodDelete, "/v1/sessions/"+x.ID, "")
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// live are sessions of a model that are in memory, besides being stored: what is used least goes first. One whose last
+// change could not be stored stays. Who uses one has locked it.
+type live struct {
+	most int // bytes
+
+	mu     sync.Mutex
+	all    map[string]*list.Element // of *liveSession
+	recent list.List                // the last used first
+	bytes  int
+}
+
+// liveSession is a session in memory.
+type liveSession struct {
+	id       string
+	revision string // that it is, or was before a change that is not stored
+	session  *session.Session
+	unstored bool // its last change is nowhere else
+	bytes    int
+}
+
+// liveMemory is the most bytes that the sessions of a model take in memory besides being stored.
+const liveMemory = 512 << 20
+
+func newLive(most int) *live { return &live{most: most, all: map[string]*list.Element{}} }
+
+// get returns a session if it is that of a revision, or nil.
+func (l *live) get(id, revision string) *session.Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.all[id]
+	if e == nil {
+		return nil
+	}
+	x := e.Value.(*liveSession)
+	if x.revision != revision { // another server has changed it
+		l.remove(e)
+		return nil
+	}
+	l.recent.MoveToFront(e)
+	return x.session
+}
+
+// put keeps a session, in the place of an earlier one.
+func (l *live) put(x *liveSession) {
+	x.bytes = x.session.StateSize() + sessionBudget + 16*x.session.Position()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.all[x.id]; old != nil {
+		l.remove(old)
+	}
+	l.all[x.id] = l.recent.PushFront(x)
+	l.bytes += x.bytes
+	for e := l.recent.Back(); e != nil && l.bytes > l.most; {
+		before := e.Prev()
+		if !e.Value.(*liveSession).unstored {
+			l.remove(e)
+		}
+		e = before
+	}
+}
+
+// remove forgets a session. The lock is held.
+func (l *live) remove(e *list.Element) {
+	x := l.recent.Remove(e).(*liveSession)
+	l.bytes -= x.bytes
+	delete(l.all, x.id)
+}
+
+// pending are the records of sessions whose last change could not be stored. They are never changed.
+type pending struct {
+	mu  sync.Mutex
+	all map[string]*sessionRecord
+}
+
+// set notes the record of a session, or that there is none.
+func (u *pending) set(id string, r *sessionRecord) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r == nil {
+		delete(u.all, id)
+		return
+	}
+	if u.all == nil {
+		u.all = map[string]*sessionRecord{}
+	}
+	u.all[id] = r
+}
+
+// get returns the record of a session that was changed since what is stored, or nil.
+func (u *pending) get(stored *sessionRecord) *sessionRecord {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r := u.all[stored.ID]; r != nil && r.Revision == stored.Revision {
+		return r
+	}
+	return nil
+}
+
+// locks keep requests of this server from using one session at the same time.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]chan struct{} // closed when it is free
+}
+
+// lock waits until a session is free and takes it. It returns nil if ctx is done before.
+func (l *locks) lock(ctx context.Context, id string) (release func()) {
+	for {
+		l.mu.Lock()
+		others := l.held[id]
+		if others == nil {
+			mine := make(chan struct{})
+			if l.held == nil {
+				l.held = map[string]chan struct{}{}
+			}
+			l.held[id] = mine
+			l.mu.Unlock()
+			return func() {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				delete(l.held, id)
+				close(mine)
+			}
+		}
+		l.mu.Unlock()
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

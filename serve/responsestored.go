@@ -1,0 +1,233 @@
+package serve
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// responseRecord is a response as it is kept. It stands for itself: others may be deleted.
+type responseRecord struct {
+	Response     responseObject `json:"response"`
+	Model        string         `json:"model"`
+	Identity     string         `json:"identity"` // of the model
+	Instructions string         `json:"instructions"`
+	Input        []message      `json:"input"`
+	Messages     []message      `json:"messages"` // of the whole conversation, the reply last, without instructions
+	// Plan is how the text up to the end of the reply was read, so that the state there is found, or read again to the
+	// same bits. Without one the conversation is read as that of a chat.
+	Plan []planPart `json:"plan,omitempty"`
+}
+
+// planPart is a segment, its ids as bytes, little-endian.
+type planPart struct {
+	IDs   []byte `json:"ids"`
+	Drawn bool   `json:"drawn,omitempty"`
+}
+
+// planParts are the parts of a plan.
+func planParts(plan []session.Segment) (parts []planPart) {
+	for _, s := range plan {
+		p := planPart{Drawn: s.Drawn, IDs: make([]byte, 0, 4*len(s.IDs))}
+		for _, id := range s.IDs {
+			p.IDs = binary.LittleEndian.AppendUint32(p.IDs, uint32(id))
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// segments are the plan of some parts.
+func segments(parts []planPart) (plan []session.Segment) {
+	for _, p := range parts {
+		s := session.Segment{Drawn: p.Drawn}
+		for at := 0; at+4 <= len(p.IDs); at += 4 {
+			s.IDs = append(s.IDs, int32(binary.LittleEndian.Uint32(p.IDs[at:])))
+		}
+		plan = append(plan, s)
+	}
+	return plan
+}
+
+// responseDir is the folder of an owner's responses.
+func responseDir(owner string) string { return responsesDir + owner }
+
+const responsesDir = "responses/"
+
+func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
+
+// looksEvery is how many responses are kept before those that are too old, or too many, are looked for again.
+const looksEvery = 64
+
+// keepResponse keeps a response. From time to time it lets go of those of its owner that are too old, and the oldest of
+// too many.
+func (s *Server) keepResponse(owner string, r *responseRecord) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if s.kept.Add(1)%looksEvery == 1 {
+		s.trimResponses(owner)
+	}
+	return s.shelf.put(responseName(owner, r.Response.ID), func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many.
+func (s *Server) trimResponses(owner string) {
+	all, err := s.shelf.list(responseDir(owner))
+	if err != nil {
+		s.o.Log.Warn("old responses could not be listed", "error", err.Error())
+		return
+	}
+	slices.SortFunc(all, func(a, b entry) int { return b.time.Compare(a.time) })
+	for i, e := range all {
+		if i >= s.o.MaxResponses || time.Since(e.time) > s.o.KeepFor {
+			if err := s.shelf.remove(responseDir(owner) + "/" + e.name); err != nil {
+				s.o.Log.Warn("an old response could not be removed", "error", err.Error())
+				return
+			}
+		}
+	}
+}
+
+// previous is the response that a request goes on after, nil for none.
+func (s *Server) previous(c *call, id string) (*responseRecord, error) {
+	if id == "" {
+		return nil, nil
+	}
+	r, err := s.response(c, id)
+	var e *Error
+	if errors.As(err, &e) {
+		e.Param, e.Code, e.Message = "previous_response_id", "previous_response_not_found",
+			"previous_response_id: "+e.Message
+	}
+	return r, err
+}
+
+// response finds a response of the client that asks.
+func (s *Server) response(c *call, id string) (*responseRecord, error) {
+	missing := &Error{
+		Status: http.StatusNotFound, Code: "not_found",
+		Message: fmt.Sprintf("found %.60q, which is no response that this server keeps for this client", id),
+	}
+	if !isID(responsePrefix, id) {
+		return nil, missing
+	}
+	data, err := s.shelf.get(responseName(c.owner(), id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &responseRecord{}
+	if err := json.Unmarshal(data, r); err != nil || len(r.Messages) == 0 || len(r.Messages) < len(r.Input)+1 {
+		s.o.Log.Warn("a response is damaged", "store", s.shelf.String(), "response", id, "error", fmt.Sprint(err))
+		return nil, missing
+	}
+	return r, nil
+}
+
+func (s *Server) showResponse(c *call) error {
+	r, err := s.response(c, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if c.r.URL.Query().Get("stream") == "true" {
+		return wrong("stream", "found true, want none: a response that is kept has ended")
+	}
+	return c.json(&r.Response)
+}
+
+func (s *Server) deleteResponse(c *call) error {
+	id := c.r.PathValue("id")
+	if _, err := s.response(c, id); err != nil {
+		return err
+	}
+	if err := s.shelf.remove(responseName(c.owner(), id)); err != nil {
+		return err
+	}
+	return c.json(deletedObject(id, "response"))
+}
+
+// cancelResponse returns the response: what is kept has ended, and what has not is ended by its client's going.
+func (s *Server) cancelResponse(c *call) error { return s.showResponse(c) }
+
+// inputItem is a message of the input in a list.
+type inputItem struct {
+	ID      string      `json:"id"`
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Role    string      `json:"role"`
+	Content []inputText `json:"content"`
+}
+
+type inputText struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// responseInputItems lists what the request of a response said.
+func (s *Server) responseInputItems(c *call) error {
+	r, err := s.response(c, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	query := c.r.URL.Query()
+	limit, order := 20, query.Get("order")
+	if text := query.Get("limit"); text != "" {
+		limit, err = strconv.Atoi(text)
+	}
+	var ch checks
+	const most = 100
+	ch.that(err == nil && limit >= 1 && limit <= most, "limit", "found %.20q, want 1 to %d", query.Get("limit"), most)
+	ch.that(order == "" || order == "asc" || order == "desc", "order", "found %.20q, want asc or desc", order)
+	if ch.err != nil {
+		return ch.err
+	}
+	items := []inputItem{}
+	for i, m := range r.Input {
+		kind := "input_text"
+		if m.Role() == assistantRole {
+			kind = "output_text"
+		}
+		items = append(items, inputItem{
+			ID:   fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(r.Response.ID, responsePrefix), i),
+			Type: "message", Status: responseCompleted, Role: m.Role(), Content: []inputText{{kind, m.Content()}},
+		})
+	}
+	if order != "asc" {
+		slices.Reverse(items)
+	}
+	if after := query.Get("after"); after != "" {
+		i := slices.IndexFunc(items, func(item inputItem) bool { return item.ID == after })
+		if i < 0 {
+			return wrong("after", "found %.60q, want the id of an item", after)
+		}
+		items = items[i+1:]
+	}
+	list := struct {
+		Object string      `json:"object"`
+		Data   []inputItem `json:"data"`
+		First  *string     `json:"first_id"`
+		Last   *string     `json:"last_id"`
+		More   bool        `json:"has_more"`
+	}{Object: "list", Data: items[:min(limit, len(items))], More: len(items) > limit}
+	if n := len(list.Data); n > 0 {
+		list.First, list.Last = &list.Data[0].ID, &list.Data[n-1].ID
+	}
+	return c.json(list)
+}

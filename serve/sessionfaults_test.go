@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// TestClientGoesInTheMiddleOfAReply: the session ends where the reply was cut off, is stored there, and goes on.
+func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
+	s := newSite(t, Options{})
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	path := "/v1/sessions/" + a.ID
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path+"/generate",
+		strings.NewReader(`{"max_tokens":16000,"ignore_eos":true,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if got := post2[sessionObject](s, http.MethodGet, path); got.Position != 7 {
+		t.Errorf("while a reply is on its way: %+v", got)
+	}
+	cancel()
+	answer.Body.Close()
+	b := post[sessionObject](s, path+"/append", `{"text":"!"}`) // waits for the reply to end
+	if b.Position < 9 || b.Position >= 16000 || b.Drawn != b.Position-8 {
+		t.Errorf("after that: %+v", b)
+	}
+}
+
+// TestSessionInUse: a request for a session that another one uses for long is refused, not held.
+func TestSessionInUse(t *testing.T) {
+	s := newSite(t, Options{})
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	release, err := s.server.lockSession(t.Context(), place{"all", a.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.server.lockSession(ctx, place{"all", a.ID}); answerOf(err).Status != http.StatusConflict {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if _, err := s.server.lockSession(t.Context(), place{"all", a.ID}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyUseOneSession: whatever is asked of some sessions at the same time, by many, with clients that go, each is
+// whole at the end: its text read again from its plan gives the same reply.
+func TestManyUseOneSession(t *testing.T) {
+	s := newSite(t, Options{Concurrent: 8, MaxSessions: 1000})
+	s.model.live.most = 3 * sessionBudget // so that sessions come and go
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, post[sessionObject](s, "/v1/sessions", fmt.Sprintf(`{"text":"Call me %d"}`, i)).ID)
+	}
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(worker), 1))
+			for range 25 {
+				path := "/v1/sessions/" + ids[rng.IntN(len(ids))]
+				body := map[string]string{
+					"/append":   `{"text":" Ishmael"}`,
+					"/generate": `{"max_tokens":20,"ignore_eos":true,"stream":` + fmt.Sprint(rng.IntN(2) == 0) + `}`,
+					"/mark":     `{"name":"a"}`, "/score": `{"endings":["a","bc"]}`, "/fork": `{}`,
+					"/rewind": fmt.Sprintf(`{"position":%d}`, 5+rng.IntN(5)),
+				}
+				what := []string{"/append", "/generate", "/mark", "/score", "/fork", "/rewind"}[rng.IntN(6)]
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(40))*time.Millisecond)
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path+what,
+					strings.NewReader(body[what]))
+				if err != nil {
+					t.Error(err)
+				} else if answer, err := s.Client().Do(r); err == nil {
+					if answer.StatusCode >= 500 {
+						t.Errorf("%s: status %d", what, answer.StatusCode)
+					}
+					answer.Body.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		got := post[sessionReply](s, "/v1/sessions/"+id+"/generate", `{"max_tokens":5,"seed":1,"ignore_eos":true}`)
+		r, err := s.server.sessionRecord(place{"all", id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := segments(r.Plan)
+		n := r.Position - 5
+		x, err := session.From(s.model.net, s.model.tok, session.Options{}, session.Text{Plan: part(plan, n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := s.model.defaults(5)
+		o.Seed, o.IgnoreEnd = 1, true
+		text := ""
+		for p, err := range x.Generate(t.Context(), o) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(p.Text)
+		}
+		if got.Text != text {
+			t.Errorf("session %s goes on with %q, read anew with %q", id, got.Text, text)
+		}
+	}
+	s.Client().CloseIdleConnections()
+	for late := time.Now().Add(20 * time.Second); runtime.NumGoroutine() > before+8; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// held is a session that a request has, and nobody else meanwhile.
+type held struct {
+	*session.Session
+	*call
+	server  *Server
+	model   *Model
+	place   place
+	record  *sessionRecord
+	changed bool // what a request does has begun to change it
+}
+
+// withSession has a function do what a request asks for with its session, and keeps what that has changed, also where
+// it fails: a reply that is cut off ends where it is.
+func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) error) error {
+	p := place{c.owner(), c.r.PathValue("id")}
+	release, err := s.lockSession(c.r.Context(), p)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := s.enter(c); err != nil {
+		return err
+	}
+	defer s.admit.leave()
+	h, err := s.hold(c, p)
+	if err != nil {
+		return err
+	}
+	return do(c.r.Context(), h)
+}
+
+// hold returns the session of a place, which is locked.
+func (s *Server) hold(c *call, p place) (*held, error) {
+	r, err := s.sessionRecord(p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.model(c, r.Model)
+	if err != nil {
+		return nil, err
+	}
+	c.note("model", m.name)
+	if m.identity() != r.Identity {
+		return nil, &Error{
+			Status: http.StatusConflict, Code: "other_model",
+			Message: fmt.Sprintf("the session %s is of a model %s that had other weights, another precision or "+
+				"another tokenizer than the one of this server", p.id, r.Model),
+		}
+	}
+	x := m.live.get(p.id, r.Revision)
+	if changed := s.unsaved.get(r); changed != nil && x != nil {
+		*r = *changed
+	}
+	if x == nil {
+		s.unsaved.set(p.id, nil) // the model was unloaded meanwhile, or another server has stored a change
+		if x, err = s.loadSession(p, r, m, c.client()); err != nil {
+			return nil, err
+		}
+		m.live.put(&liveSession{id: p.id, revision: r.Revision, session: x})
+	}
+	return &held{Session: x, call: c, server: s, model: m, place: p, record: r}, nil
+}
+
+// keep stores the session if it has changed. Where that fails it goes on in memory, and its object says so.
+func (h *held) keep() {
+	if !h.changed {
+		return
+	}
+	h.changed = false
+	x := &liveSession{id: h.place.id, session: h.Session}
+	if err := h.server.keepSession(h.place, h.record, h.Session); err != nil {
+		h.server.o.Log.Warn("a session could not be stored", "request", h.call.id, "session", h.place.id,
+			"error", err.Error())
+		record := *h.record
+		h.server.unsaved.set(h.place.id, &record)
+		x.unstored = true
+	} else {
+		h.server.unsaved.set(h.place.id, nil)
+	}
+	x.revision = h.record.Revision
+	h.model.live.put(x)
+}
+
+// change calls a function that changes the session, and stores it.
+func (h *held) change(do func() error) error {
+	h.changed = true
+	err := contained(h.r.Context(), 0, func(context.Context, int) error { return do() })
+	h.keep()
+	return err
+}
+
+// newSession is the body of POST /v1/sessions. At most one of text, messages and ids is given.
+type newSession struct {
+	Model    string            `json:"model"`
+	Text     *string           `json:"text"`
+	Messages []message         `json:"messages"`
+	IDs      []int32           `json:"ids"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// createSession makes a session, at the end of a text if one is given. What is stored of it is not read again.
+func (s *Server) createSession(c *call) error {
+	var q newSession
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	m, err := s.model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.note("model", m.name)
+	if err := checkMetadata(q.Metadata); err != nil {
+		return err
+	}
+	ids, param, err := q.ids(c.r.Context(), m)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		err = m.check(param, ids, s.o.MaxPrompt, 0)
+	}
+	if err == nil {
+		err = s.roomForSession(c.owner(), 1)
+	}
+	if err == nil {
+		err = s.enter(c)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.admit.leave()
+	t := session.Text{}
+	if len(ids) > 0 {
+		t.Plan = []session.Segment{{IDs: ids}}
+		gen, found, err := m.open(c.r.Context(), t.Plan, c.client())
+		if err != nil {
+			return err
+		}
+		found.tell(c.Header(), len(ids))
+		t.At = session.Take(gen)
+	}
+	x, err := session.From(m.net, m.tok, m.sessionOptions(c.client()), t)
+	if err != nil {
+		return err
+	}
+	return s.addSession(c, m, x, q.Metadata, nil)
+}
+
+// ids are those that a session begins with, and the field that has them.
+func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param string, err error) {
+	given := 0
+	for _, there := range []bool{q.Text != nil, len(q.Messages) > 0, q.IDs != nil} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		err = wrong("text", "found %d of text, messages and ids, want one", given)
+	case q.Text != nil:
+		param = "text"
+		ids, err = m.encode(prompt{text: *q.Text})
+	case len(q.Messages) > 0:
+		param = "messages"
+		ids, err = m.encodeChat(ctx, param, q.Messages)
+	default:
+		ids, param = q.IDs, "ids"
+	}
+	return ids, param, err
+}
+
+// addSession stores a session that is new, and answers with it.
+func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
+	from *sessionOrigin) error {
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	r := &sessionRecord{Identity: m.identity(), sessionObject: sessionObject{
+		ID: sessionPrefix + rand.Text(), Object: "session", Created: now(), Model: m.name, From: from,
+		Metadata: metadata,
+	}}
+	p := place{c.owner(), r.ID}
+	if err := s.keepSession(p, r, x); err != nil {
+		return &Error{
+			Status: http.StatusInsufficientStorage, Code: "store_failed",
+			Message: fmt.Sprintf("the session could not be stored: %v", err),
+		}
+	}
+	m.live.put(&liveSession{id: r.ID, revision: r.Revision, session: x})
+	return c.json(&r.sessionObject)
+}
+
+// listSessions answers with all sessions of the client, the last changed first.
+func (s *Server) listSessions(c *call) error {
+	ids, _, err := s.sessionsOf(c.owner())
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Object string          `json:"object"`
+		Data   []sessionObject `json:"data"`
+	}{Object: "list", Data: []sessionObject{}}
+	for _, id := range ids {
+		var o sessionObject // without the text
+		if data, err := s.shelf.get(place{c.owner(), id}.record()); err == nil && json.Unmarshal(data, &o) == nil {
+			list.Data = append(list.Data, o)
+		}
+	}
+	slices.SortFunc(list.Data, func(a, b sessionObject) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.ID, b.ID))
+	})
+	return c.json(list)
+}
+
+// showSession answers with a session, and with its text if that is asked for.
+func (s *Server) showSession(c *call) error {
+	if c.r.URL.Query().Get("text") != "true" {
+		r, err := s.sessionRecord(place{c.owner(), c.r.PathValue("id")})
+		if err != nil {
+			return err
+		}
+		if changed := s.unsaved.get(r); changed != nil { // also while another request uses the session
+			r = changed
+		}
+		return c.json(&r.sessionObject)
+	}
+	return s.withSession(c, func(_ context.Context, h *held) error {
+		return c.json(struct {
+			*sessionObject
+			Text string  `json:"text"`
+			IDs  []int32 `json:"ids"`
+		}{&h.record.sessionObject, text(h.Text()), append([]int32{}, h.IDs()...)})
+	})
+}
+
+// text is bytes as a text of JSON: what is no character is U+FFFD.
+func text(data []byte) string {
+	if utf8.Valid(data) {
+		return string(data)
+	}
+	return string([]rune(string(data)))
+}
+
+func (s *Server) deleteSession(c *call) error {
+	p := place{c.owner(), c.r.PathValue("id")}
+	release, err := s.lockSession(c.r.Context(), p)
+	if err != nil {
+		return err
+	}
+	defer release()
+	r, err := s.sessionRecord(p)
+	if err != nil {
+		return err
+	}
+	if err := s.removeSession(p, r); err != nil {
+		return err
+	}
+	return c.json(deletedObject(p.id, "session.deleted"))
+}
+
+// forkSession makes a session that goes on from the same place.
+func (s *Server) forkSession(c *call) error {
+	var q struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	if err := checkMetadata(q.Metadata); err != nil {
+		return err
+	}
+	return s.withSession(c, func(_ context.Context, h *held) error {
+		if err := s.roomForSession(h.place.owner, 1); err != nil {
+			return err
+		}
+		if q.Metadata == nil {
+			q.Metadata = maps.Clone(h.record.Metadata)
+		}
+		return s.addSession(c, h.model, h.Fork(), q.Metadata, &sessionOrigin{h.place.id, h.Position()})
+	})
+}
+
+// Limits of the places in a session that have names.
+const (
+	maxMarks    = 1000
+	maxMarkName = 100
+)
+
+// markSession gives the place behind the text a name.
+func (s *Server) markSession(c *call) error {
+	var q struct {
+		Name   string `json:"name"`
+		Remove bool   `json:"remove"`
+	}
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
+		return wrong("name", "found a name of %d bytes, want 1 to %d", n, maxMarkName)
+	}
+	return s.withSession(c, func(_ context.Context, h *held) error {
+		_, there := h.MarkAt(q.Name)
+		switch {
+		case q.Remove && !there:
+			return wrong("name", "found no mark %q", q.Name)
+		case !q.Remove && !there && len(h.Marks()) >= maxMarks:
+			return wrong("name", "found %d marks, want at most %d", len(h.Marks()), maxMarks)
+		}
+		err := h.change(func() error {
+			if q.Remove {
+				h.Unmark(q.Name)
+			} else {
+				h.Mark(q.Name)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return c.json(&h.record.sessionObject)
+	})
+}
+
+// rewound is a session that went back, and how many tokens were read again for that.
+type rewound struct {
+	sessionObject
+	Again int `json:"read_again"`
+}
+
+// rewindSession goes back to a mark or a position.
+func (s *Server) rewindSession(c *call) error {
+	var q struct {
+		Mark     *string `json:"mark"`
+		Position *int    `json:"position"`
+	}
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	if (q.Mark == nil) == (q.Position == nil) {
+		return wrong("mark", "found both of mark and position, or none, want one")
+	}
+	return s.withSession(c, func(ctx context.Context, h *held) error {
+		to := or(q.Position, 0)
+		if q.Mark != nil {
+			var ok bool
+			if to, ok = h.MarkAt(*q.Mark); !ok {
+				return wrong("mark", "found no mark %.100q in the session", *q.Mark)
+			}
+		}
+		if to < 0 || to > h.Position() {
+			return wrong("position", "found %d, want 0 to %d", to, h.Position())
+		}
+		var again int
+		err := h.change(func() (err error) {
+			again, err = h.Rewind(ctx, to)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		c.note("prompt_tokens", again)
+		return c.json(rewound{h.record.sessionObject, again})
+	})
+}

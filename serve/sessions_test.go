@@ -1,0 +1,304 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// TestSessionsOverHTTP: what a session does over HTTP it does in the library, to the bit, across forks, rewinds, export
+// and import, and servers that begin anew on the same folder before each request.
+func TestSessionsOverHTTP(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() *site { return tokenized(t, byteBPE(t), dir) }
+	s := begin()
+	x := session.New(s.model.net, s.model.tok, session.Options{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids, err := s.model.encode(prompt{text: corpus})
+	must(err)
+	must(x.Append(t.Context(), ids))
+	a := post[sessionObject](s, "/v1/sessions", `{"text":`+quoted(t, corpus)+`,"metadata":{"of":"Wale"}}`)
+	path := "/v1/sessions/" + a.ID
+	x.Mark("book")
+	post[sessionObject](begin(), path+"/mark", `{"name":"book"}`)
+
+	o := s.model.defaults(0)
+	o.MaxTokens, o.Seed, o.IgnoreEnd = 30, 7, true
+	const draw = `{"max_tokens":30,"seed":7,"ignore_eos":true,"logprobs":true}`
+	write := func(x *session.Session) (text string) {
+		t.Helper()
+		for p, err := range x.Generate(t.Context(), o) {
+			must(err)
+			text += string(p.Text)
+		}
+		return text
+	}
+	want := write(x)
+	r := post[sessionReply](begin(), path+"/generate", draw)
+	if r.Text != want || len(r.Logprobs) != 30 || *r.Finish != "length" || r.Session.Position != x.Position() ||
+		r.Session.Drawn != 30 {
+		t.Errorf("the reply is %q (%+v), want %q", r.Text, r.Session, want)
+	}
+	more, err := s.model.tok.Encode(nil, []byte(" und weiter, кит"))
+	must(err)
+	must(x.Append(t.Context(), more))
+	post[sessionObject](begin(), path+"/append", `{"text":" und weiter, кит"}`)
+	f := post[sessionObject](begin(), path+"/fork", `{}`)
+	if f.From.ID != a.ID || f.From.Position != x.Position() || f.Metadata["of"] != "Wale" {
+		t.Errorf("the fork is %+v", f)
+	}
+	y := x.Fork()
+	want = write(y)
+	if got := post[sessionReply](begin(), "/v1/sessions/"+f.ID+"/generate", draw); got.Text != want {
+		t.Errorf("the fork's reply is %q, want %q", got.Text, want)
+	}
+	again, err := x.RewindTo(t.Context(), "book")
+	must(err)
+	back := post[rewound](begin(), path+"/rewind", `{"mark":"book"}`)
+	if back.Again != again || back.Position != len(ids) {
+		t.Errorf("after the rewind %+v, want %d at %d", back, again, len(ids))
+	}
+	no, err := s.model.tok.Encode(nil, []byte(" nein"))
+	must(err)
+	scores, err := x.Score(t.Context(), no)
+	must(err)
+	got := post[struct{ Data []ending }](begin(), path+"/score", `{"endings":[" nein",[5,6]]}`).Data
+	if len(got) != 2 || len(got[0].Logprobs) != len(no) || got[0].Logprobs[0] != float64(scores[0][0]) {
+		t.Errorf("the scores are %+v, want %v", got, scores)
+	}
+	status, h, data := begin().do(http.MethodGet, path+"/export", "")
+	if status != http.StatusOK || h.Get("Content-Type") != "application/octet-stream" {
+		t.Fatalf("export: %d %v", status, h)
+	}
+	other := tokenized(t, byteBPE(t), t.TempDir())
+	moved := post[sessionObject](other, "/v1/sessions/import?model=tiny", string(data))
+	want = write(x)
+	if got := post[sessionReply](other, "/v1/sessions/"+moved.ID+"/generate", draw); got.Text != want {
+		t.Errorf("the imported reply is %q, want %q", got.Text, want)
+	}
+	list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions")
+	if len(list.Data) != 2 {
+		t.Errorf("the list is %+v", list)
+	}
+	post2[map[string]any](s, http.MethodDelete, path)
+	if status, _, _ := begin().do(http.MethodGet, path, ""); status != http.StatusNotFound {
+		t.Errorf("after deletion: status %d", status)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "sessions", "all"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("the folder has %v (%v), want the two files of the fork", files, err)
+	}
+}
+
+// post2 asks without a body.
+func post2[T any](s *site, method, path string) T {
+	s.t.Helper()
+	status, _, data := s.do(method, path, "")
+	if status != http.StatusOK {
+		s.t.Fatalf("%s %s: status %d: %s", method, path, status, data)
+	}
+	return decode[T](s.t, data)
+}
+
+// TestSessionStream: a reply comes in pieces, the last event has the session, and a client that goes leaves a session
+// that goes on where it was.
+func TestSessionStream(t *testing.T) {
+	s := newSite(t, Options{})
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	b := post[sessionObject](s, "/v1/sessions/"+a.ID+"/fork", `{}`)
+	whole := post[sessionReply](s, "/v1/sessions/"+a.ID+"/generate", `{"max_tokens":20,"seed":1}`)
+	all := events[sessionReply](s, "/v1/sessions/"+b.ID+"/generate", `{"max_tokens":20,"seed":1,"stream":true}`)
+	var text string
+	for _, e := range all {
+		text += e.Text
+	}
+	last := all[len(all)-1]
+	if text != whole.Text || last.Session == nil || last.Session.Position != 27 || len(all) < 3 {
+		t.Errorf("the stream has %q and ends by %+v, want %q", text, last, whole.Text)
+	}
+}
+
+// TestSessionErrors: what cannot be is answered as such, and the session stays.
+func TestSessionErrors(t *testing.T) {
+	alice, a := NewKey("alice", ScopeAll)
+	bob, b := NewKey("bob", ScopeAll)
+	s := newSite(t, Options{Keys: []Key{alice, bob}, MaxSessions: 2, MaxPrompt: 200, MaxImport: 1 << 10})
+	s.key = a
+	x := post[sessionObject](s, "/v1/sessions", `{}`)
+	path := "/v1/sessions/" + x.ID
+	check := func(status int, text, method, path, body string) {
+		t.Helper()
+		if got, _, data := s.do(method, path, body); got != status || !strings.Contains(string(data), text) {
+			t.Errorf("%s %s %.60s: status %d: %s, want %d with %q", method, path, body, got, data, status, text)
+		}
+	}
+	check(400, "no text yet", "POST", path+"/generate", `{}`)
+	check(400, "without a text", "POST", path+"/score", `{"endings":["a"]}`)
+	check(400, `"param":"ids"`, "POST", path+"/append", `{"ids":[1,256]}`)
+	check(400, "found nothing", "POST", path+"/append", `{"text":""}`)
+	check(400, "want one", "POST", path+"/append", `{}`)
+	post[sessionObject](s, path+"/append", `{"text":"Call me"}`)
+	check(400, "behind 7, want at most 200", "POST", path+"/append", `{"text":"`+strings.Repeat("a", 200)+`"}`)
+	check(400, "behind 7, want at most 200", "POST", path+"/generate", `{"max_tokens":194}`)
+	check(400, "found 8, want 0 to 7", "POST", path+"/rewind", `{"position":8}`)
+	check(400, "found no mark", "POST", path+"/rewind", `{"mark":"x"}`)
+	check(400, "found a name of 0 bytes", "POST", path+"/mark", `{}`)
+	check(413, "more than 1024 bytes", "POST", "/v1/sessions/import", strings.Repeat("x", 1025))
+	check(400, "damaged", "POST", "/v1/sessions/import", "x")
+	check(404, "no session", "GET", "/v1/sessions/..%2f..%2fx", "")
+	post[sessionObject](s, path+"/fork", `{}`)
+	check(403, "found 2 sessions", "POST", path+"/fork", `{}`)
+	check(403, "found 2 sessions", "POST", "/v1/sessions", `{}`)
+	s.key = b
+	for _, e := range []struct{ method, path, body string }{
+		{"GET", path, ""}, {"DELETE", path, ""}, {"POST", path + "/append", `{"text":"a"}`},
+		{"GET", path + "/export", ""},
+		{"POST", path + "/fork", `{}`}, {"GET", path + "?text=true", ""},
+	} {
+		check(404, "no session", e.method, e.path, e.body)
+	}
+	if list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions"); len(list.Data) != 0 {
+		t.Errorf("bob sees %+v", list)
+	}
+	s.key = a
+	if got := post2[map[string]any](s, http.MethodGet, path+"?text=true"); got["text"] != "Call me" {
+		t.Errorf("alice's session is %v", got)
+	}
+}
+
+// TestImportForOtherModel: a file of a session of another model, and one with a flipped bit, are refused.
+func TestImportForOtherModel(t *testing.T) {
+	s, other := newSite(t, Options{}), tokenized(t, tokenizer.Bytes(), "")
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	_, _, data := s.do(http.MethodGet, "/v1/sessions/"+a.ID+"/export", "")
+	if status, _, text := other.do(http.MethodPost, "/v1/sessions/import", string(data)); status != 400 ||
+		!strings.Contains(string(text), "another model") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	data[len(data)/2] ^= 1
+	if status, _, text := s.do(http.MethodPost, "/v1/sessions/import", string(data)); status != 400 ||
+		!strings.Contains(string(text), "damaged") {
+		t.Errorf("status %d: %s", status, text)
+	}
+}
+
+// TestDamagedSessionIsReadAgain: the file of a session that is damaged is set aside, and the session goes on as if
+// nothing had been.
+func TestDamagedSessionIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	tok := byteBPE(t)
+	s := tokenized(t, tok, dir)
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me Ishmael, über das Meer"}`)
+	post[sessionReply](s, "/v1/sessions/"+a.ID+"/generate", `{"max_tokens":30,"seed":1,"ignore_eos":true}`)
+	f := post[sessionObject](s, "/v1/sessions/"+a.ID+"/fork", `{}`)
+	files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", a.ID+"-*.session"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(files[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = tokenized(t, tok, dir)
+	const draw = `{"max_tokens":20,"seed":2,"ignore_eos":true}`
+	want := post[sessionReply](s, "/v1/sessions/"+f.ID+"/generate", draw)
+	got := post[sessionReply](s, "/v1/sessions/"+a.ID+"/generate", draw)
+	if got.Text != want.Text || got.Session.Position != want.Session.Position || got.Session.StoreError != "" {
+		t.Errorf("got %q, want %q", got.Text, want.Text)
+	}
+	if aside, _ := filepath.Glob(filepath.Join(dir, "sessions", "all", "*.damaged")); len(aside) != 1 {
+		t.Errorf("set aside: %v", aside)
+	}
+}
+
+// TestTwoServersShareSessions: requests to two servers on one folder, at the same time, lose nothing of a session and
+// mix up nothing.
+func TestTwoServersShareSessions(t *testing.T) {
+	dir := t.TempDir()
+	tok := tokenizer.Bytes()
+	servers := []*site{tokenized(t, tok, dir), tokenized(t, tok, dir)}
+	a := post[sessionObject](servers[0], "/v1/sessions", `{"text":"x"}`)
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			s := servers[i%2]
+			body := fmt.Sprintf(`{"text":"<%02d>"}`, i)
+			if status, _, data := s.do(http.MethodPost, "/v1/sessions/"+a.ID+"/append", body); status != 200 {
+				t.Errorf("%d %s", status, data)
+			}
+		})
+	}
+	all.Wait()
+	got := post2[map[string]any](servers[0], http.MethodGet, "/v1/sessions/"+a.ID+"?text=true")["text"].(string)
+	for i := range 12 {
+		if strings.Count(got, fmt.Sprintf("<%02d>", i)) != 1 || len(got) != 1+12*4 {
+			t.Fatalf("the text is %q", got)
+		}
+	}
+}
+
+// fullShelf is a shelf on which there is no room while it is full.
+type fullShelf struct {
+	shelf
+	full bool
+}
+
+func (f *fullShelf) put(name string, write func(io.Writer) error) error {
+	if f.full {
+		return fmt.Errorf("%s: %w", f, syscall.ENOSPC)
+	}
+	return f.shelf.put(name, write)
+}
+
+// TestFullDiskLeavesSessionsUsable: where there is no room the answer names the store, the session goes on in memory,
+// and is stored as soon as there is room.
+func TestFullDiskLeavesSessionsUsable(t *testing.T) {
+	dir := t.TempDir()
+	tok := tokenizer.Bytes()
+	s := tokenized(t, tok, dir)
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	path := "/v1/sessions/" + a.ID
+	blocked := &fullShelf{shelf: s.server.shelf, full: true}
+	s.server.shelf = blocked
+	b := post[sessionObject](s, path+"/append", `{"text":" Ishmael"}`)
+	if b.Position != 15 || !strings.Contains(b.StoreError, "no space") || !strings.Contains(b.StoreError, dir) {
+		t.Errorf("on a full disk: %+v", b)
+	}
+	if got := post2[sessionObject](s, http.MethodGet, path); got.Position != 15 || got.StoreError == "" {
+		t.Errorf("found %+v", got)
+	}
+	r := post[responseObject](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`)
+	if r.Store || !strings.Contains(r.StoreError, "no space") {
+		t.Errorf("the response is %+v", r)
+	}
+	if status, _, data := s.do(http.MethodPost, "/v1/sessions", `{}`); status != 507 ||
+		!strings.Contains(string(data), dir) {
+		t.Errorf("a new session: %d %s", status, data)
+	}
+	blocked.full = false
+	c := post[sessionReply](s, path+"/generate", `{"max_tokens":2,"ignore_eos":true}`)
+	if c.Session.StoreError != "" || c.Session.Position != 17 {
+		t.Errorf("with room again: %+v", c.Session)
+	}
+	if got := post2[sessionObject](tokenized(t, tok, dir), http.MethodGet, path); got.Position != 17 {
+		t.Errorf("another server finds %+v", got)
+	}
+}

@@ -1,0 +1,249 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/hippo-ssm/hippo/generate"
+)
+
+// appendSession reads a text or ids behind the session's text.
+func (s *Server) appendSession(c *call) error {
+	var q struct {
+		Text *string `json:"text"`
+		IDs  []int32 `json:"ids"`
+	}
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	if (q.Text == nil) == (q.IDs == nil) {
+		return wrong("text", "found both of text and ids, or none, want one")
+	}
+	return s.withSession(c, func(ctx context.Context, h *held) error {
+		ids, param, err := q.IDs, "ids", error(nil)
+		if q.Text != nil {
+			param = "text"
+			if ids, err = h.encode(*q.Text); err != nil {
+				return err
+			}
+		}
+		if err := h.canGrow(param, ids, 0); err != nil {
+			return err
+		}
+		if err := h.change(func() error { return h.Append(ctx, ids) }); err != nil {
+			return err
+		}
+		c.note("prompt_tokens", len(ids))
+		return c.json(&h.record.sessionObject)
+	})
+}
+
+// encode is the ids of a text behind what there is; at the beginning those that stand before every text come first.
+func (h *held) encode(text string) ([]int32, error) {
+	if h.Position() == 0 {
+		return h.model.encode(prompt{text: text})
+	}
+	ids, err := h.model.tok.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, wrong("text", "%v", err)
+	}
+	return ids, nil
+}
+
+// canGrow returns an error unless ids and so many more fit behind the text.
+func (h *held) canGrow(param string, ids []int32, more int) error {
+	at, most := h.Position(), h.server.o.MaxPrompt
+	if len(ids) == 0 && more == 0 {
+		return wrong(param, "found nothing, want at least one token")
+	}
+	if at+len(ids)+more > most {
+		return wrong(param, "found %d tokens behind %d, want at most %d in all, the limit of this server",
+			len(ids)+more, at, most)
+	}
+	if length := h.model.net.MaxLength(); length > 0 && at+len(ids)+more > length {
+		e := wrong(param, "found %d tokens behind %d, want at most %d in all, the length of the model",
+			len(ids)+more, at, length)
+		e.Code = "context_length_exceeded"
+		return e
+	}
+	if len(ids) > 0 {
+		if err := h.model.check(param, ids, most, 0); err != nil {
+			return err
+		}
+	}
+	return h.server.roomForSession(h.place.owner, 0)
+}
+
+// sessionGenerate is the body of POST /v1/sessions/{id}/generate.
+type sessionGenerate struct {
+	sampling
+	Logprobs bool `json:"logprobs"`
+}
+
+// sessionReply is a reply in a session, or a piece of one.
+type sessionReply struct {
+	Object   string         `json:"object"`
+	Text     string         `json:"text"`
+	IDs      []int32        `json:"ids"`
+	Logprobs []float64      `json:"logprobs,omitempty"`
+	Finish   *string        `json:"finish_reason,omitempty"`
+	Session  *sessionObject `json:"session,omitempty"`
+}
+
+// generateInSession draws a reply behind the session's text.
+func (s *Server) generateInSession(c *call) error {
+	var q sessionGenerate
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	return s.withSession(c, func(ctx context.Context, h *held) error {
+		o, err := q.options(s, h)
+		if err != nil {
+			return err
+		}
+		if q.Stream {
+			return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+				last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
+				if err != nil {
+					return err
+				}
+				to.add(sse(last), sseDone)
+				return nil
+			}, sseFailed)
+		}
+		all := sessionReply{IDs: []int32{}}
+		last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) {
+			all.Text, all.IDs = all.Text+p.Text, append(all.IDs, p.IDs...)
+			all.Logprobs = append(all.Logprobs, p.Logprobs...)
+		})
+		if err != nil {
+			return err
+		}
+		last.Text, last.IDs, last.Logprobs = all.Text, all.IDs, all.Logprobs
+		return c.json(last)
+	})
+}
+
+// options are the options of a reply in a session.
+func (q *sessionGenerate) options(s *Server, h *held) (generate.Options, error) {
+	q.N = nil
+	o, err := q.replies(s, h.model, h.model.defaults(completionTokens))
+	if err != nil {
+		return o, err
+	}
+	o.MaxTokens = or(q.MaxTokens, completionTokens)
+	if n := o.MaxTokens; n < 1 || n > s.o.MaxTokens {
+		return o, wrong("max_tokens", "found %d, want an integer from 1 to %d", n, s.o.MaxTokens)
+	}
+	if h.Position() == 0 {
+		return o, &Error{
+			Status: http.StatusBadRequest, Code: "empty_session",
+			Message: "the session has no text yet, want one to go on after: append it",
+		}
+	}
+	return o, h.canGrow("max_tokens", nil, o.MaxTokens)
+}
+
+// reply draws a reply, passes each piece on, stores the session, and returns the end.
+func (h *held) reply(ctx context.Context, o generate.Options, logprobs bool, each func(sessionReply)) (sessionReply,
+	error) {
+	last, drawn := sessionReply{Object: "session.reply", IDs: []int32{}}, 0
+	err := h.change(func() error {
+		// A session whose reading was stopped has no logits: they are computed first.
+		if _, err := h.Rewind(ctx, h.Position()); err != nil {
+			return err
+		}
+		for p, err := range h.Generate(ctx, o) {
+			if err != nil {
+				return err
+			}
+			drawn += len(p.IDs)
+			each(h.piece(p, logprobs))
+			if p.End != "" {
+				last.Finish = finish(p.End)
+			}
+		}
+		return nil
+	})
+	h.note("completion_tokens", drawn)
+	last.Session = &h.record.sessionObject
+	return last, err
+}
+
+// piece is a piece of a reply for a client.
+func (h *held) piece(p generate.Piece, logprobs bool) sessionReply {
+	out := sessionReply{Object: "session.piece", Text: string(p.Text), IDs: append([]int32{}, p.IDs...)}
+	if logprobs {
+		all := h.LogProbs()
+		for _, x := range all[len(all)-len(p.IDs):] {
+			out.Logprobs = append(out.Logprobs, number(float64(x)))
+		}
+	}
+	return out
+}
+
+// ending is an ending, scored.
+type ending struct {
+	IDs      []int32   `json:"ids"`
+	Logprobs []float64 `json:"logprobs"`
+	Sum      float64   `json:"sum"`
+}
+
+// scoreInSession answers with the log-probabilities of endings after the session's text, which stays as it is.
+func (s *Server) scoreInSession(c *call) error {
+	var q struct {
+		Endings prompts `json:"endings"`
+	}
+	if err := s.readBody(c.w, c.r, &q); err != nil {
+		return err
+	}
+	if n := len(q.Endings); n == 0 || n > s.o.MaxPrompts {
+		return wrong("endings", "found %d, want 1 to %d", n, s.o.MaxPrompts)
+	}
+	return s.withSession(c, func(ctx context.Context, h *held) error {
+		answer := struct {
+			Object string   `json:"object"`
+			Data   []ending `json:"data"`
+		}{Object: "list"}
+		if h.Position() == 0 {
+			return wrong("endings", "found a session without a text, want one to score after: append it")
+		}
+		var all [][]int32
+		for _, e := range q.Endings {
+			ids := e.ids
+			if ids == nil {
+				var err error
+				if ids, err = h.model.tok.Encode(nil, []byte(e.text)); err != nil {
+					return wrong("endings", "%v", err)
+				}
+			}
+			if err := h.canGrow("endings", ids, 0); err != nil {
+				return err
+			}
+			all = append(all, ids)
+		}
+		scores, err := h.score(ctx, all)
+		if err != nil {
+			return err
+		}
+		for i, of := range scores {
+			one := ending{IDs: all[i], Logprobs: []float64{}}
+			sum := 0.0
+			for _, x := range of {
+				one.Logprobs = append(one.Logprobs, number(float64(x)))
+				sum += float64(x)
+			}
+			one.Sum = number(sum)
+			answer.Data = append(answer.Data, one)
+		}
+		return c.json(answer)
+	})
+}
+
+// score scores endings, after the logits that a session lacks whose reading was stopped.
+func (h *held) score(ctx context.Context, endings [][]int32) ([][]float32, error) {
+	if _, err := h.Rewind(ctx, h.Position()); err != nil {
+		return nil, err
+	}
+	return h.Score(ctx, endings...)
+}
