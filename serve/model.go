@@ -25,6 +25,7 @@ type Model struct {
 	texts    *store.Store
 	scores   *scores
 	made     time.Time
+	pooling  session.Pooling
 }
 
 // ModelOptions say what a model is and who runs it.
@@ -35,13 +36,14 @@ type ModelOptions struct {
 	Settings  *chat.Settings // of chats; nil where nothing is known
 	Runner    session.Runner // who reads and writes; session.Direct where it is nil
 	Texts     *store.Store   // of what was read; nil where every text is read from its start
+	Pooling   session.Pooling
 }
 
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
 	m := &Model{
 		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
-		texts: o.Texts, made: time.Now(),
+		texts: o.Texts, made: time.Now(), pooling: o.Pooling,
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
 	if m.settings == nil {
@@ -66,13 +68,16 @@ func (m *Model) defaults(maxTokens int) generate.Options {
 }
 
 // encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.
-func (m *Model) encode(p prompt) ([]int32, error) {
+func (m *Model) encode(p prompt) ([]int32, error) { return m.encodeField("prompt", p) }
+
+// encodeField is encode for a field of another name.
+func (m *Model) encodeField(param string, p prompt) ([]int32, error) {
 	ids := p.ids
 	if ids == nil {
 		before, _ := tokenizer.Affixes(m.tok)
 		var err error
 		if ids, err = m.tok.Encode(before, []byte(p.text)); err != nil {
-			return nil, wrong("prompt", "%v", err)
+			return nil, wrong(param, "%v", err)
 		}
 	}
 	if end, ok := m.tok.EndOfText(); ok && len(ids) == 0 {

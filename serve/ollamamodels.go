@@ -69,7 +69,7 @@ func (s *Server) ollamaShow(c *call) error {
 		"general.architecture": "hippo", "general.parameter_count": m.net.NumParams(),
 		"hippo.context_length": m.net.MaxLength(), "hippo.embedding_length": m.net.Config.DModel,
 		"hippo.layers": m.net.Config.Layers, "hippo.vocab_size": m.net.Config.VocabSize,
-	}, []string{"completion"}})
+	}, []string{"completion", "embedding"}})
 }
 
 // ollamaVersion answers /api/version.

@@ -113,14 +113,14 @@ func TestEmbedRefuses(t *testing.T) {
 	cancel()
 	s := NewScheduler(m, SchedulerOptions{})
 	s.Close()
-	for name, f := range map[string]func() error{
-		"no ids":     func() error { _, err := Embed(t.Context(), m, EmbedOptions{}, nil); return err },
-		"id":         func() error { _, err := Embed(t.Context(), m, EmbedOptions{}, []int32{-1}); return err },
-		"pooling":    func() error { _, err := Embed(t.Context(), m, EmbedOptions{Pooling: "max"}, text(1, 1)); return err },
-		"dimensions": func() error { _, err := Embed(t.Context(), m, EmbedOptions{Dimensions: 1e6}, text(1, 1)); return err },
-	} {
-		if err := f(); err == nil {
+	for name, o := range map[string]EmbedOptions{"pooling": {Pooling: "max"}, "dimensions": {Dimensions: 1e6}} {
+		if _, err := Embed(t.Context(), m, o, text(1, 1)); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, ids := range [][]int32{nil, {-1}, {vocab}} {
+		if _, err := Embed(t.Context(), m, EmbedOptions{}, text(1, 1), ids); err == nil {
+			t.Errorf("ids %v: no error", ids)
 		}
 	}
 	if _, err := Embed(done, m, EmbedOptions{}, text(1, 1), text(1, 2)); !errors.Is(err, context.Canceled) {

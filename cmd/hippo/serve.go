@@ -27,6 +27,7 @@ import (
 type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
+	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
@@ -47,7 +48,7 @@ func newServe() *cobra.Command {
 	opt := serveOptions{
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
 		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
-		Log: "json",
+		Log: "json", Pooling: "mean",
 	}
 	cmd := &cobra.Command{
 		Use:   "serve MODEL...",
@@ -174,6 +175,7 @@ func (o *serveOptions) load(ctx context.Context, arg string, of int) (*serve.Mod
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return serve.NewModel(serve.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
+		Pooling: session.Pooling(o.Pooling),
 	}), runner.Close, nil
 }
 
