@@ -1,14 +1,21 @@
 package serve
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
-var example = regexp.MustCompile(`(?m)^curl http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)')?$`)
+var (
+	example = regexp.MustCompile(`(?m)^curl (?:-X (\w+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)'| (-F .*))?$`)
+	objects = regexp.MustCompile(`[A-Z]+_ID\b`) // FILE_ID is the id of the last file that an answer has shown
+	attach  = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
+)
 
 // TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
 func TestPageOfTheServer(t *testing.T) {
@@ -22,15 +29,37 @@ func TestPageOfTheServer(t *testing.T) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
 	}
 	shown := map[string]bool{}
+	ids := map[string]string{}
+	named := func(text string) string {
+		return objects.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
+	}
 	for _, e := range found {
-		method := http.MethodGet
-		if e[2] != "" {
+		method, path := cmp.Or(e[1], http.MethodGet), named(e[2])
+		if e[1] == "" && e[3]+e[4] != "" {
 			method = http.MethodPost
 		}
-		if status, _, data := s.do(method, e[1], e[2]); status != http.StatusOK {
+		var status int
+		var data []byte
+		for range 1000 {
+			if e[4] != "" {
+				file := attach.FindStringSubmatch(string(page))[1]
+				status, data = s.upload(map[string]string{"purpose": "batch"}, file)
+			} else {
+				status, _, data = s.do(method, path, named(e[3]))
+			}
+			if status != http.StatusConflict { // a file is read by a batch that has not ended
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+e[1], nil)
+		var shows struct{ Object, ID string }
+		if json.Unmarshal(data, &shows) == nil {
+			ids[strings.ToUpper(shows.Object)+"_ID"] = shows.ID
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

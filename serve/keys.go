@@ -21,11 +21,12 @@ const (
 	ScopeModels      Scope = "models"      // list and describe models
 	ScopeCompletions Scope = "completions" // read and write texts
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
+	ScopeFiles       Scope = "files"       // files and batches of one's own
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeFiles}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
@@ -96,6 +97,14 @@ func parseKey(line string) (k Key, err error) {
 	}
 	copy(k.Hash[:], hash)
 	return k, nil
+}
+
+// keyNamed returns the key of a name, nil for none.
+func keyNamed(keys []Key, name string) *Key {
+	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name }); i >= 0 {
+		return &keys[i]
+	}
+	return nil
 }
 
 // findKey returns the key of a secret, nil for none. The time it takes does not depend on the secret.

@@ -52,6 +52,7 @@ func NewModel(o ModelOptions) *Model {
 	if m.runner == nil {
 		m.runner = session.Direct{}
 	}
+	m.runner = ranked{m.runner}
 	return m
 }
 

@@ -4,10 +4,11 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages.
+// carry a reply to a client who may be slow; completions, chat, embeddings, files, batches, tokenize and ollama are the
+// languages.
 //
-// It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
-// internal/brief, and looks inside no tensor.
+// It may import serve/batch, session, session/store, chat, generate, generate/sample, model, tokenizer,
+// tokenizer/template and internal/brief, and looks inside no tensor.
 package serve
 
 import (
@@ -17,6 +18,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/batch"
 )
 
 // Options are the limits of a Server, and who may use it. A number below 1 stands for the one given here.
@@ -35,6 +38,8 @@ type Options struct {
 	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
 	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
 
+	// Files say where the files and batches of clients are kept, and their limits: in memory where there is no Dir.
+	Files batch.Options
 	// Keys are those of the clients; without any, whoever comes is let in.
 	Keys []Key
 	// Hosts are the names that a request may call the server by, "*" for any. Without any, and without keys, they are
@@ -56,6 +61,7 @@ type Server struct {
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
 	stop    context.CancelCauseFunc
+	files   *batch.Store
 }
 
 // New returns a server of some models, at least one. A request that names no model gets the first.
@@ -74,6 +80,9 @@ func New(o Options, models ...*Model) (*Server, error) {
 	s := &Server{o: o, models: models, admit: newAdmission(o)}
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.mux = s.routes()
+	if err := s.openFiles(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -125,6 +134,15 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
 		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
 		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},
+		{"POST /v1/files", ScopeFiles, s.uploadFile},
+		{"GET /v1/files", ScopeFiles, s.listFiles},
+		{"GET /v1/files/{id}", ScopeFiles, s.showFile},
+		{"GET /v1/files/{id}/content", ScopeFiles, s.fileContent},
+		{"DELETE /v1/files/{id}", ScopeFiles, s.deleteFile},
+		{"POST /v1/batches", ScopeFiles, s.createBatch},
+		{"GET /v1/batches", ScopeFiles, s.listBatches},
+		{"GET /v1/batches/{id}", ScopeFiles, s.showBatch},
+		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.cancelBatch},
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},
@@ -152,10 +170,14 @@ func (s *Server) routes() *http.ServeMux {
 // Drain lets no more requests in. /ready says so, and those that run go on.
 func (s *Server) Drain() { s.ends.Store(true) }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models.
+// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models, but batches
+// stand still when it returns.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
+	if err := s.files.Close(); err != nil {
+		s.o.Log.Error("files", "error", err.Error())
+	}
 }
 
 // model finds a model by its name; "" is the first.

@@ -19,6 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 )
@@ -40,6 +41,10 @@ type serveOptions struct {
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
 	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
 
+	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
+	MaxFile    int64  `json:"max_file" help:"most bytes of a file that a client sends" min:"1"`
+	FilesTotal int64  `json:"files_total" help:"most bytes of all files; 0: 16 GiB, or 256 MiB in memory" min:"0"`
+
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 }
@@ -48,7 +53,7 @@ func newServe() *cobra.Command {
 	opt := serveOptions{
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, MaxBody: 32 << 20, MaxPrompt: 1 << 20,
 		MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256, Grace: 30 * time.Second,
-		Log: "json", Pooling: "mean",
+		Log: "json", Pooling: "mean", MaxFile: 100 << 20,
 	}
 	cmd := &cobra.Command{
 		Use:   "serve MODEL...",
@@ -98,6 +103,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return err
@@ -117,6 +123,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
+		Files: batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
 	}
 	switch o.Log {
 	case "json":
