@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	example = regexp.MustCompile(`(?m)^curl (?:-X (\w+) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)'| (-F .*))?$`)
+	example = regexp.MustCompile(`(?m)^curl (?:-X (\w+) |(-I) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)'| (-F .*))?$`)
 	objects = regexp.MustCompile(`[A-Z]+_ID\b`) // FILE_ID is the id of the last file that an answer has shown
 	attach  = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
 )
@@ -34,18 +34,21 @@ func TestPageOfTheServer(t *testing.T) {
 		return objects.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
 	}
 	for _, e := range found {
-		method, path := cmp.Or(e[1], http.MethodGet), named(e[2])
-		if e[1] == "" && e[3]+e[4] != "" {
+		method, path := cmp.Or(e[1], http.MethodGet), named(e[3])
+		switch {
+		case e[2] != "":
+			method = http.MethodHead
+		case e[1] == "" && e[4]+e[5] != "":
 			method = http.MethodPost
 		}
 		var status int
 		var data []byte
 		for range 1000 {
-			if e[4] != "" {
+			if e[5] != "" {
 				file := attach.FindStringSubmatch(string(page))[1]
 				status, data = s.upload(map[string]string{"purpose": "batch"}, file)
 			} else {
-				status, _, data = s.do(method, path, named(e[3]))
+				status, _, data = s.do(method, path, named(e[4]))
 			}
 			if status != http.StatusConflict { // a file is read by a batch that has not ended
 				break

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -76,3 +77,6 @@ func (s *Server) ollamaShow(c *call) error {
 func (s *Server) ollamaVersion(c *call) error {
 	return c.json(map[string]string{"version": s.o.Version})
 }
+
+// ollamaHeartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
+func (s *Server) ollamaHeartbeat(c *call) error { return c.send(http.StatusOK, "text/plain; charset=utf-8", nil) }

@@ -152,6 +152,7 @@ func (s *Server) endpoints() []route {
 		{"GET /api/ps", ScopeModels, s.ollamaModels},
 		{"POST /api/show", ScopeModels, s.ollamaShow},
 		{"GET /api/version", "", s.ollamaVersion},
+		{"HEAD /{$}", "", s.ollamaHeartbeat},
 	}
 }
 
