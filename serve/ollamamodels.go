@@ -79,4 +79,6 @@ func (s *Server) ollamaVersion(c *call) error {
 }
 
 // ollamaHeartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
-func (s *Server) ollamaHeartbeat(c *call) error { return c.send(http.StatusOK, "text/plain; charset=utf-8", nil) }
+func (s *Server) ollamaHeartbeat(c *call) error {
+	return c.send(http.StatusOK, "text/plain; charset=utf-8", nil)
+}
