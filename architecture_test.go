@@ -91,8 +91,9 @@ var house = []layer{
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/sample model tokenizer " +
 		"tokenizer/template internal/brief", ""},
-	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
-		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
+	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
+		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +
+		"internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +

@@ -12,7 +12,8 @@ import (
 )
 
 var (
-	example = regexp.MustCompile(`(?m)^curl (?:-X (\w+) |(-I) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)'| (-F .*))?$`)
+	example = regexp.MustCompile(
+		`(?m)^curl (?:-X (\w+) |(-I) )?http://127\.0\.0\.1:8080(/\S*)(?: -d '([^']*)'| (-F .*))?$`)
 	objects = regexp.MustCompile(`[A-Z]+_ID\b`) // FILE_ID is the id of the last file that an answer has shown
 	attach  = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
 )

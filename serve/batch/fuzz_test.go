@@ -26,7 +26,8 @@ func FuzzBatch(f *testing.F) {
 		}
 		for line := range strings.Lines(out) {
 			var r result
-			if err := json.Unmarshal([]byte(line), &r); err != nil || r.ID == "" || r.Response == nil && r.Error == nil {
+			err := json.Unmarshal([]byte(line), &r)
+			if err != nil || r.ID == "" || r.Response == nil && r.Error == nil {
 				t.Errorf("found %q (%v)", line, err)
 			}
 		}
