@@ -90,19 +90,22 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
+	{"serve/batch", "internal/disk", ""},
+	{"serve", "serve/batch session session/store chat generate generate/sample model tokenizer tokenizer/template " +
 		"internal/brief internal/disk", "github.com/prometheus/client_golang"},
 	{"dashboard", "internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
-		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
+	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
+		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +
+		"internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve dashboard compare experiment explain train task chat session session/store " +
+	{"cmd/hippo", ". bench verify serve serve/batch dashboard compare experiment explain train task chat session " +
+		"session/store " +
 		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},

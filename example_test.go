@@ -120,6 +120,30 @@ func ExampleSession_Save() {
 	// ilor waits (0 tokens read again)
 }
 
+// Embeddings of texts are compared by their products.
+func ExampleModel_Embed() {
+	m, err := hippo.Load(whale)
+	if err != nil {
+		log.Fatal(err)
+	}
+	texts := []string{"the whale swims", "the whale swims in", "aaaaaaa"}
+	vectors, err := m.Embed(context.Background(), texts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, v := range vectors {
+		like := 0.0
+		for j, x := range v {
+			like += float64(x) * float64(vectors[0][j])
+		}
+		fmt.Printf("%-18s %.2f\n", texts[i], like)
+	}
+	// Output:
+	// the whale swims    1.00
+	// the whale swims in 0.96
+	// aaaaaaa            0.08
+}
+
 // A long text is read with a context, which may end it, and tells how far it is.
 func ExampleSession_Append() {
 	m, err := hippo.Load(whale)

@@ -18,6 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
 )
@@ -133,6 +134,23 @@ func (m *Model) EndIDs() []int32 { return slices.Clone(m.ends) }
 func (m *Model) ending(o Options) Options {
 	o.EndIDs = slices.Concat(o.EndIDs, m.ends)
 	return o
+}
+
+// Embed returns a vector of length 1 for each text: the mean of the hidden states after the model's final norm, divided
+// by its length. The product of two of them, number by number, says how alike the model finds two texts. Texts are read
+// side by side, and a vector is the same to the last bit whatever it is read with. For other vectors see session.Embed.
+func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
+	before, _ := tokenizer.Affixes(m.tok)
+	ids := make([][]int32, len(texts))
+	for i, text := range texts {
+		var err error
+		if ids[i], err = m.tok.Encode(slices.Clip(before), []byte(text)); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i, err)
+		}
+	}
+	runner := session.NewScheduler(m.net, session.SchedulerOptions{})
+	defer runner.Close()
+	return session.Embed(ctx, m.net, session.EmbedOptions{Runner: runner}, ids...)
 }
 
 // NumParams is the number of parameters.

@@ -1,8 +1,8 @@
 // Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
 // the long convolution, kernel generation, mixers, training steps, a whole training, decoding, sessions that are served
-// together and sessions in a store, growth with length. A benchmark is a list of cases. A case gives one Row, whose
-// fields have the names that the peers print: by them rows are joined. A peer is a command whose output it reads; the
-// scripts beside this file start them.
+// together, sessions in a store and models behind a server, growth with length. A benchmark is a list of cases. A case
+// gives one Row, whose fields have the names that the peers print: by them rows are joined. A peer is a command whose
+// output it reads; the scripts beside this file start them.
 //
 // It stands above training and generation, looks inside no tensor and prints nothing.
 package bench
@@ -30,7 +30,8 @@ type Case struct {
 type trial struct {
 	runs   []func() error
 	fields func(t []Timing) Row
-	long   bool // one call of each is enough
+	long   bool   // one call of each is enough
+	close  func() // gives up what the trial holds; nil for nothing
 }
 
 // float32Only is the precision of cases without a choice of precision.
@@ -58,6 +59,7 @@ var suites = map[string]suite{
 	"memory":     withoutArgs(memoryCases),
 	"load":       withoutArgs(loadCases),
 	"store":      storeCases,
+	"serve":      withoutArgs(serveCases),
 	"files":      filesCases,
 }
 
@@ -65,7 +67,7 @@ var suites = map[string]suite{
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "sessions",
-		"scale", "memory", "load", "files", "store",
+		"scale", "memory", "load", "files", "store", "serve",
 	}
 }
 
@@ -162,6 +164,9 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	t, err := c.prepare(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if t.close != nil {
+		defer t.close()
 	}
 	runtime.GC() // what the case before it held would be collected while this one is timed
 	cores := []int{o.Threads}

@@ -19,6 +19,8 @@ type Part struct {
 	// Each, unless it is nil, is called with the logits after every one of IDs: at is its place there. Those of one
 	// sequence come in order. Reading is slower by the products that these logits take. They are valid during the call.
 	Each func(at int, logits []float32)
+	// Hidden, unless it is nil, is called likewise with the hidden states after the final norm, of d_model numbers.
+	Hidden func(at int, hidden []float32)
 }
 
 // Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
@@ -69,7 +71,7 @@ type batch struct {
 	ends []int32   // after which of ids, for each of them
 	each []call    // of each row: who is told the logits after each of its ids
 	at   []int     // of each sequence of each part, how many ids it has read
-	all  []float32 // logits after several ids
+	all  []float32 // logits after several ids, or a hidden state
 }
 
 type place struct {
@@ -77,10 +79,10 @@ type place struct {
 	i int
 }
 
-// call tells f the logits after the ids of a row, which are those from at on of a part.
+// call tells the logits and the hidden states after the ids of a row, which are those from at on of a part.
 type call struct {
-	f  func(at int, logits []float32)
-	at int
+	logits, hidden func(at int, x []float32)
+	at             int
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -122,7 +124,7 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 			}
 			if lo := b.at[at]; lo < l {
 				hi := min(l, lo+p.Session.Piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent, call{p.Each, i*l + lo})
+				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent, call{p.Each, p.Hidden, i*l + lo})
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -181,13 +183,13 @@ func (b *batch) run(m *model.Model) {
 // tellRows is how many positions have logits at a time for those who are told them all: few, as logits are long.
 const tellRows = 16
 
-// tell calls those who want the logits after each id, given the hidden states of all rows.
+// tell calls those who want the logits or the hidden states after each id, given the hidden states of all rows.
 func (b *batch) tell(m *model.Model, tape *autograd.Tape, hidden *tensor.Tensor) {
-	v := m.Config.PaddedVocab()
+	v, d := m.Config.PaddedVocab(), m.Config.DModel
 	from := 0
 	for row, c := range b.each {
 		l := b.rows.Len(row)
-		for lo := 0; lo < l && c.f != nil; lo += tellRows {
+		for lo := 0; lo < l && c.logits != nil; lo += tellRows {
 			n := min(tellRows, l-lo)
 			own := m.Tapes.Lend() // so that the memory of the last ones serves the next
 			logits := m.Logits(own, tape.Slice(hidden, from+lo, n))
@@ -195,8 +197,13 @@ func (b *batch) tell(m *model.Model, tape *autograd.Tape, hidden *tensor.Tensor)
 			logits.CopyTo(b.all)
 			m.Tapes.Return(own)
 			for i := range n {
-				c.f(c.at+lo+i, b.all[i*v:][:m.Config.VocabSize])
+				c.logits(c.at+lo+i, b.all[i*v:][:m.Config.VocabSize])
 			}
+		}
+		for i := 0; i < l && c.hidden != nil; i++ {
+			b.all = slices.Grow(b.all[:0], d)[:d]
+			hidden.CopyRowTo(b.all, from+i)
+			c.hidden(c.at+i, b.all)
 		}
 		from += l
 	}

@@ -1,19 +1,23 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
-var example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) )?(?:-o (\S+) )?http://127\.0\.0\.1:8080(/\S*)` +
-	`(?: -d '([^']*)'| --data-binary @(\S+))?$`)
-
-// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
-var variable = regexp.MustCompile(`\$[A-Z]+`)
+var (
+	example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) |(-I) )?(?:-o (\S+) )?http://127\.0\.0\.1:8080(/\S*)` +
+		`(?: -d '([^']*)'| --data-binary @(\S+)| (-F .*))?$`)
+	// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
+	variable = regexp.MustCompile(`\$[A-Z]+`)
+	attach   = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
+)
 
 // TestPageOfTheServer: every example of docs/server.md works, and there is one for every endpoint.
 func TestPageOfTheServer(t *testing.T) {
@@ -32,19 +36,32 @@ func TestPageOfTheServer(t *testing.T) {
 		fill := func(text string) string {
 			return variable.ReplaceAllStringFunc(text, func(name string) string { return ids[name] })
 		}
-		method, path, body := e[1], fill(e[3]), fill(e[4])+files[e[5]]
-		if method == "" {
-			method = http.MethodGet
-			if body != "" {
-				method = http.MethodPost
-			}
+		method, path, body := cmp.Or(e[1], http.MethodGet), fill(e[4]), fill(e[5])+files[e[6]]
+		switch {
+		case e[2] != "":
+			method = http.MethodHead
+		case e[1] == "" && body+e[7] != "":
+			method = http.MethodPost
 		}
-		status, _, data := s.do(method, path, body)
+		var status int
+		var data []byte
+		for range 1000 {
+			if e[7] != "" {
+				file := attach.FindStringSubmatch(string(page))[1]
+				status, data = s.upload(map[string]string{"purpose": "batch"}, file)
+			} else {
+				status, _, data = s.do(method, path, body)
+			}
+			if status != http.StatusConflict { // a file is read by a batch that has not ended
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		if status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", e[0], status, data)
 		}
-		if e[2] != "" {
-			files[e[2]] = string(data)
+		if e[3] != "" {
+			files[e[3]] = string(data)
 		}
 		var made struct{ ID, Object string }
 		if json.Unmarshal(data, &made) == nil && made.ID != "" {

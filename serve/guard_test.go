@@ -390,30 +390,3 @@ func TestDrain(t *testing.T) {
 		}
 	}
 }
-
-// FuzzBodies: no body ends the server, or has an answer that is none of its own.
-func FuzzBodies(f *testing.F) {
-	s := newSite(f, Options{MaxTokens: 4, MaxPrompt: 20, MaxChoices: 2, MaxPrompts: 2})
-	paths := []string{
-		"/v1/completions", "/api/generate", "/v1/chat/completions", "/tokenize", "/detokenize", "/api/chat",
-	}
-	for i, body := range []string{
-		`{"prompt":[[1,2],[3]],"echo":true,"logprobs":1,"max_tokens":1,"temperature":0}`,
-		`{"prompt":"a","stream":true}`,
-		`{"messages":[{"role":"user","content":"a"}],"max_tokens":1,"stop":["x"],"logit_bias":{"1":2}}`,
-		`{"prompt":"é","add_special_tokens":false}`, `{"tokens":[1,255]}`,
-		`{"messages":[{"role":"user","content":"a"}],"options":{"seed":-1}}`,
-		`{"prompt":"a","n":2,"best_of":2,"seed":-1}`,
-	} {
-		f.Add(uint8(i), body)
-	}
-	f.Fuzz(func(t *testing.T, path uint8, body string) {
-		own := *s
-		own.t = t
-		status, h, data := own.do(http.MethodPost, paths[int(path)%len(paths)], body)
-		stream := h.Get("Content-Type") != "application/json"
-		if status == http.StatusInternalServerError || !stream && !json.Valid(data) {
-			t.Errorf("got %d, %s", status, data)
-		}
-	})
-}

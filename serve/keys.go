@@ -25,11 +25,12 @@ const (
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
 	ScopeMetrics     Scope = "metrics"     // figures of the server
 	ScopeAdmin       Scope = "admin"       // fetch and delete models
+	ScopeFiles       Scope = "files"       // files and batches of one's own
 )
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeMetrics, ScopeAdmin}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeFiles, ScopeMetrics, ScopeAdmin}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
@@ -145,6 +146,14 @@ func (k *Key) limit(word string) error {
 		return fmt.Errorf("%s: found %.40q, want a number from 1 up", name, value)
 	}
 	*to = n
+	return nil
+}
+
+// keyNamed returns the key of a name, nil for none.
+func keyNamed(keys []Key, name string) *Key {
+	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name }); i >= 0 {
+		return &keys[i]
+	}
 	return nil
 }
 

@@ -151,11 +151,18 @@ func (f modelFigures) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// unwatched is what a model's requests are run by in the end.
 func unwatched(r session.Runner) session.Runner {
-	if w, ok := r.(watched); ok {
-		return w.Runner
+	for {
+		switch w := r.(type) {
+		case watched:
+			r = w.Runner
+		case ranked:
+			r = w.Runner
+		default:
+			return r
+		}
 	}
-	return r
 }
 
 func collectScheduler(to chan<- prometheus.Metric, model string, stats session.SchedulerStats) {

@@ -31,6 +31,7 @@ type Model struct {
 	live     *live
 	made     time.Time
 	onClose  func()
+	pooling  session.Pooling
 }
 
 // ModelOptions say what a model is and who runs it.
@@ -42,13 +43,14 @@ type ModelOptions struct {
 	Runner    session.Runner // who reads and writes; session.Direct where it is nil
 	Texts     *store.Store   // of what was read; nil where every text is read from its start
 	Close     func()         // is called when a model of a Library goes; may be nil
+	Pooling   session.Pooling
 }
 
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
 	m := &Model{
 		name: o.Name, net: o.Net, tok: o.Tokenizer, settings: o.Settings, runner: o.Runner,
-		texts: o.Texts, made: time.Now(), onClose: o.Close,
+		texts: o.Texts, made: time.Now(), onClose: o.Close, pooling: o.Pooling,
 		scores: newScores(session.Chunk(o.Net), scoresMemory),
 	}
 	m.rereads, m.live = newRereads(m), newLive(liveMemory)
@@ -58,7 +60,7 @@ func NewModel(o ModelOptions) *Model {
 	if m.runner == nil {
 		m.runner = session.Direct{}
 	}
-	m.runner = watched{m.runner, m.name}
+	m.runner = watched{ranked{m.runner}, m.name}
 	return m
 }
 
@@ -106,13 +108,16 @@ func (m *Model) defaults(maxTokens int) generate.Options {
 }
 
 // encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.
-func (m *Model) encode(p prompt) ([]int32, error) {
+func (m *Model) encode(p prompt) ([]int32, error) { return m.encodeField("prompt", p) }
+
+// encodeField is encode for a field of another name.
+func (m *Model) encodeField(param string, p prompt) ([]int32, error) {
 	ids := p.ids
 	if ids == nil {
 		before, _ := tokenizer.Affixes(m.tok)
 		var err error
 		if ids, err = m.tok.Encode(before, []byte(p.text)); err != nil {
-			return nil, wrong("prompt", "%v", err)
+			return nil, wrong(param, "%v", err)
 		}
 	}
 	if end, ok := m.tok.EndOfText(); ok && len(ids) == 0 {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -150,10 +151,15 @@ func (s *Server) ollamaShow(c *call) error {
 		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
 		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
 		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
-	}, []string{"completion"}})
+	}, []string{"completion", "embedding"}})
 }
 
 // ollamaVersion answers /api/version.
 func (s *Server) ollamaVersion(c *call) error {
 	return c.json(map[string]string{"version": s.o.Version})
+}
+
+// ollamaHeartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
+func (s *Server) ollamaHeartbeat(c *call) error {
+	return c.send(http.StatusOK, "text/plain; charset=utf-8", nil)
 }

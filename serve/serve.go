@@ -6,12 +6,12 @@
 // library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
 // replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead, shelf
 // keeps what clients leave with the server; reply and stream carry a reply to a client who may be slow; completions,
-// chat, responses, tokenize and ollama are the languages. For those who run a server: watch follows a request through
-// all that works at it, metrics has the figures, limits what a key may take in a minute, cors which pages may, tls
-// certificates, admin the address of its own.
+// chat, responses, embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch
+// follows a request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors
+// which pages may, tls certificates, admin the address of its own.
 //
-// It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template,
-// internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
+// It may import serve/batch, session, session/store, chat, generate, generate/sample, model, tokenizer,
+// tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
 package serve
 
 import (
@@ -23,6 +23,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/batch"
 )
 
 // Options are the limits of a Server, and who may use it. A number below 1 stands for the one given here.
@@ -50,6 +52,9 @@ type Options struct {
 	SessionBytes int64         // of all sessions of a client: 4 GiB
 	MaxImport    int64         // bytes of a session that is sent: 256 MiB
 	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
+
+	// Files say where the files and batches of clients are kept, and their limits: in memory where there is no Dir.
+	Files batch.Options
 
 	// Keys are those of the clients; without any, whoever comes is let in. SetKeys replaces them.
 	Keys []Key
@@ -97,6 +102,7 @@ type Server struct {
 	ends    atomic.Bool
 	running context.Context // done when replies that run must end
 	stop    context.CancelCauseFunc
+	files   *batch.Store
 }
 
 // New returns a server of some models, which are always there, and of those of a library: at least one model or a
@@ -125,6 +131,9 @@ func New(o Options, models ...*Model) (*Server, error) {
 	s.metrics = newMetrics(s)
 	s.mux = s.routes()
 	s.handler = s.withMiddleware(s.answering(s.mux))
+	if err := s.openFiles(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -203,6 +212,18 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
 		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
 		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
+		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
+		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
+		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},
+		{"POST /v1/files", ScopeFiles, s.uploadFile},
+		{"GET /v1/files", ScopeFiles, s.listFiles},
+		{"GET /v1/files/{id}", ScopeFiles, s.showFile},
+		{"GET /v1/files/{id}/content", ScopeFiles, s.fileContent},
+		{"DELETE /v1/files/{id}", ScopeFiles, s.deleteFile},
+		{"POST /v1/batches", ScopeFiles, s.createBatch},
+		{"GET /v1/batches", ScopeFiles, s.listBatches},
+		{"GET /v1/batches/{id}", ScopeFiles, s.showBatch},
+		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.cancelBatch},
 		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.tokenize},
 		{"POST /detokenize", ScopeTokenize, s.detokenize},
@@ -214,6 +235,7 @@ func (s *Server) endpoints() []route {
 		{"POST /api/pull", ScopeAdmin, s.ollamaPull},
 		{"DELETE /api/delete", ScopeAdmin, s.ollamaDelete},
 		{"GET /api/version", "", s.ollamaVersion},
+		{"HEAD /{$}", "", s.ollamaHeartbeat},
 	}
 }
 
@@ -229,7 +251,6 @@ func (s *Server) routes() *http.ServeMux {
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.routed(r))
 	}
-	mux.Handle("HEAD /{$}", s.routed(route{answer: s.health})) // by which Ollama's program finds out who is there
 	for _, pattern := range refused {
 		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
 	}
@@ -239,10 +260,14 @@ func (s *Server) routes() *http.ServeMux {
 // Drain lets no more requests in. /ready says so, and those that run go on.
 func (s *Server) Drain() { s.ends.Store(true) }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models; see Unload.
+// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models (see Unload),
+// but batches stand still when it returns.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
+	if err := s.files.Close(); err != nil {
+		s.o.Log.Error("files", "error", err.Error())
+	}
 }
 
 // model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.

@@ -42,9 +42,12 @@ func readAlone(ctx context.Context, r *Request) error {
 			step = 1
 		}
 		for at := 0; at < len(s.IDs); at += step {
-			part := generate.Part{Session: r.Session, IDs: s.IDs[at : at+step], Silent: done+step < total}
+			part := generate.Part{Session: r.Session, IDs: s.IDs[at : at+step], Silent: r.silent(done+step, total)}
 			if first := done; r.Each != nil {
 				part.Each = func(at int, logits []float32) { r.Each(first+at, logits) }
+			}
+			if first := done; r.Hidden != nil {
+				part.Hidden = func(at int, hidden []float32) { r.Hidden(first+at, hidden) }
 			}
 			if err := generate.Feed(ctx, part); err != nil {
 				return err

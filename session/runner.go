@@ -23,6 +23,10 @@ type Request struct {
 	// It makes reading slower, since otherwise only the last id needs logits. The logits are valid during the call.
 	Each func(at int, logits []float32)
 
+	// Hidden, unless it is nil, is called likewise with the hidden state after the final norm, of d_model numbers. A
+	// request that has it and no Next leaves Session without logits.
+	Hidden func(at int, hidden []float32)
+
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
 	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
 	// its time, and may look at Session, which stands behind what has been read. So a request without Segments begins
@@ -37,6 +41,9 @@ type Request struct {
 	// Priority puts a request before those with a smaller one.
 	Priority int
 }
+
+// silent reports whether nobody wants the logits after the last of n ids, of which read have been read.
+func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
 // Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
 // of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, behind what it

@@ -40,7 +40,7 @@ type task struct {
 	drawn       [1]int32
 	writes      bool  // it reads drawn next
 	size        int   // how many ids it reads in the step
-	failed      error // of Each
+	failed      error // of Each or Hidden
 }
 
 // newTask returns a task for a request of a session of m, or an error that says what is wrong with it.
@@ -90,16 +90,25 @@ func (t *task) part() generate.Part {
 	p := generate.Part{Session: t.r.Session, IDs: t.drawn[:]}
 	if !t.writes {
 		p.IDs = t.r.Segments[t.segment].IDs[t.at:][:t.size]
-		p.Silent = t.read+t.size < t.total
+		p.Silent = t.r.silent(t.read+t.size, t.total)
 		if t.r.Each != nil {
 			p.Each = t.each
+		}
+		if t.r.Hidden != nil {
+			p.Hidden = t.hidden
 		}
 	}
 	return p
 }
 
-// each calls Each, in the goroutine of the scheduler. A panic ends the request, and not the others of the step.
-func (t *task) each(at int, logits []float32) {
+// each calls Each, in the goroutine of the scheduler.
+func (t *task) each(at int, logits []float32) { t.tell(t.r.Each, at, logits) }
+
+// hidden calls Hidden likewise.
+func (t *task) hidden(at int, hidden []float32) { t.tell(t.r.Hidden, at, hidden) }
+
+// tell calls Each or Hidden. A panic ends the request, and not the others of the step.
+func (t *task) tell(f func(at int, x []float32), at int, x []float32) {
 	if t.failed != nil {
 		return
 	}
@@ -108,7 +117,7 @@ func (t *task) each(at int, logits []float32) {
 			t.failed = &PanicError{p, debug.Stack()}
 		}
 	}()
-	t.r.Each(t.read+at, logits)
+	f(t.read+at, x)
 }
 
 // stepped counts what the task has read in a step.

@@ -60,6 +60,9 @@ func newBench() *cobra.Command {
                     precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a
                     folder (95 GB for 10,000): ms, what was lost, and memory in MB
+  serve             H3-125M and Mamba-130M behind hippo serve in int8: 64 clients beside the scheduler alone, pauses
+                    while long prompts arrive, a turn after 30,000 stored tokens, questions with four endings, and
+                    what 2,000 open streams hold: tokens/s, ms, questions/s, kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core

@@ -19,6 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -26,6 +27,7 @@ import (
 type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
+	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
@@ -46,6 +48,10 @@ type serveOptions struct {
 	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
 	KeepFor      time.Duration `json:"keep_for" help:"for responses, and sessions that nobody changes, to be kept"`
 
+	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
+	MaxFile    int64  `json:"max_file" help:"most bytes of a file that a client sends" min:"1"`
+	FilesTotal int64  `json:"files_total" help:"most bytes of all files; 0: 16 GiB, or 256 MiB in memory" min:"0"`
+
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 
@@ -58,7 +64,7 @@ func newServe() *cobra.Command {
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
 		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, ImportMiB: 256, KeepFor: 30 * 24 * time.Hour,
-		Grace: 30 * time.Second, Log: "json", onDemand: onDemand{KeepAlive: "5m"},
+		Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20, onDemand: onDemand{KeepAlive: "5m"},
 	}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL...]",
@@ -117,6 +123,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return err
@@ -135,6 +142,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
 		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
 		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
+		Files: batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
 	}
 	switch o.Log {
 	case "json":
@@ -186,6 +194,7 @@ func (o *serveOptions) load(ctx context.Context, name, path string, log *slog.Lo
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return serve.NewModel(serve.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
+		Pooling: session.Pooling(o.Pooling),
 		Close: func() {
 			texts.Close()
 			runner.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// newClient is a client of a server with a small model.
-func newClient(t *testing.T) openai.Client {
+// newServer is the address of a server with a small model, and the secret of a key where it wants one.
+func newServer(t *testing.T, keys bool) (address, secret string) {
 	t.Helper()
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention", 2, 8
@@ -24,15 +24,28 @@ func newClient(t *testing.T) openai.Client {
 		t.Fatal(err)
 	}
 	net.Init(1)
-	key, secret := serve.NewKey("tester", serve.ScopeAll)
-	s, err := serve.New(serve.Options{Keys: []serve.Key{key}},
-		serve.NewModel(serve.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()}))
+	var o serve.Options
+	if keys {
+		key, of := serve.NewKey("tester", serve.ScopeAll)
+		o.Keys, secret = []serve.Key{key}, of
+	}
+	s, err := serve.New(o, serve.NewModel(serve.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
-	return openai.NewClient(option.WithBaseURL(web.URL+"/v1"), option.WithAPIKey(secret), option.WithMaxRetries(0))
+	t.Cleanup(func() {
+		s.Close()
+		web.Close()
+	})
+	return web.URL, secret
+}
+
+// newClient is a client of such a server.
+func newClient(t *testing.T) openai.Client {
+	t.Helper()
+	address, secret := newServer(t, true)
+	return openai.NewClient(option.WithBaseURL(address+"/v1"), option.WithAPIKey(secret), option.WithMaxRetries(0))
 }
 
 // TestOpenAICompletions: models are listed, a text is continued and scored, and a wrong request is an error of its

@@ -1,0 +1,198 @@
+// What npm's clients see of hippo serve: node clients.mjs openai|ollama ADDRESS [KEY]. .ci/npm-clients starts the server.
+import assert from 'node:assert/strict'
+
+const [which, address, key] = process.argv.slice(2)
+const steps = []
+const step = (name, f) => steps.push([name, f])
+const numbers = (x, n) => {
+	assert.equal(x.length, n)
+	const square = x.reduce((sum, v) => sum + v * v, 0)
+	assert.ok(Math.abs(square - 1) < 1e-5, `the square of the length is ${square}`)
+}
+
+if (which === 'openai') {
+	const { default: OpenAI, toFile, AuthenticationError, BadRequestError, NotFoundError } = await import('openai')
+	const c = new OpenAI({ baseURL: address + '/v1', apiKey: key, maxRetries: 0 })
+	const chat = { model: 'tiny', messages: [{ role: 'user', content: 'Call me' }], max_completion_tokens: 12, seed: 1 }
+
+	step('models', async () => {
+		const list = await c.models.list()
+		assert.deepEqual(list.data.map((m) => m.id), ['tiny'])
+		assert.equal((await c.models.retrieve('tiny')).object, 'model')
+	})
+	step('completions', async () => {
+		const q = { model: 'tiny', prompt: 'Call me', max_tokens: 10, seed: 2, n: 2, logprobs: 2 }
+		const a = await c.completions.create(q)
+		assert.equal(a.choices.length, 2)
+		assert.equal(a.usage.completion_tokens, 20)
+		assert.equal(a.choices[1].logprobs.tokens.length, 10)
+		const texts = ['', '']
+		for await (const part of await c.completions.create({ ...q, stream: true })) {
+			for (const choice of part.choices) texts[choice.index] += choice.text
+		}
+		assert.deepEqual(texts, a.choices.map((choice) => choice.text))
+	})
+	step('chat', async () => {
+		const a = await c.chat.completions.create({ ...chat, logprobs: true, top_logprobs: 3 })
+		assert.equal(a.choices[0].message.role, 'assistant')
+		assert.equal(a.choices[0].logprobs.content[0].top_logprobs.length, 3)
+		const runner = c.chat.completions.stream({ ...chat, stream_options: { include_usage: true } })
+		let text = ''
+		runner.on('content', (delta) => (text += delta))
+		const whole = await runner.finalChatCompletion()
+		assert.equal(text, a.choices[0].message.content)
+		assert.equal(whole.usage.completion_tokens, a.usage.completion_tokens)
+	})
+	step('abort', async () => {
+		const stop = new AbortController()
+		const stream = await c.chat.completions.create(
+			{ ...chat, max_completion_tokens: 10000, ignore_eos: true, stream: true }, { signal: stop.signal })
+		let n = 0
+		for await (const _ of stream) if (++n === 3) stop.abort()
+		assert.ok(n >= 3)
+		const again = await c.chat.completions.create(
+			{ ...chat, max_completion_tokens: 10000, ignore_eos: true, stream: true })
+		for await (const _ of again) break
+		assert.equal((await c.models.list()).data.length, 1)
+	})
+	step('errors', async () => {
+		await assert.rejects(c.chat.completions.create({ ...chat, temperature: -1 }), (e) => {
+			assert.ok(e instanceof BadRequestError)
+			assert.equal(e.param, 'temperature')
+			assert.equal(e.type, 'invalid_request_error')
+			assert.match(e.requestID, /^req_/)
+			return true
+		})
+		await assert.rejects(c.chat.completions.create({ ...chat, model: 'other' }), (e) =>
+			e instanceof NotFoundError && e.code === 'model_not_found')
+		const stranger = new OpenAI({ baseURL: address + '/v1', apiKey: 'x', maxRetries: 0 })
+		await assert.rejects(stranger.models.list(), AuthenticationError)
+	})
+	step('embeddings', async () => {
+		const q = { model: 'tiny', input: ['Call me Ishmael.', 'Some years ago'] }
+		const coded = await c.embeddings.create(q) // the client asks for base64, and decodes it
+		const plain = await c.embeddings.create({ ...q, encoding_format: 'float' })
+		assert.equal(coded.data.length, 2)
+		for (const i of [0, 1]) {
+			numbers(coded.data[i].embedding, plain.data[i].embedding.length)
+			coded.data[i].embedding.forEach((x, j) =>
+				assert.ok(Math.abs(x - plain.data[i].embedding[j]) < 1e-6))
+		}
+		const few = await c.embeddings.create({ ...q, input: q.input[0], dimensions: 8 })
+		numbers(few.data[0].embedding, 8)
+		assert.equal(few.usage.total_tokens, few.usage.prompt_tokens)
+	})
+	step('files and batches', async () => {
+		const bodies = [1, 2, 3, 4, 5].map((seed) => ({ ...chat, seed }))
+		const lines = bodies.map((body, i) =>
+			JSON.stringify({ custom_id: 'q' + i, method: 'POST', url: '/v1/chat/completions', body }))
+		lines.push('{"custom_id":"bad"')
+		const file = await c.files.create({ file: await toFile(Buffer.from(lines.join('\n')), 'in.jsonl'), purpose: 'batch' })
+		assert.equal(file.filename, 'in.jsonl')
+		assert.equal((await c.files.retrieve(file.id)).bytes, lines.join('\n').length)
+		assert.equal(await (await c.files.content(file.id)).text(), lines.join('\n'))
+		let batch = await c.batches.create({
+			input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h', metadata: { of: 'npm' },
+		})
+		for (let i = 0; i < 600 && !batch.completed_at; i++) {
+			await new Promise((done) => setTimeout(done, 100))
+			batch = await c.batches.retrieve(batch.id)
+		}
+		assert.equal(batch.status, 'completed')
+		assert.deepEqual(batch.request_counts, { total: 6, completed: 5, failed: 1 })
+		const out = (await (await c.files.content(batch.output_file_id)).text()).trim().split('\n').map((l) => JSON.parse(l))
+		for (const [i, line] of out.entries()) {
+			const alone = await c.chat.completions.create(bodies[i])
+			assert.equal(line.custom_id, 'q' + i)
+			assert.equal(line.response.status_code, 200)
+			assert.deepEqual(line.response.body.choices, alone.choices)
+		}
+		const faults = await (await c.files.content(batch.error_file_id)).text()
+		assert.match(faults, /invalid_line/)
+		const seen = []
+		for await (const f of c.files.list({ limit: 1 })) seen.push(f.id) // page by page
+		assert.equal(seen.length, 3)
+		for await (const b of c.batches.list({ limit: 1 })) assert.equal(b.id, batch.id)
+		for (const id of seen) assert.ok((await c.files.delete(id)).deleted)
+		await assert.rejects(c.files.retrieve(file.id), NotFoundError)
+		assert.equal((await c.batches.cancel(batch.id)).status, 'completed')
+	})
+	step('responses', async () => {
+		const there = await fetch(address + '/v1/responses', { method: 'POST', headers: { Authorization: 'Bearer ' + key }, body: '{}' })
+		if (there.status === 404) return 'this server has none'
+		const a = await c.responses.create({ model: 'tiny', input: 'Call me', max_output_tokens: 16 })
+		assert.equal(typeof a.output_text, 'string')
+		const b = await c.responses.create({
+			model: 'tiny', input: 'and', max_output_tokens: 16, previous_response_id: a.id,
+		})
+		assert.equal(b.previous_response_id, a.id)
+		let text = ''
+		for await (const e of await c.responses.create({ model: 'tiny', input: 'Call me', max_output_tokens: 16, stream: true })) {
+			if (e.type === 'response.output_text.delta') text += e.delta
+		}
+		assert.ok(text.length > 0)
+	})
+} else {
+	const { Ollama } = await import('ollama')
+	const c = new Ollama({ host: address })
+	const options = { num_predict: 12, seed: 1, temperature: 0.5 }
+	const messages = [{ role: 'user', content: 'Call me' }]
+
+	step('list, ps, show', async () => {
+		assert.deepEqual((await c.list()).models.map((m) => m.name.replace(/:latest$/, '')), ['tiny'])
+		assert.ok(Array.isArray((await c.ps()).models))
+		const shown = await c.show({ model: 'tiny' })
+		assert.ok(shown.capabilities.includes('completion'))
+		assert.ok(shown.model_info['general.parameter_count'] > 0)
+	})
+	step('generate', async () => {
+		const a = await c.generate({ model: 'tiny', prompt: 'Call me', options })
+		assert.equal(a.done, true)
+		assert.ok(a.eval_count > 0 && a.total_duration > 0)
+		let text = ''
+		for await (const part of await c.generate({ model: 'tiny', prompt: 'Call me', options, stream: true })) text += part.response
+		assert.equal(text, a.response)
+	})
+	step('chat', async () => {
+		const a = await c.chat({ model: 'tiny', messages, options })
+		assert.equal(a.message.role, 'assistant')
+		let text = ''
+		let last
+		for await (const part of await c.chat({ model: 'tiny', messages, options, stream: true })) {
+			text += part.message.content
+			last = part
+		}
+		assert.equal(text, a.message.content)
+		assert.equal(last.done, true)
+	})
+	step('abort', async () => {
+		const stream = await c.chat({ model: 'tiny', messages, options: { num_predict: 10000 }, stream: true })
+		let n = 0
+		await assert.rejects(async () => {
+			for await (const _ of stream) if (++n === 2) stream.abort()
+		}, { name: 'AbortError' })
+	})
+	step('embed', async () => {
+		const a = await c.embed({ model: 'tiny', input: ['Call me Ishmael.', 'Some years ago'] })
+		assert.equal(a.embeddings.length, 2)
+		for (const e of a.embeddings) numbers(e, a.embeddings[0].length)
+		const b = await c.embeddings({ model: 'tiny', prompt: 'Call me Ishmael.' })
+		assert.deepEqual(b.embedding, a.embeddings[0])
+	})
+	step('errors', async () => {
+		await assert.rejects(c.chat({ model: 'other', messages }), (e) => e.status_code === 404 && /other/.test(e.message))
+		await assert.rejects(c.generate({ model: 'tiny', prompt: 'a', options: { top_p: 7 } }), (e) => e.status_code === 400)
+	})
+	step('version', async () => assert.equal(typeof (await c.version()).version, 'string'))
+}
+
+for (const [name, f] of steps) {
+	try {
+		const said = await f()
+		console.log(`${which} ${name}: ${said ?? 'ok'}`)
+	} catch (e) {
+		console.error(`${which} ${name}: FAILED`)
+		console.error(e)
+		process.exitCode = 1
+	}
+}

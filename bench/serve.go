@@ -1,0 +1,317 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// serveCases measure models behind package serve, asked over the network of this machine as clients ask, in int8:
+//
+//   - clients: so many clients that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a scheduler
+//     gives without HTTP, JSON and SSE, measured in turn; overhead_share is how much longer a token takes.
+//   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
+//     times from one token of a client to its next.
+//   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
+//     ids, turn_ms that of a turn more, the median of several.
+//   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
+//     nothing and reads the context with each ending; measured in turn.
+//   - streams: open streams of a small model. kb_each is what each holds in the process, client included; left_mb what
+//     is left when all are closed.
+func serveCases(shrink int) []Case {
+	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	models := []served{
+		{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }},
+	}
+	small := served{"small", shape{d: 64, layers: 2, vocab: 256}.build}
+	var cases []Case
+	for _, m := range models {
+		for _, n := range []int{1, 64} {
+			cases = append(cases, m.clients(n, 256/shrink))
+		}
+	}
+	for _, m := range models {
+		cases = append(cases, m.pauses(8192/shrink, 64))
+	}
+	for _, m := range models {
+		cases = append(cases, m.turn(30000/shrink))
+	}
+	for _, m := range models {
+		cases = append(cases, m.choices(512/shrink, 16))
+	}
+	return append(cases, small.streams(2000/shrink))
+}
+
+// served is a model that is served.
+type served struct {
+	name  string
+	build func() (*model.Model, error)
+}
+
+// id is the row of a case of a model.
+func (v served) id(what string, n int) Row {
+	return Row{{"bench", "serve"}, {"measure", what}, {"model", v.name}, {"precision", engine.Int8.String()},
+		{"n", float64(n)}}
+}
+
+// packed builds the model.
+func (v served) packed() (*model.Model, error) {
+	m, err := v.build()
+	if err != nil {
+		return nil, err
+	}
+	return m, m.Pack(engine.Int8)
+}
+
+// clients measures n clients.
+func (v served) clients(n, past int) Case {
+	const tokens = 32
+	id := append(v.id("clients", n), Field{"context", float64(past)})
+	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
+		m, err := v.packed()
+		if err != nil {
+			return trial{}, err
+		}
+		// What it has read of the prompts is kept, so that it does what the scheduler does.
+		s, err := newSite(ctx, m, 1<<30)
+		if err != nil {
+			return trial{}, err
+		}
+		prompts := make([][]int32, n)
+		for i := range prompts {
+			prompts[i] = randomIDs(rand.New(rand.NewPCG(1, uint64(i))), past, m.Config.VocabSize)
+		}
+		sessions := make([]*generate.Session, n)
+		for i, ids := range prompts {
+			sessions[i] = generate.NewSession(m, 1)
+			if err := sessions[i].Feed(ctx, ids); err != nil {
+				return trial{}, err
+			}
+		}
+		over := func() error {
+			return inParallel(n, func(i int) error {
+				return s.stream(ctx, request{Prompt: prompts[i], Tokens: tokens, Seed: i}, func() {})
+			})
+		}
+		return trial{
+			runs: []func() error{over, serving(m, sessions)}, close: s.close,
+			fields: func(t []Timing) Row {
+				http, alone := float64(n*tokens)/t[0].Wall, float64(n*servedTokens)/t[1].Wall
+				return Row{{"tokens_per_s", rounded(http)}, {"scheduler_tokens_per_s", rounded(alone)},
+					{"overhead_share", rounded(alone/http - 1)}}
+			},
+		}, nil
+	}}
+}
+
+// pauses measures the time from token to token of n clients while prompts arrive.
+func (v served) pauses(prompt, n int) Case {
+	const tokens = 48
+	id := append(v.id("pauses", n), Field{"prompt", float64(prompt)})
+	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
+		m, err := v.packed()
+		if err != nil {
+			return trial{}, err
+		}
+		s, err := newSite(ctx, m, 0)
+		if err != nil {
+			return trial{}, err
+		}
+		var gaps [][]float64
+		prompts := 0
+		run := func() error {
+			gaps, prompts = make([][]float64, n), 0
+			until, stop := context.WithCancel(ctx)
+			defer stop()
+			arrived := make(chan error, 1)
+			go func() {
+				rng := rand.New(rand.NewPCG(2, 2))
+				for until.Err() == nil {
+					ids := randomIDs(rng, prompt, m.Config.VocabSize)
+					if err := s.whole(until, request{Prompt: ids, Tokens: 1}); err != nil && until.Err() == nil {
+						arrived <- err
+						return
+					}
+					prompts++
+				}
+				arrived <- nil
+			}()
+			err := inParallel(n, func(i int) error {
+				var last time.Time
+				q := request{Prompt: []int32{int32(i) % int32(m.Config.VocabSize)}, Tokens: tokens, Seed: i}
+				return s.stream(ctx, q, func() {
+					now := time.Now()
+					if !last.IsZero() {
+						gaps[i] = append(gaps[i], now.Sub(last).Seconds()*1e3)
+					}
+					last = now
+				})
+			})
+			stop()
+			return errors.Join(err, <-arrived)
+		}
+		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
+			var all []float64
+			for _, g := range gaps {
+				all = append(all, g...)
+			}
+			half, most := quantile(all, 0.5), quantile(all, 0.99)
+			return Row{{"p50_ms", rounded(half)}, {"p99_ms", rounded(most)}, {"p99_over_p50", rounded(most / half)},
+				{"prompts", float64(prompts)}}
+		}}, nil
+	}}
+}
+
+// turn measures the time to the first token after a stored text.
+func (v served) turn(n int) Case {
+	const turns, more = 9, 16
+	return Case{ID: v.id("turn", n), prepare: func(ctx context.Context) (trial, error) {
+		m, err := v.packed()
+		if err != nil {
+			return trial{}, err
+		}
+		s, err := newSite(ctx, m, 4<<30)
+		if err != nil {
+			return trial{}, err
+		}
+		var first float64
+		var later []float64
+		run := func() error {
+			rng := rand.New(rand.NewPCG(3, 3))
+			ids := randomIDs(rng, n, m.Config.VocabSize)
+			later = later[:0]
+			for i := range turns + 1 {
+				begun := time.Now()
+				if err := s.whole(ctx, request{Prompt: ids, Tokens: 1, Ignore: true}); err != nil {
+					return err
+				}
+				if took := time.Since(begun).Seconds() * 1e3; i == 0 {
+					first = took
+				} else {
+					later = append(later, took)
+				}
+				ids = append(ids, randomIDs(rng, more, m.Config.VocabSize)...)
+			}
+			return nil
+		}
+		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
+			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
+				{"slowest_turn_ms", rounded(quantile(later, 1))}}
+		}}, nil
+	}}
+}
+
+// choices measures questions with four endings, of some ids each.
+func (v served) choices(past, ending int) Case {
+	const endings, questions = 4, 4
+	id := append(v.id("choices", endings), Field{"context", float64(past)}, Field{"ending", float64(ending)})
+	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
+		m, err := v.packed()
+		if err != nil {
+			return trial{}, err
+		}
+		keeps, err := newSite(ctx, m, 1<<30)
+		if err != nil {
+			return trial{}, err
+		}
+		forgets, err := newSite(ctx, m, 0)
+		if err != nil {
+			keeps.close()
+			return trial{}, err
+		}
+		rng := rand.New(rand.NewPCG(4, 4)) // no question is asked twice
+		ask := func(s *site) func() error {
+			return func() error {
+				for range questions {
+					before := randomIDs(rng, past, m.Config.VocabSize)
+					prompts := make([][]int32, endings)
+					for i := range prompts {
+						prompts[i] = append(before[:past:past], randomIDs(rng, ending, m.Config.VocabSize)...)
+					}
+					q := request{Prompt: prompts, Tokens: 1, Echo: true, Logprobs: new(int)}
+					if err := s.whole(ctx, q); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}
+		return trial{
+			runs: []func() error{ask(keeps), ask(forgets)}, close: func() { keeps.close(); forgets.close() },
+			fields: func(t []Timing) Row {
+				once, each := questions/t[0].Wall, questions/t[1].Wall
+				return Row{{"questions_per_s", rounded(once)}, {"rereading_questions_per_s", rounded(each)},
+					{"times_faster", rounded(once / each)}}
+			},
+		}, nil
+	}}
+}
+
+// streams measures what n open streams hold.
+func (v served) streams(n int) Case {
+	return Case{ID: v.id("streams", n), prepare: func(ctx context.Context) (trial, error) {
+		m, err := v.packed()
+		if err != nil {
+			return trial{}, err
+		}
+		s, err := newSite(ctx, m, 0)
+		if err != nil {
+			return trial{}, err
+		}
+		var open, left float64
+		run := func() error {
+			if err := s.stream(ctx, request{Prompt: []int32{1}, Tokens: 2}, func() {}); err != nil { // warm
+				return err
+			}
+			before := held()
+			until, stop := context.WithCancel(ctx)
+			defer stop()
+			var all, begun sync.WaitGroup
+			var once sync.Once
+			var failed error
+			for i := range n {
+				begun.Add(1)
+				all.Go(func() {
+					began := sync.OnceFunc(begun.Done)
+					defer began()
+					err := s.stream(until, request{Prompt: []int32{1}, Tokens: 1 << 13, Seed: i}, began)
+					if until.Err() == nil && err != nil {
+						once.Do(func() { failed = err })
+					}
+				})
+			}
+			begun.Wait()
+			open = held() - before
+			stop()
+			all.Wait()
+			s.client.CloseIdleConnections()
+			for range 100 { // the server finds out that they have gone
+				if s.scheduler.Stats().Clients == 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			left = held() - before
+			return failed
+		}
+		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
+			return Row{{"kb_each", rounded(open / float64(n) / 1e3)}, {"left_mb", rounded(left / 1e6)}}
+		}}, nil
+	}}
+}
+
+// held is how many bytes of the heap and of stacks are in use.
+func held() float64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools held goes with the second
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}

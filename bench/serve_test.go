@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestServe: each measurement of the server gives its fields, of numbers that can be, and closed streams leave little.
+func TestServe(t *testing.T) {
+	fields := map[string]string{
+		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share",
+		"pauses":  "prompt p50_ms p99_ms p99_over_p50 prompts",
+		"turn":    "first_ms turn_ms slowest_turn_ms",
+		"choices": "context ending questions_per_s rereading_questions_per_s times_faster",
+		"streams": "kb_each left_mb",
+	}
+	cases, err := Cases("serve", nil, "", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := Run(t.Context(), cases, Options{Threads: 2})
+	if err != nil || len(rows) != len(cases) {
+		t.Fatalf("%d rows of %d cases, error %v", len(rows), len(cases), err)
+	}
+	for _, row := range rows {
+		what, _ := row.Get("measure")
+		var got []string
+		for _, f := range row {
+			got = append(got, f.Name)
+			if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "overhead_share" && f.Name != "left_mb" {
+				t.Errorf("%v: %s is not positive", row, f.Name)
+			}
+		}
+		want := "peer bench measure model precision n " + fields[what.(string)] + " threads cpu wall_over_cpu"
+		if strings.Join(got, " ") != want {
+			t.Errorf("found the fields\n%q, want\n%q", strings.Join(got, " "), want)
+		}
+		if left, ok := row.Number("left_mb"); ok && left > 20 {
+			t.Errorf("%v: streams leave %v MB", row, left)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// site is a server of a model with a client.
+type site struct {
+	net       *model.Model
+	url       string
+	client    *http.Client
+	scheduler *session.Scheduler
+	server    *serve.Server
+	web       *http.Server
+}
+
+// newSite begins to serve a model that keeps what it has read in so many bytes, 0 for nothing.
+func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
+	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
+	o := serve.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
+	s := &site{net: m, scheduler: scheduler}
+	var err error
+	if memory > 0 {
+		o.Texts, err = store.New(ctx, store.Options{
+			Model: m, Identity: session.Identify(m, o.Tokenizer), Memory: memory,
+		})
+	}
+	if err == nil {
+		s.server, err = serve.New(serve.Options{Concurrent: 1 << 14}, serve.NewModel(o))
+	}
+	var l net.Listener
+	if err == nil {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		scheduler.Close()
+		return nil, err
+	}
+	s.url = "http://" + l.Addr().String() + "/v1/completions"
+	s.web = &http.Server{Handler: s.server, ReadHeaderTimeout: time.Minute}
+	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14}}
+	go s.web.Serve(l) // until close
+	return s, nil
+}
+
+func (s *site) close() {
+	s.client.CloseIdleConnections()
+	s.server.Close()
+	s.web.Close()
+	s.scheduler.Close()
+}
+
+// request is the body of a request for a reply.
+type request struct {
+	Prompt   any  `json:"prompt"`
+	Tokens   int  `json:"max_tokens"`
+	Ignore   bool `json:"ignore_eos"`
+	Stream   bool `json:"stream"`
+	Echo     bool `json:"echo,omitempty"`
+	Logprobs *int `json:"logprobs,omitempty"`
+	Seed     int  `json:"seed"`
+}
+
+// post sends a request.
+func (s *site) post(ctx context.Context, q request) (*http.Response, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if a.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(a.Body, 1000))
+		return nil, errors.Join(fmt.Errorf("status %d: %s", a.StatusCode, text), err, a.Body.Close())
+	}
+	return a, nil
+}
+
+// stream has a reply, and calls each for every token.
+func (s *site) stream(ctx context.Context, q request, each func()) error {
+	q.Stream, q.Ignore = true, true
+	a, err := s.post(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close() // it was only read
+	lines, n := bufio.NewScanner(a.Body), 0
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "data: {") {
+			n++
+			each()
+		}
+	}
+	if err := lines.Err(); err != nil || n < q.Tokens {
+		return fmt.Errorf("%d tokens came of %d: %w", n, q.Tokens, errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
+
+// whole has an answer in one.
+func (s *site) whole(ctx context.Context, q request) error {
+	a, err := s.post(ctx, q)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, a.Body)
+	return errors.Join(err, a.Body.Close())
+}
+
+// inParallel calls f for the numbers below n at once.
+func inParallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,175 @@
+package batch
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// File is what is known of a file.
+type File struct {
+	ID      string    `json:"id"`
+	Owner   string    `json:"owner"`
+	Name    string    `json:"name"` // for people: the client's
+	Purpose string    `json:"purpose"`
+	Bytes   int64     `json:"bytes"`
+	Created time.Time `json:"created"`
+}
+
+// The purposes of files.
+const (
+	PurposeBatch  = "batch"        // sent by a client
+	PurposeOutput = "batch_output" // written by a batch
+)
+
+const filePrefix = "file-"
+
+// maxName is how many bytes of a file's name are kept.
+const maxName = 255
+
+// cleanName is a name that can be shown.
+func cleanName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '_'
+		}
+		return c
+	}, strings.ToValidUTF8(name, "_"))
+	for len(name) > maxName {
+		_, n := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-n]
+	}
+	return name
+}
+
+// AddFile keeps what fill writes as a file of an owner. Fill returns the name of the file, for people. Where fill
+// fails there is no file.
+func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err error)) (File, error) {
+	s.mu.Lock()
+	n := 0
+	for _, f := range s.files {
+		if f.Owner == owner {
+			n++
+		}
+	}
+	s.mu.Unlock()
+	if n >= s.o.MaxFiles {
+		return File{}, fmt.Errorf("found %d files, as many as you may have: delete some: %w", n, ErrLimit)
+	}
+	f := File{ID: filePrefix + rand.Text(), Owner: owner, Purpose: PurposeBatch}
+	err := s.keep(&f, s.o.MaxFile, func(w io.Writer) (err error) {
+		f.Name, err = fill(w)
+		return err
+	})
+	return f, err
+}
+
+// keep writes a file.
+func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
+	m := &metered{s: s, owner: f.Owner, most: most}
+	f.Created = time.Now()
+	var filled error
+	err := s.vault.write(f.ID+content, func(w io.Writer) error {
+		m.w = w
+		filled = fill(m)
+		return filled
+	})
+	if filled != nil {
+		err = filled // without the name of a file of the server's
+	}
+	f.Bytes, f.Name = m.n, cleanName(f.Name)
+	if err == nil {
+		if err = s.describe(f.ID, f); err != nil {
+			err = errors.Join(err, s.vault.remove(f.ID+content))
+		}
+	}
+	if err != nil {
+		s.refund(f.Owner, m.n)
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := *f
+	s.files[f.ID] = &kept
+	return nil
+}
+
+// metered counts what is written for its owner.
+type metered struct {
+	s     *Store
+	w     io.Writer
+	owner string
+	n     int64
+	most  int64 // 0 for any
+}
+
+func (m *metered) Write(p []byte) (int, error) {
+	if m.most > 0 && m.n+int64(len(p)) > m.most {
+		return 0, fmt.Errorf("file: found more than %d bytes: %w", m.most, ErrLimit)
+	}
+	if err := m.s.charge(m.owner, int64(len(p))); err != nil {
+		return 0, err
+	}
+	m.n += int64(len(p))
+	return m.w.Write(p)
+}
+
+// File is an owner's file.
+func (s *Store) File(owner, id string) (File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.files[id]
+	if f == nil || f.Owner != owner {
+		return File{}, fmt.Errorf("file %.60q: %w", id, ErrNotFound)
+	}
+	return *f, nil
+}
+
+// Files are an owner's files, of one purpose unless it is "", and whether there are more behind them.
+func (s *Store) Files(owner, purpose string, p Page) ([]File, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return paged(s.files, p, func(f *File) bool {
+		return f.Owner == owner && (purpose == "" || f.Purpose == purpose)
+	}, func(f *File) (time.Time, string) { return f.Created, f.ID })
+}
+
+// OpenFile opens the content of an owner's file.
+func (s *Store) OpenFile(owner, id string) (File, io.ReadCloser, error) {
+	f, err := s.File(owner, id)
+	if err != nil {
+		return f, nil, err
+	}
+	r, err := s.vault.open(id + content)
+	if gone(err) { // it has just been deleted
+		err = fmt.Errorf("file %.60q: %w", id, ErrNotFound)
+	}
+	return f, r, err
+}
+
+// DeleteFile removes an owner's file. One that a batch reads stays until that has ended.
+func (s *Store) DeleteFile(owner, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.files[id]
+	if f == nil || f.Owner != owner {
+		return fmt.Errorf("file %.60q: %w", id, ErrNotFound)
+	}
+	for _, b := range s.batches {
+		if b.Input == id && !b.Status.ended() {
+			return fmt.Errorf("file %s: %s reads it: cancel that first: %w", id, b.ID, ErrInUse)
+		}
+	}
+	// Without its description the content belongs to nothing.
+	if err := s.vault.remove(id + described); err != nil {
+		return err
+	}
+	delete(s.files, id)
+	s.refunded(owner, f.Bytes)
+	return s.vault.remove(id + content)
+}

@@ -1,0 +1,145 @@
+package batch
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// lines reads the requests of a file.
+type lines struct {
+	r    *bufio.Reader
+	most int // bytes of a line
+	n    int // of the last line that was read, from 1
+	buf  []byte
+}
+
+func newLines(r io.Reader, most int) *lines {
+	return &lines{r: bufio.NewReaderSize(r, 64<<10), most: most}
+}
+
+// errLong is the error of a line that is too long: it has been passed over.
+var errLong = errors.New("too long")
+
+// next returns the next line that is not empty, valid until the next call. The last error is io.EOF.
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, err := l.line()
+		if err != nil || len(bytes.TrimSpace(line)) > 0 {
+			return line, err
+		}
+	}
+}
+
+// line returns the next line.
+func (l *lines) line() ([]byte, error) {
+	l.buf = l.buf[:0]
+	long, some := false, false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		some = some || len(part) > 0
+		if long = long || len(l.buf)+len(part) > l.most; !long {
+			l.buf = append(l.buf, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!some || !errors.Is(err, io.EOF)):
+			return nil, err
+		}
+		if l.n++; long {
+			return nil, errLong
+		}
+		return l.buf, nil
+	}
+}
+
+// item is a line of a file: a request, or what is wrong with it.
+type item struct {
+	line     int
+	CustomID *string
+	body     []byte
+	problem  string
+}
+
+// maxCustomID is how many bytes a custom_id has at most.
+const maxCustomID = 512
+
+// items reads the items of a file, one after another.
+type items struct {
+	*lines
+	endpoint string
+	seen     map[[16]byte]bool // hashes of the custom_ids so far
+}
+
+// next returns the next item. The last error is io.EOF.
+func (r *items) next() (item, error) {
+	text, err := r.lines.next()
+	it := item{line: r.n}
+	if errors.Is(err, errLong) {
+		it.problem = fmt.Sprintf("found a line of more than %d bytes", r.most)
+		return it, nil
+	}
+	if err != nil {
+		return it, err
+	}
+	it.problem = r.parse(text, &it)
+	return it, nil
+}
+
+// parse reads a line, and returns what is wrong with it.
+func (r *items) parse(text []byte, it *item) string {
+	var q struct {
+		CustomID json.RawMessage `json:"custom_id"`
+		Method   json.RawMessage `json:"method"`
+		URL      json.RawMessage `json:"url"`
+		Body     json.RawMessage `json:"body"`
+	}
+	if !utf8.Valid(text) {
+		return "found a line that is no UTF-8"
+	}
+	if err := json.Unmarshal(text, &q); err != nil {
+		return "want a JSON object: " + err.Error()
+	}
+	var id, method, url string
+	if json.Unmarshal(q.CustomID, &id) != nil || id == "" || len(id) > maxCustomID {
+		return fmt.Sprintf("custom_id: found %.60s, want a string of 1 to %d bytes", some(q.CustomID), maxCustomID)
+	}
+	it.CustomID = &id
+	hash := sha256.Sum256([]byte(id))
+	key := [16]byte(hash[:])
+	if r.seen[key] {
+		return "custom_id: found it for the second time"
+	}
+	r.seen[key] = true
+	if json.Unmarshal(q.Method, &method) != nil || method != "POST" {
+		return fmt.Sprintf("method: found %.60s, want POST", some(q.Method))
+	}
+	if json.Unmarshal(q.URL, &url) != nil || url != r.endpoint {
+		return fmt.Sprintf("url: found %.60s, want that of the batch, %s", some(q.URL), r.endpoint)
+	}
+	var body struct {
+		Stream json.RawMessage `json:"stream"`
+	}
+	if len(q.Body) == 0 || q.Body[0] != '{' || json.Unmarshal(q.Body, &body) != nil {
+		return fmt.Sprintf("body: found %.60s, want an object", some(q.Body))
+	}
+	if string(body.Stream) == "true" {
+		return "body.stream: found true, want false: nobody reads a stream"
+	}
+	it.body = bytes.Clone(q.Body)
+	return ""
+}
+
+// some is a value for a message.
+func some(v json.RawMessage) string {
+	if len(v) == 0 {
+		return "nothing"
+	}
+	return string(v)
+}

@@ -1,0 +1,244 @@
+package batch
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Status is where a batch stands.
+type Status string
+
+// The statuses, of which the last four are ends.
+const (
+	Validating Status = "validating" // waiting, and then its file is looked through
+	InProgress Status = "in_progress"
+	Finalizing Status = "finalizing" // its output is written
+	Cancelling Status = "cancelling"
+	Completed  Status = "completed"
+	Failed     Status = "failed"
+	Cancelled  Status = "cancelled"
+	Expired    Status = "expired"
+)
+
+// ended reports whether nothing more happens.
+func (s Status) ended() bool {
+	return slices.Contains([]Status{Completed, Failed, Cancelled, Expired}, s)
+}
+
+// Problem is why a batch has failed.
+type Problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Param   string `json:"param,omitempty"`
+	Line    int    `json:"line,omitempty"` // from 1; 0 for none
+}
+
+// Counts are the requests of a batch.
+type Counts struct {
+	Total     int `json:"total"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+}
+
+// Batch is what is known of a batch.
+type Batch struct {
+	ID       string               `json:"id"`
+	Owner    string               `json:"owner"`
+	Endpoint string               `json:"endpoint"`
+	Input    string               `json:"input"` // ids of files
+	Output   string               `json:"output,omitempty"`
+	Errors   string               `json:"errors,omitempty"`
+	Window   string               `json:"window"`
+	Status   Status               `json:"status"`
+	Problems []Problem            `json:"problems,omitempty"`
+	Metadata map[string]string    `json:"metadata,omitempty"`
+	Counts   Counts               `json:"counts"`
+	Created  time.Time            `json:"created"`
+	Expires  time.Time            `json:"expires"`
+	At       map[Status]time.Time `json:"at"`            // when it came to stand there
+	End      Status               `json:"end,omitempty"` // of a batch that is finalized: how it will end
+
+	// Ids of the files that are being written, chosen before, so that they are written once.
+	NextOutput string `json:"next_output,omitempty"`
+	NextErrors string `json:"next_errors,omitempty"`
+}
+
+const batchPrefix = "batch_"
+
+// The limits of metadata, as OpenAI has them.
+const (
+	maxMetadata      = 16
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+)
+
+// maxWindow is the longest time that a batch may be given.
+const maxWindow = 7 * 24 * time.Hour
+
+// FieldError is what is wrong with a field of a request for a batch.
+type FieldError struct{ Field, Message string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
+
+func wrong(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// Wish is a batch that a client asks for.
+type Wish struct {
+	Input    string // the id of a file
+	Endpoint string
+	Window   string // how long it may take, such as 24h
+	Metadata map[string]string
+}
+
+// AddBatch begins a batch.
+func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
+	window, err := time.ParseDuration(w.Window)
+	switch {
+	case w.Input == "":
+		return Batch{}, wrong("input_file_id", "found nothing, want the id of a file")
+	case !slices.Contains(s.o.Endpoints, w.Endpoint):
+		return Batch{}, wrong("endpoint", "found %.60q, want one of %s", w.Endpoint, strings.Join(s.o.Endpoints, ", "))
+	case err != nil || window <= 0 || window > maxWindow:
+		return Batch{}, wrong("completion_window", "found %.60q, want a time such as 24h, up to %v", w.Window,
+			maxWindow)
+	case len(w.Metadata) > maxMetadata:
+		return Batch{}, wrong("metadata", "found %d keys, want at most %d", len(w.Metadata), maxMetadata)
+	}
+	for key, value := range w.Metadata {
+		if len(key) > maxMetadataKey || len(value) > maxMetadataValue {
+			return Batch{}, wrong("metadata", "found a key of %d bytes with a value of %d, want at most %d and %d",
+				len(key), len(value), maxMetadataKey, maxMetadataValue)
+		}
+	}
+	f, err := s.File(owner, w.Input)
+	if err != nil {
+		return Batch{}, fmt.Errorf("input_file_id: %w", err)
+	}
+	if f.Purpose != PurposeBatch {
+		return Batch{}, wrong("input_file_id", "found a file with the purpose %s, want %s", f.Purpose, PurposeBatch)
+	}
+	now := time.Now()
+	b := &Batch{
+		ID: batchPrefix + rand.Text(), Owner: owner, Endpoint: w.Endpoint, Input: w.Input, Window: w.Window,
+		Status: Validating, Metadata: maps.Clone(w.Metadata), Created: now, Expires: now.Add(window),
+		At: map[Status]time.Time{},
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if err := s.room(owner); err != nil {
+		return Batch{}, err
+	}
+	if err := s.describe(b.ID, b); err != nil {
+		return Batch{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches[b.ID] = b
+	s.employ(owner)
+	return b.copied(), nil
+}
+
+// keptBatches is how many batches of an owner are known: of those that have ended the oldest go.
+const keptBatches = 10000
+
+// room makes room for a batch more.
+func (s *Store) room(owner string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrLater
+	}
+	n, all := 0, 0
+	var oldest *Batch
+	for _, b := range s.batches {
+		if b.Owner != owner {
+			continue
+		}
+		if all++; !b.Status.ended() {
+			n++
+		} else if oldest == nil || b.Created.Before(oldest.Created) {
+			oldest = b
+		}
+	}
+	if n >= s.o.MaxBatches {
+		return fmt.Errorf("found %d batches that have not ended, as many as you may have: %w", n, ErrLimit)
+	}
+	if all < keptBatches || oldest == nil {
+		return nil
+	}
+	delete(s.batches, oldest.ID)
+	return s.vault.remove(oldest.ID + described)
+}
+
+// copied is a copy that nobody changes.
+func (b *Batch) copied() Batch {
+	c := *b
+	c.Metadata, c.At, c.Problems = maps.Clone(b.Metadata), maps.Clone(b.At), slices.Clone(b.Problems)
+	return c
+}
+
+// Batch is an owner's batch.
+func (s *Store) Batch(owner, id string) (Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.batches[id]
+	if b == nil || b.Owner != owner {
+		return Batch{}, fmt.Errorf("batch %.60q: %w", id, ErrNotFound)
+	}
+	return b.copied(), nil
+}
+
+// Batches are an owner's batches, and whether there are more behind them.
+func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, more, err := paged(s.batches, p, func(b *Batch) bool { return b.Owner == owner },
+		func(b *Batch) (time.Time, string) { return b.Created, b.ID })
+	for i := range out {
+		out[i] = out[i].copied()
+	}
+	return out, more, err
+}
+
+// Cancel ends an owner's batch: requests that are done are in its output. One that has ended stays as it is.
+func (s *Store) Cancel(owner, id string) (Batch, error) {
+	if _, err := s.Batch(owner, id); err != nil {
+		return Batch{}, err
+	}
+	err := s.change(id, func(b *Batch) {
+		if b.Status == Validating || b.Status == InProgress {
+			b.stand(Cancelling)
+			if cancel := s.cancels[id]; cancel != nil {
+				cancel(errCancelled)
+			}
+		}
+	})
+	if err != nil {
+		return Batch{}, err
+	}
+	return s.Batch(owner, id)
+}
+
+// stand moves a batch on. The lock is held.
+func (b *Batch) stand(at Status) {
+	b.Status = at
+	b.At[at] = time.Now()
+}
+
+// change changes a batch and writes it down.
+func (s *Store) change(id string, f func(b *Batch)) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.mu.Lock()
+	b := s.batches[id]
+	f(b)
+	c := b.copied()
+	s.mu.Unlock()
+	return s.describe(id, &c)
+}

@@ -1,0 +1,334 @@
+package batch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Why a batch ends before its last request.
+var (
+	errCancelled = errors.New("batch: cancelled")
+	errExpired   = errors.New("batch: expired")
+)
+
+// employ has a worker for an owner. The lock is held.
+func (s *Store) employ(owner string) {
+	if s.busy[owner] || s.closed || s.next(owner) == nil {
+		return
+	}
+	s.busy[owner] = true
+	s.workers.Go(func() { s.work(owner) })
+}
+
+// next is the oldest batch of an owner that has not ended. The lock is held.
+func (s *Store) next(owner string) (oldest *Batch) {
+	for _, b := range s.batches {
+		if b.Owner == owner && !b.Status.ended() &&
+			(oldest == nil || b.Created.Before(oldest.Created) || b.Created.Equal(oldest.Created) && b.ID < oldest.ID) {
+			oldest = b
+		}
+	}
+	return oldest
+}
+
+// work works through the batches of an owner, one after another.
+func (s *Store) work(owner string) {
+	for {
+		s.mu.Lock()
+		b := s.next(owner)
+		if b == nil || s.closed {
+			delete(s.busy, owner)
+			s.mu.Unlock()
+			return
+		}
+		r := &run{s: s, b: b.copied()}
+		ctx, cancel := context.WithCancelCause(s.running)
+		s.cancels[b.ID] = cancel
+		s.mu.Unlock()
+		err := r.run(ctx)
+		cancel(nil)
+		s.mu.Lock()
+		delete(s.cancels, b.ID)
+		s.mu.Unlock()
+		if err != nil && !s.rest(ctx, r, err) {
+			return
+		}
+	}
+}
+
+// rest is called after an error of a batch, and reports whether work goes on.
+func (s *Store) rest(ctx context.Context, r *run, err error) bool {
+	if errors.Is(context.Cause(s.running), errClosed) {
+		if err := s.change(r.b.ID, func(*Batch) {}); err != nil { // its counts
+			s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
+		}
+		return false
+	}
+	s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
+	p := Problem{Code: "server_error", Message: "the server had an error; its log says more"}
+	if errors.Is(err, ErrLimit) {
+		p = Problem{Code: "storage_limit_exceeded", Message: err.Error()}
+	}
+	// Where this cannot be written either the batch has failed for this process, and goes on with the next.
+	if err := r.fail(p); err != nil {
+		s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
+	}
+	return true
+}
+
+// run is a batch that is being worked through.
+type run struct {
+	s    *Store
+	b    Batch // as it was at the beginning
+	done *done
+	out  journal
+	paid int64 // bytes of the journal that its owner is charged for
+}
+
+func (r *run) name() string { return r.b.ID + progress }
+
+// run works through the batch. After an error it has not ended.
+func (r *run) run(ctx context.Context) error {
+	if r.b.End != "" {
+		return r.finish(r.b.End) // it was being finalized when the process ended
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, r.b.Expires, errExpired)
+	defer cancel()
+	if r.b.Status == Cancelling {
+		return r.finish(Cancelled)
+	}
+	if r.b.Status == Validating {
+		problem, err := r.validate()
+		if err != nil || problem != nil {
+			if problem != nil {
+				err = r.fail(*problem)
+			}
+			return err
+		}
+	}
+	err := r.answer(ctx)
+	switch {
+	case errors.Is(err, errClosed):
+		return err
+	case errors.Is(err, errCancelled):
+		return r.finish(Cancelled)
+	case errors.Is(err, errExpired):
+		return r.finish(Expired)
+	case err != nil:
+		return err
+	}
+	return r.finish(Completed)
+}
+
+// validate counts the requests.
+func (r *run) validate() (*Problem, error) {
+	file, err := r.s.vault.open(r.b.Input + content)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // it was only read
+	l, n := newLines(file, r.s.o.MaxLine), 0
+	for ; ; n++ {
+		_, err := l.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			return nil, err
+		}
+		if n == r.s.o.MaxLines {
+			return &Problem{
+				Code: "too_many_requests", Line: l.n, Param: "input_file_id",
+				Message: fmt.Sprintf("found more than %d requests in the file", n),
+			}, nil
+		}
+	}
+	if n == 0 {
+		return &Problem{
+			Code: "empty_file", Param: "input_file_id", Message: "found no request in the file, want one a line",
+		}, nil
+	}
+	return nil, r.s.change(r.b.ID, func(b *Batch) {
+		b.Counts.Total = n
+		if b.Status != Cancelling {
+			b.stand(InProgress)
+		}
+	})
+}
+
+// answer has all requests answered that are not done.
+func (r *run) answer(ctx context.Context) (err error) {
+	if r.done, err = readJournal(r.s.vault, r.name()); err != nil {
+		return err
+	}
+	if r.out, err = r.s.vault.extend(r.name(), r.done.size); err != nil {
+		return err
+	}
+	if err := r.pay(r.done.size); err != nil {
+		return errors.Join(err, r.out.Close())
+	}
+	r.count()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan record)
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer close(ended)
+		if err := r.read(ctx, ended); err != nil {
+			cancel(err)
+		}
+	})
+	for first := range ended {
+		if err := r.keep(first, ended); err != nil {
+			cancel(err)
+			for range ended { // those that have not seen it yet
+			}
+		}
+	}
+	all.Wait()
+	return errors.Join(context.Cause(ctx), r.out.Close())
+}
+
+// read has the requests answered side by side. Results go to ended.
+func (r *run) read(ctx context.Context, ended chan<- record) error {
+	file, err := r.s.vault.open(r.b.Input + content)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // it was only read
+	in := &items{newLines(file, r.s.o.MaxLine), r.b.Endpoint, map[[16]byte]bool{}}
+	old := make(map[int]bool, len(r.done.lines))
+	for line := range r.done.lines { // which grows meanwhile
+		old[line] = true
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		it, err := in.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if old[it.line] {
+			continue
+		}
+		select {
+		case r.s.places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		all.Go(func() {
+			out, err := r.one(ctx, it)
+			<-r.s.places
+			if err == nil {
+				ended <- out
+			}
+		})
+	}
+}
+
+// one answers a request. The error is that of ctx.
+func (r *run) one(ctx context.Context, it item) (record, error) {
+	q := Request{ID: "batch_req_" + rand.Text(), Owner: r.b.Owner, Endpoint: r.b.Endpoint, Body: it.body}
+	out := result{ID: q.ID, CustomID: it.CustomID}
+	rec := record{Line: it.line}
+	if it.problem != "" {
+		out.Error = &fault{"invalid_line", fmt.Sprintf("line %d: %s", it.line, it.problem)}
+	} else {
+		a, err := r.patiently(ctx, q)
+		if err != nil {
+			return rec, err
+		}
+		if out.Response = (&response{a.Status, q.ID, a.Body}); !json.Valid(a.Body) {
+			out.Response, out.Error = nil, &fault{"invalid_response", "the answer is not JSON"}
+		}
+		rec.Good = out.Response != nil && a.Status == http.StatusOK
+	}
+	var err error
+	rec.Result, err = json.Marshal(out)
+	return rec, err
+}
+
+// patiently has a request answered, again after a while where the server has too much to do.
+func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
+	const most = 5 * time.Second
+	for wait := 100 * time.Millisecond; ; wait = min(most, 2*wait) {
+		a, err := r.s.o.Do(ctx, q)
+		if ctx.Err() != nil {
+			return a, context.Cause(ctx)
+		}
+		if !errors.Is(err, ErrLater) {
+			return a, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return a, context.Cause(ctx)
+		}
+	}
+}
+
+// keep writes the records that are there, and returns when they are on disk.
+func (r *run) keep(first record, more <-chan record) error {
+	var data []byte
+	var some []mark
+	for rec, ok := first, true; ok; {
+		text, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		data = append(append(data, text...), '\n')
+		some = append(some, mark{line: rec.Line, good: rec.Good, size: len(text) + 1})
+		ok = false
+		if len(data) < 1<<20 {
+			select {
+			case rec, ok = <-more:
+			default:
+			}
+		}
+	}
+	if err := r.pay(int64(len(data))); err != nil {
+		return err
+	}
+	if _, err := r.out.Write(data); err != nil {
+		return err
+	}
+	if err := r.out.Sync(); err != nil {
+		return err
+	}
+	for _, m := range some {
+		r.done.add(m.line, m.good, m.size)
+	}
+	r.count()
+	return nil
+}
+
+// pay charges the owner for bytes of the journal.
+func (r *run) pay(n int64) error {
+	err := r.s.charge(r.b.Owner, n)
+	if err == nil {
+		r.paid += n
+	}
+	return err
+}
+
+// count notes how many requests are done.
+func (r *run) count() {
+	c := r.done.counts
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	b := r.s.batches[r.b.ID]
+	c.Total = b.Counts.Total
+	b.Counts = c
+}

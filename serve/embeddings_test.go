@@ -1,0 +1,170 @@
+package serve
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+type embeddingList[E any] struct {
+	Object string
+	Model  string
+	Data   []struct {
+		Object    string
+		Index     int
+		Embedding E
+	}
+	Usage struct {
+		Prompt int `json:"prompt_tokens"`
+		Total  int `json:"total_tokens"`
+	}
+}
+
+// meanHidden is the embedding of a text by its formula, from the hidden states that the model gives for all of it.
+func meanHidden(m *Model, text string) []float64 {
+	ids := make([]int32, len(text))
+	for i := range ids {
+		ids[i] = int32(text[i])
+	}
+	hidden := m.net.Forward(autograd.NewTape(), ids, model.OneRow(len(ids), m.net.NewState()))
+	d := m.net.Config.DModel
+	x, out, square := make([]float32, len(ids)*d), make([]float64, d), 0.0
+	hidden.CopyTo(x)
+	for i, v := range x {
+		out[i%d] += float64(v)
+	}
+	for _, v := range out {
+		square += v * v
+	}
+	for i := range out {
+		out[i] /= math.Sqrt(square)
+	}
+	return out
+}
+
+func near(got []float32, want []float64) bool {
+	return slices.EqualFunc(got, want, func(a float32, b float64) bool { return math.Abs(float64(a)-b) < 1e-5 })
+}
+
+// TestEmbeddings: texts and ids have the embeddings that the formula gives, as numbers and as base64, in the order of
+// the request, and the first dimensions where fewer are wanted.
+func TestEmbeddings(t *testing.T) {
+	s := newSite(t, Options{})
+	texts := []string{"Call me Ishmael.", "海は広い", strings.Repeat("The sea. ", 300)}
+	a := post[embeddingList[[]float32]](s, "/v1/embeddings", `{"model":"tiny","input":`+quoted(t, texts)+`}`)
+	if a.Object != "list" || a.Model != "tiny" || len(a.Data) != 3 ||
+		a.Usage.Prompt != len(strings.Join(texts, "")) || a.Usage.Total != a.Usage.Prompt {
+		t.Fatalf("got %+v", a)
+	}
+	for i, text := range texts {
+		if e := a.Data[i]; e.Object != "embedding" || e.Index != i || !near(e.Embedding, meanHidden(s.model, text)) {
+			t.Errorf("text %d: got %+v", i, e)
+		}
+	}
+	b := post[embeddingList[string]](s, "/v1/embeddings",
+		`{"input":[[67,97,108,108],[83]],"encoding_format":"base64","dimensions":3}`)
+	c := post[embeddingList[[]float32]](s, "/v1/embeddings", `{"input":"Call","dimensions":3}`)
+	data, err := base64.StdEncoding.DecodeString(b.Data[0].Embedding)
+	if err != nil || len(b.Data) != 2 || len(data) != 12 || len(c.Data[0].Embedding) != 3 || b.Usage.Total != 5 {
+		t.Fatalf("got %+v, %+v (%v)", b, c, err)
+	}
+	length := 0.0
+	for i, want := range c.Data[0].Embedding {
+		length += float64(want) * float64(want)
+		if got := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])); got != want {
+			t.Errorf("number %d is %v as base64, and %v", i, got, want)
+		}
+	}
+	if math.Abs(length-1) > 1e-6 {
+		t.Errorf("the square of the length is %v, want 1", length)
+	}
+}
+
+// TestOllamaEmbeddings: Ollama's two endpoints give the same embeddings, and none without a text.
+func TestOllamaEmbeddings(t *testing.T) {
+	s := newSite(t, Options{})
+	type answer struct {
+		Model      string
+		Embeddings [][]float32
+		Embedding  []float32
+		Total      int64 `json:"total_duration"`
+		Count      int   `json:"prompt_eval_count"`
+	}
+	want := meanHidden(s.model, "Call me")
+	a := post[answer](s, "/api/embed", `{"model":"tiny:latest","input":["Call me","x"],"truncate":true}`)
+	if len(a.Embeddings) != 2 || !near(a.Embeddings[0], want) || a.Count != 8 || a.Total <= 0 ||
+		a.Model != "tiny:latest" {
+		t.Errorf("got %+v", a)
+	}
+	if a = post[answer](s, "/api/embeddings", `{"model":"tiny","prompt":"Call me"}`); !near(a.Embedding, want) {
+		t.Errorf("got %+v", a)
+	}
+	for _, body := range []string{`{"model":"tiny"}`, `{"model":"tiny","input":""}`, `{"model":"tiny","input":[]}`} {
+		if _, _, data := s.do(http.MethodPost, "/api/embed", body); !strings.Contains(string(data), `"embeddings":[]`) {
+			t.Errorf("%s: got %s", body, data)
+		}
+	}
+}
+
+// TestEmbeddingsRefuse: what is wrong is named by its field.
+func TestEmbeddingsRefuse(t *testing.T) {
+	s := newSite(t, Options{MaxPrompt: 50, MaxPrompts: 2})
+	for body, want := range map[string]string{
+		`{}`: "input", `{"input":[]}`: "input", `{"input":[1,"a"]}`: "input", `{"input":{}}`: "input",
+		`{"input":[256]}`: "input", `{"input":[-1]}`: "input", `{"input":["a",""]}`: "input", `{"input":[[]]}`: "input",
+		`{"input":["a","b","c"]}`: "input", `{"input":"` + strings.Repeat("a", 51) + `"}`: "input",
+		`{"input":"a","encoding_format":"hex"}`: "encoding_format", `{"input":"a","dimensions":0}`: "dimensions",
+		`{"input":"a","dimensions":17}`: "dimensions", `{"input":"a","dimensions":1.5}`: "dimensions",
+		`{"input":"a","model":"other"}`: "model",
+	} {
+		status, _, data := s.do(http.MethodPost, "/v1/embeddings", body)
+		var e struct{ Error struct{ Param string } }
+		if e = decode[struct{ Error struct{ Param string } }](t, data); status/100 != 4 || e.Error.Param != want {
+			t.Errorf("%s: status %d: %s", body, status, data)
+		}
+	}
+}
+
+// TestEmbeddingsBesideReplies: embeddings and replies that run together are those that each has alone.
+func TestEmbeddingsBesideReplies(t *testing.T) {
+	s := newSite(t, Options{})
+	requests := map[string]string{
+		"/v1/embeddings":  `{"input":["` + strings.Repeat("The sea. ", 200) + `","Call me"]}`,
+		"/api/embed":      `{"model":"tiny","input":"Some years ago"}`,
+		"/v1/completions": `{"prompt":"Call me","max_tokens":60,"seed":1,"n":3}`,
+	}
+	content := func(path string) string {
+		_, _, data := s.do(http.MethodPost, path, requests[path])
+		text, _, _ := strings.Cut(string(data), `"usage":`) // which says what was read before
+		for _, changing := range []string{`"id":"`, `"created":`, `"total_duration":`} {
+			if at := strings.Index(text, changing); at >= 0 {
+				end := at + len(changing) + strings.IndexAny(text[at+len(changing):], `,}"`)
+				text = text[:at] + text[end:]
+			}
+		}
+		return text
+	}
+	want := map[string]string{}
+	for path := range requests {
+		want[path] = content(path)
+	}
+	var all sync.WaitGroup
+	for range 6 {
+		for path := range requests {
+			all.Go(func() {
+				if got := content(path); got != want[path] {
+					t.Errorf("%s: got %.300s, alone %.300s", path, got, want[path])
+				}
+			})
+		}
+	}
+	all.Wait()
+}

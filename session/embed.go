@@ -1,0 +1,130 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// Pooling says what the embedding of a text is made of.
+type Pooling string
+
+// The poolings, of the hidden states after the final norm.
+const (
+	PoolMean Pooling = "mean" // their mean over all ids
+	PoolLast Pooling = "last" // that of the last id
+)
+
+// ParsePooling reads the name of a pooling; "" is PoolMean.
+func ParsePooling(name string) (Pooling, error) {
+	switch p := Pooling(name); p {
+	case "":
+		return PoolMean, nil
+	case PoolMean, PoolLast:
+		return p, nil
+	}
+	return "", fmt.Errorf("pooling: found %q, want %s or %s", name, PoolMean, PoolLast)
+}
+
+// EmbedOptions say how texts are embedded.
+type EmbedOptions struct {
+	Runner     Runner  // who reads; Direct where it is nil
+	Pooling    Pooling // PoolMean where it is empty
+	Dimensions int     // the first so many numbers, 0 for all of them
+	Client     string  // see Request
+	Priority   int
+}
+
+// Embed returns a vector of length 1 for each of several texts: hidden states after the final norm, pooled, the first
+// Dimensions of them divided by their length. It depends on the text, the model and the options alone, to the last bit.
+// A text is read in pieces, so that its length takes no memory, but for the keys and values of attention layers.
+func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32) ([][]float32, error) {
+	pooling, err := ParsePooling(string(o.Pooling))
+	if err != nil {
+		return nil, err
+	}
+	if o.Pooling = pooling; o.Runner == nil {
+		o.Runner = Direct{}
+	}
+	if d := m.Config.DModel; o.Dimensions < 0 || o.Dimensions > d {
+		return nil, fmt.Errorf("dimensions: found %d, want 1 to %d, the size of the model's hidden states",
+			o.Dimensions, d)
+	}
+	for i, ids := range texts {
+		if err := generate.NewSession(m, 1).Check(ids); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	out, places := make([][]float32, len(texts)), make(chan struct{}, sideBySide)
+	var all sync.WaitGroup
+	for i, ids := range texts {
+		if places <- struct{}{}; ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			defer func() { <-places }()
+			var err error
+			if out[i], err = embed(ctx, m, o, ids); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// embed embeds one text.
+func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) ([]float32, error) {
+	s := generate.NewSession(m, 1)
+	s.Chunk = Chunk(m)
+	sum := make([]float64, m.Config.DModel)
+	err := o.Runner.Run(ctx, &Request{
+		Session: s, Segments: []Segment{{IDs: ids}}, Client: o.Client, Priority: o.Priority,
+		Hidden: func(at int, hidden []float32) {
+			if o.Pooling == PoolLast && at < len(ids)-1 {
+				return
+			}
+			for i, x := range hidden {
+				sum[i] += float64(x)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.Dimensions > 0 {
+		sum = sum[:o.Dimensions]
+	}
+	return unit(sum)
+}
+
+// errNoNumbers is the error of a model whose hidden states are infinite or undefined.
+var errNoNumbers = errors.New("the model's hidden states are not finite")
+
+// unit is a vector divided by its length: so a sum serves as the mean does. Zero stays zero.
+func unit(x []float64) ([]float32, error) {
+	square := 0.0
+	for _, v := range x {
+		square += float64(v * v)
+	}
+	out := make([]float32, len(x))
+	switch length := math.Sqrt(square); {
+	case math.IsNaN(length) || math.IsInf(length, 0):
+		return nil, errNoNumbers
+	case length > 0:
+		for i, v := range x {
+			out[i] = float32(v / length)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,135 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// pooled is an embedding by its formula, from the hidden states that one call of the model gives for the whole text.
+func pooled(m *model.Model, ids []int32, p Pooling, n int) []float64 {
+	tape := autograd.NewTape()
+	hidden := m.Forward(tape, ids, model.OneRow(len(ids), m.NewState()))
+	d := m.Config.DModel
+	x := make([]float32, len(ids)*d)
+	hidden.CopyTo(x)
+	if p == PoolLast {
+		x = x[len(x)-d:]
+	}
+	out, square := make([]float64, n), 0.0
+	for i := range out {
+		for at := i; at < len(x); at += d {
+			out[i] += float64(x[at]) / float64(len(x)/d)
+		}
+		square += out[i] * out[i]
+	}
+	for i := range out {
+		out[i] /= math.Sqrt(square)
+	}
+	return out
+}
+
+// TestEmbedIsTheFormula: embeddings of short and long texts are the mean, or the last, of the hidden states, cut where
+// it is asked for, of length 1.
+func TestEmbedIsTheFormula(t *testing.T) {
+	const rounding = 2e-5 // of hidden states that are computed in one piece or in several
+	m := language(t, "h3,attention,mamba")
+	d := m.Config.DModel
+	for _, n := range []int{1, 7, 2*Chunk(m) + 5} {
+		ids := text(1, n)
+		for _, p := range []Pooling{PoolMean, PoolLast} {
+			for _, cut := range []int{0, 1, d / 2, d} {
+				got, err := Embed(t.Context(), m, EmbedOptions{Pooling: p, Dimensions: cut}, ids)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := pooled(m, ids, p, cmp.Or(cut, d))
+				if len(got) != 1 || len(got[0]) != len(want) {
+					t.Fatalf("%d ids, %s, %d dimensions: %d numbers, want %d", n, p, cut, len(got[0]), len(want))
+				}
+				for i, x := range want {
+					if math.Abs(float64(got[0][i])-x) > rounding {
+						t.Fatalf("%d ids, %s, %d dimensions: number %d is %v, want %v", n, p, cut, i, got[0][i], x)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEmbedAmongOthers: an embedding has the same bits alone, and by a scheduler that reads and writes others with it.
+func TestEmbedAmongOthers(t *testing.T) {
+	m := language(t, "h3,attention,mamba")
+	all := [][]int32{text(1, 3), text(1, 2*Chunk(m)+5), text(1, 40), text(1, 1), text(1, Chunk(m))}
+	var alone [][]float32
+	for _, ids := range all {
+		one, err := Embed(t.Context(), m, EmbedOptions{}, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone = append(alone, one[0])
+	}
+	s := NewScheduler(m, SchedulerOptions{})
+	defer s.Close()
+	var others sync.WaitGroup
+	for i := range 4 {
+		others.Go(func() {
+			left := 50
+			err := s.Run(t.Context(), &Request{
+				Session: generate.NewSession(m, 1), Segments: []Segment{{IDs: text(1, 30+i)}}, Client: "writer",
+				Next: func([]float32) (int32, bool, error) { left--; return int32(left), left > 0, nil },
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 {
+		got, err := Embed(t.Context(), m, EmbedOptions{Runner: s}, all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			if !slices.Equal(got[i], alone[i]) {
+				t.Errorf("text %d has other bits among others", i)
+			}
+		}
+	}
+	others.Wait()
+}
+
+// TestEmbedRefuses: wrong texts and options are errors, a context that is done ends, and so does a closed scheduler.
+func TestEmbedRefuses(t *testing.T) {
+	m := language(t, "h3,attention,mamba")
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := NewScheduler(m, SchedulerOptions{})
+	s.Close()
+	for name, o := range map[string]EmbedOptions{"pooling": {Pooling: "max"}, "dimensions": {Dimensions: 1e6}} {
+		if _, err := Embed(t.Context(), m, o, text(1, 1)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, ids := range [][]int32{nil, {-1}, {vocab}} {
+		if _, err := Embed(t.Context(), m, EmbedOptions{}, text(1, 1), ids); err == nil {
+			t.Errorf("ids %v: no error", ids)
+		}
+	}
+	if _, err := Embed(done, m, EmbedOptions{}, text(1, 1), text(1, 2)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: %v", err)
+	}
+	if _, err := Embed(t.Context(), m, EmbedOptions{Runner: s}, text(1, 1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed scheduler: %v", err)
+	}
+	if _, err := unit([]float64{1, math.NaN()}); !errors.Is(err, errNoNumbers) {
+		t.Errorf("a vector with NaN: %v", err)
+	}
+}
