@@ -97,7 +97,7 @@ func describe(err error) string {
 	case reflect.Map, reflect.Struct:
 		want = "an object"
 	}
-	text := "found a JSON " + kind.Value + ", want " + want
+	text := "found a JSON " + shorten([]byte(kind.Value)) + ", want " + want
 	if kind.Field != "" {
 		return kind.Field + ": " + text
 	}

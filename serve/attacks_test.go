@@ -1,0 +1,328 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// victim is a server that is attacked: with TLS, and so HTTP/2, or without.
+type victim struct {
+	t       *testing.T
+	server  *Server
+	address string
+	url     string
+	client  *http.Client
+	before  int // goroutines
+}
+
+func newVictim(t *testing.T, o Options, secure bool) *victim {
+	t.Helper()
+	v := &victim{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	dir := t.TempDir()
+	scheme := "http://"
+	if secure {
+		cert, certFile, keyFile := writeCertificate(t, dir, "victim")
+		c, err := LoadCertificate(certFile, keyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.TLS, scheme, v.client = c.Config(), "https://", tlsClient(t, cert)
+	}
+	var err error
+	if v.server, err = New(o, testModel(t, "tiny")); err != nil {
+		t.Fatal(err)
+	}
+	v.address = runTLS(t, v.server)
+	v.url = scheme + v.address
+	v.wantAnswer()
+	v.client.CloseIdleConnections()
+	v.before = runtime.NumGoroutine()
+	return v
+}
+
+// dial opens a connection and writes to it.
+func (v *victim) dial(text string) net.Conn {
+	v.t.Helper()
+	c, err := net.Dial("tcp", v.address)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		v.t.Fatal(err)
+	}
+	return c
+}
+
+// wantAnswer checks that the server works.
+func (v *victim) wantAnswer() {
+	v.t.Helper()
+	a, err := v.client.Post(v.url+"/v1/completions", "application/json", strings.NewReader(short))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if _, err := io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != http.StatusOK {
+		v.t.Errorf("another client has the status %d (%v)", a.StatusCode, err)
+	}
+}
+
+// wantCalm waits until nothing of an attack is left in the server: no goroutine, no place taken, no body.
+func (v *victim) wantCalm() {
+	v.t.Helper()
+	v.wantAnswer()
+	v.client.CloseIdleConnections()
+	const slack = 5
+	waitUntil(v.t, func() bool {
+		return runtime.NumGoroutine() <= v.before+slack && len(v.server.admit.places) == 0 && v.server.bodies.Load() == 0
+	})
+}
+
+// wantClosed reads until the server closes a connection, and returns what it said.
+func wantClosed(t *testing.T, c net.Conn) string {
+	t.Helper()
+	said, err := io.ReadAll(c)
+	if err != nil && len(said) == 0 && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+	return string(said)
+}
+
+const postHead = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+// TestSlowHeaders: clients whose headers never end are cut off, and hold up nobody.
+func TestSlowHeaders(t *testing.T) {
+	v := newVictim(t, Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
+	var conns []net.Conn
+	for range 100 {
+		conns = append(conns, v.dial("GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: "))
+	}
+	v.wantAnswer()
+	for _, c := range conns {
+		wantClosed(t, c)
+	}
+	v.wantCalm()
+}
+
+// TestDrippedBodies: bodies of which a byte comes now and then have their time as a whole, and no place meanwhile.
+func TestDrippedBodies(t *testing.T) {
+	v := newVictim(t, Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
+	var all sync.WaitGroup
+	for range 50 {
+		c := v.dial(postHead + "Content-Length: 100000\r\n\r\n")
+		all.Go(func() {
+			for {
+				if _, err := io.WriteString(c, " "); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+		all.Go(func() {
+			if said := wantClosed(t, c); said != "" && !strings.HasPrefix(said, "HTTP/1.1 408 ") {
+				t.Errorf("a dripped body is answered with %.100q", said)
+			}
+		})
+	}
+	v.wantAnswer()
+	all.Wait()
+	v.wantCalm()
+}
+
+// TestHugeHeaders: headers that are too large are not read to their end.
+func TestHugeHeaders(t *testing.T) {
+	v := newVictim(t, Options{}, false)
+	for _, head := range []string{
+		"X-A: " + strings.Repeat("a", 200<<10) + "\r\n\r\n", strings.Repeat("X-A: a\r\n", 20<<10) + "\r\n",
+	} {
+		c, err := net.Dial("tcp", v.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, "GET /health HTTP/1.1\r\nHost: localhost\r\n"+head) // the server may close before its end
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("got the status %d", a.StatusCode)
+		}
+		a.Body.Close()
+		c.Close()
+	}
+	v.wantCalm()
+}
+
+// TestUnreadStreams: streams over HTTP/2 that nobody reads are cut off one by one, and not their connection.
+func TestUnreadStreams(t *testing.T) {
+	v := newVictim(t, Options{
+		MaxUnread: 1 << 20, WriteTimeout: 100 * time.Millisecond, MaxTokens: 1 << 30, Concurrent: 64,
+	}, true)
+	var bodies []io.Closer
+	for range 20 {
+		a, err := v.client.Post(v.url+"/v1/completions", "application/json",
+			strings.NewReader(`{"prompt":"a","max_tokens":1000000000,"stream":true,"logprobs":20,"ignore_eos":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, a.Body)
+	}
+	waitUntil(t, func() bool { return len(v.server.admit.places) == 0 })
+	v.wantAnswer()
+	for _, b := range bodies {
+		b.Close()
+	}
+	v.wantCalm()
+}
+
+// TestManyStreams: 2,000 open streams leave nothing behind, whether they are read to the end or their clients go.
+func TestManyStreams(t *testing.T) {
+	streams := 2000
+	if testing.Short() {
+		streams = 200
+	}
+	v := newVictim(t, Options{Concurrent: 4000}, true)
+	// Each reply has some tokens, and then goes on for ever.
+	v.server.models[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
+		if r.Next == nil {
+			return session.Direct{}.Run(ctx, r)
+		}
+		for range 5 {
+			if _, more, err := r.Next(r.Session.Logits(0)); err != nil || !more {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	var open atomic.Int64
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range streams {
+		all.Go(func() {
+			body := fmt.Sprintf(`{"prompt":"%d","max_tokens":1000,"stream":true,"ignore_eos":true}`, i%10)
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			a, err := v.client.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer a.Body.Close()
+			_, err = io.ReadFull(a.Body, make([]byte, 100))
+			if open.Add(1); err != nil {
+				t.Error(err)
+			}
+			rest, err := io.ReadAll(a.Body)
+			if ctx.Err() == nil {
+				t.Errorf("a stream ends with %q, %v", rest, err)
+			}
+		})
+	}
+	waitUntil(t, func() bool { return open.Load() == int64(streams) || t.Failed() })
+	if n := len(v.server.admit.places); n != streams {
+		t.Errorf("%d streams are open, want %d", n, streams)
+	}
+	cancel()
+	all.Wait()
+	v.wantCalm()
+}
+
+// TestRapidReset: requests over HTTP/2 that are taken back at once leave nothing behind.
+func TestRapidReset(t *testing.T) {
+	v := newVictim(t, Options{MaxTokens: 1 << 30, Queue: 1 << 20}, true)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for i := range 200 {
+				ctx, cancel := context.WithCancel(t.Context())
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions",
+					strings.NewReader(`{"prompt":"a","max_tokens":1000000000,"stream":true,"ignore_eos":true}`))
+				if err != nil {
+					t.Error(err)
+					cancel()
+					return
+				}
+				time.AfterFunc(time.Duration(i%20)*100*time.Microsecond, cancel)
+				if a, err := v.client.Do(r); err == nil {
+					a.Body.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	v.wantCalm()
+}
+
+// TestHeavyBodies: bodies together are bounded, though each may be as large as it is.
+func TestHeavyBodies(t *testing.T) {
+	v := newVictim(t, Options{MaxBody: 1 << 20, ReadTimeout: 5 * time.Second}, false)
+	part := strings.Repeat(" ", 1<<20-10)
+	for range 2 * manyBodies {
+		v.dial(postHead + "Content-Length: 1048576\r\n\r\n" + part) // the rest does not come
+	}
+	waitUntil(t, func() bool { return v.server.bodies.Load() >= (manyBodies-1)<<20 })
+	most := int64(manyBodies+1) << 20
+	if n := v.server.bodies.Load(); n > most+(1<<20) {
+		t.Errorf("bodies of %d bytes are in memory, want at most %d", n, most)
+	}
+	waitUntil(t, func() bool { return v.server.bodies.Load() == 0 }) // they had their time
+	v.wantCalm()
+}
+
+// TestBodiesDoNotGrow: what is small in JSON and large in memory is refused before it is.
+func TestBodiesDoNotGrow(t *testing.T) {
+	s := newSite(t, Options{})
+	var fields strings.Builder
+	for i := range 1 << 19 {
+		fmt.Fprintf(&fields, `"%x":1,`, i)
+	}
+	for name, body := range map[string]string{
+		"empty lists":    `{"prompt":[` + strings.Repeat("[],", 2<<20) + `[]]}`,
+		"empty texts":    `{"prompt":[` + strings.Repeat(`"",`, 2<<20) + `""]}`,
+		"stops":          `{"prompt":"a","stop":[` + strings.Repeat(`"",`, 2<<20) + `""]}`,
+		"fields":         `{` + fields.String() + `"prompt":"a"}`,
+		"bias":           `{"prompt":"a","logit_bias":{` + fields.String() + `"0":0}}`,
+		"messages":       `{"messages":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
+		"nested":         `{"prompt":` + strings.Repeat("[", 2<<20),
+		"zero ids":       `{"prompt":[` + strings.Repeat("0,", 4<<20) + `0]}`,
+		"a long number":  `{"max_tokens":` + strings.Repeat("9", 2<<20) + `}`,
+		"one long text":  `{"prompt":"a","stop":"` + strings.Repeat("é", 2<<20) + `"}`,
+		"a long model":   `{"model":"` + strings.Repeat("é", 2<<20) + `"}`,
+		"broken utf-8":   `{"prompt":"a","stop":"` + strings.Repeat("\xff", 2<<20) + `"}`,
+		"another's body": strings.Repeat("a=b&", 2<<20),
+	} {
+		path := "/v1/completions"
+		if name == "messages" {
+			path = "/v1/chat/completions"
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		status, _, data := s.do(http.MethodPost, path, body)
+		runtime.ReadMemStats(&after)
+		// The test's own copies of the body and of the answer are in this, and what io.ReadAll throws away as it grows.
+		took := after.TotalAlloc - before.TotalAlloc
+		if status < 400 || status >= 500 || len(data) > 2000 {
+			t.Errorf("%s: got %d, %.200s", name, status, data)
+		}
+		if most := uint64(20 * len(body)); took > most {
+			t.Errorf("%s: %d bytes were allocated for %d, want at most %d", name, took, len(body), most)
+		}
+	}
+}
