@@ -71,13 +71,17 @@ func (m *Model) close(log *slog.Logger) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	if m.onClose != nil {
-		m.onClose()
-	}
-	if m.texts != nil {
-		if err := m.texts.Flush(ctx); err != nil {
-			log.Warn("texts not kept", "model", m.name, "error", err.Error())
+	err := contained(ctx, 0, func(ctx context.Context, _ int) error {
+		if m.onClose != nil {
+			m.onClose()
 		}
+		if m.texts == nil {
+			return nil
+		}
+		return m.texts.Flush(ctx)
+	})
+	if err != nil {
+		log.Error("model not closed as it should be", "model", m.name, "error", err.Error())
 	}
 }
 
