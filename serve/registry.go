@@ -326,7 +326,11 @@ func (r *registry) card(ctx context.Context, info ModelInfo) (ModelCard, error) 
 		return e.model.card(), nil
 	}
 	r.mu.Unlock()
-	return r.lib.Show(ctx, info)
+	card, err := r.lib.Show(ctx, info)
+	if err != nil {
+		err = errLoad(info, err)
+	}
+	return card, err
 }
 
 // forget is told that a model is no longer on the disk.

@@ -114,6 +114,10 @@ func TestServeWhatChangesOnTheDisk(t *testing.T) {
 	if !strings.Contains(text, "cannot be loaded") || !strings.Contains(text, model.WeightsFile) {
 		t.Errorf("a model that is cut off: %s", text)
 	}
+	text = l.ask(http.StatusInternalServerError, http.MethodPost, "/api/show", `{"model":"one"}`)
+	if !strings.Contains(text, model.WeightsFile) {
+		t.Errorf("a model that is cut off is shown: %s", text)
+	}
 	modelOfWidth(t, one, 64, 1)
 	if got := l.reply("one"); got != before {
 		t.Errorf("after it was made whole: got %s, want %s", got, before)
