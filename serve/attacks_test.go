@@ -195,7 +195,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	v := newVictim(t, Options{Concurrent: 4000}, true)
 	// Each reply has some tokens, and then goes on for ever.
-	v.server.models[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
+	v.server.loaded()[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
 			return session.Direct{}.Run(ctx, r)
 		}

@@ -78,14 +78,18 @@ func (m *Model) close(log *slog.Logger) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	m.Close()
-	if m.texts != nil {
-		if err := errors.Join(m.texts.WriteTexts(ctx), m.texts.Flush(ctx)); err != nil {
-			log.Warn("texts not kept", "model", m.name, "error", err.Error())
+	err := contained(ctx, 0, func(ctx context.Context, _ int) (err error) {
+		m.Close()
+		if m.texts != nil {
+			err = errors.Join(m.texts.WriteTexts(ctx), m.texts.Flush(ctx))
 		}
-	}
-	if m.onClose != nil {
-		m.onClose()
+		if m.onClose != nil {
+			m.onClose()
+		}
+		return err
+	})
+	if err != nil {
+		log.Error("model not closed as it should be", "model", m.name, "error", err.Error())
 	}
 }
 

@@ -83,11 +83,15 @@ type LoadedModel struct {
 	Queued  int   `json:"sequences_waiting"` // for a step of the model
 }
 
-// ollamaLoaded answers /api/ps: the models that are loaded, what was used last first.
+// Loaded is the answer of /api/ps: the models that are loaded, what was used last first, and those that are to be.
+type Loaded struct {
+	Models  []LoadedModel  `json:"models"`
+	Loading []LoadingModel `json:"loading"`
+}
+
+// ollamaLoaded answers /api/ps.
 func (s *Server) ollamaLoaded(c *call) error {
-	list := struct {
-		Models []LoadedModel `json:"models"`
-	}{[]LoadedModel{}}
+	list := Loaded{[]LoadedModel{}, s.models.loading()}
 	for _, l := range s.models.loaded() {
 		m := LoadedModel{
 			ollamaModel: l.ollama(), Expires: l.expires.UTC(), Length: l.model.net.MaxLength(),

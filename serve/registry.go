@@ -326,7 +326,11 @@ func (r *registry) card(ctx context.Context, info ModelInfo) (ModelCard, error) 
 		return e.model.card(), nil
 	}
 	r.mu.Unlock()
-	return r.lib.Show(ctx, info)
+	card, err := r.lib.Show(ctx, info)
+	if err != nil {
+		err = errLoad(info, err)
+	}
+	return card, err
 }
 
 // forget is told that a model is no longer on the disk.
@@ -341,6 +345,28 @@ func (r *registry) forget(name string) {
 	if e != nil {
 		r.keep(e, 0)
 	}
+}
+
+// LoadingModel is a model that requests wait for, as /api/ps lists it.
+type LoadingModel struct {
+	Name    string `json:"name"`
+	Weights int64  `json:"weights_bytes"` // about
+	Waiting int    `json:"requests_waiting"`
+	Started bool   `json:"started"` // it is being loaded; else it waits for room
+}
+
+// loading are the models that requests wait for and that are not loaded, in order of their names.
+func (r *registry) loading() []LoadingModel {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := []LoadingModel{}
+	for _, e := range r.entries {
+		if e.load != nil && e.model == nil {
+			all = append(all, LoadingModel{e.wanted.Name, e.wanted.Memory, e.load.waiting, e.load.started})
+		}
+	}
+	slices.SortFunc(all, func(a, b LoadingModel) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // loadedModel is a model that is loaded, and how it is used.

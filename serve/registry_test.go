@@ -246,6 +246,11 @@ func TestFirstRequestsShareALoad(t *testing.T) {
 			}
 		})
 	}
+	_, said := ask(t.Context(), server, http.MethodGet, "/api/ps", "")
+	if l := decode[Loaded](t, []byte(said)); len(l.Models) != 0 || len(l.Loading) != 1 || l.Loading[0].Name != "one" ||
+		!l.Loading[0].Started || l.Loading[0].Waiting < 1 {
+		t.Errorf("while a model is loaded there are %s", said)
+	}
 	leave()
 	if status := <-left; status != statusGone {
 		t.Errorf("who has gone has the status %d", status)

@@ -28,6 +28,14 @@ func (r *registry) fits(info ModelInfo) error {
 	}
 }
 
+// errLoad is the error of a model whose files cannot be read.
+func errLoad(info ModelInfo, err error) error {
+	return &Error{
+		Status: http.StatusInternalServerError, Param: "model", Code: "model_load_failed",
+		Message: fmt.Sprintf("model: %.100q cannot be loaded: %v", info.Name, brief.Error(err)),
+	}
+}
+
 // grant begins to load the models of the queue that there is room for, and makes room. The lock is held.
 func (r *registry) grant() {
 	for _, e := range r.entries {
@@ -125,10 +133,7 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 	if err != nil {
 		debug.FreeOSMemory()
 		r.log.Error("model not loaded", "model", info.Name, "error", err.Error())
-		err = &Error{
-			Status: http.StatusInternalServerError, Param: "model", Code: "model_load_failed",
-			Message: fmt.Sprintf("model: %.100q cannot be loaded: %v", info.Name, brief.Error(err)),
-		}
+		err = errLoad(info, err)
 	} else {
 		r.log.Info("model loaded", "model", info.Name, "bytes", m.net.Bytes(), "seconds", time.Since(begun).Seconds())
 	}

@@ -79,7 +79,7 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library, erro
 	return l, nil
 }
 
-// preload loads the first model that was named, or all, and returns the names of all.
+// preload loads the first model that was named, or all as --preload says, and returns the names of all.
 func (l *library) preload(ctx context.Context, s *serve.Server) (names []string, err error) {
 	all, err := l.list(ctx)
 	if err != nil {
@@ -94,18 +94,21 @@ func (l *library) preload(ctx context.Context, s *serve.Server) (names []string,
 			"takes a folder or a file", cache.Dir)
 	}
 	var need int64
-	for i, info := range all {
+	for _, info := range all {
 		names = append(names, info.Name)
 		need += info.Memory
-		if l.o.Preload && l.Memory > 0 && need > l.Memory {
-			return nil, fmt.Errorf("preload: the weights of %s and those before need about %s, and models have %s: "+
-				"want more --max_memory, or fewer models", info.Name, status.Bytes(uint64(need)),
-				status.Bytes(uint64(l.Memory)))
-		}
-		if l.o.Preload || i == 0 && len(l.named) > 0 {
-			if err := s.Preload(ctx, info.Name); err != nil {
-				return nil, err
-			}
+	}
+	now := names[:min(1, len(l.named))] // to be loaded
+	if l.o.Preload {
+		now = names
+	}
+	if l.o.Preload && l.Memory > 0 && need > l.Memory {
+		return nil, fmt.Errorf("preload: the weights of %d models need about %s, and models have %s: want more "+
+			"--max_memory, or fewer models", len(all), status.Bytes(uint64(need)), status.Bytes(uint64(l.Memory)))
+	}
+	for _, name := range now {
+		if err := s.Preload(ctx, name); err != nil {
+			return nil, err
 		}
 	}
 	return names, nil

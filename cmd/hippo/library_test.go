@@ -115,6 +115,10 @@ func TestServeWhatChangesOnTheDisk(t *testing.T) {
 	if !strings.Contains(text, "cannot be loaded") || !strings.Contains(text, model.WeightsFile) {
 		t.Errorf("a model that is cut off: %s", text)
 	}
+	text = l.ask(http.StatusInternalServerError, http.MethodPost, "/api/show", `{"model":"one"}`)
+	if !strings.Contains(text, model.WeightsFile) {
+		t.Errorf("a model that is cut off is shown: %s", text)
+	}
 	modelOfWidth(t, one, 64, 1)
 	if got := l.reply("one"); got != before {
 		t.Errorf("after it was made whole: got %s, want %s", got, before)
@@ -213,5 +217,52 @@ func TestServePublishedModels(t *testing.T) {
 	l.ask(http.StatusNotFound, http.MethodPost, "/api/generate", `{"model":"org/Model"}`)
 	if left, err := filepath.Glob(filepath.Join(dir, "cache", "models--*")); err != nil || len(left) > 0 {
 		t.Errorf("on the disk is left %q (%v)", left, err)
+	}
+}
+
+// TestServeWithinItsMemory: models that have no room beside each other come in turn, with the replies that they have
+// when all are loaded, and one that has none at all is refused with what it needs.
+func TestServeWithinItsMemory(t *testing.T) {
+	dir := t.TempDir()
+	var paths, names []string
+	var size int
+	for i, name := range []string{"one", "two", "three"} {
+		paths, names = append(paths, filepath.Join(dir, name)), append(names, name)
+		size = modelOfWidth(t, paths[i], 256, uint64(i))
+	}
+	mib := size>>20 + 1
+	all := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: 3 * mib}}, paths...)
+	one := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: mib}}, paths...)
+	for range 2 {
+		for _, name := range names {
+			if got, want := one.reply(name), all.reply(name); got != want {
+				t.Errorf("%s: got %s, want %s", name, got, want)
+			}
+		}
+	}
+	loaded := func(l librarian) int {
+		t.Helper()
+		var a serve.Loaded
+		if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodGet, "/api/ps", "")), &a); err != nil {
+			t.Fatal(err)
+		}
+		return len(a.Models)
+	}
+	if n, m := loaded(one), loaded(all); n != 1 || m != 3 {
+		t.Errorf("loaded are %d, and %d where there is room, want 1 and 3", n, m)
+	}
+	small := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: 1}}, paths...)
+	said := small.ask(http.StatusServiceUnavailable, http.MethodPost, "/api/generate", `{"model":"one"}`)
+	if !strings.Contains(said, fmt.Sprintf("needs about %d MiB", size>>20)) || !strings.Contains(said, "has 1 MiB") {
+		t.Errorf("a model that is too large: %s", said)
+	}
+	o := serveOptions{Precision: "float32", onDemand: onDemand{KeepAlive: "5m", MaxMemory: 2 * mib, Preload: true}}
+	lib, err := o.library(paths, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = lib.preload(t.Context(), one.Server)
+	if err == nil || !strings.Contains(err.Error(), "want more --max_memory") {
+		t.Errorf("three models in the memory of two: %v", err)
 	}
 }

@@ -93,29 +93,24 @@ that are being read or written and those that wait for a step of the model.`,
 		Args:    wantArgs(0, 0),
 	}
 	from.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var answer struct{ Models []serve.LoadedModel }
+		var answer serve.Loaded
 		if err := from.do(cmd.Context(), http.MethodGet, "/api/ps", nil, &answer); err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
 		if !asJSON {
-			return printLoaded(out, answer.Models)
+			return printLoaded(out, answer)
 		}
-		for _, m := range answer.Models {
-			if err := json.NewEncoder(out).Encode(m); err != nil {
-				return err
-			}
-		}
-		return nil
+		return json.NewEncoder(out).Encode(answer)
 	}
 	return cmd
 }
 
-func printLoaded(out io.Writer, models []serve.LoadedModel) error {
+func printLoaded(out io.Writer, all serve.Loaded) error {
 	var lines [][]string
-	for _, m := range models {
+	for _, m := range all.Models {
 		goes := "never"
 		if left := time.Until(m.Expires); left < 100*365*24*time.Hour {
 			goes = "in " + status.Duration(max(0, left))
@@ -123,6 +118,14 @@ func printLoaded(out io.Writer, models []serve.LoadedModel) error {
 		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)),
 			status.Bytes(uint64(m.Texts)), goes, strconv.Itoa(m.Uses), strconv.Itoa(m.Waiting),
 			strconv.Itoa(m.Running), strconv.Itoa(m.Queued)})
+	}
+	for _, m := range all.Loading {
+		state := "waits for room"
+		if m.Started {
+			state = "is being loaded"
+		}
+		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)), "", state, "",
+			strconv.Itoa(m.Waiting), "", ""})
 	}
 	if len(lines) == 0 {
 		_, err := fmt.Fprintln(out, "no models are loaded")
