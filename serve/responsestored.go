@@ -2,10 +2,8 @@ package serve
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -72,17 +70,10 @@ const looksEvery = 64
 // keepResponse keeps a response. From time to time it lets go of those of its owner that are too old, and the oldest of
 // too many.
 func (s *Server) keepResponse(owner string, r *responseRecord) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
 	if s.kept.Add(1)%looksEvery == 1 {
 		s.trimResponses(owner)
 	}
-	return s.shelf.put(responseName(owner, r.Response.ID), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return putRecord(s.shelf, responseName(owner, r.Response.ID), r)
 }
 
 // trimResponses lets go of an owner's responses that are too old, and of the oldest of too many.
@@ -126,19 +117,17 @@ func (s *Server) response(c *call, id string) (*responseRecord, error) {
 	if !isID(responsePrefix, id) {
 		return nil, missing
 	}
-	data, err := s.shelf.get(responseName(c.owner(), id))
-	if errors.Is(err, fs.ErrNotExist) {
+	r, name := &responseRecord{}, responseName(c.owner(), id)
+	err := getRecord(s.shelf, name, r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missing
+	case errors.Is(err, errDamaged):
+		s.o.Log.Warn("a response is damaged, and set aside", "response", id, "error",
+			errors.Join(err, setAside(s.shelf, name)).Error())
 		return nil, missing
 	}
-	if err != nil {
-		return nil, err
-	}
-	r := &responseRecord{}
-	if err := json.Unmarshal(data, r); err != nil || len(r.Messages) == 0 || len(r.Messages) < len(r.Input)+1 {
-		s.o.Log.Warn("a response is damaged", "store", s.shelf.String(), "response", id, "error", fmt.Sprint(err))
-		return nil, missing
-	}
-	return r, nil
+	return r, err
 }
 
 func (s *Server) showResponse(c *call) error {
