@@ -189,7 +189,7 @@ func (o *serveOptions) load(ctx context.Context, arg string, of int, log *slog.L
 	})
 	return served, func() {
 		served.Close()
-		flush(texts)
+		flush(texts, log)
 		runner.Close()
 	}, nil
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -23,6 +26,10 @@ func (o *serveOptions) texts(ctx context.Context, m *hippo.Model, of int, log *s
 		Report: func(err error) { log.Warn("what has been read could not be kept on disk", "error", err.Error()) },
 	}
 	if o.Store != "" {
+		// What clients say is nobody else's to read.
+		if err := os.MkdirAll(o.Store, 0o700); err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
 		options.Bucket = store.Folder(filepath.Join(o.Store, textsFolder))
 	}
 	return store.New(ctx, options)
@@ -31,11 +38,12 @@ func (o *serveOptions) texts(ctx context.Context, m *hippo.Model, of int, log *s
 // flushTime is the most time for what is in memory to be written to disk at the end.
 const flushTime = 30 * time.Second
 
-// flush writes to disk what a model has read, so that the next server goes on from it. Errors are told as Report does.
-func flush(texts *store.Store) {
+// flush writes to disk what a model has read, so that the next server goes on from it.
+func flush(texts *store.Store, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	_ = texts.WriteTexts(ctx)
-	_ = texts.Flush(ctx)
+	if err := errors.Join(texts.WriteTexts(ctx), texts.Flush(ctx)); err != nil {
+		log.Warn("not all that has been read is on disk: the next server reads it again", "error", err.Error())
+	}
 	texts.Close()
 }
