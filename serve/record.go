@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // A record is a line of JSON and one with its SHA-256, so that a bit that has flipped is seen.
@@ -15,16 +16,18 @@ import (
 // errDamaged is the error of a record that is not as it was written.
 var errDamaged = errors.New("the record is damaged")
 
-// putRecord puts a value on a shelf.
-func putRecord(to shelf, name string, v any) error {
+// putRecord puts a value on a shelf, and returns its bytes.
+func putRecord(to shelf, name string, v any) (bytes int64, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return to.put(name, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s\n%s\n", data, sum(data))
+	err = to.put(name, func(w io.Writer) error {
+		n, err := fmt.Fprintf(w, "%s\n%s\n", data, sum(data))
+		bytes = int64(n)
 		return err
 	})
+	return bytes, err
 }
 
 // getRecord reads what putRecord has put there.
@@ -47,6 +50,31 @@ func getRecord(from shelf, name string, into any) error {
 func sum(data []byte) string {
 	h := sha256.Sum256(data)
 	return hex.EncodeToString(h[:])
+}
+
+// sweepEvery is how often records are looked for whose time is over, while others are made.
+const sweepEvery = time.Hour
+
+// sweep removes what is too old, whoever's it is.
+func (s *Server) sweep() {
+	last, at := s.swept.Load(), time.Now().UnixNano()
+	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
+		return
+	}
+	each := func(kind string, do func(owner string) error) {
+		owners, err := s.shelf.owners(kind)
+		for _, owner := range owners {
+			err = errors.Join(err, do(owner))
+		}
+		if err != nil {
+			s.o.Log.Warn("what is too old could not be removed", "error", err.Error())
+		}
+	}
+	each("responses", s.trimResponses)
+	each("sessions", func(owner string) error {
+		_, _, err := s.sessionsOf(owner)
+		return err
+	})
 }
 
 // asideEnding is the ending of what is damaged, and kept for a while to be looked at.

@@ -64,34 +64,38 @@ const responsesDir = "responses/"
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// looksEvery is how many responses are kept before those that are too old, or too many, are looked for again.
-const looksEvery = 64
-
-// keepResponse keeps a response. From time to time it lets go of those of its owner that are too old, and the oldest of
-// too many.
+// keepResponse keeps a response. From time to time, when the sixteenth part of what a client may have has been kept, or
+// of how many it may have, it lets go of the owner's oldest.
 func (s *Server) keepResponse(owner string, r *responseRecord) error {
-	if s.kept.Add(1)%looksEvery == 1 {
-		s.trimResponses(owner)
+	s.sweep()
+	bytes, err := putRecord(s.shelf, responseName(owner, r.Response.ID), r)
+	least := s.o.SessionBytes / int64(s.o.MaxResponses) // as if none were smaller
+	if err == nil && s.kept.Add(max(bytes, least)) > s.o.SessionBytes/16 {
+		s.kept.Store(0)
+		if err := s.trimResponses(owner); err != nil {
+			s.o.Log.Warn("old responses could not be removed", "error", err.Error())
+		}
 	}
-	return putRecord(s.shelf, responseName(owner, r.Response.ID), r)
+	return err
 }
 
-// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many.
-func (s *Server) trimResponses(owner string) {
+// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many, or of too many bytes.
+func (s *Server) trimResponses(owner string) error {
 	all, err := s.shelf.list(responseDir(owner))
 	if err != nil {
-		s.o.Log.Warn("old responses could not be listed", "error", err.Error())
-		return
+		return err
 	}
 	slices.SortFunc(all, func(a, b entry) int { return b.time.Compare(a.time) })
+	bytes := int64(0)
 	for i, e := range all {
-		if i >= s.o.MaxResponses || time.Since(e.time) > s.o.KeepFor {
+		bytes += e.bytes
+		if i >= s.o.MaxResponses || bytes > s.o.SessionBytes || time.Since(e.time) > s.o.KeepFor {
 			if err := s.shelf.remove(responseDir(owner) + "/" + e.name); err != nil {
-				s.o.Log.Warn("an old response could not be removed", "error", err.Error())
-				return
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // previous is the response that a request goes on after, nil for none.

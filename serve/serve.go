@@ -43,7 +43,7 @@ type Options struct {
 	StateMemory  int64
 	MaxResponses int           // of a client that are kept; the oldest go first: 1,000
 	MaxSessions  int           // of a client: 100
-	SessionBytes int64         // of all sessions of a client: 4 GiB
+	SessionBytes int64         // of all sessions of a client, and of all responses: 4 GiB
 	MaxImport    int64         // bytes of a session that is sent: 256 MiB
 	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
 
@@ -65,7 +65,8 @@ type Server struct {
 	models  []*Model
 	admit   *admission
 	shelf   shelf
-	kept    atomic.Int64 // responses
+	kept    atomic.Int64 // bytes of responses, since those that are too old were looked for
+	swept   atomic.Int64 // when what is too old was looked for, in nanoseconds
 	locks   locks        // of sessions
 	unsaved pending
 	heavy   chan struct{}

@@ -158,6 +158,13 @@ func TestNothingIsKeptForEver(t *testing.T) {
 		}
 	}
 	s = tokenized(t, tokenizer.Bytes(), dir)
+	post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":2}`)
+	if status, _, _ := s.do(http.MethodGet, "/v1/responses/"+r.ID, ""); status != http.StatusNotFound {
+		t.Errorf("the old response has the status %d", status)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", a.ID+"*")); err != nil || len(files) != 0 {
+		t.Errorf("of the old session %q are left (%v)", files, err)
+	}
 	list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions").Data
 	if len(list) != 1 || list[0].ID != b.ID {
 		t.Errorf("left are %+v", list)
@@ -165,9 +172,5 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	post[sessionObject](s, "/v1/sessions/"+b.ID+"/append", `{"text":"!"}`)
 	if files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", "*.session")); err != nil || len(files) != 1 {
 		t.Errorf("left are %q (%v), want the states of one session", files, err)
-	}
-	post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":2}`)
-	if status, _, _ := s.do(http.MethodGet, "/v1/responses/"+r.ID, ""); status != http.StatusNotFound {
-		t.Errorf("the old response has the status %d", status)
 	}
 }

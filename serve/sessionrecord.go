@@ -111,7 +111,7 @@ func (s *Server) keepSession(p place, r *sessionRecord, x *session.Session) erro
 	})
 	if err == nil {
 		next.Stored = count.n
-		err = putRecord(s.shelf, p.record(), &next)
+		_, err = putRecord(s.shelf, p.record(), &next)
 		if err != nil {
 			_ = s.shelf.remove(p.states(next.Revision)) // it is swept away later where this fails
 		}

@@ -188,6 +188,7 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 // addSession stores a session that is new, and answers with it.
 func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
 	from *sessionOrigin) error {
+	s.sweep()
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
