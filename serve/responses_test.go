@@ -154,11 +154,10 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 			t.Fatalf("turn %d: %s with %+v", turn, a.Status, a.Usage)
 		}
 		previous = a.ID
-		data, err := s.server.shelf.get(responseName("all", a.ID))
-		if err != nil {
+		var r responseRecord
+		if err := getRecord(s.server.shelf, responseName("all", a.ID), &r); err != nil {
 			t.Fatal(err)
 		}
-		r := decode[responseRecord](t, data)
 		reply := r.Messages[len(r.Messages)-1].Content()
 		want, err := s.model.chatText(t.Context(), "input", r.Messages[:len(r.Messages)-1])
 		if err != nil {
@@ -169,5 +168,40 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 		if want = text([]byte(want + reply)); got != want {
 			t.Errorf("turn %d: read was %q, want %q", turn, got, want)
 		}
+	}
+}
+
+// TestDamagedRecordsAreSeen: a response with a flipped bit is set aside, and never gone on after; of a session with a
+// damaged record the server says that.
+func TestDamagedRecordsAreSeen(t *testing.T) {
+	dir := t.TempDir()
+	s := tokenized(t, byteBPE(t), dir)
+	a := post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":3}`)
+	b := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	for _, name := range []string{responseName("all", a.ID), place{"all", b.ID}.record()} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		data, err := os.ReadFile(path)
+		if err == nil {
+			data[len(data)/2] ^= 1
+			err = os.WriteFile(path, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := `{"input":"x","previous_response_id":"` + a.ID + `"}`
+	if status, _, data := s.do(http.MethodPost, "/v1/responses", body); status != http.StatusNotFound {
+		t.Errorf("status %d: %s", status, data)
+	}
+	if aside, _ := filepath.Glob(filepath.Join(dir, "responses", "all", "*.damaged")); len(aside) != 1 {
+		t.Errorf("set aside: %q", aside)
+	}
+	status, _, data := s.do(http.MethodGet, "/v1/sessions/"+b.ID, "")
+	if status != http.StatusInternalServerError || !strings.Contains(string(data), "log") {
+		t.Errorf("status %d: %s", status, data)
+	}
+	post2[map[string]any](s, http.MethodDelete, "/v1/sessions/"+b.ID)
+	if left, _ := filepath.Glob(filepath.Join(dir, "sessions", "all", "*.session")); len(left) != 0 {
+		t.Errorf("after the deletion: %q", left)
 	}
 }

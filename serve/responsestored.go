@@ -2,10 +2,8 @@ package serve
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -66,41 +64,38 @@ const responsesDir = "responses/"
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// looksEvery is how many responses are kept before those that are too old, or too many, are looked for again.
-const looksEvery = 64
-
-// keepResponse keeps a response. From time to time it lets go of those of its owner that are too old, and the oldest of
-// too many.
+// keepResponse keeps a response. From time to time, when the sixteenth part of what a client may have has been kept, or
+// of how many it may have, it lets go of the owner's oldest.
 func (s *Server) keepResponse(owner string, r *responseRecord) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
+	s.sweep()
+	bytes, err := putRecord(s.shelf, responseName(owner, r.Response.ID), r)
+	least := s.o.SessionBytes / int64(s.o.MaxResponses) // as if none were smaller
+	if err == nil && s.kept.Add(max(bytes, least)) > s.o.SessionBytes/16 {
+		s.kept.Store(0)
+		if err := s.trimResponses(owner); err != nil {
+			s.o.Log.Warn("old responses could not be removed", "error", err.Error())
+		}
 	}
-	if s.kept.Add(1)%looksEvery == 1 {
-		s.trimResponses(owner)
-	}
-	return s.shelf.put(responseName(owner, r.Response.ID), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return err
 }
 
-// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many.
-func (s *Server) trimResponses(owner string) {
+// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many, or of too many bytes.
+func (s *Server) trimResponses(owner string) error {
 	all, err := s.shelf.list(responseDir(owner))
 	if err != nil {
-		s.o.Log.Warn("old responses could not be listed", "error", err.Error())
-		return
+		return err
 	}
 	slices.SortFunc(all, func(a, b entry) int { return b.time.Compare(a.time) })
+	bytes := int64(0)
 	for i, e := range all {
-		if i >= s.o.MaxResponses || time.Since(e.time) > s.o.KeepFor {
+		bytes += e.bytes
+		if i >= s.o.MaxResponses || bytes > s.o.SessionBytes || time.Since(e.time) > s.o.KeepFor {
 			if err := s.shelf.remove(responseDir(owner) + "/" + e.name); err != nil {
-				s.o.Log.Warn("an old response could not be removed", "error", err.Error())
-				return
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // previous is the response that a request goes on after, nil for none.
@@ -126,19 +121,17 @@ func (s *Server) response(c *call, id string) (*responseRecord, error) {
 	if !isID(responsePrefix, id) {
 		return nil, missing
 	}
-	data, err := s.shelf.get(responseName(c.owner(), id))
-	if errors.Is(err, fs.ErrNotExist) {
+	r, name := &responseRecord{}, responseName(c.owner(), id)
+	err := getRecord(s.shelf, name, r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missing
+	case errors.Is(err, errDamaged):
+		s.o.Log.Warn("a response is damaged, and set aside", "response", id, "error",
+			errors.Join(err, setAside(s.shelf, name)).Error())
 		return nil, missing
 	}
-	if err != nil {
-		return nil, err
-	}
-	r := &responseRecord{}
-	if err := json.Unmarshal(data, r); err != nil || len(r.Messages) == 0 || len(r.Messages) < len(r.Input)+1 {
-		s.o.Log.Warn("a response is damaged", "store", s.shelf.String(), "response", id, "error", fmt.Sprint(err))
-		return nil, missing
-	}
-	return r, nil
+	return r, err
 }
 
 func (s *Server) showResponse(c *call) error {

@@ -4,11 +4,11 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
-// replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead, shelf
-// keeps what clients leave with the server; reply and stream carry a reply to a client who may be slow; completions,
-// chat, responses, embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch
-// follows a request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors
-// which pages may, tls certificates, admin the address of its own.
+// replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead; shelf
+// and record keep what clients leave with the server, responses and sessions; reply and stream carry a reply to a
+// client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
+// languages. For those who run a server: watch follows a request through all that works at it, metrics has the figures,
+// limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its own.
 //
 // It may import serve/batch, session, session/store, chat, generate, generate/sample, model, tokenizer,
 // tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
@@ -49,7 +49,7 @@ type Options struct {
 	StateMemory  int64
 	MaxResponses int           // of a client that are kept; the oldest go first: 1,000
 	MaxSessions  int           // of a client: 100
-	SessionBytes int64         // of all sessions of a client: 4 GiB
+	SessionBytes int64         // of all sessions of a client, and of all responses: 4 GiB
 	MaxImport    int64         // bytes of a session that is sent: 256 MiB
 	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
 
@@ -88,7 +88,8 @@ type Server struct {
 	pulls   chan struct{} // places of those that run
 	admit   *admission
 	shelf   shelf
-	kept    atomic.Int64 // responses
+	kept    atomic.Int64 // bytes of responses, since those that are too old were looked for
+	swept   atomic.Int64 // when what is too old was looked for, in nanoseconds
 	locks   locks        // of sessions
 	unsaved pending
 	heavy   chan struct{}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // TestClientGoesInTheMiddleOfAReply: the session ends where the reply was cut off, is stored there, and goes on.
@@ -133,5 +136,41 @@ func TestManyUseOneSession(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatalf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
 		}
+	}
+}
+
+// TestNothingIsKeptForEver: sessions that nobody changes, and responses, are removed when their time is over, and so is
+// what servers that were killed have left of a session, at its next use.
+func TestNothingIsKeptForEver(t *testing.T) {
+	dir := t.TempDir()
+	s := tokenized(t, tokenizer.Bytes(), dir)
+	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	b := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
+	r := post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":2}`)
+	old := time.Now().Add(-31 * 24 * time.Hour)
+	left := filepath.Join(dir, place{"all", b.ID}.states("LEFT"))
+	if err := os.WriteFile(left, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{place{"all", a.ID}.record(), responseName("all", r.ID)} {
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = tokenized(t, tokenizer.Bytes(), dir)
+	post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":2}`)
+	if status, _, _ := s.do(http.MethodGet, "/v1/responses/"+r.ID, ""); status != http.StatusNotFound {
+		t.Errorf("the old response has the status %d", status)
+	}
+	if files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", a.ID+"*")); err != nil || len(files) != 0 {
+		t.Errorf("of the old session %q are left (%v)", files, err)
+	}
+	list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions").Data
+	if len(list) != 1 || list[0].ID != b.ID {
+		t.Errorf("left are %+v", list)
+	}
+	post[sessionObject](s, "/v1/sessions/"+b.ID+"/append", `{"text":"!"}`)
+	if files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", "*.session")); err != nil || len(files) != 1 {
+		t.Errorf("left are %q (%v), want the states of one session", files, err)
 	}
 }

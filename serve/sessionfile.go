@@ -44,7 +44,7 @@ func (w *slowly) Write(p []byte) (int, error) {
 		return 0, errSlow
 	}
 	if err := w.call.write(p, w.wait); err != nil {
-		return 0, err
+		return 0, &Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)}
 	}
 	return len(p), nil
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,19 +77,12 @@ func (s *Server) sessionRecord(p place) (*sessionRecord, error) {
 	if !isID(sessionPrefix, p.id) {
 		return nil, noSession(p.id)
 	}
-	data, err := s.shelf.get(p.record())
+	r := &sessionRecord{}
+	err := getRecord(s.shelf, p.record(), r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noSession(p.id)
 	}
-	if err != nil {
-		return nil, err
-	}
-	r := &sessionRecord{}
-	if err := json.Unmarshal(data, r); err != nil || r.ID != p.id {
-		s.o.Log.Warn("the record of a session is damaged", "store", s.shelf.String(), "session", p.id)
-		return nil, noSession(p.id)
-	}
-	return r, nil
+	return r, err // one that is damaged stays: hippo session import takes the file of its states
 }
 
 // describe notes what a session is.
@@ -119,7 +111,7 @@ func (s *Server) keepSession(p place, r *sessionRecord, x *session.Session) erro
 	})
 	if err == nil {
 		next.Stored = count.n
-		err = s.putRecord(p, &next)
+		_, err = putRecord(s.shelf, p.record(), &next)
 		if err != nil {
 			_ = s.shelf.remove(p.states(next.Revision)) // it is swept away later where this fails
 		}
@@ -134,17 +126,6 @@ func (s *Server) keepSession(p place, r *sessionRecord, x *session.Session) erro
 		_ = s.shelf.remove(p.states(before)) // likewise
 	}
 	return nil
-}
-
-func (s *Server) putRecord(p place, r *sessionRecord) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return s.shelf.put(p.record(), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }
 
 // counting counts what is written.
@@ -176,11 +157,7 @@ func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string)
 	s.o.Log.Warn("the states of a session are lost: its text is read again", "store", s.shelf.String(),
 		"session", p.id, "error", err.Error())
 	if data != nil {
-		aside := strings.TrimSuffix(p.states(r.Revision), statesEnding) + asideEnding
-		_ = s.shelf.put(aside, func(w io.Writer) error { // to be looked at; there may be no room for it
-			_, err := w.Write(data)
-			return err
-		})
+		_ = setAside(s.shelf, p.states(r.Revision)) // there may be no room for it
 	}
 	return session.From(m.net, m.tok, m.sessionOptions(client), session.Text{Plan: segments(r.Plan), Names: r.Marks})
 }
@@ -199,9 +176,6 @@ func (s *Server) sweepStates(p place, r *sessionRecord) {
 		}
 	}
 }
-
-// asideEnding is the ending of a file that is damaged.
-const asideEnding = ".damaged"
 
 // decodeSession reads a file of a session. A panic is damage, too: the file may be anything that has a checksum.
 func decodeSession(data []byte, m *Model, client string) (x *session.Session, err error) {
@@ -251,13 +225,11 @@ func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error)
 	for id, e := range records {
 		p := place{owner, id}
 		if time.Since(e.time) > s.o.KeepFor {
-			if r, err := s.sessionRecord(p); err == nil {
-				err = s.removeSession(p, r)
-				if err == nil {
-					continue
-				}
-				s.o.Log.Warn("an old session could not be removed", "session", id, "error", err.Error())
+			err := s.removeSession(p)
+			if err == nil {
+				continue
 			}
+			s.o.Log.Warn("an old session could not be removed", "session", id, "error", err.Error())
 		}
 		ids = append(ids, id)
 	}
@@ -284,10 +256,19 @@ func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error)
 // leftAfter is how old a file of states must be that no record names to have been left by a server that was killed.
 const leftAfter = time.Hour
 
-// removeSession removes a session.
-func (s *Server) removeSession(p place, r *sessionRecord) error {
+// removeSession removes a session, whatever there is of it: the record first.
+func (s *Server) removeSession(p place) error {
 	s.unsaved.set(p.id, nil)
-	return errors.Join(s.shelf.remove(p.record()), s.shelf.remove(p.states(r.Revision)))
+	if err := s.shelf.remove(p.record()); err != nil {
+		return err
+	}
+	all, err := s.shelf.list(sessionDir(p.owner))
+	for _, e := range all {
+		if strings.HasPrefix(e.name, p.id+"-") {
+			err = errors.Join(err, s.shelf.remove(sessionDir(p.owner)+"/"+e.name))
+		}
+	}
+	return err
 }
 
 // roomForSession returns an error if an owner has as many sessions, or bytes of them, as may be. More is how many come.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -188,6 +188,7 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 // addSession stores a session that is new, and answers with it.
 func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
 	from *sessionOrigin) error {
+	s.sweep()
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
@@ -217,8 +218,8 @@ func (s *Server) listSessions(c *call) error {
 		Data   []sessionObject `json:"data"`
 	}{Object: "list", Data: []sessionObject{}}
 	for _, id := range ids {
-		var o sessionObject // without the text
-		if data, err := s.shelf.get(place{c.owner(), id}.record()); err == nil && json.Unmarshal(data, &o) == nil {
+		var o sessionObject                                               // without the text
+		if getRecord(s.shelf, place{c.owner(), id}.record(), &o) == nil { // else it is removed, or damaged
 			list.Data = append(list.Data, o)
 		}
 	}
@@ -264,11 +265,10 @@ func (s *Server) deleteSession(c *call) error {
 		return err
 	}
 	defer release()
-	r, err := s.sessionRecord(p)
-	if err != nil {
+	if _, err := s.sessionRecord(p); err != nil && !errors.Is(err, errDamaged) {
 		return err
 	}
-	if err := s.removeSession(p, r); err != nil {
+	if err := s.removeSession(p); err != nil {
 		return err
 	}
 	return c.json(deletedObject(p.id, "session.deleted"))

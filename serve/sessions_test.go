@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -180,13 +181,23 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
-// TestImportForOtherModel: a file of a session of another model, and one with a flipped bit, are refused.
+// TestImportForOtherModel: a file of a session of another model, one in other pieces, which could hold up others, and one
+// with a flipped bit, are refused.
 func TestImportForOtherModel(t *testing.T) {
 	s, other := newSite(t, Options{}), tokenized(t, tokenizer.Bytes(), "")
 	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
 	_, _, data := s.do(http.MethodGet, "/v1/sessions/"+a.ID+"/export", "")
 	if status, _, text := other.do(http.MethodPost, "/v1/sessions/import", string(data)); status != 400 ||
 		!strings.Contains(string(text), "another model") {
+		t.Errorf("status %d: %s", status, text)
+	}
+	var pieces bytes.Buffer
+	x := session.New(s.model.net, s.model.tok, session.Options{Chunk: 1 << 20})
+	if err := x.Encode(&pieces, session.FileOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, text := s.do(http.MethodPost, "/v1/sessions/import", pieces.String()); status != 400 ||
+		!strings.Contains(string(text), "pieces of 1048576") {
 		t.Errorf("status %d: %s", status, text)
 	}
 	data[len(data)/2] ^= 1

@@ -29,6 +29,8 @@ type shelf interface {
 	remove(name string) error
 	// list are the records of a folder.
 	list(dir string) ([]entry, error)
+	// owners are the folders of a kind.
+	owners(kind string) ([]string, error)
 	// lock keeps other servers away from a name, until it is released. The error is errLocked while one has it.
 	lock(name string) (release func(), err error)
 	// String names the shelf in errors.
@@ -108,6 +110,19 @@ func (f folderShelf) list(dir string) (all []entry, err error) {
 	}
 	if left {
 		err = errors.Join(err, disk.Sweep(f.path(dir)))
+	}
+	return all, f.named(err)
+}
+
+func (f folderShelf) owners(kind string) (all []string, err error) {
+	found, err := os.ReadDir(f.path(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range found {
+		if e.IsDir() {
+			all = append(all, e.Name())
+		}
 	}
 	return all, f.named(err)
 }
@@ -217,6 +232,20 @@ func (m *memoryShelf) list(dir string) (all []entry, err error) {
 	for name, r := range m.records {
 		if rest, ok := strings.CutPrefix(name, dir+"/"); ok && !strings.Contains(rest, "/") {
 			all = append(all, entry{rest, int64(len(r.data)), r.time})
+		}
+	}
+	return all, nil
+}
+
+func (m *memoryShelf) owners(kind string) (all []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.records {
+		if rest, ok := strings.CutPrefix(name, kind+"/"); ok {
+			owner, _, _ := strings.Cut(rest, "/")
+			if !slices.Contains(all, owner) {
+				all = append(all, owner)
+			}
 		}
 	}
 	return all, nil

@@ -161,7 +161,7 @@ func (x *player) check(t *rapid.T) {
 func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player) {
 	ctx, chunk := context.Background(), x.p.chunk
 	seed := rapid.Uint64Range(0, 1<<20)
-	switch what := rapid.IntRange(0, 11).Draw(t, "what"); what {
+	switch what := rapid.IntRange(0, 12).Draw(t, "what"); what {
 	case 0, 1:
 		ids := text(seed.Draw(t, "text"), lengths.Draw(t, "length"))
 		if what == 1 { // it is stopped on the way
@@ -230,6 +230,8 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 		x.rewound(to, n)
 	case 10, 11:
 		x.reload(t, FileOptions{Marks: rapid.SampledFrom([]int{0, 1 << 20}).Draw(t, "saved")})
+	case 12:
+		x.anew(t)
 	case 9:
 		ids := text(seed.Draw(t, "ending"), 1+lengths.Draw(t, "length")/8)
 		if len(x.p.read) == 0 {
@@ -254,6 +256,20 @@ func (x *player) rewound(to, from int) {
 	if fmt.Sprint(x.named) != fmt.Sprint(x.s.Marks()) {
 		panic(fmt.Sprintf("marks are %v, want %v", x.s.Marks(), x.named))
 	}
+}
+
+// anew goes on with a session that knows the text, and one of the places in it, or none.
+func (x *player) anew(t *rapid.T) {
+	o := Text{Plan: x.s.Segments(), Names: x.s.Marks()}
+	if n := rapid.IntRange(0, len(x.s.marks)).Draw(t, "place"); n < len(x.s.marks) {
+		o.At = x.s.marks[n]
+	}
+	s, err := From(x.s.Model(), tokenizer.Bytes(), x.s.o, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.logProbs = x.s.logProbs // which it cannot know
+	x.s, x.rest = s, nil
 }
 
 // reload saves the session and goes on with what is loaded.

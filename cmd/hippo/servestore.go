@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo"
@@ -22,6 +24,10 @@ func (o *serveOptions) texts(ctx context.Context, m *hippo.Model, log *slog.Logg
 		Report: func(err error) { log.Warn("what has been read could not be kept on disk", "error", err.Error()) },
 	}
 	if o.Store != "" {
+		// What clients say is nobody else's to read.
+		if err := os.MkdirAll(o.Store, 0o700); err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
 		options.Bucket = store.Folder(filepath.Join(o.Store, textsFolder))
 	}
 	return store.New(ctx, options)

@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// A record is a line of JSON and one with its SHA-256, so that a bit that has flipped is seen.
+
+// errDamaged is the error of a record that is not as it was written.
+var errDamaged = errors.New("the record is damaged")
+
+// putRecord puts a value on a shelf, and returns its bytes.
+func putRecord(to shelf, name string, v any) (bytes int64, err error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	err = to.put(name, func(w io.Writer) error {
+		n, err := fmt.Fprintf(w, "%s\n%s\n", data, sum(data))
+		bytes = int64(n)
+		return err
+	})
+	return bytes, err
+}
+
+// getRecord reads what putRecord has put there.
+func getRecord(from shelf, name string, into any) error {
+	all, err := from.get(name)
+	if err != nil {
+		return err
+	}
+	data, check, ok := bytes.Cut(all, []byte{'\n'})
+	if !ok || string(check) != sum(data)+"\n" {
+		return fmt.Errorf("%s: %s: %w", from, name, errDamaged)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s: %s: %w: %w", from, name, errDamaged, err)
+	}
+	return nil
+}
+
+// sum is the checksum of a record.
+func sum(data []byte) string {
+	h := sha256.Sum256(data)
+	return hex.EncodeToString(h[:])
+}
+
+// sweepEvery is how often records are looked for whose time is over, while others are made.
+const sweepEvery = time.Hour
+
+// sweep removes what is too old, whoever's it is.
+func (s *Server) sweep() {
+	last, at := s.swept.Load(), time.Now().UnixNano()
+	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
+		return
+	}
+	each := func(kind string, do func(owner string) error) {
+		owners, err := s.shelf.owners(kind)
+		for _, owner := range owners {
+			err = errors.Join(err, do(owner))
+		}
+		if err != nil {
+			s.o.Log.Warn("what is too old could not be removed", "error", err.Error())
+		}
+	}
+	each("responses", s.trimResponses)
+	each("sessions", func(owner string) error {
+		_, _, err := s.sessionsOf(owner)
+		return err
+	})
+}
+
+// asideEnding is the ending of what is damaged, and kept for a while to be looked at.
+const asideEnding = ".damaged"
+
+// setAside puts what is damaged under another name, and removes it under its own.
+func setAside(on shelf, name string) error {
+	data, err := on.get(name)
+	if err != nil {
+		return err
+	}
+	err = on.put(name+asideEnding, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+	return errors.Join(err, on.remove(name))
+}
