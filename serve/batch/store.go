@@ -79,7 +79,9 @@ func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.kind }
 
 // because returns an error of a kind.
-func because(kind error, format string, args ...any) error { return &reason{fmt.Sprintf(format, args...), kind} }
+func because(kind error, format string, args ...any) error {
+	return &reason{fmt.Sprintf(format, args...), kind}
+}
 
 // errClosed is why batches are stopped.
 var errClosed = errors.New("batch: the store is closed")
