@@ -174,6 +174,13 @@ func (o *Options) Total() int64 {
 // MaxFile is the most bytes of a file that a client sends.
 func (s *Store) MaxFile() int64 { return s.o.MaxFile }
 
+// Used is how many bytes all files have.
+func (s *Store) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
 // Close ends all work. What is done is kept, and what is not goes on when the store is opened again.
 func (s *Store) Close() error {
 	s.mu.Lock()
