@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"math"
 	"net/http"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
 )
 
 type embeddingList[E any] struct {
@@ -130,6 +133,38 @@ func TestEmbeddingsRefuse(t *testing.T) {
 		if e = decode[struct{ Error struct{ Param string } }](t, data); status/100 != 4 || e.Error.Param != want {
 			t.Errorf("%s: status %d: %s", body, status, data)
 		}
+	}
+}
+
+// TestEmbeddingsStop: when the client goes, so does the reading of its text.
+func TestEmbeddingsStop(t *testing.T) {
+	s := newSite(t, Options{})
+	scheduler := session.NewScheduler(s.model.net, session.SchedulerOptions{})
+	t.Cleanup(scheduler.Close)
+	s.model.runner = scheduler
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/v1/embeddings",
+		strings.NewReader(`{"input":"`+strings.Repeat("The sea. ", 10000)+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		a, err := s.Client().Do(r)
+		if err == nil {
+			err = a.Body.Close()
+		}
+		ended <- err
+	}()
+	waitUntil(t, func() bool { return scheduler.Stats().Read > 0 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	waitUntil(t, func() bool { return scheduler.Stats().Clients == 0 })
+	if n := scheduler.Stats().Read; n >= 90000 {
+		t.Errorf("%d ids are read for a client that has gone", n)
 	}
 }
 

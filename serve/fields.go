@@ -28,12 +28,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) erro
 		}
 	case err != nil:
 		w.Header().Set("Connection", "close") // what may still come of the body is not waited for
-		return &Error{Status: http.StatusRequestTimeout, Message: "the body of the request did not arrive whole"}
+		return errBodyLate
 	}
 	// Reading in the background goes on, to find out when the client goes: without a deadline.
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return readObject(body, into)
 }
+
+// errBodyLate is the error of a body that ends early, or comes too slowly.
+var errBodyLate = &Error{Status: http.StatusRequestTimeout, Message: "the body of the request did not arrive whole"}
 
 // readObject reads a JSON object.
 func readObject(body []byte, into any) error {

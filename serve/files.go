@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -161,6 +162,9 @@ func brokenForm(err error) error {
 			Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
 			Message: fmt.Sprintf("the body of the request has more than %d bytes", large.Limit),
 		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errBodyLate
 	}
 	return &Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the body of the request: %v", err)}
 }

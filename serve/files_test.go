@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -274,6 +275,41 @@ func TestFilesRefuse(t *testing.T) {
 			t.Errorf("%s: status %d: %s", body, status, data)
 		}
 	}
+}
+
+// TestStalledUpload: a file that does not come is given up, and one whose client goes; nothing of them is kept.
+func TestStalledUpload(t *testing.T) {
+	s := newSite(t, Options{ReadTimeout: 50 * time.Millisecond})
+	for _, goes := range []bool{false, true} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"+
+			"Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"+
+			"Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n"+
+			strings.Repeat("x", 50000)); err != nil {
+			t.Fatal(err)
+		}
+		if goes {
+			conn.Close()
+		} else if answer, err := io.ReadAll(conn); !bytes.Contains(answer, []byte(" 408 ")) || err != nil ||
+			bytes.Contains(answer, []byte("127.0.0.1")) {
+			t.Errorf("got %s (%v)", answer, err)
+		}
+	}
+	waitUntil(t, func() bool {
+		f, err := s.server.files.AddFile("", func(io.Writer) (string, error) { return "", nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, _, err := s.server.files.Files("", "", batch.Page{Limit: 9})
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%v are kept (%v)", files, err)
+		}
+		return s.server.files.DeleteFile("", f.ID) == nil && s.server.files.Used() == 0
+	})
 }
 
 // TestBatchSurvivesTheServer: a batch goes on in the next server of a folder, which does not do again what was done.

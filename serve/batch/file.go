@@ -59,7 +59,7 @@ func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err err
 	}
 	s.mu.Unlock()
 	if n >= s.o.MaxFiles {
-		return File{}, fmt.Errorf("found %d files, as many as you may have: delete some: %w", n, ErrLimit)
+		return File{}, because(ErrLimit, "found %d files, as many as you may have: delete some", n)
 	}
 	f := File{ID: filePrefix + rand.Text(), Owner: owner, Purpose: PurposeBatch}
 	err := s.keep(&f, s.o.MaxFile, func(w io.Writer) (err error) {
@@ -110,7 +110,7 @@ type metered struct {
 
 func (m *metered) Write(p []byte) (int, error) {
 	if m.most > 0 && m.n+int64(len(p)) > m.most {
-		return 0, fmt.Errorf("file: found more than %d bytes: %w", m.most, ErrLimit)
+		return 0, because(ErrLimit, "file: found more than %d bytes", m.most)
 	}
 	if err := m.s.charge(m.owner, int64(len(p))); err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (s *Store) DeleteFile(owner, id string) error {
 	}
 	for _, b := range s.batches {
 		if b.Input == id && !b.Status.ended() {
-			return fmt.Errorf("file %s: %s reads it: cancel that first: %w", id, b.ID, ErrInUse)
+			return because(ErrInUse, "file %s: %s reads it: cancel that first", id, b.ID)
 		}
 	}
 	// Without its description the content belongs to nothing.

@@ -167,7 +167,7 @@ func (s *Store) room(owner string) error {
 		}
 	}
 	if n >= s.o.MaxBatches {
-		return fmt.Errorf("found %d batches that have not ended, as many as you may have: %w", n, ErrLimit)
+		return because(ErrLimit, "found %d batches that have not ended, as many as you may have", n)
 	}
 	if all < keptBatches || oldest == nil {
 		return nil

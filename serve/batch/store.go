@@ -67,6 +67,22 @@ var (
 	ErrInUse    = errors.New("in use")
 )
 
+// reason is one of these errors with what is told of it.
+type reason struct {
+	text string
+	kind error
+}
+
+func (r *reason) Error() string { return r.text }
+
+// Unwrap is the kind of error.
+func (r *reason) Unwrap() error { return r.kind }
+
+// because returns an error of a kind.
+func because(kind error, format string, args ...any) error {
+	return &reason{fmt.Sprintf(format, args...), kind}
+}
+
 // errClosed is why batches are stopped.
 var errClosed = errors.New("batch: the store is closed")
 
@@ -157,6 +173,13 @@ func (o *Options) Total() int64 {
 
 // MaxFile is the most bytes of a file that a client sends.
 func (s *Store) MaxFile() int64 { return s.o.MaxFile }
+
+// Used is how many bytes all files have.
+func (s *Store) Used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
 
 // Close ends all work. What is done is kept, and what is not goes on when the store is opened again.
 func (s *Store) Close() error {
@@ -257,9 +280,9 @@ func (s *Store) charge(owner string, n int64) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.total+n > s.o.MaxTotal:
-		return fmt.Errorf("the files of this server would have more than %d bytes: %w", s.o.MaxTotal, ErrLimit)
+		return because(ErrLimit, "the files of this server would have more than %d bytes", s.o.MaxTotal)
 	case s.used[owner]+n > s.o.MaxOwner:
-		return fmt.Errorf("your files would have more than %d bytes: delete some: %w", s.o.MaxOwner, ErrLimit)
+		return because(ErrLimit, "your files would have more than %d bytes: delete some", s.o.MaxOwner)
 	}
 	s.used[owner] += n
 	s.total += n
