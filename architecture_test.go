@@ -75,7 +75,8 @@ var house = []layer{
 
 	// What is done with models.
 	{"generate/sample", "", ""},
-	{"generate", "model autograd tensor tokenizer generate/sample", ""},
+	{"generate/constrain", "tokenizer", ""},
+	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"session/store", "session generate model internal/disk", ""},
@@ -88,8 +89,8 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
-		"internal/brief", ""},
+	{"serve", "session session/store chat generate generate/constrain generate/sample model tokenizer " +
+		"tokenizer/template internal/brief", ""},
 	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
 		"engine tensor checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status", ""},
 
