@@ -120,7 +120,7 @@ func JSON() *Grammar {
 // A keyword that is not supported is an error that names it and its place.
 func Schema(data []byte) (*Grammar, error) {
 	return build(func(b *builder) int32 {
-		u := newUnits(b, parseSchema(data))
+		u := newUnits(b, parseSchema("", data))
 		start := u.value(u.root, final)
 		u.finish()
 		return b.space(start)

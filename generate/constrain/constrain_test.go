@@ -178,7 +178,7 @@ func TestRegexpAndChoices(t *testing.T) {
 func TestTokens(t *testing.T) {
 	tok := tokenizer.Bytes()
 	c, err := New(mustSchema(t, `{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`), tok,
-		NewVocabulary(tok))
+		NewVocabulary(tok, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ type object struct {
 }
 
 // parseJSON reads a JSON value: nil, bool, json.Number, string, []any or *object.
-func parseJSON(data []byte) any {
+func parseJSON(name string, data []byte) any {
 	if len(data) > maxSource {
-		fail("", "found a JSON schema of %d bytes, want at most %d", len(data), maxSource)
+		fail(name, "found a JSON schema of %d bytes, want at most %d", len(data), maxSource)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -34,7 +34,7 @@ func parseJSON(data []byte) any {
 		}
 	}
 	if err != nil {
-		fail("", "found a JSON schema that is no JSON: %v", err)
+		fail(name, "found a JSON schema that is no JSON: %v", err)
 	}
 	return v
 }
@@ -135,14 +135,15 @@ type bound struct {
 
 // schema is a whole schema.
 type schema struct {
+	name  string // before the paths
 	root  *node
 	byRef map[string]*node // by JSON pointer, as #/$defs/name
 	nodes int
 }
 
-func parseSchema(data []byte) *schema {
-	s := &schema{byRef: map[string]*node{}}
-	s.root = s.parse("#", parseJSON(data))
+func parseSchema(name string, data []byte) *schema {
+	s := &schema{name: name, byRef: map[string]*node{}}
+	s.root = s.parse(name+"#", parseJSON(name, data))
 	return s
 }
 
@@ -225,7 +226,7 @@ func (s *schema) reference(at string, v any) string {
 	if err != nil {
 		fail(at, "found %s (%v), want a place in the schema, such as #/$defs/name", show(v), err)
 	}
-	return plain
+	return s.name + plain
 }
 
 // keyword reads a keyword about the value itself.

@@ -28,10 +28,17 @@ type trieNode struct {
 // longestToken is the most bytes of a token that is used.
 const longestToken = 256
 
-// NewVocabulary returns the vocabulary of a tokenizer, some of whose tokens end a text besides its own end of text.
-func NewVocabulary(tok tokenizer.Tokenizer, ends ...int32) *Vocabulary {
+// NewVocabulary returns the vocabulary of a tokenizer, some of whose tokens end a text besides its own end of text. Of
+// the special tokens it has those that markers are, such as <|tool_call|>.
+func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vocabulary {
 	if end, ok := tok.EndOfText(); ok {
 		ends = append(ends[:len(ends):len(ends)], end)
+	}
+	marked := map[int32]bool{}
+	for _, marker := range markers {
+		if ids, err := tok.Encode(nil, []byte(marker)); err == nil && len(ids) == 1 {
+			marked[ids[0]] = true
+		}
 	}
 	plain := tokenizer.WithoutSpecial(tok)
 	type token struct {
@@ -42,6 +49,9 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends ...int32) *Vocabulary {
 	v := &Vocabulary{size: tok.VocabSize()}
 	for id := range int32(v.size) {
 		text := plain.Decode(nil, []int32{id})
+		if marked[id] {
+			text = tok.Decode(nil, []int32{id})
+		}
 		if len(text) == 0 || len(text) > longestToken || slices.Contains(ends, id) {
 			continue
 		}
