@@ -25,6 +25,8 @@ type Model struct {
 	texts    *store.Store
 	scores   *scores
 	made     time.Time
+
+	constraints constraints
 }
 
 // ModelOptions say what a model is and who runs it.

@@ -5,7 +5,8 @@ import "testing"
 // TestParts: a program's own grammar takes what its parts take, one behind another.
 func TestParts(t *testing.T) {
 	call := Sequence(Literal("<tool_call>"), Space(), Value("f", []byte(`{"type":"object","properties":{
-		"n":{"$ref":"#/$defs/n"}},"required":["n"],"$defs":{"n":{"type":"integer"}}}`)), Space(), Literal("</tool_call>"))
+		"n":{"$ref":"#/$defs/n"}},"required":["n"],"$defs":{"n":{"type":"integer"}}}`)), Space(),
+		Literal("</tool_call>"))
 	for name, c := range map[string]struct {
 		part    Part
 		yes, no []string
@@ -17,7 +18,8 @@ func TestParts(t *testing.T) {
 			"</think><tool_call>{}</tool_call>"}},
 		"perhaps a call": {Sequence(Until("<tool_call>", true), Literal("x")),
 			[]string{``, `a <tool_cal`, `é<tool_call>x`, `<<tool_call>x`}, []string{`<tool_call>`, `<tool_call>y`}},
-		"arguments": {Sequence(Literal("f("), Arguments("f", []byte(`{"type":"object","properties":{"a":{"type":"integer"},
+		"arguments": {Sequence(Literal("f("), Arguments("f", []byte(`{"type":"object","properties":{
+			"a":{"type":"integer"},
 			"b":{"type":"string"},"c":{"type":"boolean"}},"required":["b"]}`)), Literal(")")),
 			[]string{`f(a=1, b="x")`, `f(b="", c=true)`}, []string{`f()`, `f(a=1)`, `f(b="",a=1)`, `f(, b="")`}},
 		"either": {Either(Literal("a"), Literal("b")), []string{"a", "b"}, []string{"", "ab"}},
