@@ -33,7 +33,7 @@ type Grammar struct {
 const (
 	maxSource = 256 << 10 // bytes of a schema or of a list of choices
 	maxNest   = 64        // of JSON in a schema
-	maxStates = 1 << 17
+	maxStates = 1 << 16
 	maxRules  = 1 << 13
 	maxDepth  = 96 // of calls while a text is written: of objects and lists in each other
 )

@@ -32,7 +32,7 @@ type pattern struct {
 // maxPattern bounds the bytes of an expression, maxProgram the instructions that it becomes.
 const (
 	maxPattern = 4 << 10
-	maxProgram = 1 << 15
+	maxProgram = 1 << 13
 )
 
 // newPattern compiles a regular expression that stands at a path. It matches a whole text, or else a part of one.
@@ -66,7 +66,10 @@ func newPattern(path, source string, whole bool) *pattern {
 
 // programSize is about how many instructions an expression becomes: repetitions are written out.
 func programSize(re *syntax.Regexp) int {
-	n := 1 + len(re.Rune)
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
 	for _, sub := range re.Sub {
 		n = min(n+programSize(sub), 2*maxProgram)
 	}
@@ -186,11 +189,14 @@ func runesOf(i *syntax.Inst) []rune {
 
 // char takes one character of some ranges.
 func (b *builder) char(ranges []rune, spelled spelling, next int32) int32 {
-	key := fmt.Sprint(spelled, ranges)
-	entry, ok := b.classes[key]
+	key := fmt.Appendf(nil, "%t", spelled)
+	for _, r := range ranges {
+		key = utf8.AppendRune(key, r)
+	}
+	entry, ok := b.classes[string(key)]
 	if !ok {
 		entry = b.class(ranges, spelled)
-		b.classes[key] = entry
+		b.classes[string(key)] = entry
 	}
 	return b.call(entry, next)
 }

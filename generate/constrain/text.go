@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -65,29 +66,36 @@ func (t *Text) Mask(logits []float32) error {
 	if err != nil {
 		return err
 	}
-	out, some := float32(math.Inf(-1)), false
-	for w, bits := range mask {
-		if bits != 0 {
-			some = true
-		}
-		if bits == math.MaxUint64 {
+	some := false
+	for w, word := range mask {
+		part := logits[min(64*w, len(logits)):min(64*w+64, len(logits))]
+		some = some || word != 0
+		if word == 0 {
+			copy(part, excluded[:])
 			continue
 		}
-		end := min(64*w+64, len(logits))
-		for i := 64 * w; i < end; i++ {
-			if bits>>(i%64)&1 == 0 {
-				logits[i] = out
+		for out := ^word; out != 0; out &= out - 1 {
+			if i := bits.TrailingZeros64(out); i < len(part) {
+				part[i] = excluded[0]
 			}
 		}
 	}
 	for i := 64 * len(mask); i < len(logits); i++ {
-		logits[i] = out
+		logits[i] = excluded[0]
 	}
 	if !some && !t.at.ends {
 		return errors.New("constrain: found no token that continues the text, want a tokenizer with all its characters")
 	}
 	return nil
 }
+
+// excluded are the logits of tokens that may not follow.
+var excluded = func() (all [64]float32) {
+	for i := range all {
+		all[i] = float32(math.Inf(-1))
+	}
+	return all
+}()
 
 func (t *Text) mask() ([]uint64, error) {
 	t.c.mu.Lock()

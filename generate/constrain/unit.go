@@ -154,10 +154,16 @@ func (u *units) leaves(all []*node) int32 {
 
 // constants takes one of the values that all nodes name which name any.
 func (u *units) constants(all []*node, from *node, allowed types) int32 {
+	const most = 1 << 20
+	for _, n := range all {
+		if n != from && len(n.values)*len(from.values) > most {
+			fail(n.path, "found %d constants beside %d others, want fewer", len(n.values), len(from.values))
+		}
+	}
 	var texts []string
 	var ways []int32
 	for _, v := range from.values {
-		if !u.allows(all, v, allowed) {
+		if !allows(all, from, v, allowed) {
 			continue
 		}
 		switch v.(type) {
@@ -176,13 +182,13 @@ func (u *units) constants(all []*node, from *node, allowed types) int32 {
 	return u.b.either(ways...)
 }
 
-// allows tells whether a value is valid under all nodes.
-func (u *units) allows(all []*node, v any, allowed types) bool {
+// allows tells whether a value of a node is valid under all nodes.
+func allows(all []*node, from *node, v any, allowed types) bool {
 	if typeOf(v)&allowed == 0 {
 		return false
 	}
 	for _, n := range all {
-		if n.oneOf && !slices.ContainsFunc(n.values, func(other any) bool { return same(v, other) }) {
+		if n.oneOf && n != from && !slices.ContainsFunc(n.values, func(other any) bool { return same(v, other) }) {
 			return false
 		}
 		switch v := v.(type) {
