@@ -33,8 +33,8 @@ weights of bfloat16 stay as they are in the file and all others are float32.
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
 
---json-schema, --regex and --choices keep the text to JSON of a schema, to an expression or to one of some texts: it ends
-where it is whole, or after --max_tokens.
+--json-schema, --regex and --choices keep the text to JSON of a schema, to an expression or to one of some texts: it
+ends where it is whole, or after --max_tokens.
 
 On a terminal, control characters are shown as \x1b, so that a text cannot change its settings; elsewhere they are
 written as they are.`,
