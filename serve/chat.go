@@ -138,20 +138,7 @@ func (s *Server) chatCompletions(c *call) error {
 	if err := s.prepareChat(&q, c); err != nil {
 		return err
 	}
-	if err := s.enter(c); err != nil {
-		return err
-	}
-	defer s.admit.leave()
-	if q.Stream {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
-			return q.stream(ctx, c, to)
-		}, sseFailed)
-	}
-	answer, err := q.answer(c)
-	if err != nil {
-		return err
-	}
-	return c.json(answer)
+	return s.reply(c, &q, q.Stream)
 }
 
 // prepareChat checks a request and says what work it is.
@@ -279,7 +266,7 @@ func (q *chatCompletion) begin() []*chatReply {
 const assistantRole = "assistant"
 
 // answer does the work and returns all of it.
-func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {
+func (q *chatCompletion) answer(c *call) (any, error) {
 	replies := q.begin()
 	all := &parts{
 		meter:    newMeter(q.work),

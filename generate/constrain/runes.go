@@ -25,7 +25,7 @@ const unlimited = math.MaxInt
 type pattern struct {
 	path   string
 	source string
-	whole  bool
+	tester string // the expression for package regexp
 	prog   *syntax.Prog
 }
 
@@ -44,6 +44,10 @@ func newPattern(path, source string, whole bool) *pattern {
 	if err != nil {
 		fail(path, "found the regular expression %.60q (%v), want one of Go's syntax, which is RE2's", source, err)
 	}
+	tester := parsed.String() // not source, which may have a \Q without an end
+	if whole {
+		tester = `^(?:` + tester + `)$`
+	}
 	if programSize(parsed) > maxProgram {
 		fail(path, "found the regular expression %.60q, want one that repeats less", source)
 	}
@@ -61,7 +65,7 @@ func newPattern(path, source string, whole bool) *pattern {
 			fail(path, "found the regular expression %.60q with \\b, \\B or (?m), want one without", source)
 		}
 	}
-	return &pattern{path: path, source: source, whole: whole, prog: prog}
+	return &pattern{path: path, source: source, tester: tester, prog: prog}
 }
 
 // programSize is about how many instructions an expression becomes: repetitions are written out.
@@ -321,8 +325,5 @@ func appendUTF8(to [][]byteRange, low, high rune) [][]byteRange {
 
 // matches tells whether a pattern matches a text.
 func (p *pattern) matches(text string) bool {
-	if p.whole {
-		return regexp.MustCompile(`^(?:` + p.source + `)$`).MatchString(text)
-	}
-	return regexp.MustCompile(p.source).MatchString(text)
+	return regexp.MustCompile(p.tester).MatchString(text)
 }
