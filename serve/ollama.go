@@ -195,7 +195,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 	if q.Raw || q.model.settings.Template == nil {
 		d = &dialog{}
 		if d.ids, err = q.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
-			err = d.constrain(q.model, chat.param, format, q.Prompt)
+			err = d.constrain(ctx, q.model, chat.param, format, q.Prompt)
 		}
 	} else {
 		chat.messages = nil

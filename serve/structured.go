@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -59,13 +60,26 @@ type constraints struct {
 	order      []string // the oldest first
 }
 
+// compiling has room for the grammars that are compiled at a time, each of which may take some ten megabytes meanwhile.
+var compiling = make(chan struct{}, 2)
+
 // maxConstraints is how many constraints a model keeps. Each holds some megabytes at most.
 const maxConstraints = 16
 
 // constraint is the constraint of a grammar. What has the same key is the same grammar.
-func (m *Model) constraint(param, key string, part constrain.Part) (*constrain.Constraint, error) {
+func (m *Model) constraint(ctx context.Context, param, key string,
+	part constrain.Part) (*constrain.Constraint, error) {
 	all := &m.constraints
 	if known := all.use(key); known != nil {
+		return known, nil
+	}
+	select {
+	case compiling <- struct{}{}:
+		defer func() { <-compiling }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if known := all.use(key); known != nil { // another request wanted the same
 		return known, nil
 	}
 	grammar, err := constrain.Compile(part)
@@ -139,7 +153,7 @@ const (
 func (m *Model) reasons() bool { return strings.Contains(m.settings.Source, thinkOpen) }
 
 // constrain sets what a reply behind a prompt may be: of a format, or calls of tools.
-func (d *dialog) constrain(m *Model, param string, f responseFormat, prompt string) error {
+func (d *dialog) constrain(ctx context.Context, m *Model, param string, f responseFormat, prompt string) error {
 	d.reasoning = m.reasons()
 	d.begun = d.reasoning && strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen)
 	part, err := f.part(param)
@@ -156,7 +170,7 @@ func (d *dialog) constrain(m *Model, param string, f responseFormat, prompt stri
 			part, param = called, "tools"
 			key = fmt.Sprint(d.calls.open, d.choice, d.several, quotedKey(d.tools))
 			if perhaps {
-				d.constraint, err = m.constraint(param, key, part)
+				d.constraint, err = m.constraint(ctx, param, key, part)
 				return err
 			}
 		}
@@ -168,7 +182,7 @@ func (d *dialog) constrain(m *Model, param string, f responseFormat, prompt stri
 		key += thinkClose
 		part = constrain.Sequence(constrain.Until(thinkClose, false), constrain.Space(), part)
 	}
-	d.constraint, err = m.constraint(param, key, part)
+	d.constraint, err = m.constraint(ctx, param, key, part)
 	return err
 }
 

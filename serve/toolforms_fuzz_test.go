@@ -11,7 +11,8 @@ func FuzzReply(f *testing.F) {
 	for i, text := range []string{
 		"<|tool_call_start|>[f(a=1, b='x', c=[True, {'k': None}]), g()]<|tool_call_end|>",
 		"<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
-		`<TOOLCALL>[{"name":"f","arguments":{}}]</TOOLCALL>`, `<tool_calls>[{"name":"f","arguments":"{}"}]</tool_calls>`,
+		`<TOOLCALL>[{"name":"f","arguments":{}}]</TOOLCALL>`,
+		`<tool_calls>[{"name":"f","arguments":"{}"}]</tool_calls>`,
 		`<|tool_call|>[{"name":"f","arguments":{"a":"]"}}]`, `[TOOL_CALLS][{"name":"f","parameters":{}}]`,
 		"<think>hm</think>\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>x</tool_call>",
 	} {

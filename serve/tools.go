@@ -166,7 +166,7 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 	if d.ids, err = m.tok.Encode(nil, []byte(text)); err != nil {
 		return nil, wrong(param, "%v", err)
 	}
-	return d, d.constrain(m, q.param, q.format, text)
+	return d, d.constrain(ctx, m, q.param, q.format, text)
 }
 
 // callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a

@@ -45,8 +45,8 @@ type config struct {
 // The bounds of a machine.
 const (
 	maxItems = 1 << 14
-	maxWork  = 1 << 22 // items met in finding the tokens that may follow one text
-	maxSize  = 16 << 20
+	maxWork  = 1 << 20 // items met in finding the tokens that may follow one text
+	maxSize  = 8 << 20
 )
 
 var errAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, want a " +
