@@ -26,10 +26,7 @@ type chatRequest struct {
 }
 
 // message is a message of a chat, whose content may be in parts.
-type message struct {
-	template.Message
-	calls []toolCall
-}
+type message struct{ template.Message }
 
 // UnmarshalJSON joins parts of text into one.
 func (m *message) UnmarshalJSON(data []byte) error {
@@ -49,7 +46,7 @@ func (m *message) UnmarshalJSON(data []byte) error {
 		}
 	}
 	if called {
-		if err := m.readCalls(fields); err != nil {
+		if err := readCalls(fields); err != nil {
 			return err
 		}
 	}
@@ -198,6 +195,27 @@ func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
 		most = max(1, min(most, length-prompt))
 	}
 	return or(asked, most)
+}
+
+// encodeChat is the ids of a conversation up to where the reply begins.
+func (m *Model) encodeChat(ctx context.Context, param string, messages []message) ([]int32, error) {
+	plain := make([]template.Message, len(messages))
+	for i := range messages {
+		plain[i] = messages[i].Message
+	}
+	text, err := m.settings.Prompt(ctx, plain)
+	var mistake *template.Error
+	if errors.As(err, &mistake) {
+		return nil, wrong(param, "%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := m.tok.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, wrong(param, "%v", err)
+	}
+	return ids, nil
 }
 
 // logprob is the log-probability of a token in a chat's form.

@@ -195,14 +195,14 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 	if q.Raw || q.model.settings.Template == nil {
 		d = &dialog{}
 		if d.ids, err = q.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
-			err = d.constrain(ctx, q.model, chat.param, format, q.Prompt)
+			d.constraint, err = q.model.format(ctx, chat.param, format)
 		}
 	} else {
 		chat.messages = nil
 		if q.System != "" {
-			chat.messages = append(chat.messages, message{Message: template.Text("system", q.System)})
+			chat.messages = append(chat.messages, message{template.Text("system", q.System)})
 		}
-		chat.messages = append(chat.messages, message{Message: template.Text("user", q.Prompt)})
+		chat.messages = append(chat.messages, message{template.Text("user", q.Prompt)})
 		d, err = q.model.converse(ctx, "prompt", chat)
 	}
 	if err != nil {

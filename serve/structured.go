@@ -131,6 +131,13 @@ func (c *constraints) of(m *Model) *constrain.Vocabulary {
 	return c.vocabulary
 }
 
+// format is the constraint of replies of a format, nil for any text. Errors name the parameter that the format is of.
+func (m *Model) format(ctx context.Context, param string, f responseFormat) (*constrain.Constraint, error) {
+	d := &dialog{}
+	err := d.constrain(ctx, m, param, f, "")
+	return d.constraint, err
+}
+
 // dialog is a chat as the model reads it, and how its replies are written and read.
 type dialog struct {
 	ids        []int32

@@ -147,8 +147,10 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 		in.Tools = q.tools.Tools
 	}
 	for _, one := range q.messages {
-		if len(one.calls) > 0 && d.calls != nil && !strings.Contains(m.settings.Source, "tool_calls") {
-			one.Message = template.Text(assistantRole, one.Content()+d.calls.text(one.calls))
+		if d.calls != nil && !strings.Contains(m.settings.Source, "tool_calls") {
+			if calls := one.calls(); len(calls) > 0 {
+				one.Message = template.Text(assistantRole, one.Content()+d.calls.text(calls))
+			}
 		}
 		in.Messages = append(in.Messages, one.Message)
 	}
@@ -221,9 +223,29 @@ func newToolCall(name string, arguments []byte) toolCall {
 	}
 }
 
+// calls are those that a message has.
+func (m message) calls() (all []toolCall) {
+	var fields struct {
+		Calls []struct {
+			Function struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	}
+	data, err := json.Marshal(m.Message)
+	if err != nil || json.Unmarshal(data, &fields) != nil {
+		return nil // readCalls has taken what is there
+	}
+	for _, c := range fields.Calls {
+		all = append(all, toolCall{Function: functionCall{c.Function.Name, string(c.Function.Arguments)}})
+	}
+	return all
+}
+
 // readCalls reads the tool_calls of a message, whose arguments are an object or that as a text. Templates get an
 // object, and a content that is a text.
-func (m *message) readCalls(fields map[string]json.RawMessage) error {
+func readCalls(fields map[string]json.RawMessage) error {
 	var all []struct {
 		ID       string `json:"id"`
 		Type     string `json:"type"`
@@ -261,7 +283,6 @@ func (m *message) readCalls(fields map[string]json.RawMessage) error {
 			return errors.New("tool_calls: found the arguments " + shorten(arguments) + ", want a JSON object")
 		}
 		calls = append(calls, call{c.ID, "function", function{c.Function.Name, arguments}})
-		m.calls = append(m.calls, toolCall{Function: functionCall{c.Function.Name, string(arguments)}})
 	}
 	var err error
 	if fields["tool_calls"], err = json.Marshal(calls); err != nil {

@@ -13,7 +13,8 @@ func FuzzSchema(f *testing.F) {
 		person, `{"type":"object"}`, `true`, `{"$ref":"#"}`, `{"enum":[1,"a",{"b":[]}]}`,
 		`{"anyOf":[{"type":"null"},{"type":"array","items":{"$ref":"#"}}]}`,
 		`{"type":"string","pattern":"^a+$","maxLength":3}`, `{"type":"string","format":"date-time"}`,
-		`{"type":"number","exclusiveMinimum":0,"maximum":5}`, `{"type":"integer","minimum":-3,"maximum":12345678901234567890}`,
+		`{"type":"number","exclusiveMinimum":0,"maximum":5}`,
+		`{"type":"integer","minimum":-3,"maximum":12345678901234567890}`,
 		`{"allOf":[{"required":["a"]},{"properties":{"a":{"const":1}}}]}`, `{"prefixItems":[{},false]}`,
 		`{"$defs":{"a/b":{"type":"null"}},"$ref":"#/$defs/a~1b"}`, `{"items":{"minItems":3,"maxItems":2}}`,
 	} {
@@ -40,7 +41,9 @@ func FuzzSchema(f *testing.F) {
 
 // FuzzRegexp: whatever an expression is, it is refused or compiled, and what is then written matches.
 func FuzzRegexp(f *testing.F) {
-	for _, source := range []string{`a|b*`, `^(?i)straße$`, `[^\x00-\x20]{2,5}`, `(a*)*b?`, `\pL+\d`, `$^`, `a$|b`, `\Q`} {
+	for _, source := range []string{
+		`a|b*`, `^(?i)straße$`, `[^\x00-\x20]{2,5}`, `(a*)*b?`, `\pL+\d`, `$^`, `a$|b`, `\Q`,
+	} {
 		f.Add(source, []byte("ab"))
 	}
 	f.Fuzz(func(t *testing.T, source string, wish []byte) {
