@@ -34,7 +34,7 @@ func (f *responseFormat) part(param string) (constrain.Part, error) {
 	case "", formatText:
 		return nil, nil
 	case formatObject:
-		return jsonPart(param, json.RawMessage(`{"type":"object"}`)), nil
+		return jsonPart(json.RawMessage(`{"type":"object"}`)), nil
 	case formatSchema:
 		schema := f.Schema
 		if len(f.JSONSchema.Schema) > 0 {
@@ -43,13 +43,13 @@ func (f *responseFormat) part(param string) (constrain.Part, error) {
 		if len(schema) == 0 {
 			return nil, wrong(param, "found json_schema without a schema, want one")
 		}
-		return jsonPart(param, schema), nil
+		return jsonPart(schema), nil
 	}
 	return nil, wrong(param, "found the type %.40q, want %s, %s or %s", f.Type, formatText, formatObject, formatSchema)
 }
 
-func jsonPart(name string, schema json.RawMessage) constrain.Part {
-	return constrain.Sequence(constrain.Space(), constrain.Value(name, schema))
+func jsonPart(schema json.RawMessage) constrain.Part {
+	return constrain.Sequence(constrain.Space(), constrain.Value("", schema))
 }
 
 // constraints are those of a model that were used last.

@@ -268,6 +268,8 @@ func TestSplit(t *testing.T) {
 		{"python", `<|tool_call_start|>[f(a=1, b='x"\'é', c=[True, None, {'k': -2.5}]), g()]<|tool_call_end|>Done`,
 			"", "Done",
 			`f{"a": 1, "b": "x\"'é", "c": [true, null, {"k": -2.5}]} g{} `, dialog{calls: forms[callPython]}},
+		{"JSON for python", `<|tool_call_start|>[{"name": "f", "arguments": {"a": 1}, "id": "x"}]<|tool_call_end|>`,
+			"", "", `f{"a": 1} `, dialog{calls: forms[callPython]}},
 		{"tags", "<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n" +
 			"</function>\n</tool_call>",
 			"", "", `f{"s": "12", "n": 12} `, dialog{calls: forms[callTags], tools: []tool{typed}}},

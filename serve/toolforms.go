@@ -131,10 +131,12 @@ var errMore = errors.New("the calls go on")
 // read reads the calls at the beginning of a text, behind the first mark, and returns what stands behind them. Unless
 // the text is the last there is, the second mark is waited for.
 func (f *callForm) read(text string, tools []tool, last bool) (calls []toolCall, rest string, err error) {
-	switch f.style {
-	case callPython:
+	begin := strings.NewReplacer(" ", "", "\n", "").Replace(text[:min(len(text), 8)])
+	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{") // some have JSON where Python is usual
+	switch {
+	case f.style == callPython && !object:
 		calls, rest, err = readPython(text)
-	case callTags:
+	case f.style == callTags && !object:
 		calls, rest, err = readTags(text, tools)
 	default:
 		calls, rest, err = readObjects(text)

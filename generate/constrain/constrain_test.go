@@ -90,6 +90,8 @@ func TestSchema(t *testing.T) {
 			{"properties":{"k":{"const":"y"},"v":{"type":"string"}}}]}`,
 			[]string{`{"k":"x","v":1}`, `{"k":"y","v":"s"}`, `{"k":"y"}`}, []string{`{"k":"x","v":"s"}`, `{"v":1}`}},
 		{`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`, []string{`null`}, []string{`1`}},
+		{`{"type":"object","propertyNames":{"type":"string"},"additionalProperties":{"type":"null"},"x-of":1}`,
+			[]string{`{"a":null}`}, []string{`{"a":1}`}},
 		{`true`, []string{`1`, `[{}]`, ` "x"`}, []string{``, `x`}},
 		{`{"type":"string","format":"date"}`, []string{`"2026-11-22"`}, []string{`"2026-13-01"`, `"2026-1-1"`}},
 		{`{"type":"string","format":"ipv6"}`,

@@ -151,6 +151,7 @@ func parseSchema(name string, data []byte) *schema {
 var annotations = []string{
 	"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default", "examples",
 	"deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding", "strict", "name", "nullable",
+	"example",
 }
 
 // parse reads the schema at a path.
@@ -278,10 +279,24 @@ func (s *schema) keyword(n *node, key, at string, v any) {
 		hint(typeString)
 		n.matches(key, at, v)
 	default:
-		if !slices.Contains(annotations, key) {
+		if !slices.Contains(annotations, key) && !strings.HasPrefix(key, "x-") && !emptyKeyword(key, v) {
 			fail(at, "found the keyword %.40q, want one that constrained sampling supports: %s", key, supported)
 		}
 	}
+}
+
+// emptyKeyword reports whether a keyword that is not supported has a value that says nothing, as programs write it.
+func emptyKeyword(key string, v any) bool {
+	switch key {
+	case "uniqueItems":
+		return v == false
+	case "minProperties", "minContains":
+		return v == json.Number("0")
+	case "propertyNames":
+		o, ok := v.(*object)
+		return ok && len(o.keys) == 1 && o.values["type"] == "string"
+	}
+	return false
 }
 
 // supported are the keywords, for an error.
