@@ -69,7 +69,19 @@ func (s *Server) ollamaShow(c *call) error {
 		"general.architecture": "hippo", "general.parameter_count": m.net.NumParams(),
 		"hippo.context_length": m.net.MaxLength(), "hippo.embedding_length": m.net.Config.DModel,
 		"hippo.layers": m.net.Config.Layers, "hippo.vocab_size": m.net.Config.VocabSize,
-	}, []string{"completion"}})
+	}, m.capabilities()})
+}
+
+// capabilities are what Ollama's clients ask about before they use it.
+func (m *Model) capabilities() []string {
+	all := []string{"completion"}
+	if usesTools.MatchString(m.settings.Source) && m.callForm() != nil {
+		all = append(all, "tools")
+	}
+	if m.reasons() {
+		all = append(all, "thinking")
+	}
+	return all
 }
 
 // ollamaVersion answers /api/version.

@@ -169,10 +169,7 @@ func (d *dialog) constrain(ctx context.Context, m *Model, param string, f respon
 	}
 	key := quotedKey(f)
 	if d.calls != nil {
-		called, perhaps, err := d.callPart()
-		if err != nil {
-			return err
-		}
+		called, perhaps := d.callPart()
 		if called != nil && (part == nil || d.choice.must()) {
 			part, param = called, "tools"
 			key = fmt.Sprint(d.calls.open, d.choice, d.several, quotedKey(d.tools))

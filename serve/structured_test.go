@@ -125,6 +125,7 @@ var toolTemplates = map[string]string{
 	"list":    `{% if tools %}{{ tools | tojson }}<TOOLCALL>{% endif %}` + calling,
 	"granite": `{% if tools %}{{ tools | tojson }}<|tool_call|>{% endif %}` + calling,
 	"jamba":   `{% if tools %}{{ tools | tojson }}<tool_calls>{% endif %}` + calling,
+	"tags":    `{% if tools %}{{ tools | tojson }}<tool_call><function=f>{% endif %}` + calling,
 	"python":  `{% if tools %}{{ tools | tojson }}<|tool_list_start|>{% endif %}` + chatTemplate,
 }
 
@@ -308,6 +309,10 @@ func TestReasoning(t *testing.T) {
 	b := post[chatAnswer](s, "/v1/chat/completions", body+`,"reasoning_effort":"none"}`).Choices[0].Message
 	if b.Reasoning != "" || *b.Content == "" {
 		t.Errorf("got %s, want no thoughts", quoted(t, b))
+	}
+	show := post[struct{ Capabilities []string }](s, "/api/show", `{}`)
+	if !slices.Contains(show.Capabilities, "thinking") || slices.Contains(show.Capabilities, "tools") {
+		t.Errorf("the model is shown to have %v", show.Capabilities)
 	}
 	o := post[ollamaAnswer](s, "/api/chat", `{"messages":[{"role":"user","content":"a"}],"think":true,"stream":false,
 		"options":{"num_predict":20}}`)

@@ -69,25 +69,27 @@ func (m *Model) callForm() *callForm {
 }
 
 // call is the grammar of a call of a function, without marks. The arguments are of a schema.
-func (f *callForm) call(name string, schema json.RawMessage) (constrain.Part, error) {
+func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 	at := "tools." + name + ".parameters"
 	switch f.style {
 	case callPython:
 		return constrain.Sequence(
-			constrain.Literal(name+"("), constrain.Arguments(at, schema), constrain.Literal(")")), nil
+			constrain.Literal(name+"("), constrain.Arguments(at, schema), constrain.Literal(")"))
 	case callTags:
-		return nil, wrong("tools", "found calls that must be or strict functions, want tool_choice auto without "+
-			"strict: the form in which this model calls functions cannot be kept to")
+		return constrain.Sequence(constrain.Literal("<function="+name+">\n"),
+			constrain.Tagged(at, schema, func(property string) (begin, end string) {
+				return "<parameter=" + property + ">\n", "\n</parameter>\n"
+			}), constrain.Literal("</function>"))
 	}
 	space := constrain.Either(constrain.Literal(""), constrain.Literal(" "))
 	return constrain.Sequence(constrain.Literal(`{"name":`), space, constrain.Literal(quotedKey(name)+","), space,
-		constrain.Literal(`"arguments":`), space, constrain.Value(at, schema), constrain.Literal("}")), nil
+		constrain.Literal(`"arguments":`), space, constrain.Value(at, schema), constrain.Literal("}"))
 }
 
 // all is the grammar of one call or several, behind the first mark.
 func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 	end := constrain.Literal(f.close)
-	if f.style == callObjects {
+	if f.style == callObjects || f.style == callTags {
 		one := constrain.Sequence(constrain.Space(), call, constrain.Space(), end)
 		if !several {
 			return one

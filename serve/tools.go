@@ -173,14 +173,14 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 
 // callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a
 // text in the place of calls, or before.
-func (d *dialog) callPart() (part constrain.Part, perhaps bool, err error) {
+func (d *dialog) callPart() (part constrain.Part, perhaps bool) {
 	if !d.choice.must() {
 		strict := false
 		for _, t := range d.tools {
 			strict = strict || t.Function.Strict
 		}
 		if !strict {
-			return nil, false, nil
+			return nil, false
 		}
 	}
 	var ways []constrain.Part
@@ -189,17 +189,13 @@ func (d *dialog) callPart() (part constrain.Part, perhaps bool, err error) {
 		if !d.choice.must() && !t.Function.Strict {
 			schema = json.RawMessage(`{"type":"object"}`)
 		}
-		way, err := d.calls.call(t.Function.Name, schema)
-		if err != nil {
-			return nil, false, err
-		}
-		ways = append(ways, way)
+		ways = append(ways, d.calls.call(t.Function.Name, schema))
 	}
 	calls := d.calls.all(constrain.Either(ways...), d.several)
 	if d.choice.must() {
-		return constrain.Sequence(constrain.Space(), constrain.Literal(d.calls.open), calls), false, nil
+		return constrain.Sequence(constrain.Space(), constrain.Literal(d.calls.open), calls), false
 	}
-	return constrain.Sequence(constrain.Until(d.calls.open, true), calls), true, nil
+	return constrain.Sequence(constrain.Until(d.calls.open, true), calls), true
 }
 
 // toolCall is a call of a function, as answers and messages have it.

@@ -75,6 +75,52 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Arguments are the properties of an object that a schema describes as arguments of a call: a=1, b="x".
 func Arguments(name string, schema []byte) Part {
+	return properties(name, schema, ", ", func(u *units, m *member, next int32) int32 {
+		if !identifier.MatchString(m.name) {
+			fail(u.root.path, "found the argument %.40q, want a name of letters, digits and _", m.name)
+		}
+		return u.b.text(m.name+"=", u.together(m.nodes, next))
+	})
+}
+
+// Tagged is the properties of an object that a schema describes, each between two texts. A property whose type is
+// string is as it stands, without quotation marks; others are JSON.
+func Tagged(name string, schema []byte, tags func(property string) (begin, end string)) Part {
+	return properties(name, schema, "", func(u *units, m *member, next int32) int32 {
+		begin, end := tags(m.name)
+		var plain *node
+		for _, n := range m.nodes {
+			if n.all != nil {
+				n = n.all[0]
+			}
+			if n.types == typeString {
+				plain = n
+			}
+		}
+		switch {
+		case plain == nil:
+			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
+		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.pattern != nil || len(plain.bounds) > 0:
+			fail(m.nodes[0].path, "found a string that is not any text or one of some, want that: the form of the "+
+				"calls has no others")
+		case !plain.oneOf:
+			return u.b.text(begin, Until(end, false).write(u.b, next))
+		}
+		var texts []string
+		for _, v := range plain.values {
+			if text, ok := v.(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) == 0 {
+			return u.b.nothing()
+		}
+		return u.b.text(begin, u.b.oneOf(texts, u.b.text(end, next)))
+	})
+}
+
+// properties are those of an object that a schema describes, in its order, with a text between.
+func properties(name string, schema []byte, between string, one func(*units, *member, int32) int32) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		u := newUnits(b, parseSchema(name, schema))
 		leaves, choices, ok := u.flat([]*node{u.root})
@@ -82,18 +128,14 @@ func Arguments(name string, schema []byte) Part {
 			fail(u.root.path, "found a choice of objects, want one object for the arguments of a call")
 		}
 		named, _, _ := membersOf(leaves)
-		first, later := next, next
+		first, later := next, next // where none is written, and where some is
 		for i := len(named) - 1; i >= 0; i-- {
-			m := named[i]
-			if !identifier.MatchString(m.name) {
-				fail(u.root.path, "found the argument %.40q, want a name of letters, digits and _", m.name)
+			at := one(u, &named[i], later)
+			another := b.text(between, at)
+			if !named[i].required {
+				at, another = b.either(at, first), b.either(another, later)
 			}
-			one := b.text(m.name+"=", u.together(m.nodes, later))
-			another := b.text(", ", one)
-			if !m.required {
-				one, another = b.either(one, first), b.either(another, later)
-			}
-			first, later = one, another
+			first, later = at, another
 		}
 		u.finish()
 		return first

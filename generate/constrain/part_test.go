@@ -22,6 +22,11 @@ func TestParts(t *testing.T) {
 			"a":{"type":"integer"},
 			"b":{"type":"string"},"c":{"type":"boolean"}},"required":["b"]}`)), Literal(")")),
 			[]string{`f(a=1, b="x")`, `f(b="", c=true)`}, []string{`f()`, `f(a=1)`, `f(b="",a=1)`, `f(, b="")`}},
+		"tagged": {Sequence(Tagged("f", []byte(`{"type":"object","properties":{"a":{"type":"string"},
+			"b":{"type":"array","items":{"type":"string"}},"c":{"type":"string","enum":["x","y"]}},"required":["c"]}`),
+			func(name string) (string, string) { return "<" + name + ">", "</>" }), Literal("!")), []string{
+			"<c>x</>!", `<a>"<b </><b>["é"]</><c>y</>!`, "<a></><c>x</>!",
+		}, []string{"!", "<c>z</>!", "<b>x</><c>x</>!", "<a>x</>!"}},
 		"either": {Either(Literal("a"), Literal("b")), []string{"a", "b"}, []string{"", "ab"}},
 	} {
 		g, err := Compile(c.part)
