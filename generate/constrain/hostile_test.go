@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -78,5 +79,59 @@ func TestHostile(t *testing.T) {
 		if took > mostTime || used > mostMemory {
 			t.Errorf("%s: %v and %d KiB, want at most %v and %d KiB", name, took, used>>10, mostTime, mostMemory>>10)
 		}
+	}
+}
+
+// TestAmbiguousText: a text whose every token takes long to find is ended, and others under the constraint go on.
+func TestAmbiguousText(t *testing.T) {
+	tok := tokenizer.GPT2()
+	g, err := Regexp("(?s).*e.{400}|x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(g, tok, NewVocabulary(tok, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits := make([]float32, tok.VocabSize())
+	begun, text, tokens := time.Now(), c.Start(), 0
+	for ; tokens < 2000 && err == nil; tokens++ {
+		if err = text.Mask(logits); err == nil {
+			err = text.take([]byte("e "[tokens%2 : tokens%2+1]))
+		}
+	}
+	t.Logf("%d tokens in %v: %v, %d KiB kept", tokens, time.Since(begun), err, c.machine.size>>10)
+	if !errors.Is(err, errAmbiguous) {
+		t.Errorf("got %v after %d tokens, want %v", err, tokens, errAmbiguous)
+	}
+	other := c.Start()
+	if err := other.take([]byte("x")); err != nil || !other.Ends() {
+		t.Errorf("another text: %v", err)
+	}
+}
+
+// TestLongText: an ordinary schema is no burden, also where each character is another state.
+func TestLongText(t *testing.T) {
+	tok := tokenizer.GPT2()
+	c, err := New(mustSchema(t, `{"type":"string","maxLength":5000}`), tok, NewVocabulary(tok, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits := make([]float32, tok.VocabSize())
+	text, most := c.Start(), 0
+	for i, x := range []byte(`"` + strings.Repeat("a long text. ", 23)) {
+		before := text.machine.work
+		if err := text.Mask(logits); err != nil {
+			t.Fatalf("after %d bytes: %v", i, err)
+		}
+		if err := text.take([]byte{x}); err != nil {
+			t.Fatal(err)
+		}
+		if text.machine.work >= before && i > 50 { // else a new machine has begun
+			most = max(most, text.machine.work-before)
+		}
+	}
+	if t.Logf("%d items a token", most); most > tokenWork {
+		t.Errorf("a token takes %d items, want at most %d", most, tokenWork)
 	}
 }

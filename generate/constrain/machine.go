@@ -46,7 +46,10 @@ type config struct {
 const (
 	maxItems = 1 << 14
 	maxWork  = 1 << 20 // items met in finding the tokens that may follow one text
-	maxSize  = 8 << 20
+	textWork = 1 << 23 // and in all of a text, besides tokenWork for each token: who writes beside it waits meanwhile
+
+	tokenWork = 1 << 13
+	maxSize   = 8 << 20
 )
 
 var errAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, want a " +

@@ -40,6 +40,7 @@ type Text struct {
 	machine *machine // that at belongs to
 	at      *config
 	bytes   []byte
+	work    int // items met for it, besides those that each of its tokens may take
 }
 
 // Start returns a text without tokens.
@@ -102,7 +103,11 @@ func (t *Text) mask() ([]uint64, error) {
 	defer t.c.mu.Unlock()
 	t.ready()
 	if t.at.mask == nil {
+		before := t.machine.work
 		mask, err := t.c.vocabulary.mask(t.machine, t.at)
+		if t.work += t.machine.work - before - tokenWork; err == nil && t.work > textWork {
+			err = errAmbiguous
+		}
 		if err != nil {
 			return nil, err
 		}
