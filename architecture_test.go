@@ -76,7 +76,8 @@ var house = []layer{
 
 	// What is done with models.
 	{"generate/sample", "", ""},
-	{"generate", "model autograd tensor tokenizer generate/sample", ""},
+	{"generate/constrain", "tokenizer", ""},
+	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"session/store", "session generate model internal/disk", ""},
@@ -91,8 +92,8 @@ var house = []layer{
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve", "serve/batch session session/store chat generate generate/sample model tokenizer tokenizer/template " +
-		"internal/brief internal/disk", "github.com/prometheus/client_golang"},
+	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
+		"tokenizer/template internal/brief internal/disk", "github.com/prometheus/client_golang"},
 	{"dashboard", "internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
@@ -105,8 +106,8 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve serve/batch dashboard compare experiment explain train task chat session " +
-		"session/store " +
-		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data " +
+		"session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +
+		"tokenizer/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }

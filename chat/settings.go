@@ -201,13 +201,17 @@ func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
 // Prompt is the text of a conversation up to where the reply begins: what the template makes of the messages, or, where
 // there is none, their contents with line ends between.
 func (s *Settings) Prompt(ctx context.Context, messages []template.Message) (string, error) {
+	return s.Render(ctx, template.Input{Messages: messages})
+}
+
+// Render is Prompt with what else a template may be told, such as tools.
+func (s *Settings) Render(ctx context.Context, in template.Input) (string, error) {
 	if s.Template != nil {
-		return s.Template.Render(ctx, template.Input{
-			Messages: messages, AddGenerationPrompt: true, BOS: s.BOS, EOS: s.EOS,
-		})
+		in.AddGenerationPrompt, in.BOS, in.EOS = true, s.BOS, s.EOS
+		return s.Template.Render(ctx, in)
 	}
 	var b strings.Builder
-	for i, m := range messages {
+	for i, m := range in.Messages {
 		if i > 0 && m.Role() != assistantRole {
 			b.WriteByte('\n')
 		}

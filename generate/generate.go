@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -20,6 +21,9 @@ type Options struct {
 	IgnoreEnd bool     `json:"ignore_end" help:"go on after the end-of-text token"`
 	// EndIDs end a text as the end-of-text token does, such as the token behind each message of a chat.
 	EndIDs []int32 `json:"-"`
+	// Constraint, unless it is nil, says what may be written. A text then ends where it says so, by a token that ends
+	// texts or, where nothing may follow, without one.
+	Constraint *constrain.Constraint `json:"-"`
 }
 
 // DefaultOptions are 200 tokens at temperature 0.8 among the 40 most probable.
@@ -32,6 +36,7 @@ const (
 	EndLength = "length" // MaxTokens
 	EndStop   = "stop"   // a stop string
 	EndText   = "eot"    // the end-of-text token, or one of EndIDs
+	EndWhole  = "whole"  // the text is whole: its Constraint has nothing that may follow
 )
 
 // Piece is a piece of text of one sequence: whole UTF-8 characters, and never a part of a stop string.

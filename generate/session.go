@@ -1,5 +1,5 @@
 // Package generate continues text: sessions over recurrent state, sampling and streaming. It may import model,
-// autograd, tokenizer and generate/sample, and looks inside no tensor.
+// autograd, tokenizer, generate/sample and generate/constrain, and looks inside no tensor.
 package generate
 
 import (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -17,7 +18,9 @@ type Writer struct {
 	decoder *tokenizer.StreamDecoder
 	stop    *sample.StopMatcher
 	history []int32
-	fresh   []int32 // drawn since the last piece
+	fresh   []int32         // drawn since the last piece
+	text    *constrain.Text // what may follow; nil where all may
+	masked  []float32       // the logits of that
 	tokens  int
 	end     string
 }
@@ -35,35 +38,82 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{
+	w := &Writer{
 		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
 		history: slices.Clone(history),
-	}, nil
+	}
+	if o.Constraint != nil {
+		w.text = o.Constraint.Start()
+	}
+	return w, nil
 }
 
 // Next draws the next id from its logits and returns the text that has become certain by it, which is valid until the
 // next call. It must not be called once End says why the sequence has ended.
 func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
+	if logits, err = w.allowed(logits); err != nil {
+		return nil, 0, err
+	}
 	if id, err = w.sampler.Next(logits, w.history); err != nil {
 		return nil, 0, err
 	}
 	w.tokens++
 	w.fresh = append(w.fresh, id)
-	end, ok := w.tok.EndOfText()
-	if !w.options.IgnoreEnd && (ok && id == end || slices.Contains(w.options.EndIDs, id)) {
+	if w.ends(id) {
 		w.end = EndText
 		return w.flush(nil), id, nil
 	}
 	w.history = append(w.history, id)
+	whole := false
+	if w.text != nil {
+		if err := w.text.Accept(id); err != nil {
+			return nil, 0, err
+		}
+		whole = w.text.Whole()
+	}
 	text, stopped := w.stop.Push(w.decoder.Write(id))
 	switch {
 	case stopped:
 		w.end = EndStop
+	case whole:
+		w.end = EndWhole
+		return w.flush(slices.Clone(text)), id, nil
 	case w.tokens >= w.options.MaxTokens:
 		w.end = EndLength
 		return w.flush(slices.Clone(text)), id, nil
 	}
 	return text, id, nil
+}
+
+// ends reports whether a token ends a text.
+func (w *Writer) ends(id int32) bool {
+	end, ok := w.tok.EndOfText()
+	return !w.options.IgnoreEnd && (ok && id == end || slices.Contains(w.options.EndIDs, id))
+}
+
+// allowed is the logits of the tokens that may follow: all, unless there is a constraint.
+func (w *Writer) allowed(logits []float32) ([]float32, error) {
+	if w.text == nil {
+		return logits, nil
+	}
+	w.masked = append(w.masked[:0], logits...)
+	if err := w.text.Mask(w.masked); err != nil {
+		return nil, err
+	}
+	if w.text.Ends() && !w.options.IgnoreEnd {
+		allow := func(id int32) {
+			if int(id) < len(logits) {
+				w.masked[id] = logits[id]
+			}
+		}
+		if end, ok := w.tok.EndOfText(); ok {
+			allow(end)
+		}
+		for _, id := range w.options.EndIDs {
+			allow(id)
+		}
+	}
+	return w.masked, nil
 }
 
 // flush appends what decoder and stop matcher still hold back.
@@ -121,6 +171,14 @@ func (w *Writer) Restore(s WriterState) error {
 			s.Held)
 	}
 	w.tokens, w.fresh = s.Tokens, slices.Clone(s.Fresh)
-	w.sampler.Count(w.history[max(0, len(w.history)-s.Tokens):]...)
+	drawn := w.history[max(0, len(w.history)-s.Tokens):]
+	w.sampler.Count(drawn...)
+	if w.text != nil {
+		for _, id := range drawn {
+			if err := w.text.Accept(id); err != nil {
+				return fmt.Errorf("generate: state of a writer: %w", err)
+			}
+		}
+	}
 	return nil
 }

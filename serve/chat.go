@@ -15,16 +15,14 @@ import (
 // chatRequest is the body of /v1/chat/completions.
 type chatRequest struct {
 	sampling
-	Messages            []message         `json:"messages"`
-	Logprobs            bool              `json:"logprobs"`
-	TopLogprobs         *int              `json:"top_logprobs"`
-	MaxCompletionTokens *int              `json:"max_completion_tokens"`
-	ResponseFormat      responseFormat    `json:"response_format"`
-	Tools               []json.RawMessage `json:"tools"`
-}
-
-type responseFormat struct {
-	Type string `json:"type"`
+	Messages            []message                  `json:"messages"`
+	Logprobs            bool                       `json:"logprobs"`
+	TopLogprobs         *int                       `json:"top_logprobs"`
+	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
+	ResponseFormat      responseFormat             `json:"response_format"`
+	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Effort              string                     `json:"reasoning_effort"`
+	toolRequest
 }
 
 // message is a message of a chat, whose content may be in parts.
@@ -36,7 +34,9 @@ func (m *message) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return errors.New("found " + shorten(data) + ", want an object with role and content")
 	}
-	if content := fields["content"]; len(content) > 0 && content[0] == '[' {
+	content, calls := fields["content"], fields["tool_calls"]
+	parts, called := len(content) > 0 && content[0] == '[', len(calls) > 0 && string(calls) != "null"
+	if parts {
 		text, err := joinParts(content)
 		if err != nil {
 			return err
@@ -44,6 +44,14 @@ func (m *message) UnmarshalJSON(data []byte) error {
 		if fields["content"], err = json.Marshal(text); err != nil {
 			return err
 		}
+	}
+	if called {
+		if err := readCalls(fields); err != nil {
+			return err
+		}
+	}
+	if parts || called {
+		var err error
 		if data, err = json.Marshal(fields); err != nil {
 			return err
 		}
@@ -88,6 +96,9 @@ type chatMessage struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
 	Refusal *string `json:"refusal,omitempty"`
+	// Reasoning is what the model thinks before it replies, where its template has marks around that.
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []toolCall `json:"tool_calls,omitempty"`
 }
 
 type chatChoice struct {
@@ -112,7 +123,8 @@ type chatAnswer struct {
 type chatCompletion struct {
 	chatRequest
 	*work
-	frame chatAnswer // without choices
+	dialog *dialog
+	frame  chatAnswer // without choices
 }
 
 func (s *Server) chatCompletions(c *call) error {
@@ -123,20 +135,7 @@ func (s *Server) chatCompletions(c *call) error {
 	if err := s.prepareChat(&q, c); err != nil {
 		return err
 	}
-	if err := s.enter(c); err != nil {
-		return err
-	}
-	defer s.admit.leave()
-	if q.Stream {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
-			return q.stream(ctx, c, to)
-		}, sseFailed)
-	}
-	answer, err := q.answer(c)
-	if err != nil {
-		return err
-	}
-	return c.json(answer)
+	return s.reply(c, &q, q.Stream)
 }
 
 // prepareChat checks a request and says what work it is.
@@ -161,9 +160,6 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
 	ch.that(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
 	ch.that(len(q.Messages) > 0, "messages", "found none, want at least one")
-	ch.that(len(q.Tools) == 0, "tools", "found %d, want none: this server does not call tools", len(q.Tools))
-	ch.that(q.ResponseFormat.Type == "" || q.ResponseFormat.Type == "text", "response_format",
-		"found the type %.40q, want text", q.ResponseFormat.Type)
 	if ch.err != nil {
 		return ch.err
 	}
@@ -171,16 +167,21 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	if q.Logprobs {
 		q.top = top
 	}
-	ids, err := m.encodeChat(c.r.Context(), "messages", q.Messages)
+	q.dialog, err = m.converse(c.r.Context(), "messages", &conversation{
+		messages: q.Messages, tools: q.toolRequest, format: q.ResponseFormat, param: "response_format",
+		more: withEffort(q.Variables, q.Effort),
+	})
 	if err != nil {
 		return err
 	}
+	ids := q.dialog.ids
+	o.Constraint = q.dialog.constraint
 	o.MaxTokens = s.replyTokens(m, asked, o.MaxTokens, len(ids))
 	if err := m.check("messages", ids, s.o.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
 	q.options, q.prompts = o, [][]int32{ids}
-	q.ended = m.rereadAfter(q.client, q.Messages)
+	q.ended = m.rereadAfter(q.client, q.dialog)
 	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
 	return nil
 }
@@ -212,14 +213,24 @@ func (m *Model) encodeChat(ctx context.Context, param string, messages []message
 
 // chatText is the text of a conversation up to where the reply begins.
 func (m *Model) chatText(ctx context.Context, param string, messages []message) (string, error) {
-	plain := make([]template.Message, len(messages))
+	return m.render(ctx, param, inputOf(messages))
+}
+
+// inputOf is what a template is given of messages.
+func inputOf(messages []message) template.Input {
+	in := template.Input{Messages: make([]template.Message, len(messages))}
 	for i := range messages {
-		plain[i] = messages[i].Message
+		in.Messages[i] = messages[i].Message
 	}
-	text, err := m.settings.Prompt(ctx, plain)
+	return in
+}
+
+// render is the text that the template makes. An error of the template is one of the given field.
+func (m *Model) render(ctx context.Context, param string, in template.Input) (string, error) {
+	text, err := m.settings.Render(ctx, in)
 	var mistake *template.Error
 	if errors.As(err, &mistake) {
-		return "", wrong(param, "%v", err)
+		err = wrong(param, "%v", err)
 	}
 	return text, err
 }
@@ -250,15 +261,18 @@ func (m *Model) logprob(id int32, logProb float64) chatLogprob {
 // chatReply is a reply on the way.
 type chatReply struct {
 	*reply
-	text   strings.Builder
+	split  *splitter
+	said   said // and not told yet
 	tokens []chatLogprob
 	end    *string
 }
 
 // add puts a piece behind what there is. The token that ends a reply is no part of it.
 func (q *chatCompletion) add(r *chatReply, p piece) {
-	r.text.WriteString(p.text)
-	r.end = finish(p.end)
+	r.said.add(r.split.push(p.text, p.end != ""))
+	if r.end = finish(p.end); p.end != "" && p.end != generate.EndLength && r.split.called > 0 {
+		r.end = &callsFinish
+	}
 	tokens := r.take(p)
 	if p.end == generate.EndText && len(tokens) > 0 {
 		tokens = tokens[:len(tokens)-1]
@@ -285,7 +299,7 @@ func (q *chatCompletion) logprobs(r *chatReply) *chatLogprobs {
 func (q *chatCompletion) begin() []*chatReply {
 	replies := make([]*chatReply, q.draws)
 	for j := range replies {
-		replies[j] = &chatReply{reply: q.model.newReply(0)}
+		replies[j] = &chatReply{reply: q.model.newReply(0), split: q.dialog.split()}
 	}
 	return replies
 }
@@ -297,7 +311,7 @@ const (
 )
 
 // answer does the work and returns all of it.
-func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {
+func (q *chatCompletion) answer(c *call) (any, error) {
 	replies := q.begin()
 	all := &parts{
 		meter:    newMeter(q.work),
@@ -311,10 +325,10 @@ func (q *chatCompletion) answer(c *call) (*chatAnswer, error) {
 	answer, used := q.frame, all.used()
 	answer.Object, answer.Usage = "chat.completion", &used
 	for j, r := range replies {
-		text := r.text.String()
+		message := r.said.message(false)
+		message.Role = assistantRole
 		answer.Choices = append(answer.Choices, chatChoice{
-			Index: j, Message: &chatMessage{Role: assistantRole, Content: &text},
-			Logprobs: q.logprobs(r), Finish: r.end,
+			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end,
 		})
 	}
 	return &answer, nil
@@ -339,14 +353,13 @@ func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
 		onPiece: func(_, j int, p piece) {
 			r := replies[j]
 			q.add(r, p)
-			if text := r.text.String(); text != "" || len(r.tokens) > 0 {
-				send(chatChoice{Index: j, Delta: &chatMessage{Content: &text}, Logprobs: q.logprobs(r)})
+			if r.said.some() || len(r.tokens) > 0 {
+				send(chatChoice{Index: j, Delta: r.said.message(true), Logprobs: q.logprobs(r)})
 			}
 			if r.end != nil {
 				send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
 			}
-			r.text.Reset()
-			r.tokens = nil
+			r.said, r.tokens = said{}, nil
 		},
 	}
 	err := q.do(ctx, all)

@@ -64,20 +64,7 @@ func (s *Server) completions(c *call) error {
 	if err := s.prepare(&q, c); err != nil {
 		return err
 	}
-	if err := s.enter(c); err != nil {
-		return err
-	}
-	defer s.admit.leave()
-	if q.Stream {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
-			return q.stream(ctx, c, to)
-		}, sseFailed)
-	}
-	answer, err := q.answer(c)
-	if err != nil {
-		return err
-	}
-	return c.json(answer)
+	return s.reply(c, &q, q.Stream)
 }
 
 // prepare checks a request and says what work it is.
@@ -203,7 +190,7 @@ func (q *completion) add(w *writing, p piece) {
 }
 
 // answer does the work and returns all of it.
-func (q *completion) answer(c *call) (*completionAnswer, error) {
+func (q *completion) answer(c *call) (any, error) {
 	replies := make([][]*writing, len(q.prompts))
 	all := &parts{
 		meter: newMeter(q.work),

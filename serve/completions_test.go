@@ -279,7 +279,7 @@ func TestWrongFields(t *testing.T) {
 		{chats, `{"messages":[{"content":"x"}]}`, 400, "messages", ""},
 		{chats, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, "messages", ""},
 		{chats, `{"messages":[{"role":"user","content":"x"}],"tools":[{}]}`, 400, "tools", ""},
-		{chats, `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"}}`, 400,
+		{chats, `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"xml"}}`, 400,
 			"response_format", ""},
 		{chats, `{"messages":[{"role":"user","content":"x"}],"top_logprobs":1}`, 400, "top_logprobs", ""},
 		{chats, `{"messages":[{"role":"user","content":"x"}],"max_tokens":0}`, 400, "max_tokens", ""},

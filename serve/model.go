@@ -32,6 +32,8 @@ type Model struct {
 	made     time.Time
 	onClose  func()
 	pooling  session.Pooling
+
+	constraints constraints
 }
 
 // ModelOptions say what a model is and who runs it.

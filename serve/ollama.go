@@ -28,9 +28,10 @@ type ollamaRequest struct {
 	Stream   *bool           `json:"stream"`
 	Format   json.RawMessage `json:"format"`
 	Images   []string        `json:"images"`
-	Tools    json.RawMessage `json:"tools"`
-	Options  json.RawMessage `json:"options"`
-	Keep     keepAlive       `json:"keep_alive"`
+	Think    json.RawMessage `json:"think"`
+	toolRequest
+	Options json.RawMessage `json:"options"`
+	Keep    keepAlive       `json:"keep_alive"`
 }
 
 // ollamaOptions are those of a reply, with the meanings and the values that Ollama has where nothing is said.
@@ -53,6 +54,7 @@ type ollamaAnswer struct {
 	Model    string         `json:"model"`
 	Created  time.Time      `json:"created_at"`
 	Response *string        `json:"response,omitempty"`
+	Thinking string         `json:"thinking,omitempty"`
 	Message  *ollamaMessage `json:"message,omitempty"`
 	Done     bool           `json:"done"`
 	Reason   string         `json:"done_reason,omitempty"`
@@ -67,19 +69,23 @@ type ollamaAnswer struct {
 }
 
 type ollamaMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role     string       `json:"role"`
+	Content  string       `json:"content"`
+	Thinking string       `json:"thinking,omitempty"`
+	Calls    []ollamaCall `json:"tool_calls,omitempty"`
 }
 
 // ollamaReply is one request of /api/generate or /api/chat.
 type ollamaReply struct {
 	ollamaRequest
 	*work
-	chats bool
-	begun time.Time
-	read  time.Time // the prompt had been read
-	load  time.Duration
-	ids   []int32 // of prompt and reply
+	dialog *dialog
+	split  *splitter
+	chats  bool
+	begun  time.Time
+	read   time.Time // the prompt had been read
+	load   time.Duration
+	ids    []int32 // of prompt and reply
 }
 
 func (s *Server) ollamaGenerate(c *call) error { return s.ollama(c, false) }
@@ -113,8 +119,11 @@ func (s *Server) ollama(c *call, chats bool) error {
 	if or(q.Stream, true) {
 		return s.carry(c, "application/x-ndjson", func(ctx context.Context, to *queue) error {
 			return q.run(ctx, c, func(p piece) {
-				data, err := json.Marshal(q.line(p))
-				if err == nil {
+				line := q.line(p)
+				if line == nil {
+					return
+				}
+				if data, err := json.Marshal(line); err == nil {
 					to.add(data, []byte("\n"))
 				}
 			})
@@ -149,26 +158,26 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 	}
 	c.note("model", m.name)
 	var ch checks
-	format := string(q.Format)
-	ch.that(format == "" || format == `""` || format == "null", "format", "found %s, want none", shorten(q.Format))
 	ch.that(len(q.Images) == 0, "images", "found %d, want none", len(q.Images))
-	ch.that(len(q.Tools) <= len("null"), "tools", "found some, want none: this server does not call tools")
+	ch.that(q.chats || len(q.Tools) == 0, "tools", "found %d, want none: they are for /api/chat", len(q.Tools))
 	ch.that(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only")
 	if ch.err != nil {
 		return ch.err
 	}
 	q.load = c.load
 	q.work = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
-	if q.chats {
-		q.ended = m.rereadAfter(q.client, q.Messages)
-	}
-	ids, err := q.encode(c.r.Context())
-	if err != nil || ids == nil {
+	if q.dialog, err = q.converse(c.r.Context()); err != nil || q.dialog == nil {
 		return err
 	}
+	if q.chats {
+		q.ended = m.rereadAfter(q.client, q.dialog)
+	}
+	ids := q.dialog.ids
+	q.split = q.dialog.split()
 	if q.options, err = q.replyOptions(s, len(ids)); err != nil {
 		return err
 	}
+	q.options.Constraint = q.dialog.constraint
 	if err := m.check("prompt", ids, s.o.MaxPrompt, q.options.MaxTokens); err != nil {
 		return err
 	}
@@ -176,27 +185,45 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 	return nil
 }
 
-// encode is the ids of the prompt, nil where there is none.
-func (q *ollamaReply) encode(ctx context.Context) ([]int32, error) {
+// converse makes the prompt, nil where there is none.
+func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
+	format, err := q.format()
+	if err != nil {
+		return nil, err
+	}
+	more, err := q.thinks()
+	if err != nil {
+		return nil, err
+	}
+	chat := &conversation{messages: q.Messages, tools: q.toolRequest, format: format, param: "format", more: more}
 	if q.chats {
 		if len(q.Messages) == 0 {
 			return nil, nil
 		}
-		return q.model.encodeChat(ctx, "messages", q.Messages)
+		return q.model.converse(ctx, "messages", chat)
 	}
 	if q.Prompt == "" {
 		return nil, nil
 	}
+	var d *dialog
 	if q.Raw || q.model.settings.Template == nil {
-		ids, err := q.model.encode(prompt{text: q.System + q.Prompt})
-		return append(q.Context[:len(q.Context):len(q.Context)], ids...), err
+		d = &dialog{}
+		if d.ids, err = q.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
+			d.constraint, err = q.model.format(ctx, chat.param, format)
+		}
+	} else {
+		chat.messages = nil
+		if q.System != "" {
+			chat.messages = append(chat.messages, message{template.Text("system", q.System)})
+		}
+		chat.messages = append(chat.messages, message{template.Text("user", q.Prompt)})
+		d, err = q.model.converse(ctx, "prompt", chat)
 	}
-	var messages []message
-	if q.System != "" {
-		messages = append(messages, message{template.Text("system", q.System)})
+	if err != nil {
+		return nil, err
 	}
-	ids, err := q.model.encodeChat(ctx, "prompt", append(messages, message{template.Text(userRole, q.Prompt)}))
-	return append(q.Context[:len(q.Context):len(q.Context)], ids...), err
+	d.ids = append(q.Context[:len(q.Context):len(q.Context)], d.ids...)
+	return d, nil
 }
 
 // replyOptions are the options of the reply to a prompt of so many ids.
@@ -254,15 +281,22 @@ func (q *ollamaReply) run(ctx context.Context, c *call, to func(p piece)) error 
 	return err
 }
 
-// line is a piece as a line of the answer, the last one with what the request took.
+// line is a piece as a line of the answer, the last one with what the request took; nil where there is nothing to tell.
 func (q *ollamaReply) line(p piece) *ollamaAnswer {
 	a := &ollamaAnswer{Model: q.Model, Created: time.Now().UTC(), Done: p.end != ""}
+	var new said
+	if q.split != nil {
+		new = q.split.push(p.text, a.Done)
+	}
 	if q.chats {
-		a.Message = &ollamaMessage{assistantRole, p.text}
+		a.Message = &ollamaMessage{assistantRole, new.content, new.reasoning, ollamaCalls(new.calls)}
 	} else {
-		a.Response = &p.text
+		a.Response, a.Thinking = &new.content, new.reasoning
 	}
 	if !a.Done {
+		if !new.some() { // what may be the beginning of a mark is held back
+			return nil
+		}
 		return a
 	}
 	a.Reason = p.end

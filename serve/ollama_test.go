@@ -76,7 +76,7 @@ func TestOllama(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"model":"none","prompt":"a"}`: "none", `{"prompt":"a","options":{"top_k":"x"}}`: "top_k",
-		`{"prompt":"a","format":"json"}`: "format",
+		`{"prompt":"a","format":"xml"}`: "format", `{"prompt":"a","think":true}`: "think",
 	} {
 		status, _, data := s.do(http.MethodPost, "/api/generate", body)
 		if e := decode[struct{ Error string }](t, data); status < 400 || !strings.Contains(e.Error, want) {

@@ -155,7 +155,20 @@ func (s *Server) ollamaShow(c *call) error {
 		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
 		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
 		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
-	}, []string{"completion", "embedding"}})
+	}, card.capabilities()})
+}
+
+// capabilities are what Ollama's clients ask about before they use a model. In what form it calls tools its tokenizer
+// may be needed to tell: here its template says whether it knows any.
+func (card ModelCard) capabilities() []string {
+	all := []string{"completion", "embedding"}
+	if usesTools.MatchString(card.Template) {
+		all = append(all, "tools")
+	}
+	if reasons(card.Template) {
+		all = append(all, "thinking")
+	}
+	return all
 }
 
 // ollamaVersion answers /api/version.

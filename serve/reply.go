@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"sync"
 	"unicode/utf8"
 
@@ -63,6 +64,32 @@ func finish(end string) *string {
 		reason = "length"
 	}
 	return &reason
+}
+
+// replying is a request for replies, prepared.
+type replying interface {
+	// answer does the work and returns all of it.
+	answer(c *call) (any, error)
+	// stream does the work and sends each piece as it comes.
+	stream(ctx context.Context, c *call, to *queue) error
+}
+
+// reply lets a request in and answers it, whole or as a stream of events.
+func (s *Server) reply(c *call, q replying, streams bool) error {
+	if err := s.enter(c); err != nil {
+		return err
+	}
+	defer s.admit.leave()
+	if streams {
+		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+			return q.stream(ctx, c, to)
+		}, sseFailed)
+	}
+	answer, err := q.answer(c)
+	if err != nil {
+		return err
+	}
+	return c.json(answer)
 }
 
 // usage is what a request took.

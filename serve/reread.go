@@ -19,17 +19,17 @@ type rereads struct {
 	all   sync.WaitGroup // of the readers, added to with mu held
 
 	mu      sync.Mutex
-	waiting []conversation
+	waiting []told
 	bytes   int // of the texts of those that wait
 	readers int
 	closed  bool
 }
 
-// conversation is messages, the last of which is a reply.
-type conversation struct {
-	client   string
-	messages []message
-	bytes    int
+// told is what a template was given, with the reply as its last message.
+type told struct {
+	client string
+	in     template.Input
+	bytes  int
 }
 
 // Limits of what is read in the background. What is more than may wait is not read, the oldest first: the next request
@@ -50,18 +50,25 @@ func newRereads(m *Model) *rereads {
 	return r
 }
 
-// rereadAfter is what to do when a reply to messages has ended.
-func (m *Model) rereadAfter(client string, messages []message) func(i, j int, d drawn) {
+// rereadAfter is what to do when a reply in a dialog has ended. It is read as the client will send it: without the
+// thoughts before it. After calls of functions their answers come, which cannot be known.
+func (m *Model) rereadAfter(client string, dialog *dialog) func(i, j int, d drawn) {
 	return func(_, j int, d drawn) {
-		if j < rereadDraws {
-			m.reread(client, append(messages[:len(messages):len(messages)],
-				message{template.Text(assistantRole, d.text)}))
+		reply := dialog.split().push(d.text, true)
+		if j < rereadDraws && len(reply.calls) == 0 {
+			m.reread(client, with(dialog.in, assistantRole, reply.content))
 		}
 	}
 }
 
+// with is what a template is given, and one message more.
+func with(in template.Input, role, text string) template.Input {
+	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], template.Text(role, text))
+	return in
+}
+
 // reread has a conversation read that ends by a reply.
-func (m *Model) reread(client string, messages []message) {
+func (m *Model) reread(client string, in template.Input) {
 	r := m.rereads
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,10 +76,10 @@ func (m *Model) reread(client string, messages []message) {
 		return
 	}
 	bytes := 0
-	for _, one := range messages {
+	for _, one := range in.Messages {
 		bytes += len(one.Content())
 	}
-	r.waiting, r.bytes = append(r.waiting, conversation{client, messages, bytes}), r.bytes+bytes
+	r.waiting, r.bytes = append(r.waiting, told{client, in, bytes}), r.bytes+bytes
 	for len(r.waiting) > mostRereads || r.bytes > rereadBytes {
 		r.take()
 	}
@@ -100,9 +107,9 @@ func (r *rereads) run() {
 }
 
 // take takes the conversation that has waited for longest. The lock is held.
-func (r *rereads) take() conversation {
+func (r *rereads) take() told {
 	next := r.waiting[0]
-	r.waiting[0] = conversation{} // so that its memory is free
+	r.waiting[0] = told{} // so that its memory is free
 	r.waiting, r.bytes = r.waiting[1:], r.bytes-next.bytes
 	return next
 }
@@ -118,8 +125,8 @@ func (r *rereads) close() {
 
 // readAhead reads what every next prompt of a conversation begins with, in the pieces in which that will be read: up to
 // a multiple of the chunk. The rest is noted, so that the store can say where a text parts from it.
-func (m *Model) readAhead(ctx context.Context, c conversation) error {
-	ids, err := m.nextBegins(ctx, c.messages)
+func (m *Model) readAhead(ctx context.Context, c told) error {
+	ids, err := m.nextBegins(ctx, c.in)
 	if err != nil {
 		return err
 	}
@@ -140,10 +147,13 @@ func (m *Model) readAhead(ctx context.Context, c conversation) error {
 
 // nextBegins is the ids with which a prompt begins that has one more message, whatever that is: what two of them have
 // in common.
-func (m *Model) nextBegins(ctx context.Context, messages []message) ([]int32, error) {
+func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
-		return m.encodeChat(ctx, "messages", append(messages[:len(messages):len(messages)],
-			message{template.Text(userRole, text)}))
+		text, err := m.render(ctx, "messages", with(in, userRole, text))
+		if err != nil {
+			return nil, err
+		}
+		return m.tok.Encode(nil, []byte(text))
 	}
 	one, err := next("a")
 	if err != nil {

@@ -132,7 +132,7 @@ func TestChatReadsNothingTwice(t *testing.T) {
 			}
 			messages = append(messages, map[string]string{"role": "assistant", "content": reply})
 			s.model.rereads.wait()
-			next, err := s.model.nextBegins(t.Context(), unquoted[[]message](t, quoted(t, messages)))
+			next, err := s.model.nextBegins(t.Context(), inputOf(unquoted[[]message](t, quoted(t, messages))))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -309,7 +309,7 @@ func (q *responding) run(ctx context.Context, c *call, begin func(), each func(p
 	if or(q.Store, true) {
 		q.keep(context.WithoutCancel(ctx), c)
 	} else {
-		q.model.reread(q.client, q.replied())
+		q.model.reread(q.client, inputOf(q.replied()))
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (q *responding) replied() []message {
 // keep keeps the response and the state behind it. Where it cannot, the answer says so.
 func (q *responding) keep(ctx context.Context, c *call) {
 	if len(q.record.Plan) == 0 {
-		q.model.reread(q.client, q.replied())
+		q.model.reread(q.client, inputOf(q.replied()))
 	}
 	q.record.Response = q.object
 	if err := q.server.keepResponse(c.owner(), &q.record); err != nil {

@@ -181,8 +181,8 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
-// TestImportForOtherModel: a file of a session of another model, one in other pieces, which could hold up others, and one
-// with a flipped bit, are refused.
+// TestImportForOtherModel: a file of a session of another model, one in other pieces, which could hold up others, and
+// one with a flipped bit, are refused.
 func TestImportForOtherModel(t *testing.T) {
 	s, other := newSite(t, Options{}), tokenized(t, tokenizer.Bytes(), "")
 	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)

@@ -33,11 +33,15 @@ weights of bfloat16 stay as they are in the file and all others are float32.
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
 
+--json-schema, --regex and --choices keep the text to JSON of a schema, to an expression or to one of some texts: it
+ends where it is whole, or after --max_tokens.
+
 On a terminal, control characters are shown as \x1b, so that a text cannot change its settings; elsewhere they are
 written as they are.`,
 		Example: `  hippo generate runs/tiny "Call me"
   hippo generate runs/tiny "The whale" --temperature 0 --max_tokens 400 --stats
   hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop $'\n\n' --json
+  hippo generate runs/tiny "The answer is " --choices yes,no
   cat story.txt | hippo generate runs/tiny --continuation`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
@@ -59,6 +63,7 @@ written as they are.`,
 		"go on where the session of this name stands, make it if it is not there, and save it; with the prompt \"\" "+
 			"go on with an interrupted reply")
 	g.sessions.register(cmd)
+	g.constraint.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
@@ -90,6 +95,9 @@ written as they are.`,
 		}
 		m, err := hippo.Load(modelDir, load...)
 		if err != nil {
+			return err
+		}
+		if err := g.constraint.apply(m, &opt); err != nil {
 			return err
 		}
 		if g.session != "" {
@@ -145,6 +153,7 @@ type generation struct {
 	ids                       bool
 	session                   string
 	sessions                  sessionsFlags
+	constraint                constraintFlags
 }
 
 func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/generate/constrain"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// constraintFlags say what a continuation may be.
+type constraintFlags struct {
+	schema, regex string
+	choices       []string
+}
+
+func (f *constraintFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.schema, "json-schema", "",
+		"write JSON that the JSON schema in this file describes, and end there")
+	cmd.Flags().StringVar(&f.regex, "regex", "", "write a text that this regular expression (RE2) matches as a whole")
+	cmd.Flags().StringSliceVar(&f.choices, "choices", nil, "write one of these texts, with commas between")
+	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "choices")
+}
+
+// apply sets the constraint of options for a model.
+func (f *constraintFlags) apply(m *hippo.Model, o *hippo.Options) error {
+	var g *constrain.Grammar
+	var err error
+	name := ""
+	switch {
+	case f.schema != "":
+		const most = 1 << 20
+		data, err := disk.ReadText(f.schema, most)
+		if err != nil {
+			return err
+		}
+		name = f.schema
+		if g, err = constrain.Schema(data); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	case f.regex != "":
+		name = "regex"
+		g, err = constrain.Regexp(f.regex)
+	case len(f.choices) > 0:
+		name = "choices"
+		g, err = constrain.Choices(f.choices)
+	default:
+		return nil
+	}
+	if err == nil && o.IgnoreEnd {
+		err = errors.New("found --ignore_end beside it, want one of the two")
+	}
+	if err == nil {
+		o.Constraint, err = constrain.New(g, m.Tokenizer(), constrain.NewVocabulary(m.Tokenizer(), m.EndIDs()))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package constrain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// person is a schema as programs have them.
+const person = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},
+	"email":{"type":"string","format":"email"},"tags":{"type":"array","items":{"type":"string"}},
+	"address":{"type":"object","properties":{"street":{"type":"string"},"zip":{"type":"string","pattern":"^[0-9]{5}$"}},
+	"required":["street","zip"],"additionalProperties":false}},
+	"required":["name","age","email","tags","address"],"additionalProperties":false}`
+
+const anna = `{"name":"Anna Müller","age":41,"email":"anna@example.org","tags":["a","long tag of some words"],` +
+	`"address":{"street":"Hauptstraße 5","zip":"12345"}}`
+
+// walk takes the tokens of a text, and reports how long each mask took.
+func walk(t testing.TB, c *Constraint, ids []int32, logits, scratch []float32) (each []time.Duration) {
+	t.Helper()
+	text := c.Start()
+	for _, id := range ids {
+		begun := time.Now()
+		copy(scratch, logits)
+		if err := text.Mask(scratch); err != nil {
+			t.Fatal(err)
+		}
+		each = append(each, time.Since(begun))
+		if err := text.Accept(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return each
+}
+
+// BenchmarkMask is the time of a token with GPT-2's vocabulary in a state that was met before, and the first time.
+func BenchmarkMask(b *testing.B) {
+	tok := tokenizer.GPT2()
+	v := NewVocabulary(tok, nil)
+	ids, err := tok.Encode(nil, []byte(anna))
+	if err != nil {
+		b.Fatal(err)
+	}
+	logits, scratch := make([]float32, tok.VocabSize()), make([]float32, tok.VocabSize())
+	for name, source := range map[string]string{"person": person, "object": `{"type":"object"}`} {
+		g := mustSchema(b, source)
+		b.Run(name+"/again", func(b *testing.B) {
+			c, err := New(g, tok, v)
+			if err != nil {
+				b.Fatal(err)
+			}
+			walk(b, c, ids, logits, scratch)
+			for b.Loop() {
+				walk(b, c, ids, logits, scratch)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/token")
+		})
+		b.Run(name+"/first", func(b *testing.B) {
+			var most, sum time.Duration
+			for b.Loop() {
+				c, err := New(g, tok, v)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, d := range walk(b, c, ids, logits, scratch) {
+					most = max(most, d)
+					sum += d
+				}
+			}
+			b.ReportMetric(float64(sum.Nanoseconds())/float64(b.N*len(ids)), "ns/token")
+			b.ReportMetric(float64(most.Nanoseconds()), "ns/worst")
+		})
+	}
+	b.Run("vocabulary", func(b *testing.B) {
+		for b.Loop() {
+			NewVocabulary(tok, nil)
+		}
+	})
+	b.Run("compile", func(b *testing.B) {
+		for b.Loop() {
+			mustSchema(b, person)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package constrain
+
+import "slices"
+
+// element are the nodes of the element at a place of a list. ok is false where there may be none.
+func element(all []*node, at int) (nodes []*node, ok bool) {
+	for _, n := range all {
+		switch {
+		case at < len(n.prefix):
+			nodes = append(nodes, n.prefix[at])
+		case n.items != nil:
+			nodes = append(nodes, n.items)
+		case len(n.prefix) > 0:
+			return nil, false
+		}
+	}
+	return nodes, true
+}
+
+// array takes a list. Behind prefixItems there are more elements only where items says what they are.
+func (u *units) array(all []*node) int32 {
+	b := u.b
+	least, most := lengths(all, "minItems", "maxItems")
+	fixed := max(least, 1)
+	for _, n := range all {
+		fixed = max(fixed, len(n.prefix))
+	}
+	if _, ok := element(all, fixed); !ok {
+		most = min(most, fixed)
+	}
+	b.path = where(all, "minItems", "maxItems")
+	end := b.space(b.text("]", final))
+	var after int32 // the elements that are counted
+	if most == unlimited {
+		after = b.reserve()
+		nodes, _ := element(all, fixed)
+		b.set(after, b.either(end, b.text(",", b.space(u.together(nodes, after)))))
+	} else if fixed = most; most >= least {
+		after = end
+	} else {
+		after = b.nothing()
+	}
+	for i := fixed - 1; i >= 0; i-- {
+		nodes, ok := element(all, i)
+		ways := []int32{}
+		if i >= least {
+			ways = append(ways, end)
+		}
+		if ok {
+			one := b.space(u.together(nodes, after))
+			if i > 0 {
+				one = b.text(",", one)
+			}
+			ways = append(ways, one)
+		}
+		if after = b.nothing(); len(ways) > 0 {
+			after = b.either(ways...)
+		}
+	}
+	return b.text("[", after)
+}
+
+// member is a property with the nodes that hold for it.
+type member struct {
+	name     string
+	nodes    []*node
+	required bool
+}
+
+// membersOf are the properties that nodes name, in order, and those of others; open is false where there are no others.
+func membersOf(all []*node) (named []member, others []*node, open bool) {
+	places := map[string]int{}
+	at := func(name string) int {
+		i, ok := places[name]
+		if !ok {
+			i = len(named)
+			places[name] = i
+			named = append(named, member{name: name})
+		}
+		return i
+	}
+	listed := false
+	for _, n := range all {
+		for _, p := range n.properties {
+			at(p.name)
+			listed = true
+		}
+	}
+	for _, n := range all {
+		for _, name := range n.required {
+			named[at(name)].required = true // at may make named longer
+		}
+	}
+	for _, n := range all {
+		own := map[string]bool{}
+		for _, p := range n.properties {
+			i := at(p.name)
+			own[p.name] = true
+			named[i].nodes = append(named[i].nodes, p.node)
+		}
+		if n.additional == nil {
+			continue
+		}
+		open = true
+		others = append(others, n.additional)
+		for i := range named {
+			if !own[named[i].name] {
+				named[i].nodes = append(named[i].nodes, n.additional)
+			}
+		}
+	}
+	open = open || !listed
+	return named, others, open && !slices.ContainsFunc(others, func(n *node) bool { return n.never })
+}
+
+// members takes an object. Its properties come in the order of the schema. Others follow, where additionalProperties
+// allows them, or nothing is said about properties at all.
+func (u *units) members(all []*node) int32 {
+	b := u.b
+	named, others, open := membersOf(all)
+	end := b.space(b.text("}", final))
+	first, later := end, end // where no property is written, and where some is
+	if open {
+		names := make([]string, len(named))
+		for i, m := range named {
+			names[i] = m.name
+		}
+		later = b.reserve()
+		other := b.space(b.key(b.otherText(names, b.colon(u.together(others, later)))))
+		b.set(later, b.either(end, b.text(",", other)))
+		first = b.either(end, other)
+	}
+	for _, m := range slices.Backward(named) {
+		one := b.space(b.key(b.text(quoted(m.name)+`"`, b.colon(u.together(m.nodes, later)))))
+		another := b.text(",", one)
+		if !m.required {
+			one, another = b.either(one, first), b.either(another, later)
+		}
+		first, later = one, another
+	}
+	return b.text("{", first)
+}

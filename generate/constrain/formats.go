@@ -1,0 +1,24 @@
+package constrain
+
+// formats are the formats of strings, as regular expressions for the whole of one. Days are those that every month has,
+// and leap seconds are left out: what is written is valid, if not all that is.
+var formats = func() map[string]string {
+	const (
+		date   = `[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])`
+		clock  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
+		octet  = `(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+		ipv4   = octet + `(?:\.` + octet + `){3}`
+		label  = `[A-Za-z0-9](?:[A-Za-z0-9]|[A-Za-z0-9-]{1,20}[A-Za-z0-9])?`
+		host   = label + `(?:\.` + label + `){0,3}`
+		group  = `[0-9a-fA-F]{1,4}`
+		groups = group + `(?::` + group + `){7}`
+	)
+	return map[string]string{
+		"date": date, "time": clock, "date-time": date + "T" + clock,
+		"duration": `P(?:[0-9]{1,4}W|[0-9]{1,4}D(?:T[0-9]{1,4}[HMS])?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YM](?:[0-9]{1,4}D)?)`,
+		"uuid":     `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
+		"ipv4":     ipv4, "ipv6": groups + `|::(?:` + group + `(?::` + group + `){0,5})?`, "hostname": host,
+		"email": `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` + host,
+		"uri":   `https?://` + host + `(?::[0-9]{1,4})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\?[A-Za-z0-9._~=&-]{0,128})?`,
+	}
+}()

@@ -1,0 +1,387 @@
+package constrain
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// object is a JSON object whose keys keep their order.
+type object struct {
+	keys   []string
+	values map[string]any
+}
+
+// parseJSON reads a JSON value: nil, bool, json.Number, string, []any or *object.
+func parseJSON(name string, data []byte) any {
+	if len(data) > maxSource {
+		fail(name, "found a JSON schema of %d bytes, want at most %d", len(data), maxSource)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := decode(d, 0)
+	if err == nil {
+		if _, err = d.Token(); err == nil {
+			err = errors.New("there is more behind the value")
+		} else if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil {
+		fail(name, "found a JSON schema that is no JSON: %v", err)
+	}
+	return v
+}
+
+func decode(d *json.Decoder, depth int) (any, error) {
+	if depth > maxNest {
+		return nil, errors.New("it nests deeper than " + strconv.Itoa(maxNest))
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := decode(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.Token()
+		return list, err
+	case json.Delim('{'):
+		o := &object{values: map[string]any{}}
+		for d.More() {
+			key, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			name := key.(string) // the decoder takes no other
+			if _, twice := o.values[name]; !twice {
+				o.keys = append(o.keys, name)
+			}
+			if o.values[name], err = decode(d, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		_, err := d.Token()
+		return o, err
+	}
+	return t, nil
+}
+
+// types is a set of JSON's types.
+type types uint8
+
+const (
+	typeNull types = 1 << iota
+	typeBoolean
+	typeInteger
+	typeNumber
+	typeString
+	typeArray
+	typeObject
+	anyType = 1<<iota - 1
+)
+
+var typeNames = map[string]types{
+	"null": typeNull, "boolean": typeBoolean, "integer": typeInteger, "number": typeNumber | typeInteger,
+	"string": typeString, "array": typeArray, "object": typeObject,
+}
+
+// node is a schema, or a part of one. It is one of: nothing that is valid, other nodes which all hold, a choice of
+// nodes, another by its name, or keywords.
+type node struct {
+	id     int
+	path   string
+	never  bool
+	all    []*node
+	choice []*node
+	ref    string
+
+	types      types // anyType where nothing is said
+	hints      types // those that keywords are about
+	values     []any // of enum and const
+	oneOf      bool  // there are values
+	properties []property
+	required   []string
+	additional *node // nil where nothing is said
+	prefix     []*node
+	items      *node
+	bounds     map[string]bound // of items, lengths and numbers
+	pattern    *pattern
+}
+
+type property struct {
+	name string
+	node *node
+}
+
+// bound is the value of a keyword such as minItems.
+type bound struct {
+	path  string
+	value json.Number
+}
+
+// schema is a whole schema.
+type schema struct {
+	name  string // before the paths
+	root  *node
+	byRef map[string]*node // by JSON pointer, as #/$defs/name
+	nodes int
+}
+
+func parseSchema(name string, data []byte) *schema {
+	s := &schema{name: name, byRef: map[string]*node{}}
+	s.root = s.parse(name+"#", parseJSON(name, data))
+	return s
+}
+
+// annotations are the keywords that say nothing about what is valid.
+var annotations = []string{
+	"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default", "examples",
+	"deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding", "strict", "name", "nullable",
+	"example",
+}
+
+// parse reads the schema at a path.
+func (s *schema) parse(path string, v any) *node {
+	n := s.node(path)
+	s.byRef[path] = n
+	switch v := v.(type) {
+	case bool:
+		n.never = !v
+	case *object:
+		s.keywords(n, v)
+	default:
+		fail(path, "found %s, want a schema: an object, true or false", show(v))
+	}
+	return n
+}
+
+func (s *schema) node(path string) *node {
+	const mostNodes, mostPath = 1 << 14, 1 << 11
+	if s.nodes++; s.nodes > mostNodes || len(path) > mostPath {
+		fail(path[:min(len(path), 80)], "found more than %d schemas, or a path longer than %d bytes, want a smaller "+
+			"schema", mostNodes, mostPath)
+	}
+	return &node{id: s.nodes, path: path, types: anyType, bounds: map[string]bound{}}
+}
+
+// keywords reads the keywords of a schema. What is not about the value itself becomes nodes beside it.
+func (s *schema) keywords(n *node, o *object) {
+	beside := func(path string) *node {
+		if n.all == nil {
+			own := s.node(n.path)
+			n.all = []*node{own}
+		}
+		other := s.node(path)
+		n.all = append(n.all, other)
+		return other
+	}
+	for _, key := range o.keys {
+		at, v := n.path+"/"+key, o.values[key]
+		switch key {
+		case "$ref":
+			beside(at).ref = s.reference(at, v)
+		case "anyOf", "oneOf":
+			beside(at).choice = s.list(at, v)
+		case "allOf":
+			beside(at).all = s.list(at, v)
+		case "$defs", "definitions":
+			defs := s.object(at, v)
+			for _, name := range defs.keys {
+				s.parse(at+"/"+pointer.Replace(name), defs.values[name])
+			}
+		}
+	}
+	own := n // what has the keywords about the value, or the first of what n consists of
+	if n.all != nil {
+		own = n.all[0]
+	}
+	for _, key := range o.keys {
+		s.keyword(own, key, n.path+"/"+key, o.values[key])
+	}
+}
+
+// pointer writes names as JSON pointers have them.
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// reference is where a $ref points to.
+func (s *schema) reference(at string, v any) string {
+	text, ok := v.(string)
+	if !ok || !strings.HasPrefix(text, "#") {
+		fail(at, "found %s, want a place in the schema, such as #/$defs/name", show(v))
+	}
+	plain, err := url.PathUnescape(text)
+	if err != nil {
+		fail(at, "found %s (%v), want a place in the schema, such as #/$defs/name", show(v), err)
+	}
+	return s.name + plain
+}
+
+// keyword reads a keyword about the value itself.
+func (s *schema) keyword(n *node, key, at string, v any) {
+	hint := func(t types) { n.hints |= t }
+	switch key {
+	case "$ref", "anyOf", "oneOf", "allOf":
+	case "type":
+		n.types = readTypes(at, v)
+	case "enum":
+		n.values, n.oneOf = s.values(at, v, 1), true
+	case "const":
+		n.values, n.oneOf = []any{v}, true
+	case "properties":
+		hint(typeObject)
+		o := s.object(at, v)
+		for _, name := range o.keys {
+			n.properties = append(n.properties, property{name, s.parse(at+"/"+pointer.Replace(name), o.values[name])})
+		}
+	case "required":
+		hint(typeObject)
+		for _, name := range s.values(at, v, 0) {
+			const most = 1 << 10
+			text, ok := name.(string)
+			if !ok || len(text) > most {
+				fail(at, "found %s, want a list of names of at most %d bytes", show(name), most)
+			}
+			n.required = append(n.required, text)
+		}
+	case "additionalProperties":
+		hint(typeObject)
+		n.additional = s.parse(at, v)
+	case "prefixItems":
+		hint(typeArray)
+		n.prefix = s.list(at, v)
+	case "items":
+		hint(typeArray)
+		n.items = s.parse(at, v)
+	case "minItems", "maxItems":
+		hint(typeArray)
+		n.bound(key, at, v)
+	case "minLength", "maxLength":
+		hint(typeString)
+		n.bound(key, at, v)
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
+		hint(typeNumber | typeInteger)
+		n.bound(key, at, v)
+	case "pattern", "format":
+		hint(typeString)
+		n.matches(key, at, v)
+	default:
+		if !slices.Contains(annotations, key) && !strings.HasPrefix(key, "x-") && !emptyKeyword(key, v) {
+			fail(at, "found the keyword %.40q, want one that constrained sampling supports: %s", key, supported)
+		}
+	}
+}
+
+// emptyKeyword reports whether a keyword that is not supported has a value that says nothing, as programs write it.
+func emptyKeyword(key string, v any) bool {
+	switch key {
+	case "uniqueItems":
+		return v == false
+	case "minProperties", "minContains":
+		return v == json.Number("0")
+	case "propertyNames":
+		o, ok := v.(*object)
+		return ok && len(o.keys) == 1 && o.values["type"] == "string"
+	}
+	return false
+}
+
+// supported are the keywords, for an error.
+const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
+	"maxItems, minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, " +
+	"oneOf, allOf, $ref, $defs"
+
+// matches notes a pattern or a format. There is one at most: the texts that match two are not found out.
+func (n *node) matches(key, at string, v any) {
+	text, ok := v.(string)
+	if !ok {
+		fail(at, "found %s, want a string", show(v))
+	}
+	if n.pattern != nil {
+		fail(at, "found it beside %s, want one of the two", n.pattern.path)
+	}
+	if key == "pattern" {
+		n.pattern = newPattern(at, text, false)
+		return
+	}
+	expression, ok := formats[text]
+	if !ok {
+		fail(at, "found the format %.40q, want one of %s", text, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+	}
+	n.pattern = newPattern(at, expression, true)
+}
+
+func (n *node) bound(key, at string, v any) {
+	x, ok := v.(json.Number)
+	if !ok {
+		fail(at, "found %s, want a number", show(v))
+	}
+	n.bounds[key] = bound{at, x}
+}
+
+func (s *schema) list(at string, v any) (all []*node) {
+	for i, item := range s.values(at, v, 1) {
+		all = append(all, s.parse(at+"/"+strconv.Itoa(i), item))
+	}
+	return all
+}
+
+// values is a list of at least so many elements.
+func (s *schema) values(at string, v any, least int) []any {
+	list, ok := v.([]any)
+	if !ok || len(list) < least {
+		fail(at, "found %s, want a list with at least %d elements", show(v), least)
+	}
+	return list
+}
+
+func (s *schema) object(at string, v any) *object {
+	o, ok := v.(*object)
+	if !ok {
+		fail(at, "found %s, want an object", show(v))
+	}
+	return o
+}
+
+// readTypes reads the value of type.
+func readTypes(at string, v any) (all types) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, one := range list {
+		name, _ := one.(string)
+		t, ok := typeNames[name]
+		if !ok {
+			fail(at, "found %s, want one of %s", show(one), strings.Join(slices.Sorted(maps.Keys(typeNames)), ", "))
+		}
+		all |= t
+	}
+	return all
+}
+
+// show is a value for an error.
+func show(v any) string {
+	switch v := v.(type) {
+	case []any:
+		return "a list of " + strconv.Itoa(len(v))
+	case *object:
+		return "an object"
+	case string:
+		return strconv.Quote(v[:min(len(v), 40)])
+	}
+	return scalar(v)
+}

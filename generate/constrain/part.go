@@ -1,0 +1,178 @@
+package constrain
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Part is a part of a grammar that a program puts together, such as a call of a function in a model's own form.
+type Part interface {
+	// write takes the part, and what stands behind it.
+	write(b *builder, next int32) int32
+}
+
+type partFunc func(b *builder, next int32) int32
+
+func (f partFunc) write(b *builder, next int32) int32 { return f(b, next) }
+
+// Compile is the grammar of a part that is all of the text.
+func Compile(p Part) (*Grammar, error) {
+	return build(func(b *builder) int32 { return p.write(b, final) })
+}
+
+// Literal is one text.
+func Literal(text string) Part {
+	return partFunc(func(b *builder, next int32) int32 { return b.text(text, next) })
+}
+
+// Space is white space: none, a space, or a line end and some spaces.
+func Space() Part {
+	return partFunc(func(b *builder, next int32) int32 { return b.space(next) })
+}
+
+// Sequence is parts, one after another.
+func Sequence(parts ...Part) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		for i := len(parts) - 1; i >= 0; i-- {
+			next = parts[i].write(b, next)
+		}
+		return next
+	})
+}
+
+// Either is one of some parts, at least one.
+func Either(parts ...Part) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		ways := make([]int32, len(parts))
+		for i, p := range parts {
+			ways[i] = p.write(b, next)
+		}
+		return b.either(ways...)
+	})
+}
+
+// Many is a part, once or more often, with another between.
+func Many(p, between Part) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		again := b.reserve()
+		first := p.write(b, again)
+		b.set(again, b.either(next, between.write(b, first)))
+		return first
+	})
+}
+
+// Value is JSON that a schema describes. Errors call the schema by a name.
+func Value(name string, schema []byte) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		u := newUnits(b, parseSchema(name, schema))
+		entry := u.value(u.root, final)
+		u.finish()
+		return b.call(entry, next)
+	})
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Arguments are the properties of an object that a schema describes as arguments of a call: a=1, b="x".
+func Arguments(name string, schema []byte) Part {
+	return properties(name, schema, ", ", func(u *units, m *member, next int32) int32 {
+		if !identifier.MatchString(m.name) {
+			fail(u.root.path, "found the argument %.40q, want a name of letters, digits and _", m.name)
+		}
+		return u.b.text(m.name+"=", u.together(m.nodes, next))
+	})
+}
+
+// Tagged is the properties of an object that a schema describes, each between two texts. A property whose type is
+// string is as it stands, without quotation marks; others are JSON.
+func Tagged(name string, schema []byte, tags func(property string) (begin, end string)) Part {
+	return properties(name, schema, "", func(u *units, m *member, next int32) int32 {
+		begin, end := tags(m.name)
+		var plain *node
+		for _, n := range m.nodes {
+			if n.all != nil {
+				n = n.all[0]
+			}
+			if n.types == typeString {
+				plain = n
+			}
+		}
+		switch {
+		case plain == nil:
+			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
+		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.pattern != nil || len(plain.bounds) > 0:
+			fail(m.nodes[0].path, "found a string that is not any text or one of some, want that: the form of the "+
+				"calls has no others")
+		case !plain.oneOf:
+			return u.b.text(begin, Until(end, false).write(u.b, next))
+		}
+		var texts []string
+		for _, v := range plain.values {
+			if text, ok := v.(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) == 0 {
+			return u.b.nothing()
+		}
+		return u.b.text(begin, u.b.oneOf(texts, u.b.text(end, next)))
+	})
+}
+
+// properties are those of an object that a schema describes, in its order, with a text between.
+func properties(name string, schema []byte, between string, one func(*units, *member, int32) int32) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		u := newUnits(b, parseSchema(name, schema))
+		leaves, choices, ok := u.flat([]*node{u.root})
+		if !ok || len(choices) > 0 {
+			fail(u.root.path, "found a choice of objects, want one object for the arguments of a call")
+		}
+		named, _, _ := membersOf(leaves)
+		first, later := next, next // where none is written, and where some is
+		for i := len(named) - 1; i >= 0; i-- {
+			at := one(u, &named[i], later)
+			another := b.text(between, at)
+			if !named[i].required {
+				at, another = b.either(at, first), b.either(another, later)
+			}
+			first, later = at, another
+		}
+		u.finish()
+		return first
+	})
+}
+
+// Until is any text that ends with a marker, and has it nowhere else. If it may end before, the text may end anywhere
+// up to there, without what stands behind the marker.
+func Until(marker string, mayEnd bool) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		at := make([]int32, len(marker)+1) // by how much of the marker the text ends with
+		for i := range marker {
+			at[i] = b.reserve()
+		}
+		at[len(marker)] = next
+		for i := range marker {
+			var ways []int32
+			if mayEnd {
+				ways = append(ways, final)
+			}
+			from := 0 // bytes of one way
+			way := func(x int) int32 {
+				text := marker[:i] + string([]byte{byte(x)})
+				n := min(len(text), len(marker))
+				for !strings.HasSuffix(text, marker[:n]) {
+					n--
+				}
+				return at[n]
+			}
+			for x := 1; x <= 256; x++ {
+				if x == 256 || way(x) != way(from) {
+					ways = append(ways, b.bytes(byte(from), byte(x-1), way(from)))
+					from = x
+				}
+			}
+			b.set(at[i], b.either(ways...))
+		}
+		return at[0]
+	})
+}

@@ -1,0 +1,220 @@
+package constrain
+
+import (
+	"math"
+	"slices"
+)
+
+// state is a state of the automaton.
+type state struct {
+	kind        kind
+	low, high   byte  // of isByte
+	next, other int32 // other is the second way of isSplit, and what isCall calls
+}
+
+type kind uint8
+
+const (
+	isReturn kind = iota // goes on behind the call, or the text may end
+	isByte               // takes a byte from low to high
+	isSplit              // goes on at next and at other
+	isCall               // goes on at other, and when that returns at next
+)
+
+// final is the state that returns.
+const final int32 = 0
+
+// builder writes states from the end to the beginning: each method takes the state behind what it writes, and returns
+// the first state of it.
+type builder struct {
+	states  []state
+	shared  map[state]int32
+	classes map[string]int32 // states that take a character of a set and return
+	path    string           // of the keyword that is written, for an error
+}
+
+func newBuilder() *builder {
+	return &builder{states: make([]state, 1), shared: map[state]int32{}, classes: map[string]int32{}}
+}
+
+// add returns a state like s: one that is there, or a new one.
+func (b *builder) add(s state) int32 {
+	if at, ok := b.shared[s]; ok {
+		return at
+	}
+	at := b.reserve()
+	b.states[at] = s
+	b.shared[s] = at
+	return at
+}
+
+// reserve returns a state that is written later, by set.
+func (b *builder) reserve() int32 {
+	if len(b.states) >= maxStates {
+		fail(b.path, "found a grammar of more than %d states, want a smaller one", maxStates)
+	}
+	b.states = append(b.states, state{kind: isSplit})
+	return int32(len(b.states) - 1)
+}
+
+// set makes a reserved state go on at another.
+func (b *builder) set(at, next int32) { b.states[at] = state{kind: isSplit, next: next, other: next} }
+
+// bytes takes a byte of a range.
+func (b *builder) bytes(low, high byte, next int32) int32 {
+	return b.add(state{kind: isByte, low: low, high: high, next: next})
+}
+
+// text takes a text.
+func (b *builder) text(text string, next int32) int32 {
+	for i := len(text) - 1; i >= 0; i-- {
+		next = b.bytes(text[i], text[i], next)
+	}
+	return next
+}
+
+// either goes on at each of some states, at least one.
+func (b *builder) either(ways ...int32) int32 {
+	slices.Sort(ways)
+	ways = slices.Compact(ways)
+	at := ways[0]
+	for _, way := range ways[1:] {
+		at = b.add(state{kind: isSplit, next: at, other: way})
+	}
+	return at
+}
+
+// nothing is a state from which no text can be ended.
+func (b *builder) nothing() int32 {
+	at := b.reserve()
+	b.set(at, at)
+	return at
+}
+
+// call goes on at a state, and when that returns at next.
+func (b *builder) call(entry, next int32) int32 {
+	if next == final {
+		return entry
+	}
+	return b.add(state{kind: isCall, next: next, other: entry})
+}
+
+// oneOf takes one of some texts. Texts that begin alike share states.
+func (b *builder) oneOf(texts []string, next int32) int32 {
+	texts = slices.Clone(texts)
+	slices.Sort(texts)
+	return b.branch(slices.Compact(texts), 0, next)
+}
+
+// branch takes the rests of sorted texts, which are alike up to a place.
+func (b *builder) branch(texts []string, at int, next int32) int32 {
+	if len(texts) == 1 {
+		return b.text(texts[0][at:], next)
+	}
+	var ways []int32
+	if len(texts[0]) == at {
+		ways, texts = append(ways, next), texts[1:]
+	}
+	if x := texts[0][at]; texts[len(texts)-1][at] == x { // all go on alike
+		end := at + 1
+		for last := texts[len(texts)-1]; end < len(texts[0]) && texts[0][end] == last[end]; end++ {
+		}
+		ways = append(ways, b.text(texts[0][at:end], b.branch(texts, end, next)))
+		return b.either(ways...)
+	}
+	for len(texts) > 0 {
+		x := texts[0][at]
+		n := len(texts)
+		for i, text := range texts {
+			if text[at] != x {
+				n = i
+				break
+			}
+		}
+		ways = append(ways, b.bytes(x, x, b.branch(texts[:n], at+1, next)))
+		texts = texts[n:]
+	}
+	return b.either(ways...)
+}
+
+// spaces is the most spaces behind a line end, so that a model cannot write them for ever.
+const spaces = 16
+
+// space takes white space between two parts of JSON: nothing, a space, or a line end and spaces.
+func (b *builder) space(next int32) int32 {
+	entry, ok := b.classes["space"]
+	if !ok {
+		indent := final
+		for range spaces {
+			indent = b.either(final, b.bytes(' ', ' ', indent))
+		}
+		entry = b.either(final, b.bytes(' ', ' ', final), b.bytes('\n', '\n', indent))
+		b.classes["space"] = entry
+	}
+	return b.call(entry, next)
+}
+
+// never is the depth that a state needs from which no text can be ended.
+const never = math.MaxInt32
+
+// needs returns for every state how many calls within each other it takes, at least, to end a text from there: never
+// where that cannot be. usable says which bytes can be written; nil for all.
+//
+// It is the least solution of need(byte) = need(next), need(split) = min, need(call) = max(1+need(called), need(next)),
+// found from the smallest up, as by Knuth, "A generalization of Dijkstra's algorithm" (1977).
+func (g *Grammar) needs(usable *[256]bool) []int32 {
+	need, missing := make([]int32, len(g.states)), make([]int8, len(g.states))
+	first, waiting := make([]int32, len(g.states)), make([]link, 1, 2*len(g.states))
+	wait := func(at, on int32) {
+		waiting = append(waiting, link{at, first[on]})
+		first[on] = int32(len(waiting) - 1)
+	}
+	for i, s := range g.states {
+		need[i], missing[i] = never, 1
+		switch s.kind {
+		case isByte:
+			if s.usable(usable) {
+				wait(int32(i), s.next)
+			}
+		case isSplit:
+			wait(int32(i), s.next)
+			wait(int32(i), s.other)
+		case isCall:
+			missing[i] = 2
+			wait(int32(i), s.next)
+			wait(int32(i), s.other)
+		}
+	}
+	level, above := []int32{final}, []int32(nil)
+	for depth := int32(0); len(level) > 0 && depth <= maxDepth; depth++ {
+		for len(level) > 0 {
+			at := level[len(level)-1]
+			level = level[:len(level)-1]
+			if need[at] != never {
+				continue
+			}
+			need[at] = depth
+			for l := first[at]; l != 0; l = waiting[l].next {
+				who := waiting[l].state
+				if missing[who]--; missing[who] > 0 || need[who] != never {
+					continue
+				}
+				if s := g.states[who]; s.kind == isCall && need[s.other] == depth {
+					above = append(above, who)
+				} else {
+					level = append(level, who)
+				}
+			}
+		}
+		level, above = above, nil
+	}
+	return need
+}
+
+// link is an element of a list of states.
+type link struct{ state, next int32 }
+
+// usable reports whether some byte of a range can be written.
+func (s *state) usable(bytes *[256]bool) bool {
+	return bytes == nil || slices.Contains(bytes[s.low:int(s.high)+1], true)
+}

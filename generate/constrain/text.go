@@ -1,0 +1,142 @@
+package constrain
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Constraint is a grammar for texts in the tokens of a tokenizer. Any number of goroutines may write texts under it;
+// they share what has been computed.
+type Constraint struct {
+	grammar    *Grammar
+	tok        tokenizer.Tokenizer
+	vocabulary *Vocabulary
+	need       []int32
+
+	mu      sync.Mutex
+	machine *machine
+}
+
+// New returns a constraint for the texts of a grammar. The vocabulary is that of the tokenizer. It is an error if no
+// text can be written in its tokens.
+func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error) {
+	c := &Constraint{grammar: g, tok: tok, vocabulary: v, need: g.needs(&v.usable)}
+	if c.need[g.start] == never {
+		return nil, &Error{Text: "found a tokenizer that lacks characters of every text that is allowed, want one " +
+			"that has them"}
+	}
+	c.machine = newMachine(g, c.need)
+	return c, nil
+}
+
+// Text is a text on the way. It is for one goroutine at a time.
+type Text struct {
+	c       *Constraint
+	machine *machine // that at belongs to
+	at      *config
+	bytes   []byte
+	work    int // items met for it, besides those that each of its tokens may take
+}
+
+// Start returns a text without tokens.
+func (c *Constraint) Start() *Text {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &Text{c: c, machine: c.machine, at: c.machine.start}
+}
+
+// ready makes sure that the text is at a configuration of the machine in use. Where that keeps too much, a new one
+// begins. The lock is held.
+func (t *Text) ready() {
+	if t.c.machine.size > maxSize {
+		t.c.machine = newMachine(t.c.grammar, t.c.need)
+	}
+	if m := t.c.machine; t.machine != m {
+		t.at, t.machine = m.move(t.at, t.machine), m
+	}
+}
+
+// Mask sets the logits of all tokens that may not follow to -Inf, those that end a text among them.
+func (t *Text) Mask(logits []float32) error {
+	mask, err := t.mask()
+	if err != nil {
+		return err
+	}
+	some := false
+	for w, word := range mask {
+		part := logits[min(64*w, len(logits)):min(64*w+64, len(logits))]
+		some = some || word != 0
+		if word == 0 {
+			copy(part, excluded[:])
+			continue
+		}
+		for out := ^word; out != 0; out &= out - 1 {
+			if i := bits.TrailingZeros64(out); i < len(part) {
+				part[i] = excluded[0]
+			}
+		}
+	}
+	for i := 64 * len(mask); i < len(logits); i++ {
+		logits[i] = excluded[0]
+	}
+	if !some && !t.at.ends {
+		return errors.New("constrain: found no token that continues the text, want a tokenizer with all its characters")
+	}
+	return nil
+}
+
+// excluded are the logits of tokens that may not follow.
+var excluded = func() (all [64]float32) {
+	for i := range all {
+		all[i] = float32(math.Inf(-1))
+	}
+	return all
+}()
+
+func (t *Text) mask() ([]uint64, error) {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.ready()
+	if t.at.mask == nil {
+		before := t.machine.work
+		mask, err := t.c.vocabulary.mask(t.machine, t.at)
+		if t.work += t.machine.work - before - tokenWork; err == nil && t.work > textWork {
+			err = errAmbiguous
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.at.mask = mask
+	}
+	return t.at.mask, nil
+}
+
+// Accept takes the next token. It is an error if that may not follow.
+func (t *Text) Accept(id int32) error {
+	t.bytes = t.c.tok.Decode(t.bytes[:0], []int32{id})
+	return t.take(t.bytes)
+}
+
+// take takes the next bytes.
+func (t *Text) take(text []byte) error {
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	t.ready()
+	for _, x := range text {
+		if t.at = t.machine.step(t.at, x); t.at == t.machine.dead {
+			return fmt.Errorf("constrain: found %.40q, which may not follow, want what may", text)
+		}
+	}
+	return nil
+}
+
+// Ends reports whether the text may end here.
+func (t *Text) Ends() bool { return t.at.ends }
+
+// Whole reports whether the text must end here: nothing may follow.
+func (t *Text) Whole() bool { return len(t.at.items) == 0 }

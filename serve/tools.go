@@ -1,0 +1,288 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/generate/constrain"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// toolRequest is what a request says about tools.
+type toolRequest struct {
+	Tools    []json.RawMessage `json:"tools"`
+	Choice   json.RawMessage   `json:"tool_choice"`
+	Parallel *bool             `json:"parallel_tool_calls"`
+}
+
+// toolChoice is what tool_choice says.
+type toolChoice struct {
+	mode  string
+	named string // the function that must be called, "" for any
+}
+
+// tool is a function that a model may call.
+type tool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name       string          `json:"name"`
+		Parameters json.RawMessage `json:"parameters"`
+		Strict     bool            `json:"strict"`
+	} `json:"function"`
+}
+
+// The modes of tool_choice.
+const (
+	choiceAuto     = "auto"
+	choiceNone     = "none"
+	choiceRequired = "required"
+)
+
+// maxTools is how many functions a request may have.
+const maxTools = 128
+
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// must reports whether a reply must be a call.
+func (c toolChoice) must() bool { return c.mode == choiceRequired }
+
+// read checks the tools of a request and returns them, none where none may be called.
+func (q *toolRequest) read() (all []tool, choice toolChoice, err error) {
+	if choice, err = q.readChoice(); err != nil {
+		return nil, choice, err
+	}
+	var c checks
+	c.that(len(q.Tools) <= maxTools, "tools", "found %d, want at most %d", len(q.Tools), maxTools)
+	c.that(len(q.Tools) > 0 || !choice.must(), "tool_choice", "found a call that must be, want tools with it")
+	found := choice.named == ""
+	for i, raw := range q.Tools {
+		if c.err != nil {
+			break
+		}
+		var t tool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, choice, wrong("tools", "element %d: %s", i, describe(err))
+		}
+		c.that(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function", i,
+			t.Type)
+		c.that(toolName.MatchString(t.Function.Name), "tools",
+			"element %d: found the name %.70q, want 1 to 64 letters, digits, _, - and .", i, t.Function.Name)
+		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
+			t.Function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+		}
+		found = found || t.Function.Name == choice.named
+		if choice.named == "" || t.Function.Name == choice.named {
+			all = append(all, t)
+		}
+	}
+	c.that(found, "tool_choice", "found the function %.40q, want one of tools", choice.named)
+	if choice.mode == choiceNone {
+		all = nil
+	}
+	return all, choice, c.err
+}
+
+// readChoice reads tool_choice: a mode, or a function.
+func (q *toolRequest) readChoice() (toolChoice, error) {
+	if len(q.Choice) == 0 || string(q.Choice) == "null" {
+		return toolChoice{mode: choiceAuto}, nil
+	}
+	var one struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"` // of /v1/responses
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if isText(q.Choice) {
+		var mode string
+		if err := json.Unmarshal(q.Choice, &mode); err != nil {
+			return toolChoice{}, wrong("tool_choice", "%s", describe(err))
+		}
+		if mode == choiceAuto || mode == choiceNone || mode == choiceRequired {
+			return toolChoice{mode: mode}, nil
+		}
+	} else if json.Unmarshal(q.Choice, &one) == nil && one.Type == "function" && one.Name+one.Function.Name != "" {
+		return toolChoice{choiceRequired, one.Name + one.Function.Name}, nil
+	}
+	return toolChoice{}, wrong("tool_choice", "found %s, want %s, %s, %s or a function", shorten(q.Choice), choiceAuto,
+		choiceNone, choiceRequired)
+}
+
+// conversation is what a request says about a chat.
+type conversation struct {
+	messages []message
+	tools    toolRequest
+	format   responseFormat
+	param    string                     // of the format, for an error
+	more     map[string]json.RawMessage // further variables of the template
+}
+
+var usesTools = regexp.MustCompile(`\btools\b`)
+
+// converse makes the prompt of a chat, and says what its replies are.
+func (m *Model) converse(ctx context.Context, param string, q *conversation) (*dialog, error) {
+	d := &dialog{}
+	var err error
+	if d.tools, d.choice, err = q.tools.read(); err != nil {
+		return nil, err
+	}
+	d.several = or(q.tools.Parallel, true) && d.choice.named == ""
+	d.calls = m.callForm()
+	in := template.Input{More: q.more}
+	if len(d.tools) > 0 {
+		switch {
+		case !usesTools.MatchString(m.settings.Source):
+			return nil, wrong("tools", "found %d, want none: the chat template of %s knows no tools", len(d.tools),
+				m.name)
+		case d.calls == nil:
+			return nil, wrong("tools", "found %d, want none: the chat template of %s does not tell in what form the "+
+				"model calls them", len(d.tools), m.name)
+		}
+		in.Tools = q.tools.Tools
+	}
+	for _, one := range q.messages {
+		if d.calls != nil && !strings.Contains(m.settings.Source, "tool_calls") {
+			if calls := one.calls(); len(calls) > 0 {
+				one.Message = template.Text(assistantRole, one.Content()+d.calls.text(calls))
+			}
+		}
+		in.Messages = append(in.Messages, one.Message)
+	}
+	if len(d.tools) == 0 {
+		d.calls = nil
+	}
+	d.in = in
+	text, err := m.render(ctx, param, in)
+	if err != nil {
+		return nil, err
+	}
+	if d.ids, err = m.tok.Encode(nil, []byte(text)); err != nil {
+		return nil, wrong(param, "%v", err)
+	}
+	return d, d.constrain(ctx, m, q.param, q.format, text)
+}
+
+// callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a
+// text in the place of calls, or before.
+func (d *dialog) callPart() (part constrain.Part, perhaps bool) {
+	if !d.choice.must() {
+		strict := false
+		for _, t := range d.tools {
+			strict = strict || t.Function.Strict
+		}
+		if !strict {
+			return nil, false
+		}
+	}
+	var ways []constrain.Part
+	for _, t := range d.tools {
+		schema := t.Function.Parameters
+		if !d.choice.must() && !t.Function.Strict {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		ways = append(ways, d.calls.call(t.Function.Name, schema))
+	}
+	calls := d.calls.all(constrain.Either(ways...), d.several)
+	if d.choice.must() {
+		return constrain.Sequence(constrain.Space(), constrain.Literal(d.calls.open), calls), false
+	}
+	return constrain.Sequence(constrain.Until(d.calls.open, true), calls), true
+}
+
+// toolCall is a call of a function, as answers and messages have it.
+type toolCall struct {
+	Index    *int         `json:"index,omitempty"` // in a stream
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Function functionCall `json:"function"`
+}
+
+type functionCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // JSON
+}
+
+// newToolCall is a call of a function with arguments in JSON.
+func newToolCall(name string, arguments []byte) toolCall {
+	const length = 24
+	return toolCall{
+		ID: "call_" + rand.Text()[:length], Type: "function", Function: functionCall{name, string(arguments)},
+	}
+}
+
+// calls are those that a message has.
+func (m message) calls() (all []toolCall) {
+	var fields struct {
+		Calls []struct {
+			Function struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	}
+	data, err := json.Marshal(m.Message)
+	if err != nil || json.Unmarshal(data, &fields) != nil {
+		return nil // readCalls has taken what is there
+	}
+	for _, c := range fields.Calls {
+		all = append(all, toolCall{Function: functionCall{c.Function.Name, string(c.Function.Arguments)}})
+	}
+	return all
+}
+
+// readCalls reads the tool_calls of a message, whose arguments are an object or that as a text. Templates get an
+// object, and a content that is a text.
+func readCalls(fields map[string]json.RawMessage) error {
+	var all []struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	}
+	if err := json.Unmarshal(fields["tool_calls"], &all); err != nil {
+		return errors.New("tool_calls: " + describe(err))
+	}
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	type call struct {
+		ID       string   `json:"id,omitempty"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	calls := []call{}
+	for _, c := range all {
+		arguments := []byte(c.Function.Arguments)
+		if isText(arguments) {
+			var text string
+			if err := json.Unmarshal(arguments, &text); err != nil {
+				return err
+			}
+			arguments = []byte(text)
+		}
+		if arguments = bytes.TrimSpace(arguments); len(arguments) == 0 {
+			arguments = []byte("{}")
+		}
+		if arguments[0] != '{' || !json.Valid(arguments) {
+			return errors.New("tool_calls: found the arguments " + shorten(arguments) + ", want a JSON object")
+		}
+		calls = append(calls, call{c.ID, "function", function{c.Function.Name, arguments}})
+	}
+	var err error
+	if fields["tool_calls"], err = json.Marshal(calls); err != nil {
+		return err
+	}
+	if content := fields["content"]; len(content) == 0 || string(content) == "null" {
+		fields["content"] = json.RawMessage(`""`)
+	}
+	return nil
+}
