@@ -6,7 +6,7 @@
 // model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
 // carry a reply to a client who may be slow; completions, chat, responses, tokenize and ollama are the languages;
 // stored says what of a prompt was there, reread reads ahead; shelf and record keep what clients leave with the server,
-// responses and sessions.
+// responses and sessions; live has sessions that are in memory, and who has one.
 //
 // It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
 // internal/brief and internal/disk, and looks inside no tensor.
