@@ -200,7 +200,7 @@ func TestDamagedRecordsAreSeen(t *testing.T) {
 	if status != http.StatusInternalServerError || !strings.Contains(string(data), "log") {
 		t.Errorf("status %d: %s", status, data)
 	}
-	post2[map[string]any](s, http.MethodDelete, "/v1/sessions/"+b.ID)
+	fetch[map[string]any](s, http.MethodDelete, "/v1/sessions/"+b.ID)
 	if left, _ := filepath.Glob(filepath.Join(dir, "sessions", "all", "*.session")); len(left) != 0 {
 		t.Errorf("after the deletion: %q", left)
 	}

@@ -37,7 +37,7 @@ func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
 	if _, err := bufio.NewReader(answer.Body).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if got := post2[sessionObject](s, http.MethodGet, path); got.Position != 7 {
+	if got := fetch[sessionObject](s, http.MethodGet, path); got.Position != 7 {
 		t.Errorf("while a reply is on its way: %+v", got)
 	}
 	cancel()
@@ -165,7 +165,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(dir, "sessions", "all", a.ID+"*")); err != nil || len(files) != 0 {
 		t.Errorf("of the old session %q are left (%v)", files, err)
 	}
-	list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions").Data
+	list := fetch[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions").Data
 	if len(list) != 1 || list[0].ID != b.ID {
 		t.Errorf("left are %+v", list)
 	}

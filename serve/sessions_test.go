@@ -91,11 +91,11 @@ func TestSessionsOverHTTP(t *testing.T) {
 	if got := post[sessionReply](other, "/v1/sessions/"+moved.ID+"/generate", draw); got.Text != want {
 		t.Errorf("the imported reply is %q, want %q", got.Text, want)
 	}
-	list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions")
+	list := fetch[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions")
 	if len(list.Data) != 2 {
 		t.Errorf("the list is %+v", list)
 	}
-	post2[map[string]any](s, http.MethodDelete, path)
+	fetch[map[string]any](s, http.MethodDelete, path)
 	if status, _, _ := begin().do(http.MethodGet, path, ""); status != http.StatusNotFound {
 		t.Errorf("after deletion: status %d", status)
 	}
@@ -105,8 +105,8 @@ func TestSessionsOverHTTP(t *testing.T) {
 	}
 }
 
-// post2 asks without a body.
-func post2[T any](s *site, method, path string) T {
+// fetch asks without a body.
+func fetch[T any](s *site, method, path string) T {
 	s.t.Helper()
 	status, _, data := s.do(method, path, "")
 	if status != http.StatusOK {
@@ -172,11 +172,11 @@ func TestSessionErrors(t *testing.T) {
 	} {
 		check(404, "no session", e.method, e.path, e.body)
 	}
-	if list := post2[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions"); len(list.Data) != 0 {
+	if list := fetch[struct{ Data []sessionObject }](s, http.MethodGet, "/v1/sessions"); len(list.Data) != 0 {
 		t.Errorf("bob sees %+v", list)
 	}
 	s.key = a
-	if got := post2[map[string]any](s, http.MethodGet, path+"?text=true"); got["text"] != "Call me" {
+	if got := fetch[map[string]any](s, http.MethodGet, path+"?text=true"); got["text"] != "Call me" {
 		t.Errorf("alice's session is %v", got)
 	}
 }
@@ -258,7 +258,7 @@ func TestTwoServersShareSessions(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got := post2[map[string]any](servers[0], http.MethodGet, "/v1/sessions/"+a.ID+"?text=true")["text"].(string)
+	got := fetch[map[string]any](servers[0], http.MethodGet, "/v1/sessions/"+a.ID+"?text=true")["text"].(string)
 	for i := range 12 {
 		if strings.Count(got, fmt.Sprintf("<%02d>", i)) != 1 || len(got) != 1+12*4 {
 			t.Fatalf("the text is %q", got)
@@ -293,7 +293,7 @@ func TestFullDiskLeavesSessionsUsable(t *testing.T) {
 	if b.Position != 15 || !strings.Contains(b.StoreError, "no space") || !strings.Contains(b.StoreError, dir) {
 		t.Errorf("on a full disk: %+v", b)
 	}
-	if got := post2[sessionObject](s, http.MethodGet, path); got.Position != 15 || got.StoreError == "" {
+	if got := fetch[sessionObject](s, http.MethodGet, path); got.Position != 15 || got.StoreError == "" {
 		t.Errorf("found %+v", got)
 	}
 	r := post[responseObject](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`)
@@ -309,7 +309,7 @@ func TestFullDiskLeavesSessionsUsable(t *testing.T) {
 	if c.Session.StoreError != "" || c.Session.Position != 17 {
 		t.Errorf("with room again: %+v", c.Session)
 	}
-	if got := post2[sessionObject](tokenized(t, tok, dir), http.MethodGet, path); got.Position != 17 {
+	if got := fetch[sessionObject](tokenized(t, tok, dir), http.MethodGet, path); got.Position != 17 {
 		t.Errorf("another server finds %+v", got)
 	}
 }

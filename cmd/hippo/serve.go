@@ -31,7 +31,7 @@ type serveOptions struct {
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
-	Store     string   `json:"store" help:"folder to keep it in for the next server"`
+	Store     string   `json:"store" help:"folder to keep it in, and sessions, for the next server"`
 	Disk      int      `json:"disk" help:"most MiB of the texts in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
@@ -45,6 +45,7 @@ type serveOptions struct {
 	MaxResponses int           `json:"max_responses" help:"responses of a client that are kept" min:"1"`
 	MaxSessions  int           `json:"max_sessions" help:"sessions of a client" min:"1"`
 	SessionMiB   int           `json:"session_mib" help:"MiB of all sessions of a client" min:"1"`
+	StateMiB     int           `json:"state_mib" help:"MiB for responses and sessions without --store" min:"1"`
 	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
 	KeepFor      time.Duration `json:"keep_for" help:"for responses, and sessions that nobody changes, to be kept"`
 
@@ -63,8 +64,9 @@ func newServe() *cobra.Command {
 	opt := serveOptions{
 		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
-		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, ImportMiB: 256, KeepFor: 30 * 24 * time.Hour,
-		Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20, onDemand: onDemand{KeepAlive: "5m"},
+		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, StateMiB: 256, ImportMiB: 256,
+		KeepFor: 30 * 24 * time.Hour, Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20,
+		onDemand: onDemand{KeepAlive: "5m"},
 	}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL...]",
@@ -142,7 +144,8 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
 		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
 		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
-		Files: batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
+		Files:       batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
+		StateMemory: int64(o.StateMiB) << 20,
 	}
 	switch o.Log {
 	case "json":
