@@ -4,10 +4,11 @@
 // How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
 // come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
 // model has a Model, work reads prompts and draws replies, score and scores have log-probabilities; reply and stream
-// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages.
+// carry a reply to a client who may be slow; completions, chat, tokenize and ollama are the languages; structured keeps
+// replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes replies apart.
 //
-// It may import session, session/store, chat, generate, generate/sample, model, tokenizer, tokenizer/template and
-// internal/brief, and looks inside no tensor.
+// It may import session, session/store, chat, generate, generate/constrain, generate/sample, model, tokenizer,
+// tokenizer/template and internal/brief, and looks inside no tensor.
 package serve
 
 import (
