@@ -6,13 +6,14 @@
 // library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
 // replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead; shelf
 // and record keep what clients leave with the server, responses and sessions; live has sessions that are in memory, and
-// who has one; reply and stream carry a reply to a client who may be slow; completions, chat, structured, tools,
-// reasoning, responses, embeddings, files, batches, tokenize and ollama are the languages. For those who run a server:
-// watch follows a request through all that works at it, metrics has the figures, limits what a key may take in a
-// minute, cors which pages may, tls certificates, admin the address of its own.
+// who has one; structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning
+// takes replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
+// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
+// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
+// pages may, tls certificates, admin the address of its own.
 //
-// It may import serve/batch, session, session/store, chat, generate, generate/sample, model, tokenizer,
-// tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
+// It may import serve/batch, session, session/store, chat, generate, generate/constrain, generate/sample, model,
+// tokenizer, tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
 package serve
 
 import (

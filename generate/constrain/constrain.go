@@ -11,9 +11,9 @@
 // what a seed draws alone or in a batch.
 //
 // How the files read, from the bottom up: states are what a grammar is made of, runes turns regular expressions and
-// sets of characters into them, numbers and literals do that for values. node reads a JSON schema, unit is what several
-// schemas say together, object and array write what a unit allows. machine runs an automaton, vocabulary is the trie of
-// tokens, text follows one reply.
+// sets of characters into them, numbers and literals do that for values. node reads a JSON schema, formats are those of
+// strings, unit is what several schemas say together, containers write lists and objects. part puts grammars of calls
+// together. machine runs an automaton, vocabulary is the trie of tokens, text follows one reply.
 //
 // The package imports tokenizer and the standard library.
 package constrain
