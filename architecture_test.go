@@ -88,6 +88,7 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"web", "", ""},
 	{"serve", "session session/store chat generate generate/sample model tokenizer tokenizer/template " +
 		"internal/brief", ""},
 	{"bench", "explain train session session/store generate generate/sample release model mixer nn optim autograd " +
@@ -98,9 +99,9 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat session session/store generate " +
-		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
-		"internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify serve web compare experiment explain train task chat session session/store " +
+		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data " +
+		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -62,10 +62,11 @@ func (s *Server) ollamaShow(c *call) error {
 	return c.json(struct {
 		Modified     time.Time      `json:"modified_at"`
 		Template     string         `json:"template"`
+		Parameters   string         `json:"parameters,omitempty"`
 		Details      ollamaDetails  `json:"details"`
 		Info         map[string]any `json:"model_info"`
 		Capabilities []string       `json:"capabilities"`
-	}{m.made.UTC(), m.settings.Source, m.ollama().Details, map[string]any{
+	}{m.made.UTC(), m.settings.Source, parameters(m.settings.Defaults), m.ollama().Details, map[string]any{
 		"general.architecture": "hippo", "general.parameter_count": m.net.NumParams(),
 		"hippo.context_length": m.net.MaxLength(), "hippo.embedding_length": m.net.Config.DModel,
 		"hippo.layers": m.net.Config.Layers, "hippo.vocab_size": m.net.Config.VocabSize,

@@ -41,6 +41,8 @@ type Options struct {
 	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
 	// own.
 	Hosts []string
+	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
+	Pages map[string]http.Handler
 	// Version is that of the program.
 	Version string
 	// Log is told of every request; nil for nobody.
@@ -142,6 +144,12 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle(everything, s.handler(route{answer: s.noRoute}))
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.handler(r))
+	}
+	for path, page := range s.o.Pages {
+		if path == everything {
+			path += "{$}" // and no other path
+		}
+		mux.Handle("GET "+path, s.handler(route{answer: func(c *call) error { return c.page(page) }}))
 	}
 	return mux
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
+	"github.com/hippo-ssm/hippo/web"
 )
 
 // serveOptions are the flags of hippo serve.
@@ -39,6 +40,8 @@ type serveOptions struct {
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
 	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
 
+	NoPage bool `json:"no_page" help:"no page for browsers"`
+
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 }
@@ -54,8 +57,8 @@ func newServe() *cobra.Command {
 		Short: "Answer requests over HTTP, as OpenAI and Ollama do",
 		Long: `Answer requests over HTTP with models: folders, .gguf files, or the names of published models. Clients of
 OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation harnesses score with it; docs/server.md
-lists every endpoint. A model is called by the last part of its path, or as NAME=PATH says; a request that names none
-gets the first.
+lists every endpoint. In a browser the address shows a page to talk with the models. A model is called by the last part
+of its path, or as NAME=PATH says; a request that names none gets the first.
 
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end.`,
@@ -116,6 +119,9 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
+	}
+	if !o.NoPage {
+		limits.Pages = web.Chat()
 	}
 	switch o.Log {
 	case "json":
