@@ -15,6 +15,7 @@ import (
 // chatRequest is the body of /v1/chat/completions.
 type chatRequest struct {
 	sampling
+	continued
 	Messages            []message         `json:"messages"`
 	Logprobs            bool              `json:"logprobs"`
 	TopLogprobs         *int              `json:"top_logprobs"`
@@ -171,7 +172,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	if q.Logprobs {
 		q.top = top
 	}
-	ids, err := m.encodeChat(c.r.Context(), "messages", q.Messages)
+	ids, err := q.encode(c.r.Context(), m)
 	if err != nil {
 		return err
 	}
@@ -198,15 +199,7 @@ func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
 
 // encodeChat is the ids of a conversation up to where the reply begins.
 func (m *Model) encodeChat(ctx context.Context, param string, messages []message) ([]int32, error) {
-	plain := make([]template.Message, len(messages))
-	for i := range messages {
-		plain[i] = messages[i].Message
-	}
-	text, err := m.settings.Prompt(ctx, plain)
-	var mistake *template.Error
-	if errors.As(err, &mistake) {
-		return nil, wrong(param, "%v", err)
-	}
+	text, err := m.chatText(ctx, param, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +208,20 @@ func (m *Model) encodeChat(ctx context.Context, param string, messages []message
 		return nil, wrong(param, "%v", err)
 	}
 	return ids, nil
+}
+
+// chatText is the text of a conversation up to where the reply begins.
+func (m *Model) chatText(ctx context.Context, param string, messages []message) (string, error) {
+	plain := make([]template.Message, len(messages))
+	for i := range messages {
+		plain[i] = messages[i].Message
+	}
+	text, err := m.settings.Prompt(ctx, plain)
+	var mistake *template.Error
+	if errors.As(err, &mistake) {
+		return "", wrong(param, "%v", err)
+	}
+	return text, err
 }
 
 // logprob is the log-probability of a token in a chat's form.

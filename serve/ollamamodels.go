@@ -70,6 +70,7 @@ func (s *Server) ollamaShow(c *call) error {
 		"general.architecture": "hippo", "general.parameter_count": m.net.NumParams(),
 		"hippo.context_length": m.net.MaxLength(), "hippo.embedding_length": m.net.Config.DModel,
 		"hippo.layers": m.net.Config.Layers, "hippo.vocab_size": m.net.Config.VocabSize,
+		"hippo.state_bytes": m.stateBytes(0), "hippo.state_bytes_per_token": m.stateBytes(1) - m.stateBytes(0),
 	}, []string{"completion"}})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // parameters are the sampling that a model asks for as Ollama shows it: a line for each, in its words.
@@ -27,4 +28,10 @@ func line[T any](b *strings.Builder, name string, x *T) {
 	if x != nil {
 		fmt.Fprintf(b, "%s %v\n", name, *x)
 	}
+}
+
+// stateBytes is about what a model keeps of a text of so many tokens.
+func (m *Model) stateBytes(tokens int) int {
+	growth, _ := m.net.Growth()
+	return generate.NewSession(m.net, 1).StateSize() + growth*tokens
 }

@@ -33,6 +33,11 @@ const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
 // newModel is a small model with random weights over bytes, with a template or without.
 func newModel(t *testing.T, name, source string) *serve.Model {
 	t.Helper()
+	return newModelOf(t, name, source, tokenizer.Bytes())
+}
+
+func newModelOf(t *testing.T, name, source string, tok tokenizer.Tokenizer) *serve.Model {
+	t.Helper()
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention", 2, 8
 	net, err := model.New(c)
@@ -53,13 +58,13 @@ func newModel(t *testing.T, name, source string) *serve.Model {
 	runner := session.NewScheduler(net, session.SchedulerOptions{Waiting: 1 << 20})
 	t.Cleanup(runner.Close)
 	texts, err := store.New(t.Context(), store.Options{
-		Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 64 << 20,
+		Model: net, Identity: session.Identify(net, tok), Memory: 64 << 20,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return serve.NewModel(serve.ModelOptions{
-		Name: name, Net: net, Tokenizer: tokenizer.Bytes(), Settings: settings, Runner: runner, Texts: texts,
+		Name: name, Net: net, Tokenizer: tok, Settings: settings, Runner: runner, Texts: texts,
 	})
 }
 
@@ -124,12 +129,14 @@ type tab struct {
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
-// newTab opens the page in a window with a storage of its own, and waits until it is there.
+// newTab opens the page in a window with a storage of its own, and waits until it knows the models.
 func newTab(t *testing.T, site *httptest.Server) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(start(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
-	return openTab(t, ctx, site)
+	p := openTab(t, ctx, site)
+	p.until(`document.querySelector('#model option')`)
+	return p
 }
 
 // openTab watches what the page of a window does, and opens it.
@@ -157,7 +164,7 @@ func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 		t.Fatal(err)
 	}
 	p.do(chromedp.Navigate(site.URL))
-	p.until(`document.getElementById('theme')`)
+	p.until(`document.getElementById('theme') && document.readyState === 'complete'`)
 	t.Cleanup(p.checkOrigin)
 	return p
 }
@@ -263,10 +270,19 @@ func (p *tab) write(selector, keys string) {
 
 const replyEnded = `document.querySelectorAll('.message.assistant').length > 0 && !document.querySelector('.running')`
 
+// fill puts a text into a field at once.
+func (p *tab) fill(selector, text string) {
+	p.t.Helper()
+	p.do(chromedp.Focus(chromedp.CSS(selector)))
+	if _, err := chromedp.Call(p.ctx, input.InsertText, input.InsertTextParams{Text: text}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // send writes a message and waits for the end of the reply to it.
 func (p *tab) send(text string) {
 	p.t.Helper()
-	p.write("#composer-text", text)
+	p.fill("#composer-text", text)
 	p.enter(0)
 	p.until(`document.querySelectorAll('.message.user').length > 0 && ` + replyEnded)
 }
@@ -275,6 +291,6 @@ func (p *tab) send(text string) {
 func (p *tab) limit(tokens string) {
 	p.t.Helper()
 	p.click("#open-settings")
-	p.write("#set-max_tokens", tokens)
+	p.fill("#set-max_tokens", tokens)
 	p.click("#open-settings")
 }

@@ -107,19 +107,21 @@ async function read(reader) {
   }
 }
 
-// models are those of the server, with what is known of each: defaults, whether it has a template.
+// models are those of the server, by their names.
 export async function models() {
   const { data } = await ask('/v1/models');
-  return Promise.all(data.map(async (one) => {
-    const about = await ask('/api/show', { model: one.id }).catch((error) => {
-      if (error.status === 401) throw error;
-      return {};
-    });
-    return {
-      name: one.id, length: one.max_model_len ?? 0, template: about.template ?? '',
-      parameters: about.details?.parameter_size ?? '', defaults: defaultsOf(about.parameters),
-    };
-  }));
+  return data.map((one) => ({ name: one.id, known: false }));
+}
+
+// describe adds to a model what is known of it: its template, the sampling that it asks for, its sizes.
+export async function describe(model) {
+  const about = await ask('/api/show', { model: model.name });
+  const info = about.model_info ?? {};
+  return Object.assign(model, {
+    known: true, template: about.template ?? '', parameters: about.details?.parameter_size ?? '',
+    defaults: defaultsOf(about.parameters), length: info['hippo.context_length'] ?? 0,
+    state: info['hippo.state_bytes'] ?? 0, growth: info['hippo.state_bytes_per_token'] ?? 0,
+  });
 }
 
 // defaultsOf reads what Ollama calls parameters: lines of a name and a value.

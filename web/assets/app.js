@@ -19,11 +19,31 @@ class App extends EventTarget {
 
   model(name = this.current?.model) { return this.models.find((one) => one.name === name) ?? this.models[0]; }
 
+  // know asks what there is to know of the model in use.
+  async know() {
+    const model = this.model();
+    if (!model || model.known) return;
+    try {
+      await api.describe(model);
+      this.tell('change');
+    } catch (error) {
+      this.tell('error', error.message);
+    }
+  }
+
+  // use makes a model that of the conversation.
+  use(name) {
+    this.current.model = name;
+    this.know();
+    return this.changed();
+  }
+
   get turn() { return this.turns.get(this.current?.id); }
 
   // start asks the server for its models.
   async start() {
     this.models = await api.models();
+    if (this.models.length) await api.describe(this.model());
     if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
     if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
     this.tell('change');
@@ -38,7 +58,7 @@ class App extends EventTarget {
   fresh(kind) {
     const model = this.model();
     const settings = this.current ? structuredClone(this.current.settings) : {};
-    this.current = tree.newConversation(kind ?? (model && !model.template ? 'text' : 'chat'), model?.name ?? '');
+    this.current = tree.newConversation(kind ?? (model?.known && !model.template ? 'text' : 'chat'), model?.name ?? '');
     this.current.settings = settings;
     this.#open.set(this.current.id, this.current);
     this.tell('change');
@@ -56,6 +76,7 @@ class App extends EventTarget {
     }
     this.current = c;
     this.tell('change');
+    this.know();
     return undefined;
   }
 

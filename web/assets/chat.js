@@ -18,7 +18,7 @@ const quiet = { words: true, className: 'quiet' };
 function bar() {
   const c = app.current;
   const models = h('select', {
-    id: 'model', 'aria-label': 'Model', onchange: (event) => { c.model = event.target.value; app.changed(); },
+    id: 'model', 'aria-label': 'Model', onchange: (event) => app.use(event.target.value),
   }, ...app.models.map((one) => h('option', { value: one.name, selected: one.name === c.model }, one.name)));
   replace(byID('bar'),
     button('Conversations', 'menu', () => toggleSidebar(!document.body.classList.contains('listing')), { className: 'narrow' }),
@@ -136,8 +136,8 @@ async function start() {
   try {
     await app.start();
     byID('notice').replaceChildren();
-    if (app.current.kind === 'chat') byID('composer-text').focus({ preventScroll: true });
-    else byID('text').focus({ preventScroll: true });
+    if (document.activeElement !== document.body) return; // somebody is somewhere already
+    byID(app.current.kind === 'chat' ? 'composer-text' : 'text').focus({ preventScroll: true });
   } catch (error) {
     if (error.status === 401) askKey(start);
     else {

@@ -41,7 +41,7 @@ let shown = '';
 export function showSettings(anew = false) {
   const panel = byID('panel');
   if (panel.hidden) return;
-  const what = `${tab} ${app.current.id} ${app.current.model}`;
+  const what = `${tab} ${app.current.id} ${app.current.model} ${app.model()?.known}`;
   if (tab !== 'branches' && !anew && what === shown) return;
   shown = what;
   const bar = h('div', { role: 'tablist', 'aria-label': 'Panel', className: 'tabs', onkeydown: arrows },
@@ -129,14 +129,17 @@ async function models(body) {
     const facts = [
       model.parameters && `${model.parameters} parameters`, there ? 'loaded' : 'not loaded',
       there?.size > 0 && bytes(there.size), there?.details?.quantization_level,
-      model.template ? 'chat template' : 'no chat template', model.length && `at most ${model.length} tokens`,
+      there?.texts_bytes > 0 && `${bytes(there.texts_bytes)} of texts that were read`,
+      there?.sequences_running > 0 && `${there.sequences_running} texts are worked at`,
+      model.known && (model.template ? 'chat template' : 'no chat template'),
+      model.length > 0 && `at most ${model.length} tokens`,
+      model.state > 0 && `state ${bytes(model.state)}${model.growth ? ` and ${bytes(model.growth)} a token` : ''}`,
     ].filter(Boolean);
     const current = model.name === app.current.model;
     list.append(h('li', { className: current ? 'current' : '' },
       h('strong', {}, model.name), h('span', { className: 'muted' }, facts.join(' · ')),
       current ? null : button('Use this', 'go', () => {
-        app.current.model = model.name;
-        app.changed();
+        app.use(model.name);
         showSettings(true);
       }, { words: true })));
   }

@@ -102,17 +102,20 @@ export function trouble(node) {
 // facts are what a reply took.
 export function facts(node) {
   if (node.role !== 'assistant' || !node.stats) return null;
-  const { prompt, cached, made, first, ms, state } = node.stats;
+  const { prompt, cached, made, first, ms, miss } = node.stats;
   const parts = [];
   if (prompt) parts.push(['read', `${count(prompt)} read`, `${count(prompt)} tokens of the prompt`]);
   if (prompt) {
     parts.push(['cached', `${count(cached)} cached`,
-      `${count(cached)} of them were in the store: only ${count(prompt - cached)} had to be read`]);
+      `${count(cached)} of them were there: ${count(prompt - cached)} had to be read${miss ? ` (${miss})` : ''}`]);
   }
   if (made) parts.push(['made', `${count(made)} new`, 'tokens of the reply']);
   if (first) parts.push(['first', `first after ${seconds(first)}`, 'time to the first token']);
   if (made > 1 && node.state !== 'running') parts.push(['speed', speed(made - 1, ms), 'behind the first token']);
-  if (state) parts.push(['state', `state ${bytes(state)}`, 'what the model keeps of the text']);
+  const model = app.models.find((one) => one.name === node.model);
+  if (model?.state && prompt) {
+    parts.push(['state', `state ${bytes(model.state + model.growth * (prompt + made))}`, 'about what the model keeps of all this']);
+  }
   if (node.finish === 'length') parts.push(['length', 'cut at the most tokens', 'raise "most tokens" to have more']);
   if (node.model && app.models.length > 1) parts.push(['model', node.model, 'the model']);
   return h('p', { className: 'facts' }, ...parts.map(([name, text, why]) => h('span', { className: name, title: why }, text)));
@@ -197,12 +200,12 @@ export function keep(parent, elements) {
 
 function welcome() {
   const model = app.model();
-  const about = [model?.parameters && `${model.parameters} parameters`, model?.length && `${count(model.length)} tokens at most`];
+  const about = [model?.parameters && `${model.parameters} parameters`, model?.length > 0 && `${count(model.length)} tokens at most`];
   return h('div', { className: 'welcome' },
     h('img', { src: '/assets/hippo.svg', alt: '', width: 56, height: 56 }),
     h('h1', {}, model ? model.name : 'hippo'),
     h('p', { className: 'muted' }, about.filter(Boolean).join(' · ')),
-    model && !model.template ? h('p', { className: 'muted' },
+    model?.known && !model.template ? h('p', { className: 'muted' },
       'This model has no chat template: it goes on with what is written, one message a line.') : null);
 }
 

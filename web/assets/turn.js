@@ -48,7 +48,7 @@ function body(c, nodes) {
     path: '/v1/chat/completions',
     fields: {
       ...sampling(c, nodes), messages: messages(c, node),
-      ...(node.content && { continue_final_message: true, add_generation_prompt: false }),
+      ...(node.content && { continue_final_message: true }),
       ...(c.showTokens && { logprobs: true, top_logprobs: tops }),
     },
   };
@@ -135,7 +135,7 @@ export class Turn {
     for (const node of this.nodes) {
       node.stats.prompt = usage.prompt_tokens;
       node.stats.cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-      if (usage.state_bytes) node.stats.state = usage.state_bytes;
+      node.stats.miss = usage.prompt_tokens_details?.cache_miss;
       if (this.nodes.length === 1) node.stats.made = usage.completion_tokens;
     }
   }
