@@ -76,6 +76,12 @@ func newServer(t *testing.T, o serve.Options, models ...*serve.Model) *httptest.
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveHandler(t, s)
+}
+
+// serveHandler serves until the test ends.
+func serveHandler(t *testing.T, s *serve.Server) *httptest.Server {
+	t.Helper()
 	site := httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.Close()
@@ -132,11 +138,17 @@ const patience = 30 * time.Second
 // newTab opens the page in a window with a storage of its own, and waits until it knows the models.
 func newTab(t *testing.T, site *httptest.Server) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(start(t), chromedp.WithNewBrowserContext())
-	t.Cleanup(cancel)
-	p := openTab(t, ctx, site)
+	p := newTabOnly(t, site)
 	p.until(`document.querySelector('#model option')`)
 	return p
+}
+
+// newTabOnly does not wait for the models.
+func newTabOnly(t *testing.T, site *httptest.Server) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(start(t), chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	return openTab(t, ctx, site)
 }
 
 // openTab watches what the page of a window does, and opens it.
