@@ -234,10 +234,10 @@ func get[T any](p *tab, expression string) T {
 	return v
 }
 
-// until waits for an expression to be true.
+// until waits for an expression, or the promise that it is, to be true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !get[bool](p, "Boolean("+expression+")"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !get[bool](p, "(async () => Boolean(await ("+expression+")))()"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.t.Fatalf("waited in vain for %s\n%s", expression, get[string](p, "document.body.innerText"))
 		}

@@ -21,7 +21,7 @@ export class Markdown {
 }
 
 // No pattern tries more places than a line has, times a constant: a model may write anything, and a page must not hang.
-const fence = /^ {0,3}(`{3,}|~{3,})[ \t]{0,4}([\w+#.-]{0,40})[^`]*$/;
+const fence = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))[ \t]{0,4}([\w+#.-]{0,40})/;
 const heading = /^(#{1,6})\s+(.*)$/;
 const item = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const rule = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
@@ -40,7 +40,7 @@ function blocksOf(text) {
   while (i < lines.length) {
     const from = i;
     const line = lines[i];
-    const opened = fence.exec(line);
+    const opened = opens(line);
     if (line.trim() === '') {
       i++;
     } else if (opened) {
@@ -69,7 +69,13 @@ function blocksOf(text) {
   return blocks;
 }
 
-const begins = (line) => fence.test(line) || heading.test(line) || line.startsWith('>') || item.test(line);
+// opens is the fence that a line is, if it is one.
+function opens(line) {
+  const found = fence.exec(line);
+  return found && !line.includes('`', found[0].length) ? found : null;
+}
+
+const begins = (line) => opens(line) || heading.test(line) || line.startsWith('>') || item.test(line);
 
 function render(block) {
   switch (block.kind) {

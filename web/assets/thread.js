@@ -109,7 +109,8 @@ export function facts(node) {
     parts.push(['cached', `${count(cached)} cached`,
       `${count(cached)} of them were there: ${count(prompt - cached)} had to be read${miss ? ` (${miss})` : ''}`]);
   }
-  if (made) parts.push(['made', `${count(made)} new`, 'tokens of the reply']);
+  const about = node.stats.counted ? '' : '≈ '; // the server counts the tokens of several replies together
+  if (made) parts.push(['made', `${about}${count(made)} new`, 'tokens of the reply']);
   if (first) parts.push(['first', `first after ${seconds(first)}`, 'time to the first token']);
   if (made > 1 && node.state !== 'running') parts.push(['speed', speed(made - 1, ms), 'behind the first token']);
   const model = app.models.find((one) => one.name === node.model);
@@ -117,7 +118,7 @@ export function facts(node) {
     parts.push(['state', `state ${bytes(model.state + model.growth * (prompt + made))}`, 'about what the model keeps of all this']);
   }
   if (node.finish === 'length') parts.push(['length', 'cut at the most tokens', 'raise "most tokens" to have more']);
-  if (node.model && app.models.length > 1) parts.push(['model', node.model, 'the model']);
+  if (node.model && node.model !== app.current.model) parts.push(['model', node.model, 'the model']);
   return h('p', { className: 'facts' }, ...parts.map(([name, text, why]) => h('span', { className: name, title: why }, text)));
 }
 

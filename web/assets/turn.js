@@ -136,7 +136,8 @@ export class Turn {
       node.stats.prompt = usage.prompt_tokens;
       node.stats.cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
       node.stats.miss = usage.prompt_tokens_details?.cache_miss;
-      if (this.nodes.length === 1) node.stats.made = usage.completion_tokens;
+      if (this.nodes.length > 1) node.stats.counted = Boolean(node.tokens);
+      else Object.assign(node.stats, { made: usage.completion_tokens, counted: true });
     }
   }
 
