@@ -154,6 +154,10 @@ addEventListener('keydown', (event) => {
   else if (!byID('panel').hidden) closeSettings();
 });
 
+byID('middle').addEventListener('click', (event) => {
+  if (!event.target.closest('#bar')) toggleSidebar(false);
+});
+
 addEventListener('pagehide', () => { if (app.current && app.turn) app.keep(); });
 
 makeSidebar();
