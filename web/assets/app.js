@@ -82,7 +82,7 @@ class App extends EventTarget {
 
   // keep saves a conversation, now or soon.
   async keep(c = this.current, soon = false) {
-    if (!Object.keys(c.nodes).length) return;
+    if (!Object.keys(c.nodes).length && !c.draft) return;
     if (soon) {
       if (!this.#saving.has(c.id)) this.#saving.set(c.id, setTimeout(() => this.keep(c), 1000));
       return;
@@ -162,7 +162,14 @@ class App extends EventTarget {
     return this.run(this.current, [other]);
   }
 
+  // draft keeps what is being written in the conversation; without a text there is nothing.
+  draft(text) {
+    this.current.draft = text;
+    this.keep(this.current, true);
+  }
+
   pick(id) {
+    if (this.current.kind === 'text') delete this.current.draft; // the text is that of the branch
     tree.pick(this.current, id);
     return this.changed();
   }

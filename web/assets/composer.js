@@ -11,6 +11,7 @@ const mostFile = 8 << 20;
 const longPaste = 6000;
 
 let files = [];
+let shownOf = null; // the conversation whose message is written
 let field, chips, send, live;
 
 export function makeComposer() {
@@ -19,7 +20,10 @@ export function makeComposer() {
     onchange: () => attach([...input.files]).finally(() => { input.value = ''; }),
   });
   field = h('textarea', {
-    id: 'composer-text', rows: 1, dir: 'auto', 'aria-label': 'Message', oninput: grow, onkeydown: key, onpaste: paste,
+    id: 'composer-text', rows: 1, dir: 'auto', 'aria-label': 'Message', onkeydown: key, onpaste: paste, oninput: () => {
+      app.draft(field.value);
+      grow();
+    },
   });
   chips = h('div', { className: 'chips' });
   send = h('button', { type: 'button', id: 'send', className: 'button square strong', onclick: sendOrStop });
@@ -116,6 +120,7 @@ function sendOrStop() {
   if (!field.value.trim() && !files.length) return;
   const taken = files.map(({ name, size, text }) => ({ name, size, text }));
   const text = field.value;
+  app.draft();
   field.value = '';
   files = [];
   showChips();
@@ -135,6 +140,11 @@ function showSend() {
 // showComposer fits the composer to the conversation.
 export function showComposer() {
   byID('composer').hidden = app.current.kind === 'text';
+  if (shownOf !== app.current) {
+    shownOf = app.current;
+    field.value = app.current.draft ?? '';
+    grow();
+  }
   field.placeholder = app.model() ? `Message ${app.current.model}` : 'Message';
   showSend();
   if (!app.turn) live.textContent = '';

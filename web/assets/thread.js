@@ -4,7 +4,7 @@ import { app } from './app.js';
 import { button, byID, h, replace } from './dom.js';
 import { bytes, count, seconds, speed } from './format.js';
 import { copyText, Markdown } from './markdown.js';
-import { hideCard, legend, TokenText } from './tokens.js';
+import { hideCard, isText, legend, textOf, TokenText } from './tokens.js';
 import { children, path } from './tree.js';
 
 let views = new Map(); // of nodes, by their ids
@@ -31,7 +31,7 @@ class Message {
       replace(this.body, h('div', { className: 'plain', dir: 'auto' }, node.content), files(node));
     } else {
       if (!(this.text instanceof kind)) {
-        this.text = asTokens ? new TokenText((at, span) => other(this.node, at, span)) : new Markdown();
+        this.text = asTokens ? new TokenText((at, token) => other(this.node, at, token)) : new Markdown();
         replace(this.body, this.text.element);
       }
       this.text.update(asTokens ? node.tokens : node.content);
@@ -73,17 +73,14 @@ class Message {
   }
 }
 
-// other goes on from a token of a reply with the next most probable one in its place.
-export function other(node, at, span) {
-  const { text, top } = span.token;
-  const next = top.find(([token]) => token !== text && !token.startsWith('bytes:'));
-  const before = node.tokens.slice(0, at);
-  if (app.turn || !next || before.some(([token]) => token.startsWith('bytes:'))) return;
+// other goes on from a token of a reply with another one in its place.
+export function other(node, at, token) {
+  if (app.turn || !isText(token)) return;
   hideCard();
-  const join = (tokens) => tokens.map(([token]) => token).join('');
-  const whole = join(node.tokens);
-  const lead = node.content.endsWith(whole) ? node.content.slice(0, -whole.length) : '';
-  app.instead(node, lead + join(before) + next[0], [...before, [...next, top]]);
+  const before = node.tokens.slice(0, at);
+  const whole = textOf(node.tokens);
+  const lead = node.content.endsWith(whole) ? node.content.slice(0, node.content.length - whole.length) : '';
+  app.instead(node, lead + textOf(before) + token[0], [...before, [...token, node.tokens[at][2]]]);
 }
 
 function files(node) {

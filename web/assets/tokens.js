@@ -39,7 +39,9 @@ function join(tokens) {
     }
     const codes = raw[1].slice(2).split('\\x').map((x) => parseInt(x, 16));
     pending.push(...codes);
-    held.push({ text: codes.map((x) => `‹${x.toString(16).padStart(2, '0')}›`).join(''), logprob, top });
+    held.push({
+      text: codes.map((x) => `‹${x.toString(16).padStart(2, '0')}›`).join(''), written: '\ufffd'.repeat(codes.length), logprob, top,
+    });
     try {
       const whole = new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(pending));
       const sum = held.reduce((total, one) => total + one.logprob, 0);
@@ -54,28 +56,35 @@ function join(tokens) {
   return joined;
 }
 
+// textOf is the text of tokens as the server writes it: what is no character is U+FFFD, byte by byte.
+export const textOf = (tokens) => join(tokens).map((token) => token.written ?? token.text).join('');
+
+// isText tells whether a token is text by itself, and not part of a character.
+export const isText = ([text]) => !rawBytes.test(text);
+
 // visible is a text in which white space can be seen.
 export const visible = (text) => text.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/^ | $/g, '␣') || '(nothing)';
 
 const card = h('div', { id: 'alternatives', className: 'card', role: 'tooltip', hidden: true });
 
 function showCard(at, token, takes) {
-  const rows = (token.top.length ? token.top : [[token.text, token.logprob]]).map(([text, logprob]) => {
+  const rows = (token.top.length ? token.top : [[token.text, token.logprob]]).map(([text, logprob], i) => {
     const bar = h('span', { className: 'bar' }, h('span', { className: 'filled' }));
     bar.firstChild.style.width = `${Math.max(1, Math.exp(logprob) * 100)}%`;
     const same = text === token.text;
     return h('tr', { className: same ? 'drawn' : '' },
+      takes && token.top.length ? h('td', { className: 'number' }, i + 1) : null,
       h('th', { scope: 'row' }, visible(text), same ? h('span', { className: 'hidden' }, ' (drawn)') : null),
       h('td', {}, bar), h('td', { className: 'number' }, percent(Math.exp(logprob))));
   });
   const drawn = token.top.length && !token.top.some(([text]) => text === token.text);
   if (drawn) {
-    rows.push(h('tr', { className: 'drawn' }, h('th', { scope: 'row' }, visible(token.text)), h('td'),
+    rows.push(h('tr', { className: 'drawn' }, takes ? h('td') : null, h('th', { scope: 'row' }, visible(token.text)), h('td'),
       h('td', { className: 'number' }, percent(Math.exp(token.logprob)))));
   }
   card.replaceChildren(h('table', {}, h('tbody', {}, ...rows)));
   if (token.parts > 1) card.append(h('p', {}, `${token.parts} tokens make this character.`));
-  if (takes) card.append(h('p', {}, 'Enter or click: another word here.'));
+  if (takes && token.top.length) card.append(h('p', {}, `Click or Enter goes on with the next best here, 1 to ${token.top.length} with that.`));
   card.hidden = false;
   document.body.append(card);
   const box = at.getClientRects()[0] ?? at.getBoundingClientRect();
@@ -90,7 +99,7 @@ export function hideCard() { card.hidden = true; }
 addEventListener('scroll', hideCard, true);
 
 // TokenText is an element that shows tokens, which may become more. The arrow keys go from one to the next. take, if it
-// is given, is called with the place of a token for which a person wants another.
+// is given, is called with the place of a token for which a person wants another, and with which.
 export class TokenText {
   constructor(take) {
     this.element = h('div', {
@@ -158,13 +167,20 @@ export class TokenText {
     } else if (event.key === 'Enter' && this.marked) {
       event.preventDefault();
       this.take(this.marked);
+    } else if (/^[1-9]$/.test(event.key) && this.marked?.token.top.length >= Number(event.key)) {
+      event.preventDefault();
+      this.take(this.marked, Number(event.key) - 1);
     } else if (event.key === 'Escape' && this.marked) {
       event.stopPropagation();
       this.mark(null);
     }
   }
 
-  take(span) {
-    if (span.token?.top.length && this.taken) this.taken(Number(span.dataset.at), span);
+  // take goes on with one of the alternatives of a token, or else with the most probable that was not drawn.
+  take(span, which) {
+    if (!this.taken || !span.token?.top.length) return;
+    const { text, top } = span.token;
+    const other = top[which] ?? top.find((one) => one[0] !== text && isText(one));
+    if (other) this.taken(Number(span.dataset.at), other);
   }
 }

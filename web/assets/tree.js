@@ -68,7 +68,7 @@ export function pick(c, id) {
 export function title(c) {
   if (c.title) return c.title;
   const first = children(c, '').find((node) => node.content.trim() || node.files?.length);
-  const text = first?.content.trim().replace(/\s+/g, ' ') || first?.files?.[0].name;
+  const text = (first?.content ?? c.draft ?? '').trim().replace(/\s+/g, ' ') || first?.files?.[0].name;
   if (!text) return c.kind === 'text' ? 'New text' : 'New conversation';
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }

@@ -6,7 +6,7 @@ import { app } from './app.js';
 import { button, byID, h, replace } from './dom.js';
 import { facts, keep, other, side, switches, trouble } from './thread.js';
 import { legend, TokenText } from './tokens.js';
-import { add, path, pick } from './tree.js';
+import { add, ancestors, path, pick } from './tree.js';
 
 let shownOf = null; // the conversation in the field
 let scored = null; // the text with the tokens of all of it
@@ -20,10 +20,14 @@ const field = h('textarea', {
       goOn();
     }
   },
-  oninput: () => { fit(); steps(); },
+  oninput: () => {
+    app.draft(field.value);
+    fit();
+    steps();
+  },
 });
 
-const textOf = (c) => path(c).map((node) => node.content).join('');
+const textOf = (nodes) => nodes.map((node) => node.content).join('');
 
 function fit() {
   const main = byID('main');
@@ -55,17 +59,19 @@ function goOn(n = 1) {
   if (app.turn || !field.value) return;
   reading = app.current.showTokens;
   scored = null;
-  app.reply(settle(), n);
+  const last = settle();
+  app.draft();
+  app.reply(last, n);
 }
 
 // takeBack leaves out the last reply. It stays a branch.
 function takeBack() {
   const last = path(app.current).filter((node) => node.role === 'assistant').at(-1);
   if (!last || app.turn) return;
-  const text = path(app.current);
-  field.value = text.slice(0, text.indexOf(last)).map((node) => node.content).join('');
+  app.draft(textOf(ancestors(app.current, last.parent)));
   reading = false;
-  showText(true);
+  scored = null;
+  showText();
 }
 
 async function score() {
@@ -77,15 +83,18 @@ async function score() {
     const { tokens, token_logprobs: values, top_logprobs: top } = answer.choices[0].logprobs;
     scored = tokens.map((token, i) => [token, values[i], Object.entries(top[i] ?? {}).sort((a, b) => b[1] - a[1])]);
     reading = true;
-    showText(true);
+    showText();
   } catch (error) {
     if (error.status === 401) app.tell('key', score);
     else app.tell('error', error.message);
   }
 }
 
-// showText shows the text, unless the field has what the person is writing.
-export function showText(own = false) {
+// put sets the field, whose cursor stays where the text does.
+function put(text) { if (field.value !== text) field.value = text; }
+
+// showText shows the text: what the person is writing, or else the branch.
+export function showText() {
   const c = app.current;
   const thread = byID('thread');
   byID('steps').hidden = c.kind !== 'text';
@@ -98,7 +107,7 @@ export function showText(own = false) {
     scored = null;
   }
   const compared = (c.compare ?? []).map((id) => c.nodes[id]).filter(Boolean);
-  if (!own && !compared.length) field.value = textOf(c);
+  put(c.draft ?? textOf(compared.length ? ancestors(c, compared[0].parent) : path(c)));
   shownOf = c;
   field.readOnly = Boolean(app.turn);
   const last = path(c).filter((node) => node.role === 'assistant').at(-1);
@@ -128,7 +137,7 @@ function tokenView(c) {
       view.append(h('span', { className: 'plain', dir: 'auto' }, node.content));
       continue;
     }
-    const tokens = new TokenText((at, span) => other(node, at, span));
+    const tokens = new TokenText((at, token) => other(node, at, token));
     tokens.update(node.tokens ?? []);
     view.append(tokens.element);
     growing = { id: node.id, tokens };
@@ -142,7 +151,7 @@ export function growText(node) {
   if (c.kind !== 'text' || c.compare) return;
   if (reading && growing?.id === node.id) growing.tokens.update(node.tokens ?? []);
   else if (!reading) {
-    field.value = textOf(c);
+    put(textOf(path(c)));
     fit();
   }
 }
@@ -160,6 +169,6 @@ function steps() {
     several,
     button('Take back', 'left', takeBack, { words: true, disabled: running || !path(app.current).some((node) => node.role === 'assistant') }),
     button('Score', 'tokens', score, { words: true, disabled: running || none, title: 'How probable each token of this text is' }),
-    reading ? button('Write', 'edit', () => { reading = false; showText(true); field.focus(); }, { words: true, disabled: running }) : null,
+    reading ? button('Write', 'edit', () => { reading = false; showText(); field.focus(); }, { words: true, disabled: running }) : null,
     h('span', { className: 'live', id: 'pace' }));
 }
