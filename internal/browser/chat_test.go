@@ -171,18 +171,24 @@ func TestForkIsAConversation(t *testing.T) {
 	}
 }
 
+// sideBySide asks for n replies to the last message, and waits for their ends.
+func (p *tab) sideBySide(n int) {
+	p.t.Helper()
+	get[bool](p, `(() => {
+		const select = [...document.querySelectorAll('.message.assistant .several')].at(-1);
+		select.value = '`+strconv.Itoa(n)+`';
+		select.dispatchEvent(new Event('change'));
+		return true;
+	})()`)
+	p.until(`document.querySelectorAll('.compare .message').length === ` + strconv.Itoa(n) + ` && ` + replyEnded)
+}
+
 // TestRepliesSideBySide: three replies are asked for at once, and the one that is chosen is gone on with.
 func TestRepliesSideBySide(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("10")
 	p.send("Hello")
-	get[bool](p, `(() => {
-		const select = document.querySelector('.message.assistant .several');
-		select.value = '3';
-		select.dispatchEvent(new Event('change'));
-		return true;
-	})()`)
-	p.until(`document.querySelectorAll('.compare .message').length === 3 && ` + replyEnded)
+	p.sideBySide(3)
 	if q := p.lastAsked(); q.N != 3 {
 		t.Errorf("asked %+v", q)
 	}

@@ -40,6 +40,22 @@ func TestConversationsAreKept(t *testing.T) {
 	p.until(`!document.querySelector('.conversations .title') && !document.querySelector('.message')`)
 }
 
+// TestDraftsAreKept: what is being written stays with its conversation, also when the page is left.
+func TestDraftsAreKept(t *testing.T) {
+	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
+	p.fill("#composer-text", "Half a message")
+	p.click("#new-text")
+	p.fill("#text", "Half a text")
+	const titles = `[...document.querySelectorAll('.conversations .title')].map((one) => one.innerText).sort().join()`
+	p.until(titles + ` === 'Half a message,Half a text'`)
+	p.do(chromedp.Reload())
+	p.until(`document.querySelector('#model option') && ` + titles + ` === 'Half a message,Half a text'`)
+	get[bool](p, `[...document.querySelectorAll('.conversations .title')].find((one) => one.innerText === 'Half a text').click() ?? true`)
+	p.until(`document.getElementById('text')?.value === 'Half a text'`)
+	get[bool](p, `[...document.querySelectorAll('.conversations .title')].find((one) => one.innerText === 'Half a message').click() ?? true`)
+	p.until(`document.getElementById('composer-text').value === 'Half a message'`)
+}
+
 // TestFilesOfConversations: what is exported can be imported, and a file that somebody has made adds no more than texts.
 func TestFilesOfConversations(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))

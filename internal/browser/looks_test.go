@@ -52,6 +52,8 @@ func TestAccessible(t *testing.T) {
 			p.click(".tabs .square")
 		}
 	}
+	p.sideBySide(2)
+	p.accessible("side by side")
 	p.click("#new-text")
 	p.fill("#text", "Call me")
 	p.accessible("text")

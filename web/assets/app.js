@@ -17,7 +17,8 @@ class App extends EventTarget {
   // tell calls who listens: "change" for everything, "grow" for one node, "heads" for the list, "error" for a text.
   tell(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
 
-  model(name = this.current?.model) { return this.models.find((one) => one.name === name) ?? this.models[0]; }
+  // model is what is known of the model of the conversation, or of the first where the server does not have it.
+  model() { return this.models.find((one) => one.name === this.current?.model) ?? this.models[0]; }
 
   // know asks what there is to know of the model in use.
   async know() {

@@ -17,9 +17,11 @@ const quiet = { words: true, className: 'quiet' };
 
 function bar() {
   const c = app.current;
+  const names = app.models.map((one) => one.name);
+  if (names.length && !names.includes(c.model)) names.push(c.model); // of a conversation with a model that has gone
   const models = h('select', {
     id: 'model', 'aria-label': 'Model', onchange: (event) => app.use(event.target.value),
-  }, ...app.models.map((one) => h('option', { value: one.name, selected: one.name === c.model }, one.name)));
+  }, ...names.map((name) => h('option', { value: name, selected: name === c.model }, name)));
   replace(byID('bar'),
     button('Conversations', 'menu', () => toggleSidebar(!document.body.classList.contains('listing')), { className: 'narrow' }),
     h('h2', { title: title(c) }, path(c).length ? title(c) : ''), models,

@@ -107,11 +107,12 @@ export function showText() {
     scored = null;
   }
   const compared = (c.compare ?? []).map((id) => c.nodes[id]).filter(Boolean);
-  put(c.draft ?? textOf(compared.length ? ancestors(c, compared[0].parent) : path(c)));
+  const nodes = compared.length ? ancestors(c, compared[0].parent) : path(c);
+  put(c.draft ?? textOf(nodes));
   shownOf = c;
   field.readOnly = Boolean(app.turn);
   const last = path(c).filter((node) => node.role === 'assistant').at(-1);
-  const elements = reading ? [legend(), tokenView(c)] : [field];
+  const elements = reading ? [legend(), tokenView(nodes)] : [field];
   if (compared.length) elements.push(side(compared));
   if (last && !compared.length && !scored) {
     elements.push(h('div', { className: 'foot' }, ...[trouble(last), h('div', { className: 'actions' }, switches(last) ?? ''), facts(last)].filter(Boolean)));
@@ -123,7 +124,7 @@ export function showText() {
 
 let growing = null;
 
-function tokenView(c) {
+function tokenView(nodes) {
   const view = h('div', { className: 'page' });
   growing = null;
   if (scored) {
@@ -132,7 +133,7 @@ function tokenView(c) {
     view.append(all.element);
     return view;
   }
-  for (const node of path(c)) {
+  for (const node of nodes) {
     if (!node.tokens?.length && node.state !== 'running') {
       view.append(h('span', { className: 'plain', dir: 'auto' }, node.content));
       continue;
