@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/web"
 )
 
 // messages are the texts of the messages that the page shows.
@@ -68,6 +69,24 @@ func TestReplyIsStreamed(t *testing.T) {
 	}
 	q := p.lastAsked()
 	if len(q.Messages) != 3 || q.Messages[0].Content != long || q.Messages[1].Role != "assistant" || q.Seed == nil {
+		t.Errorf("asked %+v", q)
+	}
+}
+
+// TestThoughtsStandApart: what a model thinks is closed once it answers, and no part of the reply that it reads again.
+func TestThoughtsStandApart(t *testing.T) {
+	s, err := serve.New(serve.Options{Pages: web.Chat()}, newModel(t, "tiny", chatTemplate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newTab(t, serveHandler(t, thinker{s}))
+	p.send("2 + 2?")
+	const thoughts = `document.querySelector('.thoughts')`
+	if got := get[string](p, thoughts+`.lastChild.textContent`); got != "<b>Hm, well." || get[bool](p, thoughts+`.open`) {
+		t.Errorf("found the thoughts %q, open or closed", got)
+	}
+	p.send("And 3 + 3?")
+	if q := p.lastAsked(); len(q.Messages) != 3 || q.Messages[1].Content != "Four." {
 		t.Errorf("asked %+v", q)
 	}
 }

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -76,17 +77,15 @@ func newServer(t *testing.T, o serve.Options, models ...*serve.Model) *httptest.
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.Close)
 	return serveHandler(t, s)
 }
 
-// serveHandler serves until the test ends.
-func serveHandler(t *testing.T, s *serve.Server) *httptest.Server {
+// serveHandler serves until the test ends. Windows that look at it are closed before.
+func serveHandler(t *testing.T, s http.Handler) *httptest.Server {
 	t.Helper()
 	site := httptest.NewServer(s)
-	t.Cleanup(func() {
-		s.Close()
-		site.Close()
-	})
+	t.Cleanup(site.Close)
 	return site
 }
 

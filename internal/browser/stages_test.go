@@ -91,3 +91,19 @@ func (hostile) Decode(dst []byte, ids []int32) []byte {
 }
 
 func (hostile) Fingerprint() string { return "hostile" }
+
+// thinker answers chats with a reply that has thoughts before it.
+type thinker struct{ http.Handler }
+
+func (s thinker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/v1/chat/completions" {
+		s.Handler.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, delta := range []string{`"role": "assistant", "content": ""`, `"reasoning_content": "<b>Hm"`,
+		`"reasoning_content": ", well."`, `"content": "Four"`, `"content": "."`} {
+		fmt.Fprintf(w, "data: {\"choices\": [{\"index\": 0, \"delta\": {%s}}]}\n\n", delta)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}

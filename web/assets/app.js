@@ -28,14 +28,18 @@ class App extends EventTarget {
       await api.describe(model);
       this.tell('change');
     } catch (error) {
+      if (error.status === 401) throw error;
       this.tell('error', error.message);
     }
   }
 
+  // learn does so where nobody waits for it.
+  #learn() { this.know().catch(() => this.tell('key', () => this.#learn())); }
+
   // use makes a model that of the conversation.
   use(name) {
     this.current.model = name;
-    this.know();
+    this.#learn();
     return this.changed();
   }
 
@@ -44,7 +48,7 @@ class App extends EventTarget {
   // start asks the server for its models.
   async start() {
     this.models = await api.models();
-    if (this.models.length) await api.describe(this.model());
+    await this.know();
     if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
     if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
     this.tell('change');
@@ -77,7 +81,7 @@ class App extends EventTarget {
     }
     this.current = c;
     this.tell('change');
-    this.know();
+    this.#learn();
     return undefined;
   }
 

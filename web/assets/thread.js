@@ -16,6 +16,7 @@ class Message {
     this.id = node.id;
     this.column = column; // from 1, where replies stand side by side
     this.text = null;
+    this.thoughts = h('details', { className: 'thoughts', hidden: true }, h('summary', {}, 'Thoughts'), h('div', { className: 'plain' }));
     this.body = h('div', { className: 'body' });
     this.foot = h('div', { className: 'foot' });
     const name = node.role === 'user' ? 'You' : column ? `Reply ${column}` : 'Reply';
@@ -32,11 +33,23 @@ class Message {
     } else {
       if (!(this.text instanceof kind)) {
         this.text = asTokens ? new TokenText((at, token) => other(this.node, at, token)) : new Markdown();
-        replace(this.body, this.text.element);
+        replace(this.body, this.thoughts, this.text.element);
       }
+      this.think(node);
       this.text.update(asTokens ? node.tokens : node.content);
     }
     this.element.classList.toggle('running', node.state === 'running');
+  }
+
+  // think shows what a model thinks before it answers: open until it does.
+  think(node) {
+    const text = node.thoughts ?? '';
+    const [, shown] = this.thoughts.children;
+    this.thoughts.hidden = !text;
+    if (shown.textContent !== text) shown.textContent = text;
+    const thinking = !node.content;
+    if (thinking !== this.thinking) this.thoughts.open = thinking;
+    this.thinking = thinking;
   }
 
   update(node) {

@@ -86,6 +86,7 @@ export class Turn {
     for (const node of this.nodes) {
       Object.assign(node, { state: 'running', error: '', model: this.conversation.model });
       node.stats = { prompt: 0, cached: 0, made: 0, first: 0, ms: 0 };
+      if (!node.content) delete node.thoughts; // they come again
     }
     this.changed(this.nodes[0]);
     let state = 'done';
@@ -113,13 +114,15 @@ export class Turn {
     for (const choice of event.choices) {
       const node = this.nodes[choice.index];
       const text = choice.delta ? choice.delta.content ?? '' : choice.text;
+      const thoughts = choice.delta?.reasoning_content ?? '';
       const tokens = tokensOf(choice);
-      if (text || tokens.length) {
+      if (text || thoughts || tokens.length) {
         this.first ||= now;
         const made = tokens.length || 1;
         this.tokens += made;
         node.content += text;
-        if (tokens.length) (node.tokens ??= []).push(...tokens);
+        if (thoughts) node.thoughts = (node.thoughts ?? '') + thoughts;
+        else if (tokens.length) (node.tokens ??= []).push(...tokens);
         Object.assign(node.stats, {
           made: node.stats.made + made, first: this.first - this.begun, ms: now - this.first,
         });
