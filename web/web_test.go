@@ -61,8 +61,8 @@ func TestFilesAreSentOnce(t *testing.T) {
 
 var (
 	reference = regexp.MustCompile(`(?:src|href)="([^"#]+)"|(?:from|import)\(? ?'([^']+)'`)
-	inside    = regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|<script(?:>| [^>]*>[^<])|innerHTML|outerHTML|insertAdjacentHTML|` +
-		`document\.write|eval\(|new Function|https?://[a-z0-9.-]+/`)
+	inside    = regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|<script(?:>| [^>]*>[^<])|innerHTML|outerHTML|` +
+		`insertAdjacentHTML|document\.write|eval\(|new Function|https?://[a-z0-9.-]+/`)
 )
 
 // TestPageStandsAlone: pages ask for files that there are and nothing else, and have neither code nor style inside, nor

@@ -55,7 +55,7 @@ func TestReplyIsStreamed(t *testing.T) {
 	long := "Hello" + strings.Repeat(" again", 200)
 	p.send(long)
 	p.until(`document.querySelector('.facts .made')?.innerText === '40 new'`)
-	if text := get[string](p, `document.querySelector('.message.user .plain').innerText`); text != long {
+	if text := p.text(".message.user .plain"); text != long {
 		t.Errorf("found the message %q", text)
 	}
 	p.send("And more")
@@ -82,7 +82,8 @@ func TestThoughtsStandApart(t *testing.T) {
 	p := newTab(t, serveHandler(t, thinker{s}))
 	p.send("2 + 2?")
 	const thoughts = `document.querySelector('.thoughts')`
-	if got := get[string](p, thoughts+`.lastChild.textContent`); got != "<b>Hm, well." || get[bool](p, thoughts+`.open`) {
+	got := get[string](p, thoughts+`.lastChild.textContent`)
+	if got != "<b>Hm, well." || get[bool](p, thoughts+`.open`) {
 		t.Errorf("found the thoughts %q, open or closed", got)
 	}
 	p.send("And 3 + 3?")
@@ -99,15 +100,14 @@ func TestStopKeepsWhatThereIs(t *testing.T) {
 	p.fill("#composer-text", "Hello")
 	p.enter(0)
 	p.until(`document.querySelector('.message.assistant .prose')?.innerText.length > 5`)
-	if name := get[string](p, `document.getElementById('send').getAttribute('aria-label')`); !strings.HasPrefix(name, "Stop") {
+	if name := get[string](p, `document.getElementById('send').ariaLabel`); !strings.HasPrefix(name, "Stop") {
 		t.Errorf("the button is called %q while a reply comes", name)
 	}
 	p.press(kb.Escape)
 	p.until(replyEnded)
 	const content = `document.querySelector('.message.assistant .prose').innerText`
 	partial := get[string](p, content)
-	p.until(`[...document.querySelectorAll('.message.assistant .actions .button')].some((b) => b.innerText === 'Go on')`)
-	get[bool](p, `[...document.querySelectorAll('.message.assistant .actions .button')].find((b) => b.innerText === 'Go on').click() ?? true`)
+	p.choose(".message.assistant .actions .button", "Go on")
 	p.until(content + `.length > ` + quoted(len([]rune(partial))+5))
 	if text := get[string](p, content); !strings.HasPrefix(text, strings.TrimSpace(partial)) {
 		t.Errorf("found %q, want what goes on from %q", text, partial)
@@ -127,11 +127,11 @@ func TestLostConnection(t *testing.T) {
 	p.limit("20")
 	pace.parts.Store(30)
 	p.send("Hello")
-	if text := get[string](p, `document.querySelector('.trouble').innerText`); !strings.Contains(text, "connection") {
+	if text := p.text(".trouble"); !strings.Contains(text, "connection") {
 		t.Errorf("the page says %q", text)
 	}
 	pace.parts.Store(0)
-	get[bool](p, `[...document.querySelectorAll('.message.assistant .actions .button')].find((b) => b.innerText === 'Go on').click() ?? true`)
+	p.choose(".message.assistant .actions .button", "Go on")
 	p.until(`!document.querySelector('.trouble') && !document.querySelector('.running')`)
 	if q := p.lastAsked(); !q.Continue {
 		t.Errorf("asked %+v", q)
@@ -156,7 +156,7 @@ func TestEditBranches(t *testing.T) {
 	if q := p.lastAsked(); len(q.Messages) != 1 || q.Messages[0].Content != "Changed" {
 		t.Errorf("asked %+v", q)
 	}
-	if text := get[string](p, `document.querySelector('.branches span').innerText`); text != "2/2" {
+	if text := p.text(".branches span"); text != "2/2" {
 		t.Errorf("found the branch %q", text)
 	}
 	p.click(`.branches [aria-label='Branch before']`)
@@ -168,7 +168,7 @@ func TestEditBranches(t *testing.T) {
 	if n := get[int](p, `document.querySelectorAll('.spot').length`); n != 6 {
 		t.Errorf("found %d messages in the tree, want 6", n)
 	}
-	get[bool](p, `[...document.querySelectorAll('.spot')].find((one) => one.getAttribute('aria-label') === 'You: Changed').focus() ?? true`)
+	p.do(chromedp.Focus(chromedp.CSS(`.spot[aria-label='You: Changed']`)))
 	p.enter(0)
 	p.until(`document.querySelectorAll('.message').length === 2`)
 }
@@ -180,10 +180,11 @@ func TestForkIsAConversation(t *testing.T) {
 	p.send("First")
 	p.send("Second")
 	p.click(`.message.assistant [aria-label^='Fork']`)
-	p.until(`document.querySelectorAll('.conversations li').length === 2 && document.querySelectorAll('.message').length === 2`)
+	p.until(`document.querySelectorAll('.conversations li').length === 2`)
+	p.until(`document.querySelectorAll('.message').length === 2`)
 	p.send("Other")
 	p.until(`document.querySelectorAll('.message').length === 4`)
-	get[bool](p, `[...document.querySelectorAll('.conversations .title')].find((one) => one.innerText === 'First').click() ?? true`)
+	p.choose(".conversations .title", "First")
 	p.until(`[...document.querySelectorAll('.plain')].some((one) => one.innerText === 'Second')`)
 	if text := get[string](p, `document.getElementById('thread').innerText`); strings.Contains(text, "Other") {
 		t.Errorf("the conversation has what was said in its fork: %q", text)
@@ -215,10 +216,10 @@ func TestRepliesSideBySide(t *testing.T) {
 	text := get[string](p, second+`.querySelector('.body').innerText`)
 	get[bool](p, second+`.querySelector('.button').click() ?? true`)
 	p.until(`!document.querySelector('.compare')`)
-	if got := get[string](p, `document.querySelector('.message.assistant .body').innerText`); got != text {
+	if got := p.text(".message.assistant .body"); got != text {
 		t.Errorf("found %q, want the reply that was chosen: %q", got, text)
 	}
-	if at := get[string](p, `document.querySelector('.branches span').innerText`); at != "3/4" {
+	if at := p.text(".branches span"); at != "3/4" {
 		t.Errorf("found the branch %q", at)
 	}
 }
@@ -236,12 +237,13 @@ func TestSettingsAreSent(t *testing.T) {
 	p.send("Hello")
 	q := p.lastAsked()
 	if q.Temperature != nil || q.TopK == nil || *q.TopK != 5 || q.MaxTokens != 7 || *q.Seed != 42 ||
-		strings.Join(q.Stop, "|") != "<user>|\n\n" || q.Messages[0].Role != "system" || q.Messages[0].Content != "Be brief." {
+		strings.Join(q.Stop, "|") != "<user>|\n\n" || q.Messages[0].Role != "system" ||
+		q.Messages[0].Content != "Be brief." {
 		t.Errorf("asked %s", p.bodies("/v1/chat/completions"))
 	}
 	p.fill("#set-temperature", "-1")
 	p.send("Again")
-	if text := get[string](p, `document.querySelector('.trouble').innerText`); !strings.Contains(text, "temperature: found -1") {
+	if text := p.text(".trouble"); !strings.Contains(text, "temperature: found -1") {
 		t.Errorf("the page says %q, want the server's error", text)
 	}
 }
@@ -263,7 +265,7 @@ func TestTokensAndAlternatives(t *testing.T) {
 	// The first token that has an alternative which is text: a part of a character cannot be gone on with.
 	choice := get[[]int](p, `(() => {
 		const all = [...`+spans+`];
-		const which = (span) => span.token.top.findIndex(([text]) => text !== span.token.text && !text.startsWith('bytes:'));
+		const which = ({ token }) => token.top.findIndex(([text]) => text !== token.text && !text.startsWith('bytes:'));
 		const at = all.findIndex((span) => which(span) >= 0);
 		return [at, which(all[at])];
 	})()`)
@@ -271,7 +273,7 @@ func TestTokensAndAlternatives(t *testing.T) {
 	for range choice[0] + 1 {
 		p.press(kb.ArrowRight)
 	}
-	p.until(`!document.getElementById('alternatives').hidden && document.querySelectorAll('#alternatives tr').length >= 5`)
+	p.until(`document.querySelectorAll('#alternatives:not([hidden]) tr').length >= 5`)
 	if said := get[string](p, `document.getElementById('said').textContent`); !strings.Contains(said, "Instead:") {
 		t.Errorf("who hears the page hears %q", said)
 	}
@@ -300,7 +302,8 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	get[bool](p, `(() => {
 		const data = new DataTransfer();
 		data.items.add(new File(['dropped'], 'drop.txt'));
-		return document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+		const drop = new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
+		return !document.body.dispatchEvent(drop);
 	})()`)
 	p.until(`document.querySelectorAll('.chip').length === 2`)
 	p.click("[aria-label='Leave out drop.txt']")
@@ -309,7 +312,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	if q := p.lastAsked(); q.Messages[0].Content != want {
 		t.Errorf("asked %q, want %q", q.Messages[0].Content, want)
 	}
-	if text := get[string](p, `document.querySelector('.file summary').innerText`); !strings.Contains(text, "note.txt") {
+	if text := p.text(".file summary"); !strings.Contains(text, "note.txt") {
 		t.Errorf("the message shows the file %q", text)
 	}
 }

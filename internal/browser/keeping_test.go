@@ -9,12 +9,6 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// pressed presses the button with a text.
-func (p *tab) pressed(within, text string) {
-	p.t.Helper()
-	get[bool](p, `[...document.querySelectorAll('`+within+` button')].find((b) => b.innerText === '`+text+`').click() ?? true`)
-}
-
 // TestConversationsAreKept: they are there when the page comes again, can be renamed and deleted, and a reply whose
 // window was closed has what had come of it.
 func TestConversationsAreKept(t *testing.T) {
@@ -23,12 +17,12 @@ func TestConversationsAreKept(t *testing.T) {
 	p.limit("500")
 	pace.parts.Store(100)
 	p.send("Keep this")
-	partial := get[string](p, `document.querySelector('.message.assistant .prose').innerText`)
+	partial := p.text(".message.assistant .prose")
 	p.do(chromedp.Reload())
 	p.until(`document.querySelector('.conversations .title')?.innerText === 'Keep this'`)
 	p.click(".conversations .title")
 	p.until(`document.querySelector('.message.assistant .prose')`)
-	if text := get[string](p, `document.querySelector('.message.assistant .prose').innerText`); text != partial || partial == "" {
+	if text := p.text(".message.assistant .prose"); text != partial || partial == "" {
 		t.Errorf("found %q, want %q", text, partial)
 	}
 	p.click(".conversations [aria-label='Rename Keep this']")
@@ -36,7 +30,7 @@ func TestConversationsAreKept(t *testing.T) {
 	p.enter(0)
 	p.until(`document.querySelector('.conversations .title')?.innerText === 'A <b>name</b>'`)
 	p.click(".conversations [aria-label^='Delete']")
-	p.pressed(".conversations", "Delete")
+	p.choose(".conversations button", "Delete")
 	p.until(`!document.querySelector('.conversations .title') && !document.querySelector('.message')`)
 }
 
@@ -50,13 +44,14 @@ func TestDraftsAreKept(t *testing.T) {
 	p.until(titles + ` === 'Half a message,Half a text'`)
 	p.do(chromedp.Reload())
 	p.until(`document.querySelector('#model option') && ` + titles + ` === 'Half a message,Half a text'`)
-	get[bool](p, `[...document.querySelectorAll('.conversations .title')].find((one) => one.innerText === 'Half a text').click() ?? true`)
+	p.choose(".conversations .title", "Half a text")
 	p.until(`document.getElementById('text')?.value === 'Half a text'`)
-	get[bool](p, `[...document.querySelectorAll('.conversations .title')].find((one) => one.innerText === 'Half a message').click() ?? true`)
+	p.choose(".conversations .title", "Half a message")
 	p.until(`document.getElementById('composer-text').value === 'Half a message'`)
 }
 
-// TestFilesOfConversations: what is exported can be imported, and a file that somebody has made adds no more than texts.
+// TestFilesOfConversations: what is exported can be imported, and a file that somebody has made adds no more than
+// texts.
 func TestFilesOfConversations(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("10")
@@ -74,22 +69,25 @@ func TestFilesOfConversations(t *testing.T) {
 	if !get[bool](p, both) {
 		t.Error("what was imported is not what was exported")
 	}
+	node := func(fields string) string { return `{"conversations": [{"nodes": {"a": {` + fields + `}}}]}` }
 	for file, want := range map[string]string{
 		`{`: "no JSON", `[]`: "no conversations", `{"conversations": [1]}`: "no object",
-		`{"conversations": [{"nodes": {"a": {"role": "user"}}}]}`:                                    "no role and content",
-		`{"conversations": [{"nodes": {"a": {"role": "system", "content": "x", "parent": ""}}}]}`:    "no role and content",
-		`{"conversations": [{"nodes": {"a": {"role": "user", "content": "x", "parent": "b"}}}]}`:     "no parent",
-		`{"conversations": [{"nodes": {"a": {"role": "user", "content": "x", "parent": "a"}}}]}`:     "its own ancestor",
-		`{"conversations": [{"nodes": {"a": {"role": "user", "content": {"x": 1}, "parent": ""}}}]}`: "no role and content",
+		node(`"role": "user"`):                                    "no role and content",
+		node(`"role": "system", "content": "x", "parent": ""`):    "no role and content",
+		node(`"role": "user", "content": "x", "parent": "b"`):     "no parent",
+		node(`"role": "user", "content": "x", "parent": "a"`):     "its own ancestor",
+		node(`"role": "user", "content": {"x": 1}, "parent": ""`): "no role and content",
 	} {
-		got := get[string](p, `import('/assets/app.js').then(({ app }) => app.take(`+quoted(file)+`)).then(() => 'taken', (e) => e.message)`)
+		got := get[string](p, `import('/assets/app.js').then(({ app }) => app.take(`+quoted(file)+`))
+			.then(() => 'taken', (error) => error.message)`)
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
 }
 
-// TestTwoWindows: what is written in one window is in the other, and what both write to one conversation is kept of both.
+// TestTwoWindows: what is written in one window is in the other, and what both write to one conversation is kept of
+// both.
 func TestTwoWindows(t *testing.T) {
 	site := newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate))
 	a := newTab(t, site)
@@ -102,10 +100,10 @@ func TestTwoWindows(t *testing.T) {
 	b.click(".conversations .title")
 	b.until(`document.querySelectorAll('.message').length === 2`)
 	// Both go on from the same reply at once, each without what the other has.
-	for _, p := range []*tab{a, b} {
-		get[bool](p, `import('/assets/app.js').then(({ app }) => { app.send('From ' + `+quoted(map[*tab]string{a: "a", b: "b"}[p])+`); return true; })`)
+	for name, p := range map[string]*tab{"a": a, "b": b} {
+		get[bool](p, `import('/assets/app.js').then(({ app }) => Boolean(app.send(`+quoted("From "+name)+`)))`)
 	}
-	const nodes = `import('/assets/app.js').then(({ app }) => !app.turn && Object.values(app.current.nodes).length === 6)`
+	const nodes = `import('/assets/app.js').then(({ app }) => !app.turn && Object.keys(app.current.nodes).length === 6)`
 	for _, p := range []*tab{a, b} {
 		p.until(nodes)
 		p.until(`[...document.querySelectorAll('.branches span')].some((one) => one.innerText.endsWith('/2'))`)
@@ -113,7 +111,8 @@ func TestTwoWindows(t *testing.T) {
 	const stored = `(async () => {
 		const { heads, load } = await import('/assets/store.js');
 		const [one] = await heads();
-		return Object.values((await load(one.id)).nodes).map((node) => node.content).filter((text) => text.startsWith('From ')).sort().join();
+		const texts = Object.values((await load(one.id)).nodes).map((node) => node.content);
+		return texts.filter((text) => text.startsWith('From ')).sort().join();
 	})()`
 	if got := get[string](b, stored); got != "From a,From b" {
 		t.Errorf("found the messages %q", got)

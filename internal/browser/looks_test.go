@@ -35,8 +35,8 @@ func (p *tab) accessible(where string) {
 	}
 }
 
-// TestAccessible: every control has a name, texts have contrast, names of elements are there once, in light and dark, in
-// each state of the page.
+// TestAccessible: every control has a name, texts have contrast, names of elements are there once, in light and dark,
+// in each state of the page.
 func TestAccessible(t *testing.T) {
 	p := filled(t)
 	for _, theme := range []string{"light", "dark"} {
@@ -63,7 +63,7 @@ func TestAccessible(t *testing.T) {
 func TestNarrow(t *testing.T) {
 	p := filled(t)
 	p.do(chromedp.EmulateViewport(360, 640))
-	const wide = `document.documentElement.scrollWidth > innerWidth || document.getElementById('main').scrollWidth > innerWidth`
+	const wide = `['html', '#main', '#composer'].some((name) => document.querySelector(name).scrollWidth > innerWidth)`
 	if get[bool](p, wide) {
 		t.Errorf("the page is wider than the window")
 	}

@@ -161,7 +161,8 @@ func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 		case *network.EventRequestWillBeSent:
 			p.requests = append(p.requests, event)
 		case *runtime.EventExceptionThrown:
-			p.said = append(p.said, fmt.Sprintf("%s %+v", event.ExceptionDetails.Text, event.ExceptionDetails.Exception))
+			details := event.ExceptionDetails
+			p.said = append(p.said, fmt.Sprintf("%s %+v", details.Text, details.Exception))
 		case *runtime.EventConsoleAPICalled:
 			for _, argument := range event.Args {
 				p.said = append(p.said, string(argument.Value))
@@ -236,7 +237,9 @@ func get[T any](p *tab, expression string) T {
 // until waits for an expression, or the promise that it is, to be true.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !get[bool](p, "(async () => Boolean(await ("+expression+")))()"); time.Sleep(10 * time.Millisecond) {
+	const pause = 10 * time.Millisecond
+	end := time.Now().Add(patience)
+	for ; !get[bool](p, "(async () => Boolean(await ("+expression+")))()"); time.Sleep(pause) {
 		if time.Now().After(end) {
 			p.t.Fatalf("waited in vain for %s\n%s", expression, get[string](p, "document.body.innerText"))
 		}
@@ -248,6 +251,21 @@ func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.until(`document.querySelector("` + selector + `")`)
 	p.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// text is that of what a selector finds first.
+func (p *tab) text(selector string) string {
+	p.t.Helper()
+	return get[string](p, `document.querySelector(`+quoted(selector)+`).innerText`)
+}
+
+// choose clicks on the first of what a selector finds that has a text.
+func (p *tab) choose(selector, text string) {
+	p.t.Helper()
+	one := `[...document.querySelectorAll(` + quoted(selector) + `)].find((one) => one.innerText === ` +
+		quoted(text) + `)`
+	p.until(one)
+	get[bool](p, one+`.click() ?? true`)
 }
 
 // press presses keys where the focus is.
@@ -270,13 +288,6 @@ func (p *tab) enter(modifiers int64) {
 			p.t.Fatal(err)
 		}
 	}
-}
-
-// write puts the focus on an element and presses keys there.
-func (p *tab) write(selector, keys string) {
-	p.t.Helper()
-	p.do(chromedp.Focus(chromedp.CSS(selector)))
-	p.press(keys)
 }
 
 const replyEnded = `document.querySelectorAll('.message.assistant').length > 0 && !document.querySelector('.running')`

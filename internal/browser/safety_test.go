@@ -23,7 +23,7 @@ func TestHostileOutput(t *testing.T) {
 	p.click("#tokens") // the same reply, as it is written
 	p.until(`document.querySelector('.message.assistant .prose')`)
 	p.send(attacks[1])
-	shown := get[string](p, `document.querySelector('.message.assistant .prose').innerText`)
+	shown := p.text(".message.assistant .prose")
 	for _, text := range []string{"onerror=", "<script>", "<iframe"} {
 		if !strings.Contains(shown, text) {
 			t.Errorf("the page does not show %q as text: %q", text, shown)
@@ -47,24 +47,30 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
-// TestMarkdownTakesNoTime: text that is made to keep a parser busy is shown at once.
-func TestMarkdownTakesNoTime(t *testing.T) {
+// TestMarkdownIsLinear: text that is made to keep a parser busy takes a time in proportion to its length. Other work of
+// the machine can make one measurement long, but hardly three.
+func TestMarkdownIsLinear(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
-	slowest := get[float64](p, `import('/assets/markdown.js').then(({ Markdown }) => {
-		const n = 50000;
-		const texts = ['*', '**', '[', '](', '`+"`"+`', '> ', '# ', '- ', '  - ', '|', '| ', '~', '~~~', 'http://', 'http://.', '[a](', '***a',
-			'1. ', '\n', '\n\n', '\r', ' ', '\t', '_', 'a*b', '|-', '\u2028'];
-		texts.push('`+"```"+`' + 'a', '`+"```"+` ', '# a ', '- a ', '| a ');
-		let most = 0;
-		for (const text of texts) for (const end of ['', 'x', '`+"`"+`', '*']) {
+	slow := get[[]string](p, `import('/assets/markdown.js').then(({ Markdown }) => {
+		const n = 20000;
+		const texts = ['*', '**', '[', '](', '`+"`"+`', '> ', '# ', '- ', '  - ', '|', '| ', '~', '~~~', 'http://',
+			'http://.', '[a](', '***a', '1. ', '\n', '\n\n', '\r', ' ', '\t', '_', 'a*b', '|-', '\u2028',
+			'`+"```"+`a', '`+"```"+` ', '# a ', '- a ', '| a '];
+		const took = (text) => {
 			const start = performance.now();
-			new Markdown().update(text[0] + text.repeat(n / text.length) + end);
-			most = Math.max(most, performance.now() - start);
+			new Markdown().update(text);
+			return performance.now() - start;
+		};
+		const found = [];
+		for (const text of texts) for (const end of ["", "`+"`"+`"]) {
+			const long = (times) => text[0] + text.repeat(times * n / text.length) + end;
+			const bad = () => took(long(5)) > 12 * took(long(1)) + 60;
+			if (bad() && bad() && bad()) found.push(text + end);
 		}
-		return most;
+		return found;
 	})`)
-	if slowest > 1000 {
-		t.Errorf("a text took %.0f ms", slowest)
+	if len(slow) > 0 {
+		t.Errorf("these take a time that grows faster than they do: %q", slow)
 	}
 }
 
@@ -78,7 +84,8 @@ func TestPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
-		if got := answer.Header.Get("Content-Security-Policy"); got != web.Policy || answer.StatusCode != http.StatusOK {
+		got := answer.Header.Get("Content-Security-Policy")
+		if got != web.Policy || answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: status %d, policy %q", path, answer.StatusCode, got)
 		}
 	}
@@ -96,7 +103,8 @@ func TestPolicy(t *testing.T) {
 	if get[bool](p, `Boolean(window.hacked)`) {
 		t.Error("a script inside the page has run")
 	}
-	if got := get[string](p, `fetch('https://attacker.example/').then(() => 'came', () => 'refused')`); got != "refused" {
+	got := get[string](p, `fetch('https://attacker.example/').then(() => 'came', () => 'refused')`)
+	if got != "refused" {
 		t.Errorf("a request to another place %s", got)
 	}
 	p.mu.Lock()
@@ -114,8 +122,9 @@ func TestOtherPathsAreErrors(t *testing.T) {
 	}
 	without := serveHandler(t, bare)
 	for url, status := range map[string]int{
-		with.URL + "/": 200, with.URL + "/index.html": 404, with.URL + "/assets/": 404, with.URL + "/assets/none.js": 404,
-		with.URL + "/assets/../web.go": 404, without.URL + "/": 404, without.URL + "/assets/chat.js": 404,
+		with.URL + "/": 200, with.URL + "/index.html": 404, with.URL + "/assets/": 404,
+		with.URL + "/assets/none.js": 404, with.URL + "/assets/../web.go": 404,
+		without.URL + "/": 404, without.URL + "/assets/chat.js": 404,
 	} {
 		answer, err := with.Client().Get(url)
 		if err != nil {
@@ -138,7 +147,8 @@ func TestKeyIsAskedFor(t *testing.T) {
 		p.until(`document.querySelector('dialog[open] #key')`)
 		p.do(chromedp.SetValue(chromedp.CSS("#key"), one))
 		get[bool](p, `document.getElementById('use-key').click() ?? true`)
-		p.until(`!document.querySelector('dialog #key') || document.querySelector('dialog').innerText.includes('none of its keys')`)
+		p.until(`!document.querySelector('dialog') ||
+			document.querySelector('dialog').innerText.includes('none of its keys')`)
 	}
 	p.until(`document.querySelector('#model option')`)
 	p.limit("5")
@@ -146,7 +156,8 @@ func TestKeyIsAskedFor(t *testing.T) {
 	if text := get[string](p, `document.getElementById('thread').innerText`); !strings.Contains(text, "5 new") {
 		t.Errorf("found %q", text)
 	}
-	if where := get[[]bool](p, `[sessionStorage, localStorage].map((s) => JSON.stringify(s).includes('`+secret+`'))`); !where[0] || where[1] {
+	where := get[[]bool](p, `[sessionStorage, localStorage].map((s) => JSON.stringify(s).includes('`+secret+`'))`)
+	if !where[0] || where[1] {
 		t.Errorf("the key is kept in the window %v, in the browser %v", where[0], where[1])
 	}
 }

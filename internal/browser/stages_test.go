@@ -79,8 +79,9 @@ type hostile struct{ tokenizer.Tokenizer }
 var attacks = []string{
 	`<img src=x onerror="window.hacked=1">`, "<script>window.hacked=1</script>", `"><svg onload=window.hacked=1>`,
 	"[click](javascript:window.hacked=1)", "[click](data:text/html,<script>window.hacked=1</script>)",
-	"![p](https://attacker.example/x.png)", "<iframe src=https://attacker.example></iframe>", "\n```js\n", "\n- ", "\n> ", "**",
-	"<style>body{display:none}</style>", "\u202e", "\n| a | b |\n|---|---|\n| 1 | 2 |\n", "`", "https://attacker.example/ ",
+	"![p](https://attacker.example/x.png)", "<iframe src=https://attacker.example></iframe>", "\n```js\n", "\n- ",
+	"\n> ", "**", "<style>body{display:none}</style>", "\u202e", "\n| a | b |\n|---|---|\n| 1 | 2 |\n", "`",
+	"https://attacker.example/ ",
 }
 
 func (hostile) Decode(dst []byte, ids []int32) []byte {
