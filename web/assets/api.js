@@ -19,7 +19,7 @@ export function setAPIKey(key) {
 }
 
 // ServerError is an answer that says what is wrong.
-export class ServerError extends Error {
+class ServerError extends Error {
   constructor(status, message, param) {
     super(message);
     this.status = status;

@@ -63,7 +63,7 @@ export const textOf = (tokens) => join(tokens).map((token) => token.written ?? t
 export const isText = ([text]) => !rawBytes.test(text);
 
 // visible is a text in which white space can be seen.
-export const visible = (text) => text.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/^ | $/g, '␣') || '(nothing)';
+const visible = (text) => text.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/^ | $/g, '␣') || '(nothing)';
 
 const card = h('div', { id: 'alternatives', className: 'card', role: 'tooltip', hidden: true });
 

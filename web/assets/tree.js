@@ -2,7 +2,7 @@
 // edited message or another reply is a branch. Nodes are never taken out, so that the same conversation in two windows
 // is put together again by taking the nodes of both.
 
-export const newID = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
+const newID = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
   (x) => x.toString(16).padStart(2, '0')).join('');
 
 // newConversation is an empty one: of messages ("chat") or of a text that goes on ("text").

@@ -10,10 +10,10 @@ const tops = 5;
 const textTokens = 200;
 
 // numbers are the settings of sampling that are numbers.
-export const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens'];
+const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens'];
 
 // stops are the stop strings of a conversation: a line for each, in which \n is a line end.
-export function stops(settings) {
+function stops(settings) {
   return (settings.stop ?? '').split('\n').filter((line) => line !== '')
     .map((line) => line.replace(/\\([nt\\])/g, (_, x) => ({ n: '\n', t: '\t', '\\': '\\' })[x]));
 }
