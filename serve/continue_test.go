@@ -29,4 +29,8 @@ func TestChatGoesOnFromAReply(t *testing.T) {
 	if status != http.StatusBadRequest {
 		t.Errorf("status %d: %s", status, data)
 	}
+	const alone = `{"messages": [{"role": "assistant", "content": "It"}], "max_tokens": 3` + on + `}`
+	if status, _, data := s.do(http.MethodPost, "/v1/chat/completions", alone); status != http.StatusOK {
+		t.Errorf("a reply to nothing: status %d: %s", status, data)
+	}
 }
