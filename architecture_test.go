@@ -91,6 +91,7 @@ var house = []layer{
 	{"explain", "engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"web", "", ""},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
 		"tokenizer/template internal/brief internal/disk", "github.com/prometheus/client_golang"},
@@ -105,7 +106,7 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve serve/batch dashboard compare experiment explain train task chat session " +
+	{"cmd/hippo", ". bench verify serve serve/batch web dashboard compare experiment explain train task chat session " +
 		"session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +
 		"tokenizer/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses",

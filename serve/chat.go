@@ -15,6 +15,7 @@ import (
 // chatRequest is the body of /v1/chat/completions.
 type chatRequest struct {
 	sampling
+	continued
 	Messages            []message                  `json:"messages"`
 	Logprobs            bool                       `json:"logprobs"`
 	TopLogprobs         *int                       `json:"top_logprobs"`
@@ -169,7 +170,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	}
 	q.dialog, err = m.converse(c.r.Context(), "messages", &conversation{
 		messages: q.Messages, tools: q.toolRequest, format: q.ResponseFormat, param: "response_format",
-		more: withEffort(q.Variables, q.Effort),
+		more: withEffort(q.Variables, q.Effort), goesOn: q.Continue,
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // Library is where a Server gets models that are not always loaded. Its functions may be called by any number of
@@ -48,11 +52,14 @@ type ModelInfo struct {
 // ModelCard is what a model is.
 type ModelCard struct {
 	Template   string // of chats
+	Sampling   string // the model's own, as Ollama writes it
 	Parameters int
 	MaxLength  int // 0 for any
 	DModel     int
 	Layers     string
 	VocabSize  int
+
+	StateBytes, StateBytesPerToken int // what the model keeps of a text: always, and for each token
 }
 
 // PullProgress says how far a pull has come.
@@ -62,11 +69,15 @@ type PullProgress struct {
 	Done, Total int64  // bytes
 }
 
-// card is what a loaded model is.
-func (m *Model) card() ModelCard {
+// NewModelCard is the card of a model, which need not have its weights.
+func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
+	growth, _ := net.Growth()
 	return ModelCard{
-		Template: m.settings.Source, Parameters: m.net.NumParams(), MaxLength: m.net.MaxLength(),
-		DModel: m.net.Config.DModel, Layers: m.net.Config.Layers, VocabSize: m.net.Config.VocabSize,
+		Template: settings.Source, Sampling: parameters(settings.Defaults), Parameters: net.NumParams(),
+		MaxLength: net.MaxLength(), DModel: net.Config.DModel, Layers: net.Config.Layers,
+		VocabSize: net.Config.VocabSize,
+
+		StateBytes: generate.NewSession(net, 1).StateSize(), StateBytesPerToken: growth,
 	}
 }
 

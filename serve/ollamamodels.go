@@ -148,13 +148,15 @@ func (s *Server) ollamaShow(c *call) error {
 	return c.json(struct {
 		Modified     time.Time      `json:"modified_at"`
 		Template     string         `json:"template"`
+		Parameters   string         `json:"parameters,omitempty"`
 		Details      ollamaDetails  `json:"details"`
 		Info         map[string]any `json:"model_info"`
 		Capabilities []string       `json:"capabilities"`
-	}{info.Modified.UTC(), card.Template, info.details(), map[string]any{
+	}{info.Modified.UTC(), card.Template, card.Sampling, info.details(), map[string]any{
 		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
 		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
 		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
+		"hippo.state_bytes": card.StateBytes, "hippo.state_bytes_per_token": card.StateBytesPerToken,
 	}, card.capabilities()})
 }
 

@@ -323,7 +323,7 @@ func (r *registry) card(ctx context.Context, info ModelInfo) (ModelCard, error) 
 	e := r.entries[info.Name]
 	if e != nil && e.model != nil {
 		defer r.mu.Unlock()
-		return e.model.card(), nil
+		return NewModelCard(e.model.net, e.model.settings), nil
 	}
 	r.mu.Unlock()
 	card, err := r.lib.Show(ctx, info)

@@ -56,7 +56,7 @@ func (m *Model) rereadAfter(client string, dialog *dialog) func(i, j int, d draw
 	return func(_, j int, d drawn) {
 		reply := dialog.split().push(d.text, true)
 		if j < rereadDraws && len(reply.calls) == 0 {
-			m.reread(client, with(dialog.in, assistantRole, reply.content))
+			m.reread(client, with(dialog.in, assistantRole, dialog.begins+reply.content))
 		}
 	}
 }

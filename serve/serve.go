@@ -13,7 +13,8 @@
 // pages may, tls certificates, admin the address of its own.
 //
 // It may import serve/batch, session, session/store, chat, generate, generate/constrain, generate/sample, model,
-// tokenizer, tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no tensor.
+// tokenizer, tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no
+// tensor.
 package serve
 
 import (
@@ -69,6 +70,8 @@ type Options struct {
 	Hosts []string
 	// Library has models that are loaded when they are asked for; nil for none.
 	Library *Library
+	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
+	Pages map[string]http.Handler
 	// Version is that of the program.
 	Version string
 	// Log is told of every request, and never of what is in it; nil for nobody.
@@ -256,6 +259,12 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	for _, pattern := range refused {
 		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
+	}
+	for path, page := range s.o.Pages {
+		if path == everything {
+			path += "{$}" // and no other path
+		}
+		mux.Handle("GET "+path, s.routed(route{answer: func(c *call) error { return c.page(page) }}))
 	}
 	return mux
 }

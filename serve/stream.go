@@ -120,6 +120,14 @@ func (c *call) write(data []byte, wait time.Duration) error {
 	return nil
 }
 
+// page answers with a page. A client that does not read it is cut off.
+func (c *call) page(h http.Handler) error {
+	// A recorder of tests has no deadlines, and no client that is slow.
+	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.wait))
+	h.ServeHTTP(c, c.r)
+	return nil
+}
+
 // sse is a value as an event of a stream.
 func sse(v any) []byte {
 	data, err := json.Marshal(v)

@@ -142,6 +142,7 @@ func (m *Model) format(ctx context.Context, param string, f responseFormat) (*co
 // dialog is a chat as the model reads it, and how its replies are written and read.
 type dialog struct {
 	in         template.Input // what the template was given
+	begins     string         // the beginning of the reply, behind the text of the template
 	ids        []int32
 	constraint *constrain.Constraint // of replies, nil for any
 	calls      *callForm             // nil where there are no tools

@@ -121,6 +121,7 @@ type conversation struct {
 	format   responseFormat
 	param    string                     // of the format, for an error
 	more     map[string]json.RawMessage // further variables of the template
+	goesOn   bool                       // the last message is the beginning of the reply
 }
 
 var usesTools = regexp.MustCompile(`\btools\b`)
@@ -146,7 +147,11 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 		}
 		in.Tools = q.tools.Tools
 	}
-	for _, one := range q.messages {
+	messages, begins, err := q.beginning()
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range messages {
 		if d.calls != nil && !strings.Contains(m.settings.Source, "tool_calls") {
 			if calls := one.calls(); len(calls) > 0 {
 				one.Message = template.Text(assistantRole, one.Content()+d.calls.text(calls))
@@ -157,11 +162,12 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 	if len(d.tools) == 0 {
 		d.calls = nil
 	}
-	d.in = in
+	d.in, d.begins = in, begins
 	text, err := m.render(ctx, param, in)
 	if err != nil {
 		return nil, err
 	}
+	text += begins
 	if d.ids, err = m.tok.Encode(nil, []byte(text)); err != nil {
 		return nil, wrong(param, "%v", err)
 	}

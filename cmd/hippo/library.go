@@ -249,10 +249,7 @@ func (l *library) show(_ context.Context, info serve.ModelInfo) (card serve.Mode
 	if err != nil {
 		return card, err
 	}
-	return serve.ModelCard{
-		Template: settings.Source, Parameters: net.NumParams(), MaxLength: net.MaxLength(), DModel: net.Config.DModel,
-		Layers: net.Config.Layers, VocabSize: net.Config.VocabSize,
-	}, nil
+	return serve.NewModelCard(net, settings), nil
 }
 
 // remove deletes a model of the cache.

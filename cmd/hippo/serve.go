@@ -21,6 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/web"
 )
 
 // serveOptions are the flags of hippo serve.
@@ -52,6 +53,7 @@ type serveOptions struct {
 	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
 	MaxFile    int64  `json:"max_file" help:"most bytes of a file that a client sends" min:"1"`
 	FilesTotal int64  `json:"files_total" help:"most bytes of all files; 0: 16 GiB, or 256 MiB in memory" min:"0"`
+	NoPage     bool   `json:"no_page" help:"no page for browsers"`
 
 	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
@@ -73,8 +75,9 @@ func newServe() *cobra.Command {
 		Short: "Answer requests over HTTP, as OpenAI and Ollama do",
 		Long: `Answer requests over HTTP with models: folders, .gguf files, or the names of published models. Clients of
 OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation harnesses score with it; docs/server.md
-lists every endpoint. A model is called by the last part of its path, or as NAME=PATH says; a request that names none
-gets the first. Without a MODEL all are served that hippo list shows.
+lists every endpoint. In a browser the address shows a page to talk with the models. A model is called by the last part
+of its path, or as NAME=PATH says; a request that names none gets the first. Without a MODEL all are served that hippo
+list shows.
 
 The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
 or when another needs its memory (--max_memory). hippo ps shows what is loaded, hippo stop has a model go.
@@ -146,6 +149,9 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
 		Files:       batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
 		StateMemory: int64(o.StateMiB) << 20,
+	}
+	if !o.NoPage {
+		limits.Pages = web.Chat()
 	}
 	switch o.Log {
 	case "json":

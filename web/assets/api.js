@@ -1,0 +1,143 @@
+// api talks to the server through its public endpoints.
+
+const keyName = 'hippo.key';
+let keyInMemory = '';
+
+export function apiKey() {
+  try {
+    return sessionStorage.getItem(keyName) ?? keyInMemory;
+  } catch {
+    return keyInMemory;
+  }
+}
+
+export function setAPIKey(key) {
+  keyInMemory = key;
+  try {
+    sessionStorage.setItem(keyName, key);
+  } catch { /* it holds until the page is left */ }
+}
+
+// ServerError is an answer that says what is wrong.
+class ServerError extends Error {
+  constructor(status, message, param) {
+    super(message);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+// LostConnection is a reply that has not come to its end.
+export class LostConnection extends Error {}
+
+const lost = 'The connection to the server was lost.';
+
+async function errorOf(response) {
+  const text = await response.text().catch(() => '');
+  try {
+    const { error } = JSON.parse(text);
+    if (typeof error === 'string') return new ServerError(response.status, error);
+    return new ServerError(response.status, error.message, error.param);
+  } catch {
+    return new ServerError(response.status, text.slice(0, 400) || `The server answered with status ${response.status}.`);
+  }
+}
+
+// request sends JSON, or asks for a path where there is no body. What the caller aborts is an AbortError.
+async function request(path, body, signal) {
+  const headers = {};
+  if (apiKey()) headers.Authorization = `Bearer ${apiKey()}`;
+  if (body) headers['Content-Type'] = 'application/json';
+  let response;
+  try {
+    response = await fetch(path, {
+      method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body), signal, credentials: 'omit',
+      redirect: 'error', cache: 'no-store',
+    });
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new LostConnection('The server does not answer.');
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+// ask returns the JSON of an answer.
+export async function ask(path, body, signal) {
+  const response = await request(path, body, signal);
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new LostConnection(lost);
+  }
+}
+
+// stream yields the events of an answer. It ends by [DONE]; without it, what is missing is an error.
+export async function* stream(path, body, signal) {
+  const response = await request(path, { ...body, stream: true, stream_options: { include_usage: true } }, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { value, done } = await read(reader);
+      if (done) throw new LostConnection(lost);
+      rest += value;
+      const lines = rest.split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        if (!line.startsWith('data: ')) continue;
+        if (line === 'data: [DONE]') return;
+        const event = JSON.parse(line.slice(6));
+        if (event.error) throw new ServerError(500, event.error.message, event.error.param);
+        yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+async function read(reader) {
+  try {
+    return await reader.read();
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new LostConnection(lost);
+  }
+}
+
+// models are those of the server, by their names.
+export async function models() {
+  const { data } = await ask('/v1/models');
+  return data.map((one) => ({ name: one.id, known: false }));
+}
+
+// describe adds to a model what is known of it: its template, the sampling that it asks for, its sizes.
+export async function describe(model) {
+  const about = await ask('/api/show', { model: model.name });
+  const info = about.model_info ?? {};
+  return Object.assign(model, {
+    known: true, template: about.template ?? '', parameters: about.details?.parameter_size ?? '',
+    defaults: defaultsOf(about.parameters), length: info['hippo.context_length'] ?? 0,
+    state: info['hippo.state_bytes'] ?? 0, growth: info['hippo.state_bytes_per_token'] ?? 0,
+  });
+}
+
+// defaultsOf reads what Ollama calls parameters: lines of a name and a value.
+function defaultsOf(text = '') {
+  const defaults = {};
+  for (const line of text.split('\n')) {
+    const [name, value] = line.trim().split(/\s+/);
+    if (name && Number.isFinite(Number(value))) defaults[name === 'repeat_penalty' ? 'repetition_penalty' : name] = Number(value);
+  }
+  return defaults;
+}
+
+// loaded are the models in memory.
+export async function loaded() { return (await ask('/api/ps')).models ?? []; }
+
+// countTokens is how many tokens a text has.
+export async function countTokens(model, text) {
+  return (await ask('/tokenize', { model, prompt: text, add_special_tokens: false })).count;
+}

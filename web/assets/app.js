@@ -1,0 +1,242 @@
+// app is what the parts of the page share: the models, the conversation that is shown, the replies on their way, and what
+// can be done with them. It knows nothing of elements; parts listen for its events.
+
+import * as api from './api.js';
+import * as store from './store.js';
+import * as tree from './tree.js';
+import { Turn } from './turn.js';
+
+class App extends EventTarget {
+  models = [];
+  current = null;
+  heads = [];
+  turns = new Map(); // of conversations, by their ids
+  #open = new Map(); // conversations that were shown, by their ids
+  #saving = new Map(); // times at which they are saved, by their ids
+
+  // tell calls who listens: "change" for everything, "grow" for one node, "heads" for the list, "error" for a text.
+  tell(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
+
+  // model is what is known of the model of the conversation, or of the first where the server does not have it.
+  model() { return this.models.find((one) => one.name === this.current?.model) ?? this.models[0]; }
+
+  // know asks what there is to know of the model in use.
+  async know() {
+    const model = this.model();
+    if (!model || model.known) return;
+    try {
+      await api.describe(model);
+      this.tell('change');
+    } catch (error) {
+      if (error.status === 401) throw error;
+      this.tell('error', error.message);
+    }
+  }
+
+  // learn does so where nobody waits for it.
+  #learn() { this.know().catch(() => this.tell('key', () => this.#learn())); }
+
+  // use makes a model that of the conversation.
+  use(name) {
+    this.current.model = name;
+    this.#learn();
+    return this.changed();
+  }
+
+  get turn() { return this.turns.get(this.current?.id); }
+
+  // start asks the server for its models.
+  async start() {
+    this.models = await api.models();
+    await this.know();
+    if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
+    if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
+    this.tell('change');
+  }
+
+  async list() {
+    this.heads = await store.heads();
+    this.tell('heads');
+  }
+
+  // fresh shows a new conversation, which is kept as soon as there is something in it.
+  fresh(kind) {
+    const model = this.model();
+    const settings = this.current ? structuredClone(this.current.settings) : {};
+    this.current = tree.newConversation(kind ?? (model?.known && !model.template ? 'text' : 'chat'), model?.name ?? '');
+    this.current.settings = settings;
+    this.#open.set(this.current.id, this.current);
+    this.tell('change');
+  }
+
+  async show(id) {
+    let c = this.#open.get(id);
+    if (!c) {
+      c = await store.load(id);
+      if (!c) return this.list();
+      for (const node of Object.values(c.nodes)) {
+        if (node.state === 'running') node.state = 'lost'; // the window that asked for it has gone, or writes it again
+      }
+      this.#open.set(id, c);
+    }
+    this.current = c;
+    this.tell('change');
+    this.#learn();
+    return undefined;
+  }
+
+  // keep saves a conversation, now or soon.
+  async keep(c = this.current, soon = false) {
+    if (!Object.keys(c.nodes).length && !c.draft) return;
+    if (soon) {
+      if (!this.#saving.has(c.id)) this.#saving.set(c.id, setTimeout(() => this.keep(c), 1000));
+      return;
+    }
+    clearTimeout(this.#saving.get(c.id));
+    this.#saving.delete(c.id);
+    try {
+      await store.save(c);
+      await this.list();
+    } catch (error) {
+      this.tell('error', `The browser could not keep the conversation: ${error?.message ?? error}`);
+    }
+  }
+
+  // changed tells of a change of the conversation that is shown, and keeps it.
+  changed() {
+    tree.touch(this.current);
+    this.tell('change');
+    return this.keep();
+  }
+
+  // reply asks for n replies behind a node.
+  reply(parent, n = 1) {
+    const c = this.current;
+    const siblings = tree.children(c, parent).filter((node) => node.role === 'assistant').length;
+    const given = c.settings.seed;
+    const base = Number.isFinite(given) ? given + siblings : crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
+    const nodes = Array.from({ length: n }, (_, i) => tree.add(c, parent, 'assistant', '', { seed: base + i }));
+    c.compare = n > 1 ? nodes.map((node) => node.id) : null;
+    return this.run(c, nodes);
+  }
+
+  // run asks for what comes next in nodes.
+  async run(c, nodes) {
+    if (this.turns.has(c.id)) return;
+    const turn = new Turn(c, nodes, (node) => {
+      if (!node) return;
+      this.tell('grow', node);
+      this.keep(c, true);
+    });
+    this.turns.set(c.id, turn);
+    this.tell('change');
+    await turn.run();
+    this.turns.delete(c.id);
+    this.tell('change');
+    this.tell('ended', turn);
+    await this.keep(c);
+    if (turn.error?.status === 401) this.tell('key', () => this.run(c, nodes));
+  }
+
+  stop() { this.turn?.stop(); }
+
+  // send puts a message at the end of the branch and asks for a reply.
+  send(content, files = []) {
+    if (this.turn) return undefined;
+    this.current.compare = null;
+    const last = tree.path(this.current).at(-1)?.id ?? '';
+    return this.reply(tree.add(this.current, last, 'user', content, { files }).id);
+  }
+
+  // edit makes another branch in place of a message, and asks for a reply to it.
+  edit(node, content, files) {
+    if (this.turn) return undefined;
+    return this.reply(tree.add(this.current, node.parent, node.role, content, { files }).id);
+  }
+
+  // goOn continues a reply that has ended early.
+  goOn(node) {
+    delete node.tokens; // they would not be all of it
+    return this.run(this.current, [node]);
+  }
+
+  // instead makes another branch that has a beginning of a reply, and continues it.
+  instead(node, content, tokens) {
+    if (this.turn) return undefined;
+    const other = tree.add(this.current, node.parent, 'assistant', content, { tokens, seed: node.seed });
+    return this.run(this.current, [other]);
+  }
+
+  // draft keeps what is being written in the conversation; without a text there is nothing.
+  draft(text) {
+    this.current.draft = text;
+    this.keep(this.current, true);
+  }
+
+  pick(id) {
+    if (this.current.kind === 'text') delete this.current.draft; // the text is that of the branch
+    tree.pick(this.current, id);
+    return this.changed();
+  }
+
+  // fork shows a conversation of its own with what is there up to a node.
+  fork(node) {
+    this.current = tree.copyUpTo(this.current, node.id);
+    this.#open.set(this.current.id, this.current);
+    return this.changed();
+  }
+
+  async rename(id, title) {
+    await this.show(id);
+    this.current.title = title.trim();
+    await this.changed();
+  }
+
+  async remove(id) {
+    this.turns.get(id)?.stop();
+    clearTimeout(this.#saving.get(id));
+    this.#saving.delete(id);
+    this.#open.delete(id);
+    await store.remove(id);
+    if (this.current.id === id) this.fresh();
+    await this.list();
+  }
+
+  // fromOthers takes what another window has saved or removed.
+  async fromOthers({ saved, removed }) {
+    const c = this.#open.get(saved);
+    const theirs = c && await store.load(saved);
+    if (theirs) {
+      tree.merge(c, theirs);
+      if (c === this.current) this.tell('change');
+    }
+    if (removed && !this.turns.has(removed)) {
+      this.#open.delete(removed);
+      if (this.current?.id === removed) this.fresh();
+    }
+    await this.list();
+  }
+
+  // everything is all conversations, as they are written to a file.
+  async everything() {
+    return { hippo: 'conversations', version: 1, conversations: await Promise.all(this.heads.map((one) => store.load(one.id))) };
+  }
+
+  // take adds the conversations of a file.
+  async take(text) {
+    let file;
+    try {
+      file = JSON.parse(text);
+    } catch (error) {
+      throw new Error(`This file is no JSON: ${error.message}`);
+    }
+    if (!Array.isArray(file?.conversations)) throw new Error('This file has no conversations of hippo: there is no list "conversations".');
+    const all = file.conversations.map(tree.check);
+    for (const c of all) await store.save(c);
+    await this.list();
+    return all.length;
+  }
+}
+
+export const app = new App();
+store.onOthers((message) => app.fromOthers(message));

@@ -1,0 +1,169 @@
+// chat puts the page together.
+
+import { apiKey, setAPIKey } from './api.js';
+import { app } from './app.js';
+import { makeComposer, showComposer, showSpeed } from './composer.js';
+import { button, byID, h, replace, say } from './dom.js';
+import { count, speed } from './format.js';
+import { closeSettings, showSettings, toggleSettings } from './settings.js';
+import { makeSidebar, showSidebar, toggleSidebar } from './sidebar.js';
+import { nextTheme } from './theme.js';
+import { growMessage, showThread } from './thread.js';
+import { path, title, touch } from './tree.js';
+import { growText, showText } from './writing.js';
+
+// quiet buttons have words where there is room for them.
+const quiet = { words: true, className: 'quiet' };
+
+function bar() {
+  const c = app.current;
+  const names = app.models.map((one) => one.name);
+  if (names.length && !names.includes(c.model)) names.push(c.model); // of a conversation with a model that has gone
+  const models = h('select', {
+    id: 'model', 'aria-label': 'Model', onchange: (event) => app.use(event.target.value),
+  }, ...names.map((name) => h('option', { value: name, selected: name === c.model }, name)));
+  replace(byID('bar'),
+    button('Conversations', 'menu', () => toggleSidebar(!document.body.classList.contains('listing')), { className: 'narrow' }),
+    h('h2', { title: title(c) }, path(c).length ? title(c) : ''), models,
+    button('Tokens', 'tokens', toggleTokens, {
+      ...quiet, id: 'tokens', 'aria-pressed': String(c.showTokens), title: 'Color tokens by their probability',
+    }),
+    button('Branches', 'tree', () => toggleSettings('branches'), { ...quiet, id: 'open-branches' }),
+    button('Settings', 'sliders', () => toggleSettings('settings'), { ...quiet, id: 'open-settings' }),
+    button('Light or dark', 'theme', () => say(`Theme: ${nextTheme()}`), { id: 'theme' }));
+}
+
+function toggleTokens() {
+  const c = app.current;
+  c.showTokens = !c.showTokens;
+  touch(c);
+  app.keep(c, true);
+  const without = path(c).some((node) => node.role === 'assistant' && !node.tokens);
+  if (c.showTokens && without) notice('Replies from now on have probabilities; those before were written without.');
+  show();
+  byID('tokens').focus();
+}
+
+// notice shows a line that can be closed.
+function notice(text, bad = false) {
+  replace(byID('notice'), h('p', { className: bad ? 'bad' : '' }, text,
+    button('Close', 'close', () => byID('notice').replaceChildren())));
+}
+
+// atEnd tells whether the end of the messages is in view: then it stays so.
+function atEnd() {
+  const { scrollTop, clientHeight, scrollHeight } = byID('main');
+  return scrollTop + clientHeight > scrollHeight - 60;
+}
+
+const toEnd = () => { byID('main').scrollTop = byID('main').scrollHeight; };
+
+let frame = 0; // in which what has grown is shown
+const grown = new Set();
+let shown = null;
+
+function show() {
+  const end = atEnd() || shown !== app.current;
+  shown = app.current;
+  document.body.classList.toggle('text', app.current.kind === 'text');
+  const focused = document.activeElement?.id;
+  bar();
+  showSidebar();
+  if (app.current.kind === 'chat') showThread();
+  showText();
+  showComposer();
+  showSettings();
+  byID('thread').setAttribute('aria-busy', String(Boolean(app.turn)));
+  document.title = path(app.current).length ? `${title(app.current)} · hippo` : 'hippo';
+  if (focused && document.activeElement?.id !== focused) byID(focused)?.focus();
+  if (end) toEnd();
+}
+
+function grow() {
+  frame = 0;
+  const end = atEnd();
+  for (const node of grown) {
+    growMessage(node);
+    growText(node);
+  }
+  grown.clear();
+  if (app.turn) {
+    showSpeed(app.turn);
+    const pace = byID('pace');
+    if (pace) pace.textContent = byID('live').textContent;
+  }
+  if (end) toEnd();
+}
+
+app.addEventListener('change', show);
+app.addEventListener('heads', showSidebar);
+app.addEventListener('error', ({ detail }) => notice(detail, true));
+app.addEventListener('grow', ({ detail: node }) => {
+  if (app.current?.nodes[node.id] !== node) return;
+  grown.add(node);
+  frame ||= requestAnimationFrame(grow);
+});
+app.addEventListener('ended', ({ detail: turn }) => {
+  const [node] = turn.nodes;
+  if (turn.error && turn.error.name !== 'AbortError') return; // the message says what is wrong
+  if (turn.conversation === app.current) {
+    say(`The reply has ended: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}.`);
+  }
+});
+app.addEventListener('key', ({ detail: again }) => askKey(again));
+app.addEventListener('retry', start);
+
+// askKey asks for an API key, then does again what the server has refused.
+function askKey(again) {
+  if (document.querySelector('dialog')) return;
+  const field = h('input', { type: 'password', id: 'key', autocomplete: 'off', value: apiKey() });
+  const use = () => {
+    setAPIKey(field.value.trim());
+    dialog.close();
+    again();
+  };
+  field.addEventListener('keydown', (event) => { if (event.key === 'Enter') use(); });
+  const dialog = h('dialog', { 'aria-labelledby': 'key-title', onclose: () => dialog.remove() },
+    h('h2', { id: 'key-title' }, 'This server wants a key'),
+    h('p', { className: 'muted' }, apiKey() ? 'The key that was given is none of its keys.'
+      : 'Whoever runs it makes one by "hippo key". It is kept until this window is closed.'),
+    h('div', { className: 'field long' }, h('label', { htmlFor: 'key' }, 'API key'), field),
+    h('div', { className: 'actions' }, button('Cancel', 'close', () => dialog.close(), { words: true }),
+      button('Use this key', 'go', use, { words: true, className: 'strong', id: 'use-key' })));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+async function start() {
+  try {
+    await app.start();
+    byID('notice').replaceChildren();
+    if (document.activeElement !== document.body) return; // somebody is somewhere already
+    byID(app.current.kind === 'chat' ? 'composer-text' : 'text').focus({ preventScroll: true });
+  } catch (error) {
+    if (error.status === 401) askKey(start);
+    else {
+      notice(`${error.message} `, true);
+      byID('notice').firstChild.prepend(button('Try again', 'again', start, { words: true }));
+    }
+  }
+}
+
+addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape' || document.querySelector('dialog[open]')) return;
+  if (app.turn) app.stop();
+  else if (document.body.classList.contains('listing')) toggleSidebar(false);
+  else if (!byID('panel').hidden) closeSettings();
+});
+
+byID('middle').addEventListener('click', (event) => {
+  if (!event.target.closest('#bar')) toggleSidebar(false);
+});
+
+addEventListener('pagehide', () => { if (app.current && app.turn) app.keep(); });
+
+makeSidebar();
+makeComposer();
+app.fresh('chat');
+app.list();
+start();

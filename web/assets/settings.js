@@ -1,0 +1,146 @@
+// settings are the panel beside a conversation: sampling, its branches, and the models of the server.
+
+import { apiKey, loaded, setAPIKey } from './api.js';
+import { app } from './app.js';
+import { branches } from './branches.js';
+import { button, byID, h, replace } from './dom.js';
+import { bytes } from './format.js';
+import { touch } from './tree.js';
+
+const fields = [
+  ['temperature', 'Temperature', '0 takes the most probable token, more is bolder', { min: 0, step: 0.1 }, 1],
+  ['top_p', 'Top p', 'only the most probable tokens with this much probability together', { min: 0, max: 1, step: 0.05 }, 1],
+  ['top_k', 'Top k', 'only so many of the most probable tokens; 0 for all', { min: 0, step: 1 }, 0],
+  ['min_p', 'Min p', 'only tokens with this share of the largest probability', { min: 0, max: 1, step: 0.01 }, 0],
+  ['repetition_penalty', 'Repetition penalty', 'above 1, what was there becomes less probable', { min: 0, step: 0.05 }, 1],
+  ['max_tokens', 'Most tokens', 'of a reply', { min: 1, step: 1 }, 'as the model says'],
+  ['seed', 'Seed', 'the same seed, the same reply', { step: 1 }, 'another each time'],
+];
+
+const tabs = [['settings', 'Settings', sampling], ['branches', 'Branches', branches], ['models', 'Models', models]];
+let tab = 'settings';
+
+// toggleSettings opens the panel on a tab, or closes it.
+export function toggleSettings(wanted) {
+  const panel = byID('panel');
+  panel.hidden = !panel.hidden && wanted === tab;
+  tab = wanted;
+  document.body.classList.toggle('settling', !panel.hidden);
+  showSettings(true);
+  if (!panel.hidden) byID(`tab-${tab}`).focus();
+}
+
+export function closeSettings() {
+  byID('panel').hidden = true;
+  document.body.classList.remove('settling');
+}
+
+let shown = '';
+
+// showSettings shows the panel, unless somebody is typing in it.
+export function showSettings(anew = false) {
+  const panel = byID('panel');
+  if (panel.hidden) return;
+  const what = `${tab} ${app.current.id} ${app.current.model} ${app.model()?.known}`;
+  if (tab !== 'branches' && !anew && what === shown) return;
+  shown = what;
+  const bar = h('div', { role: 'tablist', 'aria-label': 'Panel', className: 'tabs', onkeydown: arrows },
+    ...tabs.map(([name, words]) => h('button', {
+      type: 'button', role: 'tab', id: `tab-${name}`, 'aria-selected': String(name === tab), 'aria-controls': 'panel-body',
+      tabIndex: name === tab ? 0 : -1,
+      onclick: () => { tab = name; showSettings(true); byID(`tab-${name}`).focus(); },
+    }, words)), button('Close the panel', 'close', closeSettings));
+  const body = h('div', { id: 'panel-body', role: 'tabpanel', 'aria-labelledby': `tab-${tab}`, tabIndex: 0 });
+  const had = panel.contains(document.activeElement) && document.activeElement.id;
+  replace(panel, bar, body);
+  tabs.find(([name]) => name === tab)[2](body);
+  if (had) byID(had)?.focus();
+}
+
+function arrows(event) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step || event.target.getAttribute('role') !== 'tab') return;
+  const at = tabs.findIndex(([name]) => name === tab);
+  byID(`tab-${tabs[(at + step + tabs.length) % tabs.length][0]}`).click();
+}
+
+// kept puts a setting into the conversation.
+function kept(change) {
+  change(app.current);
+  touch(app.current);
+  app.keep(app.current, true);
+}
+
+function sampling(body) {
+  const c = app.current;
+  const defaults = app.model()?.defaults ?? {};
+  const number = ([name, label, why, limits, standard]) => {
+    const own = defaults[name === 'max_tokens' ? 'num_predict' : name];
+    const fallback = name === 'max_tokens' && c.kind === 'text' ? '200' : String(standard);
+    return h('div', { className: 'field' }, h('label', { htmlFor: `set-${name}` }, label),
+      h('input', {
+        type: 'number', id: `set-${name}`, ...limits, value: c.settings[name] ?? '', placeholder: own ?? fallback,
+        'aria-describedby': `why-${name}`,
+        oninput: (event) => {
+          const { value, validity } = event.target;
+          event.target.setAttribute('aria-invalid', String(!validity.valid && !validity.stepMismatch));
+          kept((to) => {
+            if (value === '') delete to.settings[name];
+            else to.settings[name] = Number(value);
+          });
+        },
+      }), h('small', { id: `why-${name}` }, own === undefined ? why : `${why}; the model's own: ${own}`));
+  };
+  const system = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-system' }, 'System text'),
+    h('textarea', {
+      id: 'set-system', rows: 4, value: c.system, dir: 'auto', placeholder: 'What the model is to know before everything else',
+      oninput: (event) => kept((to) => { to.system = event.target.value; }),
+    }));
+  const stop = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-stop' }, 'Stop texts'),
+    h('textarea', {
+      id: 'set-stop', rows: 2, value: c.settings.stop ?? '', 'aria-describedby': 'why-stop',
+      oninput: (event) => kept((to) => { to.settings.stop = event.target.value; }),
+    }), h('small', { id: 'why-stop' }, 'a line each, before which a reply ends; \\n is a line end'));
+  const key = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-key' }, 'API key'),
+    h('input', {
+      type: 'password', id: 'set-key', autocomplete: 'off', value: apiKey(), 'aria-describedby': 'why-key',
+      onchange: (event) => { setAPIKey(event.target.value.trim()); app.tell('retry'); },
+    }), h('small', { id: 'why-key' }, 'kept until this window is closed'));
+  body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, key].filter(Boolean));
+  body.append(button('As the model has it', 'again', () => {
+    kept((to) => { to.settings = {}; });
+    showSettings(true);
+  }, { words: true }));
+}
+
+async function models(body) {
+  body.append(h('p', { className: 'muted' }, 'Models of this server, and what they take of its memory.'));
+  const list = h('ul', { className: 'models' });
+  body.append(list);
+  let inMemory;
+  try {
+    inMemory = await loaded();
+  } catch (error) {
+    list.append(h('li', {}, error.message));
+    return;
+  }
+  for (const model of app.models) {
+    const there = inMemory.find((one) => one.name.replace(/:latest$/, '') === model.name);
+    const facts = [
+      model.parameters && `${model.parameters} parameters`, there ? 'loaded' : 'not loaded',
+      there?.size > 0 && bytes(there.size), there?.details?.quantization_level,
+      there?.texts_bytes > 0 && `${bytes(there.texts_bytes)} of texts that were read`,
+      there?.sequences_running > 0 && `${there.sequences_running} texts are worked at`,
+      model.known && (model.template ? 'chat template' : 'no chat template'),
+      model.length > 0 && `at most ${model.length} tokens`,
+      model.state > 0 && `state ${bytes(model.state)}${model.growth ? ` and ${bytes(model.growth)} a token` : ''}`,
+    ].filter(Boolean);
+    const current = model.name === app.current.model;
+    list.append(h('li', { className: current ? 'current' : '' },
+      h('strong', {}, model.name), h('span', { className: 'muted' }, facts.join(' · ')),
+      current ? null : button('Use this', 'go', () => {
+        app.use(model.name);
+        showSettings(true);
+      }, { words: true })));
+  }
+}

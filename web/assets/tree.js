@@ -1,0 +1,150 @@
+// tree has conversations. The messages of one are nodes that know their parents: what begins alike is there once, and an
+// edited message or another reply is a branch. Nodes are never taken out, so that the same conversation in two windows
+// is put together again by taking the nodes of both.
+
+const newID = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
+  (x) => x.toString(16).padStart(2, '0')).join('');
+
+// newConversation is an empty one: of messages ("chat") or of a text that goes on ("text").
+export function newConversation(kind, model) {
+  const now = Date.now();
+  return {
+    id: newID(), kind, model, title: '', system: '', settings: {}, showTokens: false, created: now, changed: now,
+    nodes: {}, choice: {}, compare: null,
+  };
+}
+
+// add puts a node under a parent, '' for the beginning, and chooses it.
+export function add(c, parent, role, content, more = {}) {
+  const node = {
+    id: newID(), parent, role, content, created: Math.max(Date.now(), lastCreated(c) + 1), revision: 1, ...more,
+  };
+  c.nodes[node.id] = node;
+  c.choice[parent] = node.id;
+  touch(c);
+  return node;
+}
+
+const lastCreated = (c) => Object.values(c.nodes).reduce((most, node) => Math.max(most, node.created), 0);
+
+// touch says that a conversation has changed, besides its nodes.
+export function touch(c) { c.changed = Math.max(Date.now(), c.changed + 1); }
+
+// children of a node, the oldest first.
+export function children(c, parent) {
+  return Object.values(c.nodes).filter((node) => node.parent === parent)
+    .sort((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));
+}
+
+// chosen is the child of a node that the conversation goes on with.
+export function chosen(c, parent) {
+  const picked = c.nodes[c.choice[parent]];
+  if (picked && picked.parent === parent) return picked;
+  return children(c, parent).at(-1);
+}
+
+// path is the chosen branch from the beginning.
+export function path(c) {
+  const nodes = [];
+  for (let node = chosen(c, ''); node; node = chosen(c, node.id)) nodes.push(node);
+  return nodes;
+}
+
+// ancestors are the nodes from the beginning to one of them, '' for none.
+export function ancestors(c, id) {
+  const nodes = [];
+  for (let node = c.nodes[id]; node; node = c.nodes[node.parent]) nodes.unshift(node);
+  return nodes;
+}
+
+// pick makes the branch through a node the chosen one.
+export function pick(c, id) {
+  for (const node of ancestors(c, id)) c.choice[node.parent] = node.id;
+  c.compare = null;
+  touch(c);
+}
+
+// title is what a conversation is called.
+export function title(c) {
+  if (c.title) return c.title;
+  const first = children(c, '').find((node) => node.content.trim() || node.files?.length);
+  const text = (first?.content ?? c.draft ?? '').trim().replace(/\s+/g, ' ') || first?.files?.[0].name;
+  if (!text) return c.kind === 'text' ? 'New text' : 'New conversation';
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}
+
+// copyUpTo is a conversation of its own with the branch up to a node.
+export function copyUpTo(c, id) {
+  const copy = newConversation(c.kind, c.model);
+  Object.assign(copy, {
+    title: `${title(c)} (fork)`, system: c.system, settings: structuredClone(c.settings), showTokens: c.showTokens,
+  });
+  let parent = '';
+  for (const node of ancestors(c, id)) {
+    const { role, content, created, parent: _, id: __, revision: ___, ...more } = structuredClone(node);
+    parent = add(copy, parent, role, content, more).id;
+  }
+  return copy;
+}
+
+// merge puts another version of a conversation into one: the newer of each node, and of the rest.
+export function merge(c, other) {
+  for (const node of Object.values(other.nodes)) {
+    const mine = c.nodes[node.id];
+    if (!mine || mine.revision < node.revision) c.nodes[node.id] = node;
+  }
+  c.choice = { ...other.choice, ...c.choice };
+  if (other.changed > c.changed) {
+    for (const field of ['title', 'system', 'settings', 'model', 'changed', 'compare']) c[field] = other[field];
+  }
+  return c;
+}
+
+// contentOf is what a model reads of a message: its text, and the files that go with it, as blocks.
+export function contentOf(node) {
+  const parts = [node.content];
+  for (const file of node.files ?? []) {
+    const fence = '`'.repeat(Math.max(3, ...(file.text.match(/`+/g) ?? []).map((run) => run.length + 1)));
+    parts.push(`${file.name}:\n${fence}\n${file.text}${file.text.endsWith('\n') ? '' : '\n'}${fence}`);
+  }
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+const roles = ['user', 'assistant'];
+const isText = (x) => typeof x === 'string';
+
+// check returns a conversation of a file that somebody may have made, with what belongs in it and nothing else.
+export function check(x) {
+  const fail = (what) => { throw new Error(`This file has no conversation of hippo: ${what}.`); };
+  if (typeof x !== 'object' || x === null) fail('an entry is no object');
+  const c = newConversation(x.kind === 'text' ? 'text' : 'chat', isText(x.model) ? x.model : '');
+  for (const field of ['title', 'system']) if (isText(x[field])) c[field] = x[field];
+  if (Number.isFinite(x.created)) c.created = x.created;
+  for (const [name, value] of Object.entries(x.settings ?? {})) {
+    if (isText(value) || Number.isFinite(value)) c.settings[name] = value;
+  }
+  const ids = new Map();
+  for (const id of Object.keys(x.nodes ?? fail('there are no nodes'))) ids.set(id, newID());
+  for (const [id, node] of Object.entries(x.nodes)) {
+    if (!roles.includes(node?.role) || !isText(node.content)) fail(`the node ${id.slice(0, 40)} has no role and content`);
+    if (node.parent !== '' && !ids.has(node.parent)) fail(`the node ${id.slice(0, 40)} has no parent`);
+    const files = (Array.isArray(node.files) ? node.files : [])
+      .filter((file) => isText(file?.name) && isText(file?.text))
+      .map(({ name, text }) => ({ name, text, size: new Blob([text]).size }));
+    c.nodes[ids.get(id)] = {
+      id: ids.get(id), parent: node.parent && ids.get(node.parent), role: node.role, content: node.content, files,
+      created: Number.isFinite(node.created) ? node.created : 0, revision: 1, state: 'done',
+    };
+  }
+  for (const id of Object.keys(c.nodes)) {
+    const seen = new Set();
+    for (let node = c.nodes[id]; node; node = c.nodes[node.parent]) {
+      if (seen.has(node.id)) fail('a node is its own ancestor');
+      seen.add(node.id);
+    }
+  }
+  for (const [parent, child] of Object.entries(x.choice ?? {})) {
+    if (ids.has(child)) c.choice[parent && ids.get(parent)] = ids.get(child);
+  }
+  return c;
+}

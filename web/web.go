@@ -1,0 +1,124 @@
+// Package web has the pages that hippo shows in a browser: plain files, made into the program, which load nothing from
+// elsewhere and need no step to build them. A page talks to the server that it came from, through the endpoints that
+// any client uses, and shows what a model wrote as text only.
+//
+// How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
+// conversations, turn asks for replies; thread, sidebar, composer, settings, compare, writing and branches are its
+// parts; markdown and tokens show text; dom, theme and format are what they share. style.css has the colours and the
+// controls of any page, chat.css the layout of this one.
+//
+// The package imports the standard library alone.
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Policy is the Content-Security-Policy of the pages: nothing but what comes from the server itself, no code or style
+// inside a page, and nobody may frame it.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+
+// Chat is the page to talk with models: what answers GET for its path, "/", and for those of the assets.
+func Chat() map[string]http.Handler { return page("index.html") }
+
+// page is a page at "/", and the assets.
+func page(start string) map[string]http.Handler {
+	paths := map[string]http.Handler{}
+	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := assets.ReadFile(name)
+		paths["/"+name] = newFile(name, data)
+		return err
+	})
+	if err != nil {
+		panic(err) // they are in the program
+	}
+	paths["/"] = paths["/assets/"+start]
+	return paths
+}
+
+// file is an asset as it is sent.
+type file struct {
+	data, packed []byte // packed is nil where it would hardly be smaller
+	kind, tag    string
+}
+
+func newFile(name string, data []byte) *file {
+	sum := sha256.Sum256(data)
+	f := &file{data: data, kind: kindOf(name), tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		panic(err) // there is that level
+	}
+	z.Write(data) // into memory
+	z.Close()
+	if packed.Len() < len(data)*9/10 {
+		f.packed = packed.Bytes()
+	}
+	return f
+}
+
+// kindOf is the media type of a file. What a system thinks of the endings does not matter.
+func kindOf(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return mime.TypeByExtension(path.Ext(name))
+}
+
+// ServeHTTP sends the file. A browser asks for it each time, and gets it where it has changed: so a page and its parts
+// are those of one program.
+func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", f.kind)
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Vary", "Accept-Encoding")
+	data, tag := f.data, f.tag
+	if f.packed != nil && acceptsGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		data, tag = f.packed, strings.TrimSuffix(tag, `"`)+`-gzip"`
+	}
+	h.Set("ETag", tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+// acceptsGzip tells whether a client takes gzip.
+func acceptsGzip(r *http.Request) bool {
+	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
+		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q := strings.ReplaceAll(quality, " ", "")
+			return q != "q=0" && strings.Trim(q, "0.") != "q="
+		}
+	}
+	return false
+}
