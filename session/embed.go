@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -83,12 +84,17 @@ func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32
 	return out, nil
 }
 
-// embed embeds one text.
-func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) ([]float32, error) {
+// embed embeds one text. A panic of the model becomes an error: it must not end the process, whose goroutine it is in.
+func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) (_ []float32, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{p, debug.Stack()}
+		}
+	}()
 	s := generate.NewSession(m, 1)
 	s.Chunk = Chunk(m)
 	sum := make([]float64, m.Config.DModel)
-	err := o.Runner.Run(ctx, &Request{
+	err = o.Runner.Run(ctx, &Request{
 		Session: s, Segments: []Segment{{IDs: ids}}, Client: o.Client, Priority: o.Priority,
 		Hidden: func(at int, hidden []float32) {
 			if o.Pooling == PoolLast && at < len(ids)-1 {

@@ -106,6 +106,11 @@ func TestEmbedAmongOthers(t *testing.T) {
 	others.Wait()
 }
 
+// breaks is a Runner that panics.
+type breaks struct{}
+
+func (breaks) Run(context.Context, *Request) error { panic("broken") }
+
 // TestEmbedRefuses: wrong texts and options are errors, a context that is done ends, and so does a closed scheduler.
 func TestEmbedRefuses(t *testing.T) {
 	m := language(t, "h3,attention,mamba")
@@ -128,6 +133,10 @@ func TestEmbedRefuses(t *testing.T) {
 	}
 	if _, err := Embed(t.Context(), m, EmbedOptions{Runner: s}, text(1, 1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed scheduler: %v", err)
+	}
+	var broken *PanicError
+	if _, err := Embed(t.Context(), m, EmbedOptions{Runner: breaks{}}, text(1, 1)); !errors.As(err, &broken) {
+		t.Errorf("a runner that panics: %v", err)
 	}
 	if _, err := unit([]float64{1, math.NaN()}); !errors.Is(err, errNoNumbers) {
 		t.Errorf("a vector with NaN: %v", err)

@@ -8,14 +8,19 @@ import (
 	"log/slog"
 )
 
-// fail ends a batch with a problem, and what is done.
+// fail ends a batch with a problem, and what is done. Where that cannot be written, it ends without.
 func (r *run) fail(p Problem) error {
-	r.s.refund(r.b.Owner, r.paid)
-	r.paid = 0
+	writes := false
 	err := r.s.change(r.b.ID, func(b *Batch) {
 		b.Problems = append(b.Problems, p)
-		b.stand(Failed)
+		writes = b.End == "" // else it is the writing that has failed
 	})
+	if err == nil && writes && r.finish(Failed) == nil {
+		return nil
+	}
+	r.s.refund(r.b.Owner, r.paid)
+	r.paid = 0
+	err = r.s.change(r.b.ID, func(b *Batch) { b.stand(Failed) })
 	return errors.Join(err, r.drop())
 }
 

@@ -99,17 +99,25 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestFullStore: a batch whose answers have no room has failed, and says why.
+// TestFullStore: a batch whose answers have no room has failed, says why, and has those that there was room for.
 func TestFullStore(t *testing.T) {
-	s := open(t, Options{MaxTotal: 3000, Do: func(context.Context, Request) (Response, error) {
+	s := open(t, Options{MaxTotal: 6000, Together: 1, Do: func(context.Context, Request) (Response, error) {
 		return Response{http.StatusOK, []byte(`"` + strings.Repeat("x", 2000) + `"`)}, nil
 	}})
 	b := ended(t, s, begin(t, s, "", requests(5)))
 	if b.Status != Failed || b.Problems[0].Code != "storage_limit_exceeded" {
 		t.Errorf("got %+v", b)
 	}
-	if f, err := s.File("", b.Input); err != nil || s.total != f.Bytes {
-		t.Errorf("%d bytes are counted, want %d (%v)", s.total, f.Bytes, err)
+	if out := read(t, s, "", b.Output); b.Counts.Completed < 1 || strings.Count(out, "\n") != b.Counts.Completed {
+		t.Errorf("%d are done, and the output has %d bytes", b.Counts.Completed, len(out))
+	}
+	var all int64
+	files, _, err := s.Files("", "", Page{Limit: 9})
+	for _, f := range files {
+		all += f.Bytes
+	}
+	if err != nil || s.Used() != all {
+		t.Errorf("%d bytes are counted, want %d (%v)", s.Used(), all, err)
 	}
 }
 

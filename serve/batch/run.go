@@ -57,14 +57,14 @@ func (s *Store) work(owner string) {
 		s.mu.Lock()
 		delete(s.cancels, b.ID)
 		s.mu.Unlock()
-		if err != nil && !s.rest(ctx, r, err) {
+		if err != nil && !s.rest(r, err) {
 			return
 		}
 	}
 }
 
 // rest is called after an error of a batch, and reports whether work goes on.
-func (s *Store) rest(ctx context.Context, r *run, err error) bool {
+func (s *Store) rest(r *run, err error) bool {
 	if errors.Is(context.Cause(s.running), errClosed) {
 		if err := s.change(r.b.ID, func(*Batch) {}); err != nil { // its counts
 			s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
