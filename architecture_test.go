@@ -97,6 +97,7 @@ var house = []layer{
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
+	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat session session/store generate " +
 		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +

@@ -86,7 +86,8 @@ func (v *victim) wantCalm() {
 	v.client.CloseIdleConnections()
 	const slack = 5
 	waitUntil(v.t, func() bool {
-		return runtime.NumGoroutine() <= v.before+slack && len(v.server.admit.places) == 0 && v.server.bodies.Load() == 0
+		none := len(v.server.admit.places) == 0 && v.server.bodies.Load() == 0
+		return none && runtime.NumGoroutine() <= v.before+slack
 	})
 }
 
