@@ -73,7 +73,8 @@ func TestServeOperations(t *testing.T) {
 	}}
 	ask := func(key, body string) *http.Response {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/completions", strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/completions",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func TestEveryFlagIsAVariable(t *testing.T) {
 			}
 			seen[name] = cmd.CommandPath() + " --" + f.Name
 			value := strings.Trim(f.DefValue, "[]")
-			if err := config.Environment(cmd.Flags(), prefix, []string{name + "=" + value}, true); err != nil || !f.Changed {
+			err := config.Environment(cmd.Flags(), prefix, []string{name + "=" + value}, true)
+			if err != nil || !f.Changed {
 				t.Errorf("%s=%s does not set --%s of %s: %v", name, value, f.Name, cmd.CommandPath(), err)
 			}
 		})

@@ -1,6 +1,6 @@
 // Command soak treats hippo serve badly for a while, and checks that no reply is mixed up, nothing that was stored
-// is lost, and memory and goroutines do not grow. Clients read replies, go in their middle, send rubbish, and stall; now
-// and then the server is killed and started again.
+// is lost, and memory and goroutines do not grow. Clients read replies, go in their middle, send rubbish, and
+// stall; now and then the server is killed and started again.
 //
 //	go build -o hippo ./cmd/hippo && go run ./cmd/soak --for 30m ./hippo serve runs/tiny --precision int8
 //
