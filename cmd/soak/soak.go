@@ -213,7 +213,9 @@ func (s *soak) growth() (problems []string) {
 	}
 	if late.Resident > more*early.Resident || late.Goroutines > more*early.Goroutines+float64(s.clients) {
 		problems = append(problems, fmt.Sprintf(
-			"the last life took %.0f MiB and %v goroutines, those before %.0f and %v", late.Resident, late.Goroutines, early.Resident, early.Goroutines))
+			"the last life took %.0f MiB and %v goroutines, those before %.0f and %v",
+			late.Resident, late.Goroutines, early.Resident, early.Goroutines,
+		))
 	}
 	return problems
 }
