@@ -27,10 +27,10 @@ func prompts() (all []string) {
 	return all
 }
 
-// completion is a request for a greedy reply.
+// completion is a request for a reply that is drawn with a seed, and so is the same each time, whoever else is there.
 func (s *soak) completion(prompt string, stream bool) []byte {
 	body, err := json.Marshal(map[string]any{
-		"prompt": prompt, "max_tokens": s.tokens, "temperature": 0, "stream": stream, "ignore_eos": true,
+		"prompt": prompt, "max_tokens": s.tokens, "temperature": 1, "seed": 1, "stream": stream, "ignore_eos": true,
 	})
 	if err != nil {
 		panic(err) // it consists of texts and numbers
@@ -108,12 +108,16 @@ func (s *soak) reply(ctx context.Context, prompt string, stream bool) (string, e
 
 // learn asks for all replies one after another.
 func (s *soak) learn(ctx context.Context) error {
+	texts := map[string]bool{}
 	for _, p := range prompts() {
 		text, err := s.reply(ctx, p, false)
 		if err != nil {
 			return err
 		}
-		s.alone[p] = text
+		s.alone[p], texts[text] = text, true
+	}
+	if 2*len(texts) < len(s.alone) {
+		return fmt.Errorf("%d prompts have %d replies: what is mixed up would not be seen", len(s.alone), len(texts))
 	}
 	_, id, _ := s.leave(ctx, "Call me")
 	s.keeps = id != ""
@@ -140,7 +144,7 @@ func (s *soak) client(ctx context.Context, r *rand.Rand) {
 			s.stall(ctx, prompt, r)
 		case what < 17:
 			s.figuresOfModels(ctx)
-		case s.keeps:
+		case s.keeps && s.keeping.Add(1) < mostKept:
 			s.keep(ctx, prompt)
 		}
 	}

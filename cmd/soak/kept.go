@@ -7,6 +7,9 @@ import (
 	"net/http"
 )
 
+// mostKept is how many responses are kept: fewer than a server removes the oldest of.
+const mostKept = 800
+
 // response is one of /v1/responses.
 type response struct {
 	ID     string
@@ -28,7 +31,7 @@ func (r *response) text() (text string) {
 
 // leave has the server keep a response, and returns its text and id: "" where the server keeps none.
 func (s *soak) leave(ctx context.Context, prompt string) (text, id string, err error) {
-	body, err := json.Marshal(map[string]any{"input": prompt, "max_output_tokens": s.tokens, "temperature": 0})
+	body, err := json.Marshal(map[string]any{"input": prompt, "max_output_tokens": s.tokens, "temperature": 1})
 	if err != nil {
 		return "", "", err
 	}
@@ -46,7 +49,6 @@ func (s *soak) leave(ctx context.Context, prompt string) (text, id string, err e
 
 // keep leaves a response, and notes it once its whole answer has come.
 func (s *soak) keep(ctx context.Context, prompt string) {
-	const most = 2000
 	text, id, err := s.leave(ctx, prompt)
 	if err != nil {
 		s.did("no answer")
@@ -55,9 +57,7 @@ func (s *soak) keep(ctx context.Context, prompt string) {
 	s.did("kept")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.stored) < most {
-		s.stored[id] = text
-	}
+	s.stored[id] = text
 }
 
 // wantStored checks that everything that was kept is there.

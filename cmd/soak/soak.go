@@ -20,14 +20,15 @@ type soak struct {
 	address, adminAddress string
 	log                   *os.File
 	http                  *http.Client
-	alone                 map[string]string // what a greedy reply to a prompt is when nobody else is there
+	alone                 map[string]string // what the reply to a prompt is when nobody else is there
 
-	mu     sync.Mutex
-	now    *server // nil while there is none
-	since  time.Time
-	stored map[string]string // texts of responses by ids, where the server keeps them
-	keeps  bool
-	counts sync.Map // *atomic.Int64 by name
+	mu      sync.Mutex
+	now     *server // nil while there is none
+	since   time.Time
+	stored  map[string]string // texts of responses by ids, where the server keeps them
+	keeps   bool
+	keeping atomic.Int64 // responses that were asked for
+	counts  sync.Map     // *atomic.Int64 by name
 	summary
 }
 
