@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -30,7 +31,8 @@ func prompts() (all []string) {
 // completion is a request for a reply that is drawn with a seed, and so is the same each time, whoever else is there.
 func (s *soak) completion(prompt string, stream bool) []byte {
 	body, err := json.Marshal(map[string]any{
-		"prompt": prompt, "max_tokens": s.tokens, "temperature": 1, "seed": 1, "stream": stream, "ignore_eos": true,
+		"prompt": prompt, "max_tokens": s.tokens, "temperature": 2, "seed": crc32.ChecksumIEEE([]byte(prompt)),
+		"stream": stream, "ignore_eos": true,
 	})
 	if err != nil {
 		panic(err) // it consists of texts and numbers
