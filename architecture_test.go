@@ -105,6 +105,7 @@ var house = []layer{
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
+	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify serve serve/batch web dashboard compare experiment explain train task chat session " +
 		"session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +

@@ -115,6 +115,9 @@ func TestDashboard(t *testing.T) {
 	}
 	s := newSite(t, Options{})
 	post[completionAnswer](s, "/v1/completions", short)
+	waitUntil(t, func() bool { // requests are counted behind their answers
+		return figures(t, s.server.Admin())[`hippo_requests_total{route="POST /v1/completions",status="200"}`] == 1
+	})
 	known := map[string]bool{}
 	for name := range figures(t, s.server.Admin()) {
 		name, _, _ = strings.Cut(name, "{")

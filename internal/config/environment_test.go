@@ -31,8 +31,8 @@ func TestEnvironment(t *testing.T) {
 		}
 		return s, err
 	}
-	got, err := load([]string{"X_LISTEN=b", "X_RATE_LIMIT=5", "X_NAMES=y,z", "X_PLAIN=7", "OTHER=1"}, true,
-		"--listen=c")
+	environ := []string{"X_LISTEN=b", "X_RATE_LIMIT=5", "X_NAMES=y,z", "X_PLAIN=7", "OTHER=1"}
+	got, err := load(environ, true, "--listen=c")
 	if err != nil || got.Listen != "c" || got.Rate != 5 || strings.Join(got.Names, " ") != "y z" {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// prompts are what the clients ask for.
+func prompts() (all []string) {
+	for _, begin := range []string{
+		"Call me", "The whale", "It was", "Ein Wal", "Le cachalot est", "鯨は", "And then, the sea",
+	} {
+		for i := range 4 {
+			all = append(all, begin+strings.Repeat(" and so on", i*i*3))
+		}
+	}
+	return all
+}
+
+// completion is a request for a reply that is drawn with a seed, and so is the same each time, whoever else is there.
+func (s *soak) completion(prompt string, stream bool) []byte {
+	body, err := json.Marshal(map[string]any{
+		"prompt": prompt, "max_tokens": s.tokens, "temperature": 2, "seed": crc32.ChecksumIEEE([]byte(prompt)),
+		"stream": stream, "ignore_eos": true,
+	})
+	if err != nil {
+		panic(err) // it consists of texts and numbers
+	}
+	return body
+}
+
+// chunk is an answer or an event of one.
+type chunk struct {
+	ID      string
+	Choices []struct {
+		Text   string
+		Finish *string `json:"finish_reason"`
+	}
+	Error *struct{ Message string }
+}
+
+// errNoAnswer is why there is no answer to compare: the server was busy, or was killed.
+var errNoAnswer = errors.New("no answer")
+
+// post sends a body.
+func (s *soak) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return s.http.Do(r)
+}
+
+// reply is the text of a reply, whole or as a stream.
+func (s *soak) reply(ctx context.Context, prompt string, stream bool) (string, error) {
+	a, err := s.post(ctx, "/v1/completions", s.completion(prompt, stream))
+	if err != nil {
+		return "", errNoAnswer
+	}
+	defer a.Body.Close()
+	switch {
+	case a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable:
+		s.did("turned away")
+		return "", errNoAnswer
+	case a.StatusCode != http.StatusOK:
+		text, _ := io.ReadAll(io.LimitReader(a.Body, 500))
+		return "", fmt.Errorf("status %d: %s", a.StatusCode, text)
+	}
+	if !stream {
+		var c chunk
+		if err := json.NewDecoder(a.Body).Decode(&c); err != nil {
+			return "", errNoAnswer
+		}
+		return c.Choices[0].Text, nil
+	}
+	var text strings.Builder
+	lines := bufio.NewScanner(a.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		if data == "[DONE]" {
+			return text.String(), nil
+		}
+		var c chunk
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			return "", fmt.Errorf("an event is %.200q", data)
+		}
+		if c.Error != nil {
+			return "", errNoAnswer
+		}
+		text.WriteString(c.Choices[0].Text)
+	}
+	return "", errNoAnswer
+}
+
+// learn asks for all replies one after another.
+func (s *soak) learn(ctx context.Context) error {
+	texts := map[string]bool{}
+	for _, p := range prompts() {
+		text, err := s.reply(ctx, p, false)
+		if err != nil {
+			return err
+		}
+		s.alone[p], texts[text] = text, true
+	}
+	if 2*len(texts) < len(s.alone) {
+		return fmt.Errorf("%d prompts have %d replies: what is mixed up would not be seen", len(s.alone), len(texts))
+	}
+	_, id, _ := s.leave(ctx, "Call me")
+	s.keeps = id != ""
+	return nil
+}
+
+// client does this and that until ctx is done.
+func (s *soak) client(ctx context.Context, r *rand.Rand) {
+	all := prompts()
+	for ctx.Err() == nil {
+		if run, _ := s.life(); run == nil {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		prompt := all[r.IntN(len(all))]
+		switch what := r.IntN(20); {
+		case what < 10:
+			s.compare(ctx, prompt, what < 5)
+		case what < 13:
+			s.goAway(ctx, prompt, time.Duration(r.IntN(300))*time.Millisecond)
+		case what < 15:
+			s.rubbish(ctx, r)
+		case what < 16:
+			s.stall(ctx, prompt, r)
+		case what < 17:
+			s.figuresOfModels(ctx)
+		case s.keeps && s.keeping.Add(1) < mostKept:
+			s.keep(ctx, prompt)
+		}
+	}
+}
+
+// compare checks that a reply is the one that it is alone.
+func (s *soak) compare(ctx context.Context, prompt string, stream bool) {
+	text, err := s.reply(ctx, prompt, stream)
+	switch {
+	case errors.Is(err, errNoAnswer):
+		s.did("no answer")
+	case err != nil:
+		s.problem("%q: %v", prompt, err)
+	case text != s.alone[prompt]:
+		s.problem("the reply to %q is %q, and alone it is %q", prompt, text, s.alone[prompt])
+	default:
+		s.did("compared")
+	}
+}
+
+// goAway leaves in the middle of a reply.
+func (s *soak) goAway(ctx context.Context, prompt string, after time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
+	s.reply(ctx, prompt, true)
+	s.did("gone")
+}
+
+// rubbish sends what is no request.
+func (s *soak) rubbish(ctx context.Context, r *rand.Rand) {
+	noise := make([]byte, r.IntN(5000))
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	s.did("rubbish")
+	if r.IntN(2) == 0 {
+		c, err := net.DialTimeout("tcp", s.address, time.Second)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(2 * time.Second))
+		c.Write(noise)
+		io.Copy(io.Discard, c)
+		return
+	}
+	bodies := [][]byte{
+		noise, []byte(`{"prompt":`), []byte(`{"prompt":[[-1]]}`), []byte(`{"prompt":"a","n":1000000}`),
+		[]byte(`{"prompt":[1e99]}`), bytes.Repeat([]byte("["), 100000), []byte(`{"prompt":"a","max_tokens":-1}`),
+	}
+	a, err := s.post(ctx, "/v1/completions", bodies[r.IntN(len(bodies))])
+	if err != nil {
+		return
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	refused := a.StatusCode >= 400 && a.StatusCode < 500 || a.StatusCode == http.StatusServiceUnavailable
+	if err == nil && !refused {
+		s.problem("rubbish is answered with status %d: %.200s", a.StatusCode, text)
+	}
+}
+
+// stall sends half a request, or reads no reply.
+func (s *soak) stall(ctx context.Context, prompt string, r *rand.Rand) {
+	c, err := net.DialTimeout("tcp", s.address, time.Second)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	s.did("stalled")
+	body := s.completion(prompt, true)
+	half := len(body)
+	if r.IntN(2) == 0 {
+		half /= 2
+	}
+	fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body[:half])
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(r.IntN(5000)) * time.Millisecond):
+	}
+}
+
+// figuresOfModels asks what needs no model.
+func (s *soak) figuresOfModels(ctx context.Context) {
+	for _, path := range []string{"/v1/models", "/health", "/no-such-path"} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path, nil)
+		if err != nil {
+			return
+		}
+		if a, err := s.http.Do(r); err == nil {
+			io.Copy(io.Discard, a.Body)
+			a.Body.Close()
+		}
+	}
+	s.did("asked")
+}

@@ -1,0 +1,92 @@
+// Package otel traces requests of package serve with OpenTelemetry: a span for each request, with spans for its time in
+// the queue, the reading of prompts and the drawing of replies below it. A request that comes with a traceparent goes on
+// with that trace. Spans have models, tokens and statuses, and nothing of what clients send.
+//
+// It is a module of its own, since what it needs is large. It may import serve and go.opentelemetry.io.
+package otel
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hippo-ssm/hippo/serve"
+)
+
+// Middleware is for serve.Options.Middleware: it gives the spans of every request to a provider.
+func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
+	tracer := to.Tracer("github.com/hippo-ssm/hippo/serve")
+	remote := propagation.TraceContext{}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx := remote.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+			ctx, span := tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+			defer span.End()
+			span.SetAttributes(attribute.String("http.request.method", method(r.Method)))
+			seen := &answer{ResponseWriter: w}
+			next.ServeHTTP(seen, r.WithContext(serve.WithTrace(ctx, phases(tracer))))
+			// The id is the server's: it has left out one that was not plain.
+			span.SetAttributes(
+				attribute.Int("http.response.status_code", seen.status),
+				attribute.String("hippo.request_id", w.Header().Get("X-Request-Id")),
+			)
+			if seen.status >= http.StatusInternalServerError {
+				span.SetStatus(codes.Error, http.StatusText(seen.status))
+			}
+		})
+	}
+}
+
+// method is one that HTTP has, as OpenTelemetry's conventions want it.
+func method(name string) string {
+	switch name {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
+		http.MethodPatch, http.MethodConnect, http.MethodTrace:
+		return name
+	}
+	return "_OTHER"
+}
+
+// phases makes a span of each phase of a request.
+func phases(tracer trace.Tracer) serve.Trace {
+	return func(ctx context.Context, p serve.Phase) func(serve.PhaseEnd) {
+		_, span := tracer.Start(ctx, string(p))
+		return func(e serve.PhaseEnd) {
+			if e.Model != "" {
+				span.SetAttributes(attribute.String("gen_ai.request.model", e.Model),
+					attribute.Int("gen_ai.usage.input_tokens", e.Read), attribute.Int("gen_ai.usage.output_tokens", e.Written))
+			}
+			if e.Err != nil {
+				span.SetStatus(codes.Error, "") // the error may have some of what the client has sent
+			}
+			span.End()
+		}
+	}
+}
+
+// answer notes the status of an answer.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
