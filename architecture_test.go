@@ -80,6 +80,7 @@ var house = []layer{
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"session/store", "session generate model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
+	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
@@ -98,7 +99,7 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve compare experiment explain train task chat session session/store generate " +
+	{"cmd/hippo", ". bench verify quantize serve compare experiment explain train task chat session session/store generate " +
 		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
 		"internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},

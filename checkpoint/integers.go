@@ -38,8 +38,8 @@ const (
 // integers tells whether rows are integers in groups.
 func (d DType) integers() bool { return d == Int8 || d == Int4 || d == Int4Min }
 
-// rowBytes is the number of bytes of a row of k integers, 0 for more than there can be.
-func (d DType) rowBytes(k int) int {
+// RowBytes is the number of bytes of a row of k elements of Int8, Int4 or Int4Min, 0 for more than there can be.
+func (d DType) RowBytes(k int) int {
 	if k <= 0 || k > math.MaxInt/8 {
 		return 0
 	}
@@ -64,7 +64,7 @@ func (t *Tensor) rowLen() int {
 // integerBytes is the memory of n elements, the first of which is in the first row.
 func (t *Tensor) integerBytes(n int) (int, bool) {
 	k := t.rowLen()
-	size := t.DType.rowBytes(k)
+	size := t.DType.RowBytes(k)
 	if size == 0 || n > math.MaxInt-k-t.skip {
 		return 0, false
 	}
@@ -76,7 +76,7 @@ func (t *Tensor) integerPart(at, n int) Tensor {
 	k, from := t.rowLen(), t.skip+at
 	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k}
 	size, _ := part.integerBytes(n)
-	part.Data = t.Data[from/k*t.DType.rowBytes(k):][:size]
+	part.Data = t.Data[from/k*t.DType.RowBytes(k):][:size]
 	return part
 }
 
@@ -143,7 +143,7 @@ func (t *Tensor) GroupTypes() []DType {
 func (t *Tensor) ReadGroups(j int, q []int8, factor, least []uint16) (scale float32, err error) {
 	err = disk.Guard(func() {
 		if t.DType.integers() {
-			size := t.DType.rowBytes(len(q))
+			size := t.DType.RowBytes(len(q))
 			scale = readIntegerRow(t.DType, t.Data[j*size:][:size], q, factor, least)
 			return
 		}
@@ -426,7 +426,7 @@ func (f *File) setIntegers(name string, form integersForm) error {
 	case t.DType != U8 || len(t.Shape) != 2:
 		return fmt.Errorf("found elements of %s and shape %v, want U8 (rows, bytes)", t.DType, t.Shape)
 	}
-	size := form.Type.rowBytes(form.Columns)
+	size := form.Type.RowBytes(form.Columns)
 	if size == 0 || size != t.Shape[1] {
 		return fmt.Errorf("found rows of %d bytes, want %d for %d columns of %s", t.Shape[1], size, form.Columns, form.Type)
 	}

@@ -71,7 +71,7 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 			size, _ = t.bytes() // which check has found possible
 		}
 		if d.integers() {
-			d, shape = U8, []int{shape[0], d.rowBytes(shape[1])}
+			d, shape = U8, []int{shape[0], d.RowBytes(shape[1])}
 		}
 		field(b, t.Name, struct {
 			DType   DType  `json:"dtype"`

@@ -258,13 +258,18 @@ func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, erro
 
 // writeModel writes a model's folder, with further files, whole or not at all. tok may be nil.
 func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer, more map[string][]byte) error {
+	return writeFolder(dir, m.Save, tok, more)
+}
+
+// writeFolder is writeModel, where save writes the model itself.
+func writeFolder(dir string, save func(dir string) error, tok tokenizer.Tokenizer, more map[string][]byte) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		for name, text := range more {
 			if err := os.WriteFile(filepath.Join(tmp, name), text, 0o666); err != nil {
 				return err
 			}
 		}
-		if err := m.Save(tmp); err != nil || tok == nil {
+		if err := save(tmp); err != nil || tok == nil {
 			return err
 		}
 		return tok.Save(tmp)
