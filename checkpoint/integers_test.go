@@ -227,3 +227,23 @@ func FuzzIntegers(f *testing.F) {
 		}
 	})
 }
+
+// TestSurelyFinite: bfloat16 numbers that are not finite are seen wherever they are, and nothing is promised of others.
+func TestSurelyFinite(t *testing.T) {
+	for _, bad := range []uint16{0x7f80, 0xff80, 0x7fc0, 0xff81} {
+		for n := 1; n < 10; n++ {
+			for at := range n {
+				x := Tensor{Name: "x", DType: BF16, Shape: []int{n}, Data: bytes.Repeat([]byte{0x7f, 0xff}, n)} // -1.7e38
+				if !x.SurelyFinite() {
+					t.Fatalf("%d finite numbers: not sure", n)
+				}
+				if binary.LittleEndian.PutUint16(x.Data[2*at:], bad); x.SurelyFinite() {
+					t.Fatalf("%x at %d of %d: sure", bad, at, n)
+				}
+			}
+		}
+	}
+	if x := NewTensor("x", []int{1}, []float32{1}); x.SurelyFinite() {
+		t.Error("float32: sure")
+	}
+}
