@@ -125,14 +125,18 @@ func TestIntegersProblems(t *testing.T) {
 			t.Errorf("found the error %v, want one with %q", err, want)
 		}
 	}
-	for want, row := range map[string][]byte{
-		"row 1: found the scale NaN":                          AppendGroups(nil, Int4, nan32, make([]int8, 32), []uint16{1}, nil),
-		"row 1: found the scale -1":                           AppendGroups(nil, Int4, -1, make([]int8, 32), []uint16{1}, nil),
-		"row 1: found the scale +Inf":                         AppendGroups(nil, Int4, inf32, make([]int8, 32), []uint16{1}, nil),
-		"row 1: found the scale 1e+38, with which numbers":    AppendGroups(nil, Int4, 1e38, make([]int8, 32), []uint16{toHalf(9)}, nil),
-		"row 1, group 0: found the factor NaN":                AppendGroups(nil, Int4, 1, make([]int8, 32), []uint16{0x7e00}, nil),
-		"row 1, group 0: found the factor -Inf and the least": AppendGroups(nil, Int4, 1, make([]int8, 32), []uint16{0xfc00}, nil),
+	for want, c := range map[string]struct {
+		scale  float32
+		factor uint16
+	}{
+		"row 1: found the scale NaN":                          {nan32, 1},
+		"row 1: found the scale -1":                           {-1, 1},
+		"row 1: found the scale +Inf":                         {inf32, 1},
+		"row 1: found the scale 1e+38, with which numbers":    {1e38, toHalf(9)},
+		"row 1, group 0: found the factor NaN":                {1, 0x7e00},
+		"row 1, group 0: found the factor -Inf and the least": {1, 0xfc00},
 	} {
+		row := AppendGroups(nil, Int4, c.scale, make([]int8, 32), []uint16{c.factor}, nil)
 		x := Tensor{Name: "w", DType: Int4, Shape: []int{2, 32}, Data: append(make([]byte, len(row)), row...)}
 		if _, err := x.Float32(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("found the error %v, want one with %q", err, want)
@@ -233,7 +237,8 @@ func TestSurelyFinite(t *testing.T) {
 	for _, bad := range []uint16{0x7f80, 0xff80, 0x7fc0, 0xff81} {
 		for n := 1; n < 10; n++ {
 			for at := range n {
-				x := Tensor{Name: "x", DType: BF16, Shape: []int{n}, Data: bytes.Repeat([]byte{0x7f, 0xff}, n)} // -1.7e38
+				large := bytes.Repeat([]byte{0x7f, 0xff}, n) // -1.7e38
+				x := Tensor{Name: "x", DType: BF16, Shape: []int{n}, Data: large}
 				if !x.SurelyFinite() {
 					t.Fatalf("%d finite numbers: not sure", n)
 				}

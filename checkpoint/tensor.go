@@ -77,8 +77,8 @@ func (t *Tensor) Release() {
 	}
 }
 
-// SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time. Where
-// it is false, they may be all the same.
+// SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
+// Where it is false, they may be all the same.
 func (t *Tensor) SurelyFinite() bool {
 	if t.DType != BF16 {
 		return false

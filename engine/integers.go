@@ -9,8 +9,8 @@ const GroupTerms = 32
 //
 //	W[j, 32g+i] = scale·(factor[g]·q[32g+i] + least[g])
 //
-// Row sets q (K), factor and least (⌈K/32⌉ each, as float16) to those of row j, and returns its scale. Integers are from
-// -128 to 127 of Int8, from -8 to 7 of Int4 and from 0 to 15 of Int4Min, which alone has least numbers. Several
+// Row sets q (K), factor and least (⌈K/32⌉ each, as float16) to those of row j, and returns its scale. Integers are
+// from -128 to 127 of Int8, from -8 to 7 of Int4 and from 0 to 15 of Int4Min, which alone has least numbers. Several
 // goroutines call Row.
 type Groups struct {
 	N, K int

@@ -59,10 +59,10 @@ func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p})
 }
 
-// LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups stay as they are;
-// what has so few bits but no such groups is rounded to Int8, as the inputs of all products with integers are; others
-// become float32. All results but those of integers are those of float32 to the last bit. A matrix of float16 has more
-// bits than bfloat16 holds.
+// LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups stay as they
+// are; what has so few bits but no such groups is rounded to Int8, as the inputs of all products with integers are;
+// others become float32. All results but those of integers are those of float32 to the last bit. A matrix of float16
+// has more bits than bfloat16 holds.
 func (m *Model) LoadStored(w Weights) error {
 	if err := m.loadAs(w, packing{precision: engine.Float32, stored: true}); err != nil {
 		return err
@@ -130,7 +130,8 @@ func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
 // groupKinds are the precisions of integers that hold all parts as they are, the smallest first.
 func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 	for _, kind := range parts[0].GroupTypes() {
-		if slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !slices.Contains(x.GroupTypes(), kind) }) {
+		lacks := func(x checkpoint.Tensor) bool { return !slices.Contains(x.GroupTypes(), kind) }
+		if slices.ContainsFunc(parts, lacks) {
 			continue
 		}
 		if p, err := engine.ParsePrecision(string(kind)); err == nil { // both have the same names
@@ -143,6 +144,24 @@ func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 // allOf tells whether all parts are of such a type.
 func allOf(parts []checkpoint.Tensor, is func(checkpoint.DType) bool) bool {
 	return !slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !is(x.DType) })
+}
+
+// StoredBytes is the memory of a tensor of a file after LoadStored, but for what panels and short forms of bfloat16
+// differ by.
+func StoredBytes(x *checkpoint.Tensor) int {
+	n := x.Elements()
+	if len(x.Shape) < 2 || n == 0 {
+		return 4 * n
+	}
+	k := x.Shape[len(x.Shape)-1]
+	switch p := (&packing{stored: true}).form(&nn.Param{}, []checkpoint.Tensor{*x}).precision; p {
+	case engine.Float32:
+		return 4 * n
+	case engine.BF16:
+		return 2 * n
+	default:
+		return n / k * checkpoint.DType(p.String()).RowBytes(k)
+	}
 }
 
 // packable tells whether a parameter is a matrix of products.

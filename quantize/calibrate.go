@@ -83,8 +83,7 @@ func (c *calibration) find() (err error) {
 		switch w, ok := p.Packed().(engine.Rounding); {
 		case !ok:
 		case w.Kept() >= engine.Int8:
-			err = errors.Join(err, fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name,
-				w.Kept()))
+			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Kept())
 		default:
 			x := &candidate{name: name, param: p, layer: layerOf(c.m, name, p), stored: w}
 			c.candidates = append(c.candidates, x)
@@ -160,8 +159,8 @@ func (c *calibration) settle(o Options) (seen, error) {
 			return s, err
 		}
 		if tries == mostTries {
-			return s, fmt.Errorf("max_kl: found a divergence of %.3g with the best of %d choices, want at most %g", s.kl,
-				tries+1, o.MaxKL)
+			return s, fmt.Errorf("max_kl: found a divergence of %.3g with the best of %d choices, want at most %g",
+				s.kl, tries+1, o.MaxKL)
 		}
 		aim *= min(0.9, 0.9*o.MaxKL/s.kl)
 	}

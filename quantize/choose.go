@@ -28,7 +28,8 @@ func choose(matrices [][]option, room float64, enough func(cost float64) bool) [
 				continue
 			}
 			now, next := h[at[i]], h[at[i]+1]
-			if g := (now.cost - next.cost) / (next.size - now.size); g > gain && size+next.size-now.size <= room {
+			more := next.size - now.size
+			if g := (now.cost - next.cost) / more; g > gain && size+more <= room {
 				best, gain = i, g
 			}
 		}
@@ -46,8 +47,8 @@ func choose(matrices [][]option, room float64, enough func(cost float64) bool) [
 	return out
 }
 
-// hull is the lower convex hull of options by size: what costs no less than a smaller one is left out, and so is what is
-// above the line between its neighbors.
+// hull is the lower convex hull of options by size: what costs no less than a smaller one is left out, and so is what
+// is above the line between its neighbors.
 func hull(all []option) (h []option) {
 	for _, o := range all {
 		if len(h) > 0 && o.cost >= h[len(h)-1].cost {

@@ -83,7 +83,8 @@ func (c *calibration) advance(layer int) error {
 			}
 			w := &c.windows[i]
 			c.tape.Reset()
-			w.stream = values(c.m.Layer(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), model.EqualRows(1, len(w.ids))))
+			r := model.EqualRows(1, len(w.ids))
+			w.stream = values(c.m.Layer(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), r))
 		}
 	}
 	return nil

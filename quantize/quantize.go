@@ -86,7 +86,8 @@ func Describe(m *model.Model) *Report {
 			r.Others += 4 * p.Len()
 			return
 		}
-		x := Matrix{Name: name, Shape: p.Shape(), Type: kept.Kept().String(), Bytes: bytesOf(p, kept.Kept()), Fine: p.Fine}
+		at := kept.Kept()
+		x := Matrix{Name: name, Shape: p.Shape(), Type: at.String(), Bytes: bytesOf(p, at), Fine: p.Fine}
 		r.Matrices = append(r.Matrices, x)
 		r.Numbers += p.Len()
 		r.Bytes += x.Bytes

@@ -180,7 +180,8 @@ func TestBudgets(t *testing.T) {
 func TestCalibrateErrors(t *testing.T) {
 	ctx := context.Background()
 	m, ids := stored(t, "h3", false)
-	if _, err := Calibrate(ctx, m, ids[:10], Options{Bits: 4}); err == nil || !strings.Contains(err.Error(), "10 tokens") {
+	_, err := Calibrate(ctx, m, ids[:10], Options{Bits: 4})
+	if err == nil || !strings.Contains(err.Error(), "10 tokens") {
 		t.Errorf("10 tokens: %v", err)
 	}
 	if _, err := Calibrate(ctx, m, ids, Options{MaxKL: 1e-30}); err == nil || !strings.Contains(err.Error(), "max_kl") {
@@ -190,7 +191,8 @@ func TestCalibrateErrors(t *testing.T) {
 	if _, err := Calibrate(ctx, m, ids, Options{Bits: 4}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Calibrate(ctx, m, ids, Options{Bits: 4}); err == nil || !strings.Contains(err.Error(), "not quantized") {
+	_, err = Calibrate(ctx, m, ids, Options{Bits: 4})
+	if err == nil || !strings.Contains(err.Error(), "not quantized") {
 		t.Errorf("twice: %v", err)
 	}
 	m, _ = stored(t, "h3", false)

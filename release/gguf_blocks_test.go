@@ -96,7 +96,8 @@ func blocksPath(t *testing.T, kindOf func(i int) int) string {
 	for i := range 2 {
 		b, p := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("backbone.layers.%d.", i)
 		put(b+"attn_norm.weight", p+"norm.weight")
-		for name, param := range map[string]string{"ssm_out.weight": "out_proj.weight", "ssm_in.weight": "in_proj.weight",
+		for name, param := range map[string]string{
+			"ssm_out.weight": "out_proj.weight", "ssm_in.weight": "in_proj.weight",
 			"ssm_x.weight": "x_proj.weight", "ssm_dt.weight": "dt_proj.weight", "ssm_dt.bias": "dt_proj.bias",
 			"ssm_a": "A_log", "ssm_d": "D", "ssm_conv1d.bias": "conv1d.bias"} {
 			put(b+name, p+"mixer."+param)

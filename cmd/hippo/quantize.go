@@ -117,8 +117,10 @@ func (o *quantizeOptions) run(ctx context.Context, name, out string) (*quantizeR
 	if err != nil {
 		return nil, err
 	}
-	if same, err := samePlace(dir, out); same || err != nil {
-		return nil, errors.Join(err, fmt.Errorf("%s: found the model itself in the place of OUT, want another folder", out))
+	if same, err := samePlace(dir, out); err != nil {
+		return nil, err
+	} else if same {
+		return nil, fmt.Errorf("%s: found the model itself in the place of OUT, want another folder", out)
 	}
 	m, report, err := o.quantized(ctx, path)
 	if err != nil {
