@@ -99,9 +99,9 @@ var house = []layer{
 		"internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve compare experiment explain train task chat session session/store generate " +
-		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
-		"internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify quantize serve compare experiment explain train task chat session session/store " +
+		"generate generate/sample release release/hub model checkpoint tokenizer tokenizer/template data " +
+		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
