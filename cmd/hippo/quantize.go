@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/quantize"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/train"
@@ -199,11 +197,7 @@ func (o *quantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (
 
 // writeQuantized writes a model's folder, whole or not at all.
 func writeQuantized(out string, m *hippo.Model) error {
-	from := m.Dir()
-	if !release.IsGGUF(from) {
-		from = filepath.Join(from, model.WeightsFile)
-	}
-	texts, err := textFiles(from)
+	texts, err := release.ChatTexts(m.Dir())
 	if err != nil {
 		return err
 	}
