@@ -71,7 +71,8 @@ var house = []layer{
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
-	{"release", "model engine tokenizer checkpoint internal/brief internal/config internal/disk", ""},
+	{"release", "model engine tokenizer tokenizer/template checkpoint internal/brief internal/config " +
+		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
@@ -82,6 +83,7 @@ var house = []layer{
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
 	{"session/store", "session generate model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
+	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
@@ -107,8 +109,8 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify serve serve/batch web dashboard compare experiment explain train task chat session " +
-		"session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task chat " +
+		"session session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +
 		"tokenizer/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},

@@ -48,11 +48,13 @@ func TokenIDs() LoadOption {
 	}
 }
 
-// Stored is the name of the precision in which weights of bfloat16 stay as they are and all others are float32.
+// Stored is the name of the precision in which weights of bfloat16 and of integers stay as they are and all others are
+// float32.
 const Stored = "stored"
 
 // Precision packs a model for inference, with weights as float32, bf16, int8, int4min or int4, see engine.Precision, or
-// Stored: it then generates faster, and can neither be trained nor saved. float32 and Stored change no result.
+// Stored: it then generates faster, and can neither be trained nor saved. float32 changes no result, nor does Stored of
+// weights in floating point.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {
 		if o.stored = name == Stored; o.stored {

@@ -21,6 +21,12 @@ func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return 
 // float32, and keys and values stay float32.
 func PackExact(ms ...engine.Matrix) []tensor.Packed { return cpu.PackExact(ms...) }
 
+// PackGroups returns the packed forms of weight matrices that are integers already, which rounds nothing. The precision
+// is Int8, Int4 or Int4Min.
+func PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
+	return cpu.PackGroups(p, ms...)
+}
+
 // LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d).
 func LossMemory(rows, d, v int) int { return cpu.LossMemory(rows, d, v) }
 

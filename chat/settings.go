@@ -22,7 +22,7 @@ import (
 )
 
 // GenerationFile is the file in a model's folder that holds the defaults of sampling.
-const GenerationFile = "generation_config.json"
+const GenerationFile = template.GenerationFile
 
 // Settings are what the files beside a model's weights say of chats.
 type Settings struct {

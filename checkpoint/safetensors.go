@@ -62,7 +62,10 @@ func (f *File) readSafetensors() error {
 	if err != nil {
 		return fmt.Errorf("header: %w", err)
 	}
-	return place(spans, data)
+	if err := place(spans, data); err != nil {
+		return err
+	}
+	return f.readIntegersMeta()
 }
 
 // place checks that the tensors fill data with neither gap nor overlap and gives each its part.

@@ -17,6 +17,10 @@ import (
 // It is an error when two tensors have the same name, when a name or text is not UTF-8, or when the data of a tensor
 // does not have the length that its type and shape ask for; nothing is written then.
 func WriteSafetensors(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	metadata, err := withIntegers(metadata, tensors)
+	if err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
 	header, err := safetensorsHeader(tensors, metadata)
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
@@ -28,7 +32,7 @@ func WriteSafetensors(w io.Writer, tensors []Tensor, metadata map[string]string)
 		}
 	}
 	for i := range tensors {
-		if _, err := w.Write(tensors[i].Data); err != nil {
+		if err := tensors[i].write(w); err != nil {
 			return fmt.Errorf("safetensors: tensor %q: %w", tensors[i].Name, err)
 		}
 	}
@@ -62,12 +66,19 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 		if t.DType.Quantized() {
 			return nil, fmt.Errorf("tensor %q has the type %s, which safetensors does not have", t.Name, t.DType)
 		}
+		d, shape, size := t.DType, t.Shape, len(t.Data)
+		if t.row != nil {
+			size, _ = t.bytes() // which check has found possible
+		}
+		if d.integers() {
+			d, shape = U8, []int{shape[0], d.RowBytes(shape[1])}
+		}
 		field(b, t.Name, struct {
 			DType   DType  `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{t.DType, append([]int{}, t.Shape...), [2]int{at, at + len(t.Data)}}) // never null, also for a shape of nil
-		at += len(t.Data)
+		}{d, append([]int{}, shape...), [2]int{at, at + size}}) // never null, also for a shape of nil
+		at += size
 	}
 	b.WriteByte('}')
 	for b.Len()%8 != 0 {

@@ -54,11 +54,17 @@ type Tensor struct {
 	Data []byte
 
 	home *mapping // of the file that Data is mapped from; nil for none
+
+	columns, skip int                          // of rows of integers: their length, and what is left out of the first
+	row           func(b []byte, j int) []byte // appends a row, where Data is made as it is written
 }
 
 // Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
 // quantizes blocks.
 func (t *Tensor) Part(at, n int) Tensor {
+	if t.DType.integers() {
+		return t.integerPart(at, n)
+	}
 	data := t.Data[t.DType.bytes(at):][:t.DType.bytes(n)]
 	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
 }
@@ -69,6 +75,25 @@ func (t *Tensor) Release() {
 	if t.home != nil && t.home.release != nil {
 		t.home.release(t.Data)
 	}
+}
+
+// SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
+// Where it is false, they may be all the same.
+func (t *Tensor) SurelyFinite() bool {
+	if t.DType != BF16 {
+		return false
+	}
+	carry := uint64(0) // of each largest exponent, which comes first in a magnitude, into the sign
+	err := disk.Guard(func() {
+		d := t.Data
+		for ; len(d) >= 8; d = d[8:] {
+			carry |= binary.LittleEndian.Uint64(d)&0x7f80_7f80_7f80_7f80 + 0x0080_0080_0080_0080
+		}
+		for ; len(d) >= 2; d = d[2:] {
+			carry |= uint64(binary.LittleEndian.Uint16(d)&0x7f80) + 0x0080
+		}
+	})
+	return err == nil && carry&0x8000_8000_8000_8000 == 0
 }
 
 // Elements is the number of elements, the product of Shape.
@@ -107,7 +132,7 @@ func (t *Tensor) Int64() ([]int64, error) {
 		return out, nil
 	}
 	n, err := t.check()
-	if err == nil && t.DType.Quantized() {
+	if err == nil && (t.DType.Quantized() || t.DType.integers()) {
 		err = fmt.Errorf("tensor %q: found elements of type %s, want whole numbers", t.Name, t.DType)
 	}
 	if err != nil {
@@ -131,6 +156,9 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 	switch t.DType {
 	case F64, F32, F16, BF16:
 	default:
+		if t.DType.integers() {
+			return readIntegers(t, out)
+		}
 		if t.DType.Quantized() {
 			return readBlocks(t, out)
 		}
@@ -241,15 +269,15 @@ func (t *Tensor) checkInto(room int) error {
 // check returns the number of elements of t after checking that type, shape and length of the data agree.
 func (t *Tensor) check() (int, error) {
 	block, size := t.DType.Block()
-	if size == 0 {
+	if size == 0 && !t.DType.integers() {
 		return 0, fmt.Errorf("tensor %q: unknown element type %q, want one of %s", t.Name, t.DType, knownTypes)
 	}
-	n, ok := product(t.Shape)
-	want, ok2 := mul(n/block, size)
-	if !ok || !ok2 || n%block != 0 {
+	want, ok := t.bytes()
+	n := t.Elements()
+	if !ok || n%max(1, block) != 0 {
 		return 0, fmt.Errorf("tensor %q: shape %v is not possible", t.Name, t.Shape)
 	}
-	if len(t.Data) != want {
+	if len(t.Data) != want && t.row == nil {
 		return 0, fmt.Errorf("tensor %q: found %d bytes of data, want %d for %s%v", t.Name,
 			len(t.Data), want, t.DType, t.Shape)
 	}

@@ -70,12 +70,18 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 
 // run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.
 func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop float64) *tensor.Tensor {
+	return bb.runFrom(t, 0, hidden, hidden, r, drop)
+}
+
+// runFrom is run from a block on. The stream began as first.
+func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Tensor, r *Rows,
+	drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
-	first, mark := hidden, t.Mark()
+	mark := t.Mark()
 	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
 	r.advance()
-	for i, block := range bb.Blocks {
-		residual, hidden = block.forward(t, residual, hidden, first, r.of(i), drop)
+	for i := from; i < len(bb.Blocks); i++ {
+		residual, hidden = bb.Blocks[i].forward(t, residual, hidden, first, r.of(i), drop)
 		if free {
 			t.ReleaseSince(mark, residual, hidden)
 		}

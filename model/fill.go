@@ -1,18 +1,16 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // filling is how every model gets its values from a file: compare, for all parameters, then fill. There is memory for
@@ -125,18 +123,15 @@ func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 // error lists all problems and ends with those of values that are not finite. With a packing, weight matrices go
 // piece by piece from the file into their packed form.
 func (l *filling) fill(pack *packing) error {
-	var plain, exact []int
-	packed := map[engine.Precision][]int{}
+	var plain []int
+	packed := map[form][]int{}
 	for i, p := range l.params {
-		switch {
-		case pack == nil || !packable(p):
+		if pack == nil || !packable(p) {
 			plain = append(plain, i)
-		case pack.stored && l.isBF16(i):
-			exact = append(exact, i)
-		default:
-			at := precisionOf(p, pack.precision)
-			packed[at] = append(packed[at], i)
+			continue
 		}
+		how := pack.form(p, l.sources[i])
+		packed[how] = append(packed[how], i)
 	}
 	if len(l.problems) > 0 {
 		for i := range l.params {
@@ -145,13 +140,10 @@ func (l *filling) fill(pack *packing) error {
 		return l.err()
 	}
 	set := l.readPlain(plain)
-	for _, p := range slices.Sorted(maps.Keys(packed)) {
-		set = append(set, l.readPacked(packed[p], func(ms ...engine.Matrix) []tensor.Packed {
-			return autograd.PackRows(p, ms...)
-		})...)
-	}
-	if len(exact) > 0 {
-		set = append(set, l.readPacked(exact, autograd.PackExact)...)
+	for _, how := range slices.SortedFunc(maps.Keys(packed), func(a, b form) int {
+		return cmp.Or(cmp.Compare(a.precision, b.precision), cmp.Compare(a.as, b.as))
+	}) {
+		set = append(set, l.readPacked(packed[how], how)...)
 	}
 	if len(l.problems) > 0 {
 		return l.err()
@@ -160,11 +152,6 @@ func (l *filling) fill(pack *packing) error {
 		f()
 	}
 	return nil
-}
-
-// isBF16 tells whether all elements of parameter i are bfloat16 in the file.
-func (l *filling) isBF16(i int) bool {
-	return !slices.ContainsFunc(l.sources[i], func(x checkpoint.Tensor) bool { return x.DType != checkpoint.BF16 })
 }
 
 // report adds the problem of a tensor, unless it is nil.

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"fmt"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
@@ -90,12 +88,7 @@ func (c *Config) CountParams() (int, error) {
 // Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
 // norm, and updates the states of the rows. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
-	if len(ids) != r.Total() {
-		panic(fmt.Sprintf("model.Forward: %d ids for rows of %d positions", len(ids), r.Total()))
-	}
-	t.Scope("backbone.embeddings")
-	hidden := addPositions(t, m.Positions, m.Config.embed(t, m.Embedding, ids), &r.at)
-	return m.run(t, t.Dropout(hidden, m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
+	return m.run(t, t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
 // embed gives the rows of ids in a table, multiplied as configured.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -58,10 +59,20 @@ func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p})
 }
 
-// LoadStored is LoadPacked in the precision of the file: matrices of bfloat16 stay so, all others become float32. All
-// results are those of float32 to the last bit. A matrix of float16 has more bits than bfloat16 holds.
+// LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups stay as they
+// are; what has so few bits but no such groups is rounded to Int8, as the inputs of all products with integers are;
+// others become float32. All results but those of integers are those of float32 to the last bit. A matrix of float16
+// has more bits than bfloat16 holds.
 func (m *Model) LoadStored(w Weights) error {
-	return m.loadAs(w, packing{precision: engine.Float32, stored: true})
+	if err := m.loadAs(w, packing{precision: engine.Float32, stored: true}); err != nil {
+		return err
+	}
+	m.Params("", func(_ string, p *nn.Param) {
+		if kept, ok := p.Packed().(engine.Rounding); ok && kept.Kept() >= engine.Int8 {
+			m.precision = max(m.precision, kept.Kept())
+		}
+	})
+	return nil
 }
 
 func (m *Model) loadAs(w Weights, p packing) error {
@@ -72,13 +83,85 @@ func (m *Model) loadAs(w Weights, p packing) error {
 	return nil
 }
 
-// Precision is that of a packed model, Float32 for one that is not.
+// Precision is that of a packed model, of one that LoadStored packed the coarsest of its integers, Float32 for one that
+// is not packed.
 func (m *Model) Precision() engine.Precision { return m.precision }
 
 // packing says how matrices are packed as they are read.
 type packing struct {
 	precision engine.Precision
-	stored    bool // but for those of bfloat16, which stay as they are
+	stored    bool // but for those that have fewer bits in the file
+}
+
+// form is how a matrix is packed.
+type form struct {
+	precision engine.Precision
+	as        reading
+}
+
+// reading is what is done with the numbers of a file.
+type reading int
+
+const (
+	rounded  reading = iota
+	exact            // bfloat16 as it is
+	integers         // integers in groups as they are
+)
+
+// form decides how a matrix is packed whose rows are those of parts of a file. Nothing is rounded that the precision
+// has room for.
+func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
+	kinds := groupKinds(parts)
+	switch at := precisionOf(w, p.precision); {
+	case !p.stored && slices.Contains(kinds, at):
+		return form{at, integers}
+	case !p.stored:
+		return form{at, rounded}
+	case len(kinds) > 0:
+		return form{kinds[0], integers}
+	case allOf(parts, func(t checkpoint.DType) bool { return t == checkpoint.BF16 }):
+		return form{engine.BF16, exact}
+	case allOf(parts, func(t checkpoint.DType) bool { return t.Quantized() }):
+		return form{engine.Int8, rounded}
+	}
+	return form{p.precision, rounded}
+}
+
+// groupKinds are the precisions of integers that hold all parts as they are, the smallest first.
+func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
+	for _, kind := range parts[0].GroupTypes() {
+		lacks := func(x checkpoint.Tensor) bool { return !slices.Contains(x.GroupTypes(), kind) }
+		if slices.ContainsFunc(parts, lacks) {
+			continue
+		}
+		if p, err := engine.ParsePrecision(string(kind)); err == nil { // both have the same names
+			kinds = append(kinds, p)
+		}
+	}
+	return kinds
+}
+
+// allOf tells whether all parts are of such a type.
+func allOf(parts []checkpoint.Tensor, is func(checkpoint.DType) bool) bool {
+	return !slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !is(x.DType) })
+}
+
+// StoredBytes is the memory of a tensor of a file after LoadStored, but for what panels and short forms of bfloat16
+// differ by.
+func StoredBytes(x *checkpoint.Tensor) int {
+	n := x.Elements()
+	if len(x.Shape) < 2 || n == 0 {
+		return 4 * n
+	}
+	k := x.Shape[len(x.Shape)-1]
+	switch p := (&packing{stored: true}).form(&nn.Param{}, []checkpoint.Tensor{*x}).precision; p {
+	case engine.Float32:
+		return 4 * n
+	case engine.BF16:
+		return 2 * n
+	default:
+		return n / k * checkpoint.DType(p.String()).RowBytes(k)
+	}
 }
 
 // packable tells whether a parameter is a matrix of products.

@@ -82,11 +82,19 @@ func (p *Parameters) Save(dir string) error {
 		return errPacked
 	}
 	err := disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
-		return checkpoint.WriteSafetensors(w, p.Tensors(), map[string]string{"format": "pt", "producer": "hippo"})
+		return checkpoint.WriteSafetensors(w, p.Tensors(), savedAs)
 	})
 	if err != nil {
 		return err
 	}
+	return p.saveConfig(dir)
+}
+
+// savedAs is what the metadata of a file says.
+var savedAs = map[string]string{"format": "pt", "producer": "hippo"}
+
+// saveConfig writes the configuration.
+func (p *Parameters) saveConfig(dir string) error {
 	name, text, err := p.config()
 	if err != nil {
 		return err

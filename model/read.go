@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -57,6 +58,9 @@ func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	if err := part.ReadFloat32(dst); err != nil {
 		return err
 	}
+	if part.SurelyFinite() {
+		return nil
+	}
 	if bad := firstNonFinite(dst); bad >= 0 {
 		return fmt.Errorf("found %v at element %d of %d, want finite numbers", dst[bad], at+bad, x.Elements())
 	}
@@ -93,23 +97,73 @@ func (l *filling) readPlain(which []int) (set []func()) {
 }
 
 // readPacked reads matrices into their packed form, and returns functions that set them.
-func (l *filling) readPacked(which []int, pack func(...engine.Matrix) []tensor.Packed) (set []func()) {
-	ms, bad := make([]engine.Matrix, len(which)), make([]firstBad, len(which))
-	for at, i := range which {
-		n, k := l.params[i].Dim(0), l.params[i].Dim(1)
-		ms[at] = engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
-			withPiece(rows*k, func(x []float32) {
-				bad[at].add(j, l.read(i, x, j*k))
-				use(x)
-			})
-		}}
+func (l *filling) readPacked(which []int, how form) (set []func()) {
+	bad := make([]firstBad, len(which))
+	var forms []tensor.Packed
+	if how.as == integers {
+		ms := make([]engine.Groups, len(which))
+		for at, i := range which {
+			ms[at] = l.groups(i, &bad[at])
+		}
+		forms = autograd.PackGroups(how.precision, ms...)
+	} else {
+		ms := make([]engine.Matrix, len(which))
+		for at, i := range which {
+			ms[at] = l.matrix(i, &bad[at])
+		}
+		if how.as == exact {
+			forms = autograd.PackExact(ms...)
+		} else {
+			forms = autograd.PackRows(how.precision, ms...)
+		}
 	}
-	forms := pack(ms...)
 	for at, i := range which {
 		l.report(bad[at].bad)
 		set = append(set, func() { l.params[i].SetPacked(forms[at]) })
 	}
 	return set
+}
+
+// matrix is parameter i.
+func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
+	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
+	return engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
+		withPiece(rows*k, func(x []float32) {
+			bad.add(j, l.read(i, x, j*k))
+			use(x)
+		})
+	}}
+}
+
+// groups is parameter i, whose tensors are integers in groups.
+func (l *filling) groups(i int, bad *firstBad) engine.Groups {
+	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
+	return engine.Groups{N: n, K: k, Row: func(j int, q []int8, factor, least []uint16) float32 {
+		at := j
+		for p := range l.sources[i] {
+			source := &l.sources[i][p]
+			rows := source.Elements() / k
+			if at >= rows {
+				at -= rows
+				continue
+			}
+			scale, err := source.ReadGroups(at, q, factor, least)
+			if err != nil {
+				bad.add(j, &badTensor{source.Name, err})
+			}
+			releaseRows(source, at, k)
+			return scale
+		}
+		return 0
+	}}
+}
+
+// releaseRows lets go of the memory of rows of k elements up to row j, at the end of each so many of them.
+func releaseRows(x *checkpoint.Tensor, j, k int) {
+	if rows := max(1, pieceLen/k); (j+1)%rows == 0 {
+		part := x.Part((j+1-rows)*k, rows*k)
+		part.Release()
+	}
 }
 
 // firstBad is what is bad in the first of several parts, which come in any order.

@@ -112,8 +112,8 @@ func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error)
 	return loadDir(dir, func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, p) })
 }
 
-// LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: results are those of
-// float32, and weights of bfloat16 take no more memory than in the file.
+// LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: weights of bfloat16 and of
+// integers take no more memory than in the file, and results are those of float32 but for products with integers.
 func LoadDirStored(dir string) (*model.Model, string, error) {
 	return loadDir(dir, (*model.Model).LoadStored)
 }

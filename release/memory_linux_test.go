@@ -29,7 +29,7 @@ type loadingTook struct{ Before, Peak, After, Weights uint64 }
 
 // TestLoadingTakesWhatStays: a process that loads a model for inference never holds more than the packed weights and a
 // few pieces of the file, and holds no more afterwards. As float32 the weights take 103 MB, in the file half of that;
-// without a precision they take what they take in the file.
+// without a precision they take what they take in the file, of bfloat16 or of integers.
 func TestLoadingTakesWhatStays(t *testing.T) {
 	if task := os.Getenv(loadingProcess); task != "" {
 		loadAndTell(t, task)
@@ -42,12 +42,18 @@ func TestLoadingTakesWhatStays(t *testing.T) {
 	cfg.DModel, cfg.NLayer, cfg.VocabSize = 512, 10, 16000
 	dir := t.TempDir()
 	saveBF16(t, cfg, dir)
-	info, err := os.Stat(filepath.Join(dir, model.WeightsFile))
-	if err != nil {
+	quantized := t.TempDir()
+	if err := must(LoadDirPacked(dir, engine.Int4)).SavePacked(quantized); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{asStored, engine.BF16.String(), engine.Int8.String()} {
-		task, err := json.Marshal([]string{dir, p})
+	for _, c := range [][2]string{{dir, asStored}, {dir, engine.BF16.String()}, {dir, engine.Int8.String()},
+		{quantized, asStored}} {
+		p := c[1]
+		info, err := os.Stat(filepath.Join(c[0], model.WeightsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,6 +220,48 @@ func TestStartFrom(t *testing.T) {
 	}
 }
 
+// TestStartFromKeepsHowToTalk: the chat template and the defaults of sampling of a model go with its weights into each
+// checkpoint of a run that begins with it, also after an interruption and when the model is gone.
+func TestStartFromKeepsHowToTalk(t *testing.T) {
+	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
+	texts := map[string]string{"chat_template.jinja": "{{ messages[0].content }}", "tokenizer_config.json": `{"a":1}`,
+		"generation_config.json": `{"temperature":0.5}`}
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := going(t, filepath.Join(base, "model.safetensors"))
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, c, Events{Step: func(p Progress) {
+		if p.Step == 2 {
+			cancel()
+		}
+	}})
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadRun(c.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(base); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(context.Background(), again, Events{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{model.BestDir, model.LastDir} {
+		for name, want := range texts {
+			got, err := os.ReadFile(filepath.Join(c.Out, sub, name))
+			if err != nil || string(got) != want {
+				t.Errorf("%s of %s: found %q, %v, want %q", name, sub, got, err, want)
+			}
+		}
+	}
+}
+
 // TestStartFromItsSettings: how the layers of settings meet a base.
 func TestStartFromItsSettings(t *testing.T) {
 	first := small(t)

@@ -33,8 +33,9 @@ type Trainer struct {
 	loader  *data.Loader
 	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
 	prompt  samplePrompt
-	sampled string  // the last sample text
-	inputs  []int32 // of an update
+	sampled string            // the last sample text
+	texts   map[string][]byte // of release.ChatFiles, from the model that the run began with
+	inputs  []int32           // of an update
 	targets []int32
 }
 
@@ -54,10 +55,16 @@ func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
 		m.Init(cfg.Seed)
 		return nil
 	})
-	if err == nil {
-		tr.Config.Base, tr.Config.InitWeights = cfg.Base, cfg.Base.Weights
+	if err != nil {
+		return nil, err
 	}
-	return tr, err
+	tr.Config.Base, tr.Config.InitWeights = cfg.Base, cfg.Base.Weights
+	if cfg.Init != "" {
+		if tr.texts, err = release.ChatTexts(cfg.Base.Path); err != nil {
+			return nil, fmt.Errorf("init: %w", err)
+		}
+	}
+	return tr, nil
 }
 
 // newTrainer is NewTrainer with a function that gives the parameters their values.
@@ -217,9 +224,12 @@ func (tr *Trainer) Enough(Score) bool { return false }
 // Guess is the loss of a model for which all tokens are equally probable.
 func (tr *Trainer) Guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
 
-// SaveModel writes configuration, weights and tokenizer.
+// SaveModel writes configuration, weights and tokenizer, and what says how to talk with the model.
 func (tr *Trainer) SaveModel(dir string) error {
 	if err := tr.Model.Save(dir); err != nil {
+		return err
+	}
+	if err := release.WriteChatTexts(dir, tr.texts); err != nil {
 		return err
 	}
 	return tr.Data.Tokenizer.Save(dir)

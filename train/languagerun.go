@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -124,6 +125,9 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 			return cfg.checkMemory(d.Tokenizer.VocabSize()) // of a shape that the weights have: for the rest of the run
 		})
 		if err != nil {
+			return err
+		}
+		if tr.texts, err = release.ChatTexts(dir); err != nil {
 			return err
 		}
 		return tr.restore(s, dir)

@@ -11,15 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
-	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
@@ -96,7 +93,7 @@ matrices are kept; vectors, norms, filters and A stay float32.`,
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
-		texts, err := textFiles(file)
+		texts, err := release.ChatTexts(file)
 		if err != nil {
 			return err
 		}
@@ -110,37 +107,7 @@ matrices are kept; vectors, norms, filters and A stay float32.`,
 
 // modelFiles are the files of a model's folder.
 var modelFiles = append([]string{model.ConfigFile, model.WeightsFile, tokenizer.FileName, checkpoint.ManifestFile},
-	chatFiles...)
-
-// chatFiles are those of them that say how to talk with it.
-var chatFiles = []string{template.ConfigFile, template.SourceFile, chat.GenerationFile}
-
-// textFiles are the contents of chatFiles for the model of a checkpoint: inside a GGUF file, else beside it.
-func textFiles(file string) (map[string][]byte, error) {
-	texts := map[string][]byte{}
-	if release.IsGGUF(file) {
-		t, err := release.ReadGGUFTexts(file)
-		for name, text := range map[string][]byte{
-			template.ConfigFile: t.TokenizerConfig, chat.GenerationFile: t.Generation,
-		} {
-			if text != nil {
-				texts[name] = append(text, '\n')
-			}
-		}
-		return texts, err
-	}
-	for _, name := range chatFiles {
-		text, err := disk.ReadText(filepath.Join(filepath.Dir(file), name), disk.MaxText)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		texts[name] = text
-	}
-	return texts, nil
-}
+	release.ChatFiles...)
 
 // mayWrite returns an error if writing to a folder would lose something. With force, only the files of a model may be
 // replaced.
@@ -258,13 +225,16 @@ func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, erro
 
 // writeModel writes a model's folder, with further files, whole or not at all. tok may be nil.
 func writeModel(dir string, m *model.Model, tok tokenizer.Tokenizer, more map[string][]byte) error {
+	return writeFolder(dir, m.Save, tok, more)
+}
+
+// writeFolder is writeModel, where save writes the model itself.
+func writeFolder(dir string, save func(dir string) error, tok tokenizer.Tokenizer, more map[string][]byte) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
-		for name, text := range more {
-			if err := os.WriteFile(filepath.Join(tmp, name), text, 0o666); err != nil {
-				return err
-			}
+		if err := release.WriteChatTexts(tmp, more); err != nil {
+			return err
 		}
-		if err := m.Save(tmp); err != nil || tok == nil {
+		if err := save(tmp); err != nil || tok == nil {
 			return err
 		}
 		return tok.Save(tmp)

@@ -25,14 +25,19 @@ type evalOptions struct {
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-func newEval() *cobra.Command {
-	opt := evalOptions{
+// newEvalOptions are the options where no flag says otherwise.
+func newEvalOptions() evalOptions {
+	return evalOptions{
 		ModelEvalOptions: train.ModelEvalOptions{
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
 		Precision: hippo.Stored,
 	}
+}
+
+func newEval() *cobra.Command {
+	opt := newEvalOptions()
 	cmd := &cobra.Command{
 		Use:   "eval DIR...",
 		Short: "Measure how well a model predicts a text",

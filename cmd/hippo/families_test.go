@@ -185,6 +185,22 @@ func (f *family) reply(args ...string) string {
 	return text
 }
 
+// quantizes makes folders of few bits. They reply as the model does at the precisions of replies, and those whose
+// matrices are chosen by what they cost reply, too.
+func (f *family) quantizes(replies map[string]string) {
+	f.t.Helper()
+	for bits, p := range map[string]string{"4": "int4", "4.5": "int4min", "8": "int8"} {
+		small := &family{f.t, filepath.Join(f.t.TempDir(), "small"), f.work}
+		f.runs("quantize", f.dir, small.dir, "--bits", bits)
+		if got, want := small.reply(), replies[p]; got != want {
+			f.t.Errorf("quantized to %s bits: got %q, want %q as at --precision %s", bits, got, want, p)
+		}
+	}
+	chosen := &family{f.t, filepath.Join(f.t.TempDir(), "chosen"), f.work}
+	f.runs("quantize", f.dir, chosen.dir, "--calibrate", "short.txt", "--bits", "5")
+	chosen.reply()
+}
+
 // TestEveryFamilyRuns: the folder of a model of every family, as it is published, in both dialects of its
 // configuration, replies, is described, verified, continued and measured. One of each family replies at every
 // precision.
@@ -205,9 +221,11 @@ func TestEveryFamilyRuns(t *testing.T) {
 		}
 		if name := familyOf(t, f.dir); !seen[name] {
 			seen[name] = true
+			replies := map[string]string{}
 			for _, p := range precisions {
-				f.reply("--precision", p)
+				replies[p] = f.reply("--precision", p)
 			}
+			f.quantizes(replies)
 		}
 		if out := f.runs("info", f.dir); !strings.Contains(out, "bpe, 280 tokens") {
 			t.Errorf("hippo info: %s", out)

@@ -28,7 +28,7 @@ model that hippo pull has fetched. The prompt is read in chunks, then the text i
 recurrent state, whose size does not grow with the text (but for attention layers). Without PROMPT, the prompt is read
 from standard input. --precision bf16, int8 and int4 keep the weights in half, a quarter and a seventh of the memory, of
 which each token reads all, and are that much faster; the text may differ. int4min is between int4 and int8. Without it,
-weights of bfloat16 stay as they are in the file and all others are float32.
+weights of bfloat16 and of integers stay as they are in the file and all others are float32.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
 --json tell the seed that was used; each of several samples has the next one.
@@ -117,8 +117,8 @@ var precisions = []string{hippo.Stored, "float32", "bf16", "int8", "int4", "int4
 // precisionFlag is --precision of a command that only uses a model.
 func precisionFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "precision", hippo.Stored,
-		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 as it "+
-			"is in the file, with the results of float32, and float32 otherwise")
+		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 and "+
+			"integers as they are in the file, and float32 otherwise")
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 }
 

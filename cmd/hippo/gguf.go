@@ -91,6 +91,11 @@ func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUF
 		}
 		return net, err
 	}
+	if info.IsDir() {
+		if _, _, err := release.DescribeFloat(path); err != nil {
+			return nil, err
+		}
+	}
 	var net *model.Model
 	dir := path
 	if spec != "" {

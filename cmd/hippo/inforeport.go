@@ -55,6 +55,8 @@ type weightsInfo struct {
 	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
 	Kinds     map[string]int `json:"kinds"`     // how many tensors are of each
 	Tensors   []tensorInfo   `json:"tensors"`
+
+	integers bool // some weights stay integers
 }
 
 type tensorInfo struct {
@@ -91,9 +93,9 @@ func (r *infoReport) setWeights(f *checkpoint.File) {
 		x, _ := f.Tensor(name)
 		kind := string(x.DType)
 		w.Numbers += x.Elements()
-		if w.InMemory += 4 * x.Elements(); x.DType == checkpoint.BF16 && len(x.Shape) > 1 {
-			w.InMemory -= 2 * x.Elements()
-		}
+		size := model.StoredBytes(x)
+		w.InMemory += size
+		w.integers = w.integers || size < 2*x.Elements()
 		w.Kinds[kind]++
 		numbers[kind] += x.Elements()
 		w.Tensors = append(w.Tensors, tensorInfo{name, kind, x.Shape, len(x.Data)})
@@ -161,12 +163,14 @@ func (r *infoReport) print(out io.Writer) error {
 	}
 	if r.net != nil {
 		describeModel(t, r.net)
-		as := "as float32"
-		if r.Weights.InMemory < 4*r.Weights.Numbers {
-			as = "as they are in the file, with the results of float32"
+		as := "as float32; --precision bf16 or int8 for less"
+		switch {
+		case r.Weights.integers:
+			as = "as they are in the file, with inputs of products in 8 bits"
+		case r.Weights.InMemory < 4*r.Weights.Numbers:
+			as = "as they are in the file, with the results of float32; --precision int8 for less"
 		}
-		t.row("memory", "weights of %s when it runs, %s; --precision bf16 or int8 for less",
-			status.Bytes(uint64(r.Weights.InMemory)), as)
+		t.row("memory", "weights of %s when it runs, %s", status.Bytes(uint64(r.Weights.InMemory)), as)
 	}
 	switch {
 	case r.NoTexts != "":

@@ -85,9 +85,8 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	training := newTrain()
 	completeConfig(training, train.Config{})
 	root.AddCommand(training, newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(),
-		newRead(), newSession(), newEval(),
-		newCompare(), newPull(), newList(), newShow(), newRemove(), newConvert(), newInfo(), newDiff(), newTokenizer(),
-		newEmbed(), newBench(),
+		newRead(), newSession(), newEval(), newEmbed(), newCompare(), newPull(), newList(), newShow(), newRemove(),
+		newConvert(), newQuantize(), newInfo(), newDiff(), newTokenizer(), newBench(),
 		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings

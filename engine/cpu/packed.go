@@ -40,6 +40,19 @@ func packRows(p engine.Precision, exact bool, ms []engine.Matrix) []tensor.Packe
 	return out
 }
 
+// PackGroups returns the packed forms of weight matrices that are integers already, which rounds nothing. The precision
+// is Int8, Int4 or Int4Min.
+func PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
+	from, out := make([]kernel.Groups, len(ms)), make([]tensor.Packed, len(ms))
+	for i, m := range ms {
+		from[i] = kernel.Groups(m)
+	}
+	for i, packed := range kernel.PackGroups(kernel.Precision(p), from...) {
+		out[i] = packedWeight{Packed: packed}
+	}
+	return out
+}
+
 // product computes y = x Wᵀ + bias, x (m, k), W (n, k), packed or not, bias (n) or nil.
 func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float32) {
 	n, k := w.Dim(0), w.Dim(1)
@@ -56,6 +69,14 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 type packedWeight struct {
 	*kernel.Packed
 	exact bool // nothing was rounded, and nothing is to be
+}
+
+// Kept, Exact, ReadRow and ReadGroups are engine.Rounding.
+func (w packedWeight) Kept() engine.Precision       { return engine.Precision(w.Precision()) }
+func (w packedWeight) Exact() bool                  { return w.exact }
+func (w packedWeight) ReadRow(dst []float32, j int) { w.Row(dst, j) }
+func (w packedWeight) ReadGroups(j int, q []int8, factor, least []uint16) (scale float32) {
+	return w.Groups(j, q, factor, least)
 }
 
 // Rounded is room for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for float32.

@@ -11,10 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Names of the files in a model's folder that this package reads.
+// Names of the files in a model's folder that say how to talk with it. This package reads the first two.
 const (
-	SourceFile = "chat_template.jinja"
-	ConfigFile = "tokenizer_config.json"
+	SourceFile     = "chat_template.jinja"
+	ConfigFile     = "tokenizer_config.json"
+	GenerationFile = "generation_config.json"
 )
 
 // Config is what the files beside a model's tokenizer say of chats.

@@ -1,0 +1,71 @@
+package model
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// SavePacked is Save for a packed model: it writes the numbers that its weights were rounded to, in as many bits.
+// LoadStored makes the same model of it. Rows are written as they are made.
+func (m *Model) SavePacked(dir string) error {
+	err := disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
+		return checkpoint.WriteSafetensors(w, m.packedTensors(), savedAs)
+	})
+	if err != nil {
+		return err
+	}
+	return m.saveConfig(dir)
+}
+
+// packedTensors are the parameters as they are in memory.
+func (m *Model) packedTensors() (out []checkpoint.Tensor) {
+	m.Params("", func(name string, p *nn.Param) {
+		kept, ok := p.Packed().(engine.Rounding)
+		if !ok {
+			values := make([]float32, p.Len())
+			p.CopyTo(values)
+			out = append(out, checkpoint.NewTensor(name, p.Shape(), values))
+			return
+		}
+		out = append(out, packedTensor(name, p, kept))
+	})
+	return out
+}
+
+// packedTensor is a matrix in the type that it was rounded to.
+func packedTensor(name string, p *nn.Param, w engine.Rounding) checkpoint.Tensor {
+	k := p.Dim(1)
+	if at := w.Kept(); at >= engine.Int8 {
+		kind := checkpoint.DType(at.String())
+		groups := (k + engine.GroupTerms - 1) / engine.GroupTerms
+		q, factor, least := make([]int8, k), make([]uint16, groups), make([]uint16, groups)
+		return checkpoint.Streamed(name, kind, p.Shape(), func(b []byte, j int) []byte {
+			scale := w.ReadGroups(j, q, factor, least)
+			return checkpoint.AppendGroups(b, kind, scale, q, factor, least)
+		})
+	}
+	values := make([]float32, k)
+	if w.Kept() == engine.BF16 {
+		return checkpoint.Streamed(name, checkpoint.BF16, p.Shape(), func(b []byte, j int) []byte {
+			w.ReadRow(values, j)
+			for _, v := range values { // they are bfloat16 numbers
+				b = binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(v)>>16))
+			}
+			return b
+		})
+	}
+	return checkpoint.Streamed(name, checkpoint.F32, p.Shape(), func(b []byte, j int) []byte {
+		w.ReadRow(values, j)
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		return b
+	})
+}

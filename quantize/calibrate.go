@@ -1,0 +1,194 @@
+package quantize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Options say how Calibrate chooses.
+type Options struct {
+	// Bits is the average that matrices may have for each number (see Bits); those that are nn.Param.Fine add what they
+	// have more where all are alike. It is not used where MaxKL is more than 0.
+	Bits float64
+	// MaxKL is the most that the quantized model's predictions may diverge, in nats per token; 0 for any.
+	MaxKL float64
+
+	Progress func(done, total int) // of passes over the text
+}
+
+// WindowLen is the number of tokens of a window, each of which begins from an empty state.
+const WindowLen = 512
+
+// leastTokens are too few to tell anything.
+const leastTokens = 64
+
+// candidate is a matrix of which a form is to be chosen.
+type candidate struct {
+	name    string
+	param   *nn.Param
+	layer   int
+	stored  tensor.Packed // as it was read
+	options []option
+}
+
+// Calibrate rounds the matrices of a model, as model.LoadStored made it, by how much each of them moves what the model
+// predicts for the tokens of a text: the mean Kullback-Leibler divergence of the next token's distribution when only
+// this matrix is rounded, to 4 bits (symmetric, or with a least number), 8 and 16. It takes the memory of the stored
+// model, of the chosen forms, and of a few rows of d_model numbers for each token.
+func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Report, error) {
+	if len(ids) < leastTokens {
+		return nil, fmt.Errorf("found %d tokens to calibrate with, want %d or more", len(ids), leastTokens)
+	}
+	c := &calibration{ctx: ctx, m: m, tape: autograd.NewTape(), progress: o.Progress}
+	if err := c.find(); err != nil {
+		return nil, err
+	}
+	if err := c.read(ids); err != nil {
+		return nil, err
+	}
+	if err := c.measureAll(); err != nil {
+		return nil, err
+	}
+	seen, err := c.settle(o)
+	if err != nil {
+		return nil, err
+	}
+	r := Describe(m)
+	costs := map[string]map[string]float64{}
+	for _, x := range c.candidates {
+		costs[x.name] = map[string]float64{}
+		for _, way := range x.options {
+			costs[x.name][kinds[way.kind].String()] = way.cost
+		}
+	}
+	for i := range r.Matrices {
+		r.Matrices[i].KL = costs[r.Matrices[i].Name]
+	}
+	r.Calibration = &Calibration{Tokens: c.tokens(), KL: seen.kl, Before: math.Exp(seen.before),
+		After: math.Exp(seen.after)}
+	return r, nil
+}
+
+// find lists the matrices.
+func (c *calibration) find() (err error) {
+	c.m.Params("", func(name string, p *nn.Param) {
+		switch w, ok := p.Packed().(engine.Rounding); {
+		case !ok:
+		case w.Kept() >= engine.Int8:
+			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Kept())
+		default:
+			x := &candidate{name: name, param: p, layer: layerOf(c.m, name, p), stored: w}
+			c.candidates = append(c.candidates, x)
+		}
+	})
+	if err == nil && len(c.candidates) == 0 {
+		err = errors.New("found no packed matrices, want a model as it was stored")
+	}
+	byLayer(c.candidates)
+	return err
+}
+
+// rounded is a matrix rounded to a precision.
+func (x *candidate) rounded(p engine.Precision) tensor.Packed {
+	from := x.stored.(engine.Rounding)
+	if p == engine.BF16 && from.Kept() == engine.BF16 {
+		return x.stored
+	}
+	n, k := x.param.Dim(0), x.param.Dim(1)
+	matrix := engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
+		values := make([]float32, rows*k)
+		for i := range rows {
+			from.ReadRow(values[i*k:][:k], j+i)
+		}
+		use(values)
+	}}
+	if p == engine.BF16 {
+		return autograd.PackExact(matrix)[0]
+	}
+	return autograd.PackRows(p, matrix)[0]
+}
+
+// measureAll finds what each form of each matrix costs.
+func (c *calibration) measureAll() error {
+	done, total := 0, len(c.candidates)*len(kinds)
+	for _, x := range c.candidates {
+		if err := c.advance(x.layer); err != nil {
+			return err
+		}
+		for kind, p := range kinds {
+			way := option{kind: kind, size: Bits(p) * float64(x.param.Len())}
+			if form := x.rounded(p); form != x.stored {
+				x.param.SetPacked(form)
+				seen, err := c.measure(x.layer)
+				x.param.SetPacked(x.stored)
+				if err != nil {
+					return err
+				}
+				way.cost = max(0, seen.kl)
+			}
+			x.options = append(x.options, way)
+			done++
+			if c.progress != nil {
+				c.progress(done, total)
+			}
+		}
+	}
+	return nil
+}
+
+// mostTries bounds how often a choice is measured that was to diverge less.
+const mostTries = 8
+
+// settle chooses a form of each matrix, rounds all, and measures the model that it makes.
+func (c *calibration) settle(o Options) (seen, error) {
+	if o.MaxKL <= 0 {
+		return c.take(choose(c.options(), c.room(o.Bits), func(float64) bool { return false }))
+	}
+	// Divergences add up only nearly, so what comes out is measured.
+	for aim, tries := o.MaxKL, 0; ; tries++ {
+		s, err := c.take(choose(c.options(), math.Inf(1), func(cost float64) bool { return cost <= aim }))
+		if err != nil || s.kl <= o.MaxKL {
+			return s, err
+		}
+		if tries == mostTries {
+			return s, fmt.Errorf("max_kl: found a divergence of %.3g with the best of %d choices, want at most %g",
+				s.kl, tries+1, o.MaxKL)
+		}
+		aim *= min(0.9, 0.9*o.MaxKL/s.kl)
+	}
+}
+
+func (c *calibration) options() (all [][]option) {
+	for _, x := range c.candidates {
+		all = append(all, x.options)
+	}
+	return all
+}
+
+// room is the size of all matrices at an average of so many bits.
+func (c *calibration) room(bits float64) (size float64) {
+	for _, x := range c.candidates {
+		each := bits
+		if x.param.Fine {
+			each = max(each, Bits(engine.Int8))
+		}
+		size += each * float64(x.param.Len())
+	}
+	return size
+}
+
+// take rounds the matrices to the chosen kinds, and measures the model.
+func (c *calibration) take(chosen []int) (seen, error) {
+	for i, x := range c.candidates {
+		x.param.SetPacked(x.rounded(kinds[chosen[i]]))
+	}
+	return c.measure(-1)
+}
