@@ -121,10 +121,11 @@ func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32,
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
 // group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
-// away what W has less, and the sum of the numbers. ldx counts bytes.
+// away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
+// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level.
 //
 //go:noescape
-func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
 // is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
@@ -134,10 +135,12 @@ func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
 // + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
-// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
+// more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
+// cache of the second level.
 //
 //go:noescape
-func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m,
 // which is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To
@@ -147,10 +150,12 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
 // the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
-// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
+// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
+// the second level.
 //
 //go:noescape
-func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecShortBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
 // bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,

@@ -123,8 +123,8 @@ TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
 avx2:
 	JMP  ·packedBF16AVX2(SB)
 
-// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt8(SB), NOSPLIT, $0-72
+// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt8(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt8AVX512BF16(SB)
@@ -132,8 +132,8 @@ TEXT ·vecPackedInt8(SB), NOSPLIT, $0-72
 avx2:
 	JMP  ·packedInt8AVX2(SB)
 
-// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt4(SB), NOSPLIT, $0-72
+// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt4AVX512BF16(SB)
@@ -141,8 +141,8 @@ TEXT ·vecPackedInt4(SB), NOSPLIT, $0-72
 avx2:
 	JMP  ·packedInt4AVX2(SB)
 
-// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-72
+// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt4MinAVX512BF16(SB)

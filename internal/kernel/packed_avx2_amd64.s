@@ -161,9 +161,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX
@@ -433,9 +433,9 @@ store_1:
 	VZEROUPPER
 	RET
 
-// func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt4AVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt4AVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX
@@ -651,9 +651,9 @@ store_1:
 	VZEROUPPER
 	RET
 
-// func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt4MinAVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt4MinAVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX

@@ -222,14 +222,26 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	}
 	x, ldx := &p.q.row(i)[0].q[0], p.q.groups*int(unsafe.Sizeof(record{}))
 	w, row := &p.Packed.block(j/groupWidth, 0)[0], &p.groups.row[j]
+	ahead, fetch := p.fetch(i, j)
 	switch p.precision {
 	case Int8:
-		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	case Int4:
-		vecPackedInt4(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt4(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	default:
-		vecPackedInt4Min(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt4Min(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	}
+}
+
+// fetch returns what of the next panel a call for the rows from i on is to fetch: where it begins, and how many bytes
+// for each block, so that all calls of a panel share it.
+func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
+	const line = 64
+	size := p.form().blockBytes()
+	step = roundUp(size/ceil(p.m, 8), line)
+	next := min(j/groupWidth+1, p.panels()-1)
+	at := (next*p.rowBlocks())*size + i/8*p.rowBlocks()*step
+	return &p.groups.blocks[min(at, len(p.groups.blocks)-1)], step
 }
 
 // rowsOfGroupsPortable is the definition of rowsOfGroups.
