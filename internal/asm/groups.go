@@ -86,7 +86,7 @@ func (c asm) groupFunction(form groupForm) {
 			form.factorBytes()/2, form.weightBytes())+integers+". A group of x is a record of 48 bytes: the integers, "+
 			"their factor, the integer where the inner sum begins, which takes away what W has less, and the sum of the "+
 			"numbers. ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, "+
-			"fetch bytes further for each block, into the cache of the second level.")
+			"fetch bytes further for each block, into the cache of the second level, unless ahead is nil.")
 }
 
 func (c asm) groupRows(form groupForm, rows int) {
@@ -205,7 +205,9 @@ func (p *groupCode) products() {
 		for i := range p.rows {
 			p.VPDPBUSD_BCST(p.term(i, 4*step), w, p.sum(i, 0))
 		}
-		p.fetch(p.half*groupSteps + step)
+		if step == 0 {
+			p.fetch(p.half)
+		}
 		if p.half == 1 && step < p.rows {
 			p.half = 0
 			p.add(step, 0, p.floats(step))
@@ -224,16 +226,20 @@ func (p *groupCode) products() {
 // fetches tells whether the code fetches weights that will be used later.
 func (p *groupCode) fetches() bool { return p.lanes == 16 && p.rows >= fetchRows }
 
-// fetch fetches the lines that are to be fetched in one of the steps of a block.
-func (p *groupCode) fetch(step int) {
+// fetch fetches the lines that are to be fetched in one half of a block.
+func (p *groupCode) fetch(half int) {
 	if !p.fetches() {
 		return
 	}
-	const line, steps = 64, 2 * groupSteps
+	const line = 64
 	lines := p.form.blockBytes() / line
-	for i := lines * step / steps; i < lines*(step+1)/steps; i++ {
+	skip := LabelRef(fmt.Sprintf("%s_%d_%d", "fetched", p.rows, half))
+	p.TESTQ(p.ahead, p.ahead)
+	p.JZ(skip)
+	for i := lines * half / 2; i < lines*(half+1)/2; i++ {
 		p.PREFETCHT1(Mem{Base: p.ahead, Disp: i * line})
 	}
+	p.Label(string(skip))
 }
 
 // floats is the register of the sums of a group as floats.

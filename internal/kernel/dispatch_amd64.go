@@ -122,7 +122,8 @@ func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32,
 // integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
 // group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
 // away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
-// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level.
+// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level, unless ahead
+// is nil.
 //
 //go:noescape
 func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
@@ -137,7 +138,7 @@ func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
 // the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
 // more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
-// cache of the second level.
+// cache of the second level, unless ahead is nil.
 //
 //go:noescape
 func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
@@ -152,7 +153,7 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
 // inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
 // rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
-// the second level.
+// the second level, unless ahead is nil.
 //
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)

@@ -234,9 +234,13 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 }
 
 // fetch returns what of the next panel a call for the rows from i on is to fetch: where it begins, and how many bytes
-// for each block, so that all calls of a panel share it.
+// for each block, so that all calls of a panel share it; or nil where there are so many rows that memory is not waited
+// for.
 func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
-	const line = 64
+	const line, most = 64, 64
+	if p.m > most {
+		return nil, 0
+	}
 	size := p.form().blockBytes()
 	step = roundUp(size/ceil(p.m, 8), line)
 	next := min(j/groupWidth+1, p.panels()-1)
