@@ -51,6 +51,7 @@ var suites = map[string]suite{
 	"synth":      synthCases,
 	"chars":      charsCases,
 	"decode":     withoutArgs(decodeCases),
+	"prompt":     withoutArgs(promptCases),
 	"generation": withoutArgs(generationCases),
 	"scale":      withoutArgs(scaleCases),
 	"memory":     withoutArgs(memoryCases),
@@ -60,7 +61,7 @@ var suites = map[string]suite{
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
-		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "scale",
+		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation", "scale",
 		"memory", "load",
 	}
 }
