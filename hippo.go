@@ -174,8 +174,8 @@ func (s *Session) Fork() *Session {
 
 // SetChunk sets how many tokens of a prompt are read at a time, counted from the start of the text: 512, unless it is
 // called. More take more memory and are faster, up to some hundred. The text that follows depends on the number by
-// rounding alone: where two tokens are all but equally probable, the other may be chosen, which is rare in float32 and
-// bf16, and is not in int8. See generate.Session for what is the same to the last bit.
+// rounding alone: where two tokens are all but equally probable, the other may be chosen, which is rare in
+// float32, less so in bf16, and is not in int8. See generate.Session for what is the same to the last bit.
 func (s *Session) SetChunk(n int) { s.s.Chunk = n }
 
 // SetProgress has f called while the session reads, after each chunk, with how many tokens of the text have been read

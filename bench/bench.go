@@ -61,8 +61,8 @@ var suites = map[string]suite{
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
-		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation", "scale",
-		"memory", "load",
+		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
+		"scale", "memory", "load",
 	}
 }
 

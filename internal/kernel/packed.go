@@ -10,8 +10,8 @@ import (
 
 // Packed is a matrix W (n, k) of weights for products y = x Wᵀ (see Mul), stored in the order in which they read it. It
 // has panels of 48 rows. Within a panel the words of 32 bits of its 48 rows lie side by side, step by step. A word
-// holds one term in float32, two in bfloat16, four in int8. So memory is read strictly in sequence, and a vector of
-// weights is multiplied by a broadcast element of x without shuffles or sums across lanes.
+// holds one term in float32, two in bfloat16, the first in its upper half, and four in int8. So memory is read strictly
+// in sequence, and a vector of weights is multiplied by a broadcast element of x without shuffles or sums across lanes.
 type Packed struct {
 	n, k      int
 	precision Precision
@@ -135,7 +135,7 @@ func (w *Packed) setRow(j int, row []float32, tmp []int8) {
 		}
 	case BF16:
 		for i, v := range row {
-			w.bf16[at+i/2*step+i%2] = uint16(bf16Bits(v) >> 16)
+			w.bf16[at+i/2*step+1-i%2] = uint16(termBits(v) >> 16)
 		}
 	default:
 		w.scale[j], _ = quantizeRow(tmp, row)
@@ -160,7 +160,7 @@ func (w *Packed) Row(dst []float32, j int) {
 		}
 	case BF16:
 		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(w.bf16[at+i/2*step+i%2]) << 16)
+			dst[i] = math.Float32frombits(uint32(w.bf16[at+i/2*step+1-i%2]) << 16)
 		}
 	default:
 		for i := range dst {
