@@ -30,9 +30,9 @@ const pairTerms = 256
 
 var _ [0]struct{} = [pairTerms - shortChunk]struct{}{}
 
-// fewPairs is the number of rows of x whose sums stay in registers while a panel is read once. With more rows the first
-// of them expand the short form for the others.
-const fewPairs = 8
+// pairRows is the number of rows of x whose sums stay in registers. Up to fewPairs rows are computed so many at a time;
+// with more rows the first pairRows expand the short form for the others.
+const pairRows, fewPairs = 8, 16
 
 // roundedX is x as an operand: at level avx512bf16 rows of words, which are pairs as in a panel, otherwise rows of
 // float32. Rows are ld apart. Those of odd length have a zero after them.
@@ -155,7 +155,7 @@ func (p *packedProduct) pairsBlock(buf *panelWords, j, k int) {
 		from, heads := p.chunkOf(j/packedWidth, k)
 		vecExpandPairs(words/shortSteps, &p.x[k/2], p.ldx, from, heads, &p.y[j], p.ldy, bias, k > 0,
 			(*uint32)(unsafe.Pointer(w)))
-		done = fewPairs
+		done = pairRows
 	default:
 		from, heads := p.chunkOf(j/packedWidth, k)
 		vecExpandShort(words/shortSteps, from, heads, (*uint32)(unsafe.Pointer(w)))
