@@ -163,7 +163,7 @@ func TestAttentionGoesBackUpTo8192(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, generation, scale, memory, load`,
+			`decode, prompt, generation, scale, memory, load`,
 		"train":   "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c`,
 		"synth x": `synth: found the task "x", want one of ar10, ar20, ind`,
