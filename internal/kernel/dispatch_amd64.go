@@ -106,9 +106,9 @@ func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32)
 //go:noescape
 func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
 
-// vecPackedBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%2] for i < m, which is at most 8, and 1 in the
-// code for AVX2, j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds
-// if add is true. The sums are to the last bit those of vecGemm.
+// vecPackedBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + 1-p%2] for i < m, which is at most 8, and 1 in
+// the code for AVX2, j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y
+// holds if add is true. The sums are to the last bit those of vecGemm.
 //
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
@@ -172,6 +172,48 @@ func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint
 //
 //go:noescape
 func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool)
+
+// vecRoundPacked rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes
+// the pair of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a
+// multiple of 16, the first in its upper half. What is smaller than 2^-56 is 0.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
+
+// vecPackedPairs sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < steps, plus bias[j]
+// unless bias is nil, and adds it to what y holds if add is true. x[i·ldx + p] and W[j,p], 32 bits from w[96p + 2j]
+// on, are pairs of bfloat16. The sums are to the last bit those of vecGemmPairs.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
+
+// vecShortPairs sets y[i·ldy + j] = Σ_p x[i·ldx + p/2]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
+// bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
+// with the heads of its blocks. The sums are to the last bit those of vecGemmPairs, with pairs of bfloat16 in x.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
+
+// vecExpandShort sets dst to the words of a number of blocks of a panel of bfloat16 in the short form, w with their
+// heads, step by step.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
+
+// vecExpandPairs does what vecShortPairs does for 8 rows, and what vecExpandShort does.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 
 // vecLargestBits sets lanes[i], of 16, to the largest of the bits of |x[i + 16·j]| for all j. n is a positive multiple
 // of 16.
@@ -377,6 +419,11 @@ func vecMulAdd(n int, y *float32, a *float32, b *float32)
 //
 //go:noescape
 func vecRoundBF16(n int, y *float32, x *float32)
+
+// vecRoundTerms rounds x to bfloat16. What is smaller than 2^-56 is 0.
+//
+//go:noescape
+func vecRoundTerms(n int, y *float32, x *float32)
 
 // vecScale computes x *= a.
 //

@@ -158,6 +158,26 @@ TEXT ·vecShortBF16(SB), NOSPLIT, $0-73
 TEXT ·vecPackedFloat32(SB), NOSPLIT, $0-41
 	JMP  ·packedFloat32AVX2(SB)
 
+// func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
+TEXT ·vecRoundPacked(SB), NOSPLIT, $0-48
+	JMP  ·roundPackedAVX512BF16(SB)
+
+// func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
+TEXT ·vecPackedPairs(SB), NOSPLIT, $0-65
+	JMP  ·packedPairsAVX512BF16(SB)
+
+// func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
+TEXT ·vecShortPairs(SB), NOSPLIT, $0-73
+	JMP  ·shortPairsAVX512BF16(SB)
+
+// func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
+TEXT ·vecExpandShort(SB), NOSPLIT, $0-32
+	JMP  ·expandShortAVX512BF16(SB)
+
+// func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
+TEXT ·vecExpandPairs(SB), NOSPLIT, $0-80
+	JMP  ·expandPairsAVX512BF16(SB)
+
 // func vecLargestBits(n int, x *float32, lanes *uint32)
 TEXT ·vecLargestBits(SB), NOSPLIT, $0-24
 	CMPQ ·cpu(SB), $const_avx512
@@ -416,6 +436,15 @@ TEXT ·vecRoundBF16(SB), NOSPLIT, $0-24
 
 avx2:
 	JMP  ·roundBF16AVX2(SB)
+
+// func vecRoundTerms(n int, y *float32, x *float32)
+TEXT ·vecRoundTerms(SB), NOSPLIT, $0-24
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·roundTermsAVX512(SB)
+
+avx2:
+	JMP  ·roundTermsAVX2(SB)
 
 // func vecScale(n int, x *float32, a float32)
 TEXT ·vecScale(SB), NOSPLIT, $0-20

@@ -55,6 +55,19 @@ func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint
 
 func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool) {}
 
+func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int) {}
+
+func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool) {
+}
+
+func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
+}
+
+func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32) {}
+
+func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32) {
+}
+
 func vecLargestBits(n int, x *float32, lanes *uint32) {}
 
 func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32) {}
@@ -140,6 +153,8 @@ func vecMulInto(n int, y *float32, a *float32, b *float32) {}
 func vecMulAdd(n int, y *float32, a *float32, b *float32) {}
 
 func vecRoundBF16(n int, y *float32, x *float32) {}
+
+func vecRoundTerms(n int, y *float32, x *float32) {}
 
 func vecScale(n int, x *float32, a float32) {}
 

@@ -22,37 +22,37 @@ TEXT ·packedBF16AVX2(SB), NOSPLIT, $0-65
 bf16_1_loop:
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS 4(AX), Y10
-	VMOVUPS      (DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      (DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y0
 	VFMADD231PS  Y10, Y7, Y0
-	VMOVUPS      32(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      32(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y1
 	VFMADD231PS  Y10, Y7, Y1
-	VMOVUPS      64(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      64(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y2
 	VFMADD231PS  Y10, Y7, Y2
-	VMOVUPS      96(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      96(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y3
 	VFMADD231PS  Y10, Y7, Y3
-	VMOVUPS      128(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      128(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y4
 	VFMADD231PS  Y10, Y7, Y4
-	VMOVUPS      160(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      160(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y5
 	VFMADD231PS  Y10, Y7, Y5
-	ADDQ         $0x08, AX
+	ADDQ         $+8, AX
 	ADDQ         $+192, DX
 	DECQ         CX
 	JNZ          bf16_1_loop
@@ -117,7 +117,7 @@ loop:
 	VFMADD231PS  96(CX), Y6, Y3
 	VFMADD231PS  128(CX), Y6, Y4
 	VFMADD231PS  160(CX), Y6, Y5
-	ADDQ         $0x04, AX
+	ADDQ         $+4, AX
 	ADDQ         $+192, CX
 	DECQ         DX
 	JNZ          loop

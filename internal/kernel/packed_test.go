@@ -86,20 +86,26 @@ func packedSizes(rng *rand.Rand, visit func(c packedCase)) {
 	}
 }
 
-// TestPackedFloatIsGemm: at Float32 and BF16 the product is that of Gemm with the rounded weights, and touches nothing
-// else.
+// packExact packs the weights, rounded to bfloat16, so that products are those of float32.
+func (c *packedCase) packExact() *Packed { return PackExact(InMemory(c.w, c.n, c.k))[0] }
+
+// gemm is the product in float32 with weights w.
+func (c *packedCase) gemm(w []float32) []float32 {
+	y := slices.Clone(c.y)
+	Gemm(Product{
+		Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: w, LDB: c.k, C: y, LDC: c.ldy, Bias: c.bias,
+	})
+	return y
+}
+
+// TestPackedFloatIsGemm: at Float32, and of weights that are kept as bfloat16 numbers, the product is that of Gemm, and
+// touches nothing else.
 func TestPackedFloatIsGemm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(1, 1)), func(c packedCase) {
-			for _, p := range []Precision{Float32, BF16} {
-				w := c.pack(p)
-				want := slices.Clone(c.y)
-				Gemm(Product{
-					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: c.rounded(w), LDB: c.k,
-					C: want, LDC: c.ldy, Bias: c.bias,
-				})
-				c.wantBits(t, []string{"float32", "bfloat16"}[p], c.mul(w), want)
-			}
+			c.wantBits(t, "float32", c.mul(c.pack(Float32)), c.gemm(c.w))
+			w := c.packExact()
+			c.wantBits(t, "exact", c.mul(w), c.gemm(c.rounded(w)))
 		})
 	})
 }
@@ -133,8 +139,8 @@ func hardWeights(rng *rand.Rand, n int) []float32 {
 	return w
 }
 
-// TestShortFormLosesNothing: every weight comes back with its bits, and products are to the last bit those of Gemm,
-// at every level, whatever level packed. Where the machine, or the level forced upon it, has no instructions for the
+// TestShortFormLosesNothing: every weight comes back with its bits, and products are to the last bit those of the
+// definition, or of Gemm where nothing is to be rounded, at every level, whatever level packed. Where the machine, or the level forced upon it, has no instructions for the
 // short form, nothing takes it.
 func TestShortFormLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -145,24 +151,20 @@ func TestShortFormLosesNothing(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			c.w = hardWeights(rng, n*k)
 		}
-		for _, p := range []Precision{BF16} {
-			w := c.pack(p)
-			kept[w.short != nil]++
-			rounded := c.rounded(w)
+		for _, form := range []struct {
+			w       *Packed
+			bits    func(float32) uint32
+			product func(w []float32) []float32
+		}{{c.pack(BF16), termBits, c.inPairs}, {c.packExact(), bf16Bits, c.gemm}} {
+			kept[form.w.short != nil]++
+			rounded := c.rounded(form.w)
 			for i, v := range c.w {
-				want := bf16Bits(v)
+				want := form.bits(v)
 				if got := math.Float32bits(rounded[i]); got != want {
-					t.Fatalf("%v, %dx%d, element %d: %#x became %#x", p, n, k, i, want, got)
+					t.Fatalf("exact %v, %dx%d, element %d: %#x became %#x", form.w.exact, n, k, i, want, got)
 				}
 			}
-			atLevels(t, func(t *testing.T) {
-				want := slices.Clone(c.y)
-				Gemm(Product{
-					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: rounded, LDB: c.k,
-					C: want, LDC: c.ldy, Bias: c.bias,
-				})
-				c.wantBits(t, "short "+p.String(), c.mul(w), want)
-			})
+			atLevels(t, func(t *testing.T) { c.wantBits(t, "short", c.mul(form.w), form.product(rounded)) })
 		}
 	}
 	if !canShorten() {
