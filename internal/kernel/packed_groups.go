@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // groupTerms is the number of terms of a row that have a factor of their own, in weights and in x.
@@ -165,6 +166,9 @@ type quantized struct {
 
 var quantizedPool = sync.Pool{New: func() any { return new(quantized) }}
 
+// quantizeGrain is the number of floats that are quantized on one core: some µs of work.
+const quantizeGrain = 1 << 15
+
 // set quantizes m rows of k floats.
 func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
 	q.groups = 2 * ceil(k, 2*groupTerms)
@@ -172,7 +176,21 @@ func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
 		q.records = make([]record, m*q.groups)
 	}
 	q.records = q.records[:m*q.groups]
-	for i := range m {
+	if m*k <= quantizeGrain || parallel.Workers() == 1 {
+		q.rows(0, m, k, x, ldx, zero)
+		return
+	}
+	q.shared(m, k, x, ldx, zero)
+}
+
+// shared quantizes on all cores. It is a function of its own so that one core makes no garbage.
+func (q *quantized) shared(m, k int, x []float32, ldx int, zero int32) {
+	parallel.For(m, max(1, quantizeGrain/k), func(lo, hi int) { q.rows(lo, hi, k, x, ldx, zero) })
+}
+
+// rows quantizes the rows lo to hi.
+func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
+	for i := lo; i < hi; i++ {
 		quantizeGroups(q.row(i), x[i*ldx:][:k], zero)
 	}
 }

@@ -90,7 +90,14 @@ func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) 
 // nearest is the integer nearest to x, the even one of two, but not below least or above most, which are small.
 func nearest(x, least, most float32) float32 {
 	const round = 3 << 22
-	return float32(min(max(x, least), most)+round) - round
+	n := float32(x+round) - round
+	if n < least { // rare: a branch costs less than the smaller of two numbers, of which either may be NaN
+		return least
+	}
+	if n > most {
+		return most
+	}
+	return n
 }
 
 // int4MinTries are the numbers of steps between least and largest number, of which the integers cut off what is past
