@@ -205,6 +205,15 @@ TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
 avx2:
 	JMP  ·quantizeGroupsAVX2(SB)
 
+// func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+TEXT ·vecInt4Sums(SB), NOSPLIT, $0-40
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·int4SumsAVX512(SB)
+
+avx2:
+	JMP  ·int4SumsAVX2(SB)
+
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40
 	JMP  ·packAVX2(SB)

@@ -97,6 +97,10 @@ func (f groupForm) ints(block []uint8, half int) []uint8 {
 func (w *Packed) setGroups(j int, row []float32) {
 	exponent := rowExponent(largest(row))
 	w.groups.row[j] = float32(math.Ldexp(1, exponent))
+	if w.precision == Int4 {
+		w.setInt4(j, row, exponent)
+		return
+	}
 	var u [groupTerms]uint8
 	for g := range ceil(w.k, groupTerms) {
 		part := row[g*groupTerms : min((g+1)*groupTerms, w.k)]
