@@ -140,8 +140,8 @@ func hardWeights(rng *rand.Rand, n int) []float32 {
 }
 
 // TestShortFormLosesNothing: every weight comes back with its bits, and products are to the last bit those of the
-// definition, or of Gemm where nothing is to be rounded, at every level, whatever level packed. Where the machine, or the level forced upon it, has no instructions for the
-// short form, nothing takes it.
+// definition, or of Gemm where nothing is to be rounded, at every level, whatever level packed. Where the machine, or
+// the level forced upon it, has no instructions for the short form, nothing takes it.
 func TestShortFormLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	kept := map[bool]int{}
