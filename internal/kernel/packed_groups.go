@@ -244,7 +244,10 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	}
 	x, ldx := &p.q.row(i)[0].q[0], p.q.groups*int(unsafe.Sizeof(record{}))
 	w, row := &p.Packed.block(j/groupWidth, 0)[0], &p.groups.row[j]
-	ahead, fetch := p.fetch(i, j)
+	ahead, fetch := (*uint8)(nil), 0
+	if p.m >= fewFetched && p.m <= mostFetched {
+		ahead, fetch = p.fetch(i, j)
+	}
 	switch p.precision {
 	case Int8:
 		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
@@ -255,14 +258,14 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	}
 }
 
+// With fewFetched to mostFetched rows of x products fetch weights ahead: with fewer they run at the speed of memory as
+// it is, with more they do not wait for it.
+const fewFetched, mostFetched = 3, 64
+
 // fetch returns what of the next panel a call for the rows from i on is to fetch: where it begins, and how many bytes
-// for each block, so that all calls of a panel share it; or nil where there are so many rows that memory is not waited
-// for.
+// for each block, so that all calls of a panel share it.
 func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
-	const line, most = 64, 64
-	if p.m > most {
-		return nil, 0
-	}
+	const line = 64
 	size := p.form().blockBytes()
 	step = roundUp(size/ceil(p.m, 8), line)
 	next := min(j/groupWidth+1, p.panels()-1)
