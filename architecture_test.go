@@ -109,10 +109,10 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task chat " +
-		"session session/store generate generate/constrain generate/sample release release/hub model checkpoint tokenizer " +
-		"tokenizer/template data " +
-		"internal/brief internal/config internal/disk internal/status internal/licenses",
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
+		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
+		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
+		"internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -53,6 +53,7 @@ var suites = map[string]suite{
 	"synth":      synthCases,
 	"chars":      charsCases,
 	"decode":     withoutArgs(decodeCases),
+	"prompt":     withoutArgs(promptCases),
 	"generation": withoutArgs(generationCases),
 	"sessions":   withoutArgs(sessionCases),
 	"scale":      withoutArgs(scaleCases),
@@ -66,8 +67,8 @@ var suites = map[string]suite{
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
-		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "generation", "sessions",
-		"scale", "memory", "load", "files", "store", "serve",
+		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
+		"sessions", "scale", "memory", "load", "files", "store", "serve",
 	}
 }
 

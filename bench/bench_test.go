@@ -46,6 +46,10 @@ func TestConfigurations(t *testing.T) {
 			decode model H3-hybrid batch 32 context 1024; decode model GPT batch 1 context 1024;
 			decode model GPT batch 1 context 8000; decode model linear-attention batch 1 context 1024;
 			decode model Mamba-130M batch 1 context 1024`},
+		{"prompt", `prompt model Mamba-130M batch 1 tokens 512; prompt model Mamba-130M batch 32 tokens 1;
+			prompt model Mamba2-130M batch 1 tokens 512; prompt model Mamba2-130M batch 32 tokens 1;
+			prompt model H3 batch 1 tokens 512; prompt model H3 batch 32 tokens 1;
+			prompt model GPT batch 1 tokens 512; prompt model GPT batch 32 tokens 1`},
 		{"generation", `generation context 128; generation context 512; generation context 1024;
 			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
@@ -98,6 +102,7 @@ func TestFields(t *testing.T) {
 		"synth":  "task model precision ms_per_step",
 		"chars":  "loss precision valid_loss steps s_to_loss s_to_loss_wall",
 		"decode": "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
+		"prompt": "model precision batch tokens tokens_per_s over_float32",
 		"memory": "mode gb_per_s gb_per_s_wall",
 		"load":   "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
 		"sparse": "mixer d l precision fwd_us growth dense_fwd_us times_faster",
@@ -189,7 +194,7 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, generation, sessions, scale, memory, load, files, store, serve`,
+			`decode, prompt, generation, sessions, scale, memory, load, files, store, serve`,
 		"train":     "train: found no configuration, want some of a, b, c",
 		"train d":   `train: found the configuration "d", want one of a, b, c`,
 		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,

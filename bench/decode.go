@@ -29,7 +29,7 @@ func decodeCases(shrink int) []Case {
 		{"H3-hybrid", full.build, 1, 1024}, {"H3-hybrid", full.build, 1, 8000}, {"H3-hybrid", full.build, 32, 1024},
 		{"GPT", gpt.build, 1, 1024}, {"GPT", gpt.build, 1, 8000},
 		{"linear-attention", linear.build, 1, 1024},
-		{"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }, 1, 1024},
+		{"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }, 1, 1024},
 	} {
 		past := c.context / shrink
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
@@ -64,9 +64,9 @@ func decodeCases(shrink int) []Case {
 	return cases
 }
 
-// mamba130 is Mamba-130M with random weights, its width and vocabulary divided by shrink.
-func mamba130(shrink int) (*model.Model, error) {
-	c, err := model.Preset("mamba-130m")
+// smaller is a preset with random weights, its width and vocabulary divided by shrink.
+func smaller(preset string, shrink int) (*model.Model, error) {
+	c, err := model.Preset(preset)
 	if err != nil {
 		return nil, err
 	}

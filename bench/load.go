@@ -59,7 +59,7 @@ func loadCases(shrink int) []Case {
 
 // saveAs writes a Mamba-130M of random weights with elements of a type.
 func saveAs(dir string, stored checkpoint.DType, shrink int) error {
-	m, err := mamba130(shrink)
+	m, err := smaller("mamba-130m", shrink)
 	if err != nil {
 		return err
 	}

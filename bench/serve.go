@@ -29,7 +29,7 @@ import (
 func serveCases(shrink int) []Case {
 	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
 	models := []served{
-		{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }},
+		{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
 	}
 	small := served{"small", shape{d: 64, layers: 2, vocab: 256}.build}
 	var cases []Case

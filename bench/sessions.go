@@ -25,7 +25,7 @@ func sessionCases(shrink int) []Case {
 	for _, c := range []struct {
 		name  string
 		build func() (*model.Model, error)
-	}{{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return mamba130(shrink) }},
+	}{{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
 		{"GPT", gpt.build}} {
 		for _, p := range []engine.Precision{engine.BF16, engine.Int8} {
 			for _, n := range []int{1, 4, 16, 64} {

@@ -28,11 +28,11 @@ const DefaultChunk = 512
 // same continuation.
 //
 // Other pieces, from another Chunk or from calls that end elsewhere, give the same up to rounding, since a recurrence
-// and a convolution add in different orders. In float32 and bf16 logits then differ by some millionths of the largest.
-// If a model is packed as int8 the inputs of every product are rounded to 255 steps. Each position is rounded by
-// itself, independent of its piece, but a number near the middle of two steps may be rounded either way. Logits then
-// differ by up to some thousandths of the largest. So the continuation may differ where two tokens are almost equally
-// probable. In float32 that is rare; in int8 it was one text of twenty.
+// and a convolution add in different orders. In float32 logits then differ by some millionths of the largest. If a
+// model is packed as bf16 or int8 the inputs of every product are rounded, to 8 bits of precision or to 255 steps. Each
+// position is rounded by itself, independent of its piece, but a number near the middle of two steps may be rounded
+// either way. Logits then differ by up to some thousandths of the largest. So the continuation may differ where two
+// tokens are almost equally probable. In float32 that is rare; in int8 it was one text of twenty.
 type Session struct {
 	// Chunk is the number of positions after which Feed begins a new piece; below 1 it means DefaultChunk. Larger
 	// pieces are faster, up to some hundred positions, and take more memory while they run.

@@ -49,6 +49,8 @@ func newBench() *cobra.Command {
                     (1.886): seconds
   decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16,
                     int8 and int4: tokens/s
+  prompt            Mamba-130M, Mamba-2-130M, H3-125M and a GPT of its size: a prompt of 512 tokens, and 32 sequences
+                    one token further, in float32, bf16 and int8: tokens/s
   generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
   sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT that are served at once, in bf16 and
                     int8: tokens/s in all, and what memory allows

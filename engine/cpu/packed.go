@@ -23,18 +23,22 @@ func Pack(p engine.Precision, ws ...*tensor.Tensor) {
 
 // PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
 // It needs little memory besides.
-func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return packRows(p, false, ms) }
+func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
+	return packRows(ms, false, func(ms ...kernel.Matrix) []*kernel.Packed {
+		return kernel.Pack(kernel.Precision(p), ms...)
+	})
+}
 
 // PackExact is PackRows for matrices whose elements are bfloat16 numbers, which loses nothing: results are those of
 // float32, and keys and values stay float32.
-func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(engine.BF16, true, ms) }
+func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(ms, true, kernel.PackExact) }
 
-func packRows(p engine.Precision, exact bool, ms []engine.Matrix) []tensor.Packed {
+func packRows(ms []engine.Matrix, exact bool, pack func(...kernel.Matrix) []*kernel.Packed) []tensor.Packed {
 	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
 	for i, m := range ms {
 		from[i] = kernel.Matrix(m)
 	}
-	for i, packed := range kernel.Pack(kernel.Precision(p), from...) {
+	for i, packed := range pack(from...) {
 		out[i] = packedWeight{packed, exact}
 	}
 	return out

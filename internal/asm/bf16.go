@@ -44,10 +44,19 @@ func roundings(ctx *build.Context) {
 
 // roundRows generates the rounding of a matrix whose rows run along the terms of a product.
 func (c asm) roundRows() {
-	c.function("roundRows", "func(m, k int, src *float32, ld int, dst *float32, width int)",
-		"rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes the pair "+
-			"of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a "+
-			"multiple of 16.")
+	c.function("roundRows", roundSignature, roundDoc+".")
+	c.roundedRows(func(reg.Register) {})
+}
+
+const (
+	roundSignature = "func(m, k int, src *float32, ld int, dst *float32, width int)"
+	roundDoc       = "rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes the " +
+		"pair of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a " +
+		"multiple of 16"
+)
+
+// roundedRows writes the code that rounds rows. finish may change the words of a vector.
+func (c asm) roundedRows(finish func(words reg.Register)) {
 	ld, width := c.bytes("ld"), c.bytes("width")
 	m, src, dst := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("m"), m)
@@ -80,6 +89,7 @@ func (c asm) roundRows() {
 	c.VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, lo)
 	c.VMOVUPS(Mem{Base: src, Index: i, Scale: 1, Disp: 64}, hi)
 	c.roundPairs(lo, hi, words)
+	finish(words)
 	c.VMOVUPS(words, Mem{Base: to})
 	c.ADDQ(I32(128), i)
 	c.ADDQ(U8(64), to)
@@ -91,6 +101,7 @@ func (c asm) roundRows() {
 	c.load(Mem{Base: src, Index: i, Scale: 1}, lo, lowMask)
 	c.load(Mem{Base: src, Index: i, Scale: 1, Disp: 64}, hi, highMask)
 	c.roundPairs(lo, hi, words)
+	finish(words)
 	c.VMOVUPS(words, Mem{Base: to})
 	c.Label("next")
 	c.ADDQ(ld, src)

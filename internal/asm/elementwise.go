@@ -30,6 +30,16 @@ func (c vector) elementwise() {
 		func(v, _ []reg.Register) { c.VFMADD231PS(v[2], v[1], v[0]) })
 	c.pointwise("roundBF16", "func(n int, y, x *float32)", "rounds x to bfloat16.", []string{"y", "x"}, 1, nil,
 		func(v, rest []reg.Register) { c.roundBF16(v[1], v[0], rest) })
+	c.pointwise("roundTerms", "func(n int, y, x *float32)", "rounds x to bfloat16. What is smaller than 2^-56 is 0.",
+		[]string{"y", "x"}, 1, nil,
+		func(v, rest []reg.Register) {
+			c.roundBF16(v[1], v[0], rest)
+			below := rest[0]
+			c.withBits(0x7fffffff, c.VANDPS, c.VANDPS_BCST, v[0], below)
+			c.withBits(1<<32-tinyHalf<<16, c.VPADDD, c.VPADDD_BCST, below, below)
+			c.VPSRAD(U8(31), below, below)
+			c.VANDNPS(v[0], below, v[0])
+		})
 	c.pointwise("scale", "func(n int, x *float32, a float32)", "computes x *= a.", []string{"x"}, 1,
 		func() { c.VBROADCASTSS(c.param("a"), one) },
 		func(v, _ []reg.Register) { c.VMULPS(one, v[0], v[0]) })

@@ -17,7 +17,7 @@ const (
 	recordScale = 32 // their factor,
 	recordStart = 36 // where sums of products begin,
 	recordSum   = 40 // and the sum of the numbers
-	aheadBytes  = 1088
+	fetchRows   = 3  // from so many rows of x on, products take so long that weights are to be fetched ahead
 )
 
 // groupForm is a form of weights in groups of 32 terms with a factor each.
@@ -40,12 +40,16 @@ func (f groupForm) factorBytes() int {
 // weightBytes are the bytes of the integers of a group of a panel.
 func (f groupForm) weightBytes() int { return groupSteps * groupStep * f.bits / 8 }
 
+// blockBytes are the bytes of a block of a panel.
+func (f groupForm) blockBytes() int { return 2 * (f.factorBytes() + f.weightBytes()) }
+
 // groupCode writes products of a few rows of x by a panel of integers. Sums of a group and sums over groups stay in
 // registers.
 type groupCode struct {
 	packedCode
-	form groupForm
-	half int // the group of the two of a block that is being written
+	form  groupForm
+	half  int // the group of the two of a block that is being written
+	ahead reg.GPVirtual
 }
 
 // groups generates the products of integers.
@@ -71,7 +75,7 @@ func (c asm) groupFunction(form groupForm) {
 		least = "the sum of the group of x times its number 16 + j of 16 bits"
 	}
 	c.function(form.name,
-		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32)",
+		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32, ahead *uint8, fetch int)",
 		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+rowsDoc+
 			", j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
 			". Every operation besides the inner sum, which is exact, is rounded to float32, and sums run in the order of "+
@@ -81,7 +85,8 @@ func (c asm) groupFunction(form groupForm) {
 			"then the integers of both, %d bytes each. The 4 terms of step s = p/4 are ",
 			form.factorBytes()/2, form.weightBytes())+integers+". A group of x is a record of 48 bytes: the integers, "+
 			"their factor, the integer where the inner sum begins, which takes away what W has less, and the sum of the "+
-			"numbers. ldx counts bytes.")
+			"numbers. ldx counts bytes. With 3 and more rows each block fetches as many bytes as it has from ahead on, "+
+			"fetch bytes further for each block, into the cache of the second level, unless ahead is nil.")
 }
 
 func (c asm) groupRows(form groupForm, rows int) {
@@ -89,6 +94,10 @@ func (c asm) groupRows(form groupForm, rows int) {
 	label := func(s string) string { return fmt.Sprintf("%s_%d", s, rows) }
 	p.operands(0)
 	p.Load(p.Param("blocks"), p.steps)
+	fetch := reg.GPVirtual(nil)
+	if p.fetches() {
+		p.ahead, fetch = p.arg("ahead"), p.arg("fetch")
+	}
 	p.each(func(i, part int) { p.zero(p.y(i, part)) })
 	p.constants()
 	p.Label(label("block"))
@@ -106,7 +115,10 @@ func (c asm) groupRows(form groupForm, rows int) {
 	if rows > 4 {
 		p.ADDQ(U8(2*recordBytes), p.x4)
 	}
-	p.ADDQ(I32(2*(form.factorBytes()+form.weightBytes())), p.w)
+	p.ADDQ(I32(form.blockBytes()), p.w)
+	if p.fetches() {
+		p.ADDQ(fetch, p.ahead)
+	}
 	p.DECQ(p.steps)
 	p.JNZ(LabelRef(label("block")))
 	p.finish(label)
@@ -193,8 +205,8 @@ func (p *groupCode) products() {
 		for i := range p.rows {
 			p.VPDPBUSD_BCST(p.term(i, 4*step), w, p.sum(i, 0))
 		}
-		if p.rows > 4 && (p.form.bits == 8 || step%2 == 0) { // so many products that few loads are ahead of them
-			p.PREFETCHT0(p.words(step*p.form.bits/8, 0).Offset(aheadBytes))
+		if step == 0 {
+			p.fetch(p.half)
 		}
 		if p.half == 1 && step < p.rows {
 			p.half = 0
@@ -209,6 +221,25 @@ func (p *groupCode) products() {
 			p.add(i, 0, p.floats(i))
 		}
 	}
+}
+
+// fetches tells whether the code fetches weights that will be used later.
+func (p *groupCode) fetches() bool { return p.lanes == 16 && p.rows >= fetchRows }
+
+// fetch fetches the lines that are to be fetched in one half of a block.
+func (p *groupCode) fetch(half int) {
+	if !p.fetches() {
+		return
+	}
+	const line = 64
+	lines := p.form.blockBytes() / line
+	skip := LabelRef(fmt.Sprintf("%s_%d_%d", "fetched", p.rows, half))
+	p.TESTQ(p.ahead, p.ahead)
+	p.JZ(skip)
+	for i := lines * half / 2; i < lines*(half+1)/2; i++ {
+		p.PREFETCHT1(Mem{Base: p.ahead, Disp: i * line})
+	}
+	p.Label(string(skip))
 }
 
 // floats is the register of the sums of a group as floats.

@@ -47,6 +47,7 @@ var files = []struct {
 	{"shiftstep_avx2", func(c *build.Context) { shiftStep(c, avx2) }},
 	{"packed_avx512", func(c *build.Context) { packed(c, avx512) }},
 	{"packed_avx2", func(c *build.Context) { packed(c, avx2) }},
+	{"packed_bf16", packedPairs},
 	{"quantize_avx512", func(c *build.Context) { quantize(c, avx512) }},
 	{"quantize_avx2", func(c *build.Context) { quantize(c, avx2) }},
 	{"pack_avx2", pack},

@@ -85,9 +85,9 @@ func (p *packedCode) loop(label string, xBytes int, body func()) {
 func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 	p.Label(label)
 	body()
-	p.ADDQ(U8(xBytes), p.x)
+	p.ADDQ(I32(xBytes), p.x)
 	if p.rows > 4 {
-		p.ADDQ(U8(xBytes), p.x4)
+		p.ADDQ(I32(xBytes), p.x4)
 	}
 	p.ADDQ(I32(wBytes), p.w)
 	p.DECQ(p.steps)
@@ -113,12 +113,13 @@ func (c asm) forRows(body func(rows int)) {
 // rowsDoc says how many rows of x a function takes.
 const rowsDoc = "i < m, which is at most 8, and 1 in the code for AVX2"
 
-// packedBF16: the halves of a word become two vectors of float32 by a shift and a mask.
+// packedBF16: the halves of a word become two vectors of float32 by a mask and a shift. The first term is in the upper
+// half, see packedPairs.
 func (c asm) packedBF16() {
 	c.function("packedBF16",
 		"func(m, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)",
-		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%2] for "+rowsDoc+", j < 48 and p < 2·steps, with "+
-			"bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if add is true. The sums are to "+
+		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + 1-p%2] for "+rowsDoc+", j < 48 and p < 2·steps, "+
+			"with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if add is true. The sums are to "+
 			"the last bit those of vecGemm.")
 	if c.lanes == 16 {
 		c.forRows(func(rows int) { c.packedBF16Rows(rows) })
@@ -153,15 +154,15 @@ func (c asm) packedBF16Rows(rows int) {
 		}
 		for part := range p.vecs() {
 			if p.lanes == 8 {
-				p.VMOVUPS(p.weights(part), odd)
-				p.VPSLLD(U8(16), odd, even)
-				p.VPAND(mask, odd, odd)
+				p.VMOVUPS(p.weights(part), even)
+				p.VPSLLD(U8(16), even, odd)
+				p.VPAND(mask, even, even)
 				p.VFMADD231PS(x0, even, p.sum(0, part))
 				p.VFMADD231PS(x1, odd, p.sum(0, part))
 				continue
 			}
-			p.VPSLLD(U8(16), p.weights(part), even)
-			p.VPANDD(p.weights(part), mask, odd)
+			p.VPANDD(p.weights(part), mask, even)
+			p.VPSLLD(U8(16), p.weights(part), odd)
 			for i := range rows {
 				p.VFMADD231PS_BCST(p.term(i, 0), even, p.sum(i, part))
 			}

@@ -13,75 +13,117 @@ const (
 	shortGroup = 4         // words in a group; the last is stored in spare bits of the others
 	shortOnes  = 1<<16 | 1 // the lowest bit of each number of a word
 	shortSpare = 15 << 11  // of a number
-	xBytes     = 8         // of x that a word is multiplied by
 )
 
 // short generates products of weights in the short form.
 func (c vector) short() {
-	c.function("shortBF16",
-		"func(m, blocks int, x *float32, ldx int, w, heads *uint32, y *float32, ldy int, bias *float32, add bool)",
-		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus bias[j] "+
-			"unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short "+
-			"form, with the heads of its blocks. The sums are to the last bit those of vecGemm.")
-	c.forRows(func(rows int) { c.shortRows(rows) })
+	c.shortFunction("shortBF16", "x[i·ldx + p]", "vecGemm")
+	c.forRows(func(rows int) {
+		p := c.shortCode(rows)
+		low, high := c.vec(27), c.vec(28)
+		p.low, p.word = low, func(int) reg.Register { return c.vec(26) }
+		p.last = func(part int) reg.Register { return c.vec(29 + part) }
+		p.hold(c.vec(24), keptBits)
+		p.head = c.vec(25)
+		p.VPBROADCASTD(c.word(0xffff0000), high)
+		p.decoded = func(step, part int) { p.multiply(step, part, high) }
+		p.product()
+	})
 	c.table()
 }
 
-// shortCode writes the product of a number of rows.
-type shortCode struct {
-	packedCode
-	vector                      vector
-	keep, head, word, low, high reg.Register
-	held                        map[uint32]reg.Register // constants, where there is a register for them
-	x0, x1                      reg.Register            // and elements of x, with one row
+// shortFunction begins a product of x with weights in the short form.
+func (c asm) shortFunction(name, x, like string) {
+	c.function(name,
+		"func(m, blocks int, x *float32, ldx int, w, heads *uint32, y *float32, ldy int, bias *float32, add bool)",
+		"sets y[i·ldy + j] = Σ_p "+x+"·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus bias[j] "+
+			"unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short "+
+			"form, with the heads of its blocks. The sums are to the last bit those of "+like+".")
 }
 
-func (c vector) shortRows(rows int) {
-	p := shortCode{
-		packedCode: packedCode{asm: c.asm, rows: rows}, vector: c,
-		keep: c.vec(24), head: c.vec(25), word: c.vec(26), low: c.vec(27), high: c.vec(28),
-		held: map[uint32]reg.Register{},
-	}
-	label := func(s string) string { return fmt.Sprintf("short_%d_%s", rows, s) }
+// keptBits are those of a word that belong to its own numbers.
+const keptBits = ^uint32(shortSpare * shortOnes)
+
+// shortCode writes code that reads a panel in the short form.
+type shortCode struct {
+	packedCode
+	vector     vector
+	heads      reg.GPVirtual
+	head       reg.Register // of a block, or nil: it is read where heads is
+	low        reg.Register // spare
+	word, last func(part int) reg.Register
+	held       map[uint32]reg.Register // constants, where there is a register for them
+	xBytes     int                     // of x that a word is multiplied by
+	// begin, decoded and done are called before the words of a step, when a part of them is in word, and after all
+	// parts. They may change word and low.
+	begin   func(step int)
+	decoded func(step, part int)
+	done    func(step int)
+}
+
+// shortCode is code for a number of rows, without registers.
+func (c vector) shortCode(rows int) *shortCode {
+	p := &shortCode{packedCode: packedCode{asm: c.asm, rows: rows}, vector: c, held: map[uint32]reg.Register{}, xBytes: 8}
+	p.begin, p.done = p.loadX, func(int) {}
+	return p
+}
+
+// hold keeps a constant in a register.
+func (p *shortCode) hold(v reg.Register, bits uint32) {
+	p.held[bits] = v
+	p.VPBROADCASTD(p.vector.word(bits), v)
+}
+
+// product writes the product of x with a panel.
+func (p *shortCode) product() {
 	p.operands(2)
-	blocks, heads, t := p.GP64(), p.GP64(), p.GP32()
-	p.Load(p.Param("heads"), heads)
-	p.Load(p.Param("blocks"), blocks)
-	p.VPBROADCASTD(c.word(^uint32(shortSpare*shortOnes)), p.keep)
-	p.VPBROADCASTD(c.word(0xffff0000), p.high)
-	if rows <= 4 {
+	if p.rows <= 4 {
 		for i, bits := range p.masks() {
-			p.held[bits] = p.vec(12 + i)
-			p.VPBROADCASTD(c.word(bits), p.held[bits])
+			p.hold(p.vec(12+i), bits)
 		}
 	}
-	for i := range rows {
+	for i := range p.rows {
 		for part := range p.vecs() {
 			p.zero(p.sum(i, part))
 		}
 	}
-	p.Label(label("block"))
-	p.MOVL(Mem{Base: heads}, t)
-	p.ADDQ(U8(4), heads)
-	p.TESTL(t, t)
-	p.JS(LabelRef(label("plain")))
-	p.VPBROADCASTD(t, p.head)
-	p.MOVQ(U32(shortSteps/shortGroup), p.steps)
-	p.loopOver(label("short"), shortGroup*xBytes, (shortGroup-1)*packedStep, p.words)
-	p.JMP(LabelRef(label("next")))
-	p.Label(label("plain"))
-	p.MOVQ(U32(shortSteps), p.steps)
-	p.loop(label("step"), xBytes, func() {
-		p.loadX(0)
-		for part := range p.vecs() {
-			p.VMOVDQU32(p.weights(part), p.word)
-			p.multiply(0, part)
-		}
-	})
-	p.Label(label("next"))
-	p.DECQ(blocks)
-	p.JNZ(LabelRef(label("block")))
+	label := p.label
+	p.blocks()
 	p.floatEnd(label)
+}
+
+func (p *shortCode) label(s string) string { return fmt.Sprintf("short_%d_%s", p.rows, s) }
+
+// blocks writes the loop over the blocks.
+func (p *shortCode) blocks() {
+	blocks, t := p.GP64(), p.GP32()
+	p.heads = p.GP64()
+	p.Load(p.Param("heads"), p.heads)
+	p.Load(p.Param("blocks"), blocks)
+	p.Label(p.label("block"))
+	p.MOVL(Mem{Base: p.heads}, t)
+	p.TESTL(t, t)
+	p.JS(LabelRef(p.label("plain")))
+	if p.head != nil {
+		p.VPBROADCASTD(t, p.head)
+	}
+	p.MOVQ(U32(shortSteps/shortGroup), p.steps)
+	p.loopOver(p.label("short"), shortGroup*p.xBytes, (shortGroup-1)*packedStep, p.words)
+	p.JMP(LabelRef(p.label("next")))
+	p.Label(p.label("plain"))
+	p.MOVQ(U32(shortSteps), p.steps)
+	p.loop(p.label("step"), p.xBytes, func() {
+		p.begin(0)
+		for part := range p.vecs() {
+			p.VMOVDQU32(p.weights(part), p.word(part))
+			p.decoded(0, part)
+		}
+		p.done(0)
+	})
+	p.Label(p.label("next"))
+	p.ADDQ(U8(4), p.heads)
+	p.DECQ(blocks)
+	p.JNZ(LabelRef(p.label("block")))
 }
 
 // masks are what words before the last take in of it, and its signs.
@@ -93,46 +135,62 @@ func (p *shortCode) masks() []uint32 {
 	return append(masks, 7*shortOnes<<8, shortOnes<<15)
 }
 
-// words multiplies the words of a group.
+// words decodes the words of a group.
 func (p *shortCode) words() {
 	masks := p.masks()
 	for step := range shortGroup - 1 {
-		p.loadX(step)
+		p.begin(step)
 		for part := range p.vecs() {
-			p.VMOVDQU32(p.weights(part).Offset(step*packedStep), p.word)
+			word := p.word(part)
+			p.VMOVDQU32(p.weights(part).Offset(step*packedStep), word)
 			if step < shortGroup-2 {
-				p.VPSRLD(U8(11-4*step), p.word, p.low)
+				p.VPSRLD(U8(11-4*step), word, p.low)
 				p.merge(masks[step], step == 0, part)
 			} else {
-				p.VPSRLD(U8(3), p.word, p.low)
+				p.VPSRLD(U8(3), word, p.low)
 				p.merge(masks[step], false, part)
-				p.VPSLLD(U8(1), p.word, p.low)
+				p.VPSLLD(U8(1), word, p.low)
 				p.merge(masks[step+1], false, part)
 			}
-			p.VPANDD(p.keep, p.word, p.word)
-			p.VPADDD(p.head, p.word, p.word)
-			p.multiply(step, part)
+			p.and(keptBits, word, word)
+			p.addHead(word, word)
+			p.decoded(step, part)
 		}
+		p.done(step)
 	}
-	p.loadX(shortGroup - 1)
+	p.begin(shortGroup - 1)
 	for part := range p.vecs() {
-		p.VPADDD(p.head, p.last(part), p.word)
-		p.multiply(shortGroup-1, part)
+		p.addHead(p.last(part), p.word(part))
+		p.decoded(shortGroup-1, part)
+	}
+	p.done(shortGroup - 1)
+}
+
+// addHead adds the head of the block.
+func (p *shortCode) addHead(from, to reg.Register) {
+	if p.head != nil {
+		p.VPADDD(p.head, from, to)
+	} else {
+		p.VPADDD_BCST(Mem{Base: p.heads}, from, to)
 	}
 }
 
-// last is the last word of a group, less the head.
-func (p *shortCode) last(part int) reg.Register { return p.vec(29 + part) }
+// and sets to to the given bits of from.
+func (p *shortCode) and(bits uint32, from, to reg.Register) {
+	if v, ok := p.held[bits]; ok {
+		p.VPANDD(v, from, to)
+	} else {
+		p.VPANDD_BCST(p.vector.word(bits), from, to)
+	}
+}
 
 // merge adds the given bits of low to the last word, which begins with the first of them.
 func (p *shortCode) merge(bits uint32, first bool, part int) {
 	const aOrBAndC = 0xf8
 	mask, held := p.held[bits]
 	switch {
-	case first && held:
-		p.VPANDD(mask, p.low, p.last(part))
 	case first:
-		p.VPANDD_BCST(p.vector.word(bits), p.low, p.last(part))
+		p.and(bits, p.low, p.last(part))
 	case held:
 		p.VPTERNLOGD(U8(aOrBAndC), mask, p.low, p.last(part))
 	default:
@@ -142,29 +200,24 @@ func (p *shortCode) merge(bits uint32, first bool, part int) {
 
 // loadX loads what a step is multiplied by of a single row.
 func (p *shortCode) loadX(step int) {
-	if p.rows > 1 {
-		return
-	}
-	p.x0, p.x1 = p.vec(10), p.vec(11)
-	p.VBROADCASTSS(p.term(0, step*xBytes), p.x0)
-	p.VBROADCASTSS(p.term(0, step*xBytes+4), p.x1)
-}
-
-// multiply multiplies the words of a step by what belongs to them of x. It changes them and low.
-func (p *shortCode) multiply(step, part int) {
-	p.VPSLLD(U8(16), p.word, p.low)
-	p.VPANDD(p.high, p.word, p.word)
-	p.product(8*step, p.x0, p.low, part)
-	p.product(8*step+4, p.x1, p.word, part)
-}
-
-// product adds the product of floats by element disp bytes after where x is.
-func (p *shortCode) product(disp int, x, w reg.Register, part int) {
 	if p.rows == 1 {
-		p.VFMADD231PS(x, w, p.sum(0, part))
-		return
+		p.VBROADCASTSS(p.term(0, 8*step), p.vec(10))
+		p.VBROADCASTSS(p.term(0, 8*step+4), p.vec(11))
 	}
-	for i := range p.rows {
-		p.VFMADD231PS_BCST(p.term(i, disp), w, p.sum(i, part))
+}
+
+// multiply multiplies the words of a step, whose first terms are in the upper halves, by what belongs to them of x.
+func (p *shortCode) multiply(step, part int, high reg.Register) {
+	word := p.word(part)
+	p.VPSLLD(U8(16), word, p.low)
+	p.VPANDD(high, word, word)
+	for i, w := range []reg.Register{word, p.low} {
+		if p.rows == 1 {
+			p.VFMADD231PS(p.vec(10+i), w, p.sum(0, part))
+			continue
+		}
+		for row := range p.rows {
+			p.VFMADD231PS_BCST(p.term(row, 8*step+4*i), w, p.sum(row, part))
+		}
 	}
 }

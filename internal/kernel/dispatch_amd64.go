@@ -106,9 +106,9 @@ func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32)
 //go:noescape
 func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
 
-// vecPackedBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + p%2] for i < m, which is at most 8, and 1 in the
-// code for AVX2, j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds
-// if add is true. The sums are to the last bit those of vecGemm.
+// vecPackedBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·w[p/2·96 + 2j + 1-p%2] for i < m, which is at most 8, and 1 in
+// the code for AVX2, j < 48 and p < 2·steps, with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y
+// holds if add is true. The sums are to the last bit those of vecGemm.
 //
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
@@ -121,10 +121,12 @@ func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32,
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
 // group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
-// away what W has less, and the sum of the numbers. ldx counts bytes.
+// away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
+// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level, unless ahead
+// is nil.
 //
 //go:noescape
-func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
 // is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
@@ -134,10 +136,12 @@ func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
 // + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
-// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
+// more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
+// cache of the second level, unless ahead is nil.
 //
 //go:noescape
-func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m,
 // which is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To
@@ -147,10 +151,12 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 // A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
 // integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
 // the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
-// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes.
+// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
+// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
+// the second level, unless ahead is nil.
 //
 //go:noescape
-func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
 // vecShortBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
 // bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
@@ -166,6 +172,48 @@ func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint
 //
 //go:noescape
 func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool)
+
+// vecRoundPacked rounds m rows of k floats, both at least 1, to bfloat16: word p of row i, dst[i·width + p], becomes
+// the pair of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a
+// multiple of 16, the first in its upper half. What is smaller than 2^-56 is 0.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
+
+// vecPackedPairs sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < steps, plus bias[j]
+// unless bias is nil, and adds it to what y holds if add is true. x[i·ldx + p] and W[j,p], 32 bits from w[96p + 2j]
+// on, are pairs of bfloat16. The sums are to the last bit those of vecGemmPairs.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
+
+// vecShortPairs sets y[i·ldy + j] = Σ_p x[i·ldx + p/2]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
+// bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
+// with the heads of its blocks. The sums are to the last bit those of vecGemmPairs, with pairs of bfloat16 in x.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
+
+// vecExpandShort sets dst to the words of a number of blocks of a panel of bfloat16 in the short form, w with their
+// heads, step by step.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
+
+// vecExpandPairs does what vecShortPairs does for 8 rows, and what vecExpandShort does.
+//
+// The lowest level with code for it is avx512bf16.
+//
+//go:noescape
+func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 
 // vecLargestBits sets lanes[i], of 16, to the largest of the bits of |x[i + 16·j]| for all j. n is a positive multiple
 // of 16.
@@ -186,6 +234,13 @@ func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32)
 //
 //go:noescape
 func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
+
+// vecInt4Sums sets xq[j] = Σ_p x[16p + j]·q and qq[j] = Σ_p q² for j < 16 and 16p < n, a positive multiple of 16. q is
+// the integer nearest to x[16p + j]·inverse[j], the even one of two, but not below -8 or above 7. Each operation is
+// rounded, and sums run in the order of p, from zero.
+//
+//go:noescape
+func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32)
 
 // vecPack transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
 //
@@ -371,6 +426,11 @@ func vecMulAdd(n int, y *float32, a *float32, b *float32)
 //
 //go:noescape
 func vecRoundBF16(n int, y *float32, x *float32)
+
+// vecRoundTerms rounds x to bfloat16. What is smaller than 2^-56 is 0.
+//
+//go:noescape
+func vecRoundTerms(n int, y *float32, x *float32)
 
 // vecScale computes x *= a.
 //

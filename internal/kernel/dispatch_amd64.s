@@ -123,8 +123,8 @@ TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
 avx2:
 	JMP  ·packedBF16AVX2(SB)
 
-// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt8(SB), NOSPLIT, $0-72
+// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt8(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt8AVX512BF16(SB)
@@ -132,8 +132,8 @@ TEXT ·vecPackedInt8(SB), NOSPLIT, $0-72
 avx2:
 	JMP  ·packedInt8AVX2(SB)
 
-// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt4(SB), NOSPLIT, $0-72
+// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt4AVX512BF16(SB)
@@ -141,8 +141,8 @@ TEXT ·vecPackedInt4(SB), NOSPLIT, $0-72
 avx2:
 	JMP  ·packedInt4AVX2(SB)
 
-// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
-TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-72
+// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
 	CMPQ ·cpu(SB), $const_avx512bf16
 	JLT  avx2
 	JMP  ·packedInt4MinAVX512BF16(SB)
@@ -157,6 +157,26 @@ TEXT ·vecShortBF16(SB), NOSPLIT, $0-73
 // func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool)
 TEXT ·vecPackedFloat32(SB), NOSPLIT, $0-41
 	JMP  ·packedFloat32AVX2(SB)
+
+// func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
+TEXT ·vecRoundPacked(SB), NOSPLIT, $0-48
+	JMP  ·roundPackedAVX512BF16(SB)
+
+// func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
+TEXT ·vecPackedPairs(SB), NOSPLIT, $0-65
+	JMP  ·packedPairsAVX512BF16(SB)
+
+// func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
+TEXT ·vecShortPairs(SB), NOSPLIT, $0-73
+	JMP  ·shortPairsAVX512BF16(SB)
+
+// func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
+TEXT ·vecExpandShort(SB), NOSPLIT, $0-32
+	JMP  ·expandShortAVX512BF16(SB)
+
+// func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
+TEXT ·vecExpandPairs(SB), NOSPLIT, $0-80
+	JMP  ·expandPairsAVX512BF16(SB)
 
 // func vecLargestBits(n int, x *float32, lanes *uint32)
 TEXT ·vecLargestBits(SB), NOSPLIT, $0-24
@@ -184,6 +204,15 @@ TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
 
 avx2:
 	JMP  ·quantizeGroupsAVX2(SB)
+
+// func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+TEXT ·vecInt4Sums(SB), NOSPLIT, $0-40
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·int4SumsAVX512(SB)
+
+avx2:
+	JMP  ·int4SumsAVX2(SB)
 
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40
@@ -416,6 +445,15 @@ TEXT ·vecRoundBF16(SB), NOSPLIT, $0-24
 
 avx2:
 	JMP  ·roundBF16AVX2(SB)
+
+// func vecRoundTerms(n int, y *float32, x *float32)
+TEXT ·vecRoundTerms(SB), NOSPLIT, $0-24
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·roundTermsAVX512(SB)
+
+avx2:
+	JMP  ·roundTermsAVX2(SB)
 
 // func vecScale(n int, x *float32, a float32)
 TEXT ·vecScale(SB), NOSPLIT, $0-20

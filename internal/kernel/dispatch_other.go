@@ -41,13 +41,13 @@ func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *fl
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool) {
 }
 
-func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
 }
 
-func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
 }
 
-func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32) {
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
 }
 
 func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
@@ -55,11 +55,26 @@ func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint
 
 func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool) {}
 
+func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int) {}
+
+func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool) {
+}
+
+func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
+}
+
+func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32) {}
+
+func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32) {
+}
+
 func vecLargestBits(n int, x *float32, lanes *uint32) {}
 
 func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32) {}
 
 func vecQuantizeGroups(groups int, x *float32, zero int, to *int8) {}
+
+func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32) {}
 
 func vecPack(k int, src *float32, ld int, dst *float32, width int) {}
 
@@ -140,6 +155,8 @@ func vecMulInto(n int, y *float32, a *float32, b *float32) {}
 func vecMulAdd(n int, y *float32, a *float32, b *float32) {}
 
 func vecRoundBF16(n int, y *float32, x *float32) {}
+
+func vecRoundTerms(n int, y *float32, x *float32) {}
 
 func vecScale(n int, x *float32, a float32) {}
 

@@ -9,11 +9,13 @@ import (
 
 // Packed is a matrix W (n, k) of weights for products y = x Wᵀ (see Mul), stored in the order in which they read it. It
 // has panels of 48 rows, or 16 of integers. Within a panel the words of 32 bits of its rows lie side by side, step by
-// step. A word holds one term in float32, two in bfloat16, four in int8, eight in int4. So memory is read strictly in
-// sequence, and a vector of weights is multiplied by a broadcast element of x without shuffles or sums across lanes.
+// step. A word holds one term in float32, two in bfloat16, the first in its upper half, four in int8, eight in int4. So
+// memory is read strictly in sequence, and a vector of weights is multiplied by a broadcast element of x without
+// shuffles or sums across lanes.
 type Packed struct {
 	n, k      int
 	precision Precision
+	exact     bool      // at BF16: the weights were bfloat16, and x is not rounded
 	f32       []float32 // one of these three is used, by precision
 	bf16      []uint16
 	groups    grouped
@@ -37,10 +39,16 @@ func InMemory(w []float32, n, k int) Matrix {
 // Pack packs matrices side by side into one piece of memory: a large one streams best. Besides that it takes little, as
 // it asks for a few rows at a time. The elements must be finite unless the precision is Float32, or the result is of no
 // use; at Int8, K must be at most MaxInt8Terms.
-func Pack(precision Precision, ms ...Matrix) []*Packed {
+func Pack(precision Precision, ms ...Matrix) []*Packed { return pack(precision, false, ms) }
+
+// PackExact is Pack for matrices of bfloat16 numbers whose products are those of float32, to the last bit: neither they
+// nor x is rounded.
+func PackExact(ms ...Matrix) []*Packed { return pack(BF16, true, ms) }
+
+func pack(precision Precision, exact bool, ms []Matrix) []*Packed {
 	out := make([]*Packed, len(ms))
 	for i, m := range ms {
-		out[i] = &Packed{n: m.N, k: m.K, precision: precision}
+		out[i] = &Packed{n: m.N, k: m.K, precision: precision, exact: exact}
 	}
 	plain := out
 	if precision == BF16 {
@@ -137,7 +145,7 @@ func (w *Packed) setRow(j int, row []float32) {
 		}
 	case BF16:
 		for i, v := range row {
-			w.bf16[at+i/2*step+i%2] = uint16(bf16Bits(v) >> 16)
+			w.bf16[at+i/2*step+1-i%2] = uint16(w.bits(v) >> 16)
 		}
 	}
 }
@@ -176,7 +184,7 @@ func (w *Packed) Row(dst []float32, j int) {
 		}
 	case BF16:
 		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(w.bf16[at+i/2*step+i%2]) << 16)
+			dst[i] = math.Float32frombits(uint32(w.bf16[at+i/2*step+1-i%2]) << 16)
 		}
 	}
 }
@@ -187,6 +195,17 @@ func (w *Packed) Len() int { return w.n * w.k }
 // Bytes is the memory that a product reads.
 func (w *Packed) Bytes() int {
 	return 4*len(w.f32) + 2*len(w.bf16) + w.groups.bytes() + 4*(len(w.short)+len(w.heads))
+}
+
+// roundsX tells whether x is rounded to bfloat16, too.
+func (w *Packed) roundsX() bool { return w.precision == BF16 && !w.exact }
+
+// bits are the bits of a weight at BF16.
+func (w *Packed) bits(x float32) uint32 {
+	if w.exact {
+		return bf16Bits(x)
+	}
+	return termBits(x)
 }
 
 // Precision is the precision of the weights.

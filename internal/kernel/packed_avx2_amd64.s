@@ -22,37 +22,37 @@ TEXT ·packedBF16AVX2(SB), NOSPLIT, $0-65
 bf16_1_loop:
 	VBROADCASTSS (AX), Y9
 	VBROADCASTSS 4(AX), Y10
-	VMOVUPS      (DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      (DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y0
 	VFMADD231PS  Y10, Y7, Y0
-	VMOVUPS      32(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      32(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y1
 	VFMADD231PS  Y10, Y7, Y1
-	VMOVUPS      64(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      64(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y2
 	VFMADD231PS  Y10, Y7, Y2
-	VMOVUPS      96(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      96(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y3
 	VFMADD231PS  Y10, Y7, Y3
-	VMOVUPS      128(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      128(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y4
 	VFMADD231PS  Y10, Y7, Y4
-	VMOVUPS      160(DX), Y7
-	VPSLLD       $0x10, Y7, Y6
-	VPAND        Y8, Y7, Y7
+	VMOVUPS      160(DX), Y6
+	VPSLLD       $0x10, Y6, Y7
+	VPAND        Y8, Y6, Y6
 	VFMADD231PS  Y9, Y6, Y5
 	VFMADD231PS  Y10, Y7, Y5
-	ADDQ         $0x08, AX
+	ADDQ         $+8, AX
 	ADDQ         $+192, DX
 	DECQ         CX
 	JNZ          bf16_1_loop
@@ -117,7 +117,7 @@ loop:
 	VFMADD231PS  96(CX), Y6, Y3
 	VFMADD231PS  128(CX), Y6, Y4
 	VFMADD231PS  160(CX), Y6, Y5
-	ADDQ         $0x04, AX
+	ADDQ         $+4, AX
 	ADDQ         $+192, CX
 	DECQ         DX
 	JNZ          loop
@@ -161,9 +161,9 @@ end:
 	VZEROUPPER
 	RET
 
-// func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt8AVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX
@@ -433,9 +433,9 @@ store_1:
 	VZEROUPPER
 	RET
 
-// func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt4AVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt4AVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX
@@ -651,9 +651,9 @@ store_1:
 	VZEROUPPER
 	RET
 
-// func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32)
+// func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 // Requires: AVX, AVX2, F16C
-TEXT ·packedInt4MinAVX2(SB), NOSPLIT, $0-72
+TEXT ·packedInt4MinAVX2(SB), NOSPLIT, $0-88
 	MOVQ         x+16(FP), AX
 	MOVQ         w+32(FP), DX
 	MOVQ         ldx+24(FP), CX

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // groupTerms is the number of terms of a row that have a factor of their own, in weights and in x.
@@ -96,6 +97,10 @@ func (f groupForm) ints(block []uint8, half int) []uint8 {
 func (w *Packed) setGroups(j int, row []float32) {
 	exponent := rowExponent(largest(row))
 	w.groups.row[j] = float32(math.Ldexp(1, exponent))
+	if w.precision == Int4 {
+		w.setInt4(j, row, exponent)
+		return
+	}
 	var u [groupTerms]uint8
 	for g := range ceil(w.k, groupTerms) {
 		part := row[g*groupTerms : min((g+1)*groupTerms, w.k)]
@@ -165,6 +170,9 @@ type quantized struct {
 
 var quantizedPool = sync.Pool{New: func() any { return new(quantized) }}
 
+// quantizeGrain is the number of floats that are quantized on one core: some µs of work.
+const quantizeGrain = 1 << 15
+
 // set quantizes m rows of k floats.
 func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
 	q.groups = 2 * ceil(k, 2*groupTerms)
@@ -172,7 +180,21 @@ func (q *quantized) set(m, k int, x []float32, ldx int, zero int32) {
 		q.records = make([]record, m*q.groups)
 	}
 	q.records = q.records[:m*q.groups]
-	for i := range m {
+	if m*k <= quantizeGrain || parallel.Workers() == 1 {
+		q.rows(0, m, k, x, ldx, zero)
+		return
+	}
+	q.shared(m, k, x, ldx, zero)
+}
+
+// shared quantizes on all cores. It is a function of its own so that one core makes no garbage.
+func (q *quantized) shared(m, k int, x []float32, ldx int, zero int32) {
+	parallel.For(m, max(1, quantizeGrain/k), func(lo, hi int) { q.rows(lo, hi, k, x, ldx, zero) })
+}
+
+// rows quantizes the rows lo to hi.
+func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
+	for i := lo; i < hi; i++ {
 		quantizeGroups(q.row(i), x[i*ldx:][:k], zero)
 	}
 }
@@ -222,14 +244,33 @@ func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []f
 	}
 	x, ldx := &p.q.row(i)[0].q[0], p.q.groups*int(unsafe.Sizeof(record{}))
 	w, row := &p.Packed.block(j/groupWidth, 0)[0], &p.groups.row[j]
+	ahead, fetch := (*uint8)(nil), 0
+	if p.m >= fewFetched && p.m <= mostFetched {
+		ahead, fetch = p.fetch(i, j)
+	}
 	switch p.precision {
 	case Int8:
-		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt8(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	case Int4:
-		vecPackedInt4(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt4(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	default:
-		vecPackedInt4Min(m, blocks, x, ldx, w, &y[0], ldy, row, b)
+		vecPackedInt4Min(m, blocks, x, ldx, w, &y[0], ldy, row, b, ahead, fetch)
 	}
+}
+
+// With fewFetched to mostFetched rows of x products fetch weights ahead: with fewer they run at the speed of memory as
+// it is, with more they do not wait for it.
+const fewFetched, mostFetched = 3, 64
+
+// fetch returns what of the next panel a call for the rows from i on is to fetch: where it begins, and how many bytes
+// for each block, so that all calls of a panel share it.
+func (p *packedProduct) fetch(i, j int) (ahead *uint8, step int) {
+	const line = 64
+	size := p.form().blockBytes()
+	step = roundUp(size/ceil(p.m, 8), line)
+	next := min(j/groupWidth+1, p.panels()-1)
+	at := (next*p.rowBlocks())*size + i/8*p.rowBlocks()*step
+	return &p.groups.blocks[min(at, len(p.groups.blocks)-1)], step
 }
 
 // rowsOfGroupsPortable is the definition of rowsOfGroups.

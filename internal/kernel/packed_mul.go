@@ -1,18 +1,14 @@
 package kernel
 
-import (
-	"math"
-	"sync"
-
-	"github.com/hippo-ssm/hippo/internal/parallel"
-)
+import "github.com/hippo-ssm/hippo/internal/parallel"
 
 // Mul computes y = x Wᵀ + bias: x (m, k) with rows ldx floats apart, y (m, n) with rows ldy apart, bias (n) or nil. Row
 // i of y does not depend on the other rows, on how many there are, or on the number of cores, for one CPU level.
 //
-// At Float32 and BF16 the result equals, to the last bit, Gemm with the weights that Row returns. At the others each
-// row of x is rounded in groups of 32 to integers from -127 to 127 times a factor, the largest magnitude of the group
-// over 127; then, with the integers and factors of the weights and c[j] a power of two,
+// At Float32, and of PackExact, the result equals, to the last bit, Gemm with the weights that Row returns. At BF16 x
+// is rounded as the weights are, and the sums are those of Gemm over 256 terms at a time, at every CPU level. At the
+// others each row of x is rounded in groups of 32 to integers from -127 to 127 times a factor, the largest magnitude of
+// the group over 127; then, with the integers and factors of the weights and c[j] a power of two,
 //
 //	y[i,j] = c[j]·Σ_g (xFactor[i,g]·wFactor[j,g])·Σ_p q[i,g,p]·W[j,g,p] + bias[j]
 //
@@ -29,6 +25,12 @@ func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []f
 		defer quantizedPool.Put(p.q)
 		p.q.set(m, w.k, x, ldx, w.form().zero)
 	}
+	if w.roundsX() {
+		r := roundedXPool.Get().(*roundedX)
+		defer roundedXPool.Put(r)
+		r.set(m, w.k, x, ldx)
+		p.x, p.ldx = r.x, r.ld
+	}
 	if m*w.n*w.k <= cpu.grainWork() || parallel.Workers() == 1 {
 		p.compute(0, w.panels())
 		return
@@ -40,7 +42,7 @@ func (w *Packed) Mul(m int, x []float32, ldx int, y []float32, ldy int, bias []f
 type packedProduct struct {
 	*Packed
 	m    int
-	x    []float32
+	x    []float32 // at BF16 rounded, see roundedX
 	ldx  int
 	y    []float32
 	ldy  int
@@ -60,6 +62,8 @@ func (p *packedProduct) compute(lo, hi int) {
 		switch j := panel * p.width(); {
 		case p.inGroups():
 			p.panelGroups(j)
+		case p.roundsX() && cpu == avx512bf16 && p.m > fewPairs:
+			p.panelPairs(j)
 		case p.directFloat(j):
 		case p.precision == BF16:
 			p.panelUnpacked(j)
@@ -79,50 +83,4 @@ func (p *packedProduct) biasFrom(j int) []float32 {
 		return nil
 	}
 	return p.bias[j:]
-}
-
-// unpackedTerms is the number of terms of a panel that are unpacked to float32 at a time. It is a multiple of blockK
-// and blockedK, so that the sums equal those of one product.
-const unpackedTerms = 768
-
-var unpackedPool = sync.Pool{New: func() any { return new([unpackedTerms * packedWidth]float32) }}
-
-// panelUnpacked computes the columns of the panel that begins with column j from its weights in float32.
-func (p *packedProduct) panelUnpacked(j int) {
-	buf := unpackedPool.Get().(*[unpackedTerms * packedWidth]float32)
-	defer unpackedPool.Put(buf)
-	at, step := p.at(j)
-	for k := 0; k < p.k; k += unpackedTerms {
-		depth := min(unpackedTerms, p.k-k)
-		if p.short != nil {
-			p.unpackShort(buf[:], j/packedWidth, k, depth)
-		} else {
-			unpackBF16(buf[:], p.bf16[at+k/2*step:], depth)
-		}
-		bias := p.biasFrom(j)
-		if k > 0 {
-			bias = nil
-		}
-		GemmInline(Product{
-			Op: NN, M: p.m, N: min(packedWidth, p.n-j), K: depth, A: p.x[k:], LDA: p.ldx, B: buf[:], LDB: packedWidth,
-			C: p.y[j:], LDC: p.ldy, Bias: bias, Add: k > 0,
-		})
-	}
-}
-
-// unpackBF16 sets dst[p·48 + j] to term p of column j of a panel.
-func unpackBF16(dst []float32, src []uint16, terms int) {
-	for k := 0; k < terms; k += 2 {
-		words := src[k*packedWidth:][:2*packedWidth]
-		even := dst[k*packedWidth:][:packedWidth]
-		for j := range even {
-			even[j] = math.Float32frombits(uint32(words[2*j]) << 16)
-		}
-		if k+1 < terms {
-			odd := dst[(k+1)*packedWidth:][:packedWidth]
-			for j := range odd {
-				odd[j] = math.Float32frombits(uint32(words[2*j+1]) << 16)
-			}
-		}
-	}
 }

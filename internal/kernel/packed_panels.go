@@ -11,9 +11,6 @@ func (l level) packedRows() int {
 	return 8
 }
 
-// A call of assembly reads one chunk of the short form.
-var _ [0]struct{} = [blockedK - shortChunk]struct{}{}
-
 // fewPacked is the number of rows of x up to which level avx2 multiplies them one at a time. With more rows it pays to
 // unpack a panel of bfloat16 first and to keep several rows of sums in registers.
 const fewPacked = 8
@@ -22,18 +19,26 @@ const fewPacked = 8
 // reports whether it did. The order of sums and the blocks of terms equal Gemm's.
 func (p *packedProduct) directFloat(j int) bool {
 	switch {
-	case cpu == generic, p.k%p.perWord() != 0, p.k == 0, cpu == avx2 && p.m > fewPacked,
+	case cpu == generic, p.k == 0, p.exact && p.k%2 != 0, cpu == avx2 && p.m > fewPacked,
 		cpu > avx2 && p.precision == Float32,
 		p.short != nil && !canShorten():
 		return false
 	}
 	rows := cpu.packedRows()
-	for k := 0; k < p.k; k += blockedK {
+	for k := 0; k < p.k; k += p.blockTerms() {
 		for i := 0; i < p.m; i += rows {
 			p.block(i, min(rows, p.m-i), j, k)
 		}
 	}
 	return true
+}
+
+// blockTerms is the number of terms that are summed before they are added to y.
+func (p *packedProduct) blockTerms() int {
+	if p.roundsX() {
+		return pairTerms
+	}
+	return blockedK
 }
 
 // block adds a block of terms from k on to 48 columns from j on of m rows of y from i on.
@@ -68,19 +73,10 @@ func (p *packedProduct) block(i, m, j, k int) {
 
 // sums calls the assembly for block.
 func (p *packedProduct) sums(i, m, j, k int, y *float32, ldy int, bias *float32, add bool) {
-	at, step := p.at(j)
-	at += k / p.perWord() * step
-	x, steps := &p.x[i*p.ldx+k], min(blockedK, p.k-k)/p.perWord()
-	if p.short != nil {
-		panel := j / packedWidth
-		w, heads := &p.short[p.starts[panel*p.chunks()+k/blockedK]], &p.heads[panel*p.blocks()+k/shortTerms]
-		vecShortBF16(m, steps/shortSteps, x, p.ldx, w, heads, y, ldy, bias, add)
+	if p.precision == BF16 {
+		p.sumsBF16(i, m, j, k, y, ldy, bias, add)
 		return
 	}
-	switch {
-	case p.precision == Float32:
-		vecPackedFloat32(steps, x, &p.f32[at], y, bias, add)
-	default:
-		vecPackedBF16(m, steps, x, p.ldx, &p.bf16[at], y, ldy, bias, add)
-	}
+	at, step := p.at(j)
+	vecPackedFloat32(min(blockedK, p.k-k), &p.x[i*p.ldx+k], &p.f32[at+k*step], y, bias, add)
 }

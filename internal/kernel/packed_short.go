@@ -24,7 +24,7 @@ const (
 	shortRange = 16      // exponents that a code can distinguish
 	plainBlock = 1 << 31 // no exponent reaches it
 	shortGroup = 4       // words in a group; the last is stored in the others
-	shortChunk = 384     // terms in a call of assembly: equals blockedK
+	shortChunk = 128     // terms of which the calls of assembly take one or several
 	shortTerms = 2 * shortSteps
 	shortOnes  = 1<<16 | 1 // the lowest bit of each number of a word
 )
@@ -78,26 +78,35 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 	return at
 }
 
-// get reads the words of the block at the start of src and returns their number.
+// get reads the words of the block at the start of src and returns how many it takes there.
 func (words *shortWords) get(src []uint32, head uint32) int {
+	for r := range packedWidth {
+		for step, word := range shortLane(src, head, r) {
+			words[step*packedWidth+r] = word
+		}
+	}
+	return blockSize(head)
+}
+
+// shortLane is the words of row r in the block at the start of src.
+func shortLane(src []uint32, head uint32, r int) (words [shortSteps]uint32) {
 	if head == plainBlock {
-		return copy(words[:], src)
+		for step := range words {
+			words[step] = src[step*packedWidth+r]
+		}
+		return words
 	}
-	at := 0
 	const spare = 15 * shortOnes << 11
-	for i := range words {
-		if step := i / packedWidth % shortGroup; step < shortGroup-1 {
-			words[i] = src[at]&^spare + head
-			at++
-			continue
-		}
+	for step := 0; step < shortSteps; step += shortGroup {
 		last := uint32(0)
-		for s := range shortGroup - 1 {
-			last |= reveal(src[at+i%packedWidth-(shortGroup-1-s)*packedWidth], s)
+		for i := range shortGroup - 1 {
+			word := src[(step/shortGroup*(shortGroup-1)+i)*packedWidth+r]
+			words[step+i] = word&^spare + head
+			last |= reveal(word, i)
 		}
-		words[i] = last + head
+		words[step+shortGroup-1] = last + head
 	}
-	return at
+	return words
 }
 
 // blockSize is the number of words of a block with this head.
@@ -169,7 +178,7 @@ func (w *Packed) head(rows []float32, n int) uint32 {
 			low, high = min(low, b), max(high, b)
 		}
 	}
-	low, high = bf16Bits(math.Float32frombits(low))>>23, bf16Bits(math.Float32frombits(high))>>23
+	low, high = w.bits(math.Float32frombits(low))>>23, w.bits(math.Float32frombits(high))>>23
 	if high-low >= shortRange {
 		return plainBlock
 	}
@@ -186,7 +195,7 @@ func (w *Packed) fillShort(from Matrix) {
 			j := i / blocks * packedWidth
 			rows := min(packedWidth, w.n-j)
 			for r := range rows {
-				words.setRow(r, x[(j-lo*packedWidth+r)*w.k+i%blocks*shortTerms:])
+				words.setRow(w, r, x[(j-lo*packedWidth+r)*w.k+i%blocks*shortTerms:])
 			}
 			for s := range shortSteps { // for missing rows: any number that has a code
 				for r := rows; r < packedWidth; r++ {
@@ -199,15 +208,15 @@ func (w *Packed) fillShort(from Matrix) {
 }
 
 // setRow sets the words of a row, packedWidth apart, to its terms.
-func (words *shortWords) setRow(r int, terms []float32) {
+func (words *shortWords) setRow(w *Packed, r int, terms []float32) {
 	for s := range shortSteps {
-		words[s*packedWidth+r] = bf16Bits(terms[2*s])>>16 | bf16Bits(terms[2*s+1])&0xffff0000
+		words[s*packedWidth+r] = w.bits(terms[2*s]) | w.bits(terms[2*s+1])>>16
 	}
 }
 
-// term is term i of row r of a block.
-func (words *shortWords) term(i, r int) float32 {
-	return math.Float32frombits(words[i/2*packedWidth+r] << (16 * (1 - i%2)) & 0xffff0000)
+// pairTerm is term i%2 of a word.
+func pairTerm(word uint32, i int) float32 {
+	return math.Float32frombits(word << (16 * (i % 2)) & 0xffff0000)
 }
 
 // shortRows sets dst (n, k) to n rows from row j on, which are of one panel.
@@ -219,7 +228,7 @@ func (w *Packed) shortRows(dst []float32, j, n int) {
 		for r := range n {
 			row := dst[r*w.k+b*shortTerms:][:shortTerms]
 			for i := range row {
-				row[i] = words.term(i, j%packedWidth+r)
+				row[i] = pairTerm(words[i/2*packedWidth+j%packedWidth+r], i)
 			}
 		}
 	}
@@ -233,7 +242,7 @@ func (w *Packed) unpackShort(dst []float32, panel, k, terms int) {
 		src = src[words.get(src, head):]
 		for i := range shortTerms {
 			for j := range packedWidth {
-				dst[i*packedWidth+j] = words.term(i, j)
+				dst[i*packedWidth+j] = pairTerm(words[i/2*packedWidth+j], i)
 			}
 		}
 		dst = dst[shortTerms*packedWidth:]

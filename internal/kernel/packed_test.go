@@ -86,118 +86,28 @@ func packedSizes(rng *rand.Rand, visit func(c packedCase)) {
 	}
 }
 
-// TestPackedFloatIsGemm: at Float32 and BF16 the product is that of Gemm with the rounded weights, and touches nothing
-// else.
+// packExact packs the weights, rounded to bfloat16, so that products are those of float32.
+func (c *packedCase) packExact() *Packed { return PackExact(InMemory(c.w, c.n, c.k))[0] }
+
+// gemm is the product in float32 with weights w.
+func (c *packedCase) gemm(w []float32) []float32 {
+	y := slices.Clone(c.y)
+	Gemm(Product{
+		Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: w, LDB: c.k, C: y, LDC: c.ldy, Bias: c.bias,
+	})
+	return y
+}
+
+// TestPackedFloatIsGemm: at Float32, and of weights that are kept as bfloat16 numbers, the product is that of Gemm, and
+// touches nothing else.
 func TestPackedFloatIsGemm(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		packedSizes(rand.New(rand.NewPCG(1, 1)), func(c packedCase) {
-			for _, p := range []Precision{Float32, BF16} {
-				w := c.pack(p)
-				want := slices.Clone(c.y)
-				Gemm(Product{
-					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: c.rounded(w), LDB: c.k,
-					C: want, LDC: c.ldy, Bias: c.bias,
-				})
-				c.wantBits(t, []string{"float32", "bfloat16"}[p], c.mul(w), want)
-			}
+			c.wantBits(t, "float32", c.mul(c.pack(Float32)), c.gemm(c.w))
+			w := c.packExact()
+			c.wantBits(t, "exact", c.mul(w), c.gemm(c.rounded(w)))
 		})
 	})
-}
-
-// hardWeights are rows of weights whose exponents are many, few, at the ends of what there is, or none.
-func hardWeights(rng *rand.Rand, n int) []float32 {
-	w := make([]float32, n)
-	kind := 0
-	for i := range w {
-		if i%64 == 0 { // often more than one in a block, sometimes the same for several
-			kind = rng.IntN(9)
-		}
-		v := rng.NormFloat64()
-		switch kind {
-		case 0: // the whole range
-			w[i] = math.Float32frombits(rng.Uint32())
-		case 1: // an exact zero of either sign now and then
-			w[i] = float32(v) * float32(rng.IntN(5)-2)
-		case 2: // denormal
-			w[i] = float32(v * 1e-40)
-		case 3: // the largest
-			w[i] = float32(max(-1, min(v, 1))) * math.MaxFloat32
-		case 4:
-			w[i] = []float32{nan, inf, -inf, 1}[rng.IntN(4)]
-		case 5:
-			w[i] = float32(math.Copysign(0, v))
-		default:
-			w[i] = float32(v * 0.02)
-		}
-	}
-	return w
-}
-
-// TestShortFormLosesNothing: every weight comes back with its bits, and products are to the last bit those of Gemm,
-// at every level, whatever level packed. Where the machine, or the level forced upon it, has no instructions for the
-// short form, nothing takes it.
-func TestShortFormLosesNothing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(6, 6))
-	kept := map[bool]int{}
-	for range 300 {
-		n, k := 1+rng.IntN(150), 16*(1+rng.IntN(60))
-		c := newPackedCase(rng, 1+rng.IntN(19), n, k)
-		if rng.IntN(2) == 0 {
-			c.w = hardWeights(rng, n*k)
-		}
-		for _, p := range []Precision{BF16} {
-			w := c.pack(p)
-			kept[w.short != nil]++
-			rounded := c.rounded(w)
-			for i, v := range c.w {
-				want := bf16Bits(v)
-				if got := math.Float32bits(rounded[i]); got != want {
-					t.Fatalf("%v, %dx%d, element %d: %#x became %#x", p, n, k, i, want, got)
-				}
-			}
-			atLevels(t, func(t *testing.T) {
-				want := slices.Clone(c.y)
-				Gemm(Product{
-					Op: NT, M: c.m, N: c.n, K: c.k, A: c.x, LDA: c.ldx, B: rounded, LDB: c.k,
-					C: want, LDC: c.ldy, Bias: c.bias,
-				})
-				c.wantBits(t, "short "+p.String(), c.mul(w), want)
-			})
-		}
-	}
-	if !canShorten() {
-		if kept[true] > 0 {
-			t.Errorf("%d matrices have the short form, which cannot be read here", kept[true])
-		}
-		return
-	}
-	if kept[true] < 100 || kept[false] < 10 {
-		t.Errorf("%d matrices have the short form and %d not, want many of both", kept[true], kept[false])
-	}
-}
-
-// TestShortFormSaves: of normal weights next to nothing is kept as it is. A matrix that it would not make smaller has
-// no short form, and none has where it cannot be read.
-func TestShortFormSaves(t *testing.T) {
-	bf16 := 1.0
-	if canShorten() {
-		bf16 = 12. / 16
-	}
-	rng := rand.New(rand.NewPCG(7, 7))
-	normal, wild := make([]float32, 480*768), make([]float32, 480*768)
-	for i := range normal {
-		normal[i], wild[i] = float32(0.02*rng.NormFloat64()), math.Float32frombits(rng.Uint32())
-	}
-	for p, share := range map[Precision]float64{BF16: bf16} {
-		ws := Pack(p, InMemory(normal, 480, 768), InMemory(wild, 480, 768))
-		plain := float64(4 * ws[0].words())
-		if got := float64(ws[0].Bytes()) / plain; got < share || got > share+0.02 {
-			t.Errorf("%v: %.4f of the memory, want little more than %.4f", p, got, share)
-		}
-		if float64(ws[1].Bytes()) != plain {
-			t.Errorf("%v: any bits take %d bytes, want %v", p, ws[1].Bytes(), plain)
-		}
-	}
 }
 
 // TestPackedIntegersAreTheirDefinition: every level gives the bits of the definition, written here with sums in int64

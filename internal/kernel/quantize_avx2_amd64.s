@@ -146,6 +146,55 @@ group:
 	VZEROUPPER
 	RET
 
+// func int4SumsAVX2(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+// Requires: AVX
+TEXT ·int4SumsAVX2(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         inverse+16(FP), DX
+	VBROADCASTSS constants<>+96(SB), Y0
+	VBROADCASTSS constants<>+128(SB), Y1
+	VBROADCASTSS constants<>+160(SB), Y2
+	VMOVUPS      (DX), Y4
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VMOVUPS      32(DX), Y5
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y9, Y9, Y9
+
+loop:
+	VMOVUPS (CX), Y10
+	VMULPS  Y4, Y10, Y3
+	VADDPS  Y0, Y3, Y3
+	VSUBPS  Y0, Y3, Y3
+	VMAXPS  Y1, Y3, Y3
+	VMINPS  Y2, Y3, Y3
+	VMULPS  Y3, Y10, Y10
+	VADDPS  Y10, Y6, Y6
+	VMULPS  Y3, Y3, Y3
+	VADDPS  Y3, Y8, Y8
+	VMOVUPS 32(CX), Y10
+	VMULPS  Y5, Y10, Y3
+	VADDPS  Y0, Y3, Y3
+	VSUBPS  Y0, Y3, Y3
+	VMAXPS  Y1, Y3, Y3
+	VMINPS  Y2, Y3, Y3
+	VMULPS  Y3, Y10, Y10
+	VADDPS  Y10, Y7, Y7
+	VMULPS  Y3, Y3, Y3
+	VADDPS  Y3, Y9, Y9
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, AX
+	JNZ     loop
+	MOVQ    xq+24(FP), AX
+	VMOVUPS Y6, (AX)
+	VMOVUPS Y7, 32(AX)
+	MOVQ    qq+32(FP), AX
+	VMOVUPS Y8, (AX)
+	VMOVUPS Y9, 32(AX)
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x7fffffff
 DATA constants<>+8(SB)/4, $0x7fffffff
@@ -170,6 +219,30 @@ DATA constants<>+80(SB)/4, $0x7f7fffff
 DATA constants<>+84(SB)/4, $0x7f7fffff
 DATA constants<>+88(SB)/4, $0x7f7fffff
 DATA constants<>+92(SB)/4, $0x7f7fffff
-GLOBL constants<>(SB), RODATA|NOPTR, $96
+DATA constants<>+96(SB)/4, $0x4b400000
+DATA constants<>+100(SB)/4, $0x4b400000
+DATA constants<>+104(SB)/4, $0x4b400000
+DATA constants<>+108(SB)/4, $0x4b400000
+DATA constants<>+112(SB)/4, $0x4b400000
+DATA constants<>+116(SB)/4, $0x4b400000
+DATA constants<>+120(SB)/4, $0x4b400000
+DATA constants<>+124(SB)/4, $0x4b400000
+DATA constants<>+128(SB)/4, $0xc1000000
+DATA constants<>+132(SB)/4, $0xc1000000
+DATA constants<>+136(SB)/4, $0xc1000000
+DATA constants<>+140(SB)/4, $0xc1000000
+DATA constants<>+144(SB)/4, $0xc1000000
+DATA constants<>+148(SB)/4, $0xc1000000
+DATA constants<>+152(SB)/4, $0xc1000000
+DATA constants<>+156(SB)/4, $0xc1000000
+DATA constants<>+160(SB)/4, $0x40e00000
+DATA constants<>+164(SB)/4, $0x40e00000
+DATA constants<>+168(SB)/4, $0x40e00000
+DATA constants<>+172(SB)/4, $0x40e00000
+DATA constants<>+176(SB)/4, $0x40e00000
+DATA constants<>+180(SB)/4, $0x40e00000
+DATA constants<>+184(SB)/4, $0x40e00000
+DATA constants<>+188(SB)/4, $0x40e00000
+GLOBL constants<>(SB), RODATA|NOPTR, $192
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -10,3 +10,6 @@ func roundIntoAVX512(n int, x *float32, factor float32, q *int8, lanes *int32)
 
 //go:noescape
 func quantizeGroupsAVX512(groups int, x *float32, zero int, to *int8)
+
+//go:noescape
+func int4SumsAVX512(n int, x *float32, inverse *float32, xq *float32, qq *float32)

@@ -113,9 +113,46 @@ group:
 	VZEROUPPER
 	RET
 
+// func int4SumsAVX512(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+// Requires: AVX, AVX512F
+TEXT ·int4SumsAVX512(SB), NOSPLIT, $0-40
+	MOVQ         n+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         inverse+16(FP), DX
+	VBROADCASTSS constants<>+12(SB), Z0
+	VBROADCASTSS constants<>+16(SB), Z1
+	VBROADCASTSS constants<>+20(SB), Z2
+	VMOVUPS      (DX), Z4
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z8, Z8, Z8
+
+loop:
+	VMOVUPS (CX), Z10
+	VMULPS  Z4, Z10, Z3
+	VADDPS  Z0, Z3, Z3
+	VSUBPS  Z0, Z3, Z3
+	VMAXPS  Z1, Z3, Z3
+	VMINPS  Z2, Z3, Z3
+	VMULPS  Z3, Z10, Z10
+	VADDPS  Z10, Z6, Z6
+	VMULPS  Z3, Z3, Z3
+	VADDPS  Z3, Z8, Z8
+	ADDQ    $0x40, CX
+	SUBQ    $0x10, AX
+	JNZ     loop
+	MOVQ    xq+24(FP), AX
+	VMOVUPS Z6, (AX)
+	MOVQ    qq+32(FP), AX
+	VMOVUPS Z8, (AX)
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x42fe0000
 DATA constants<>+8(SB)/4, $0x7f7fffff
-GLOBL constants<>(SB), RODATA|NOPTR, $12
+DATA constants<>+12(SB)/4, $0x4b400000
+DATA constants<>+16(SB)/4, $0xc1000000
+DATA constants<>+20(SB)/4, $0x40e00000
+GLOBL constants<>(SB), RODATA|NOPTR, $24
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

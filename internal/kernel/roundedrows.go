@@ -149,16 +149,19 @@ func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 
 var rowsPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// inParts calls f with the numbers, or in int8 the integers, of rows i to i+m as float32. The number of rows per call
-// is such that sums over rows equal the sums of one product.
+// partRows is the number of rows whose numbers are made at a time. It is a multiple of blockK and blockedK, so that
+// sums over rows equal those of one product.
+const partRows = 768
+
+// inParts calls f with the numbers, or in int8 the integers, of rows i to i+m as float32.
 func (r *RoundedRows) inParts(i, m int, f func(at, n int, rows []float32)) {
 	buf := rowsPool.Get().(*[]float32)
 	defer rowsPool.Put(buf)
-	if most := min(m, unpackedTerms) * r.k; cap(*buf) < most {
+	if most := min(m, partRows) * r.k; cap(*buf) < most {
 		*buf = make([]float32, most)
 	}
-	for at := 0; at < m; at += unpackedTerms {
-		n := min(unpackedTerms, m-at)
+	for at := 0; at < m; at += partRows {
+		n := min(partRows, m-at)
 		rows := (*buf)[:n*r.k]
 		if r.bf16 != nil {
 			r.Get(rows, i+at, n)

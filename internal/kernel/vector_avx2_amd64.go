@@ -18,6 +18,9 @@ func mulAddAVX2(n int, y *float32, a *float32, b *float32)
 func roundBF16AVX2(n int, y *float32, x *float32)
 
 //go:noescape
+func roundTermsAVX2(n int, y *float32, x *float32)
+
+//go:noescape
 func scaleAVX2(n int, x *float32, a float32)
 
 //go:noescape

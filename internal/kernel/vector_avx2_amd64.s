@@ -216,6 +216,70 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func roundTermsAVX2(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·roundTermsAVX2(SB), NOSPLIT, $0-24
+	MOVQ    y+8(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    n+0(FP), DX
+	MOVQ    DX, BX
+	ANDQ    $0x07, BX
+	SUBQ    BX, DX
+	MOVQ    BX, SI
+	LEAQ    masks<>+32(SB), DI
+	NEGQ    SI
+	VMOVUPS (DI)(SI*4), Y15
+	XORQ    SI, SI
+	TESTQ   DX, DX
+	JZ      vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Y0
+	VMOVUPS (CX)(SI*4), Y1
+	VMULPS  constants<>+0(SB), Y1, Y1
+	VANDPS  constants<>+32(SB), Y1, Y0
+	VXORPS  Y0, Y1, Y1
+	VPSRLD  $0x10, Y0, Y2
+	VANDPS  constants<>+64(SB), Y2, Y2
+	VPADDD  Y2, Y0, Y0
+	VPADDD  constants<>+96(SB), Y0, Y0
+	VPMINUD constants<>+32(SB), Y0, Y0
+	VANDPS  constants<>+128(SB), Y0, Y0
+	VORPS   Y1, Y0, Y0
+	VANDPS  constants<>+32(SB), Y0, Y2
+	VPADDD  constants<>+160(SB), Y2, Y2
+	VPSRAD  $0x1f, Y2, Y2
+	VANDNPS Y0, Y2, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VMASKMOVPS (AX)(SI*4), Y15, Y0
+	VMASKMOVPS (CX)(SI*4), Y15, Y1
+	VMULPS     constants<>+0(SB), Y1, Y1
+	VANDPS     constants<>+32(SB), Y1, Y0
+	VXORPS     Y0, Y1, Y1
+	VPSRLD     $0x10, Y0, Y2
+	VANDPS     constants<>+64(SB), Y2, Y2
+	VPADDD     Y2, Y0, Y0
+	VPADDD     constants<>+96(SB), Y0, Y0
+	VPMINUD    constants<>+32(SB), Y0, Y0
+	VANDPS     constants<>+128(SB), Y0, Y0
+	VORPS      Y1, Y0, Y0
+	VANDPS     constants<>+32(SB), Y0, Y2
+	VPADDD     constants<>+160(SB), Y2, Y2
+	VPSRAD     $0x1f, Y2, Y2
+	VANDNPS    Y0, Y2, Y0
+	VMASKMOVPS Y0, Y15, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func scaleAVX2(n int, x *float32, a float32)
 // Requires: AVX
 TEXT ·scaleAVX2(SB), NOSPLIT, $0-20
@@ -296,8 +360,8 @@ vectors_done:
 TEXT ·expShiftAVX2(SB), NOSPLIT, $0-24
 	MOVQ         x+8(FP), AX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	VBROADCASTSS shift+16(FP), Y12
 	VBROADCASTSS scale+20(FP), Y11
 	MOVQ         n+0(FP), CX
@@ -317,21 +381,21 @@ vectors_loop:
 	VSUBPS       Y12, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y2
-	VFMADD231PS  constants<>+256(SB), Y0, Y2
-	VSUBPS       constants<>+224(SB), Y2, Y1
-	VFNMADD231PS constants<>+288(SB), Y1, Y0
+	VBROADCASTSS constants<>+256(SB), Y2
+	VFMADD231PS  constants<>+288(SB), Y0, Y2
+	VSUBPS       constants<>+256(SB), Y2, Y1
 	VFNMADD231PS constants<>+320(SB), Y1, Y0
+	VFNMADD231PS constants<>+352(SB), Y1, Y0
 	VPSLLD       $0x17, Y2, Y2
 	VMULPS       Y0, Y0, Y1
-	VBROADCASTSS constants<>+352(SB), Y3
-	VBROADCASTSS constants<>+384(SB), Y4
-	VFMADD213PS  constants<>+416(SB), Y0, Y3
-	VFMADD213PS  constants<>+448(SB), Y0, Y4
-	VFMADD231PS  constants<>+480(SB), Y1, Y3
+	VBROADCASTSS constants<>+384(SB), Y3
+	VBROADCASTSS constants<>+416(SB), Y4
+	VFMADD213PS  constants<>+448(SB), Y0, Y3
+	VFMADD213PS  constants<>+480(SB), Y0, Y4
+	VFMADD231PS  constants<>+512(SB), Y1, Y3
 	VFMADD231PS  Y3, Y1, Y4
-	VBROADCASTSS constants<>+512(SB), Y3
-	VFMADD213PS  constants<>+512(SB), Y0, Y3
+	VBROADCASTSS constants<>+544(SB), Y3
+	VFMADD213PS  constants<>+544(SB), Y0, Y3
 	VFMADD213PS  Y3, Y1, Y4
 	VMULPS       Y2, Y4, Y0
 	VMULPS       Y11, Y0, Y0
@@ -347,21 +411,21 @@ vectors_tail:
 	VSUBPS       Y12, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y2
-	VFMADD231PS  constants<>+256(SB), Y0, Y2
-	VSUBPS       constants<>+224(SB), Y2, Y1
-	VFNMADD231PS constants<>+288(SB), Y1, Y0
+	VBROADCASTSS constants<>+256(SB), Y2
+	VFMADD231PS  constants<>+288(SB), Y0, Y2
+	VSUBPS       constants<>+256(SB), Y2, Y1
 	VFNMADD231PS constants<>+320(SB), Y1, Y0
+	VFNMADD231PS constants<>+352(SB), Y1, Y0
 	VPSLLD       $0x17, Y2, Y2
 	VMULPS       Y0, Y0, Y1
-	VBROADCASTSS constants<>+352(SB), Y3
-	VBROADCASTSS constants<>+384(SB), Y4
-	VFMADD213PS  constants<>+416(SB), Y0, Y3
-	VFMADD213PS  constants<>+448(SB), Y0, Y4
-	VFMADD231PS  constants<>+480(SB), Y1, Y3
+	VBROADCASTSS constants<>+384(SB), Y3
+	VBROADCASTSS constants<>+416(SB), Y4
+	VFMADD213PS  constants<>+448(SB), Y0, Y3
+	VFMADD213PS  constants<>+480(SB), Y0, Y4
+	VFMADD231PS  constants<>+512(SB), Y1, Y3
 	VFMADD231PS  Y3, Y1, Y4
-	VBROADCASTSS constants<>+512(SB), Y3
-	VFMADD213PS  constants<>+512(SB), Y0, Y3
+	VBROADCASTSS constants<>+544(SB), Y3
+	VFMADD213PS  constants<>+544(SB), Y0, Y3
 	VFMADD213PS  Y3, Y1, Y4
 	VMULPS       Y2, Y4, Y0
 	VMULPS       Y11, Y0, Y0
@@ -376,8 +440,8 @@ vectors_done:
 TEXT ·expScaledAVX2(SB), NOSPLIT, $0-24
 	MOVQ         x+8(FP), AX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	VBROADCASTSS shift+20(FP), Y12
 	VBROADCASTSS scale+16(FP), Y11
 	MOVQ         n+0(FP), CX
@@ -397,21 +461,21 @@ vectors_loop:
 	VFMSUB213PS  Y12, Y11, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y2
-	VFMADD231PS  constants<>+256(SB), Y0, Y2
-	VSUBPS       constants<>+224(SB), Y2, Y1
-	VFNMADD231PS constants<>+288(SB), Y1, Y0
+	VBROADCASTSS constants<>+256(SB), Y2
+	VFMADD231PS  constants<>+288(SB), Y0, Y2
+	VSUBPS       constants<>+256(SB), Y2, Y1
 	VFNMADD231PS constants<>+320(SB), Y1, Y0
+	VFNMADD231PS constants<>+352(SB), Y1, Y0
 	VPSLLD       $0x17, Y2, Y2
 	VMULPS       Y0, Y0, Y1
-	VBROADCASTSS constants<>+352(SB), Y3
-	VBROADCASTSS constants<>+384(SB), Y4
-	VFMADD213PS  constants<>+416(SB), Y0, Y3
-	VFMADD213PS  constants<>+448(SB), Y0, Y4
-	VFMADD231PS  constants<>+480(SB), Y1, Y3
+	VBROADCASTSS constants<>+384(SB), Y3
+	VBROADCASTSS constants<>+416(SB), Y4
+	VFMADD213PS  constants<>+448(SB), Y0, Y3
+	VFMADD213PS  constants<>+480(SB), Y0, Y4
+	VFMADD231PS  constants<>+512(SB), Y1, Y3
 	VFMADD231PS  Y3, Y1, Y4
-	VBROADCASTSS constants<>+512(SB), Y3
-	VFMADD213PS  constants<>+512(SB), Y0, Y3
+	VBROADCASTSS constants<>+544(SB), Y3
+	VFMADD213PS  constants<>+544(SB), Y0, Y3
 	VFMADD213PS  Y3, Y1, Y4
 	VMULPS       Y2, Y4, Y0
 	VMOVUPS      Y0, (AX)(BX*4)
@@ -426,21 +490,21 @@ vectors_tail:
 	VFMSUB213PS  Y12, Y11, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y2
-	VFMADD231PS  constants<>+256(SB), Y0, Y2
-	VSUBPS       constants<>+224(SB), Y2, Y1
-	VFNMADD231PS constants<>+288(SB), Y1, Y0
+	VBROADCASTSS constants<>+256(SB), Y2
+	VFMADD231PS  constants<>+288(SB), Y0, Y2
+	VSUBPS       constants<>+256(SB), Y2, Y1
 	VFNMADD231PS constants<>+320(SB), Y1, Y0
+	VFNMADD231PS constants<>+352(SB), Y1, Y0
 	VPSLLD       $0x17, Y2, Y2
 	VMULPS       Y0, Y0, Y1
-	VBROADCASTSS constants<>+352(SB), Y3
-	VBROADCASTSS constants<>+384(SB), Y4
-	VFMADD213PS  constants<>+416(SB), Y0, Y3
-	VFMADD213PS  constants<>+448(SB), Y0, Y4
-	VFMADD231PS  constants<>+480(SB), Y1, Y3
+	VBROADCASTSS constants<>+384(SB), Y3
+	VBROADCASTSS constants<>+416(SB), Y4
+	VFMADD213PS  constants<>+448(SB), Y0, Y3
+	VFMADD213PS  constants<>+480(SB), Y0, Y4
+	VFMADD231PS  constants<>+512(SB), Y1, Y3
 	VFMADD231PS  Y3, Y1, Y4
-	VBROADCASTSS constants<>+512(SB), Y3
-	VFMADD213PS  constants<>+512(SB), Y0, Y3
+	VBROADCASTSS constants<>+544(SB), Y3
+	VFMADD213PS  constants<>+544(SB), Y0, Y3
 	VFMADD213PS  Y3, Y1, Y4
 	VMULPS       Y2, Y4, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(BX*4)
@@ -500,8 +564,8 @@ TEXT ·gluAVX2(SB), NOSPLIT, $0-32
 	MOVQ         a+16(FP), CX
 	MOVQ         gate+24(FP), DX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), BX
 	MOVQ         BX, SI
 	ANDQ         $0x07, SI
@@ -518,24 +582,24 @@ vectors_loop:
 	VMOVUPS      (AX)(DI*4), Y0
 	VMOVUPS      (CX)(DI*4), Y1
 	VMOVUPS      (DX)(DI*4), Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
 	VMINPS       Y2, Y14, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VADDPS       Y12, Y2, Y2
@@ -552,24 +616,24 @@ vectors_tail:
 	VMASKMOVPS   (AX)(DI*4), Y15, Y0
 	VMASKMOVPS   (CX)(DI*4), Y15, Y1
 	VMASKMOVPS   (DX)(DI*4), Y15, Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
 	VMINPS       Y2, Y14, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VADDPS       Y12, Y2, Y2
@@ -590,8 +654,8 @@ TEXT ·gluGradAVX2(SB), NOSPLIT, $0-48
 	MOVQ         a+32(FP), BX
 	MOVQ         gate+40(FP), SI
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DI
 	MOVQ         DI, R8
 	ANDQ         $0x07, R8
@@ -610,24 +674,24 @@ vectors_loop:
 	VMOVUPS      (DX)(R9*4), Y2
 	VMOVUPS      (BX)(R9*4), Y3
 	VMOVUPS      (SI)(R9*4), Y4
-	VXORPS       constants<>+544(SB), Y4, Y4
+	VXORPS       constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
 	VMINPS       Y4, Y14, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y4
@@ -651,24 +715,24 @@ vectors_tail:
 	VMASKMOVPS   (DX)(R9*4), Y15, Y2
 	VMASKMOVPS   (BX)(R9*4), Y15, Y3
 	VMASKMOVPS   (SI)(R9*4), Y15, Y4
-	VXORPS       constants<>+544(SB), Y4, Y4
+	VXORPS       constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
 	VMINPS       Y4, Y14, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y4
@@ -691,8 +755,8 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -709,26 +773,26 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMULPS       Y1, Y1, Y2
-	VBROADCASTSS constants<>+576(SB), Y0
-	VFMADD231PS  constants<>+608(SB), Y2, Y0
+	VBROADCASTSS constants<>+608(SB), Y0
+	VFMADD231PS  constants<>+640(SB), Y2, Y0
 	VMULPS       Y1, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -744,26 +808,26 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMULPS       Y1, Y1, Y2
-	VBROADCASTSS constants<>+576(SB), Y0
-	VFMADD231PS  constants<>+608(SB), Y2, Y0
+	VBROADCASTSS constants<>+608(SB), Y0
+	VFMADD231PS  constants<>+640(SB), Y2, Y0
 	VMULPS       Y1, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -780,8 +844,8 @@ TEXT ·geluGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -798,28 +862,28 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMULPS       Y1, Y1, Y4
-	VBROADCASTSS constants<>+640(SB), Y2
-	VBROADCASTSS constants<>+640(SB), Y3
-	VFMADD231PS  constants<>+672(SB), Y4, Y2
-	VFMADD231PS  constants<>+704(SB), Y4, Y3
+	VBROADCASTSS constants<>+672(SB), Y2
+	VBROADCASTSS constants<>+672(SB), Y3
+	VFMADD231PS  constants<>+704(SB), Y4, Y2
+	VFMADD231PS  constants<>+736(SB), Y4, Y3
 	VMULPS       Y1, Y2, Y2
-	VORPS        constants<>+544(SB), Y2, Y2
+	VORPS        constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y5
-	VFMADD231PS  constants<>+256(SB), Y2, Y5
-	VSUBPS       constants<>+224(SB), Y5, Y4
-	VFNMADD231PS constants<>+288(SB), Y4, Y2
+	VBROADCASTSS constants<>+256(SB), Y5
+	VFMADD231PS  constants<>+288(SB), Y2, Y5
+	VSUBPS       constants<>+256(SB), Y5, Y4
 	VFNMADD231PS constants<>+320(SB), Y4, Y2
+	VFNMADD231PS constants<>+352(SB), Y4, Y2
 	VPSLLD       $0x17, Y5, Y5
 	VMULPS       Y2, Y2, Y4
-	VBROADCASTSS constants<>+352(SB), Y6
-	VBROADCASTSS constants<>+384(SB), Y7
-	VFMADD213PS  constants<>+416(SB), Y2, Y6
-	VFMADD213PS  constants<>+448(SB), Y2, Y7
-	VFMADD231PS  constants<>+480(SB), Y4, Y6
+	VBROADCASTSS constants<>+384(SB), Y6
+	VBROADCASTSS constants<>+416(SB), Y7
+	VFMADD213PS  constants<>+448(SB), Y2, Y6
+	VFMADD213PS  constants<>+480(SB), Y2, Y7
+	VFMADD231PS  constants<>+512(SB), Y4, Y6
 	VFMADD231PS  Y6, Y4, Y7
-	VBROADCASTSS constants<>+512(SB), Y6
-	VFMADD213PS  constants<>+512(SB), Y2, Y6
+	VBROADCASTSS constants<>+544(SB), Y6
+	VFMADD213PS  constants<>+544(SB), Y2, Y6
 	VFMADD213PS  Y6, Y4, Y7
 	VMULPS       Y5, Y7, Y2
 	VADDPS       Y12, Y2, Y4
@@ -842,28 +906,28 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMULPS       Y1, Y1, Y4
-	VBROADCASTSS constants<>+640(SB), Y2
-	VBROADCASTSS constants<>+640(SB), Y3
-	VFMADD231PS  constants<>+672(SB), Y4, Y2
-	VFMADD231PS  constants<>+704(SB), Y4, Y3
+	VBROADCASTSS constants<>+672(SB), Y2
+	VBROADCASTSS constants<>+672(SB), Y3
+	VFMADD231PS  constants<>+704(SB), Y4, Y2
+	VFMADD231PS  constants<>+736(SB), Y4, Y3
 	VMULPS       Y1, Y2, Y2
-	VORPS        constants<>+544(SB), Y2, Y2
+	VORPS        constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y5
-	VFMADD231PS  constants<>+256(SB), Y2, Y5
-	VSUBPS       constants<>+224(SB), Y5, Y4
-	VFNMADD231PS constants<>+288(SB), Y4, Y2
+	VBROADCASTSS constants<>+256(SB), Y5
+	VFMADD231PS  constants<>+288(SB), Y2, Y5
+	VSUBPS       constants<>+256(SB), Y5, Y4
 	VFNMADD231PS constants<>+320(SB), Y4, Y2
+	VFNMADD231PS constants<>+352(SB), Y4, Y2
 	VPSLLD       $0x17, Y5, Y5
 	VMULPS       Y2, Y2, Y4
-	VBROADCASTSS constants<>+352(SB), Y6
-	VBROADCASTSS constants<>+384(SB), Y7
-	VFMADD213PS  constants<>+416(SB), Y2, Y6
-	VFMADD213PS  constants<>+448(SB), Y2, Y7
-	VFMADD231PS  constants<>+480(SB), Y4, Y6
+	VBROADCASTSS constants<>+384(SB), Y6
+	VBROADCASTSS constants<>+416(SB), Y7
+	VFMADD213PS  constants<>+448(SB), Y2, Y6
+	VFMADD213PS  constants<>+480(SB), Y2, Y7
+	VFMADD231PS  constants<>+512(SB), Y4, Y6
 	VFMADD231PS  Y6, Y4, Y7
-	VBROADCASTSS constants<>+512(SB), Y6
-	VFMADD213PS  constants<>+512(SB), Y2, Y6
+	VBROADCASTSS constants<>+544(SB), Y6
+	VFMADD213PS  constants<>+544(SB), Y2, Y6
 	VFMADD213PS  Y6, Y4, Y7
 	VMULPS       Y5, Y7, Y2
 	VADDPS       Y12, Y2, Y4
@@ -887,8 +951,8 @@ TEXT ·geluErfAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -905,34 +969,34 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMULPS       Y1, Y1, Y0
-	VMULPS       constants<>+736(SB), Y0, Y0
+	VMULPS       constants<>+768(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y0, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y0
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y0, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y0
+	VFNMADD231PS constants<>+352(SB), Y3, Y0
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y0, Y0, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y0, Y5
-	VFMADD213PS  constants<>+448(SB), Y0, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y0, Y5
+	VFMADD213PS  constants<>+480(SB), Y0, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y0, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y0, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y0
 	VANDPS       constants<>+32(SB), Y1, Y3
-	VBROADCASTSS constants<>+768(SB), Y4
+	VBROADCASTSS constants<>+800(SB), Y4
 	VFMADD213PS  Y12, Y4, Y3
 	VDIVPS       Y3, Y12, Y3
-	VBROADCASTSS constants<>+800(SB), Y4
-	VFMADD213PS  constants<>+832(SB), Y3, Y4
+	VBROADCASTSS constants<>+832(SB), Y4
 	VFMADD213PS  constants<>+864(SB), Y3, Y4
 	VFMADD213PS  constants<>+896(SB), Y3, Y4
 	VFMADD213PS  constants<>+928(SB), Y3, Y4
+	VFMADD213PS  constants<>+960(SB), Y3, Y4
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y0, Y4, Y4
 	VSUBPS       Y4, Y12, Y2
@@ -949,34 +1013,34 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMULPS       Y1, Y1, Y0
-	VMULPS       constants<>+736(SB), Y0, Y0
+	VMULPS       constants<>+768(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y0, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y0
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y0, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y0
+	VFNMADD231PS constants<>+352(SB), Y3, Y0
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y0, Y0, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y0, Y5
-	VFMADD213PS  constants<>+448(SB), Y0, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y0, Y5
+	VFMADD213PS  constants<>+480(SB), Y0, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y0, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y0, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y0
 	VANDPS       constants<>+32(SB), Y1, Y3
-	VBROADCASTSS constants<>+768(SB), Y4
+	VBROADCASTSS constants<>+800(SB), Y4
 	VFMADD213PS  Y12, Y4, Y3
 	VDIVPS       Y3, Y12, Y3
-	VBROADCASTSS constants<>+800(SB), Y4
-	VFMADD213PS  constants<>+832(SB), Y3, Y4
+	VBROADCASTSS constants<>+832(SB), Y4
 	VFMADD213PS  constants<>+864(SB), Y3, Y4
 	VFMADD213PS  constants<>+896(SB), Y3, Y4
 	VFMADD213PS  constants<>+928(SB), Y3, Y4
+	VFMADD213PS  constants<>+960(SB), Y3, Y4
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y0, Y4, Y4
 	VSUBPS       Y4, Y12, Y2
@@ -994,8 +1058,8 @@ TEXT ·geluErfGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1012,40 +1076,40 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMULPS       Y1, Y1, Y3
-	VMULPS       constants<>+736(SB), Y3, Y3
+	VMULPS       constants<>+768(SB), Y3, Y3
 	VMAXPS       Y3, Y13, Y3
-	VBROADCASTSS constants<>+224(SB), Y5
-	VFMADD231PS  constants<>+256(SB), Y3, Y5
-	VSUBPS       constants<>+224(SB), Y5, Y4
-	VFNMADD231PS constants<>+288(SB), Y4, Y3
+	VBROADCASTSS constants<>+256(SB), Y5
+	VFMADD231PS  constants<>+288(SB), Y3, Y5
+	VSUBPS       constants<>+256(SB), Y5, Y4
 	VFNMADD231PS constants<>+320(SB), Y4, Y3
+	VFNMADD231PS constants<>+352(SB), Y4, Y3
 	VPSLLD       $0x17, Y5, Y5
 	VMULPS       Y3, Y3, Y4
-	VBROADCASTSS constants<>+352(SB), Y6
-	VBROADCASTSS constants<>+384(SB), Y7
-	VFMADD213PS  constants<>+416(SB), Y3, Y6
-	VFMADD213PS  constants<>+448(SB), Y3, Y7
-	VFMADD231PS  constants<>+480(SB), Y4, Y6
+	VBROADCASTSS constants<>+384(SB), Y6
+	VBROADCASTSS constants<>+416(SB), Y7
+	VFMADD213PS  constants<>+448(SB), Y3, Y6
+	VFMADD213PS  constants<>+480(SB), Y3, Y7
+	VFMADD231PS  constants<>+512(SB), Y4, Y6
 	VFMADD231PS  Y6, Y4, Y7
-	VBROADCASTSS constants<>+512(SB), Y6
-	VFMADD213PS  constants<>+512(SB), Y3, Y6
+	VBROADCASTSS constants<>+544(SB), Y6
+	VFMADD213PS  constants<>+544(SB), Y3, Y6
 	VFMADD213PS  Y6, Y4, Y7
 	VMULPS       Y5, Y7, Y3
 	VANDPS       constants<>+32(SB), Y1, Y4
-	VBROADCASTSS constants<>+768(SB), Y5
+	VBROADCASTSS constants<>+800(SB), Y5
 	VFMADD213PS  Y12, Y5, Y4
 	VDIVPS       Y4, Y12, Y4
-	VBROADCASTSS constants<>+800(SB), Y5
-	VFMADD213PS  constants<>+832(SB), Y4, Y5
+	VBROADCASTSS constants<>+832(SB), Y5
 	VFMADD213PS  constants<>+864(SB), Y4, Y5
 	VFMADD213PS  constants<>+896(SB), Y4, Y5
 	VFMADD213PS  constants<>+928(SB), Y4, Y5
+	VFMADD213PS  constants<>+960(SB), Y4, Y5
 	VMULPS       Y4, Y5, Y5
 	VMULPS       Y3, Y5, Y5
 	VSUBPS       Y5, Y12, Y2
 	VBLENDVPS    Y1, Y5, Y2, Y2
 	VMULPS       Y1, Y3, Y3
-	VFMADD231PS  constants<>+960(SB), Y3, Y2
+	VFMADD231PS  constants<>+992(SB), Y3, Y2
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
@@ -1058,40 +1122,40 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMULPS       Y1, Y1, Y3
-	VMULPS       constants<>+736(SB), Y3, Y3
+	VMULPS       constants<>+768(SB), Y3, Y3
 	VMAXPS       Y3, Y13, Y3
-	VBROADCASTSS constants<>+224(SB), Y5
-	VFMADD231PS  constants<>+256(SB), Y3, Y5
-	VSUBPS       constants<>+224(SB), Y5, Y4
-	VFNMADD231PS constants<>+288(SB), Y4, Y3
+	VBROADCASTSS constants<>+256(SB), Y5
+	VFMADD231PS  constants<>+288(SB), Y3, Y5
+	VSUBPS       constants<>+256(SB), Y5, Y4
 	VFNMADD231PS constants<>+320(SB), Y4, Y3
+	VFNMADD231PS constants<>+352(SB), Y4, Y3
 	VPSLLD       $0x17, Y5, Y5
 	VMULPS       Y3, Y3, Y4
-	VBROADCASTSS constants<>+352(SB), Y6
-	VBROADCASTSS constants<>+384(SB), Y7
-	VFMADD213PS  constants<>+416(SB), Y3, Y6
-	VFMADD213PS  constants<>+448(SB), Y3, Y7
-	VFMADD231PS  constants<>+480(SB), Y4, Y6
+	VBROADCASTSS constants<>+384(SB), Y6
+	VBROADCASTSS constants<>+416(SB), Y7
+	VFMADD213PS  constants<>+448(SB), Y3, Y6
+	VFMADD213PS  constants<>+480(SB), Y3, Y7
+	VFMADD231PS  constants<>+512(SB), Y4, Y6
 	VFMADD231PS  Y6, Y4, Y7
-	VBROADCASTSS constants<>+512(SB), Y6
-	VFMADD213PS  constants<>+512(SB), Y3, Y6
+	VBROADCASTSS constants<>+544(SB), Y6
+	VFMADD213PS  constants<>+544(SB), Y3, Y6
 	VFMADD213PS  Y6, Y4, Y7
 	VMULPS       Y5, Y7, Y3
 	VANDPS       constants<>+32(SB), Y1, Y4
-	VBROADCASTSS constants<>+768(SB), Y5
+	VBROADCASTSS constants<>+800(SB), Y5
 	VFMADD213PS  Y12, Y5, Y4
 	VDIVPS       Y4, Y12, Y4
-	VBROADCASTSS constants<>+800(SB), Y5
-	VFMADD213PS  constants<>+832(SB), Y4, Y5
+	VBROADCASTSS constants<>+832(SB), Y5
 	VFMADD213PS  constants<>+864(SB), Y4, Y5
 	VFMADD213PS  constants<>+896(SB), Y4, Y5
 	VFMADD213PS  constants<>+928(SB), Y4, Y5
+	VFMADD213PS  constants<>+960(SB), Y4, Y5
 	VMULPS       Y4, Y5, Y5
 	VMULPS       Y3, Y5, Y5
 	VSUBPS       Y5, Y12, Y2
 	VBLENDVPS    Y1, Y5, Y2, Y2
 	VMULPS       Y1, Y3, Y3
-	VFMADD231PS  constants<>+960(SB), Y3, Y2
+	VFMADD231PS  constants<>+992(SB), Y3, Y2
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(SI*4)
 
@@ -1105,8 +1169,8 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1123,24 +1187,24 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1156,24 +1220,24 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1190,8 +1254,8 @@ TEXT ·sigmoidGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1208,23 +1272,23 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1244,23 +1308,23 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1281,8 +1345,8 @@ TEXT ·siluAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1299,24 +1363,24 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1333,24 +1397,24 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1368,8 +1432,8 @@ TEXT ·siluGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1386,23 +1450,23 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1423,23 +1487,23 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1461,8 +1525,8 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1479,24 +1543,24 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VADDPS       Y1, Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1504,12 +1568,12 @@ vectors_loop:
 	VADDPS       Y0, Y0, Y0
 	VSUBPS       Y12, Y0, Y0
 	VMULPS       Y1, Y1, Y3
-	VBROADCASTSS constants<>+992(SB), Y2
-	VFMADD213PS  constants<>+1024(SB), Y3, Y2
+	VBROADCASTSS constants<>+1024(SB), Y2
 	VFMADD213PS  constants<>+1056(SB), Y3, Y2
+	VFMADD213PS  constants<>+1088(SB), Y3, Y2
 	VFMADD213PS  Y12, Y3, Y2
 	VMULPS       Y1, Y2, Y2
-	VADDPS       constants<>+1088(SB), Y3, Y3
+	VADDPS       constants<>+1120(SB), Y3, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
@@ -1522,24 +1586,24 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VADDPS       Y1, Y1, Y0
-	VXORPS       constants<>+544(SB), Y0, Y0
+	VXORPS       constants<>+576(SB), Y0, Y0
 	VMAXPS       Y0, Y13, Y0
 	VMINPS       Y0, Y14, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VADDPS       Y12, Y0, Y0
@@ -1547,12 +1611,12 @@ vectors_tail:
 	VADDPS       Y0, Y0, Y0
 	VSUBPS       Y12, Y0, Y0
 	VMULPS       Y1, Y1, Y3
-	VBROADCASTSS constants<>+992(SB), Y2
-	VFMADD213PS  constants<>+1024(SB), Y3, Y2
+	VBROADCASTSS constants<>+1024(SB), Y2
 	VFMADD213PS  constants<>+1056(SB), Y3, Y2
+	VFMADD213PS  constants<>+1088(SB), Y3, Y2
 	VFMADD213PS  Y12, Y3, Y2
 	VMULPS       Y1, Y2, Y2
-	VADDPS       constants<>+1088(SB), Y3, Y3
+	VADDPS       constants<>+1120(SB), Y3, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(SI*4)
 
@@ -1566,8 +1630,8 @@ TEXT ·tanhGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1585,23 +1649,23 @@ vectors_loop:
 	VMOVUPS      (CX)(SI*4), Y1
 	VADDPS       Y1, Y1, Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1609,7 +1673,7 @@ vectors_loop:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y3, Y4, Y2
 	VBLENDVPS    Y1, Y4, Y3, Y3
-	VMULPS       constants<>+1120(SB), Y2, Y2
+	VMULPS       constants<>+1152(SB), Y2, Y2
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
@@ -1623,23 +1687,23 @@ vectors_tail:
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VADDPS       Y1, Y1, Y1
 	VMOVAPS      Y1, Y4
-	VORPS        constants<>+544(SB), Y4, Y4
+	VORPS        constants<>+576(SB), Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VBROADCASTSS constants<>+224(SB), Y6
-	VFMADD231PS  constants<>+256(SB), Y4, Y6
-	VSUBPS       constants<>+224(SB), Y6, Y5
-	VFNMADD231PS constants<>+288(SB), Y5, Y4
+	VBROADCASTSS constants<>+256(SB), Y6
+	VFMADD231PS  constants<>+288(SB), Y4, Y6
+	VSUBPS       constants<>+256(SB), Y6, Y5
 	VFNMADD231PS constants<>+320(SB), Y5, Y4
+	VFNMADD231PS constants<>+352(SB), Y5, Y4
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y4, Y4, Y5
-	VBROADCASTSS constants<>+352(SB), Y7
-	VBROADCASTSS constants<>+384(SB), Y8
-	VFMADD213PS  constants<>+416(SB), Y4, Y7
-	VFMADD213PS  constants<>+448(SB), Y4, Y8
-	VFMADD231PS  constants<>+480(SB), Y5, Y7
+	VBROADCASTSS constants<>+384(SB), Y7
+	VBROADCASTSS constants<>+416(SB), Y8
+	VFMADD213PS  constants<>+448(SB), Y4, Y7
+	VFMADD213PS  constants<>+480(SB), Y4, Y8
+	VFMADD231PS  constants<>+512(SB), Y5, Y7
 	VFMADD231PS  Y7, Y5, Y8
-	VBROADCASTSS constants<>+512(SB), Y7
-	VFMADD213PS  constants<>+512(SB), Y4, Y7
+	VBROADCASTSS constants<>+544(SB), Y7
+	VFMADD213PS  constants<>+544(SB), Y4, Y7
 	VFMADD213PS  Y7, Y5, Y8
 	VMULPS       Y6, Y8, Y4
 	VADDPS       Y12, Y4, Y3
@@ -1647,7 +1711,7 @@ vectors_tail:
 	VMULPS       Y3, Y4, Y4
 	VMULPS       Y3, Y4, Y2
 	VBLENDVPS    Y1, Y4, Y3, Y3
-	VMULPS       constants<>+1120(SB), Y2, Y2
+	VMULPS       constants<>+1152(SB), Y2, Y2
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(SI*4)
 
@@ -1661,8 +1725,8 @@ TEXT ·softplusAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1679,35 +1743,35 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y2
-	VORPS        constants<>+544(SB), Y2, Y2
+	VORPS        constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
-	VADDPS       constants<>+512(SB), Y2, Y3
+	VADDPS       constants<>+544(SB), Y2, Y3
 	VDIVPS       Y3, Y2, Y3
 	VMULPS       Y3, Y3, Y4
-	VBROADCASTSS constants<>+1152(SB), Y0
-	VFMADD213PS  constants<>+1184(SB), Y4, Y0
+	VBROADCASTSS constants<>+1184(SB), Y0
 	VFMADD213PS  constants<>+1216(SB), Y4, Y0
 	VFMADD213PS  constants<>+1248(SB), Y4, Y0
 	VFMADD213PS  constants<>+1280(SB), Y4, Y0
 	VFMADD213PS  constants<>+1312(SB), Y4, Y0
-	VFMADD213PS  constants<>+512(SB), Y4, Y0
+	VFMADD213PS  constants<>+1344(SB), Y4, Y0
+	VFMADD213PS  constants<>+544(SB), Y4, Y0
 	VMULPS       Y3, Y0, Y0
 	VXORPS       Y4, Y4, Y4
 	VMAXPS       Y1, Y4, Y4
@@ -1723,35 +1787,35 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y2
-	VORPS        constants<>+544(SB), Y2, Y2
+	VORPS        constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
-	VADDPS       constants<>+512(SB), Y2, Y3
+	VADDPS       constants<>+544(SB), Y2, Y3
 	VDIVPS       Y3, Y2, Y3
 	VMULPS       Y3, Y3, Y4
-	VBROADCASTSS constants<>+1152(SB), Y0
-	VFMADD213PS  constants<>+1184(SB), Y4, Y0
+	VBROADCASTSS constants<>+1184(SB), Y0
 	VFMADD213PS  constants<>+1216(SB), Y4, Y0
 	VFMADD213PS  constants<>+1248(SB), Y4, Y0
 	VFMADD213PS  constants<>+1280(SB), Y4, Y0
 	VFMADD213PS  constants<>+1312(SB), Y4, Y0
-	VFMADD213PS  constants<>+512(SB), Y4, Y0
+	VFMADD213PS  constants<>+1344(SB), Y4, Y0
+	VFMADD213PS  constants<>+544(SB), Y4, Y0
 	VMULPS       Y3, Y0, Y0
 	VXORPS       Y4, Y4, Y4
 	VMAXPS       Y1, Y4, Y4
@@ -1768,8 +1832,8 @@ TEXT ·softplusGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1786,24 +1850,24 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VMOVAPS      Y1, Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
 	VMINPS       Y2, Y14, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VADDPS       Y12, Y2, Y2
@@ -1820,24 +1884,24 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VMOVAPS      Y1, Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMAXPS       Y2, Y13, Y2
 	VMINPS       Y2, Y14, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VADDPS       Y12, Y2, Y2
@@ -1855,8 +1919,8 @@ TEXT ·elu1AVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1875,21 +1939,21 @@ vectors_loop:
 	VXORPS       Y0, Y0, Y0
 	VMINPS       Y1, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VXORPS       Y2, Y2, Y2
@@ -1908,21 +1972,21 @@ vectors_tail:
 	VXORPS       Y0, Y0, Y0
 	VMINPS       Y1, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
-	VBROADCASTSS constants<>+224(SB), Y3
-	VFMADD231PS  constants<>+256(SB), Y0, Y3
-	VSUBPS       constants<>+224(SB), Y3, Y2
-	VFNMADD231PS constants<>+288(SB), Y2, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
 	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y0, Y0, Y2
-	VBROADCASTSS constants<>+352(SB), Y4
-	VBROADCASTSS constants<>+384(SB), Y5
-	VFMADD213PS  constants<>+416(SB), Y0, Y4
-	VFMADD213PS  constants<>+448(SB), Y0, Y5
-	VFMADD231PS  constants<>+480(SB), Y2, Y4
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
 	VFMADD231PS  Y4, Y2, Y5
-	VBROADCASTSS constants<>+512(SB), Y4
-	VFMADD213PS  constants<>+512(SB), Y0, Y4
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
 	VFMADD213PS  Y4, Y2, Y5
 	VMULPS       Y3, Y5, Y0
 	VXORPS       Y2, Y2, Y2
@@ -1940,8 +2004,8 @@ TEXT ·elu1GradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -1960,21 +2024,21 @@ vectors_loop:
 	VXORPS       Y2, Y2, Y2
 	VMINPS       Y1, Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VMULPS       Y2, Y0, Y0
@@ -1991,21 +2055,21 @@ vectors_tail:
 	VXORPS       Y2, Y2, Y2
 	VMINPS       Y1, Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VBROADCASTSS constants<>+224(SB), Y4
-	VFMADD231PS  constants<>+256(SB), Y2, Y4
-	VSUBPS       constants<>+224(SB), Y4, Y3
-	VFNMADD231PS constants<>+288(SB), Y3, Y2
+	VBROADCASTSS constants<>+256(SB), Y4
+	VFMADD231PS  constants<>+288(SB), Y2, Y4
+	VSUBPS       constants<>+256(SB), Y4, Y3
 	VFNMADD231PS constants<>+320(SB), Y3, Y2
+	VFNMADD231PS constants<>+352(SB), Y3, Y2
 	VPSLLD       $0x17, Y4, Y4
 	VMULPS       Y2, Y2, Y3
-	VBROADCASTSS constants<>+352(SB), Y5
-	VBROADCASTSS constants<>+384(SB), Y6
-	VFMADD213PS  constants<>+416(SB), Y2, Y5
-	VFMADD213PS  constants<>+448(SB), Y2, Y6
-	VFMADD231PS  constants<>+480(SB), Y3, Y5
+	VBROADCASTSS constants<>+384(SB), Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VFMADD213PS  constants<>+448(SB), Y2, Y5
+	VFMADD213PS  constants<>+480(SB), Y2, Y6
+	VFMADD231PS  constants<>+512(SB), Y3, Y5
 	VFMADD231PS  Y5, Y3, Y6
-	VBROADCASTSS constants<>+512(SB), Y5
-	VFMADD213PS  constants<>+512(SB), Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y5
+	VFMADD213PS  constants<>+544(SB), Y2, Y5
 	VFMADD213PS  Y5, Y3, Y6
 	VMULPS       Y4, Y6, Y2
 	VMULPS       Y2, Y0, Y0
@@ -2021,8 +2085,8 @@ TEXT ·relu2AVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -2066,8 +2130,8 @@ TEXT ·relu2GradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -2113,8 +2177,8 @@ TEXT ·sinAVX2(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -2131,25 +2195,25 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       constants<>+32(SB), Y1, Y3
-	VBROADCASTSS constants<>+1344(SB), Y2
+	VBROADCASTSS constants<>+1376(SB), Y2
 	VSUBPS       Y3, Y2, Y3
 	VXORPS       Y2, Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
-	VBROADCASTSS constants<>+1376(SB), Y3
-	VFMADD231PS  constants<>+1408(SB), Y1, Y3
-	VSUBPS       constants<>+1376(SB), Y3, Y2
+	VBROADCASTSS constants<>+1408(SB), Y3
+	VFMADD231PS  constants<>+1440(SB), Y1, Y3
+	VSUBPS       constants<>+1408(SB), Y3, Y2
 	VMOVAPS      Y1, Y0
-	VFNMADD231PS constants<>+1440(SB), Y2, Y0
 	VFNMADD231PS constants<>+1472(SB), Y2, Y0
 	VFNMADD231PS constants<>+1504(SB), Y2, Y0
+	VFNMADD231PS constants<>+1536(SB), Y2, Y0
 	VPSLLD       $0x1f, Y3, Y3
 	VXORPS       Y3, Y0, Y0
 	VMULPS       Y0, Y0, Y4
-	VBROADCASTSS constants<>+1536(SB), Y5
-	VFMADD213PS  constants<>+1568(SB), Y4, Y5
+	VBROADCASTSS constants<>+1568(SB), Y5
 	VFMADD213PS  constants<>+1600(SB), Y4, Y5
 	VFMADD213PS  constants<>+1632(SB), Y4, Y5
+	VFMADD213PS  constants<>+1664(SB), Y4, Y5
 	VMULPS       Y0, Y5, Y5
 	VFMADD231PS  Y5, Y4, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
@@ -2163,25 +2227,25 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VANDPS       constants<>+32(SB), Y1, Y3
-	VBROADCASTSS constants<>+1344(SB), Y2
+	VBROADCASTSS constants<>+1376(SB), Y2
 	VSUBPS       Y3, Y2, Y3
 	VXORPS       Y2, Y2, Y2
 	VMULPS       Y1, Y2, Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
-	VBROADCASTSS constants<>+1376(SB), Y3
-	VFMADD231PS  constants<>+1408(SB), Y1, Y3
-	VSUBPS       constants<>+1376(SB), Y3, Y2
+	VBROADCASTSS constants<>+1408(SB), Y3
+	VFMADD231PS  constants<>+1440(SB), Y1, Y3
+	VSUBPS       constants<>+1408(SB), Y3, Y2
 	VMOVAPS      Y1, Y0
-	VFNMADD231PS constants<>+1440(SB), Y2, Y0
 	VFNMADD231PS constants<>+1472(SB), Y2, Y0
 	VFNMADD231PS constants<>+1504(SB), Y2, Y0
+	VFNMADD231PS constants<>+1536(SB), Y2, Y0
 	VPSLLD       $0x1f, Y3, Y3
 	VXORPS       Y3, Y0, Y0
 	VMULPS       Y0, Y0, Y4
-	VBROADCASTSS constants<>+1536(SB), Y5
-	VFMADD213PS  constants<>+1568(SB), Y4, Y5
+	VBROADCASTSS constants<>+1568(SB), Y5
 	VFMADD213PS  constants<>+1600(SB), Y4, Y5
 	VFMADD213PS  constants<>+1632(SB), Y4, Y5
+	VFMADD213PS  constants<>+1664(SB), Y4, Y5
 	VMULPS       Y0, Y5, Y5
 	VFMADD231PS  Y5, Y4, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(SI*4)
@@ -2196,8 +2260,8 @@ TEXT ·sinGradMulAVX2(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Y12
-	VBROADCASTSS constants<>+160(SB), Y13
-	VBROADCASTSS constants<>+192(SB), Y14
+	VBROADCASTSS constants<>+192(SB), Y13
+	VBROADCASTSS constants<>+224(SB), Y14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x07, BX
@@ -2214,30 +2278,30 @@ vectors_loop:
 	VMOVUPS      (AX)(SI*4), Y0
 	VMOVUPS      (CX)(SI*4), Y1
 	VANDPS       constants<>+32(SB), Y1, Y4
-	VBROADCASTSS constants<>+1344(SB), Y3
+	VBROADCASTSS constants<>+1376(SB), Y3
 	VSUBPS       Y4, Y3, Y4
 	VXORPS       Y3, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VBLENDVPS    Y4, Y3, Y1, Y1
-	VBROADCASTSS constants<>+736(SB), Y4
-	VFMADD231PS  constants<>+1408(SB), Y1, Y4
-	VADDPS       constants<>+1376(SB), Y4, Y4
-	VSUBPS       constants<>+1376(SB), Y4, Y3
-	VADDPS       constants<>+1664(SB), Y3, Y3
+	VBROADCASTSS constants<>+768(SB), Y4
+	VFMADD231PS  constants<>+1440(SB), Y1, Y4
+	VADDPS       constants<>+1408(SB), Y4, Y4
+	VSUBPS       constants<>+1408(SB), Y4, Y3
+	VADDPS       constants<>+1696(SB), Y3, Y3
 	VMOVAPS      Y1, Y2
-	VFNMADD231PS constants<>+1440(SB), Y3, Y2
 	VFNMADD231PS constants<>+1472(SB), Y3, Y2
 	VFNMADD231PS constants<>+1504(SB), Y3, Y2
+	VFNMADD231PS constants<>+1536(SB), Y3, Y2
 	VPSLLD       $0x1f, Y4, Y4
 	VXORPS       Y4, Y2, Y2
 	VMULPS       Y2, Y2, Y5
-	VBROADCASTSS constants<>+1536(SB), Y6
-	VFMADD213PS  constants<>+1568(SB), Y5, Y6
+	VBROADCASTSS constants<>+1568(SB), Y6
 	VFMADD213PS  constants<>+1600(SB), Y5, Y6
 	VFMADD213PS  constants<>+1632(SB), Y5, Y6
+	VFMADD213PS  constants<>+1664(SB), Y5, Y6
 	VMULPS       Y2, Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (AX)(SI*4)
 	ADDQ         $0x08, SI
@@ -2250,30 +2314,30 @@ vectors_tail:
 	VMASKMOVPS   (AX)(SI*4), Y15, Y0
 	VMASKMOVPS   (CX)(SI*4), Y15, Y1
 	VANDPS       constants<>+32(SB), Y1, Y4
-	VBROADCASTSS constants<>+1344(SB), Y3
+	VBROADCASTSS constants<>+1376(SB), Y3
 	VSUBPS       Y4, Y3, Y4
 	VXORPS       Y3, Y3, Y3
 	VMULPS       Y1, Y3, Y3
 	VBLENDVPS    Y4, Y3, Y1, Y1
-	VBROADCASTSS constants<>+736(SB), Y4
-	VFMADD231PS  constants<>+1408(SB), Y1, Y4
-	VADDPS       constants<>+1376(SB), Y4, Y4
-	VSUBPS       constants<>+1376(SB), Y4, Y3
-	VADDPS       constants<>+1664(SB), Y3, Y3
+	VBROADCASTSS constants<>+768(SB), Y4
+	VFMADD231PS  constants<>+1440(SB), Y1, Y4
+	VADDPS       constants<>+1408(SB), Y4, Y4
+	VSUBPS       constants<>+1408(SB), Y4, Y3
+	VADDPS       constants<>+1696(SB), Y3, Y3
 	VMOVAPS      Y1, Y2
-	VFNMADD231PS constants<>+1440(SB), Y3, Y2
 	VFNMADD231PS constants<>+1472(SB), Y3, Y2
 	VFNMADD231PS constants<>+1504(SB), Y3, Y2
+	VFNMADD231PS constants<>+1536(SB), Y3, Y2
 	VPSLLD       $0x1f, Y4, Y4
 	VXORPS       Y4, Y2, Y2
 	VMULPS       Y2, Y2, Y5
-	VBROADCASTSS constants<>+1536(SB), Y6
-	VFMADD213PS  constants<>+1568(SB), Y5, Y6
+	VBROADCASTSS constants<>+1568(SB), Y6
 	VFMADD213PS  constants<>+1600(SB), Y5, Y6
 	VFMADD213PS  constants<>+1632(SB), Y5, Y6
+	VFMADD213PS  constants<>+1664(SB), Y5, Y6
 	VMULPS       Y2, Y6, Y6
 	VFMADD231PS  Y6, Y5, Y2
-	VXORPS       constants<>+544(SB), Y2, Y2
+	VXORPS       constants<>+576(SB), Y2, Y2
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y15, (AX)(SI*4)
 
@@ -2285,7 +2349,7 @@ vectors_done:
 // Requires: AVX
 TEXT ·largestAVX2(SB), NOSPLIT, $0-20
 	MOVQ         x+8(FP), AX
-	VBROADCASTSS constants<>+1696(SB), Y0
+	VBROADCASTSS constants<>+1728(SB), Y0
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x07, DX
@@ -2309,7 +2373,7 @@ vectors_tail:
 	TESTQ        DX, DX
 	JZ           vectors_done
 	VMASKMOVPS   (AX)(BX*4), Y15, Y2
-	VBROADCASTSS constants<>+1696(SB), Y1
+	VBROADCASTSS constants<>+1728(SB), Y1
 	VBLENDVPS    Y15, Y2, Y1, Y1
 	VMAXPS       Y0, Y1, Y0
 
@@ -2331,8 +2395,8 @@ TEXT ·sumExpAVX2(SB), NOSPLIT, $0-32
 	VXORPS       Y0, Y0, Y0
 	VXORPS       Y1, Y1, Y1
 	VBROADCASTSS shift+16(FP), Y2
-	VBROADCASTSS constants<>+160(SB), Y3
-	VBROADCASTSS constants<>+192(SB), Y4
+	VBROADCASTSS constants<>+192(SB), Y3
+	VBROADCASTSS constants<>+224(SB), Y4
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x07, DX
@@ -2350,21 +2414,21 @@ vectors_loop:
 	VSUBPS       Y2, Y6, Y6
 	VMAXPS       Y6, Y3, Y6
 	VMINPS       Y6, Y4, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y6, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y6
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y6, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y6
+	VFNMADD231PS constants<>+352(SB), Y7, Y6
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y6, Y6, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y6, Y9
-	VFMADD213PS  constants<>+448(SB), Y6, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y6, Y9
+	VFMADD213PS  constants<>+480(SB), Y6, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y6, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y6, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y6
 	VEXTRACTF128 $0x01, Y6, X8
@@ -2383,21 +2447,21 @@ vectors_tail:
 	VSUBPS       Y2, Y6, Y6
 	VMAXPS       Y6, Y3, Y6
 	VMINPS       Y6, Y4, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y6, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y6
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y6, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y6
+	VFNMADD231PS constants<>+352(SB), Y7, Y6
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y6, Y6, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y6, Y9
-	VFMADD213PS  constants<>+448(SB), Y6, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y6, Y9
+	VFMADD213PS  constants<>+480(SB), Y6, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y6, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y6, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y6
 	VANDPS       Y15, Y6, Y6
@@ -2425,8 +2489,8 @@ TEXT ·softmaxExpAVX2(SB), NOSPLIT, $0-32
 	VXORPS       Y1, Y1, Y1
 	VBROADCASTSS shift+20(FP), Y2
 	VBROADCASTSS scale+16(FP), Y5
-	VBROADCASTSS constants<>+160(SB), Y3
-	VBROADCASTSS constants<>+192(SB), Y4
+	VBROADCASTSS constants<>+192(SB), Y3
+	VBROADCASTSS constants<>+224(SB), Y4
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x07, DX
@@ -2444,21 +2508,21 @@ vectors_loop:
 	VFMSUB213PS  Y2, Y5, Y6
 	VMAXPS       Y6, Y3, Y6
 	VMINPS       Y6, Y4, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y6, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y6
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y6, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y6
+	VFNMADD231PS constants<>+352(SB), Y7, Y6
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y6, Y6, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y6, Y9
-	VFMADD213PS  constants<>+448(SB), Y6, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y6, Y9
+	VFMADD213PS  constants<>+480(SB), Y6, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y6, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y6, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y6
 	VMOVUPS      Y6, (AX)(BX*4)
@@ -2478,21 +2542,21 @@ vectors_tail:
 	VFMSUB213PS  Y2, Y5, Y6
 	VMAXPS       Y6, Y3, Y6
 	VMINPS       Y6, Y4, Y6
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y6, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y6
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y6, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y6
+	VFNMADD231PS constants<>+352(SB), Y7, Y6
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y6, Y6, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y6, Y9
-	VFMADD213PS  constants<>+448(SB), Y6, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y6, Y9
+	VFMADD213PS  constants<>+480(SB), Y6, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y6, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y6, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y6
 	VMASKMOVPS   Y6, Y15, (AX)(BX*4)
@@ -3508,13 +3572,13 @@ modes:
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
 	VANDPS       constants<>+32(SB), Y8, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y8, Y8
 	VCVTPD2PSY   Y1, X9
 	VCVTPD2PSY   Y3, X12
 	VINSERTF128  $0x01, X12, Y9, Y9
 	VANDPS       constants<>+32(SB), Y9, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y9, Y9
 	VMOVUPD      Y8, 128(SP)
 	VMOVUPD      Y9, 160(SP)
@@ -3534,13 +3598,13 @@ modes:
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
 	VANDPS       constants<>+32(SB), Y8, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y8, Y8
 	VCVTPD2PSY   Y1, X9
 	VCVTPD2PSY   Y3, X12
 	VINSERTF128  $0x01, X12, Y9, Y9
 	VANDPS       constants<>+32(SB), Y9, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y9, Y9
 	VMOVUPD      Y8, 192(SP)
 	VMOVUPD      Y9, 224(SP)
@@ -3560,13 +3624,13 @@ modes:
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
 	VANDPS       constants<>+32(SB), Y8, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y8, Y8
 	VCVTPD2PSY   Y1, X9
 	VCVTPD2PSY   Y3, X12
 	VINSERTF128  $0x01, X12, Y9, Y9
 	VANDPS       constants<>+32(SB), Y9, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y9, Y9
 	VMOVUPD      Y8, 256(SP)
 	VMOVUPD      Y9, 288(SP)
@@ -3611,13 +3675,13 @@ powers:
 	VCVTPD2PSY   Y2, X12
 	VINSERTF128  $0x01, X12, Y8, Y8
 	VANDPS       constants<>+32(SB), Y8, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y8, Y8
 	VCVTPD2PSY   Y1, X9
 	VCVTPD2PSY   Y3, X12
 	VINSERTF128  $0x01, X12, Y9, Y9
 	VANDPS       constants<>+32(SB), Y9, Y12
-	VCMPPS       $0x15, constants<>+1728(SB), Y12, Y12
+	VCMPPS       $0x15, constants<>+1760(SB), Y12, Y12
 	VANDPS       Y12, Y9, Y9
 	VMULPD       (SP), Y0, Y4
 	VMULPD       32(SP), Y0, Y5
@@ -3746,35 +3810,35 @@ loop:
 	VMOVUPS     36(DX)(AX*4), Y2
 	VMOVUPS     32(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VMULPS      constants<>+1760(SB), Y2, Y1
+	VMULPS      constants<>+1792(SB), Y2, Y1
 	VMOVUPS     40(DX)(AX*4), Y2
 	VMOVUPS     28(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VMULPS      constants<>+1792(SB), Y2, Y4
+	VMULPS      constants<>+1824(SB), Y2, Y4
 	VMOVUPS     44(DX)(AX*4), Y2
 	VMOVUPS     24(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1824(SB), Y2, Y1
+	VFMADD231PS constants<>+1856(SB), Y2, Y1
 	VMOVUPS     48(DX)(AX*4), Y2
 	VMOVUPS     20(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1856(SB), Y2, Y4
+	VFMADD231PS constants<>+1888(SB), Y2, Y4
 	VMOVUPS     52(DX)(AX*4), Y2
 	VMOVUPS     16(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1888(SB), Y2, Y1
+	VFMADD231PS constants<>+1920(SB), Y2, Y1
 	VMOVUPS     56(DX)(AX*4), Y2
 	VMOVUPS     12(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1920(SB), Y2, Y4
+	VFMADD231PS constants<>+1952(SB), Y2, Y4
 	VMOVUPS     60(DX)(AX*4), Y2
 	VMOVUPS     8(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1952(SB), Y2, Y1
+	VFMADD231PS constants<>+1984(SB), Y2, Y1
 	VMOVUPS     64(DX)(AX*4), Y2
 	VMOVUPS     4(DX)(AX*4), Y5
 	VADDPS      Y2, Y5, Y2
-	VFMADD231PS constants<>+1984(SB), Y2, Y4
+	VFMADD231PS constants<>+2016(SB), Y2, Y4
 	VADDPS      Y4, Y1, Y1
 	VMOVUPS     32(DX)(AX*4), Y0
 	VUNPCKLPS   Y1, Y0, Y2
@@ -3815,35 +3879,35 @@ sums_loop:
 	VMOVUPS     32(BX)(SI*4), Y1
 	VMOVUPS     28(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMULPS      constants<>+1792(SB), Y1, Y0
 	VMOVUPS     36(BX)(SI*4), Y1
 	VMOVUPS     24(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VMULPS      constants<>+1792(SB), Y1, Y4
+	VMULPS      constants<>+1824(SB), Y1, Y4
 	VMOVUPS     40(BX)(SI*4), Y1
 	VMOVUPS     20(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VFMADD231PS constants<>+1856(SB), Y1, Y0
 	VMOVUPS     44(BX)(SI*4), Y1
 	VMOVUPS     16(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1856(SB), Y1, Y4
+	VFMADD231PS constants<>+1888(SB), Y1, Y4
 	VMOVUPS     48(BX)(SI*4), Y1
 	VMOVUPS     12(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VFMADD231PS constants<>+1920(SB), Y1, Y0
 	VMOVUPS     52(BX)(SI*4), Y1
 	VMOVUPS     8(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1920(SB), Y1, Y4
+	VFMADD231PS constants<>+1952(SB), Y1, Y4
 	VMOVUPS     56(BX)(SI*4), Y1
 	VMOVUPS     4(BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VFMADD231PS constants<>+1984(SB), Y1, Y0
 	VMOVUPS     60(BX)(SI*4), Y1
 	VMOVUPS     (BX)(SI*4), Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1984(SB), Y1, Y4
+	VFMADD231PS constants<>+2016(SB), Y1, Y4
 	VADDPS      Y4, Y0, Y0
 	VMOVUPS     (DX)(SI*4), Y1
 	VADDPS      Y1, Y0, Y0
@@ -3858,35 +3922,35 @@ sums_tail:
 	VMASKMOVPS  32(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  28(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VMULPS      constants<>+1760(SB), Y1, Y0
+	VMULPS      constants<>+1792(SB), Y1, Y0
 	VMASKMOVPS  36(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  24(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VMULPS      constants<>+1792(SB), Y1, Y4
+	VMULPS      constants<>+1824(SB), Y1, Y4
 	VMASKMOVPS  40(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  20(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1824(SB), Y1, Y0
+	VFMADD231PS constants<>+1856(SB), Y1, Y0
 	VMASKMOVPS  44(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  16(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1856(SB), Y1, Y4
+	VFMADD231PS constants<>+1888(SB), Y1, Y4
 	VMASKMOVPS  48(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  12(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1888(SB), Y1, Y0
+	VFMADD231PS constants<>+1920(SB), Y1, Y0
 	VMASKMOVPS  52(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  8(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1920(SB), Y1, Y4
+	VFMADD231PS constants<>+1952(SB), Y1, Y4
 	VMASKMOVPS  56(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  4(BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1952(SB), Y1, Y0
+	VFMADD231PS constants<>+1984(SB), Y1, Y0
 	VMASKMOVPS  60(BX)(SI*4), Y15, Y1
 	VMASKMOVPS  (BX)(SI*4), Y15, Y5
 	VADDPS      Y1, Y5, Y1
-	VFMADD231PS constants<>+1984(SB), Y1, Y4
+	VFMADD231PS constants<>+2016(SB), Y1, Y4
 	VADDPS      Y4, Y0, Y0
 	VMASKMOVPS  (DX)(SI*4), Y15, Y1
 	VADDPS      Y1, Y0, Y0
@@ -4591,7 +4655,7 @@ TEXT ·scanAVX2(SB), NOSPLIT, $0-96
 	LEAQ         masks<>+32(SB), R11
 	NEGQ         R10
 	VMOVUPS      (R11)(R10*4), Y15
-	VBROADCASTSS constants<>+160(SB), Y2
+	VBROADCASTSS constants<>+192(SB), Y2
 	MOVQ         y+24(FP), R10
 	MOVQ         c+64(FP), R11
 	MOVQ         d+80(FP), R12
@@ -4608,21 +4672,21 @@ row:
 state:
 	VMULPS       (R13), Y0, Y5
 	VMAXPS       Y5, Y2, Y5
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y5, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y5
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y5, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y5
+	VFNMADD231PS constants<>+352(SB), Y7, Y5
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y5, Y5, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y5, Y9
-	VFMADD213PS  constants<>+448(SB), Y5, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y5, Y9
+	VFMADD213PS  constants<>+480(SB), Y5, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y5, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y5, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y5
 	VBROADCASTSS (R8)(R12*4), Y6
@@ -4663,7 +4727,7 @@ TEXT ·scanStepsAVX2(SB), NOSPLIT, $0-80
 	LEAQ         masks<>+32(SB), R11
 	NEGQ         R10
 	VMOVUPS      (R11)(R10*4), Y15
-	VBROADCASTSS constants<>+160(SB), Y2
+	VBROADCASTSS constants<>+192(SB), Y2
 	MOVQ         work+24(FP), R10
 
 row:
@@ -4676,21 +4740,21 @@ row:
 state:
 	VMULPS       (R12), Y0, Y5
 	VMAXPS       Y5, Y2, Y5
-	VBROADCASTSS constants<>+224(SB), Y8
-	VFMADD231PS  constants<>+256(SB), Y5, Y8
-	VSUBPS       constants<>+224(SB), Y8, Y7
-	VFNMADD231PS constants<>+288(SB), Y7, Y5
+	VBROADCASTSS constants<>+256(SB), Y8
+	VFMADD231PS  constants<>+288(SB), Y5, Y8
+	VSUBPS       constants<>+256(SB), Y8, Y7
 	VFNMADD231PS constants<>+320(SB), Y7, Y5
+	VFNMADD231PS constants<>+352(SB), Y7, Y5
 	VPSLLD       $0x17, Y8, Y8
 	VMULPS       Y5, Y5, Y7
-	VBROADCASTSS constants<>+352(SB), Y9
-	VBROADCASTSS constants<>+384(SB), Y10
-	VFMADD213PS  constants<>+416(SB), Y5, Y9
-	VFMADD213PS  constants<>+448(SB), Y5, Y10
-	VFMADD231PS  constants<>+480(SB), Y7, Y9
+	VBROADCASTSS constants<>+384(SB), Y9
+	VBROADCASTSS constants<>+416(SB), Y10
+	VFMADD213PS  constants<>+448(SB), Y5, Y9
+	VFMADD213PS  constants<>+480(SB), Y5, Y10
+	VFMADD231PS  constants<>+512(SB), Y7, Y9
 	VFMADD231PS  Y9, Y7, Y10
-	VBROADCASTSS constants<>+512(SB), Y9
-	VFMADD213PS  constants<>+512(SB), Y5, Y9
+	VBROADCASTSS constants<>+544(SB), Y9
+	VFMADD213PS  constants<>+544(SB), Y5, Y9
 	VFMADD213PS  Y9, Y7, Y10
 	VMULPS       Y8, Y10, Y5
 	VBROADCASTSS (R8)(R11*4), Y6
@@ -4830,7 +4894,7 @@ TEXT ·scanStepAVX2(SB), NOSPLIT, $0-80
 	LEAQ         masks<>+32(SB), R15
 	NEGQ         R14
 	VMOVUPS      (R15)(R14*4), Y15
-	VBROADCASTSS constants<>+160(SB), Y2
+	VBROADCASTSS constants<>+192(SB), Y2
 
 channel:
 	VBROADCASTSS (R8), Y0
@@ -4845,21 +4909,21 @@ states_loop:
 	VMOVUPS      (SI)(R14*4), Y4
 	VMULPS       Y0, Y4, Y4
 	VMAXPS       Y4, Y2, Y4
-	VBROADCASTSS constants<>+224(SB), Y7
-	VFMADD231PS  constants<>+256(SB), Y4, Y7
-	VSUBPS       constants<>+224(SB), Y7, Y6
-	VFNMADD231PS constants<>+288(SB), Y6, Y4
+	VBROADCASTSS constants<>+256(SB), Y7
+	VFMADD231PS  constants<>+288(SB), Y4, Y7
+	VSUBPS       constants<>+256(SB), Y7, Y6
 	VFNMADD231PS constants<>+320(SB), Y6, Y4
+	VFNMADD231PS constants<>+352(SB), Y6, Y4
 	VPSLLD       $0x17, Y7, Y7
 	VMULPS       Y4, Y4, Y6
-	VBROADCASTSS constants<>+352(SB), Y8
-	VBROADCASTSS constants<>+384(SB), Y9
-	VFMADD213PS  constants<>+416(SB), Y4, Y8
-	VFMADD213PS  constants<>+448(SB), Y4, Y9
-	VFMADD231PS  constants<>+480(SB), Y6, Y8
+	VBROADCASTSS constants<>+384(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y9
+	VFMADD213PS  constants<>+448(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y4, Y9
+	VFMADD231PS  constants<>+512(SB), Y6, Y8
 	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+512(SB), Y8
-	VFMADD213PS  constants<>+512(SB), Y4, Y8
+	VBROADCASTSS constants<>+544(SB), Y8
+	VFMADD213PS  constants<>+544(SB), Y4, Y8
 	VFMADD213PS  Y8, Y6, Y9
 	VMULPS       Y7, Y9, Y4
 	VMOVUPS      (BX)(R14*4), Y5
@@ -4879,21 +4943,21 @@ states_tail:
 	VMASKMOVPS   (SI)(R14*4), Y15, Y4
 	VMULPS       Y0, Y4, Y4
 	VMAXPS       Y4, Y2, Y4
-	VBROADCASTSS constants<>+224(SB), Y7
-	VFMADD231PS  constants<>+256(SB), Y4, Y7
-	VSUBPS       constants<>+224(SB), Y7, Y6
-	VFNMADD231PS constants<>+288(SB), Y6, Y4
+	VBROADCASTSS constants<>+256(SB), Y7
+	VFMADD231PS  constants<>+288(SB), Y4, Y7
+	VSUBPS       constants<>+256(SB), Y7, Y6
 	VFNMADD231PS constants<>+320(SB), Y6, Y4
+	VFNMADD231PS constants<>+352(SB), Y6, Y4
 	VPSLLD       $0x17, Y7, Y7
 	VMULPS       Y4, Y4, Y6
-	VBROADCASTSS constants<>+352(SB), Y8
-	VBROADCASTSS constants<>+384(SB), Y9
-	VFMADD213PS  constants<>+416(SB), Y4, Y8
-	VFMADD213PS  constants<>+448(SB), Y4, Y9
-	VFMADD231PS  constants<>+480(SB), Y6, Y8
+	VBROADCASTSS constants<>+384(SB), Y8
+	VBROADCASTSS constants<>+416(SB), Y9
+	VFMADD213PS  constants<>+448(SB), Y4, Y8
+	VFMADD213PS  constants<>+480(SB), Y4, Y9
+	VFMADD231PS  constants<>+512(SB), Y6, Y8
 	VFMADD231PS  Y8, Y6, Y9
-	VBROADCASTSS constants<>+512(SB), Y8
-	VFMADD213PS  constants<>+512(SB), Y4, Y8
+	VBROADCASTSS constants<>+544(SB), Y8
+	VFMADD213PS  constants<>+544(SB), Y4, Y8
 	VFMADD213PS  Y8, Y6, Y9
 	VMULPS       Y7, Y9, Y4
 	VMASKMOVPS   (BX)(R14*4), Y15, Y5
@@ -5384,471 +5448,479 @@ DATA constants<>+144(SB)/4, $0x7fff0000
 DATA constants<>+148(SB)/4, $0x7fff0000
 DATA constants<>+152(SB)/4, $0x7fff0000
 DATA constants<>+156(SB)/4, $0x7fff0000
-DATA constants<>+160(SB)/4, $0xc2aea8f6
-DATA constants<>+164(SB)/4, $0xc2aea8f6
-DATA constants<>+168(SB)/4, $0xc2aea8f6
-DATA constants<>+172(SB)/4, $0xc2aea8f6
-DATA constants<>+176(SB)/4, $0xc2aea8f6
-DATA constants<>+180(SB)/4, $0xc2aea8f6
-DATA constants<>+184(SB)/4, $0xc2aea8f6
-DATA constants<>+188(SB)/4, $0xc2aea8f6
-DATA constants<>+192(SB)/4, $0x42b20000
-DATA constants<>+196(SB)/4, $0x42b20000
-DATA constants<>+200(SB)/4, $0x42b20000
-DATA constants<>+204(SB)/4, $0x42b20000
-DATA constants<>+208(SB)/4, $0x42b20000
-DATA constants<>+212(SB)/4, $0x42b20000
-DATA constants<>+216(SB)/4, $0x42b20000
-DATA constants<>+220(SB)/4, $0x42b20000
-DATA constants<>+224(SB)/4, $0x4b40007e
-DATA constants<>+228(SB)/4, $0x4b40007e
-DATA constants<>+232(SB)/4, $0x4b40007e
-DATA constants<>+236(SB)/4, $0x4b40007e
-DATA constants<>+240(SB)/4, $0x4b40007e
-DATA constants<>+244(SB)/4, $0x4b40007e
-DATA constants<>+248(SB)/4, $0x4b40007e
-DATA constants<>+252(SB)/4, $0x4b40007e
-DATA constants<>+256(SB)/4, $0x3fb8aa3b
-DATA constants<>+260(SB)/4, $0x3fb8aa3b
-DATA constants<>+264(SB)/4, $0x3fb8aa3b
-DATA constants<>+268(SB)/4, $0x3fb8aa3b
-DATA constants<>+272(SB)/4, $0x3fb8aa3b
-DATA constants<>+276(SB)/4, $0x3fb8aa3b
-DATA constants<>+280(SB)/4, $0x3fb8aa3b
-DATA constants<>+284(SB)/4, $0x3fb8aa3b
-DATA constants<>+288(SB)/4, $0x3f317218
-DATA constants<>+292(SB)/4, $0x3f317218
-DATA constants<>+296(SB)/4, $0x3f317218
-DATA constants<>+300(SB)/4, $0x3f317218
-DATA constants<>+304(SB)/4, $0x3f317218
-DATA constants<>+308(SB)/4, $0x3f317218
-DATA constants<>+312(SB)/4, $0x3f317218
-DATA constants<>+316(SB)/4, $0x3f317218
-DATA constants<>+320(SB)/4, $0xb102e308
-DATA constants<>+324(SB)/4, $0xb102e308
-DATA constants<>+328(SB)/4, $0xb102e308
-DATA constants<>+332(SB)/4, $0xb102e308
-DATA constants<>+336(SB)/4, $0xb102e308
-DATA constants<>+340(SB)/4, $0xb102e308
-DATA constants<>+344(SB)/4, $0xb102e308
-DATA constants<>+348(SB)/4, $0xb102e308
-DATA constants<>+352(SB)/4, $0x3c891d10
-DATA constants<>+356(SB)/4, $0x3c891d10
-DATA constants<>+360(SB)/4, $0x3c891d10
-DATA constants<>+364(SB)/4, $0x3c891d10
-DATA constants<>+368(SB)/4, $0x3c891d10
-DATA constants<>+372(SB)/4, $0x3c891d10
-DATA constants<>+376(SB)/4, $0x3c891d10
-DATA constants<>+380(SB)/4, $0x3c891d10
-DATA constants<>+384(SB)/4, $0x3eaaaa49
-DATA constants<>+388(SB)/4, $0x3eaaaa49
-DATA constants<>+392(SB)/4, $0x3eaaaa49
-DATA constants<>+396(SB)/4, $0x3eaaaa49
-DATA constants<>+400(SB)/4, $0x3eaaaa49
-DATA constants<>+404(SB)/4, $0x3eaaaa49
-DATA constants<>+408(SB)/4, $0x3eaaaa49
-DATA constants<>+412(SB)/4, $0x3eaaaa49
-DATA constants<>+416(SB)/4, $0x3daaac79
-DATA constants<>+420(SB)/4, $0x3daaac79
-DATA constants<>+424(SB)/4, $0x3daaac79
-DATA constants<>+428(SB)/4, $0x3daaac79
-DATA constants<>+432(SB)/4, $0x3daaac79
-DATA constants<>+436(SB)/4, $0x3daaac79
-DATA constants<>+440(SB)/4, $0x3daaac79
-DATA constants<>+444(SB)/4, $0x3daaac79
-DATA constants<>+448(SB)/4, $0x3f7ffffe
-DATA constants<>+452(SB)/4, $0x3f7ffffe
-DATA constants<>+456(SB)/4, $0x3f7ffffe
-DATA constants<>+460(SB)/4, $0x3f7ffffe
-DATA constants<>+464(SB)/4, $0x3f7ffffe
-DATA constants<>+468(SB)/4, $0x3f7ffffe
-DATA constants<>+472(SB)/4, $0x3f7ffffe
-DATA constants<>+476(SB)/4, $0x3f7ffffe
-DATA constants<>+480(SB)/4, $0x3b3511e8
-DATA constants<>+484(SB)/4, $0x3b3511e8
-DATA constants<>+488(SB)/4, $0x3b3511e8
-DATA constants<>+492(SB)/4, $0x3b3511e8
-DATA constants<>+496(SB)/4, $0x3b3511e8
-DATA constants<>+500(SB)/4, $0x3b3511e8
-DATA constants<>+504(SB)/4, $0x3b3511e8
-DATA constants<>+508(SB)/4, $0x3b3511e8
-DATA constants<>+512(SB)/4, $0x40000000
-DATA constants<>+516(SB)/4, $0x40000000
-DATA constants<>+520(SB)/4, $0x40000000
-DATA constants<>+524(SB)/4, $0x40000000
-DATA constants<>+528(SB)/4, $0x40000000
-DATA constants<>+532(SB)/4, $0x40000000
-DATA constants<>+536(SB)/4, $0x40000000
-DATA constants<>+540(SB)/4, $0x40000000
-DATA constants<>+544(SB)/4, $0x80000000
-DATA constants<>+548(SB)/4, $0x80000000
-DATA constants<>+552(SB)/4, $0x80000000
-DATA constants<>+556(SB)/4, $0x80000000
-DATA constants<>+560(SB)/4, $0x80000000
-DATA constants<>+564(SB)/4, $0x80000000
-DATA constants<>+568(SB)/4, $0x80000000
-DATA constants<>+572(SB)/4, $0x80000000
-DATA constants<>+576(SB)/4, $0xbfcc422a
-DATA constants<>+580(SB)/4, $0xbfcc422a
-DATA constants<>+584(SB)/4, $0xbfcc422a
-DATA constants<>+588(SB)/4, $0xbfcc422a
-DATA constants<>+592(SB)/4, $0xbfcc422a
-DATA constants<>+596(SB)/4, $0xbfcc422a
-DATA constants<>+600(SB)/4, $0xbfcc422a
-DATA constants<>+604(SB)/4, $0xbfcc422a
-DATA constants<>+608(SB)/4, $0xbd922279
-DATA constants<>+612(SB)/4, $0xbd922279
-DATA constants<>+616(SB)/4, $0xbd922279
-DATA constants<>+620(SB)/4, $0xbd922279
-DATA constants<>+624(SB)/4, $0xbd922279
-DATA constants<>+628(SB)/4, $0xbd922279
-DATA constants<>+632(SB)/4, $0xbd922279
-DATA constants<>+636(SB)/4, $0xbd922279
-DATA constants<>+640(SB)/4, $0x3fcc422a
-DATA constants<>+644(SB)/4, $0x3fcc422a
-DATA constants<>+648(SB)/4, $0x3fcc422a
-DATA constants<>+652(SB)/4, $0x3fcc422a
-DATA constants<>+656(SB)/4, $0x3fcc422a
-DATA constants<>+660(SB)/4, $0x3fcc422a
-DATA constants<>+664(SB)/4, $0x3fcc422a
-DATA constants<>+668(SB)/4, $0x3fcc422a
-DATA constants<>+672(SB)/4, $0x3d922279
-DATA constants<>+676(SB)/4, $0x3d922279
-DATA constants<>+680(SB)/4, $0x3d922279
-DATA constants<>+684(SB)/4, $0x3d922279
-DATA constants<>+688(SB)/4, $0x3d922279
-DATA constants<>+692(SB)/4, $0x3d922279
-DATA constants<>+696(SB)/4, $0x3d922279
-DATA constants<>+700(SB)/4, $0x3d922279
-DATA constants<>+704(SB)/4, $0x3e5b33b6
-DATA constants<>+708(SB)/4, $0x3e5b33b6
-DATA constants<>+712(SB)/4, $0x3e5b33b6
-DATA constants<>+716(SB)/4, $0x3e5b33b6
-DATA constants<>+720(SB)/4, $0x3e5b33b6
-DATA constants<>+724(SB)/4, $0x3e5b33b6
-DATA constants<>+728(SB)/4, $0x3e5b33b6
-DATA constants<>+732(SB)/4, $0x3e5b33b6
-DATA constants<>+736(SB)/4, $0xbf000000
-DATA constants<>+740(SB)/4, $0xbf000000
-DATA constants<>+744(SB)/4, $0xbf000000
-DATA constants<>+748(SB)/4, $0xbf000000
-DATA constants<>+752(SB)/4, $0xbf000000
-DATA constants<>+756(SB)/4, $0xbf000000
-DATA constants<>+760(SB)/4, $0xbf000000
-DATA constants<>+764(SB)/4, $0xbf000000
-DATA constants<>+768(SB)/4, $0x3e6d3388
-DATA constants<>+772(SB)/4, $0x3e6d3388
-DATA constants<>+776(SB)/4, $0x3e6d3388
-DATA constants<>+780(SB)/4, $0x3e6d3388
-DATA constants<>+784(SB)/4, $0x3e6d3388
-DATA constants<>+788(SB)/4, $0x3e6d3388
-DATA constants<>+792(SB)/4, $0x3e6d3388
-DATA constants<>+796(SB)/4, $0x3e6d3388
-DATA constants<>+800(SB)/4, $0x3f07dc22
-DATA constants<>+804(SB)/4, $0x3f07dc22
-DATA constants<>+808(SB)/4, $0x3f07dc22
-DATA constants<>+812(SB)/4, $0x3f07dc22
-DATA constants<>+816(SB)/4, $0x3f07dc22
-DATA constants<>+820(SB)/4, $0x3f07dc22
-DATA constants<>+824(SB)/4, $0x3f07dc22
-DATA constants<>+828(SB)/4, $0x3f07dc22
-DATA constants<>+832(SB)/4, $0xbf3a00e3
-DATA constants<>+836(SB)/4, $0xbf3a00e3
-DATA constants<>+840(SB)/4, $0xbf3a00e3
-DATA constants<>+844(SB)/4, $0xbf3a00e3
-DATA constants<>+848(SB)/4, $0xbf3a00e3
-DATA constants<>+852(SB)/4, $0xbf3a00e3
-DATA constants<>+856(SB)/4, $0xbf3a00e3
-DATA constants<>+860(SB)/4, $0xbf3a00e3
-DATA constants<>+864(SB)/4, $0x3f35f0e3
-DATA constants<>+868(SB)/4, $0x3f35f0e3
-DATA constants<>+872(SB)/4, $0x3f35f0e3
-DATA constants<>+876(SB)/4, $0x3f35f0e3
-DATA constants<>+880(SB)/4, $0x3f35f0e3
-DATA constants<>+884(SB)/4, $0x3f35f0e3
-DATA constants<>+888(SB)/4, $0x3f35f0e3
-DATA constants<>+892(SB)/4, $0x3f35f0e3
-DATA constants<>+896(SB)/4, $0xbe11a98e
-DATA constants<>+900(SB)/4, $0xbe11a98e
-DATA constants<>+904(SB)/4, $0xbe11a98e
-DATA constants<>+908(SB)/4, $0xbe11a98e
-DATA constants<>+912(SB)/4, $0xbe11a98e
-DATA constants<>+916(SB)/4, $0xbe11a98e
-DATA constants<>+920(SB)/4, $0xbe11a98e
-DATA constants<>+924(SB)/4, $0xbe11a98e
-DATA constants<>+928(SB)/4, $0x3e027906
-DATA constants<>+932(SB)/4, $0x3e027906
-DATA constants<>+936(SB)/4, $0x3e027906
-DATA constants<>+940(SB)/4, $0x3e027906
-DATA constants<>+944(SB)/4, $0x3e027906
-DATA constants<>+948(SB)/4, $0x3e027906
-DATA constants<>+952(SB)/4, $0x3e027906
-DATA constants<>+956(SB)/4, $0x3e027906
-DATA constants<>+960(SB)/4, $0x3ecc422a
-DATA constants<>+964(SB)/4, $0x3ecc422a
-DATA constants<>+968(SB)/4, $0x3ecc422a
-DATA constants<>+972(SB)/4, $0x3ecc422a
-DATA constants<>+976(SB)/4, $0x3ecc422a
-DATA constants<>+980(SB)/4, $0x3ecc422a
-DATA constants<>+984(SB)/4, $0x3ecc422a
-DATA constants<>+988(SB)/4, $0x3ecc422a
-DATA constants<>+992(SB)/4, $0xbd5d0dd1
-DATA constants<>+996(SB)/4, $0xbd5d0dd1
-DATA constants<>+1000(SB)/4, $0xbd5d0dd1
-DATA constants<>+1004(SB)/4, $0xbd5d0dd1
-DATA constants<>+1008(SB)/4, $0xbd5d0dd1
-DATA constants<>+1012(SB)/4, $0xbd5d0dd1
-DATA constants<>+1016(SB)/4, $0xbd5d0dd1
-DATA constants<>+1020(SB)/4, $0xbd5d0dd1
-DATA constants<>+1024(SB)/4, $0x3e088889
-DATA constants<>+1028(SB)/4, $0x3e088889
-DATA constants<>+1032(SB)/4, $0x3e088889
-DATA constants<>+1036(SB)/4, $0x3e088889
-DATA constants<>+1040(SB)/4, $0x3e088889
-DATA constants<>+1044(SB)/4, $0x3e088889
-DATA constants<>+1048(SB)/4, $0x3e088889
-DATA constants<>+1052(SB)/4, $0x3e088889
-DATA constants<>+1056(SB)/4, $0xbeaaaaab
-DATA constants<>+1060(SB)/4, $0xbeaaaaab
-DATA constants<>+1064(SB)/4, $0xbeaaaaab
-DATA constants<>+1068(SB)/4, $0xbeaaaaab
-DATA constants<>+1072(SB)/4, $0xbeaaaaab
-DATA constants<>+1076(SB)/4, $0xbeaaaaab
-DATA constants<>+1080(SB)/4, $0xbeaaaaab
-DATA constants<>+1084(SB)/4, $0xbeaaaaab
-DATA constants<>+1088(SB)/4, $0xbd23d70a
-DATA constants<>+1092(SB)/4, $0xbd23d70a
-DATA constants<>+1096(SB)/4, $0xbd23d70a
-DATA constants<>+1100(SB)/4, $0xbd23d70a
-DATA constants<>+1104(SB)/4, $0xbd23d70a
-DATA constants<>+1108(SB)/4, $0xbd23d70a
-DATA constants<>+1112(SB)/4, $0xbd23d70a
-DATA constants<>+1116(SB)/4, $0xbd23d70a
-DATA constants<>+1120(SB)/4, $0x40800000
-DATA constants<>+1124(SB)/4, $0x40800000
-DATA constants<>+1128(SB)/4, $0x40800000
-DATA constants<>+1132(SB)/4, $0x40800000
-DATA constants<>+1136(SB)/4, $0x40800000
-DATA constants<>+1140(SB)/4, $0x40800000
-DATA constants<>+1144(SB)/4, $0x40800000
-DATA constants<>+1148(SB)/4, $0x40800000
-DATA constants<>+1152(SB)/4, $0x3e1d89d9
-DATA constants<>+1156(SB)/4, $0x3e1d89d9
-DATA constants<>+1160(SB)/4, $0x3e1d89d9
-DATA constants<>+1164(SB)/4, $0x3e1d89d9
-DATA constants<>+1168(SB)/4, $0x3e1d89d9
-DATA constants<>+1172(SB)/4, $0x3e1d89d9
-DATA constants<>+1176(SB)/4, $0x3e1d89d9
-DATA constants<>+1180(SB)/4, $0x3e1d89d9
-DATA constants<>+1184(SB)/4, $0x3e3a2e8c
-DATA constants<>+1188(SB)/4, $0x3e3a2e8c
-DATA constants<>+1192(SB)/4, $0x3e3a2e8c
-DATA constants<>+1196(SB)/4, $0x3e3a2e8c
-DATA constants<>+1200(SB)/4, $0x3e3a2e8c
-DATA constants<>+1204(SB)/4, $0x3e3a2e8c
-DATA constants<>+1208(SB)/4, $0x3e3a2e8c
-DATA constants<>+1212(SB)/4, $0x3e3a2e8c
-DATA constants<>+1216(SB)/4, $0x3e638e39
-DATA constants<>+1220(SB)/4, $0x3e638e39
-DATA constants<>+1224(SB)/4, $0x3e638e39
-DATA constants<>+1228(SB)/4, $0x3e638e39
-DATA constants<>+1232(SB)/4, $0x3e638e39
-DATA constants<>+1236(SB)/4, $0x3e638e39
-DATA constants<>+1240(SB)/4, $0x3e638e39
-DATA constants<>+1244(SB)/4, $0x3e638e39
-DATA constants<>+1248(SB)/4, $0x3e924925
-DATA constants<>+1252(SB)/4, $0x3e924925
-DATA constants<>+1256(SB)/4, $0x3e924925
-DATA constants<>+1260(SB)/4, $0x3e924925
-DATA constants<>+1264(SB)/4, $0x3e924925
-DATA constants<>+1268(SB)/4, $0x3e924925
-DATA constants<>+1272(SB)/4, $0x3e924925
-DATA constants<>+1276(SB)/4, $0x3e924925
-DATA constants<>+1280(SB)/4, $0x3ecccccd
-DATA constants<>+1284(SB)/4, $0x3ecccccd
-DATA constants<>+1288(SB)/4, $0x3ecccccd
-DATA constants<>+1292(SB)/4, $0x3ecccccd
-DATA constants<>+1296(SB)/4, $0x3ecccccd
-DATA constants<>+1300(SB)/4, $0x3ecccccd
-DATA constants<>+1304(SB)/4, $0x3ecccccd
-DATA constants<>+1308(SB)/4, $0x3ecccccd
-DATA constants<>+1312(SB)/4, $0x3f2aaaab
-DATA constants<>+1316(SB)/4, $0x3f2aaaab
-DATA constants<>+1320(SB)/4, $0x3f2aaaab
-DATA constants<>+1324(SB)/4, $0x3f2aaaab
-DATA constants<>+1328(SB)/4, $0x3f2aaaab
-DATA constants<>+1332(SB)/4, $0x3f2aaaab
-DATA constants<>+1336(SB)/4, $0x3f2aaaab
-DATA constants<>+1340(SB)/4, $0x3f2aaaab
-DATA constants<>+1344(SB)/4, $0x4a800000
-DATA constants<>+1348(SB)/4, $0x4a800000
-DATA constants<>+1352(SB)/4, $0x4a800000
-DATA constants<>+1356(SB)/4, $0x4a800000
-DATA constants<>+1360(SB)/4, $0x4a800000
-DATA constants<>+1364(SB)/4, $0x4a800000
-DATA constants<>+1368(SB)/4, $0x4a800000
-DATA constants<>+1372(SB)/4, $0x4a800000
-DATA constants<>+1376(SB)/4, $0x4b400000
-DATA constants<>+1380(SB)/4, $0x4b400000
-DATA constants<>+1384(SB)/4, $0x4b400000
-DATA constants<>+1388(SB)/4, $0x4b400000
-DATA constants<>+1392(SB)/4, $0x4b400000
-DATA constants<>+1396(SB)/4, $0x4b400000
-DATA constants<>+1400(SB)/4, $0x4b400000
-DATA constants<>+1404(SB)/4, $0x4b400000
-DATA constants<>+1408(SB)/4, $0x3ea2f983
-DATA constants<>+1412(SB)/4, $0x3ea2f983
-DATA constants<>+1416(SB)/4, $0x3ea2f983
-DATA constants<>+1420(SB)/4, $0x3ea2f983
-DATA constants<>+1424(SB)/4, $0x3ea2f983
-DATA constants<>+1428(SB)/4, $0x3ea2f983
-DATA constants<>+1432(SB)/4, $0x3ea2f983
-DATA constants<>+1436(SB)/4, $0x3ea2f983
-DATA constants<>+1440(SB)/4, $0x40490fdb
-DATA constants<>+1444(SB)/4, $0x40490fdb
-DATA constants<>+1448(SB)/4, $0x40490fdb
-DATA constants<>+1452(SB)/4, $0x40490fdb
-DATA constants<>+1456(SB)/4, $0x40490fdb
-DATA constants<>+1460(SB)/4, $0x40490fdb
-DATA constants<>+1464(SB)/4, $0x40490fdb
-DATA constants<>+1468(SB)/4, $0x40490fdb
-DATA constants<>+1472(SB)/4, $0xb3bbbd2e
-DATA constants<>+1476(SB)/4, $0xb3bbbd2e
-DATA constants<>+1480(SB)/4, $0xb3bbbd2e
-DATA constants<>+1484(SB)/4, $0xb3bbbd2e
-DATA constants<>+1488(SB)/4, $0xb3bbbd2e
-DATA constants<>+1492(SB)/4, $0xb3bbbd2e
-DATA constants<>+1496(SB)/4, $0xb3bbbd2e
-DATA constants<>+1500(SB)/4, $0xb3bbbd2e
-DATA constants<>+1504(SB)/4, $0xa7772ced
-DATA constants<>+1508(SB)/4, $0xa7772ced
-DATA constants<>+1512(SB)/4, $0xa7772ced
-DATA constants<>+1516(SB)/4, $0xa7772ced
-DATA constants<>+1520(SB)/4, $0xa7772ced
-DATA constants<>+1524(SB)/4, $0xa7772ced
-DATA constants<>+1528(SB)/4, $0xa7772ced
-DATA constants<>+1532(SB)/4, $0xa7772ced
-DATA constants<>+1536(SB)/4, $0x362e79ff
-DATA constants<>+1540(SB)/4, $0x362e79ff
-DATA constants<>+1544(SB)/4, $0x362e79ff
-DATA constants<>+1548(SB)/4, $0x362e79ff
-DATA constants<>+1552(SB)/4, $0x362e79ff
-DATA constants<>+1556(SB)/4, $0x362e79ff
-DATA constants<>+1560(SB)/4, $0x362e79ff
-DATA constants<>+1564(SB)/4, $0x362e79ff
-DATA constants<>+1568(SB)/4, $0xb94fafcc
-DATA constants<>+1572(SB)/4, $0xb94fafcc
-DATA constants<>+1576(SB)/4, $0xb94fafcc
-DATA constants<>+1580(SB)/4, $0xb94fafcc
-DATA constants<>+1584(SB)/4, $0xb94fafcc
-DATA constants<>+1588(SB)/4, $0xb94fafcc
-DATA constants<>+1592(SB)/4, $0xb94fafcc
-DATA constants<>+1596(SB)/4, $0xb94fafcc
-DATA constants<>+1600(SB)/4, $0x3c088734
-DATA constants<>+1604(SB)/4, $0x3c088734
-DATA constants<>+1608(SB)/4, $0x3c088734
-DATA constants<>+1612(SB)/4, $0x3c088734
-DATA constants<>+1616(SB)/4, $0x3c088734
-DATA constants<>+1620(SB)/4, $0x3c088734
-DATA constants<>+1624(SB)/4, $0x3c088734
-DATA constants<>+1628(SB)/4, $0x3c088734
-DATA constants<>+1632(SB)/4, $0xbe2aaaa4
-DATA constants<>+1636(SB)/4, $0xbe2aaaa4
-DATA constants<>+1640(SB)/4, $0xbe2aaaa4
-DATA constants<>+1644(SB)/4, $0xbe2aaaa4
-DATA constants<>+1648(SB)/4, $0xbe2aaaa4
-DATA constants<>+1652(SB)/4, $0xbe2aaaa4
-DATA constants<>+1656(SB)/4, $0xbe2aaaa4
-DATA constants<>+1660(SB)/4, $0xbe2aaaa4
-DATA constants<>+1664(SB)/4, $0x3f000000
-DATA constants<>+1668(SB)/4, $0x3f000000
-DATA constants<>+1672(SB)/4, $0x3f000000
-DATA constants<>+1676(SB)/4, $0x3f000000
-DATA constants<>+1680(SB)/4, $0x3f000000
-DATA constants<>+1684(SB)/4, $0x3f000000
-DATA constants<>+1688(SB)/4, $0x3f000000
-DATA constants<>+1692(SB)/4, $0x3f000000
-DATA constants<>+1696(SB)/4, $0xff800000
-DATA constants<>+1700(SB)/4, $0xff800000
-DATA constants<>+1704(SB)/4, $0xff800000
-DATA constants<>+1708(SB)/4, $0xff800000
-DATA constants<>+1712(SB)/4, $0xff800000
-DATA constants<>+1716(SB)/4, $0xff800000
-DATA constants<>+1720(SB)/4, $0xff800000
-DATA constants<>+1724(SB)/4, $0xff800000
-DATA constants<>+1728(SB)/4, $0x0d800000
-DATA constants<>+1732(SB)/4, $0x0d800000
-DATA constants<>+1736(SB)/4, $0x0d800000
-DATA constants<>+1740(SB)/4, $0x0d800000
-DATA constants<>+1744(SB)/4, $0x0d800000
-DATA constants<>+1748(SB)/4, $0x0d800000
-DATA constants<>+1752(SB)/4, $0x0d800000
-DATA constants<>+1756(SB)/4, $0x0d800000
-DATA constants<>+1760(SB)/4, $0x3f1f2b9b
-DATA constants<>+1764(SB)/4, $0x3f1f2b9b
-DATA constants<>+1768(SB)/4, $0x3f1f2b9b
-DATA constants<>+1772(SB)/4, $0x3f1f2b9b
-DATA constants<>+1776(SB)/4, $0x3f1f2b9b
-DATA constants<>+1780(SB)/4, $0x3f1f2b9b
-DATA constants<>+1784(SB)/4, $0x3f1f2b9b
-DATA constants<>+1788(SB)/4, $0x3f1f2b9b
-DATA constants<>+1792(SB)/4, $0xbe2f73c2
-DATA constants<>+1796(SB)/4, $0xbe2f73c2
-DATA constants<>+1800(SB)/4, $0xbe2f73c2
-DATA constants<>+1804(SB)/4, $0xbe2f73c2
-DATA constants<>+1808(SB)/4, $0xbe2f73c2
-DATA constants<>+1812(SB)/4, $0xbe2f73c2
-DATA constants<>+1816(SB)/4, $0xbe2f73c2
-DATA constants<>+1820(SB)/4, $0xbe2f73c2
-DATA constants<>+1824(SB)/4, $0x3d8ed5f7
-DATA constants<>+1828(SB)/4, $0x3d8ed5f7
-DATA constants<>+1832(SB)/4, $0x3d8ed5f7
-DATA constants<>+1836(SB)/4, $0x3d8ed5f7
-DATA constants<>+1840(SB)/4, $0x3d8ed5f7
-DATA constants<>+1844(SB)/4, $0x3d8ed5f7
-DATA constants<>+1848(SB)/4, $0x3d8ed5f7
-DATA constants<>+1852(SB)/4, $0x3d8ed5f7
-DATA constants<>+1856(SB)/4, $0xbcdf7c1e
-DATA constants<>+1860(SB)/4, $0xbcdf7c1e
-DATA constants<>+1864(SB)/4, $0xbcdf7c1e
-DATA constants<>+1868(SB)/4, $0xbcdf7c1e
-DATA constants<>+1872(SB)/4, $0xbcdf7c1e
-DATA constants<>+1876(SB)/4, $0xbcdf7c1e
-DATA constants<>+1880(SB)/4, $0xbcdf7c1e
-DATA constants<>+1884(SB)/4, $0xbcdf7c1e
-DATA constants<>+1888(SB)/4, $0x3c15265b
-DATA constants<>+1892(SB)/4, $0x3c15265b
-DATA constants<>+1896(SB)/4, $0x3c15265b
-DATA constants<>+1900(SB)/4, $0x3c15265b
-DATA constants<>+1904(SB)/4, $0x3c15265b
-DATA constants<>+1908(SB)/4, $0x3c15265b
-DATA constants<>+1912(SB)/4, $0x3c15265b
-DATA constants<>+1916(SB)/4, $0x3c15265b
-DATA constants<>+1920(SB)/4, $0xbb1b81cd
-DATA constants<>+1924(SB)/4, $0xbb1b81cd
-DATA constants<>+1928(SB)/4, $0xbb1b81cd
-DATA constants<>+1932(SB)/4, $0xbb1b81cd
-DATA constants<>+1936(SB)/4, $0xbb1b81cd
-DATA constants<>+1940(SB)/4, $0xbb1b81cd
-DATA constants<>+1944(SB)/4, $0xbb1b81cd
-DATA constants<>+1948(SB)/4, $0xbb1b81cd
-DATA constants<>+1952(SB)/4, $0x39dff728
-DATA constants<>+1956(SB)/4, $0x39dff728
-DATA constants<>+1960(SB)/4, $0x39dff728
-DATA constants<>+1964(SB)/4, $0x39dff728
-DATA constants<>+1968(SB)/4, $0x39dff728
-DATA constants<>+1972(SB)/4, $0x39dff728
-DATA constants<>+1976(SB)/4, $0x39dff728
-DATA constants<>+1980(SB)/4, $0x39dff728
-DATA constants<>+1984(SB)/4, $0xb827c8c9
-DATA constants<>+1988(SB)/4, $0xb827c8c9
-DATA constants<>+1992(SB)/4, $0xb827c8c9
-DATA constants<>+1996(SB)/4, $0xb827c8c9
-DATA constants<>+2000(SB)/4, $0xb827c8c9
-DATA constants<>+2004(SB)/4, $0xb827c8c9
-DATA constants<>+2008(SB)/4, $0xb827c8c9
-DATA constants<>+2012(SB)/4, $0xb827c8c9
-GLOBL constants<>(SB), RODATA|NOPTR, $2016
+DATA constants<>+160(SB)/4, $0xdc800000
+DATA constants<>+164(SB)/4, $0xdc800000
+DATA constants<>+168(SB)/4, $0xdc800000
+DATA constants<>+172(SB)/4, $0xdc800000
+DATA constants<>+176(SB)/4, $0xdc800000
+DATA constants<>+180(SB)/4, $0xdc800000
+DATA constants<>+184(SB)/4, $0xdc800000
+DATA constants<>+188(SB)/4, $0xdc800000
+DATA constants<>+192(SB)/4, $0xc2aea8f6
+DATA constants<>+196(SB)/4, $0xc2aea8f6
+DATA constants<>+200(SB)/4, $0xc2aea8f6
+DATA constants<>+204(SB)/4, $0xc2aea8f6
+DATA constants<>+208(SB)/4, $0xc2aea8f6
+DATA constants<>+212(SB)/4, $0xc2aea8f6
+DATA constants<>+216(SB)/4, $0xc2aea8f6
+DATA constants<>+220(SB)/4, $0xc2aea8f6
+DATA constants<>+224(SB)/4, $0x42b20000
+DATA constants<>+228(SB)/4, $0x42b20000
+DATA constants<>+232(SB)/4, $0x42b20000
+DATA constants<>+236(SB)/4, $0x42b20000
+DATA constants<>+240(SB)/4, $0x42b20000
+DATA constants<>+244(SB)/4, $0x42b20000
+DATA constants<>+248(SB)/4, $0x42b20000
+DATA constants<>+252(SB)/4, $0x42b20000
+DATA constants<>+256(SB)/4, $0x4b40007e
+DATA constants<>+260(SB)/4, $0x4b40007e
+DATA constants<>+264(SB)/4, $0x4b40007e
+DATA constants<>+268(SB)/4, $0x4b40007e
+DATA constants<>+272(SB)/4, $0x4b40007e
+DATA constants<>+276(SB)/4, $0x4b40007e
+DATA constants<>+280(SB)/4, $0x4b40007e
+DATA constants<>+284(SB)/4, $0x4b40007e
+DATA constants<>+288(SB)/4, $0x3fb8aa3b
+DATA constants<>+292(SB)/4, $0x3fb8aa3b
+DATA constants<>+296(SB)/4, $0x3fb8aa3b
+DATA constants<>+300(SB)/4, $0x3fb8aa3b
+DATA constants<>+304(SB)/4, $0x3fb8aa3b
+DATA constants<>+308(SB)/4, $0x3fb8aa3b
+DATA constants<>+312(SB)/4, $0x3fb8aa3b
+DATA constants<>+316(SB)/4, $0x3fb8aa3b
+DATA constants<>+320(SB)/4, $0x3f317218
+DATA constants<>+324(SB)/4, $0x3f317218
+DATA constants<>+328(SB)/4, $0x3f317218
+DATA constants<>+332(SB)/4, $0x3f317218
+DATA constants<>+336(SB)/4, $0x3f317218
+DATA constants<>+340(SB)/4, $0x3f317218
+DATA constants<>+344(SB)/4, $0x3f317218
+DATA constants<>+348(SB)/4, $0x3f317218
+DATA constants<>+352(SB)/4, $0xb102e308
+DATA constants<>+356(SB)/4, $0xb102e308
+DATA constants<>+360(SB)/4, $0xb102e308
+DATA constants<>+364(SB)/4, $0xb102e308
+DATA constants<>+368(SB)/4, $0xb102e308
+DATA constants<>+372(SB)/4, $0xb102e308
+DATA constants<>+376(SB)/4, $0xb102e308
+DATA constants<>+380(SB)/4, $0xb102e308
+DATA constants<>+384(SB)/4, $0x3c891d10
+DATA constants<>+388(SB)/4, $0x3c891d10
+DATA constants<>+392(SB)/4, $0x3c891d10
+DATA constants<>+396(SB)/4, $0x3c891d10
+DATA constants<>+400(SB)/4, $0x3c891d10
+DATA constants<>+404(SB)/4, $0x3c891d10
+DATA constants<>+408(SB)/4, $0x3c891d10
+DATA constants<>+412(SB)/4, $0x3c891d10
+DATA constants<>+416(SB)/4, $0x3eaaaa49
+DATA constants<>+420(SB)/4, $0x3eaaaa49
+DATA constants<>+424(SB)/4, $0x3eaaaa49
+DATA constants<>+428(SB)/4, $0x3eaaaa49
+DATA constants<>+432(SB)/4, $0x3eaaaa49
+DATA constants<>+436(SB)/4, $0x3eaaaa49
+DATA constants<>+440(SB)/4, $0x3eaaaa49
+DATA constants<>+444(SB)/4, $0x3eaaaa49
+DATA constants<>+448(SB)/4, $0x3daaac79
+DATA constants<>+452(SB)/4, $0x3daaac79
+DATA constants<>+456(SB)/4, $0x3daaac79
+DATA constants<>+460(SB)/4, $0x3daaac79
+DATA constants<>+464(SB)/4, $0x3daaac79
+DATA constants<>+468(SB)/4, $0x3daaac79
+DATA constants<>+472(SB)/4, $0x3daaac79
+DATA constants<>+476(SB)/4, $0x3daaac79
+DATA constants<>+480(SB)/4, $0x3f7ffffe
+DATA constants<>+484(SB)/4, $0x3f7ffffe
+DATA constants<>+488(SB)/4, $0x3f7ffffe
+DATA constants<>+492(SB)/4, $0x3f7ffffe
+DATA constants<>+496(SB)/4, $0x3f7ffffe
+DATA constants<>+500(SB)/4, $0x3f7ffffe
+DATA constants<>+504(SB)/4, $0x3f7ffffe
+DATA constants<>+508(SB)/4, $0x3f7ffffe
+DATA constants<>+512(SB)/4, $0x3b3511e8
+DATA constants<>+516(SB)/4, $0x3b3511e8
+DATA constants<>+520(SB)/4, $0x3b3511e8
+DATA constants<>+524(SB)/4, $0x3b3511e8
+DATA constants<>+528(SB)/4, $0x3b3511e8
+DATA constants<>+532(SB)/4, $0x3b3511e8
+DATA constants<>+536(SB)/4, $0x3b3511e8
+DATA constants<>+540(SB)/4, $0x3b3511e8
+DATA constants<>+544(SB)/4, $0x40000000
+DATA constants<>+548(SB)/4, $0x40000000
+DATA constants<>+552(SB)/4, $0x40000000
+DATA constants<>+556(SB)/4, $0x40000000
+DATA constants<>+560(SB)/4, $0x40000000
+DATA constants<>+564(SB)/4, $0x40000000
+DATA constants<>+568(SB)/4, $0x40000000
+DATA constants<>+572(SB)/4, $0x40000000
+DATA constants<>+576(SB)/4, $0x80000000
+DATA constants<>+580(SB)/4, $0x80000000
+DATA constants<>+584(SB)/4, $0x80000000
+DATA constants<>+588(SB)/4, $0x80000000
+DATA constants<>+592(SB)/4, $0x80000000
+DATA constants<>+596(SB)/4, $0x80000000
+DATA constants<>+600(SB)/4, $0x80000000
+DATA constants<>+604(SB)/4, $0x80000000
+DATA constants<>+608(SB)/4, $0xbfcc422a
+DATA constants<>+612(SB)/4, $0xbfcc422a
+DATA constants<>+616(SB)/4, $0xbfcc422a
+DATA constants<>+620(SB)/4, $0xbfcc422a
+DATA constants<>+624(SB)/4, $0xbfcc422a
+DATA constants<>+628(SB)/4, $0xbfcc422a
+DATA constants<>+632(SB)/4, $0xbfcc422a
+DATA constants<>+636(SB)/4, $0xbfcc422a
+DATA constants<>+640(SB)/4, $0xbd922279
+DATA constants<>+644(SB)/4, $0xbd922279
+DATA constants<>+648(SB)/4, $0xbd922279
+DATA constants<>+652(SB)/4, $0xbd922279
+DATA constants<>+656(SB)/4, $0xbd922279
+DATA constants<>+660(SB)/4, $0xbd922279
+DATA constants<>+664(SB)/4, $0xbd922279
+DATA constants<>+668(SB)/4, $0xbd922279
+DATA constants<>+672(SB)/4, $0x3fcc422a
+DATA constants<>+676(SB)/4, $0x3fcc422a
+DATA constants<>+680(SB)/4, $0x3fcc422a
+DATA constants<>+684(SB)/4, $0x3fcc422a
+DATA constants<>+688(SB)/4, $0x3fcc422a
+DATA constants<>+692(SB)/4, $0x3fcc422a
+DATA constants<>+696(SB)/4, $0x3fcc422a
+DATA constants<>+700(SB)/4, $0x3fcc422a
+DATA constants<>+704(SB)/4, $0x3d922279
+DATA constants<>+708(SB)/4, $0x3d922279
+DATA constants<>+712(SB)/4, $0x3d922279
+DATA constants<>+716(SB)/4, $0x3d922279
+DATA constants<>+720(SB)/4, $0x3d922279
+DATA constants<>+724(SB)/4, $0x3d922279
+DATA constants<>+728(SB)/4, $0x3d922279
+DATA constants<>+732(SB)/4, $0x3d922279
+DATA constants<>+736(SB)/4, $0x3e5b33b6
+DATA constants<>+740(SB)/4, $0x3e5b33b6
+DATA constants<>+744(SB)/4, $0x3e5b33b6
+DATA constants<>+748(SB)/4, $0x3e5b33b6
+DATA constants<>+752(SB)/4, $0x3e5b33b6
+DATA constants<>+756(SB)/4, $0x3e5b33b6
+DATA constants<>+760(SB)/4, $0x3e5b33b6
+DATA constants<>+764(SB)/4, $0x3e5b33b6
+DATA constants<>+768(SB)/4, $0xbf000000
+DATA constants<>+772(SB)/4, $0xbf000000
+DATA constants<>+776(SB)/4, $0xbf000000
+DATA constants<>+780(SB)/4, $0xbf000000
+DATA constants<>+784(SB)/4, $0xbf000000
+DATA constants<>+788(SB)/4, $0xbf000000
+DATA constants<>+792(SB)/4, $0xbf000000
+DATA constants<>+796(SB)/4, $0xbf000000
+DATA constants<>+800(SB)/4, $0x3e6d3388
+DATA constants<>+804(SB)/4, $0x3e6d3388
+DATA constants<>+808(SB)/4, $0x3e6d3388
+DATA constants<>+812(SB)/4, $0x3e6d3388
+DATA constants<>+816(SB)/4, $0x3e6d3388
+DATA constants<>+820(SB)/4, $0x3e6d3388
+DATA constants<>+824(SB)/4, $0x3e6d3388
+DATA constants<>+828(SB)/4, $0x3e6d3388
+DATA constants<>+832(SB)/4, $0x3f07dc22
+DATA constants<>+836(SB)/4, $0x3f07dc22
+DATA constants<>+840(SB)/4, $0x3f07dc22
+DATA constants<>+844(SB)/4, $0x3f07dc22
+DATA constants<>+848(SB)/4, $0x3f07dc22
+DATA constants<>+852(SB)/4, $0x3f07dc22
+DATA constants<>+856(SB)/4, $0x3f07dc22
+DATA constants<>+860(SB)/4, $0x3f07dc22
+DATA constants<>+864(SB)/4, $0xbf3a00e3
+DATA constants<>+868(SB)/4, $0xbf3a00e3
+DATA constants<>+872(SB)/4, $0xbf3a00e3
+DATA constants<>+876(SB)/4, $0xbf3a00e3
+DATA constants<>+880(SB)/4, $0xbf3a00e3
+DATA constants<>+884(SB)/4, $0xbf3a00e3
+DATA constants<>+888(SB)/4, $0xbf3a00e3
+DATA constants<>+892(SB)/4, $0xbf3a00e3
+DATA constants<>+896(SB)/4, $0x3f35f0e3
+DATA constants<>+900(SB)/4, $0x3f35f0e3
+DATA constants<>+904(SB)/4, $0x3f35f0e3
+DATA constants<>+908(SB)/4, $0x3f35f0e3
+DATA constants<>+912(SB)/4, $0x3f35f0e3
+DATA constants<>+916(SB)/4, $0x3f35f0e3
+DATA constants<>+920(SB)/4, $0x3f35f0e3
+DATA constants<>+924(SB)/4, $0x3f35f0e3
+DATA constants<>+928(SB)/4, $0xbe11a98e
+DATA constants<>+932(SB)/4, $0xbe11a98e
+DATA constants<>+936(SB)/4, $0xbe11a98e
+DATA constants<>+940(SB)/4, $0xbe11a98e
+DATA constants<>+944(SB)/4, $0xbe11a98e
+DATA constants<>+948(SB)/4, $0xbe11a98e
+DATA constants<>+952(SB)/4, $0xbe11a98e
+DATA constants<>+956(SB)/4, $0xbe11a98e
+DATA constants<>+960(SB)/4, $0x3e027906
+DATA constants<>+964(SB)/4, $0x3e027906
+DATA constants<>+968(SB)/4, $0x3e027906
+DATA constants<>+972(SB)/4, $0x3e027906
+DATA constants<>+976(SB)/4, $0x3e027906
+DATA constants<>+980(SB)/4, $0x3e027906
+DATA constants<>+984(SB)/4, $0x3e027906
+DATA constants<>+988(SB)/4, $0x3e027906
+DATA constants<>+992(SB)/4, $0x3ecc422a
+DATA constants<>+996(SB)/4, $0x3ecc422a
+DATA constants<>+1000(SB)/4, $0x3ecc422a
+DATA constants<>+1004(SB)/4, $0x3ecc422a
+DATA constants<>+1008(SB)/4, $0x3ecc422a
+DATA constants<>+1012(SB)/4, $0x3ecc422a
+DATA constants<>+1016(SB)/4, $0x3ecc422a
+DATA constants<>+1020(SB)/4, $0x3ecc422a
+DATA constants<>+1024(SB)/4, $0xbd5d0dd1
+DATA constants<>+1028(SB)/4, $0xbd5d0dd1
+DATA constants<>+1032(SB)/4, $0xbd5d0dd1
+DATA constants<>+1036(SB)/4, $0xbd5d0dd1
+DATA constants<>+1040(SB)/4, $0xbd5d0dd1
+DATA constants<>+1044(SB)/4, $0xbd5d0dd1
+DATA constants<>+1048(SB)/4, $0xbd5d0dd1
+DATA constants<>+1052(SB)/4, $0xbd5d0dd1
+DATA constants<>+1056(SB)/4, $0x3e088889
+DATA constants<>+1060(SB)/4, $0x3e088889
+DATA constants<>+1064(SB)/4, $0x3e088889
+DATA constants<>+1068(SB)/4, $0x3e088889
+DATA constants<>+1072(SB)/4, $0x3e088889
+DATA constants<>+1076(SB)/4, $0x3e088889
+DATA constants<>+1080(SB)/4, $0x3e088889
+DATA constants<>+1084(SB)/4, $0x3e088889
+DATA constants<>+1088(SB)/4, $0xbeaaaaab
+DATA constants<>+1092(SB)/4, $0xbeaaaaab
+DATA constants<>+1096(SB)/4, $0xbeaaaaab
+DATA constants<>+1100(SB)/4, $0xbeaaaaab
+DATA constants<>+1104(SB)/4, $0xbeaaaaab
+DATA constants<>+1108(SB)/4, $0xbeaaaaab
+DATA constants<>+1112(SB)/4, $0xbeaaaaab
+DATA constants<>+1116(SB)/4, $0xbeaaaaab
+DATA constants<>+1120(SB)/4, $0xbd23d70a
+DATA constants<>+1124(SB)/4, $0xbd23d70a
+DATA constants<>+1128(SB)/4, $0xbd23d70a
+DATA constants<>+1132(SB)/4, $0xbd23d70a
+DATA constants<>+1136(SB)/4, $0xbd23d70a
+DATA constants<>+1140(SB)/4, $0xbd23d70a
+DATA constants<>+1144(SB)/4, $0xbd23d70a
+DATA constants<>+1148(SB)/4, $0xbd23d70a
+DATA constants<>+1152(SB)/4, $0x40800000
+DATA constants<>+1156(SB)/4, $0x40800000
+DATA constants<>+1160(SB)/4, $0x40800000
+DATA constants<>+1164(SB)/4, $0x40800000
+DATA constants<>+1168(SB)/4, $0x40800000
+DATA constants<>+1172(SB)/4, $0x40800000
+DATA constants<>+1176(SB)/4, $0x40800000
+DATA constants<>+1180(SB)/4, $0x40800000
+DATA constants<>+1184(SB)/4, $0x3e1d89d9
+DATA constants<>+1188(SB)/4, $0x3e1d89d9
+DATA constants<>+1192(SB)/4, $0x3e1d89d9
+DATA constants<>+1196(SB)/4, $0x3e1d89d9
+DATA constants<>+1200(SB)/4, $0x3e1d89d9
+DATA constants<>+1204(SB)/4, $0x3e1d89d9
+DATA constants<>+1208(SB)/4, $0x3e1d89d9
+DATA constants<>+1212(SB)/4, $0x3e1d89d9
+DATA constants<>+1216(SB)/4, $0x3e3a2e8c
+DATA constants<>+1220(SB)/4, $0x3e3a2e8c
+DATA constants<>+1224(SB)/4, $0x3e3a2e8c
+DATA constants<>+1228(SB)/4, $0x3e3a2e8c
+DATA constants<>+1232(SB)/4, $0x3e3a2e8c
+DATA constants<>+1236(SB)/4, $0x3e3a2e8c
+DATA constants<>+1240(SB)/4, $0x3e3a2e8c
+DATA constants<>+1244(SB)/4, $0x3e3a2e8c
+DATA constants<>+1248(SB)/4, $0x3e638e39
+DATA constants<>+1252(SB)/4, $0x3e638e39
+DATA constants<>+1256(SB)/4, $0x3e638e39
+DATA constants<>+1260(SB)/4, $0x3e638e39
+DATA constants<>+1264(SB)/4, $0x3e638e39
+DATA constants<>+1268(SB)/4, $0x3e638e39
+DATA constants<>+1272(SB)/4, $0x3e638e39
+DATA constants<>+1276(SB)/4, $0x3e638e39
+DATA constants<>+1280(SB)/4, $0x3e924925
+DATA constants<>+1284(SB)/4, $0x3e924925
+DATA constants<>+1288(SB)/4, $0x3e924925
+DATA constants<>+1292(SB)/4, $0x3e924925
+DATA constants<>+1296(SB)/4, $0x3e924925
+DATA constants<>+1300(SB)/4, $0x3e924925
+DATA constants<>+1304(SB)/4, $0x3e924925
+DATA constants<>+1308(SB)/4, $0x3e924925
+DATA constants<>+1312(SB)/4, $0x3ecccccd
+DATA constants<>+1316(SB)/4, $0x3ecccccd
+DATA constants<>+1320(SB)/4, $0x3ecccccd
+DATA constants<>+1324(SB)/4, $0x3ecccccd
+DATA constants<>+1328(SB)/4, $0x3ecccccd
+DATA constants<>+1332(SB)/4, $0x3ecccccd
+DATA constants<>+1336(SB)/4, $0x3ecccccd
+DATA constants<>+1340(SB)/4, $0x3ecccccd
+DATA constants<>+1344(SB)/4, $0x3f2aaaab
+DATA constants<>+1348(SB)/4, $0x3f2aaaab
+DATA constants<>+1352(SB)/4, $0x3f2aaaab
+DATA constants<>+1356(SB)/4, $0x3f2aaaab
+DATA constants<>+1360(SB)/4, $0x3f2aaaab
+DATA constants<>+1364(SB)/4, $0x3f2aaaab
+DATA constants<>+1368(SB)/4, $0x3f2aaaab
+DATA constants<>+1372(SB)/4, $0x3f2aaaab
+DATA constants<>+1376(SB)/4, $0x4a800000
+DATA constants<>+1380(SB)/4, $0x4a800000
+DATA constants<>+1384(SB)/4, $0x4a800000
+DATA constants<>+1388(SB)/4, $0x4a800000
+DATA constants<>+1392(SB)/4, $0x4a800000
+DATA constants<>+1396(SB)/4, $0x4a800000
+DATA constants<>+1400(SB)/4, $0x4a800000
+DATA constants<>+1404(SB)/4, $0x4a800000
+DATA constants<>+1408(SB)/4, $0x4b400000
+DATA constants<>+1412(SB)/4, $0x4b400000
+DATA constants<>+1416(SB)/4, $0x4b400000
+DATA constants<>+1420(SB)/4, $0x4b400000
+DATA constants<>+1424(SB)/4, $0x4b400000
+DATA constants<>+1428(SB)/4, $0x4b400000
+DATA constants<>+1432(SB)/4, $0x4b400000
+DATA constants<>+1436(SB)/4, $0x4b400000
+DATA constants<>+1440(SB)/4, $0x3ea2f983
+DATA constants<>+1444(SB)/4, $0x3ea2f983
+DATA constants<>+1448(SB)/4, $0x3ea2f983
+DATA constants<>+1452(SB)/4, $0x3ea2f983
+DATA constants<>+1456(SB)/4, $0x3ea2f983
+DATA constants<>+1460(SB)/4, $0x3ea2f983
+DATA constants<>+1464(SB)/4, $0x3ea2f983
+DATA constants<>+1468(SB)/4, $0x3ea2f983
+DATA constants<>+1472(SB)/4, $0x40490fdb
+DATA constants<>+1476(SB)/4, $0x40490fdb
+DATA constants<>+1480(SB)/4, $0x40490fdb
+DATA constants<>+1484(SB)/4, $0x40490fdb
+DATA constants<>+1488(SB)/4, $0x40490fdb
+DATA constants<>+1492(SB)/4, $0x40490fdb
+DATA constants<>+1496(SB)/4, $0x40490fdb
+DATA constants<>+1500(SB)/4, $0x40490fdb
+DATA constants<>+1504(SB)/4, $0xb3bbbd2e
+DATA constants<>+1508(SB)/4, $0xb3bbbd2e
+DATA constants<>+1512(SB)/4, $0xb3bbbd2e
+DATA constants<>+1516(SB)/4, $0xb3bbbd2e
+DATA constants<>+1520(SB)/4, $0xb3bbbd2e
+DATA constants<>+1524(SB)/4, $0xb3bbbd2e
+DATA constants<>+1528(SB)/4, $0xb3bbbd2e
+DATA constants<>+1532(SB)/4, $0xb3bbbd2e
+DATA constants<>+1536(SB)/4, $0xa7772ced
+DATA constants<>+1540(SB)/4, $0xa7772ced
+DATA constants<>+1544(SB)/4, $0xa7772ced
+DATA constants<>+1548(SB)/4, $0xa7772ced
+DATA constants<>+1552(SB)/4, $0xa7772ced
+DATA constants<>+1556(SB)/4, $0xa7772ced
+DATA constants<>+1560(SB)/4, $0xa7772ced
+DATA constants<>+1564(SB)/4, $0xa7772ced
+DATA constants<>+1568(SB)/4, $0x362e79ff
+DATA constants<>+1572(SB)/4, $0x362e79ff
+DATA constants<>+1576(SB)/4, $0x362e79ff
+DATA constants<>+1580(SB)/4, $0x362e79ff
+DATA constants<>+1584(SB)/4, $0x362e79ff
+DATA constants<>+1588(SB)/4, $0x362e79ff
+DATA constants<>+1592(SB)/4, $0x362e79ff
+DATA constants<>+1596(SB)/4, $0x362e79ff
+DATA constants<>+1600(SB)/4, $0xb94fafcc
+DATA constants<>+1604(SB)/4, $0xb94fafcc
+DATA constants<>+1608(SB)/4, $0xb94fafcc
+DATA constants<>+1612(SB)/4, $0xb94fafcc
+DATA constants<>+1616(SB)/4, $0xb94fafcc
+DATA constants<>+1620(SB)/4, $0xb94fafcc
+DATA constants<>+1624(SB)/4, $0xb94fafcc
+DATA constants<>+1628(SB)/4, $0xb94fafcc
+DATA constants<>+1632(SB)/4, $0x3c088734
+DATA constants<>+1636(SB)/4, $0x3c088734
+DATA constants<>+1640(SB)/4, $0x3c088734
+DATA constants<>+1644(SB)/4, $0x3c088734
+DATA constants<>+1648(SB)/4, $0x3c088734
+DATA constants<>+1652(SB)/4, $0x3c088734
+DATA constants<>+1656(SB)/4, $0x3c088734
+DATA constants<>+1660(SB)/4, $0x3c088734
+DATA constants<>+1664(SB)/4, $0xbe2aaaa4
+DATA constants<>+1668(SB)/4, $0xbe2aaaa4
+DATA constants<>+1672(SB)/4, $0xbe2aaaa4
+DATA constants<>+1676(SB)/4, $0xbe2aaaa4
+DATA constants<>+1680(SB)/4, $0xbe2aaaa4
+DATA constants<>+1684(SB)/4, $0xbe2aaaa4
+DATA constants<>+1688(SB)/4, $0xbe2aaaa4
+DATA constants<>+1692(SB)/4, $0xbe2aaaa4
+DATA constants<>+1696(SB)/4, $0x3f000000
+DATA constants<>+1700(SB)/4, $0x3f000000
+DATA constants<>+1704(SB)/4, $0x3f000000
+DATA constants<>+1708(SB)/4, $0x3f000000
+DATA constants<>+1712(SB)/4, $0x3f000000
+DATA constants<>+1716(SB)/4, $0x3f000000
+DATA constants<>+1720(SB)/4, $0x3f000000
+DATA constants<>+1724(SB)/4, $0x3f000000
+DATA constants<>+1728(SB)/4, $0xff800000
+DATA constants<>+1732(SB)/4, $0xff800000
+DATA constants<>+1736(SB)/4, $0xff800000
+DATA constants<>+1740(SB)/4, $0xff800000
+DATA constants<>+1744(SB)/4, $0xff800000
+DATA constants<>+1748(SB)/4, $0xff800000
+DATA constants<>+1752(SB)/4, $0xff800000
+DATA constants<>+1756(SB)/4, $0xff800000
+DATA constants<>+1760(SB)/4, $0x0d800000
+DATA constants<>+1764(SB)/4, $0x0d800000
+DATA constants<>+1768(SB)/4, $0x0d800000
+DATA constants<>+1772(SB)/4, $0x0d800000
+DATA constants<>+1776(SB)/4, $0x0d800000
+DATA constants<>+1780(SB)/4, $0x0d800000
+DATA constants<>+1784(SB)/4, $0x0d800000
+DATA constants<>+1788(SB)/4, $0x0d800000
+DATA constants<>+1792(SB)/4, $0x3f1f2b9b
+DATA constants<>+1796(SB)/4, $0x3f1f2b9b
+DATA constants<>+1800(SB)/4, $0x3f1f2b9b
+DATA constants<>+1804(SB)/4, $0x3f1f2b9b
+DATA constants<>+1808(SB)/4, $0x3f1f2b9b
+DATA constants<>+1812(SB)/4, $0x3f1f2b9b
+DATA constants<>+1816(SB)/4, $0x3f1f2b9b
+DATA constants<>+1820(SB)/4, $0x3f1f2b9b
+DATA constants<>+1824(SB)/4, $0xbe2f73c2
+DATA constants<>+1828(SB)/4, $0xbe2f73c2
+DATA constants<>+1832(SB)/4, $0xbe2f73c2
+DATA constants<>+1836(SB)/4, $0xbe2f73c2
+DATA constants<>+1840(SB)/4, $0xbe2f73c2
+DATA constants<>+1844(SB)/4, $0xbe2f73c2
+DATA constants<>+1848(SB)/4, $0xbe2f73c2
+DATA constants<>+1852(SB)/4, $0xbe2f73c2
+DATA constants<>+1856(SB)/4, $0x3d8ed5f7
+DATA constants<>+1860(SB)/4, $0x3d8ed5f7
+DATA constants<>+1864(SB)/4, $0x3d8ed5f7
+DATA constants<>+1868(SB)/4, $0x3d8ed5f7
+DATA constants<>+1872(SB)/4, $0x3d8ed5f7
+DATA constants<>+1876(SB)/4, $0x3d8ed5f7
+DATA constants<>+1880(SB)/4, $0x3d8ed5f7
+DATA constants<>+1884(SB)/4, $0x3d8ed5f7
+DATA constants<>+1888(SB)/4, $0xbcdf7c1e
+DATA constants<>+1892(SB)/4, $0xbcdf7c1e
+DATA constants<>+1896(SB)/4, $0xbcdf7c1e
+DATA constants<>+1900(SB)/4, $0xbcdf7c1e
+DATA constants<>+1904(SB)/4, $0xbcdf7c1e
+DATA constants<>+1908(SB)/4, $0xbcdf7c1e
+DATA constants<>+1912(SB)/4, $0xbcdf7c1e
+DATA constants<>+1916(SB)/4, $0xbcdf7c1e
+DATA constants<>+1920(SB)/4, $0x3c15265b
+DATA constants<>+1924(SB)/4, $0x3c15265b
+DATA constants<>+1928(SB)/4, $0x3c15265b
+DATA constants<>+1932(SB)/4, $0x3c15265b
+DATA constants<>+1936(SB)/4, $0x3c15265b
+DATA constants<>+1940(SB)/4, $0x3c15265b
+DATA constants<>+1944(SB)/4, $0x3c15265b
+DATA constants<>+1948(SB)/4, $0x3c15265b
+DATA constants<>+1952(SB)/4, $0xbb1b81cd
+DATA constants<>+1956(SB)/4, $0xbb1b81cd
+DATA constants<>+1960(SB)/4, $0xbb1b81cd
+DATA constants<>+1964(SB)/4, $0xbb1b81cd
+DATA constants<>+1968(SB)/4, $0xbb1b81cd
+DATA constants<>+1972(SB)/4, $0xbb1b81cd
+DATA constants<>+1976(SB)/4, $0xbb1b81cd
+DATA constants<>+1980(SB)/4, $0xbb1b81cd
+DATA constants<>+1984(SB)/4, $0x39dff728
+DATA constants<>+1988(SB)/4, $0x39dff728
+DATA constants<>+1992(SB)/4, $0x39dff728
+DATA constants<>+1996(SB)/4, $0x39dff728
+DATA constants<>+2000(SB)/4, $0x39dff728
+DATA constants<>+2004(SB)/4, $0x39dff728
+DATA constants<>+2008(SB)/4, $0x39dff728
+DATA constants<>+2012(SB)/4, $0x39dff728
+DATA constants<>+2016(SB)/4, $0xb827c8c9
+DATA constants<>+2020(SB)/4, $0xb827c8c9
+DATA constants<>+2024(SB)/4, $0xb827c8c9
+DATA constants<>+2028(SB)/4, $0xb827c8c9
+DATA constants<>+2032(SB)/4, $0xb827c8c9
+DATA constants<>+2036(SB)/4, $0xb827c8c9
+DATA constants<>+2040(SB)/4, $0xb827c8c9
+DATA constants<>+2044(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $2048
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x3ff0000000000000

@@ -18,6 +18,9 @@ func mulAddAVX512(n int, y *float32, a *float32, b *float32)
 func roundBF16AVX512(n int, y *float32, x *float32)
 
 //go:noescape
+func roundTermsAVX512(n int, y *float32, x *float32)
+
+//go:noescape
 func scaleAVX512(n int, x *float32, a float32)
 
 //go:noescape

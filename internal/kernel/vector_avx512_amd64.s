@@ -216,6 +216,70 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func roundTermsAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·roundTermsAVX512(SB), NOSPLIT, $0-24
+	MOVQ  y+8(FP), AX
+	MOVQ  x+16(FP), CX
+	MOVQ  n+0(FP), DX
+	MOVQ  DX, BX
+	ANDQ  $0x0f, BX
+	SUBQ  BX, DX
+	MOVQ  BX, SI
+	MOVL  $-1, DI
+	BZHIL SI, DI, DI
+	KMOVW DI, K1
+	XORQ  SI, SI
+	TESTQ DX, DX
+	JZ    vectors_tail
+
+vectors_loop:
+	VMOVUPS      (AX)(SI*4), Z0
+	VMOVUPS      (CX)(SI*4), Z1
+	VMULPS.BCST  constants<>+0(SB), Z1, Z1
+	VANDPS.BCST  constants<>+4(SB), Z1, Z0
+	VXORPS       Z0, Z1, Z1
+	VPSRLD       $0x10, Z0, Z2
+	VANDPS.BCST  constants<>+8(SB), Z2, Z2
+	VPADDD       Z2, Z0, Z0
+	VPADDD.BCST  constants<>+12(SB), Z0, Z0
+	VPMINUD.BCST constants<>+4(SB), Z0, Z0
+	VANDPS.BCST  constants<>+16(SB), Z0, Z0
+	VORPS        Z1, Z0, Z0
+	VANDPS.BCST  constants<>+4(SB), Z0, Z2
+	VPADDD.BCST  constants<>+20(SB), Z2, Z2
+	VPSRAD       $0x1f, Z2, Z2
+	VANDNPS      Z0, Z2, Z0
+	VMOVUPS      Z0, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	CMPQ         SI, DX
+	JLT          vectors_loop
+
+vectors_tail:
+	TESTQ        BX, BX
+	JZ           vectors_done
+	VMOVUPS.Z    (AX)(SI*4), K1, Z0
+	VMOVUPS.Z    (CX)(SI*4), K1, Z1
+	VMULPS.BCST  constants<>+0(SB), Z1, Z1
+	VANDPS.BCST  constants<>+4(SB), Z1, Z0
+	VXORPS       Z0, Z1, Z1
+	VPSRLD       $0x10, Z0, Z2
+	VANDPS.BCST  constants<>+8(SB), Z2, Z2
+	VPADDD       Z2, Z0, Z0
+	VPADDD.BCST  constants<>+12(SB), Z0, Z0
+	VPMINUD.BCST constants<>+4(SB), Z0, Z0
+	VANDPS.BCST  constants<>+16(SB), Z0, Z0
+	VORPS        Z1, Z0, Z0
+	VANDPS.BCST  constants<>+4(SB), Z0, Z2
+	VPADDD.BCST  constants<>+20(SB), Z2, Z2
+	VPSRAD       $0x1f, Z2, Z2
+	VANDNPS      Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (AX)(SI*4)
+
+vectors_done:
+	VZEROUPPER
+	RET
+
 // func scaleAVX512(n int, x *float32, a float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scaleAVX512(SB), NOSPLIT, $0-20
@@ -296,8 +360,8 @@ vectors_done:
 TEXT ·expShiftAVX512(SB), NOSPLIT, $0-24
 	MOVQ         x+8(FP), AX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	VBROADCASTSS shift+16(FP), Z12
 	VBROADCASTSS scale+20(FP), Z11
 	MOVQ         n+0(FP), CX
@@ -317,21 +381,21 @@ vectors_loop:
 	VSUBPS            Z12, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z2
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z2
-	VSUBPS.BCST       constants<>+28(SB), Z2, Z1
-	VFNMADD231PS.BCST constants<>+36(SB), Z1, Z0
+	VBROADCASTSS      constants<>+32(SB), Z2
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z2
+	VSUBPS.BCST       constants<>+32(SB), Z2, Z1
 	VFNMADD231PS.BCST constants<>+40(SB), Z1, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z1, Z0
 	VPSLLD            $0x17, Z2, Z2
 	VMULPS            Z0, Z0, Z1
-	VBROADCASTSS      constants<>+44(SB), Z3
-	VBROADCASTSS      constants<>+48(SB), Z4
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z3
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
-	VFMADD231PS.BCST  constants<>+60(SB), Z1, Z3
+	VBROADCASTSS      constants<>+48(SB), Z3
+	VBROADCASTSS      constants<>+52(SB), Z4
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z3
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z4
+	VFMADD231PS.BCST  constants<>+64(SB), Z1, Z3
 	VFMADD231PS       Z3, Z1, Z4
-	VBROADCASTSS      constants<>+64(SB), Z3
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z3
+	VBROADCASTSS      constants<>+68(SB), Z3
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z3
 	VFMADD213PS       Z3, Z1, Z4
 	VMULPS            Z2, Z4, Z0
 	VMULPS            Z11, Z0, Z0
@@ -347,21 +411,21 @@ vectors_tail:
 	VSUBPS            Z12, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z2
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z2
-	VSUBPS.BCST       constants<>+28(SB), Z2, Z1
-	VFNMADD231PS.BCST constants<>+36(SB), Z1, Z0
+	VBROADCASTSS      constants<>+32(SB), Z2
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z2
+	VSUBPS.BCST       constants<>+32(SB), Z2, Z1
 	VFNMADD231PS.BCST constants<>+40(SB), Z1, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z1, Z0
 	VPSLLD            $0x17, Z2, Z2
 	VMULPS            Z0, Z0, Z1
-	VBROADCASTSS      constants<>+44(SB), Z3
-	VBROADCASTSS      constants<>+48(SB), Z4
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z3
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
-	VFMADD231PS.BCST  constants<>+60(SB), Z1, Z3
+	VBROADCASTSS      constants<>+48(SB), Z3
+	VBROADCASTSS      constants<>+52(SB), Z4
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z3
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z4
+	VFMADD231PS.BCST  constants<>+64(SB), Z1, Z3
 	VFMADD231PS       Z3, Z1, Z4
-	VBROADCASTSS      constants<>+64(SB), Z3
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z3
+	VBROADCASTSS      constants<>+68(SB), Z3
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z3
 	VFMADD213PS       Z3, Z1, Z4
 	VMULPS            Z2, Z4, Z0
 	VMULPS            Z11, Z0, Z0
@@ -376,8 +440,8 @@ vectors_done:
 TEXT ·expScaledAVX512(SB), NOSPLIT, $0-24
 	MOVQ         x+8(FP), AX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	VBROADCASTSS shift+20(FP), Z12
 	VBROADCASTSS scale+16(FP), Z11
 	MOVQ         n+0(FP), CX
@@ -397,21 +461,21 @@ vectors_loop:
 	VFMSUB213PS       Z12, Z11, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z2
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z2
-	VSUBPS.BCST       constants<>+28(SB), Z2, Z1
-	VFNMADD231PS.BCST constants<>+36(SB), Z1, Z0
+	VBROADCASTSS      constants<>+32(SB), Z2
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z2
+	VSUBPS.BCST       constants<>+32(SB), Z2, Z1
 	VFNMADD231PS.BCST constants<>+40(SB), Z1, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z1, Z0
 	VPSLLD            $0x17, Z2, Z2
 	VMULPS            Z0, Z0, Z1
-	VBROADCASTSS      constants<>+44(SB), Z3
-	VBROADCASTSS      constants<>+48(SB), Z4
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z3
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
-	VFMADD231PS.BCST  constants<>+60(SB), Z1, Z3
+	VBROADCASTSS      constants<>+48(SB), Z3
+	VBROADCASTSS      constants<>+52(SB), Z4
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z3
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z4
+	VFMADD231PS.BCST  constants<>+64(SB), Z1, Z3
 	VFMADD231PS       Z3, Z1, Z4
-	VBROADCASTSS      constants<>+64(SB), Z3
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z3
+	VBROADCASTSS      constants<>+68(SB), Z3
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z3
 	VFMADD213PS       Z3, Z1, Z4
 	VMULPS            Z2, Z4, Z0
 	VMOVUPS           Z0, (AX)(BX*4)
@@ -426,21 +490,21 @@ vectors_tail:
 	VFMSUB213PS       Z12, Z11, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z2
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z2
-	VSUBPS.BCST       constants<>+28(SB), Z2, Z1
-	VFNMADD231PS.BCST constants<>+36(SB), Z1, Z0
+	VBROADCASTSS      constants<>+32(SB), Z2
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z2
+	VSUBPS.BCST       constants<>+32(SB), Z2, Z1
 	VFNMADD231PS.BCST constants<>+40(SB), Z1, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z1, Z0
 	VPSLLD            $0x17, Z2, Z2
 	VMULPS            Z0, Z0, Z1
-	VBROADCASTSS      constants<>+44(SB), Z3
-	VBROADCASTSS      constants<>+48(SB), Z4
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z3
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
-	VFMADD231PS.BCST  constants<>+60(SB), Z1, Z3
+	VBROADCASTSS      constants<>+48(SB), Z3
+	VBROADCASTSS      constants<>+52(SB), Z4
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z3
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z4
+	VFMADD231PS.BCST  constants<>+64(SB), Z1, Z3
 	VFMADD231PS       Z3, Z1, Z4
-	VBROADCASTSS      constants<>+64(SB), Z3
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z3
+	VBROADCASTSS      constants<>+68(SB), Z3
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z3
 	VFMADD213PS       Z3, Z1, Z4
 	VMULPS            Z2, Z4, Z0
 	VMOVUPS           Z0, K1, (AX)(BX*4)
@@ -500,8 +564,8 @@ TEXT ·gluAVX512(SB), NOSPLIT, $0-32
 	MOVQ         a+16(FP), CX
 	MOVQ         gate+24(FP), DX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), BX
 	MOVQ         BX, SI
 	ANDQ         $0x0f, SI
@@ -518,24 +582,24 @@ vectors_loop:
 	VMOVUPS           (AX)(DI*4), Z0
 	VMOVUPS           (CX)(DI*4), Z1
 	VMOVUPS           (DX)(DI*4), Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
 	VMINPS            Z2, Z14, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VADDPS            Z12, Z2, Z2
@@ -552,24 +616,24 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(DI*4), K1, Z0
 	VMOVUPS.Z         (CX)(DI*4), K1, Z1
 	VMOVUPS.Z         (DX)(DI*4), K1, Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
 	VMINPS            Z2, Z14, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VADDPS            Z12, Z2, Z2
@@ -590,8 +654,8 @@ TEXT ·gluGradAVX512(SB), NOSPLIT, $0-48
 	MOVQ         a+32(FP), BX
 	MOVQ         gate+40(FP), SI
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DI
 	MOVQ         DI, R8
 	ANDQ         $0x0f, R8
@@ -610,24 +674,24 @@ vectors_loop:
 	VMOVUPS           (DX)(R9*4), Z2
 	VMOVUPS           (BX)(R9*4), Z3
 	VMOVUPS           (SI)(R9*4), Z4
-	VXORPS.BCST       constants<>+68(SB), Z4, Z4
+	VXORPS.BCST       constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
 	VMINPS            Z4, Z14, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z4
@@ -651,24 +715,24 @@ vectors_tail:
 	VMOVUPS.Z         (DX)(R9*4), K1, Z2
 	VMOVUPS.Z         (BX)(R9*4), K1, Z3
 	VMOVUPS.Z         (SI)(R9*4), K1, Z4
-	VXORPS.BCST       constants<>+68(SB), Z4, Z4
+	VXORPS.BCST       constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
 	VMINPS            Z4, Z14, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z4
@@ -691,8 +755,8 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -709,26 +773,26 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMULPS            Z1, Z1, Z2
-	VBROADCASTSS      constants<>+72(SB), Z0
-	VFMADD231PS.BCST  constants<>+76(SB), Z2, Z0
+	VBROADCASTSS      constants<>+76(SB), Z0
+	VFMADD231PS.BCST  constants<>+80(SB), Z2, Z0
 	VMULPS            Z1, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -744,26 +808,26 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMULPS            Z1, Z1, Z2
-	VBROADCASTSS      constants<>+72(SB), Z0
-	VFMADD231PS.BCST  constants<>+76(SB), Z2, Z0
+	VBROADCASTSS      constants<>+76(SB), Z0
+	VFMADD231PS.BCST  constants<>+80(SB), Z2, Z0
 	VMULPS            Z1, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -780,8 +844,8 @@ TEXT ·geluGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -798,28 +862,28 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMULPS            Z1, Z1, Z4
-	VBROADCASTSS      constants<>+80(SB), Z2
-	VBROADCASTSS      constants<>+80(SB), Z3
-	VFMADD231PS.BCST  constants<>+84(SB), Z4, Z2
-	VFMADD231PS.BCST  constants<>+88(SB), Z4, Z3
+	VBROADCASTSS      constants<>+84(SB), Z2
+	VBROADCASTSS      constants<>+84(SB), Z3
+	VFMADD231PS.BCST  constants<>+88(SB), Z4, Z2
+	VFMADD231PS.BCST  constants<>+92(SB), Z4, Z3
 	VMULPS            Z1, Z2, Z2
-	VORPS.BCST        constants<>+68(SB), Z2, Z2
+	VORPS.BCST        constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z5
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z5
-	VSUBPS.BCST       constants<>+28(SB), Z5, Z4
-	VFNMADD231PS.BCST constants<>+36(SB), Z4, Z2
+	VBROADCASTSS      constants<>+32(SB), Z5
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z5
+	VSUBPS.BCST       constants<>+32(SB), Z5, Z4
 	VFNMADD231PS.BCST constants<>+40(SB), Z4, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z4, Z2
 	VPSLLD            $0x17, Z5, Z5
 	VMULPS            Z2, Z2, Z4
-	VBROADCASTSS      constants<>+44(SB), Z6
-	VBROADCASTSS      constants<>+48(SB), Z7
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z6
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z7
-	VFMADD231PS.BCST  constants<>+60(SB), Z4, Z6
+	VBROADCASTSS      constants<>+48(SB), Z6
+	VBROADCASTSS      constants<>+52(SB), Z7
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z7
+	VFMADD231PS.BCST  constants<>+64(SB), Z4, Z6
 	VFMADD231PS       Z6, Z4, Z7
-	VBROADCASTSS      constants<>+64(SB), Z6
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z6
+	VBROADCASTSS      constants<>+68(SB), Z6
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z6
 	VFMADD213PS       Z6, Z4, Z7
 	VMULPS            Z5, Z7, Z2
 	VADDPS            Z12, Z2, Z4
@@ -843,28 +907,28 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMULPS            Z1, Z1, Z4
-	VBROADCASTSS      constants<>+80(SB), Z2
-	VBROADCASTSS      constants<>+80(SB), Z3
-	VFMADD231PS.BCST  constants<>+84(SB), Z4, Z2
-	VFMADD231PS.BCST  constants<>+88(SB), Z4, Z3
+	VBROADCASTSS      constants<>+84(SB), Z2
+	VBROADCASTSS      constants<>+84(SB), Z3
+	VFMADD231PS.BCST  constants<>+88(SB), Z4, Z2
+	VFMADD231PS.BCST  constants<>+92(SB), Z4, Z3
 	VMULPS            Z1, Z2, Z2
-	VORPS.BCST        constants<>+68(SB), Z2, Z2
+	VORPS.BCST        constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z5
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z5
-	VSUBPS.BCST       constants<>+28(SB), Z5, Z4
-	VFNMADD231PS.BCST constants<>+36(SB), Z4, Z2
+	VBROADCASTSS      constants<>+32(SB), Z5
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z5
+	VSUBPS.BCST       constants<>+32(SB), Z5, Z4
 	VFNMADD231PS.BCST constants<>+40(SB), Z4, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z4, Z2
 	VPSLLD            $0x17, Z5, Z5
 	VMULPS            Z2, Z2, Z4
-	VBROADCASTSS      constants<>+44(SB), Z6
-	VBROADCASTSS      constants<>+48(SB), Z7
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z6
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z7
-	VFMADD231PS.BCST  constants<>+60(SB), Z4, Z6
+	VBROADCASTSS      constants<>+48(SB), Z6
+	VBROADCASTSS      constants<>+52(SB), Z7
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z7
+	VFMADD231PS.BCST  constants<>+64(SB), Z4, Z6
 	VFMADD231PS       Z6, Z4, Z7
-	VBROADCASTSS      constants<>+64(SB), Z6
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z6
+	VBROADCASTSS      constants<>+68(SB), Z6
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z6
 	VFMADD213PS       Z6, Z4, Z7
 	VMULPS            Z5, Z7, Z2
 	VADDPS            Z12, Z2, Z4
@@ -889,8 +953,8 @@ TEXT ·geluErfAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -907,34 +971,34 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMULPS            Z1, Z1, Z0
-	VMULPS.BCST       constants<>+92(SB), Z0, Z0
+	VMULPS.BCST       constants<>+96(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z0
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z0
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z0, Z0, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z0
 	VANDPS.BCST       constants<>+4(SB), Z1, Z3
-	VBROADCASTSS      constants<>+96(SB), Z4
+	VBROADCASTSS      constants<>+100(SB), Z4
 	VFMADD213PS       Z12, Z4, Z3
 	VDIVPS            Z3, Z12, Z3
-	VBROADCASTSS      constants<>+100(SB), Z4
-	VFMADD213PS.BCST  constants<>+104(SB), Z3, Z4
+	VBROADCASTSS      constants<>+104(SB), Z4
 	VFMADD213PS.BCST  constants<>+108(SB), Z3, Z4
 	VFMADD213PS.BCST  constants<>+112(SB), Z3, Z4
 	VFMADD213PS.BCST  constants<>+116(SB), Z3, Z4
+	VFMADD213PS.BCST  constants<>+120(SB), Z3, Z4
 	VMULPS            Z3, Z4, Z4
 	VMULPS            Z0, Z4, Z4
 	VSUBPS            Z4, Z12, Z2
@@ -952,34 +1016,34 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMULPS            Z1, Z1, Z0
-	VMULPS.BCST       constants<>+92(SB), Z0, Z0
+	VMULPS.BCST       constants<>+96(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z0
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z0
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z0, Z0, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z0
 	VANDPS.BCST       constants<>+4(SB), Z1, Z3
-	VBROADCASTSS      constants<>+96(SB), Z4
+	VBROADCASTSS      constants<>+100(SB), Z4
 	VFMADD213PS       Z12, Z4, Z3
 	VDIVPS            Z3, Z12, Z3
-	VBROADCASTSS      constants<>+100(SB), Z4
-	VFMADD213PS.BCST  constants<>+104(SB), Z3, Z4
+	VBROADCASTSS      constants<>+104(SB), Z4
 	VFMADD213PS.BCST  constants<>+108(SB), Z3, Z4
 	VFMADD213PS.BCST  constants<>+112(SB), Z3, Z4
 	VFMADD213PS.BCST  constants<>+116(SB), Z3, Z4
+	VFMADD213PS.BCST  constants<>+120(SB), Z3, Z4
 	VMULPS            Z3, Z4, Z4
 	VMULPS            Z0, Z4, Z4
 	VSUBPS            Z4, Z12, Z2
@@ -998,8 +1062,8 @@ TEXT ·geluErfGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1016,41 +1080,41 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMULPS            Z1, Z1, Z3
-	VMULPS.BCST       constants<>+92(SB), Z3, Z3
+	VMULPS.BCST       constants<>+96(SB), Z3, Z3
 	VMAXPS            Z3, Z13, Z3
-	VBROADCASTSS      constants<>+28(SB), Z5
-	VFMADD231PS.BCST  constants<>+32(SB), Z3, Z5
-	VSUBPS.BCST       constants<>+28(SB), Z5, Z4
-	VFNMADD231PS.BCST constants<>+36(SB), Z4, Z3
+	VBROADCASTSS      constants<>+32(SB), Z5
+	VFMADD231PS.BCST  constants<>+36(SB), Z3, Z5
+	VSUBPS.BCST       constants<>+32(SB), Z5, Z4
 	VFNMADD231PS.BCST constants<>+40(SB), Z4, Z3
+	VFNMADD231PS.BCST constants<>+44(SB), Z4, Z3
 	VPSLLD            $0x17, Z5, Z5
 	VMULPS            Z3, Z3, Z4
-	VBROADCASTSS      constants<>+44(SB), Z6
-	VBROADCASTSS      constants<>+48(SB), Z7
-	VFMADD213PS.BCST  constants<>+52(SB), Z3, Z6
-	VFMADD213PS.BCST  constants<>+56(SB), Z3, Z7
-	VFMADD231PS.BCST  constants<>+60(SB), Z4, Z6
+	VBROADCASTSS      constants<>+48(SB), Z6
+	VBROADCASTSS      constants<>+52(SB), Z7
+	VFMADD213PS.BCST  constants<>+56(SB), Z3, Z6
+	VFMADD213PS.BCST  constants<>+60(SB), Z3, Z7
+	VFMADD231PS.BCST  constants<>+64(SB), Z4, Z6
 	VFMADD231PS       Z6, Z4, Z7
-	VBROADCASTSS      constants<>+64(SB), Z6
-	VFMADD213PS.BCST  constants<>+64(SB), Z3, Z6
+	VBROADCASTSS      constants<>+68(SB), Z6
+	VFMADD213PS.BCST  constants<>+68(SB), Z3, Z6
 	VFMADD213PS       Z6, Z4, Z7
 	VMULPS            Z5, Z7, Z3
 	VANDPS.BCST       constants<>+4(SB), Z1, Z4
-	VBROADCASTSS      constants<>+96(SB), Z5
+	VBROADCASTSS      constants<>+100(SB), Z5
 	VFMADD213PS       Z12, Z5, Z4
 	VDIVPS            Z4, Z12, Z4
-	VBROADCASTSS      constants<>+100(SB), Z5
-	VFMADD213PS.BCST  constants<>+104(SB), Z4, Z5
+	VBROADCASTSS      constants<>+104(SB), Z5
 	VFMADD213PS.BCST  constants<>+108(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+112(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+116(SB), Z4, Z5
+	VFMADD213PS.BCST  constants<>+120(SB), Z4, Z5
 	VMULPS            Z4, Z5, Z5
 	VMULPS            Z3, Z5, Z5
 	VSUBPS            Z5, Z12, Z2
 	VPMOVD2M          Z1, K2
 	VMOVAPS           Z5, K2, Z2
 	VMULPS            Z1, Z3, Z3
-	VFMADD231PS.BCST  constants<>+120(SB), Z3, Z2
+	VFMADD231PS.BCST  constants<>+124(SB), Z3, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, (AX)(SI*4)
 	ADDQ              $0x10, SI
@@ -1063,41 +1127,41 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMULPS            Z1, Z1, Z3
-	VMULPS.BCST       constants<>+92(SB), Z3, Z3
+	VMULPS.BCST       constants<>+96(SB), Z3, Z3
 	VMAXPS            Z3, Z13, Z3
-	VBROADCASTSS      constants<>+28(SB), Z5
-	VFMADD231PS.BCST  constants<>+32(SB), Z3, Z5
-	VSUBPS.BCST       constants<>+28(SB), Z5, Z4
-	VFNMADD231PS.BCST constants<>+36(SB), Z4, Z3
+	VBROADCASTSS      constants<>+32(SB), Z5
+	VFMADD231PS.BCST  constants<>+36(SB), Z3, Z5
+	VSUBPS.BCST       constants<>+32(SB), Z5, Z4
 	VFNMADD231PS.BCST constants<>+40(SB), Z4, Z3
+	VFNMADD231PS.BCST constants<>+44(SB), Z4, Z3
 	VPSLLD            $0x17, Z5, Z5
 	VMULPS            Z3, Z3, Z4
-	VBROADCASTSS      constants<>+44(SB), Z6
-	VBROADCASTSS      constants<>+48(SB), Z7
-	VFMADD213PS.BCST  constants<>+52(SB), Z3, Z6
-	VFMADD213PS.BCST  constants<>+56(SB), Z3, Z7
-	VFMADD231PS.BCST  constants<>+60(SB), Z4, Z6
+	VBROADCASTSS      constants<>+48(SB), Z6
+	VBROADCASTSS      constants<>+52(SB), Z7
+	VFMADD213PS.BCST  constants<>+56(SB), Z3, Z6
+	VFMADD213PS.BCST  constants<>+60(SB), Z3, Z7
+	VFMADD231PS.BCST  constants<>+64(SB), Z4, Z6
 	VFMADD231PS       Z6, Z4, Z7
-	VBROADCASTSS      constants<>+64(SB), Z6
-	VFMADD213PS.BCST  constants<>+64(SB), Z3, Z6
+	VBROADCASTSS      constants<>+68(SB), Z6
+	VFMADD213PS.BCST  constants<>+68(SB), Z3, Z6
 	VFMADD213PS       Z6, Z4, Z7
 	VMULPS            Z5, Z7, Z3
 	VANDPS.BCST       constants<>+4(SB), Z1, Z4
-	VBROADCASTSS      constants<>+96(SB), Z5
+	VBROADCASTSS      constants<>+100(SB), Z5
 	VFMADD213PS       Z12, Z5, Z4
 	VDIVPS            Z4, Z12, Z4
-	VBROADCASTSS      constants<>+100(SB), Z5
-	VFMADD213PS.BCST  constants<>+104(SB), Z4, Z5
+	VBROADCASTSS      constants<>+104(SB), Z5
 	VFMADD213PS.BCST  constants<>+108(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+112(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+116(SB), Z4, Z5
+	VFMADD213PS.BCST  constants<>+120(SB), Z4, Z5
 	VMULPS            Z4, Z5, Z5
 	VMULPS            Z3, Z5, Z5
 	VSUBPS            Z5, Z12, Z2
 	VPMOVD2M          Z1, K2
 	VMOVAPS           Z5, K2, Z2
 	VMULPS            Z1, Z3, Z3
-	VFMADD231PS.BCST  constants<>+120(SB), Z3, Z2
+	VFMADD231PS.BCST  constants<>+124(SB), Z3, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)(SI*4)
 
@@ -1111,8 +1175,8 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1129,24 +1193,24 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1162,24 +1226,24 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1196,8 +1260,8 @@ TEXT ·sigmoidGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1214,23 +1278,23 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1251,23 +1315,23 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1289,8 +1353,8 @@ TEXT ·siluAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1307,24 +1371,24 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1341,24 +1405,24 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1376,8 +1440,8 @@ TEXT ·siluGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1394,23 +1458,23 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1432,23 +1496,23 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1471,8 +1535,8 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1489,24 +1553,24 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VADDPS            Z1, Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1514,12 +1578,12 @@ vectors_loop:
 	VADDPS            Z0, Z0, Z0
 	VSUBPS            Z12, Z0, Z0
 	VMULPS            Z1, Z1, Z3
-	VBROADCASTSS      constants<>+124(SB), Z2
-	VFMADD213PS.BCST  constants<>+128(SB), Z3, Z2
+	VBROADCASTSS      constants<>+128(SB), Z2
 	VFMADD213PS.BCST  constants<>+132(SB), Z3, Z2
+	VFMADD213PS.BCST  constants<>+136(SB), Z3, Z2
 	VFMADD213PS       Z12, Z3, Z2
 	VMULPS            Z1, Z2, Z2
-	VADDPS.BCST       constants<>+136(SB), Z3, Z3
+	VADDPS.BCST       constants<>+140(SB), Z3, Z3
 	VPMOVD2M          Z3, K2
 	VMOVAPS           Z2, K2, Z0
 	VMOVUPS           Z0, (AX)(SI*4)
@@ -1533,24 +1597,24 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VADDPS            Z1, Z1, Z0
-	VXORPS.BCST       constants<>+68(SB), Z0, Z0
+	VXORPS.BCST       constants<>+72(SB), Z0, Z0
 	VMAXPS            Z0, Z13, Z0
 	VMINPS            Z0, Z14, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VADDPS            Z12, Z0, Z0
@@ -1558,12 +1622,12 @@ vectors_tail:
 	VADDPS            Z0, Z0, Z0
 	VSUBPS            Z12, Z0, Z0
 	VMULPS            Z1, Z1, Z3
-	VBROADCASTSS      constants<>+124(SB), Z2
-	VFMADD213PS.BCST  constants<>+128(SB), Z3, Z2
+	VBROADCASTSS      constants<>+128(SB), Z2
 	VFMADD213PS.BCST  constants<>+132(SB), Z3, Z2
+	VFMADD213PS.BCST  constants<>+136(SB), Z3, Z2
 	VFMADD213PS       Z12, Z3, Z2
 	VMULPS            Z1, Z2, Z2
-	VADDPS.BCST       constants<>+136(SB), Z3, Z3
+	VADDPS.BCST       constants<>+140(SB), Z3, Z3
 	VPMOVD2M          Z3, K2
 	VMOVAPS           Z2, K2, Z0
 	VMOVUPS           Z0, K1, (AX)(SI*4)
@@ -1578,8 +1642,8 @@ TEXT ·tanhGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1597,23 +1661,23 @@ vectors_loop:
 	VMOVUPS           (CX)(SI*4), Z1
 	VADDPS            Z1, Z1, Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1622,7 +1686,7 @@ vectors_loop:
 	VMULPS            Z3, Z4, Z2
 	VPMOVD2M          Z1, K2
 	VMOVAPS           Z4, K2, Z3
-	VMULPS.BCST       constants<>+140(SB), Z2, Z2
+	VMULPS.BCST       constants<>+144(SB), Z2, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, (AX)(SI*4)
 	ADDQ              $0x10, SI
@@ -1636,23 +1700,23 @@ vectors_tail:
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VADDPS            Z1, Z1, Z1
 	VMOVAPS           Z1, Z4
-	VORPS.BCST        constants<>+68(SB), Z4, Z4
+	VORPS.BCST        constants<>+72(SB), Z4, Z4
 	VMAXPS            Z4, Z13, Z4
-	VBROADCASTSS      constants<>+28(SB), Z6
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z6
-	VSUBPS.BCST       constants<>+28(SB), Z6, Z5
-	VFNMADD231PS.BCST constants<>+36(SB), Z5, Z4
+	VBROADCASTSS      constants<>+32(SB), Z6
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z6
+	VSUBPS.BCST       constants<>+32(SB), Z6, Z5
 	VFNMADD231PS.BCST constants<>+40(SB), Z5, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z5, Z4
 	VPSLLD            $0x17, Z6, Z6
 	VMULPS            Z4, Z4, Z5
-	VBROADCASTSS      constants<>+44(SB), Z7
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z7
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD231PS.BCST  constants<>+60(SB), Z5, Z7
+	VBROADCASTSS      constants<>+48(SB), Z7
+	VBROADCASTSS      constants<>+52(SB), Z8
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z7
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z8
+	VFMADD231PS.BCST  constants<>+64(SB), Z5, Z7
 	VFMADD231PS       Z7, Z5, Z8
-	VBROADCASTSS      constants<>+64(SB), Z7
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z7
+	VBROADCASTSS      constants<>+68(SB), Z7
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z7
 	VFMADD213PS       Z7, Z5, Z8
 	VMULPS            Z6, Z8, Z4
 	VADDPS            Z12, Z4, Z3
@@ -1661,7 +1725,7 @@ vectors_tail:
 	VMULPS            Z3, Z4, Z2
 	VPMOVD2M          Z1, K2
 	VMOVAPS           Z4, K2, Z3
-	VMULPS.BCST       constants<>+140(SB), Z2, Z2
+	VMULPS.BCST       constants<>+144(SB), Z2, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)(SI*4)
 
@@ -1675,8 +1739,8 @@ TEXT ·softplusAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1693,35 +1757,35 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z2
-	VORPS.BCST        constants<>+68(SB), Z2, Z2
+	VORPS.BCST        constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
-	VADDPS.BCST       constants<>+64(SB), Z2, Z3
+	VADDPS.BCST       constants<>+68(SB), Z2, Z3
 	VDIVPS            Z3, Z2, Z3
 	VMULPS            Z3, Z3, Z4
-	VBROADCASTSS      constants<>+144(SB), Z0
-	VFMADD213PS.BCST  constants<>+148(SB), Z4, Z0
+	VBROADCASTSS      constants<>+148(SB), Z0
 	VFMADD213PS.BCST  constants<>+152(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+156(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+160(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+164(SB), Z4, Z0
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z0
+	VFMADD213PS.BCST  constants<>+168(SB), Z4, Z0
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z0
 	VMULPS            Z3, Z0, Z0
 	VPXORD            Z4, Z4, Z4
 	VMAXPS            Z1, Z4, Z4
@@ -1737,35 +1801,35 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z2
-	VORPS.BCST        constants<>+68(SB), Z2, Z2
+	VORPS.BCST        constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
-	VADDPS.BCST       constants<>+64(SB), Z2, Z3
+	VADDPS.BCST       constants<>+68(SB), Z2, Z3
 	VDIVPS            Z3, Z2, Z3
 	VMULPS            Z3, Z3, Z4
-	VBROADCASTSS      constants<>+144(SB), Z0
-	VFMADD213PS.BCST  constants<>+148(SB), Z4, Z0
+	VBROADCASTSS      constants<>+148(SB), Z0
 	VFMADD213PS.BCST  constants<>+152(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+156(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+160(SB), Z4, Z0
 	VFMADD213PS.BCST  constants<>+164(SB), Z4, Z0
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z0
+	VFMADD213PS.BCST  constants<>+168(SB), Z4, Z0
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z0
 	VMULPS            Z3, Z0, Z0
 	VPXORD            Z4, Z4, Z4
 	VMAXPS            Z1, Z4, Z4
@@ -1782,8 +1846,8 @@ TEXT ·softplusGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1800,24 +1864,24 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VMOVAPS           Z1, Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
 	VMINPS            Z2, Z14, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VADDPS            Z12, Z2, Z2
@@ -1834,24 +1898,24 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VMOVAPS           Z1, Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMAXPS            Z2, Z13, Z2
 	VMINPS            Z2, Z14, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VADDPS            Z12, Z2, Z2
@@ -1869,8 +1933,8 @@ TEXT ·elu1AVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1889,21 +1953,21 @@ vectors_loop:
 	VPXORD            Z0, Z0, Z0
 	VMINPS            Z1, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VPXORD            Z2, Z2, Z2
@@ -1922,21 +1986,21 @@ vectors_tail:
 	VPXORD            Z0, Z0, Z0
 	VMINPS            Z1, Z0, Z0
 	VMAXPS            Z0, Z13, Z0
-	VBROADCASTSS      constants<>+28(SB), Z3
-	VFMADD231PS.BCST  constants<>+32(SB), Z0, Z3
-	VSUBPS.BCST       constants<>+28(SB), Z3, Z2
-	VFNMADD231PS.BCST constants<>+36(SB), Z2, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
 	VPSLLD            $0x17, Z3, Z3
 	VMULPS            Z0, Z0, Z2
-	VBROADCASTSS      constants<>+44(SB), Z4
-	VBROADCASTSS      constants<>+48(SB), Z5
-	VFMADD213PS.BCST  constants<>+52(SB), Z0, Z4
-	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z5
-	VFMADD231PS.BCST  constants<>+60(SB), Z2, Z4
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
 	VFMADD231PS       Z4, Z2, Z5
-	VBROADCASTSS      constants<>+64(SB), Z4
-	VFMADD213PS.BCST  constants<>+64(SB), Z0, Z4
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
 	VFMADD213PS       Z4, Z2, Z5
 	VMULPS            Z3, Z5, Z0
 	VPXORD            Z2, Z2, Z2
@@ -1954,8 +2018,8 @@ TEXT ·elu1GradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -1974,21 +2038,21 @@ vectors_loop:
 	VPXORD            Z2, Z2, Z2
 	VMINPS            Z1, Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VMULPS            Z2, Z0, Z0
@@ -2005,21 +2069,21 @@ vectors_tail:
 	VPXORD            Z2, Z2, Z2
 	VMINPS            Z1, Z2, Z2
 	VMAXPS            Z2, Z13, Z2
-	VBROADCASTSS      constants<>+28(SB), Z4
-	VFMADD231PS.BCST  constants<>+32(SB), Z2, Z4
-	VSUBPS.BCST       constants<>+28(SB), Z4, Z3
-	VFNMADD231PS.BCST constants<>+36(SB), Z3, Z2
+	VBROADCASTSS      constants<>+32(SB), Z4
+	VFMADD231PS.BCST  constants<>+36(SB), Z2, Z4
+	VSUBPS.BCST       constants<>+32(SB), Z4, Z3
 	VFNMADD231PS.BCST constants<>+40(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+44(SB), Z3, Z2
 	VPSLLD            $0x17, Z4, Z4
 	VMULPS            Z2, Z2, Z3
-	VBROADCASTSS      constants<>+44(SB), Z5
-	VBROADCASTSS      constants<>+48(SB), Z6
-	VFMADD213PS.BCST  constants<>+52(SB), Z2, Z5
-	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z6
-	VFMADD231PS.BCST  constants<>+60(SB), Z3, Z5
+	VBROADCASTSS      constants<>+48(SB), Z5
+	VBROADCASTSS      constants<>+52(SB), Z6
+	VFMADD213PS.BCST  constants<>+56(SB), Z2, Z5
+	VFMADD213PS.BCST  constants<>+60(SB), Z2, Z6
+	VFMADD231PS.BCST  constants<>+64(SB), Z3, Z5
 	VFMADD231PS       Z5, Z3, Z6
-	VBROADCASTSS      constants<>+64(SB), Z5
-	VFMADD213PS.BCST  constants<>+64(SB), Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z5
+	VFMADD213PS.BCST  constants<>+68(SB), Z2, Z5
 	VFMADD213PS       Z5, Z3, Z6
 	VMULPS            Z4, Z6, Z2
 	VMULPS            Z2, Z0, Z0
@@ -2035,8 +2099,8 @@ TEXT ·relu2AVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -2080,8 +2144,8 @@ TEXT ·relu2GradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -2127,8 +2191,8 @@ TEXT ·sinAVX512(SB), NOSPLIT, $0-24
 	MOVQ         y+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -2145,26 +2209,26 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VANDPS.BCST       constants<>+4(SB), Z1, Z3
-	VBROADCASTSS      constants<>+168(SB), Z2
+	VBROADCASTSS      constants<>+172(SB), Z2
 	VSUBPS            Z3, Z2, Z3
 	VPXORD            Z2, Z2, Z2
 	VMULPS            Z1, Z2, Z2
 	VPMOVD2M          Z3, K2
 	VMOVAPS           Z2, K2, Z1
-	VBROADCASTSS      constants<>+172(SB), Z3
-	VFMADD231PS.BCST  constants<>+176(SB), Z1, Z3
-	VSUBPS.BCST       constants<>+172(SB), Z3, Z2
+	VBROADCASTSS      constants<>+176(SB), Z3
+	VFMADD231PS.BCST  constants<>+180(SB), Z1, Z3
+	VSUBPS.BCST       constants<>+176(SB), Z3, Z2
 	VMOVAPS           Z1, Z0
-	VFNMADD231PS.BCST constants<>+180(SB), Z2, Z0
 	VFNMADD231PS.BCST constants<>+184(SB), Z2, Z0
 	VFNMADD231PS.BCST constants<>+188(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+192(SB), Z2, Z0
 	VPSLLD            $0x1f, Z3, Z3
 	VXORPS            Z3, Z0, Z0
 	VMULPS            Z0, Z0, Z4
-	VBROADCASTSS      constants<>+192(SB), Z5
-	VFMADD213PS.BCST  constants<>+196(SB), Z4, Z5
+	VBROADCASTSS      constants<>+196(SB), Z5
 	VFMADD213PS.BCST  constants<>+200(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+204(SB), Z4, Z5
+	VFMADD213PS.BCST  constants<>+208(SB), Z4, Z5
 	VMULPS            Z0, Z5, Z5
 	VFMADD231PS       Z5, Z4, Z0
 	VMOVUPS           Z0, (AX)(SI*4)
@@ -2178,26 +2242,26 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VANDPS.BCST       constants<>+4(SB), Z1, Z3
-	VBROADCASTSS      constants<>+168(SB), Z2
+	VBROADCASTSS      constants<>+172(SB), Z2
 	VSUBPS            Z3, Z2, Z3
 	VPXORD            Z2, Z2, Z2
 	VMULPS            Z1, Z2, Z2
 	VPMOVD2M          Z3, K2
 	VMOVAPS           Z2, K2, Z1
-	VBROADCASTSS      constants<>+172(SB), Z3
-	VFMADD231PS.BCST  constants<>+176(SB), Z1, Z3
-	VSUBPS.BCST       constants<>+172(SB), Z3, Z2
+	VBROADCASTSS      constants<>+176(SB), Z3
+	VFMADD231PS.BCST  constants<>+180(SB), Z1, Z3
+	VSUBPS.BCST       constants<>+176(SB), Z3, Z2
 	VMOVAPS           Z1, Z0
-	VFNMADD231PS.BCST constants<>+180(SB), Z2, Z0
 	VFNMADD231PS.BCST constants<>+184(SB), Z2, Z0
 	VFNMADD231PS.BCST constants<>+188(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+192(SB), Z2, Z0
 	VPSLLD            $0x1f, Z3, Z3
 	VXORPS            Z3, Z0, Z0
 	VMULPS            Z0, Z0, Z4
-	VBROADCASTSS      constants<>+192(SB), Z5
-	VFMADD213PS.BCST  constants<>+196(SB), Z4, Z5
+	VBROADCASTSS      constants<>+196(SB), Z5
 	VFMADD213PS.BCST  constants<>+200(SB), Z4, Z5
 	VFMADD213PS.BCST  constants<>+204(SB), Z4, Z5
+	VFMADD213PS.BCST  constants<>+208(SB), Z4, Z5
 	VMULPS            Z0, Z5, Z5
 	VFMADD231PS       Z5, Z4, Z0
 	VMOVUPS           Z0, K1, (AX)(SI*4)
@@ -2212,8 +2276,8 @@ TEXT ·sinGradMulAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dy+8(FP), AX
 	MOVQ         x+16(FP), CX
 	VBROADCASTSS constants<>+0(SB), Z12
-	VBROADCASTSS constants<>+20(SB), Z13
-	VBROADCASTSS constants<>+24(SB), Z14
+	VBROADCASTSS constants<>+24(SB), Z13
+	VBROADCASTSS constants<>+28(SB), Z14
 	MOVQ         n+0(FP), DX
 	MOVQ         DX, BX
 	ANDQ         $0x0f, BX
@@ -2230,31 +2294,31 @@ vectors_loop:
 	VMOVUPS           (AX)(SI*4), Z0
 	VMOVUPS           (CX)(SI*4), Z1
 	VANDPS.BCST       constants<>+4(SB), Z1, Z4
-	VBROADCASTSS      constants<>+168(SB), Z3
+	VBROADCASTSS      constants<>+172(SB), Z3
 	VSUBPS            Z4, Z3, Z4
 	VPXORD            Z3, Z3, Z3
 	VMULPS            Z1, Z3, Z3
 	VPMOVD2M          Z4, K2
 	VMOVAPS           Z3, K2, Z1
-	VBROADCASTSS      constants<>+92(SB), Z4
-	VFMADD231PS.BCST  constants<>+176(SB), Z1, Z4
-	VADDPS.BCST       constants<>+172(SB), Z4, Z4
-	VSUBPS.BCST       constants<>+172(SB), Z4, Z3
-	VADDPS.BCST       constants<>+208(SB), Z3, Z3
+	VBROADCASTSS      constants<>+96(SB), Z4
+	VFMADD231PS.BCST  constants<>+180(SB), Z1, Z4
+	VADDPS.BCST       constants<>+176(SB), Z4, Z4
+	VSUBPS.BCST       constants<>+176(SB), Z4, Z3
+	VADDPS.BCST       constants<>+212(SB), Z3, Z3
 	VMOVAPS           Z1, Z2
-	VFNMADD231PS.BCST constants<>+180(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+184(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+188(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+192(SB), Z3, Z2
 	VPSLLD            $0x1f, Z4, Z4
 	VXORPS            Z4, Z2, Z2
 	VMULPS            Z2, Z2, Z5
-	VBROADCASTSS      constants<>+192(SB), Z6
-	VFMADD213PS.BCST  constants<>+196(SB), Z5, Z6
+	VBROADCASTSS      constants<>+196(SB), Z6
 	VFMADD213PS.BCST  constants<>+200(SB), Z5, Z6
 	VFMADD213PS.BCST  constants<>+204(SB), Z5, Z6
+	VFMADD213PS.BCST  constants<>+208(SB), Z5, Z6
 	VMULPS            Z2, Z6, Z6
 	VFMADD231PS       Z6, Z5, Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, (AX)(SI*4)
 	ADDQ              $0x10, SI
@@ -2267,31 +2331,31 @@ vectors_tail:
 	VMOVUPS.Z         (AX)(SI*4), K1, Z0
 	VMOVUPS.Z         (CX)(SI*4), K1, Z1
 	VANDPS.BCST       constants<>+4(SB), Z1, Z4
-	VBROADCASTSS      constants<>+168(SB), Z3
+	VBROADCASTSS      constants<>+172(SB), Z3
 	VSUBPS            Z4, Z3, Z4
 	VPXORD            Z3, Z3, Z3
 	VMULPS            Z1, Z3, Z3
 	VPMOVD2M          Z4, K2
 	VMOVAPS           Z3, K2, Z1
-	VBROADCASTSS      constants<>+92(SB), Z4
-	VFMADD231PS.BCST  constants<>+176(SB), Z1, Z4
-	VADDPS.BCST       constants<>+172(SB), Z4, Z4
-	VSUBPS.BCST       constants<>+172(SB), Z4, Z3
-	VADDPS.BCST       constants<>+208(SB), Z3, Z3
+	VBROADCASTSS      constants<>+96(SB), Z4
+	VFMADD231PS.BCST  constants<>+180(SB), Z1, Z4
+	VADDPS.BCST       constants<>+176(SB), Z4, Z4
+	VSUBPS.BCST       constants<>+176(SB), Z4, Z3
+	VADDPS.BCST       constants<>+212(SB), Z3, Z3
 	VMOVAPS           Z1, Z2
-	VFNMADD231PS.BCST constants<>+180(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+184(SB), Z3, Z2
 	VFNMADD231PS.BCST constants<>+188(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+192(SB), Z3, Z2
 	VPSLLD            $0x1f, Z4, Z4
 	VXORPS            Z4, Z2, Z2
 	VMULPS            Z2, Z2, Z5
-	VBROADCASTSS      constants<>+192(SB), Z6
-	VFMADD213PS.BCST  constants<>+196(SB), Z5, Z6
+	VBROADCASTSS      constants<>+196(SB), Z6
 	VFMADD213PS.BCST  constants<>+200(SB), Z5, Z6
 	VFMADD213PS.BCST  constants<>+204(SB), Z5, Z6
+	VFMADD213PS.BCST  constants<>+208(SB), Z5, Z6
 	VMULPS            Z2, Z6, Z6
 	VFMADD231PS       Z6, Z5, Z2
-	VXORPS.BCST       constants<>+68(SB), Z2, Z2
+	VXORPS.BCST       constants<>+72(SB), Z2, Z2
 	VMULPS            Z2, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)(SI*4)
 
@@ -2303,7 +2367,7 @@ vectors_done:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·largestAVX512(SB), NOSPLIT, $0-20
 	MOVQ         x+8(FP), AX
-	VBROADCASTSS constants<>+212(SB), Z0
+	VBROADCASTSS constants<>+216(SB), Z0
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x0f, DX
@@ -2326,7 +2390,7 @@ vectors_loop:
 vectors_tail:
 	TESTQ        DX, DX
 	JZ           vectors_done
-	VBROADCASTSS constants<>+212(SB), Z1
+	VBROADCASTSS constants<>+216(SB), Z1
 	VMOVUPS      (AX)(BX*4), K1, Z1
 	VMAXPS       Z0, Z1, Z0
 
@@ -2350,8 +2414,8 @@ TEXT ·sumExpAVX512(SB), NOSPLIT, $0-32
 	VPXORD       Z0, Z0, Z0
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS shift+16(FP), Z2
-	VBROADCASTSS constants<>+20(SB), Z3
-	VBROADCASTSS constants<>+24(SB), Z4
+	VBROADCASTSS constants<>+24(SB), Z3
+	VBROADCASTSS constants<>+28(SB), Z4
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x0f, DX
@@ -2369,21 +2433,21 @@ vectors_loop:
 	VSUBPS            Z2, Z6, Z6
 	VMAXPS            Z6, Z3, Z6
 	VMINPS            Z6, Z4, Z6
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z6, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z6
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z6, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z6
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z6
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z6, Z6, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z6, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z6, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z6, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z6, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z6
 	VEXTRACTF64X4     $0x01, Z6, Y8
@@ -2402,21 +2466,21 @@ vectors_tail:
 	VSUBPS            Z2, Z6, Z6
 	VMAXPS            Z6, Z3, Z6
 	VMINPS            Z6, Z4, Z6
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z6, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z6
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z6, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z6
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z6
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z6, Z6, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z6, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z6, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z6, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z6, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z6
 	VMOVAPS.Z         Z6, K1, Z6
@@ -2446,8 +2510,8 @@ TEXT ·softmaxExpAVX512(SB), NOSPLIT, $0-32
 	VPXORD       Z1, Z1, Z1
 	VBROADCASTSS shift+20(FP), Z2
 	VBROADCASTSS scale+16(FP), Z5
-	VBROADCASTSS constants<>+20(SB), Z3
-	VBROADCASTSS constants<>+24(SB), Z4
+	VBROADCASTSS constants<>+24(SB), Z3
+	VBROADCASTSS constants<>+28(SB), Z4
 	MOVQ         n+0(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $0x0f, DX
@@ -2465,21 +2529,21 @@ vectors_loop:
 	VFMSUB213PS       Z2, Z5, Z6
 	VMAXPS            Z6, Z3, Z6
 	VMINPS            Z6, Z4, Z6
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z6, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z6
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z6, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z6
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z6
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z6, Z6, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z6, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z6, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z6, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z6, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z6
 	VMOVUPS           Z6, (AX)(BX*4)
@@ -2499,21 +2563,21 @@ vectors_tail:
 	VFMSUB213PS       Z2, Z5, Z6
 	VMAXPS            Z6, Z3, Z6
 	VMINPS            Z6, Z4, Z6
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z6, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z6
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z6, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z6
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z6
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z6, Z6, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z6, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z6, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z6, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z6, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z6, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z6
 	VMOVUPS           Z6, K1, (AX)(BX*4)
@@ -3845,13 +3909,13 @@ modes:
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
 	VANDPS.BCST  constants<>+4(SB), Z8, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z8, K1, Z8
 	VCVTPD2PS    Z1, Y9
 	VCVTPD2PS    Z3, Y12
 	VINSERTF64X4 $0x01, Y12, Z9, Z9
 	VANDPS.BCST  constants<>+4(SB), Z9, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z9, K1, Z9
 	VMOVUPD      Z8, Z18
 	VMOVUPD      Z9, Z19
@@ -3871,13 +3935,13 @@ modes:
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
 	VANDPS.BCST  constants<>+4(SB), Z8, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z8, K1, Z8
 	VCVTPD2PS    Z1, Y9
 	VCVTPD2PS    Z3, Y12
 	VINSERTF64X4 $0x01, Y12, Z9, Z9
 	VANDPS.BCST  constants<>+4(SB), Z9, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z9, K1, Z9
 	VMOVUPD      Z8, Z20
 	VMOVUPD      Z9, Z21
@@ -3897,13 +3961,13 @@ modes:
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
 	VANDPS.BCST  constants<>+4(SB), Z8, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z8, K1, Z8
 	VCVTPD2PS    Z1, Y9
 	VCVTPD2PS    Z3, Y12
 	VINSERTF64X4 $0x01, Y12, Z9, Z9
 	VANDPS.BCST  constants<>+4(SB), Z9, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z9, K1, Z9
 	VMOVUPD      Z8, Z22
 	VMOVUPD      Z9, Z23
@@ -3948,13 +4012,13 @@ powers:
 	VCVTPD2PS    Z2, Y12
 	VINSERTF64X4 $0x01, Y12, Z8, Z8
 	VANDPS.BCST  constants<>+4(SB), Z8, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z8, K1, Z8
 	VCVTPD2PS    Z1, Y9
 	VCVTPD2PS    Z3, Y12
 	VINSERTF64X4 $0x01, Y12, Z9, Z9
 	VANDPS.BCST  constants<>+4(SB), Z9, Z12
-	VCMPPS.BCST  $0x15, constants<>+216(SB), Z12, K1
+	VCMPPS.BCST  $0x15, constants<>+220(SB), Z12, K1
 	VMOVAPS.Z    Z9, K1, Z9
 	VMULPD       Z14, Z0, Z4
 	VMULPD       Z15, Z0, Z5
@@ -4075,14 +4139,14 @@ TEXT ·upsampleRowAVX512(SB), NOSPLIT, $0-24
 	MOVQ         n+0(FP), AX
 	MOVQ         y+8(FP), CX
 	MOVQ         x+16(FP), DX
-	VBROADCASTSS constants<>+220(SB), Z16
-	VBROADCASTSS constants<>+224(SB), Z17
-	VBROADCASTSS constants<>+228(SB), Z18
-	VBROADCASTSS constants<>+232(SB), Z19
-	VBROADCASTSS constants<>+236(SB), Z20
-	VBROADCASTSS constants<>+240(SB), Z21
-	VBROADCASTSS constants<>+244(SB), Z22
-	VBROADCASTSS constants<>+248(SB), Z23
+	VBROADCASTSS constants<>+224(SB), Z16
+	VBROADCASTSS constants<>+228(SB), Z17
+	VBROADCASTSS constants<>+232(SB), Z18
+	VBROADCASTSS constants<>+236(SB), Z19
+	VBROADCASTSS constants<>+240(SB), Z20
+	VBROADCASTSS constants<>+244(SB), Z21
+	VBROADCASTSS constants<>+248(SB), Z22
+	VBROADCASTSS constants<>+252(SB), Z23
 	MOVQ         $0x0000000f, BX
 	MOVL         $-1, SI
 	BZHIL        BX, SI, SI
@@ -4159,14 +4223,14 @@ TEXT ·halfbandAddAVX512(SB), NOSPLIT, $0-24
 	KMOVW        BX, K1
 	MOVQ         y+8(FP), DX
 	MOVQ         x+16(FP), BX
-	VBROADCASTSS constants<>+220(SB), Z16
-	VBROADCASTSS constants<>+224(SB), Z17
-	VBROADCASTSS constants<>+228(SB), Z18
-	VBROADCASTSS constants<>+232(SB), Z19
-	VBROADCASTSS constants<>+236(SB), Z20
-	VBROADCASTSS constants<>+240(SB), Z21
-	VBROADCASTSS constants<>+244(SB), Z22
-	VBROADCASTSS constants<>+248(SB), Z23
+	VBROADCASTSS constants<>+224(SB), Z16
+	VBROADCASTSS constants<>+228(SB), Z17
+	VBROADCASTSS constants<>+232(SB), Z18
+	VBROADCASTSS constants<>+236(SB), Z19
+	VBROADCASTSS constants<>+240(SB), Z20
+	VBROADCASTSS constants<>+244(SB), Z21
+	VBROADCASTSS constants<>+248(SB), Z22
+	VBROADCASTSS constants<>+252(SB), Z23
 	MOVQ         $0x0000000f, SI
 	MOVL         $-1, DI
 	BZHIL        SI, DI, DI
@@ -4959,7 +5023,7 @@ TEXT ·scanAVX512(SB), NOSPLIT, $0-96
 	MOVL         $-1, R11
 	BZHIL        R10, R11, R11
 	KMOVW        R11, K1
-	VBROADCASTSS constants<>+20(SB), Z2
+	VBROADCASTSS constants<>+24(SB), Z2
 	MOVQ         y+24(FP), R10
 	MOVQ         c+64(FP), R11
 	MOVQ         d+80(FP), R12
@@ -4976,21 +5040,21 @@ row:
 state:
 	VMULPS            (R13), Z0, Z5
 	VMAXPS            Z5, Z2, Z5
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z5, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z5
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z5, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z5
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z5
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z5, Z5, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z5, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z5, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z5, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z5, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z5
 	VBROADCASTSS      (R8)(R12*4), Z6
@@ -5031,7 +5095,7 @@ TEXT ·scanStepsAVX512(SB), NOSPLIT, $0-80
 	MOVL         $-1, R11
 	BZHIL        R10, R11, R11
 	KMOVW        R11, K1
-	VBROADCASTSS constants<>+20(SB), Z2
+	VBROADCASTSS constants<>+24(SB), Z2
 	MOVQ         work+24(FP), R10
 
 row:
@@ -5044,21 +5108,21 @@ row:
 state:
 	VMULPS            (R12), Z0, Z5
 	VMAXPS            Z5, Z2, Z5
-	VBROADCASTSS      constants<>+28(SB), Z8
-	VFMADD231PS.BCST  constants<>+32(SB), Z5, Z8
-	VSUBPS.BCST       constants<>+28(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+36(SB), Z7, Z5
+	VBROADCASTSS      constants<>+32(SB), Z8
+	VFMADD231PS.BCST  constants<>+36(SB), Z5, Z8
+	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
 	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z5
+	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z5
 	VPSLLD            $0x17, Z8, Z8
 	VMULPS            Z5, Z5, Z7
-	VBROADCASTSS      constants<>+44(SB), Z9
-	VBROADCASTSS      constants<>+48(SB), Z10
-	VFMADD213PS.BCST  constants<>+52(SB), Z5, Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z10
-	VFMADD231PS.BCST  constants<>+60(SB), Z7, Z9
+	VBROADCASTSS      constants<>+48(SB), Z9
+	VBROADCASTSS      constants<>+52(SB), Z10
+	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z9
+	VFMADD213PS.BCST  constants<>+60(SB), Z5, Z10
+	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
 	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+64(SB), Z9
-	VFMADD213PS.BCST  constants<>+64(SB), Z5, Z9
+	VBROADCASTSS      constants<>+68(SB), Z9
+	VFMADD213PS.BCST  constants<>+68(SB), Z5, Z9
 	VFMADD213PS       Z9, Z7, Z10
 	VMULPS            Z8, Z10, Z5
 	VBROADCASTSS      (R8)(R11*4), Z6
@@ -5198,7 +5262,7 @@ TEXT ·scanStepAVX512(SB), NOSPLIT, $0-80
 	MOVL         $-1, R15
 	BZHIL        R14, R15, R15
 	KMOVW        R15, K1
-	VBROADCASTSS constants<>+20(SB), Z2
+	VBROADCASTSS constants<>+24(SB), Z2
 
 channel:
 	VBROADCASTSS (R8), Z0
@@ -5213,21 +5277,21 @@ states_loop:
 	VMOVUPS           (SI)(R14*4), Z4
 	VMULPS            Z0, Z4, Z4
 	VMAXPS            Z4, Z2, Z4
-	VBROADCASTSS      constants<>+28(SB), Z7
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z7
-	VSUBPS.BCST       constants<>+28(SB), Z7, Z6
-	VFNMADD231PS.BCST constants<>+36(SB), Z6, Z4
+	VBROADCASTSS      constants<>+32(SB), Z7
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z7
+	VSUBPS.BCST       constants<>+32(SB), Z7, Z6
 	VFNMADD231PS.BCST constants<>+40(SB), Z6, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z6, Z4
 	VPSLLD            $0x17, Z7, Z7
 	VMULPS            Z4, Z4, Z6
-	VBROADCASTSS      constants<>+44(SB), Z8
-	VBROADCASTSS      constants<>+48(SB), Z9
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z8
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z9
-	VFMADD231PS.BCST  constants<>+60(SB), Z6, Z8
+	VBROADCASTSS      constants<>+48(SB), Z8
+	VBROADCASTSS      constants<>+52(SB), Z9
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z9
+	VFMADD231PS.BCST  constants<>+64(SB), Z6, Z8
 	VFMADD231PS       Z8, Z6, Z9
-	VBROADCASTSS      constants<>+64(SB), Z8
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z8
+	VBROADCASTSS      constants<>+68(SB), Z8
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z8
 	VFMADD213PS       Z8, Z6, Z9
 	VMULPS            Z7, Z9, Z4
 	VMOVUPS           (BX)(R14*4), Z5
@@ -5247,21 +5311,21 @@ states_tail:
 	VMOVUPS.Z         (SI)(R14*4), K1, Z4
 	VMULPS            Z0, Z4, Z4
 	VMAXPS            Z4, Z2, Z4
-	VBROADCASTSS      constants<>+28(SB), Z7
-	VFMADD231PS.BCST  constants<>+32(SB), Z4, Z7
-	VSUBPS.BCST       constants<>+28(SB), Z7, Z6
-	VFNMADD231PS.BCST constants<>+36(SB), Z6, Z4
+	VBROADCASTSS      constants<>+32(SB), Z7
+	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z7
+	VSUBPS.BCST       constants<>+32(SB), Z7, Z6
 	VFNMADD231PS.BCST constants<>+40(SB), Z6, Z4
+	VFNMADD231PS.BCST constants<>+44(SB), Z6, Z4
 	VPSLLD            $0x17, Z7, Z7
 	VMULPS            Z4, Z4, Z6
-	VBROADCASTSS      constants<>+44(SB), Z8
-	VBROADCASTSS      constants<>+48(SB), Z9
-	VFMADD213PS.BCST  constants<>+52(SB), Z4, Z8
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z9
-	VFMADD231PS.BCST  constants<>+60(SB), Z6, Z8
+	VBROADCASTSS      constants<>+48(SB), Z8
+	VBROADCASTSS      constants<>+52(SB), Z9
+	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
+	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z9
+	VFMADD231PS.BCST  constants<>+64(SB), Z6, Z8
 	VFMADD231PS       Z8, Z6, Z9
-	VBROADCASTSS      constants<>+64(SB), Z8
-	VFMADD213PS.BCST  constants<>+64(SB), Z4, Z8
+	VBROADCASTSS      constants<>+68(SB), Z8
+	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z8
 	VFMADD213PS       Z8, Z6, Z9
 	VMULPS            Z7, Z9, Z4
 	VMOVUPS.Z         (BX)(R14*4), K1, Z5
@@ -5575,65 +5639,66 @@ DATA constants<>+4(SB)/4, $0x7fffffff
 DATA constants<>+8(SB)/4, $0x00000001
 DATA constants<>+12(SB)/4, $0x00007fff
 DATA constants<>+16(SB)/4, $0x7fff0000
-DATA constants<>+20(SB)/4, $0xc2aea8f6
-DATA constants<>+24(SB)/4, $0x42b20000
-DATA constants<>+28(SB)/4, $0x4b40007e
-DATA constants<>+32(SB)/4, $0x3fb8aa3b
-DATA constants<>+36(SB)/4, $0x3f317218
-DATA constants<>+40(SB)/4, $0xb102e308
-DATA constants<>+44(SB)/4, $0x3c891d10
-DATA constants<>+48(SB)/4, $0x3eaaaa49
-DATA constants<>+52(SB)/4, $0x3daaac79
-DATA constants<>+56(SB)/4, $0x3f7ffffe
-DATA constants<>+60(SB)/4, $0x3b3511e8
-DATA constants<>+64(SB)/4, $0x40000000
-DATA constants<>+68(SB)/4, $0x80000000
-DATA constants<>+72(SB)/4, $0xbfcc422a
-DATA constants<>+76(SB)/4, $0xbd922279
-DATA constants<>+80(SB)/4, $0x3fcc422a
-DATA constants<>+84(SB)/4, $0x3d922279
-DATA constants<>+88(SB)/4, $0x3e5b33b6
-DATA constants<>+92(SB)/4, $0xbf000000
-DATA constants<>+96(SB)/4, $0x3e6d3388
-DATA constants<>+100(SB)/4, $0x3f07dc22
-DATA constants<>+104(SB)/4, $0xbf3a00e3
-DATA constants<>+108(SB)/4, $0x3f35f0e3
-DATA constants<>+112(SB)/4, $0xbe11a98e
-DATA constants<>+116(SB)/4, $0x3e027906
-DATA constants<>+120(SB)/4, $0x3ecc422a
-DATA constants<>+124(SB)/4, $0xbd5d0dd1
-DATA constants<>+128(SB)/4, $0x3e088889
-DATA constants<>+132(SB)/4, $0xbeaaaaab
-DATA constants<>+136(SB)/4, $0xbd23d70a
-DATA constants<>+140(SB)/4, $0x40800000
-DATA constants<>+144(SB)/4, $0x3e1d89d9
-DATA constants<>+148(SB)/4, $0x3e3a2e8c
-DATA constants<>+152(SB)/4, $0x3e638e39
-DATA constants<>+156(SB)/4, $0x3e924925
-DATA constants<>+160(SB)/4, $0x3ecccccd
-DATA constants<>+164(SB)/4, $0x3f2aaaab
-DATA constants<>+168(SB)/4, $0x4a800000
-DATA constants<>+172(SB)/4, $0x4b400000
-DATA constants<>+176(SB)/4, $0x3ea2f983
-DATA constants<>+180(SB)/4, $0x40490fdb
-DATA constants<>+184(SB)/4, $0xb3bbbd2e
-DATA constants<>+188(SB)/4, $0xa7772ced
-DATA constants<>+192(SB)/4, $0x362e79ff
-DATA constants<>+196(SB)/4, $0xb94fafcc
-DATA constants<>+200(SB)/4, $0x3c088734
-DATA constants<>+204(SB)/4, $0xbe2aaaa4
-DATA constants<>+208(SB)/4, $0x3f000000
-DATA constants<>+212(SB)/4, $0xff800000
-DATA constants<>+216(SB)/4, $0x0d800000
-DATA constants<>+220(SB)/4, $0x3f1f2b9b
-DATA constants<>+224(SB)/4, $0xbe2f73c2
-DATA constants<>+228(SB)/4, $0x3d8ed5f7
-DATA constants<>+232(SB)/4, $0xbcdf7c1e
-DATA constants<>+236(SB)/4, $0x3c15265b
-DATA constants<>+240(SB)/4, $0xbb1b81cd
-DATA constants<>+244(SB)/4, $0x39dff728
-DATA constants<>+248(SB)/4, $0xb827c8c9
-GLOBL constants<>(SB), RODATA|NOPTR, $252
+DATA constants<>+20(SB)/4, $0xdc800000
+DATA constants<>+24(SB)/4, $0xc2aea8f6
+DATA constants<>+28(SB)/4, $0x42b20000
+DATA constants<>+32(SB)/4, $0x4b40007e
+DATA constants<>+36(SB)/4, $0x3fb8aa3b
+DATA constants<>+40(SB)/4, $0x3f317218
+DATA constants<>+44(SB)/4, $0xb102e308
+DATA constants<>+48(SB)/4, $0x3c891d10
+DATA constants<>+52(SB)/4, $0x3eaaaa49
+DATA constants<>+56(SB)/4, $0x3daaac79
+DATA constants<>+60(SB)/4, $0x3f7ffffe
+DATA constants<>+64(SB)/4, $0x3b3511e8
+DATA constants<>+68(SB)/4, $0x40000000
+DATA constants<>+72(SB)/4, $0x80000000
+DATA constants<>+76(SB)/4, $0xbfcc422a
+DATA constants<>+80(SB)/4, $0xbd922279
+DATA constants<>+84(SB)/4, $0x3fcc422a
+DATA constants<>+88(SB)/4, $0x3d922279
+DATA constants<>+92(SB)/4, $0x3e5b33b6
+DATA constants<>+96(SB)/4, $0xbf000000
+DATA constants<>+100(SB)/4, $0x3e6d3388
+DATA constants<>+104(SB)/4, $0x3f07dc22
+DATA constants<>+108(SB)/4, $0xbf3a00e3
+DATA constants<>+112(SB)/4, $0x3f35f0e3
+DATA constants<>+116(SB)/4, $0xbe11a98e
+DATA constants<>+120(SB)/4, $0x3e027906
+DATA constants<>+124(SB)/4, $0x3ecc422a
+DATA constants<>+128(SB)/4, $0xbd5d0dd1
+DATA constants<>+132(SB)/4, $0x3e088889
+DATA constants<>+136(SB)/4, $0xbeaaaaab
+DATA constants<>+140(SB)/4, $0xbd23d70a
+DATA constants<>+144(SB)/4, $0x40800000
+DATA constants<>+148(SB)/4, $0x3e1d89d9
+DATA constants<>+152(SB)/4, $0x3e3a2e8c
+DATA constants<>+156(SB)/4, $0x3e638e39
+DATA constants<>+160(SB)/4, $0x3e924925
+DATA constants<>+164(SB)/4, $0x3ecccccd
+DATA constants<>+168(SB)/4, $0x3f2aaaab
+DATA constants<>+172(SB)/4, $0x4a800000
+DATA constants<>+176(SB)/4, $0x4b400000
+DATA constants<>+180(SB)/4, $0x3ea2f983
+DATA constants<>+184(SB)/4, $0x40490fdb
+DATA constants<>+188(SB)/4, $0xb3bbbd2e
+DATA constants<>+192(SB)/4, $0xa7772ced
+DATA constants<>+196(SB)/4, $0x362e79ff
+DATA constants<>+200(SB)/4, $0xb94fafcc
+DATA constants<>+204(SB)/4, $0x3c088734
+DATA constants<>+208(SB)/4, $0xbe2aaaa4
+DATA constants<>+212(SB)/4, $0x3f000000
+DATA constants<>+216(SB)/4, $0xff800000
+DATA constants<>+220(SB)/4, $0x0d800000
+DATA constants<>+224(SB)/4, $0x3f1f2b9b
+DATA constants<>+228(SB)/4, $0xbe2f73c2
+DATA constants<>+232(SB)/4, $0x3d8ed5f7
+DATA constants<>+236(SB)/4, $0xbcdf7c1e
+DATA constants<>+240(SB)/4, $0x3c15265b
+DATA constants<>+244(SB)/4, $0xbb1b81cd
+DATA constants<>+248(SB)/4, $0x39dff728
+DATA constants<>+252(SB)/4, $0xb827c8c9
+GLOBL constants<>(SB), RODATA|NOPTR, $256
 
 DATA doubles<>+0(SB)/8, $0x3ff0000000000000
 DATA doubles<>+8(SB)/8, $0x0000000000000000

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// promptCases measure what multiplies weights by many rows at once: reading a prompt of 512 tokens, and one more token
+// for each of 32 sequences. The fields are tokens_per_s, and over_float32, how many times faster that is than float32,
+// measured in turn.
+func promptCases(shrink int) []Case {
+	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12}
+	gpt := h3
+	gpt.attention = gpt.all()
+	var cases []Case
+	for _, c := range []struct {
+		name  string
+		build func() (*model.Model, error)
+	}{
+		{"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
+		{"Mamba2-130M", func() (*model.Model, error) { return smaller("mamba2-130m", shrink) }},
+		{"H3", h3.build}, {"GPT", gpt.build},
+	} {
+		for _, work := range []struct{ batch, tokens int }{{1, 512}, {32, 1}} {
+			for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
+				cases = append(cases, Case{
+					ID: Row{{"bench", "prompt"}, {"model", c.name}, {"precision", p.String()},
+						{"batch", float64(work.batch)}, {"tokens", float64(work.tokens)}},
+					prepare: func(context.Context) (trial, error) {
+						return reading(c.build, p, work.batch, work.tokens)
+					},
+				})
+			}
+		}
+	}
+	return cases
+}
+
+// reading times how a model reads a number of tokens of each of some sequences, in a precision and then in float32.
+func reading(build func() (*model.Model, error), p engine.Precision, batch, tokens int) (trial, error) {
+	precisions := []engine.Precision{p}
+	if p != engine.Float32 {
+		precisions = append(precisions, engine.Float32)
+	}
+	var runs []func() error
+	for _, p := range precisions {
+		m, err := build()
+		if err != nil {
+			return trial{}, err
+		}
+		if err := m.Pack(p); err != nil {
+			return trial{}, err
+		}
+		s := generate.NewSession(m, batch)
+		ids := randomIDs(rand.New(rand.NewPCG(1, 10)), batch*tokens, m.Config.VocabSize)
+		read := func() error { return s.Feed(context.Background(), ids) }
+		if tokens > 1 { // a prompt begins a text
+			read = func() error { return generate.NewSession(m, batch).Feed(context.Background(), ids) }
+		}
+		runs = append(runs, read)
+	}
+	return trial{runs: runs, fields: func(t []Timing) Row {
+		return Row{{"tokens_per_s", rounded(float64(batch*tokens) / t[0].CPU)},
+			{"over_float32", rounded(t[len(t)-1].CPU / t[0].CPU)}}
+	}}, nil
+}
