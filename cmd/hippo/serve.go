@@ -27,7 +27,7 @@ import (
 // serveOptions are the flags of hippo serve.
 type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
-	Precision string   `json:"precision" enum:"float32,bf16,int8" help:"of the weights: fewer bits are faster"`
+	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
@@ -64,7 +64,7 @@ type serveOptions struct {
 
 func newServe() *cobra.Command {
 	opt := serveOptions{
-		Listen: "127.0.0.1:8080", Precision: "float32", Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
+		Listen: "127.0.0.1:8080", Precision: hippo.Stored, Memory: 1024, Disk: 10240, MaxBody: 32 << 20,
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
 		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, StateMiB: 256, ImportMiB: 256,
 		KeepFor: 30 * 24 * time.Hour, Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20,
