@@ -212,6 +212,7 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 		objects += o.size
 	}
 	if objects != s.index.bytes || s.index.writing != 0 || s.marks.leaving != 0 || len(s.claims) > 0 {
-		t.Fatalf("counted %d bytes of objects, want %d", s.index.bytes, objects)
+		t.Fatalf("counted %d bytes of objects, want %d; %d being written, %d marks leaving, %d claims", s.index.bytes,
+			objects, s.index.writing, s.marks.leaving, len(s.claims))
 	}
 }

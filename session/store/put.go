@@ -210,6 +210,9 @@ func (s *Store) Flush(ctx context.Context) error {
 		errs = append(errs, s.store(ctx, m))
 		s.makeRoom(ctx, 0, true) // for its place in the index
 	}
+	for s.marks.leaving > 0 { // those that others are writing
+		s.free.Wait()
+	}
 	return errors.Join(errs...)
 }
 
