@@ -58,11 +58,12 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 	if head == plainBlock {
 		return copy(dst, words[:])
 	}
+	type lanes = [packedWidth]uint32 // arrays, whose bounds need no checks
 	at := 0
 	for step := 0; step < shortSteps; step += shortGroup {
-		last := words[(step+shortGroup-1)*packedWidth:][:packedWidth]
+		last := (*lanes)(words[(step+shortGroup-1)*packedWidth:])
 		for i := range shortGroup - 1 {
-			from, to := words[(step+i)*packedWidth:][:packedWidth], dst[at:][:packedWidth]
+			from, to := (*lanes)(words[(step+i)*packedWidth:]), (*lanes)(dst[at:])
 			bits, shift := hiddenPart(i)
 			signs := uint32(0)
 			if i == shortGroup-2 {
@@ -173,9 +174,11 @@ func (w *Packed) shortLayout(from Matrix) int {
 func (w *Packed) head(rows []float32, n int) uint32 {
 	low, high := uint32(math.MaxUint32), uint32(0) // magnitudes, which are in the order of their bits, rounded or not
 	for j := range n {
-		for _, v := range rows[j*w.k:][:shortTerms] {
-			b := math.Float32bits(v) &^ (1 << 31)
-			low, high = min(low, b), max(high, b)
+		row := (*[shortTerms]float32)(rows[j*w.k:])
+		for i := 0; i < shortTerms; i += 4 { // four at a time do not wait for each other
+			a, b := math.Float32bits(row[i])&^(1<<31), math.Float32bits(row[i+1])&^(1<<31)
+			c, d := math.Float32bits(row[i+2])&^(1<<31), math.Float32bits(row[i+3])&^(1<<31)
+			low, high = min(low, min(a, b), min(c, d)), max(high, max(a, b), max(c, d))
 		}
 	}
 	low, high = w.bits(math.Float32frombits(low))>>23, w.bits(math.Float32frombits(high))>>23
@@ -209,8 +212,15 @@ func (w *Packed) fillShort(from Matrix) {
 
 // setRow sets the words of a row, packedWidth apart, to its terms.
 func (words *shortWords) setRow(w *Packed, r int, terms []float32) {
+	row := (*[shortTerms]float32)(terms)
+	if w.exact { // as w.bits, which is not inlined
+		for s := range shortSteps {
+			words[s*packedWidth+r] = bf16Bits(row[2*s]) | bf16Bits(row[2*s+1])>>16
+		}
+		return
+	}
 	for s := range shortSteps {
-		words[s*packedWidth+r] = w.bits(terms[2*s]) | w.bits(terms[2*s+1])>>16
+		words[s*packedWidth+r] = termBits(row[2*s]) | termBits(row[2*s+1])>>16
 	}
 }
 
