@@ -167,12 +167,18 @@ func wantWhole(t *testing.T, dir string) {
 	}
 }
 
+// killsVariable names, in the environment, how many processes TestKilledProcess kills.
+const killsVariable = "HIPPO_TEST_KILLS"
+
 // TestKilledProcess kills a process at random moments of turns, saves and evictions, again and again. Every object is
 // whole, what was reported saved is found, and nothing is left of what was being written.
 func TestKilledProcess(t *testing.T) {
 	kills, dir := 30, t.TempDir()
 	if testing.Short() {
 		kills = 6
+	}
+	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+		kills = n
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	reported, torn := 0, 0
