@@ -106,8 +106,8 @@ func (q *responseInput) add(item *inputFields, thoughts string) (string, error) 
 		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
 		return "", err
 	}
-	return "", fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage, itemReasoning,
-		itemCall, itemOutput)
+	return "", fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
+		itemReasoning, itemCall, itemOutput)
 }
 
 // message is the message of an item.
@@ -164,7 +164,7 @@ func (item *inputFields) call() (toolCall, error) {
 	case item.CallID == "":
 		return toolCall{}, errors.New("call_id: found none, want one")
 	case !toolName.MatchString(item.Name):
-		return toolCall{}, fmt.Errorf("name: found %.70q, want 1 to 64 letters, digits, _, - and .", item.Name)
+		return toolCall{}, fmt.Errorf("name: found %.70q, want 1 to 64 letters, digits, dots, _ and -", item.Name)
 	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
 		return toolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", shorten(arguments))
 	}

@@ -88,7 +88,7 @@ func (r *responseRecord) inputItems() []responseItem {
 	items := []responseItem{}
 	add := func(kind string) *responseItem {
 		items = append(items, responseItem{
-			ID:   fmt.Sprintf("%s%s_%d", idPrefixes[kind], strings.TrimPrefix(r.Response.ID, responsePrefix), len(items)),
+			ID:   fmt.Sprint(idPrefixes[kind], strings.TrimPrefix(r.Response.ID, responsePrefix), "_", len(items)),
 			Type: kind, Status: responseCompleted,
 		})
 		return &items[len(items)-1]

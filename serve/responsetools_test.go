@@ -24,12 +24,12 @@ func TestResponseFormats(t *testing.T) {
 	}
 }
 
-const plotTools = `"tools":[{"type":"function","name":"plot","description":"plots","strict":true,"parameters":` + point +
-	`},{"type":"function","name":"halt"}],"max_output_tokens":400`
+const plotTools = `"tools":[{"type":"function","name":"plot","description":"plots","strict":true,"parameters":` +
+	point + `},{"type":"function","name":"halt"}],"max_output_tokens":400`
 
 // TestResponseTools: in every form of calls a response calls the function that it must, with arguments of its schema,
-// whole and in a stream; what the function answers goes back behind previous_response_id, or with the call in the input,
-// which is the same text.
+// whole and in a stream; what the function answers goes back behind previous_response_id, or with the call in the
+// input, which is the same text.
 func TestResponseTools(t *testing.T) {
 	for name, source := range toolTemplates {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestResponseTools(t *testing.T) {
 			call := a.Output[0]
 			checkPoint(t, *call.Arguments)
 			if call.Name != "plot" || !strings.HasPrefix(call.CallID, "call_") || !strings.HasPrefix(call.ID, "fc_") ||
-				call.Status != responseCompleted || len(a.Tools) != 2 || !strings.Contains(string(a.ToolChoice), "plot") {
+				call.Status != responseCompleted || len(a.Tools) != 2 ||
+				!strings.Contains(string(a.ToolChoice), "plot") {
 				t.Errorf("got %s", quoted(t, a))
 			}
 			kinds, text := responseEvents(s, body+`,"stream":true}`)
@@ -54,7 +55,8 @@ func TestResponseTools(t *testing.T) {
 			}
 			rest := `,"seed":3,"tool_choice":"none",` + plotTools + "}"
 			output := `{"type":"function_call_output","call_id":"` + call.CallID + `","output":"42 é"}]`
-			behind := post[responseObject](s, "/v1/responses", `{"previous_response_id":"`+a.ID+`","input":[`+output+rest)
+			behind := post[responseObject](s, "/v1/responses", `{"previous_response_id":"`+a.ID+
+				`","input":[`+output+rest)
 			whole := post[responseObject](s, "/v1/responses", `{"input":[{"role":"user","content":"Aye"},`+
 				quoted(t, call)+","+output+rest)
 			if got, want := behind.Output[0].Content[0].Text, whole.Output[0].Content[0].Text; got != want ||
@@ -133,8 +135,8 @@ func TestResponseThoughts(t *testing.T) {
 // log-probabilities of the message alone, and the events say each of them once.
 func TestResponseOutputInPieces(t *testing.T) {
 	s := newSite(t, Options{})
-	const reply = "<think>\nhm é</think>\n\nyes é <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n" +
-		"<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>"
+	const reply = "<think>\nhm é</think>\n\nyes é <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}" +
+		"\n</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>"
 	form := &callForms[slices.IndexFunc(callForms, func(f callForm) bool { return f.style == callObjects })]
 	first := ""
 	for size := 1; size < len(reply)+1; size += 1 + size/2 {
@@ -191,8 +193,9 @@ func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
 		`{"x":{{ c.function.arguments.x }},"color":"{{ c.function.arguments.color }}"}}{% endfor %}]</TOOLCALL>` +
 		`{% endif %}{{ m.content }}
 {% endfor %}<assistant>`)
-	const tools = `"tools":[{"type":"function","name":"plot","parameters":{"type":"object","properties":{"x":{"enum":[1,2]},
-		"color":{"enum":["red"]}},"required":["x","color"],"additionalProperties":false}}],"max_output_tokens":400,
+	const tools = `"tools":[{"type":"function","name":"plot","parameters":{"type":"object",
+		"properties":{"x":{"enum":[1,2]},"color":{"enum":["red"]}},"required":["x","color"],"additionalProperties":false}}],
+		"max_output_tokens":400,
 		"tool_choice":"required","parallel_tool_calls":false`
 	long := strings.Repeat("über das Meer ", 30)
 	went := 0
@@ -220,7 +223,7 @@ func TestResponseItemsRefused(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"type":"function_call","name":"f","arguments":"{}"}`:                 "0: call_id: found none",
 		`{"type":"function_call","call_id":"a","name":"a b","arguments":"{}"}`: `0: name: found`,
-		`{"type":"function_call","call_id":"a","name":"f","arguments":"[1"}`:   "0: arguments: found [1, want a JSON object",
+		`{"type":"function_call","call_id":"a","name":"f","arguments":"[1"}`:   "0: arguments: found [1, want",
 		`{"type":"function_call_output","call_id":"a","output":"x"}`:           `want one of a call before it`,
 		`{"type":"function_call_output","call_id":"a","output":{}}`:            "0: output: found {}",
 		`{"type":"function_call_output","output":"x"}`:                         "0: call_id: found none",

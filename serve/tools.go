@@ -153,8 +153,8 @@ func (m *Model) compose(ctx context.Context, param string, q *conversation) (d *
 			return nil, "", wrong("tools", "found %d, want none: the chat template of %s knows no tools", len(d.tools),
 				m.name)
 		case d.calls == nil:
-			return nil, "", wrong("tools", "found %d, want none: the chat template of %s does not tell in what form the "+
-				"model calls them", len(d.tools), m.name)
+			return nil, "", wrong("tools", "found %d, want none: the chat template of %s does not tell in what "+
+				"form the model calls them", len(d.tools), m.name)
 		}
 		in.Tools = q.tools.Tools
 	}
