@@ -194,7 +194,8 @@ func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
 		`{% endif %}{{ m.content }}
 {% endfor %}<assistant>`)
 	const tools = `"tools":[{"type":"function","name":"plot","parameters":{"type":"object",
-		"properties":{"x":{"enum":[1,2]},"color":{"enum":["red"]}},"required":["x","color"],"additionalProperties":false}}],
+		"properties":{"x":{"enum":[1,2]},"color":{"enum":["red"]}},"required":["x","color"],
+		"additionalProperties":false}}],
 		"max_output_tokens":400,
 		"tool_choice":"required","parallel_tool_calls":false`
 	long := strings.Repeat("über das Meer ", 30)
