@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
@@ -20,6 +21,7 @@ type draft struct {
 	Calls     []toolCall `json:"tool_calls,omitempty"`
 	Answers   string     `json:"tool_call_id,omitempty"` // the call that it is the output of
 	Name      string     `json:"name,omitempty"`         // of the function that was called
+	thoughts  []string   // that Reasoning is put together from
 }
 
 // Types of items.
@@ -49,7 +51,7 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*q = nil
-	thoughts := "" // of the reply that follows
+	var thoughts []string // of the reply that follows
 	for i, data := range items {
 		var item inputFields
 		err := json.Unmarshal(data, &item)
@@ -61,6 +63,10 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return fmt.Errorf("%d: %w", i, err)
 		}
+	}
+	for i := range *q {
+		d := &(*q)[i]
+		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
 	}
 	return nil
 }
@@ -77,36 +83,36 @@ type inputFields struct {
 }
 
 // add adds an item, behind thoughts that have no message yet. It returns those that have none then.
-func (q *responseInput) add(item *inputFields, thoughts string) (string, error) {
+func (q *responseInput) add(item *inputFields, thoughts []string) ([]string, error) {
 	switch item.Type {
 	case "", itemMessage:
 		d, err := item.message()
 		if d.Role == assistantRole {
-			d.Reasoning = thoughts
+			d.thoughts = thoughts
 		}
 		*q = append(*q, d)
-		return "", err
+		return nil, err
 	case itemReasoning:
 		more, err := item.thoughts()
-		return thoughts + more, err
+		return append(thoughts, more...), err
 	case itemCall:
 		call, err := item.call()
 		if n := len(*q); n == 0 || (*q)[n-1].Role != assistantRole {
 			*q = append(*q, draft{Role: assistantRole})
 		}
 		d := &(*q)[len(*q)-1]
-		d.Reasoning += thoughts
+		d.thoughts = append(d.thoughts, thoughts...)
 		d.Calls = append(d.Calls, call)
-		return "", err
+		return nil, err
 	case itemOutput:
 		text, err := textOf("output", item.Output)
 		if err == nil && item.CallID == "" {
 			err = errors.New("call_id: found none, want that of a call")
 		}
 		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
-		return "", err
+		return nil, err
 	}
-	return "", fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
 		itemReasoning, itemCall, itemOutput)
 }
 
@@ -137,24 +143,24 @@ func textOf(field string, data json.RawMessage) (text string, err error) {
 }
 
 // thoughts are those of an item. One that has only a summary has none that a model could go on from.
-func (item *inputFields) thoughts() (text string, err error) {
+func (item *inputFields) thoughts() (all []string, err error) {
 	if len(item.Content) == 0 {
-		return "", nil
+		return nil, nil
 	}
 	var parts []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(item.Content, &parts); err != nil {
-		return "", errors.New("content: " + describe(err))
+		return nil, errors.New("content: " + describe(err))
 	}
 	for _, p := range parts {
 		if p.Type != partReasoning {
-			return "", fmt.Errorf("content: found a part of the type %.40q, want %s", p.Type, partReasoning)
+			return nil, fmt.Errorf("content: found a part of the type %.40q, want %s", p.Type, partReasoning)
 		}
-		text += p.Text
+		all = append(all, p.Text)
 	}
-	return text, nil
+	return all, nil
 }
 
 // call is the call of an item.
