@@ -32,6 +32,11 @@ func FuzzBodies(f *testing.F) {
 		{"/api/embed", `{"model":"tiny","input":"a","truncate":false,"dimensions":2}`},
 		{"/api/embeddings", `{"model":"tiny:latest","prompt":"a"}`},
 		{"/api/show", `{"model":"tiny","verbose":true}`},
+		{"/v1/responses", `{"input":[{"role":"user","content":"a"},{"type":"reasoning","content":[]},` +
+			`{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},` +
+			`{"type":"function_call_output","call_id":"c","output":"é"}],"text":{"format":{"type":"json_object"}}}`},
+		{"/v1/responses", `{"input":"a","stream":true,"tool_choice":"none","reasoning":{"effort":"low"},` +
+			`"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`},
 		{"/v1/batches", `{"input_file_id":"file-A","endpoint":"/v1/embeddings","completion_window":"24h",` +
 			`"metadata":{"a":"b"}}`},
 	} {

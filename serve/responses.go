@@ -1,12 +1,12 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,76 +27,34 @@ type responseRequest struct {
 	Text         responseText      `json:"text"`
 	TopLogprobs  *int              `json:"top_logprobs"`
 	Include      []string          `json:"include"`
-	Tools        []json.RawMessage `json:"tools"`
-	Background   bool              `json:"background"`
-	Conversation json.RawMessage   `json:"conversation"`
-	Prompt       json.RawMessage   `json:"prompt"`
+	Reasoning    responseReasoning `json:"reasoning"`
+	toolRequest
+	Variables    map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Background   bool                       `json:"background"`
+	Conversation json.RawMessage            `json:"conversation"`
+	Prompt       json.RawMessage            `json:"prompt"`
 }
 
+// responseText is how a text is to be: the format as it was asked for.
 type responseText struct {
-	Format responseFormat `json:"format"`
+	Format json.RawMessage `json:"format"`
 }
 
-// responseInput is messages: those of a list, or one of the user.
-type responseInput []message
-
-const inputForms = "a string or a list of messages"
-
-func (q *responseInput) UnmarshalJSON(data []byte) error {
-	if isText(data) {
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-		*q = responseInput{{template.Text(userRole, text)}}
-		return nil
+// format is the format, that of any text where none is asked for.
+func (t *responseText) format() (f responseFormat, err error) {
+	if len(t.Format) == 0 || string(t.Format) == "null" {
+		t.Format = json.RawMessage(`{"type":"text"}`)
 	}
-	var items []json.RawMessage
-	if err := unmarshalList(data, &items, inputForms); err != nil {
-		return err
+	if err := json.Unmarshal(t.Format, &f); err != nil {
+		return f, wrong("text", "format: %s", describe(err))
 	}
-	*q = nil
-	for i, item := range items {
-		m, err := inputMessage(item)
-		if err != nil {
-			return fmt.Errorf("%d: %w", i, err)
-		}
-		*q = append(*q, m)
-	}
-	return nil
+	return f, nil
 }
 
-// inputMessage is the message of an item of the input.
-func inputMessage(data []byte) (m message, err error) {
-	var item struct {
-		Type    string          `json:"type"`
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-	}
-	if err := json.Unmarshal(data, &item); err != nil {
-		return m, errors.New(describe(err))
-	}
-	if item.Type != "" && item.Type != "message" {
-		return m, fmt.Errorf("found an item of the type %.40q, want message", item.Type)
-	}
-	role := item.Role
-	switch role {
-	case "developer":
-		role = systemRole
-	case systemRole, userRole, assistantRole:
-	default:
-		return m, fmt.Errorf("role: found %.40q, want user, assistant, system or developer", role)
-	}
-	var text string
-	switch {
-	case isText(item.Content):
-		err = json.Unmarshal(item.Content, &text)
-	case bytes.HasPrefix(item.Content, []byte{'['}):
-		text, err = joinParts(item.Content)
-	default:
-		err = fmt.Errorf("content: found %s, want a string or a list of parts", shorten(item.Content))
-	}
-	return message{template.Text(role, text)}, err
+// responseReasoning is how a model is to think before it replies.
+type responseReasoning struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
 }
 
 // responding is one request of /v1/responses.
@@ -106,6 +64,7 @@ type responding struct {
 	server   *Server
 	object   responseObject
 	messages []message // all that the prompt says, the instructions first
+	dialog   *dialog
 	record   responseRecord
 	mark     *session.Snapshot // behind the reply
 	events   *eventWriter      // of a stream
@@ -128,7 +87,7 @@ func (s *Server) responses(c *call) error {
 			return q.stream(ctx, c, to)
 		}, q.failed)
 	}
-	if err := q.run(c.r.Context(), c, func() {}, func(piece) {}); err != nil {
+	if err := q.run(c.r.Context(), c, func(responseEvent) {}); err != nil {
 		return err
 	}
 	return c.json(&q.object)
@@ -157,15 +116,18 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 		return err
 	}
 	q.work = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
-	if q.TopLogprobs != nil || len(q.Include) > 0 {
+	if q.TopLogprobs != nil || slices.Contains(q.Include, includeLogprobs) {
 		q.top = or(q.TopLogprobs, 0)
 	}
-	q.record = responseRecord{Model: m.name, Identity: m.identity(), Instructions: q.Instructions, Input: q.Input}
+	q.record = responseRecord{Model: m.name, Identity: m.identity()}
 	if previous != nil {
 		q.record.Messages = previous.Messages
 	}
+	if q.record.Input, err = q.Input.messages(q.record.Messages); err != nil {
+		return err
+	}
 	before := len(q.record.Messages)
-	q.record.Messages = append(q.record.Messages[:before:before], q.Input...)
+	q.record.Messages = append(q.record.Messages[:before:before], q.record.Input...)
 	if q.messages = q.record.Messages; q.Instructions != "" {
 		q.messages = append([]message{{template.Text(systemRole, q.Instructions)}}, q.messages...)
 	}
@@ -174,6 +136,7 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 		return err
 	}
 	ids := joined(plan)
+	o.Constraint = q.dialog.constraint
 	o.MaxTokens = s.replyTokens(m, q.MaxOutput, o.MaxTokens, len(ids))
 	if err := m.check("input", ids, s.o.MaxPrompt, o.MaxTokens); err != nil {
 		return err
@@ -202,14 +165,12 @@ func (q *responding) check(s *Server) error {
 	ch.that(asked >= 1 && asked <= s.o.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d", asked,
 		s.o.MaxTokens)
 	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
-	ch.that(len(q.Tools) == 0, "tools", "found %d, want none: this endpoint does not call tools", len(q.Tools))
-	ch.that(q.Text.Format.Type == "" || q.Text.Format.Type == "text", "text", "found the format %.40q, want text",
-		q.Text.Format.Type)
 	ch.that(!q.Background, "background", "found true, want false: a response is made while its client waits")
 	none("conversation", q.Conversation, "previous_response_id goes on after a response")
 	none("prompt", q.Prompt, "this server has no templates of prompts")
 	for _, what := range q.Include {
-		ch.that(what == includeLogprobs, "include", "found %.60q, want %s", what, includeLogprobs)
+		ch.that(what == includeLogprobs || what == includeThoughts, "include", "found %.60q, want %s or %s", what,
+			includeLogprobs, includeThoughts)
 	}
 	if ch.err == nil {
 		ch.err = checkMetadata(q.Metadata)
@@ -229,15 +190,35 @@ func checkMetadata(pairs map[string]string) error {
 	return ch.err
 }
 
-const includeLogprobs = "message.output_text.logprobs"
+// What may be included. Thoughts are there in any case, not encrypted.
+const (
+	includeLogprobs = "message.output_text.logprobs"
+	includeThoughts = "reasoning.encrypted_content"
+)
 
 // plans is how the prompt is read. Behind an earlier response it is the state there, and what the template puts behind
-// its text: nothing before that is read again. Where the template does not simply go on, or other instructions stand at
-// the beginning, the prompt is that of a chat.
+// its text: nothing before that is read again. Where the template does not simply go on, or the text begins otherwise,
+// by other instructions or tools, the prompt is that of a chat.
 func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]session.Segment, error) {
-	if previous != nil && len(previous.Plan) > 0 && previous.Identity == q.record.Identity &&
-		previous.Instructions == q.Instructions {
-		more, ok, err := q.behind(ctx, previous)
+	c := &conversation{
+		messages: q.messages, param: "text",
+		tools: toolRequest{Choice: q.Choice, Parallel: q.Parallel},
+		more:  withEffort(q.Variables, or(q.Reasoning.Effort, "")),
+	}
+	var err error
+	if c.format, err = q.Text.format(); err != nil {
+		return nil, err
+	}
+	if c.tools.Tools, err = nested(q.Tools); err != nil {
+		return nil, err
+	}
+	var text string
+	if q.dialog, text, err = q.model.compose(ctx, "input", c); err != nil {
+		return nil, err
+	}
+	q.record.Prompt = digest(text)
+	if previous != nil && len(previous.Plan) > 0 && previous.Identity == q.record.Identity {
+		more, ok, err := q.behind(ctx, previous, text)
 		if err != nil {
 			return nil, err
 		}
@@ -246,23 +227,30 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 			return append(plan, session.Segment{IDs: more}), nil
 		}
 	}
-	ids, err := q.model.encodeChat(ctx, "input", q.messages)
-	return []session.Segment{{IDs: ids}}, err
+	ids, err := q.model.tok.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, wrong("input", "%v", err)
+	}
+	return []session.Segment{{IDs: ids}}, nil
+}
+
+// digest tells texts apart.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // behind is the ids that go on behind the reply of an earlier response, if the template simply goes on there.
-func (q *responding) behind(ctx context.Context, previous *responseRecord) (ids []int32, ok bool, err error) {
-	n := len(q.messages) - len(q.Input) // messages up to the earlier reply
-	before, err := q.model.chatText(ctx, "input", q.messages[:n-1])
+func (q *responding) behind(ctx context.Context, previous *responseRecord, all string) (ids []int32, ok bool,
+	err error) {
+	in := q.dialog.in
+	in.Messages = in.Messages[:len(in.Messages)-len(q.Input)-1] // up to the earlier reply
+	before, err := q.model.render(ctx, "input", in)
 	if err != nil {
 		return nil, false, err
 	}
-	all, err := q.model.chatText(ctx, "input", q.messages)
-	if err != nil {
-		return nil, false, err
-	}
-	more, ok := strings.CutPrefix(all, before+q.messages[n-1].Content())
-	if !ok || more == "" {
+	more, ok := strings.CutPrefix(all, before+previous.Reply)
+	if !ok || more == "" || digest(before) != previous.Prompt {
 		return nil, false, nil
 	}
 	ids, err = q.model.tok.Encode(nil, []byte(more))
@@ -275,7 +263,7 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord) (ids 
 
 // keepState notes what the next response needs to go on behind this reply.
 func (q *responding) keepState(_, _ int, d drawn) {
-	q.record.Messages = append(q.record.Messages, message{template.Text(assistantRole, d.text)})
+	q.record.Reply = d.text
 	if !or(q.Store, true) || d.end == generate.EndStop { // behind the stop string is not where the text ends
 		return
 	}
@@ -289,42 +277,41 @@ func (q *responding) keepState(_, _ int, d drawn) {
 	}
 }
 
-// run does the work, calls begin when the prompt has been read, and each with every piece, and keeps the response.
-func (q *responding) run(ctx context.Context, c *call, begin func(), each func(p piece)) error {
-	r := q.model.newReply(0)
+// run does the work, tells each event, and keeps the response.
+func (q *responding) run(ctx context.Context, c *call, tell func(responseEvent)) error {
+	w := newOutputWriter(q, tell)
 	all := &parts{
 		meter:    newMeter(q.work),
-		onPrompt: func(int, []scored) { begin() },
-		onPiece: func(_, _ int, p piece) {
-			q.object.add(q, r, p)
-			each(p)
-		},
+		onPrompt: func(int, []scored) { w.begin() },
+		onPiece:  func(_, _ int, p piece) { w.add(p) },
 	}
 	err := q.do(ctx, all)
 	all.logged(c)
 	if err != nil {
 		return err
 	}
-	q.object.finish(all.used())
+	q.object.finish(all.used(), w.thoughts)
+	reply := q.object.reply()
+	m, err := reply.message()
+	if err != nil {
+		return err
+	}
+	q.record.Messages = append(q.record.Messages, m)
 	if or(q.Store, true) {
 		q.keep(context.WithoutCancel(ctx), c)
-	} else {
-		q.model.reread(q.client, inputOf(q.replied()))
+	}
+	// What the next request begins with is read ahead where it is not behind the state. What functions answer is not
+	// known.
+	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
+		in := q.dialog.in
+		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
+		q.model.reread(q.client, in)
 	}
 	return nil
 }
 
-// replied are all messages with the reply.
-func (q *responding) replied() []message {
-	n := len(q.messages)
-	return append(q.messages[:n:n], q.record.Messages[len(q.record.Messages)-1])
-}
-
 // keep keeps the response and the state behind it. Where it cannot, the answer says so.
 func (q *responding) keep(ctx context.Context, c *call) {
-	if len(q.record.Plan) == 0 {
-		q.model.reread(q.client, inputOf(q.replied()))
-	}
 	q.record.Response = q.object
 	if err := q.server.keepResponse(c.owner(), &q.record); err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.id, "error", err.Error())

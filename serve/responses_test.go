@@ -85,11 +85,13 @@ func TestResponsesBelongToTheirClients(t *testing.T) {
 	for body, text := range map[string]string{
 		`{}`:            `"param":"input"`,
 		`{"input":[5]}`: `input: 0: found a JSON number`,
-		`{"input":[{"type":"function_call_output"}]}`:    `want message`,
+		`{"input":[{"type":"item_reference","id":"a"}]}`: `want message, reasoning, function_call or`,
 		`{"input":[{"role":"user"}]}`:                    `want a string or a list of parts`,
 		`{"input":"x","background":true}`:                `"param":"background"`,
 		`{"input":"x","max_output_tokens":0}`:            `"param":"max_output_tokens"`,
 		`{"input":"x","tools":[{}]}`:                     `"param":"tools"`,
+		`{"input":"x","tools":[{"type":"web_search"}]}`:  `found the type \"web_search\", want function`,
+		`{"input":"x","tools":[7]}`:                      `element 0: found a JSON number`,
 		`{"input":"x","conversation":"c"}`:               `"param":"conversation"`,
 		`{"input":"x","text":{"format":{"type":"xml"}}}`: `"param":"text"`,
 	} {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hippo-ssm/hippo/session"
@@ -16,12 +15,13 @@ import (
 
 // responseRecord is a response as it is kept. It stands for itself: others may be deleted.
 type responseRecord struct {
-	Response     responseObject `json:"response"`
-	Model        string         `json:"model"`
-	Identity     string         `json:"identity"` // of the model
-	Instructions string         `json:"instructions"`
-	Input        []message      `json:"input"`
-	Messages     []message      `json:"messages"` // of the whole conversation, the reply last, without instructions
+	Response responseObject `json:"response"`
+	Model    string         `json:"model"`
+	Identity string         `json:"identity"` // of the model
+	Input    []message      `json:"input"`
+	Messages []message      `json:"messages"` // of the whole conversation, the reply last, without instructions
+	Prompt   string         `json:"prompt"`   // the digest of what the template made of all before the reply
+	Reply    string         `json:"reply"`    // as the model wrote it
 	// Plan is how the text up to the end of the reply was read, so that the state there is found, or read again to the
 	// same bits. Without one the conversation is read as that of a chat.
 	Plan []planPart `json:"plan,omitempty"`
@@ -159,20 +159,6 @@ func (s *Server) deleteResponse(c *call) error {
 // cancelResponse returns the response: what is kept has ended, and what has not is ended by its client's going.
 func (s *Server) cancelResponse(c *call) error { return s.showResponse(c) }
 
-// inputItem is a message of the input in a list.
-type inputItem struct {
-	ID      string      `json:"id"`
-	Type    string      `json:"type"`
-	Status  string      `json:"status"`
-	Role    string      `json:"role"`
-	Content []inputText `json:"content"`
-}
-
-type inputText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
 // responseInputItems lists what the request of a response said.
 func (s *Server) responseInputItems(c *call) error {
 	r, err := s.response(c, c.r.PathValue("id"))
@@ -191,33 +177,23 @@ func (s *Server) responseInputItems(c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
-	items := []inputItem{}
-	for i, m := range r.Input {
-		kind := "input_text"
-		if m.Role() == assistantRole {
-			kind = "output_text"
-		}
-		items = append(items, inputItem{
-			ID:   fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(r.Response.ID, responsePrefix), i),
-			Type: "message", Status: responseCompleted, Role: m.Role(), Content: []inputText{{kind, m.Content()}},
-		})
-	}
+	items := r.inputItems()
 	if order != "asc" {
 		slices.Reverse(items)
 	}
 	if after := query.Get("after"); after != "" {
-		i := slices.IndexFunc(items, func(item inputItem) bool { return item.ID == after })
+		i := slices.IndexFunc(items, func(item responseItem) bool { return item.ID == after })
 		if i < 0 {
 			return wrong("after", "found %.60q, want the id of an item", after)
 		}
 		items = items[i+1:]
 	}
 	list := struct {
-		Object string      `json:"object"`
-		Data   []inputItem `json:"data"`
-		First  *string     `json:"first_id"`
-		Last   *string     `json:"last_id"`
-		More   bool        `json:"has_more"`
+		Object string         `json:"object"`
+		Data   []responseItem `json:"data"`
+		First  *string        `json:"first_id"`
+		Last   *string        `json:"last_id"`
+		More   bool           `json:"has_more"`
 	}{Object: "list", Data: items[:min(limit, len(items))], More: len(items) > limit}
 	if n := len(list.Data); n > 0 {
 		list.First, list.Last = &list.Data[0].ID, &list.Data[n-1].ID

@@ -7,25 +7,37 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// appendSession reads a text or ids behind the session's text.
+// appendSession reads a text, messages or ids behind the session's text.
 func (s *Server) appendSession(c *call) error {
 	var q struct {
-		Text *string `json:"text"`
-		IDs  []int32 `json:"ids"`
+		Text     *string   `json:"text"`
+		Messages []message `json:"messages"`
+		IDs      []int32   `json:"ids"`
 	}
 	if err := s.readBody(c.w, c.r, &q); err != nil {
 		return err
 	}
-	if (q.Text == nil) == (q.IDs == nil) {
-		return wrong("text", "found both of text and ids, or none, want one")
+	given := 0
+	for _, there := range []bool{q.Text != nil, len(q.Messages) > 0, q.IDs != nil} {
+		if there {
+			given++
+		}
+	}
+	if given != 1 {
+		return wrong("text", "found %d of text, messages and ids, want one", given)
 	}
 	return s.withSession(c, func(ctx context.Context, h *held) error {
 		ids, param, err := q.IDs, "ids", error(nil)
-		if q.Text != nil {
+		switch {
+		case q.Text != nil:
 			param = "text"
-			if ids, err = h.encode(*q.Text); err != nil {
-				return err
-			}
+			ids, err = h.encode(*q.Text)
+		case q.IDs == nil:
+			param = "messages"
+			ids, err = h.encodeMessages(ctx, q.Messages)
+		}
+		if err != nil {
+			return err
 		}
 		if err := h.canGrow(param, ids, 0); err != nil {
 			return err

@@ -128,10 +128,21 @@ var usesTools = regexp.MustCompile(`\btools\b`)
 
 // converse makes the prompt of a chat, and says what its replies are.
 func (m *Model) converse(ctx context.Context, param string, q *conversation) (*dialog, error) {
-	d := &dialog{}
-	var err error
-	if d.tools, d.choice, err = q.tools.read(); err != nil {
+	d, text, err := m.compose(ctx, param, q)
+	if err != nil {
 		return nil, err
+	}
+	if d.ids, err = m.tok.Encode(nil, []byte(text)); err != nil {
+		return nil, wrong(param, "%v", err)
+	}
+	return d, nil
+}
+
+// compose makes the prompt as a text.
+func (m *Model) compose(ctx context.Context, param string, q *conversation) (d *dialog, text string, err error) {
+	d = &dialog{}
+	if d.tools, d.choice, err = q.tools.read(); err != nil {
+		return nil, "", err
 	}
 	d.several = or(q.tools.Parallel, true) && d.choice.named == ""
 	d.calls = m.callForm()
@@ -139,17 +150,17 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 	if len(d.tools) > 0 {
 		switch {
 		case !usesTools.MatchString(m.settings.Source):
-			return nil, wrong("tools", "found %d, want none: the chat template of %s knows no tools", len(d.tools),
+			return nil, "", wrong("tools", "found %d, want none: the chat template of %s knows no tools", len(d.tools),
 				m.name)
 		case d.calls == nil:
-			return nil, wrong("tools", "found %d, want none: the chat template of %s does not tell in what form the "+
-				"model calls them", len(d.tools), m.name)
+			return nil, "", wrong("tools", "found %d, want none: the chat template of %s does not tell in what "+
+				"form the model calls them", len(d.tools), m.name)
 		}
 		in.Tools = q.tools.Tools
 	}
 	messages, begins, err := q.beginning()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, one := range messages {
 		if d.calls != nil && !strings.Contains(m.settings.Source, "tool_calls") {
@@ -163,15 +174,11 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 		d.calls = nil
 	}
 	d.in, d.begins = in, begins
-	text, err := m.render(ctx, param, in)
-	if err != nil {
-		return nil, err
+	if text, err = m.render(ctx, param, in); err != nil {
+		return nil, "", err
 	}
 	text += begins
-	if d.ids, err = m.tok.Encode(nil, []byte(text)); err != nil {
-		return nil, wrong(param, "%v", err)
-	}
-	return d, d.constrain(ctx, m, q.param, q.format, text)
+	return d, text, d.constrain(ctx, m, q.param, q.format, text)
 }
 
 // callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a
@@ -226,6 +233,7 @@ func newToolCall(name string, arguments []byte) toolCall {
 func (m message) calls() (all []toolCall) {
 	var fields struct {
 		Calls []struct {
+			ID       string `json:"id"`
 			Function struct {
 				Name      string          `json:"name"`
 				Arguments json.RawMessage `json:"arguments"`
@@ -237,7 +245,7 @@ func (m message) calls() (all []toolCall) {
 		return nil // readCalls has taken what is there
 	}
 	for _, c := range fields.Calls {
-		all = append(all, toolCall{Function: functionCall{c.Function.Name, string(c.Function.Arguments)}})
+		all = append(all, toolCall{ID: c.ID, Function: functionCall{c.Function.Name, string(c.Function.Arguments)}})
 	}
 	return all
 }

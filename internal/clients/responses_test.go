@@ -132,3 +132,76 @@ func TestOpenAIResponsesStream(t *testing.T) {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 }
+
+// TestOpenAIResponsesStructured: a text of a schema, thoughts, and a call, whole and from a stream, whose answer goes
+// back behind the response.
+func TestOpenAIResponsesStructured(t *testing.T) {
+	c := newCaller(t)
+	q := ask("Which?", "")
+	q.MaxOutputTokens, q.Temperature = openai.Int(300), openai.Float(1)
+	q.Text = responses.ResponseTextConfigParam{Format: responses.ResponseFormatTextConfigUnionParam{
+		OfJSONSchema: &responses.ResponseFormatTextJSONSchemaConfigParam{
+			Name: "city", Strict: openai.Bool(true), Schema: city,
+		},
+	}}
+	a, err := c.Responses.New(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCity(t, a.OutputText())
+	if a.Text.Format.Type != "json_schema" || a.Text.Format.Name != "city" {
+		t.Errorf("the format is %s", a.Text.RawJSON())
+	}
+	q.Text = responses.ResponseTextConfigParam{}
+	q.Tools = []responses.ToolUnionParam{
+		responses.ToolParamOfFunction("find", city, true), responses.ToolParamOfFunction("stop", nil, false),
+	}
+	q.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{
+		OfFunctionTool: &responses.ToolChoiceFunctionParam{Name: "find"},
+	}
+	if a, err = c.Responses.New(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	call := a.Output[0].AsFunctionCall()
+	if len(a.Output) != 1 || call.Name != "find" || call.CallID == "" || a.Tools[0].AsFunction().Name != "find" ||
+		a.ToolChoice.Name != "find" {
+		t.Fatalf("got %s", a.RawJSON())
+	}
+	checkCity(t, call.Arguments)
+	deltas, done := "", false
+	stream := c.Responses.NewStreaming(t.Context(), q)
+	for stream.Next() {
+		switch e := stream.Current().AsAny().(type) {
+		case responses.ResponseFunctionCallArgumentsDeltaEvent:
+			deltas += e.Delta
+		case responses.ResponseFunctionCallArgumentsDoneEvent:
+			checkCity(t, e.Arguments)
+		case responses.ResponseOutputItemDoneEvent:
+			done = e.Item.AsFunctionCall().Arguments == deltas && e.Item.Name == "find"
+		}
+	}
+	if err := stream.Err(); err != nil || !done {
+		t.Errorf("the stream has %q, %v", deltas, err)
+	}
+	q.PreviousResponseID, q.MaxOutputTokens = openai.String(a.ID), openai.Int(9)
+	q.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{OfToolChoiceMode: openai.Opt(responses.ToolChoiceOptionsNone)}
+	q.Reasoning = responses.ReasoningParam{Effort: responses.ReasoningEffortLow}
+	q.Input = responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{
+		{OfFunctionCallOutput: &responses.ResponseInputItemFunctionCallOutputParam{
+			CallID: openai.String(call.CallID),
+			Output: responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: openai.String("Oslo")},
+		}},
+	}}
+	if a, err = c.Responses.New(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	thought := a.Output[0].AsReasoning()
+	if thought.Status != "incomplete" || len(thought.Content) != 1 || thought.Content[0].Text == "" ||
+		a.Usage.OutputTokensDetails.ReasoningTokens != 9 || a.Reasoning.Effort != "low" {
+		t.Errorf("got %s", a.RawJSON())
+	}
+	items, err := c.Responses.InputItems.List(t.Context(), a.ID, responses.InputItemListParams{})
+	if err != nil || len(items.Data) != 1 || items.Data[0].AsFunctionCallOutput().CallID != call.CallID {
+		t.Errorf("got %+v, %v", items, err)
+	}
+}

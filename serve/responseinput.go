@@ -1,0 +1,275 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// responseInput is what a request says: the messages that its items make up, or one of the user.
+type responseInput []draft
+
+// draft is a message on the way to a template. A reply of several items, thoughts, a text and calls, is one message.
+type draft struct {
+	Role      string     `json:"role"`
+	Content   string     `json:"content"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []toolCall `json:"tool_calls,omitempty"`
+	Answers   string     `json:"tool_call_id,omitempty"` // the call that it is the output of
+	Name      string     `json:"name,omitempty"`         // of the function that was called
+	thoughts  []string   // that Reasoning is put together from
+}
+
+// Types of items.
+const (
+	itemMessage   = "message"
+	itemReasoning = "reasoning"
+	itemCall      = "function_call"
+	itemOutput    = "function_call_output"
+)
+
+const (
+	inputForms = "a string or a list of items"
+	toolRole   = "tool"
+)
+
+func (q *responseInput) UnmarshalJSON(data []byte) error {
+	if isText(data) {
+		var text string
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+		*q = responseInput{{Role: userRole, Content: text}}
+		return nil
+	}
+	var items []json.RawMessage
+	if err := unmarshalList(data, &items, inputForms); err != nil {
+		return err
+	}
+	*q = nil
+	var thoughts []string // of the reply that follows
+	for i, data := range items {
+		var item inputFields
+		err := json.Unmarshal(data, &item)
+		if err != nil {
+			err = errors.New(describe(err))
+		} else {
+			thoughts, err = q.add(&item, thoughts)
+		}
+		if err != nil {
+			return fmt.Errorf("%d: %w", i, err)
+		}
+	}
+	for i := range *q {
+		d := &(*q)[i]
+		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
+	}
+	return nil
+}
+
+// inputFields are those of an item of any type.
+type inputFields struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Output    json.RawMessage `json:"output"`
+}
+
+// add adds an item, behind thoughts that have no message yet. It returns those that have none then.
+func (q *responseInput) add(item *inputFields, thoughts []string) ([]string, error) {
+	switch item.Type {
+	case "", itemMessage:
+		d, err := item.message()
+		if d.Role == assistantRole {
+			d.thoughts = thoughts
+		}
+		*q = append(*q, d)
+		return nil, err
+	case itemReasoning:
+		more, err := item.thoughts()
+		return append(thoughts, more...), err
+	case itemCall:
+		call, err := item.call()
+		if n := len(*q); n == 0 || (*q)[n-1].Role != assistantRole {
+			*q = append(*q, draft{Role: assistantRole})
+		}
+		d := &(*q)[len(*q)-1]
+		d.thoughts = append(d.thoughts, thoughts...)
+		d.Calls = append(d.Calls, call)
+		return nil, err
+	case itemOutput:
+		text, err := textOf("output", item.Output)
+		if err == nil && item.CallID == "" {
+			err = errors.New("call_id: found none, want that of a call")
+		}
+		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
+		return nil, err
+	}
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
+		itemReasoning, itemCall, itemOutput)
+}
+
+// message is the message of an item.
+func (item *inputFields) message() (d draft, err error) {
+	switch d.Role = item.Role; item.Role {
+	case "developer":
+		d.Role = systemRole
+	case systemRole, userRole, assistantRole:
+	default:
+		return d, fmt.Errorf("role: found %.40q, want user, assistant, system or developer", item.Role)
+	}
+	d.Content, err = textOf("content", item.Content)
+	return d, err
+}
+
+// textOf is the text of a field, which may be in parts.
+func textOf(field string, data json.RawMessage) (text string, err error) {
+	switch {
+	case isText(data):
+		err = json.Unmarshal(data, &text)
+	case bytes.HasPrefix(data, []byte{'['}):
+		text, err = joinParts(data)
+	default:
+		err = fmt.Errorf("%s: found %s, want a string or a list of parts", field, shorten(data))
+	}
+	return text, err
+}
+
+// thoughts are those of an item. One that has only a summary has none that a model could go on from.
+func (item *inputFields) thoughts() (all []string, err error) {
+	if len(item.Content) == 0 {
+		return nil, nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(item.Content, &parts); err != nil {
+		return nil, errors.New("content: " + describe(err))
+	}
+	for _, p := range parts {
+		if p.Type != partReasoning {
+			return nil, fmt.Errorf("content: found a part of the type %.40q, want %s", p.Type, partReasoning)
+		}
+		all = append(all, p.Text)
+	}
+	return all, nil
+}
+
+// call is the call of an item.
+func (item *inputFields) call() (toolCall, error) {
+	arguments := bytes.TrimSpace([]byte(item.Arguments))
+	switch {
+	case item.CallID == "":
+		return toolCall{}, errors.New("call_id: found none, want one")
+	case !toolName.MatchString(item.Name):
+		return toolCall{}, fmt.Errorf("name: found %.70q, want 1 to 64 letters, digits, dots, _ and -", item.Name)
+	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
+		return toolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", shorten(arguments))
+	}
+	return toolCall{
+		ID: item.CallID, Type: "function", Function: functionCall{item.Name, string(arguments)},
+	}, nil
+}
+
+// messages are those of the input. The outputs of functions get their names: each is of a call before it, which may be
+// one of an earlier response.
+func (q responseInput) messages(before []message) (all []message, err error) {
+	names, sought := map[string]string{}, false
+	for i := range q {
+		d := q[i]
+		if d.Answers != "" && !sought {
+			sought = true
+			for _, m := range before {
+				if m.Role() == assistantRole {
+					noteCalls(names, m.calls())
+				}
+			}
+		}
+		if d.Answers != "" {
+			name, ok := names[d.Answers]
+			if !ok {
+				return nil, wrong("input", "found an output of the call %.60q, want one of a call before it", d.Answers)
+			}
+			d.Name = name
+		}
+		noteCalls(names, d.Calls)
+		m, err := d.message()
+		if err != nil {
+			return nil, wrong("input", "%v", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func noteCalls(names map[string]string, calls []toolCall) {
+	for _, c := range calls {
+		names[c.ID] = c.Function.Name
+	}
+}
+
+// message is what a template is given.
+func (d *draft) message() (m message, err error) {
+	if d.Reasoning == "" && len(d.Calls) == 0 && d.Answers == "" {
+		return message{template.Text(d.Role, d.Content)}, nil
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return m, err
+	}
+	err = m.UnmarshalJSON(data)
+	return m, err
+}
+
+// draftOf is the message that a template was given.
+func draftOf(m message) draft {
+	d := draft{Role: m.Role(), Content: m.Content()}
+	if d.Role != assistantRole && d.Role != toolRole {
+		return d
+	}
+	var more struct {
+		Reasoning string `json:"reasoning_content"`
+		Answers   string `json:"tool_call_id"`
+	}
+	if data, err := json.Marshal(m.Message); err == nil && json.Unmarshal(data, &more) == nil {
+		d.Reasoning, d.Answers = more.Reasoning, more.Answers
+	}
+	d.Calls = m.calls()
+	return d
+}
+
+// nested are the tools of a request in the form that chats have.
+func nested(flat []json.RawMessage) (all []json.RawMessage, err error) {
+	type function struct {
+		Name        json.RawMessage `json:"name,omitempty"`
+		Description json.RawMessage `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+		Strict      json.RawMessage `json:"strict,omitempty"`
+	}
+	for i, raw := range flat {
+		var f struct {
+			Type json.RawMessage `json:"type"`
+			function
+		}
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return nil, wrong("tools", "element %d: %s", i, describe(err))
+		}
+		data, err := json.Marshal(struct {
+			Type     json.RawMessage `json:"type,omitempty"`
+			Function function        `json:"function"`
+		}{f.Type, f.function})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}

@@ -1,0 +1,245 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestResponseFormats: the text of a response is of the schema in text.format, which comes back.
+func TestResponseFormats(t *testing.T) {
+	s := newSite(t, Options{})
+	a := post[responseObject](s, "/v1/responses", `{"input":"Größe?","max_output_tokens":80,"seed":4,"text":{"format":{
+		"type":"json_schema","name":"p","strict":true,"schema":`+point+`}}}`)
+	checkPoint(t, a.Output[0].Content[0].Text)
+	if a.Status != responseCompleted || !strings.Contains(string(a.Text.Format), `"maximum":9`) {
+		t.Errorf("got %s", quoted(t, a))
+	}
+	a = post[responseObject](s, "/v1/responses", `{"input":"a","max_output_tokens":30,"text":{"format":
+		{"type":"json_object"}}}`)
+	if text := a.Output[0].Content[0].Text; !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		t.Errorf("got %q, want an object", text)
+	}
+}
+
+const plotTools = `"tools":[{"type":"function","name":"plot","description":"plots","strict":true,"parameters":` +
+	point + `},{"type":"function","name":"halt"}],"max_output_tokens":400`
+
+// TestResponseTools: in every form of calls a response calls the function that it must, with arguments of its schema,
+// whole and in a stream; what the function answers goes back behind previous_response_id, or with the call in the
+// input, which is the same text.
+func TestResponseTools(t *testing.T) {
+	for name, source := range toolTemplates {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, Options{})
+			s.speak(source)
+			body := `{"input":"Aye","seed":3,` + plotTools + `,"tool_choice":{"type":"function","name":"plot"}`
+			a := post[responseObject](s, "/v1/responses", body+"}")
+			if len(a.Output) != 1 || a.Output[0].Type != itemCall || a.Status != responseCompleted {
+				t.Fatalf("got %s", quoted(t, a))
+			}
+			call := a.Output[0]
+			checkPoint(t, *call.Arguments)
+			if call.Name != "plot" || !strings.HasPrefix(call.CallID, "call_") || !strings.HasPrefix(call.ID, "fc_") ||
+				call.Status != responseCompleted || len(a.Tools) != 2 ||
+				!strings.Contains(string(a.ToolChoice), "plot") {
+				t.Errorf("got %s", quoted(t, a))
+			}
+			kinds, text := responseEvents(s, body+`,"stream":true}`)
+			const want = "created in_progress output_item.added function_call_arguments.delta " +
+				"function_call_arguments.done output_item.done completed"
+			if got := strings.Join(kinds, " "); got != want || text != *call.Arguments {
+				t.Errorf("the stream has %s with %q, want %s with %q", got, text, want, *call.Arguments)
+			}
+			rest := `,"seed":3,"tool_choice":"none",` + plotTools + "}"
+			output := `{"type":"function_call_output","call_id":"` + call.CallID + `","output":"42 é"}]`
+			behind := post[responseObject](s, "/v1/responses", `{"previous_response_id":"`+a.ID+
+				`","input":[`+output+rest)
+			whole := post[responseObject](s, "/v1/responses", `{"input":[{"role":"user","content":"Aye"},`+
+				quoted(t, call)+","+output+rest)
+			if got, want := behind.Output[0].Content[0].Text, whole.Output[0].Content[0].Text; got != want ||
+				behind.Usage.Input != whole.Usage.Input {
+				t.Errorf("behind the response: %q (%+v), with the call %q (%+v)", got, behind.Usage, want, whole.Usage)
+			}
+			items := fetch[struct{ Data []responseItem }](s, http.MethodGet, "/v1/responses/"+whole.ID+
+				"/input_items?order=asc")
+			if d := items.Data; len(d) != 3 || d[1].Type != itemCall || d[1].Name != "plot" ||
+				d[1].CallID != call.CallID || d[2].Type != itemOutput || *d[2].Output != "42 é" {
+				t.Errorf("the input is listed as %s", quoted(t, items))
+			}
+		})
+	}
+}
+
+// responseEvents are the types of the events of a stream, each of a row of deltas once, and all the deltas.
+func responseEvents(s *site, body string) (kinds []string, deltas string) {
+	s.t.Helper()
+	_, _, data := s.do(http.MethodPost, "/v1/responses", body)
+	number := 0
+	for block := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n\n") {
+		head, json, _ := strings.Cut(block, "\ndata: ")
+		e := decode[responseEvent](s.t, []byte(json))
+		if "event: "+e.Type != head || e.Number != number {
+			s.t.Errorf("event %d: got %s", number, block)
+		}
+		number++
+		kind := strings.TrimPrefix(e.Type, "response.")
+		if e.Delta != nil {
+			deltas += *e.Delta
+			if kinds[len(kinds)-1] == kind {
+				continue
+			}
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, deltas
+}
+
+// TestResponseThoughts: what a model thinks is an item of its own, is counted, and a template sees it when the response
+// is gone on after; without an effort there is none.
+func TestResponseThoughts(t *testing.T) {
+	s := newSite(t, Options{})
+	s.speak(`{% for m in messages %}<{{ m.role }}>{{ "[" + m.reasoning_content + "]" if m.reasoning_content }}` +
+		`{{ m.content }}
+{% endfor %}<assistant>{% if reasoning_effort == "low" %}<think>{% endif %}`)
+	const body = `{"input":"a","max_output_tokens":20,"seed":2,"reasoning":{"effort":"low"}`
+	a := post[responseObject](s, "/v1/responses", body+"}")
+	if len(a.Output) != 1 || a.Output[0].Type != itemReasoning || a.Output[0].Status != responseCut ||
+		a.Output[0].Content[0].Text == "" || a.Output[0].Content[0].Type != partReasoning {
+		t.Fatalf("got %s", quoted(t, a))
+	}
+	if a.Usage.OutputDetails.Reasoning != 20 || *a.Reasoning.Effort != "low" {
+		t.Errorf("%+v", a.Usage)
+	}
+	kinds, text := responseEvents(s, body+`,"stream":true}`)
+	const want = "created in_progress output_item.added content_part.added reasoning_text.delta reasoning_text.done " +
+		"content_part.done output_item.done incomplete"
+	if got := strings.Join(kinds, " "); got != want || text != a.Output[0].Content[0].Text {
+		t.Errorf("the events are %s\nwant %s", got, want)
+	}
+	b := post[responseObject](s, "/v1/responses", `{"input":"b","max_output_tokens":5,"previous_response_id":"`+a.ID+
+		`"}`)
+	c := post[responseObject](s, "/v1/responses", `{"input":[{"role":"user","content":"a"},`+quoted(t, a.Output[0])+
+		`,{"role":"assistant","content":""},{"role":"user","content":"b"}],"max_output_tokens":5,
+		"include":["reasoning.encrypted_content"]}`)
+	without := post[responseObject](s, "/v1/responses", `{"input":[{"role":"user","content":"a"},
+		{"role":"assistant","content":""},{"role":"user","content":"b"}],"max_output_tokens":5}`)
+	if b.Usage.Input != c.Usage.Input || b.Output[0].Type != itemMessage || without.Usage.Input >= b.Usage.Input {
+		t.Errorf("behind the response %s, with its items %s", quoted(t, b), quoted(t, c))
+	}
+}
+
+// TestResponseOutputInPieces: however a reply comes, its thoughts, texts and calls are the same items, with the
+// log-probabilities of the message alone, and the events say each of them once.
+func TestResponseOutputInPieces(t *testing.T) {
+	s := newSite(t, Options{})
+	const reply = "<think>\nhm é</think>\n\nyes é <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}" +
+		"\n</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>"
+	form := &callForms[slices.IndexFunc(callForms, func(f callForm) bool { return f.style == callObjects })]
+	first := ""
+	for size := 1; size < len(reply)+1; size += 1 + size/2 {
+		q := &responding{dialog: &dialog{reasoning: true, calls: form}, work: &work{model: s.model, top: 0}}
+		var kinds []string
+		said := map[string]string{}
+		w := newOutputWriter(q, func(e responseEvent) {
+			if e.Delta != nil {
+				said[e.Type] += *e.Delta
+				return
+			}
+			kinds = append(kinds, strings.TrimPrefix(e.Type, "response."))
+		})
+		w.begin()
+		for rest := reply; rest != ""; {
+			n := min(size, len(rest))
+			p := piece{text: rest[:n]}
+			for _, b := range []byte(p.text) {
+				p.tokens = append(p.tokens, scored{id: int32(b)})
+			}
+			if rest = rest[n:]; rest == "" {
+				p.end = "text"
+			}
+			w.add(p)
+		}
+		d := q.object.reply()
+		if d.Reasoning != "hm é" || d.Content != "yes é " || len(d.Calls) != 2 || d.Calls[0].Function.Name != "f" ||
+			d.Calls[1].Function.Arguments != "{}" || len(q.object.Output) != 4 {
+			t.Fatalf("in pieces of %d: got %s", size, quoted(t, q.object.Output))
+		}
+		if said["response.reasoning_text.delta"] != "hm é" || said["response.output_text.delta"] != "yes é " ||
+			said["response.function_call_arguments.delta"] != `{"a": 1}{}` {
+			t.Errorf("in pieces of %d: the deltas are %q", size, said)
+		}
+		all := strings.Join(kinds, " ")
+		if first == "" {
+			first = all
+			if n := len(*q.object.Output[1].Content[0].Logprobs); n != len("yes é ") {
+				t.Errorf("%d log-probabilities, want %d", n, len("yes é "))
+			}
+		}
+		if all != first {
+			t.Errorf("in pieces of %d: the events are %s, want %s", size, all, first)
+		}
+	}
+}
+
+// TestResponsesWithToolsGoOnFromTheState: a template that writes calls as the model does goes on behind them without
+// reading them again; with other tools the text is read as that of a chat.
+func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
+	s := newSite(t, Options{})
+	s.speak(`{% if tools %}{{ tools | tojson }}<TOOLCALL>{% endif %}{% for m in messages %}<{{ m.role }}>` +
+		`{% if m.tool_calls %}<TOOLCALL>[{% for c in m.tool_calls %}{"name":"{{ c.function.name }}","arguments":` +
+		`{"x":{{ c.function.arguments.x }},"color":"{{ c.function.arguments.color }}"}}{% endfor %}]</TOOLCALL>` +
+		`{% endif %}{{ m.content }}
+{% endfor %}<assistant>`)
+	const tools = `"tools":[{"type":"function","name":"plot","parameters":{"type":"object",
+		"properties":{"x":{"enum":[1,2]},"color":{"enum":["red"]}},"required":["x","color"],
+		"additionalProperties":false}}],
+		"max_output_tokens":400,
+		"tool_choice":"required","parallel_tool_calls":false`
+	long := strings.Repeat("über das Meer ", 30)
+	went := 0
+	for seed := range 12 {
+		a := post[responseObject](s, "/v1/responses", fmt.Sprintf(`{"input":%q,"seed":%d,%s}`, long, seed, tools))
+		b := post[responseObject](s, "/v1/responses", fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":
+			"function_call_output","call_id":%q,"output":"42"}],%s}`, a.ID, a.Output[0].CallID, tools))
+		if b.Usage.InputDetails.Cached == a.Usage.Total-1 {
+			went++
+		}
+		other := post[responseObject](s, "/v1/responses", fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":
+			"function_call_output","call_id":%q,"output":"42"}],"max_output_tokens":3}`, a.ID, a.Output[0].CallID))
+		if other.Usage.InputDetails.Cached >= a.Usage.Total-1 {
+			t.Errorf("without tools %d tokens of %d were there", other.Usage.InputDetails.Cached, a.Usage.Total)
+		}
+	}
+	if went == 0 {
+		t.Error("no response went on from the state")
+	}
+}
+
+// TestResponseItemsRefused: an item that cannot be taken is told with its place and what was wanted.
+func TestResponseItemsRefused(t *testing.T) {
+	s := newSite(t, Options{})
+	for item, want := range map[string]string{
+		`{"type":"function_call","name":"f","arguments":"{}"}`:                 "0: call_id: found none",
+		`{"type":"function_call","call_id":"a","name":"a b","arguments":"{}"}`: `0: name: found`,
+		`{"type":"function_call","call_id":"a","name":"f","arguments":"[1"}`:   "0: arguments: found [1, want",
+		`{"type":"function_call_output","call_id":"a","output":"x"}`:           `want one of a call before it`,
+		`{"type":"function_call_output","call_id":"a","output":{}}`:            "0: output: found {}",
+		`{"type":"function_call_output","output":"x"}`:                         "0: call_id: found none",
+		`{"type":"reasoning","content":[{"type":"summary_text"}]}`:             "want reasoning_text",
+		`{"type":"reasoning","content":7}`:                                     "0: content: found a JSON number",
+		`{"type":"reasoning","summary":[]}`:                                    "found nothing",
+	} {
+		status, _, data := s.do(http.MethodPost, "/v1/responses", `{"input":[`+item+`]}`)
+		e := decode[errorAnswer](t, data)
+		if status != http.StatusBadRequest || e.Error.Param != "input" || !strings.Contains(e.Error.Message, want) {
+			t.Errorf("%s: got %d, %s, want %q", item, status, data, want)
+		}
+	}
+	kinds, _ := responseEvents(s, `{"input":"a","max_output_tokens":3,"stream":true}`)
+	if !slices.Contains(kinds, "incomplete") {
+		t.Errorf("got %q", kinds)
+	}
+}

@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/tokenizer/template"
+)
+
+// encodeMessages is the ids of messages behind the session's text, with what the template puts between and where the
+// next reply begins. Behind a text that is not a chat's, and where the template does not simply go on, there are none.
+func (h *held) encodeMessages(ctx context.Context, messages []message) ([]int32, error) {
+	const param = "messages"
+	if h.Position() == 0 {
+		return h.model.encodeChat(ctx, param, messages)
+	}
+	if role := messages[0].Role(); role == assistantRole {
+		return nil, wrong(param, "found a first message of the role %s, want another: the session ends by such a one",
+			role)
+	}
+	one, other := message{template.Text(userRole, "a")}, message{template.Text(userRole, "t")}
+	before, err := h.model.chatText(ctx, param, []message{one})
+	if err != nil {
+		return nil, err
+	}
+	beside, err := h.model.chatText(ctx, param, []message{other})
+	if err != nil {
+		return nil, err
+	}
+	// What two chats of one message end by is what stands before every reply.
+	begins := commonEnd(before, beside)
+	text := string(h.Text())
+	if at := strings.LastIndex(text, begins); begins == "" || at < 0 || at+len(begins) == len(text) {
+		return nil, wrong(param, "found a session whose text does not end by a reply behind %.60q, want one, as the "+
+			"chat template of %s has it: append text", begins, h.model.name)
+	}
+	const reply = "reply"
+	all, err := h.model.chatText(ctx, param,
+		append([]message{one, {template.Text(assistantRole, reply)}}, messages...))
+	if err != nil {
+		return nil, err
+	}
+	more, ok := strings.CutPrefix(all, before+reply)
+	if !ok || more == "" {
+		return nil, wrong(param, "found messages before which the chat template of %s changes the text that is read, "+
+			"want a template that goes on behind it: append text", h.model.name)
+	}
+	if ids := h.IDs(); slices.Contains(h.model.settings.EndIDs, ids[len(ids)-1]) { // the end of the reply is read
+		more = strings.TrimPrefix(more, string(h.model.tok.Decode(nil, ids[len(ids)-1:])))
+	}
+	ids, err := h.model.tok.Encode(nil, []byte(more))
+	if err == nil && string(h.model.tok.Decode(nil, ids)) != more {
+		return nil, wrong(param, "found a tokenizer that puts something before every text, want none: append ids")
+	}
+	if err != nil {
+		return nil, wrong(param, "%v", err)
+	}
+	return ids, nil
+}
+
+// commonEnd is what two texts end by.
+func commonEnd(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return a[len(a)-n:]
+}
