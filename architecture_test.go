@@ -76,12 +76,12 @@ var house = []layer{
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
-	{"generate/sample", "", ""},
+	{"generate/sample", "internal/kernel", ""},
 	{"generate/constrain", "tokenizer", ""},
-	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain", ""},
+	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
-	{"session/store", "session generate model internal/disk", ""},
+	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},

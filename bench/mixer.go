@@ -137,7 +137,7 @@ const stepsOn = 64
 
 // stepping returns a function that makes one step of a mixer, from position l on.
 func stepping(m mixer.Mixer, d, l int) func() error {
-	tape, start, x := autograd.NewTape(), m.NewState(), random(1, d)
+	tape, start, x := autograd.NewTape(), mixer.Begin(m.NewState())[0], random(1, d)
 	m.Forward(tape, random(l, d), &mixer.Rows{Rows: engine.NewRows(l), States: []mixer.State{start}})
 	rows := &mixer.Rows{Rows: &engine.Rows{}, States: []mixer.State{nil}}
 	n := 0

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -16,10 +16,12 @@ type Part struct {
 	Session *Session
 	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
 	Silent  bool    // nobody wants the logits after the last id: the session is then without
-	// Each, unless it is nil, is called with the logits after every one of IDs: at is its place there. Those of one
-	// sequence come in order. Reading is slower by the products that these logits take. They are valid during the call.
+	// Each, unless it is nil, is called once with the logits after every one of IDs: at is its place there. Several
+	// goroutines call it at once, in no order. Reading is slower by the products that these logits take. They are valid
+	// during the call.
 	Each func(at int, logits []float32)
-	// Hidden, unless it is nil, is called likewise with the hidden states after the final norm, of d_model numbers.
+	// Hidden, unless it is nil, is called with the hidden states after the final norm, of d_model numbers: one after
+	// another, those of one sequence in order.
 	Hidden func(at int, hidden []float32)
 }
 
@@ -67,9 +69,11 @@ func Feed(ctx context.Context, parts ...Part) error {
 type batch struct {
 	rows model.Rows
 	ids  []int32
-	last []place   // whose logits are wanted
+	last []place   // whose logits are wanted, unless they are told anyway
 	ends []int32   // after which of ids, for each of them
-	each []call    // of each row: who is told the logits after each of its ids
+	hear []call    // of each row with hidden states that are told
+	each []call    // of each id after which logits are told
+	told []int32   // which of ids those are
 	at   []int     // of each sequence of each part, how many ids it has read
 	all  []float32 // logits after several ids, or a hidden state
 }
@@ -79,10 +83,19 @@ type place struct {
 	i int
 }
 
-// call tells the logits and the hidden states after the ids of a row, which are those from at on of a part.
+// keep makes x the logits of the place.
+func (p place) keep(x *tensor.Tensor, row, v int) {
+	if p.s.logits == nil {
+		p.s.logits = make([]float32, len(p.s.states)*v)
+	}
+	x.CopyRowTo(p.s.logits[p.i*v:], row)
+}
+
+// call tells logits after an id of a part, or hidden states after those from there on.
 type call struct {
-	logits, hidden func(at int, x []float32)
-	at             int
+	f    func(at int, x []float32)
+	at   int
+	last place // to which the logits belong, too, if it has a session
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -98,17 +111,34 @@ func (b *batch) giveBack() {
 func (b *batch) clear() {
 	b.rows.Clear()
 	clear(b.last)
+	clear(b.hear)
 	clear(b.each)
-	b.ids, b.last, b.ends, b.each = b.ids[:0], b.last[:0], b.ends[:0], b.each[:0]
+	b.ids, b.last, b.ends = b.ids[:0], b.last[:0], b.ends[:0]
+	b.hear, b.each, b.told = b.hear[:0], b.each[:0], b.told[:0]
 }
 
 // add puts ids of sequence i of s behind the others, after which it has logits if last is set.
-func (b *batch) add(s *Session, i int, ids []int32, last bool, each call) {
+func (b *batch) add(s *Session, i int, ids []int32, last bool) {
 	b.rows.Add(len(ids), s.states[i])
-	b.ids, b.each = append(b.ids, ids...), append(b.each, each)
+	b.ids = append(b.ids, ids...)
 	if last {
 		b.last, b.ends = append(b.last, place{s, i}), append(b.ends, int32(len(b.ids)-1))
 	}
+}
+
+// addOf is add of the ids of a part from at on, with those who are told.
+func (b *batch) addOf(p *Part, i int, ids []int32, at int, last bool) {
+	from := len(b.ids)
+	b.add(p.Session, i, ids, last && p.Each == nil)
+	for k := range ids {
+		if p.Each != nil {
+			b.each, b.told = append(b.each, call{f: p.Each, at: at + k}), append(b.told, int32(from+k))
+		}
+	}
+	if last && p.Each != nil { // they are not computed twice
+		b.each[len(b.each)-1].last = place{p.Session, i}
+	}
+	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
 
 // round has every session read its next piece, and reports whether there are more.
@@ -124,7 +154,7 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 			}
 			if lo := b.at[at]; lo < l {
 				hi := min(l, lo+p.Session.Piece(i))
-				b.add(p.Session, i, p.IDs[i*l+lo:i*l+hi], hi == l && !p.Silent, call{p.Each, p.Hidden, i*l + lo})
+				b.addOf(&p, i, p.IDs[i*l+lo:i*l+hi], i*l+lo, hi == l && !p.Silent)
 				b.at[at], more = hi, more || hi < l
 			}
 			at++
@@ -167,43 +197,53 @@ func (b *batch) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
-	b.tell(m, tape, hidden)
+	b.tellLogits(m, hidden)
+	b.tellHidden(m, hidden)
 	if len(b.last) == 0 {
 		return
 	}
 	logits, v := m.LogitsAt(tape, hidden, b.ends), m.Config.PaddedVocab()
 	for row, p := range b.last {
-		if p.s.logits == nil {
-			p.s.logits = make([]float32, len(p.s.states)*v)
-		}
-		logits.CopyRowTo(p.s.logits[p.i*v:], row)
+		p.keep(logits, row, v)
 	}
 }
 
 // tellRows is how many positions have logits at a time for those who are told them all: few, as logits are long.
 const tellRows = 16
 
-// tell calls those who want the logits or the hidden states after each id, given the hidden states of all rows.
-func (b *batch) tell(m *model.Model, tape *autograd.Tape, hidden *tensor.Tensor) {
-	v, d := m.Config.PaddedVocab(), m.Config.DModel
-	from := 0
-	for row, c := range b.each {
-		l := b.rows.Len(row)
-		for lo := 0; lo < l && c.logits != nil; lo += tellRows {
-			n := min(tellRows, l-lo)
-			own := m.Tapes.Lend() // so that the memory of the last ones serves the next
-			logits := m.Logits(own, tape.Slice(hidden, from+lo, n))
-			b.all = slices.Grow(b.all[:0], n*v)[:n*v]
-			logits.CopyTo(b.all)
-			m.Tapes.Return(own)
-			for i := range n {
-				c.logits(c.at+lo+i, b.all[i*v:][:m.Config.VocabSize])
+// tellLogits calls those who want the logits after each id, of all rows together, given the hidden states.
+func (b *batch) tellLogits(m *model.Model, hidden *tensor.Tensor) {
+	v := m.Config.PaddedVocab()
+	for lo := 0; lo < len(b.told); lo += tellRows {
+		at := b.told[lo:min(lo+tellRows, len(b.told))]
+		calls := b.each[lo:][:len(at)]
+		b.all = slices.Grow(b.all[:0], len(at)*v)[:len(at)*v]
+		tape := m.Tapes.Lend() // so that the memory of the last ones serves the next
+		logits := m.LogitsAt(tape, hidden, at)
+		logits.CopyTo(b.all)
+		for i, c := range calls {
+			if c.last.s != nil {
+				c.last.keep(logits, i, v)
 			}
 		}
-		for i := 0; i < l && c.hidden != nil; i++ {
-			b.all = slices.Grow(b.all[:0], d)[:d]
+		m.Tapes.Return(tape)
+		parallel.For(len(at), 1, func(first, end int) {
+			for i := first; i < end; i++ {
+				calls[i].f(calls[i].at, b.all[i*v:][:m.Config.VocabSize])
+			}
+		})
+	}
+}
+
+// tellHidden calls those who want the hidden states after each id.
+func (b *batch) tellHidden(m *model.Model, hidden *tensor.Tensor) {
+	from := 0
+	for row, c := range b.hear {
+		l := b.rows.Len(row)
+		for i := 0; i < l && c.f != nil; i++ {
+			b.all = slices.Grow(b.all[:0], m.Config.DModel)[:m.Config.DModel]
 			hidden.CopyRowTo(b.all, from+i)
-			c.hidden(c.at+i, b.all)
+			c.f(c.at+i, b.all)
 		}
 		from += l
 	}

@@ -3,6 +3,8 @@ package generate
 import (
 	"context"
 	"errors"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +190,48 @@ func TestFeedSilently(t *testing.T) {
 	}
 	if !slices.Equal(logits(a), logits(b)) {
 		t.Error("the logits are others")
+	}
+}
+
+// TestEachBesideOthers: sessions side by side that are told the logits after each id, whose positions share products
+// and cores, are told what each is told alone, on one core and on several.
+func TestEachBesideOthers(t *testing.T) {
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
+		m := packed(t, "h3,attention,mamba", p)
+		lengths := []int{1, 5, 40, 23}
+		told := func(together bool) [][][]float32 {
+			each, parts := make([][][]float32, len(lengths)), make([]Part, len(lengths))
+			for i, l := range lengths {
+				s := NewSession(m, 1)
+				s.Chunk, each[i] = 16+i, make([][]float32, l)
+				parts[i] = Part{Session: s, IDs: text(uint64(i), l), Silent: i == 1}
+				parts[i].Each = func(at int, logits []float32) { each[i][at] = slices.Clone(logits) }
+			}
+			calls := [][]Part{parts}
+			if !together {
+				calls = slices.Collect(slices.Chunk(parts, 1))
+			}
+			for _, some := range calls {
+				if err := Feed(t.Context(), some...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, part := range parts {
+				if last := part.Session.Logits(0); part.Silent != (last == nil) ||
+					last != nil && !slices.Equal(last, each[i][lengths[i]-1]) {
+					t.Errorf("%v: session %d is left with other logits than were told last", p, i)
+				}
+			}
+			return each
+		}
+		want := told(false)
+		for _, procs := range []int{1, 4} {
+			before := runtime.GOMAXPROCS(procs)
+			got := told(true)
+			runtime.GOMAXPROCS(before)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%v, %d cores: told other logits beside others", p, procs)
+			}
+		}
 	}
 }

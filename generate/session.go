@@ -1,5 +1,5 @@
 // Package generate continues text: sessions over recurrent state, sampling and streaming. It may import model,
-// autograd, tokenizer, generate/sample and generate/constrain, and looks inside no tensor.
+// autograd, tokenizer, generate/sample, generate/constrain and internal/parallel, and looks inside no tensor.
 package generate
 
 import (
@@ -92,7 +92,7 @@ func (s *Session) flush(some func(i int) bool) error {
 			if err := s.checkLength(i, 1); err != nil {
 				return err
 			}
-			b.add(s, i, s.pending[i:i+1], true, call{})
+			b.add(s, i, s.pending[i:i+1], true)
 		}
 	}
 	if len(b.last) > 0 {

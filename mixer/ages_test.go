@@ -29,7 +29,7 @@ func TestRowsOfAllAges(t *testing.T) {
 					alone := &Rows{Rows: engine.NewRows()}
 					var s State
 					if age >= 0 {
-						s = m.NewState()
+						s = Begin(m.NewState())[0]
 					}
 					if age > 0 {
 						before := &Rows{Rows: engine.NewRows(age), States: []State{s}}

@@ -14,17 +14,25 @@ type fixedState struct {
 	slots []engine.Slot
 }
 
+// newFixedState returns a state without memory: see Begin.
 func newFixedState(names []string, shapes ...[]int) *fixedState {
 	s := &fixedState{names: names, slots: make([]engine.Slot, len(shapes))}
 	for i, shape := range shapes {
-		s.slots[i].X = tensor.New(shape...)
+		s.slots[i].X = tensor.Shaped(shape...)
 	}
 	return s
 }
 
-// Compact moves the tensors of recurrent states, whose size is fixed, into one piece of memory, in the order in which
+// Begin gives states that NewState has returned their memory, once: one piece for the tensors of recurrences, in the
+// order in which each token passes over them. It returns the states.
+func Begin(states ...State) []State {
+	tensor.Zeros(fixedTensors(nil, states)...)
+	return states
+}
+
+// compact moves the tensors of recurrent states, whose size is fixed, into one piece of memory, in the order in which
 // each token passes over them. They must not be results of a tape.
-func Compact(states []State) {
+func compact(states []State) {
 	tensor.Compact(fixedTensors(nil, states)...)
 }
 
@@ -34,11 +42,11 @@ func Clones(states []State) []State {
 	for i, s := range states {
 		copies[i] = shallow(s)
 	}
-	Compact(copies)
+	compact(copies)
 	return copies
 }
 
-// shallow is Clone, but for the tensors that Compact moves.
+// shallow is Clone, but for the tensors that compact moves.
 func shallow(s State) State {
 	switch s := s.(type) {
 	case *fixedState:

@@ -19,7 +19,7 @@ type Mixer interface {
 	// leaves in it the state after the row. So any way of cutting a sequence into rows gives the same y, up to
 	// rounding. A row has the same bits alone and beside any others.
 	Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
-	// NewState returns the state of one sequence before its first position.
+	// NewState returns the state of one sequence before its first position, to which Begin must give memory.
 	NewState() State
 	// Traits says what the mixer can take, and what its state costs.
 	Traits() Traits

@@ -20,7 +20,7 @@ type several struct {
 func begin(m Mixer, b int) *several {
 	s := &several{m: m}
 	for range b {
-		s.states = append(s.states, m.NewState())
+		s.states = append(s.states, Begin(m.NewState())...)
 	}
 	return s
 }

@@ -87,7 +87,9 @@ func (m *SpAtten) NewState() State {
 	if m.opt.Progressive > 0 {
 		names, shapes = append(names, "k_low"), append(shapes, rows)
 	}
-	return &spattenState{fixedState: *newFixedState(names, shapes...)}
+	s := newFixedState(names, shapes...)
+	Begin(s)
+	return &spattenState{fixedState: *s}
 }
 
 // Traits are those of a recurrence.

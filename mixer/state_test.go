@@ -277,12 +277,29 @@ func TestCompact(t *testing.T) {
 	kv := &attentionState{}
 	fill(a, 1)
 	fill(b, 5000)
-	Compact([]State{a, kv, b})
+	compact([]State{a, kv, b})
 	holds(a, 1)
 	holds(b, 5000)
 	fill(a, 7)
 	holds(a, 7)
 	holds(b, 5000)
-	Compact([]State{kv})
-	Compact(nil)
+	compact([]State{kv})
+	compact(nil)
+}
+
+// TestBegin: a new state of a recurrence has no memory before Begin, which gives it zeros, once.
+func TestBegin(t *testing.T) {
+	for _, v := range variants() {
+		s := v.mixer(t).NewState()
+		for _, x := range fixedTensors(nil, []State{s}) {
+			if x.Bytes() != 0 {
+				t.Errorf("%s: %d bytes before Begin", v.name, x.Bytes())
+			}
+		}
+		for _, x := range fixedTensors(nil, Begin(s)) {
+			if x.Bytes() != 4*x.Len() || slices.ContainsFunc(read(x), func(v float32) bool { return v != 0 }) {
+				t.Errorf("%s: %d bytes of shape %v, want zeros", v.name, x.Bytes(), x)
+			}
+		}
+	}
 }

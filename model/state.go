@@ -21,7 +21,7 @@ func (bb *Backbone) NewState() *State {
 	for _, b := range bb.Blocks {
 		s.Mixers = append(s.Mixers, b.newState())
 	}
-	mixer.Compact(s.Mixers)
+	mixer.Begin(s.Mixers...)
 	return s
 }
 

@@ -156,15 +156,17 @@ func truth(t testing.TB, m *Model, ids []int32) (own []float64, best []sample.To
 	t.Helper()
 	s := generate.NewSession(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
-	own, best = []float64{math.NaN()}, []sample.TokenProb{{}}
+	own, best = make([]float64, len(ids)), make([]sample.TokenProb, 1+len(ids))
+	own[0] = math.NaN()
 	err := generate.Feed(t.Context(), generate.Part{Session: s, IDs: ids, Each: func(at int, logits []float32) {
 		p, err := sample.LogProbsOf(logits)
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
-		best = append(best, p.Top(1)...)
+		best[at+1] = p.Top(1)[0]
 		if at+1 < len(ids) {
-			own = append(own, p.Of(ids[at+1]))
+			own[at+1] = p.Of(ids[at+1])
 		}
 	}})
 	if err != nil {

@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
@@ -78,6 +80,7 @@ type scoring struct {
 	top    int
 	client string
 	out    []scored
+	mu     sync.Mutex
 	broken error
 }
 
@@ -101,10 +104,16 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Session, stored) 
 	return s, was
 }
 
-// tell scores the id behind a place.
+// tell scores the id behind a place. Several goroutines may call it at once.
 func (r *scoring) tell(at int, logits []float32) {
-	if at < len(r.ids) && r.broken == nil {
-		r.out[at], r.broken = score(logits, r.ids[at], r.top)
+	if at >= len(r.ids) {
+		return
+	}
+	var err error
+	if r.out[at], err = score(logits, r.ids[at], r.top); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.broken = cmp.Or(r.broken, err)
 	}
 }
 

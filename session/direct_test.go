@@ -33,7 +33,7 @@ func TestDirectReadsSegments(t *testing.T) {
 	want := generate.NewSession(m, 1)
 	want.Chunk = Chunk(m)
 	var at []int
-	each := map[int][]float32{}
+	each := make([][]float32, 699)
 	r := &Request{
 		Session:  (&Snapshot{State: m.NewState()}).Session(m),
 		Segments: []Segment{{IDs: ids[:600]}, {IDs: ids[600:640], Drawn: true}, {IDs: ids[640:699]}},

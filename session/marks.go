@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
 // Mark gives the place behind the text a name, to which Rewind goes back. A name that is there already moves.
@@ -66,7 +66,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now: they are rounded otherwise
 			r.Each = func(at int, logits []float32) {
 				if at++; at < again && isNumber(logProbs[at]) {
-					logProbs[at] = generate.LogProb(s.model, logits, text.ids[start+at])
+					logProbs[at] = float32(sample.LogProb(logits, text.ids[start+at]))
 				}
 			}
 		}

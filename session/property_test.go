@@ -14,6 +14,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -54,7 +55,7 @@ func (p *plain) told(t *rapid.T) (*generate.Session, []float32) {
 			err := generate.Feed(context.Background(), generate.Part{Session: s, IDs: ids,
 				Each: func(at int, logits []float32) {
 					if i := from + at + 1; i < len(all) {
-						logProbs[i] = generate.LogProb(p.m, logits, all[i])
+						logProbs[i] = float32(sample.LogProb(logits, all[i]))
 					}
 				}})
 			if err != nil {
@@ -296,10 +297,10 @@ func (x *player) score(t *rapid.T, ids []int32) {
 		t.Fatal(err)
 	}
 	s, want := x.p.session(t), make([]float32, len(ids))
-	want[0] = generate.LogProb(x.p.m, s.Logits(0), ids[0])
+	want[0] = float32(sample.LogProb(s.Logits(0), ids[0]))
 	if len(ids) > 1 {
 		err := generate.Feed(context.Background(), generate.Part{Session: s, IDs: ids[:len(ids)-1],
-			Each: func(i int, logits []float32) { want[i+1] = generate.LogProb(x.p.m, logits, ids[i+1]) }})
+			Each: func(i int, logits []float32) { want[i+1] = float32(sample.LogProb(logits, ids[i+1])) }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,12 +19,13 @@ type Request struct {
 	Session  *generate.Session // of one sequence; the runner's own until it has answered
 	Segments []Segment         // to be read, one after another
 
-	// Each, unless it is nil, is called with the logits after every id of Segments, in order: at counts them from 0.
-	// It makes reading slower, since otherwise only the last id needs logits. The logits are valid during the call.
+	// Each, unless it is nil, is called once with the logits after every id of Segments, by several goroutines at once
+	// and in no order: at counts them from 0. It makes reading slower, since otherwise only the last id needs logits.
+	// The logits are valid during the call.
 	Each func(at int, logits []float32)
 
-	// Hidden, unless it is nil, is called likewise with the hidden state after the final norm, of d_model numbers. A
-	// request that has it and no Next leaves Session without logits.
+	// Hidden, unless it is nil, is called likewise, but in order and by one goroutine, with the hidden state after the
+	// final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
 	Hidden func(at int, hidden []float32)
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to

@@ -336,7 +336,8 @@ func (s *Scheduler) step(step []*task) (took time.Duration) {
 			s.stats.count(t, now)
 			t.stepped()
 		}
-		if failed := cmp.Or(err, t.failed); failed != nil || !t.reads() || t.leaves || s.closed || t.r.Progress != nil {
+		failed := cmp.Or(err, t.failed.get())
+		if failed != nil || !t.reads() || t.leaves || s.closed || t.r.Progress != nil {
 			s.handOver(t, failed)
 		} else {
 			t.set(ready)

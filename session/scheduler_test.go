@@ -90,7 +90,10 @@ func (w wish) request(m *model.Model, out *served) *Request {
 			return id, true, err
 		}}
 	if w.seed%8 == 0 {
-		r.Each = func(at int, logits []float32) { out.each = append(out.each, float32(at), logits[at%len(logits)]) }
+		for _, s := range w.segments {
+			out.each = append(out.each, make([]float32, len(s.IDs))...)
+		}
+		r.Each = func(at int, logits []float32) { out.each[at] += logits[at%len(logits)] }
 	}
 	return r
 }

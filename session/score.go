@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
 // sideBySide is how many endings are scored at a time, so that a Scheduler can take them together.
@@ -52,13 +52,13 @@ func (s *Session) score(ctx context.Context, at *Snapshot, ids []int32) ([]float
 	if at.Logits == nil {
 		return nil, errNoLogits
 	}
-	out[0] = generate.LogProb(s.model, at.Logits, ids[0])
+	out[0] = float32(sample.LogProb(at.Logits, ids[0]))
 	if len(ids) == 1 {
 		return out, ctx.Err()
 	}
 	return out, s.o.Runner.Run(ctx, &Request{
 		Session: s.from(at), Segments: []Segment{{IDs: ids[:len(ids)-1]}},
-		Each: func(i int, logits []float32) { out[i+1] = generate.LogProb(s.model, logits, ids[i+1]) },
+		Each: func(i int, logits []float32) { out[i+1] = float32(sample.LogProb(logits, ids[i+1])) },
 
 		Client: s.o.Client, Priority: s.o.Priority,
 	})

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -257,11 +259,11 @@ func (s *Session) stops(start int) []int {
 func (s *Session) readTo(ctx context.Context, start, to int) error {
 	from := s.read()
 	r := &Request{Segments: s.text.segments(from, to)}
-	var last []float32
+	var last latest
 	if s.o.LogProbs {
 		r.Each = func(at int, logits []float32) {
 			s.learn(start, from+at+1, logits)
-			last = append(last[:0], logits...)
+			last.keep(at, logits)
 		}
 		if logits := s.logits(); logits != nil {
 			s.learn(start, from, logits)
@@ -272,16 +274,31 @@ func (s *Session) readTo(ctx context.Context, start, to int) error {
 		r.Progress = func(read, _ int) { s.Progress(max(0, from+read-start), total) }
 	}
 	err := s.run(ctx, r)
-	if err != nil && s.logits() == nil && last != nil { // they tell the log-probability of what is read next
-		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last})
+	if err != nil && s.logits() == nil && last.logits != nil { // they tell the log-probability of what is read next
+		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last.logits})
 	}
 	return err
+}
+
+// latest is the logits after the last of the ids that several goroutines are told of.
+type latest struct {
+	mu     sync.Mutex
+	at     int
+	logits []float32
+}
+
+func (l *latest) keep(at int, logits []float32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at >= l.at {
+		l.at, l.logits = at, append(l.logits[:0], logits...)
+	}
 }
 
 // learn keeps the log-probability of id i, unless it was there before start.
 func (s *Session) learn(start, i int, logits []float32) {
 	if i >= start && i < len(s.text.ids) {
-		s.logProbs[i] = generate.LogProb(s.model, logits, s.text.ids[i])
+		s.logProbs[i] = float32(sample.LogProb(logits, s.text.ids[i]))
 	}
 }
 

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -40,7 +42,25 @@ type task struct {
 	drawn       [1]int32
 	writes      bool  // it reads drawn next
 	size        int   // how many ids it reads in the step
-	failed      error // of Each or Hidden
+	failed      fault // of Each or Hidden
+}
+
+// fault is the first error of several goroutines.
+type fault struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *fault) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *fault) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = cmp.Or(f.err, err)
 }
 
 // newTask returns a task for a request of a session of m, or an error that says what is wrong with it.
@@ -101,7 +121,7 @@ func (t *task) part() generate.Part {
 	return p
 }
 
-// each calls Each, in the goroutine of the scheduler.
+// each calls Each, while the scheduler waits.
 func (t *task) each(at int, logits []float32) { t.tell(t.r.Each, at, logits) }
 
 // hidden calls Hidden likewise.
@@ -109,12 +129,12 @@ func (t *task) hidden(at int, hidden []float32) { t.tell(t.r.Hidden, at, hidden)
 
 // tell calls Each or Hidden. A panic ends the request, and not the others of the step.
 func (t *task) tell(f func(at int, x []float32), at int, x []float32) {
-	if t.failed != nil {
+	if t.failed.get() != nil {
 		return
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			t.failed = &PanicError{p, debug.Stack()}
+			t.failed.set(&PanicError{p, debug.Stack()})
 		}
 	}()
 	f(t.read+at, x)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
 // Generate draws a reply after the text. It yields text as soon as it is certain. If the loop over it ends before the
@@ -89,7 +90,7 @@ func (w *writing) next(logits []float32) (id int32, more bool, err error) {
 		return 0, false, fmt.Errorf("session: position %d: %w", len(s.text.ids), err)
 	}
 	s.text.add(true, id)
-	s.logProbs = append(s.logProbs, generate.LogProb(s.model, logits, id))
+	s.logProbs = append(s.logProbs, float32(sample.LogProb(logits, id)))
 	w.count()
 	end := s.writer.End()
 	if len(text) > 0 || end != "" {

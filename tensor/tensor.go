@@ -81,6 +81,17 @@ func Compact(xs ...*Tensor) {
 	}
 }
 
+// Zeros gives tensors without memory zeros, side by side as in Together.
+func Zeros(xs ...*Tensor) {
+	lengths := make([]int, len(xs))
+	for i, x := range xs {
+		lengths[i] = x.Len()
+	}
+	for i, data := range Together(lengths...) {
+		xs[i].SetData(data)
+	}
+}
+
 // Shaped returns a tensor without memory; SetData or CopyFrom adds it. It is for parameters, so that a model can be
 // described, checked and counted at no cost.
 func Shaped(shape ...int) *Tensor {

@@ -1,11 +1,15 @@
 package sample
 
-import "math"
+import (
+	"math"
 
-// LogProbs are the natural logarithms of the probabilities that a model's logits stand for: log softmax. They are
-// computed in float64 from the logits, by a sum in the order of the tokens, so that the same logits have the same bits
-// everywhere. Larger logits have larger ones, and equal logits equal ones: the token that a greedy choice takes has
-// exactly the largest.
+	"github.com/hippo-ssm/hippo/internal/kernel"
+)
+
+// LogProbs are the natural logarithms of the probabilities that a model's logits stand for: log softmax. Exponentials
+// are computed in float32 and added up in float64, so that the largest error is below 1e-6. The same logits have the
+// same bits, whatever the number of cores, at one level of the CPU (see internal/kernel). Larger logits have larger
+// ones, and equal logits equal ones: the token that a greedy choice takes has exactly the largest. None is above 0.
 type LogProbs struct {
 	logits []float32
 	norm   float64 // log of the sum of exp(logit)
@@ -19,22 +23,26 @@ type TokenProb struct {
 
 // LogProbsOf takes logits, which must not change while they are used.
 func LogProbsOf(logits []float32) (LogProbs, error) {
-	best, err := largestLogit(logits)
-	if err != nil {
-		return LogProbs{}, err
-	}
-	if best < 0 {
+	if len(logits) == 0 {
 		return LogProbs{}, errNoToken
 	}
-	// What is so far below the largest is less than the rounding of the sum.
-	const negligible = -60
-	top, sum := float64(logits[best]), 0.0
-	for _, x := range logits {
-		if d := float64(x) - top; d > negligible {
-			sum += math.Exp(d)
+	top, sum := kernel.SumExp(logits)
+	if sum != sum {
+		if _, err := largestLogit(logits); err != nil {
+			return LogProbs{}, err
 		}
+		return LogProbs{}, errNoToken
 	}
-	return LogProbs{logits, top + math.Log(sum)}, nil
+	return LogProbs{logits, float64(top) + math.Log(sum)}, nil
+}
+
+// LogProb is the log-probability of one token: LogProbs.Of, or NaN where logits have no probabilities.
+func LogProb(logits []float32, id int32) float64 {
+	p, err := LogProbsOf(logits)
+	if err != nil {
+		return math.NaN()
+	}
+	return p.Of(id)
 }
 
 // Of is the log-probability of a token: -Inf for one that is excluded, or outside of the vocabulary.

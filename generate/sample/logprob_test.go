@@ -1,8 +1,11 @@
 package sample
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,7 +29,7 @@ func TestLogProbs(t *testing.T) {
 		for id := range logits {
 			sum += math.Exp(p.Of(int32(id)))
 		}
-		if math.Abs(sum-1) > 1e-12 { // some roundings of each term
+		if math.Abs(sum-1) > 1e-6 {
 			t.Fatalf("probabilities sum to %v", sum)
 		}
 		greedy, err := newSampler(t, Options{}).Next(logits, nil)
@@ -89,5 +92,77 @@ func TestBiasAndPenalties(t *testing.T) {
 	}
 	if _, err := newSampler(t, Options{LogitBias: map[int32]float32{4: 1}}).Next(logits, nil); err == nil {
 		t.Error("a bias for a token outside of the vocabulary: no error")
+	}
+}
+
+// TestLogProbsAreNearThoseInFloat64: of vocabularies of any size and logits of any spread, with and without masks, also
+// where one token has all but the whole probability.
+func TestLogProbsAreNearThoseInFloat64(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, n := range []int{1, 2, 15, 17, 1000, 32768, 50280, 151936} {
+		for _, c := range []struct{ spread, offset float64 }{{0, 0}, {0.1, 0}, {3, 0}, {3, -1e4}, {30, 1e3}, {1e4, 0}} {
+			logits := make([]float32, n)
+			for i := range logits {
+				logits[i] = float32(c.spread*rng.NormFloat64() + c.offset)
+				if i > 0 && rng.IntN(5) == 0 {
+					logits[i] = float32(math.Inf(-1))
+				}
+			}
+			top, sum := float64(slices.Max(logits)), 0.0
+			for _, x := range logits {
+				sum += math.Exp(float64(x) - top)
+			}
+			p, err := LogProbsOf(logits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id, x := range logits {
+				got, want := p.Of(int32(id)), float64(x)-top-math.Log(sum)
+				// The rounding of the norm, in float64, and that of the sum.
+				if e := math.Abs(got - want); e > 1e-6*min(1, math.Log(sum))+1e-15*math.Abs(top) || got > 0 {
+					t.Fatalf("%d tokens, %+v: token %d has %v, want %v", n, c, id, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestLogProb: of one token it is that of all, and NaN where there is none.
+func TestLogProb(t *testing.T) {
+	if got := LogProb([]float32{0, 0, 0, 0}, 2); math.Abs(got+math.Log(4)) > 1e-6 {
+		t.Errorf("one of four has the log-probability %v", got)
+	}
+	if got := LogProb([]float32{0}, 2); !math.IsInf(got, -1) {
+		t.Errorf("an id of the padding has the log-probability %v", got)
+	}
+	for _, logits := range [][]float32{nil, {float32(math.NaN()), 0}, {0, float32(math.Inf(1))}} {
+		if got := LogProb(logits, 0); got == got {
+			t.Errorf("%v: %v, want NaN", logits, got)
+		}
+	}
+}
+
+// TestBadLogitsAnywhere: a NaN or +Inf is found wherever it stands, and named.
+func TestBadLogitsAnywhere(t *testing.T) {
+	logits := gaussianLogits(100)
+	for at := range logits {
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+			old := logits[at]
+			logits[at] = bad
+			_, err := LogProbsOf(logits)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("found %v for token %d", bad, at)) {
+				t.Errorf("%v at %d: %v", bad, at, err)
+			}
+			logits[at] = old
+		}
+	}
+}
+
+func BenchmarkLogProbs(b *testing.B) {
+	logits := gaussianLogits(50280)
+	for b.Loop() {
+		if _, err := LogProbsOf(logits); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

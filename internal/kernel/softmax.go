@@ -4,27 +4,33 @@ import "math"
 
 // LogSumExp returns log Σ e^x of one row. It subtracts the row's maximum first, so that nothing overflows.
 func LogSumExp(x []float32) float32 {
+	hi, sum := SumExp(x)
+	return hi + float32(math.Log(sum))
+}
+
+// SumExp returns the largest element hi of one row, not empty, and Σ e^(x-hi), added up in float64. The relative error
+// of the sum is below 1e-6. It is NaN if the row holds NaN or +Inf or nothing above -Inf; hi may then be anything.
+func SumExp(x []float32) (hi float32, sum float64) {
 	if cpu != generic {
-		hi, sum := float32(math.Inf(-1)), 0.0
+		hi = float32(math.Inf(-1))
 		for lo := 0; lo < len(x); lo += callLength {
 			hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
 		}
 		for lo := 0; lo < len(x); lo += callLength {
 			sum += vecSumExp(min(callLength, len(x)-lo), &x[lo], hi)
 		}
-		return hi + float32(math.Log(sum))
+		return hi, sum
 	}
-	hi := x[0]
+	hi = x[0]
 	for _, v := range x[1:] {
 		if v > hi {
 			hi = v
 		}
 	}
-	var sum float64
 	for _, v := range x {
 		sum += float64(Exp(v - hi))
 	}
-	return hi + float32(math.Log(sum))
+	return hi, sum
 }
 
 // CrossEntropyGrad turns one row of logits into the gradient of its cross-entropy: (softmax(x) - onehot(target))·scale,

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -202,6 +203,6 @@ func (t *turn) note(at int) {
 // tell takes the log-probability of an id from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
-		t.logp[at] = generate.LogProb(t.store.o.Model, logits, int32(t.r.syms[at]>>1))
+		t.logp[at] = float32(sample.LogProb(logits, int32(t.r.syms[at]>>1)))
 	}
 }
