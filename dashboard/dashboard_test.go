@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/web"
 )
 
 // write writes a file below a folder.
@@ -192,7 +193,7 @@ func TestSettingsThatDiffer(t *testing.T) {
 		write(t, "", dir, name, metricsFile)
 		write(t, text, dir, name, configFile)
 	}
-	table := decoded[[]Setting](t, shown(t, dir), "/api/settings?ids="+runID(dir, "a")+","+runID(dir, "b"))
+	table := decoded[[]Setting](t, shown(t, dir), "/api/settings?ids="+runID(dir, "a")+"&ids="+runID(dir, "b"))
 	var got []string
 	for _, s := range table {
 		text := s.Key
@@ -244,14 +245,15 @@ func TestWhoMayLook(t *testing.T) {
 	write(t, "", dir, "r", metricsFile)
 	h := shown(t, dir)
 	for path, status := range map[string]int{
-		"/": 200, "/main.js": 200, "/uplot/uPlot.js": 200, "/nothing": 404, "/api/run?id=/etc": 404, "/api/run": 404,
+		"/": 200, "/assets/main.js": 200, "/assets/theme.js": 200, "/assets/uplot/uPlot.js": 200, "/nothing": 404,
+		"/assets/": 404, "/assets/chat.js": 404, "/api/run?id=/etc": 404, "/api/run": 404,
 		"/api/settings?ids=../x": 404, "/report/etc/": 404, "/api/run?points=5&id=" + runID(dir, "r"): 400,
 	} {
 		w := get(h, path)
 		if w.Code != status {
 			t.Errorf("%s: status %d, want %d", path, w.Code, status)
 		}
-		if w.Header().Get("Content-Security-Policy") != policy {
+		if w.Header().Get("Content-Security-Policy") != web.Policy {
 			t.Errorf("%s has no policy", path)
 		}
 	}
