@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,6 +91,8 @@ func TestStatesOfRuns(t *testing.T) {
 	}
 	write(t, "# card", dir, "ended", cardFile)
 	write(t, "{}", dir, "task", resultFile)
+	write(t, `{"step":23,"epoch":1.5,"valid_accuracy":6.6,"elapsed_s":1}`+"\n", dir, "going", metricsFile)
+	write(t, "epochs: 3\ntime: 4s\n", dir, "going", configFile)
 	write(t, "no run", dir, "other", "file.txt")
 	lock, err := disk.LockDir(filepath.Join(dir, "a/b/held"))
 	if err != nil {
@@ -101,9 +104,13 @@ func TestStatesOfRuns(t *testing.T) {
 	for _, r := range list.Runs {
 		got[strings.TrimPrefix(r.ID, filepath.ToSlash(dir)+"/")] = fmt.Sprint(r.State, " ", r.Step, " of ", r.Steps)
 	}
+	going := list.Runs[slices.IndexFunc(list.Runs, func(r Run) bool { return strings.HasSuffix(r.ID, "going") })]
+	if going.Done != 0.5 || going.Right == nil || *going.Right != 6.6 {
+		t.Errorf("found %+v of a task, want half of it done and 6.6 %% right", going)
+	}
 	want := map[string]string{
 		"ended": "ended 20 of 20", "stopped": "stopped 10 of 20",
-		"a/b/held": "running 10 of 20", "task": "ended 3 of 20",
+		"a/b/held": "running 10 of 20", "task": "ended 3 of 20", "going": "stopped 23 of 0",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %v, want %v", got, want)
@@ -139,6 +146,12 @@ func TestCurvesGrow(t *testing.T) {
 	}
 	if loss := decoded[Curves](t, h, path).Curves["loss"]; len(loss.Value) != 1 {
 		t.Errorf("loss %+v of a file that was replaced, want one value", loss)
+	}
+	tag = get(h, path).Header().Get("ETag")
+	write(t, `{"step":1,"loss":4,"elapsed_s":0.5}`+"\n"+`{"step":2,"loss":5}`+"\n", dir, "r", metricsFile)
+	w := get(h, path, "If-None-Match", tag) // written over in its place
+	if loss := decoded[Curves](t, h, path).Curves["loss"]; w.Code != http.StatusOK || *loss.Value[0] != 4 {
+		t.Errorf("status %d, loss %+v of a file that was written over, want 4 and 5", w.Code, loss)
 	}
 }
 
