@@ -134,7 +134,7 @@ function look(chart, logarithmic, x, style) {
     scales: { x: { time: false }, y: { distr: logarithmic ? 3 : 1 } },
     cursor: { sync: { key: sync.key }, drag: { x: true, y: false }, points: { size: 7 } },
     hooks: { setCursor: [() => showLegend(chart)] },
-    padding: [8, 12, 0, 0],
+    padding: [8, 24, 0, 0],
     axes: [
       { ...axis, size: 32, space: x === 'step' ? 60 : 80, values: (_, at) => at.map(x === 'step' ? number : duration) },
       { ...axis, size: 58, space: 36, values: (_, at) => at.map((v) => (v === null ? '' : number(v))) },

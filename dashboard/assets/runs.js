@@ -100,7 +100,7 @@ function fill(row, run) {
   box.disabled = !on && chosen.length >= most;
   box.style.accentColor = on ? styleOf(run.id).color : '';
   if (title.textContent !== name) title.textContent = name;
-  const steps = run.steps ? `${count(run.step)} of ${count(run.steps)} steps` : `${count(run.step)} steps`;
+  const steps = run.steps > run.step ? `${count(run.step)} of ${count(run.steps)} steps` : `${count(run.step)} steps`;
   const score = run.valid_accuracy !== undefined ? `${number(run.valid_accuracy)} % right` :
     run.valid_loss !== undefined ? `valid ${number(run.valid_loss)}` :
       run.loss !== undefined ? `loss ${number(run.loss)}` : null;
