@@ -96,8 +96,8 @@ var house = []layer{
 	{"web", "", ""},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
-		"tokenizer/template internal/brief internal/disk", "github.com/prometheus/client_golang"},
-	{"dashboard", "internal/disk internal/origin",
+		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
+	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
 		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +

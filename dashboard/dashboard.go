@@ -4,9 +4,9 @@
 //
 // How the files read: dashboard has the handler and its routes, runs finds the folders, metrics reads their
 // measurements, thin makes long curves short, settings compares configurations, report writes pages; assets is what the
-// browser runs, with the charts of uPlot.
+// browser runs, with the charts of uPlot and what package web has for any page.
 //
-// It may import internal/origin and internal/disk.
+// It may import web, internal/origin and internal/disk.
 package dashboard
 
 import (
@@ -14,21 +14,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/origin"
+	"github.com/hippo-ssm/hippo/web"
 )
 
-//go:embed assets
-var embedded embed.FS
-
-// policy lets a page of the dashboard use what the dashboard serves, and nothing else. uPlot places its charts by style
-// attributes that its scripts set, which the policy of styles does not concern.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// uPlot places its charts by style attributes that its scripts set, which the policy of styles does not concern.
+//
+//go:embed assets/*.* assets/uplot/*.*
+var assets embed.FS
 
 // Options say what a dashboard shows, and to whom.
 type Options struct {
@@ -50,12 +46,13 @@ func New(o Options) (*Handler, error) {
 	if len(o.Dirs) == 0 {
 		return nil, errors.New("dashboard: found no folder, want at least one")
 	}
-	assets, err := fs.Sub(embedded, "assets")
-	if err != nil {
-		return nil, err
-	}
 	h := &Handler{o: o, runs: newFinder(o.Dirs), mux: http.NewServeMux()}
-	h.mux.Handle("GET /", http.FileServerFS(assets))
+	for path, file := range web.Page(assets) {
+		if path == "/" {
+			path = "/{$}" // and nothing below it
+		}
+		h.mux.Handle("GET "+path, file)
+	}
 	h.mux.HandleFunc("GET /api/runs", h.list)
 	h.mux.HandleFunc("GET /api/run", h.run)
 	h.mux.HandleFunc("GET /api/settings", h.settings)
@@ -65,12 +62,8 @@ func New(o Options) (*Handler, error) {
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	head := w.Header()
-	head.Set("Content-Security-Policy", policy)
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Cache-Control", "no-cache")
-	if err := origin.Check(r, h.o.Hosts, false); err != nil {
+	web.Guard(w.Header())
+	if err := (origin.Rules{Names: h.o.Hosts}).Check(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
@@ -125,7 +118,7 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 // settings answers with the settings of some runs, by key.
 func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 	var runs []*folder
-	for _, id := range strings.Split(r.FormValue("ids"), ",") {
+	for _, id := range r.URL.Query()["ids"] {
 		found, ok := h.find(w, id)
 		if !ok {
 			return

@@ -7,11 +7,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/web"
 )
 
 // write writes a file below a folder.
@@ -89,6 +91,8 @@ func TestStatesOfRuns(t *testing.T) {
 	}
 	write(t, "# card", dir, "ended", cardFile)
 	write(t, "{}", dir, "task", resultFile)
+	write(t, `{"step":23,"epoch":1.5,"valid_accuracy":6.6,"elapsed_s":1}`+"\n", dir, "going", metricsFile)
+	write(t, "epochs: 3\ntime: 4s\n", dir, "going", configFile)
 	write(t, "no run", dir, "other", "file.txt")
 	lock, err := disk.LockDir(filepath.Join(dir, "a/b/held"))
 	if err != nil {
@@ -100,9 +104,13 @@ func TestStatesOfRuns(t *testing.T) {
 	for _, r := range list.Runs {
 		got[strings.TrimPrefix(r.ID, filepath.ToSlash(dir)+"/")] = fmt.Sprint(r.State, " ", r.Step, " of ", r.Steps)
 	}
+	going := list.Runs[slices.IndexFunc(list.Runs, func(r Run) bool { return strings.HasSuffix(r.ID, "going") })]
+	if going.Done != 0.5 || going.Right == nil || *going.Right != 6.6 {
+		t.Errorf("found %+v of a task, want half of it done and 6.6 %% right", going)
+	}
 	want := map[string]string{
 		"ended": "ended 20 of 20", "stopped": "stopped 10 of 20",
-		"a/b/held": "running 10 of 20", "task": "ended 3 of 20",
+		"a/b/held": "running 10 of 20", "task": "ended 3 of 20", "going": "stopped 23 of 0",
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %v, want %v", got, want)
@@ -138,6 +146,12 @@ func TestCurvesGrow(t *testing.T) {
 	}
 	if loss := decoded[Curves](t, h, path).Curves["loss"]; len(loss.Value) != 1 {
 		t.Errorf("loss %+v of a file that was replaced, want one value", loss)
+	}
+	tag = get(h, path).Header().Get("ETag")
+	write(t, `{"step":1,"loss":4,"elapsed_s":0.5}`+"\n"+`{"step":2,"loss":5}`+"\n", dir, "r", metricsFile)
+	w := get(h, path, "If-None-Match", tag) // written over in its place
+	if loss := decoded[Curves](t, h, path).Curves["loss"]; w.Code != http.StatusOK || *loss.Value[0] != 4 {
+		t.Errorf("status %d, loss %+v of a file that was written over, want 4 and 5", w.Code, loss)
 	}
 }
 
@@ -192,7 +206,7 @@ func TestSettingsThatDiffer(t *testing.T) {
 		write(t, "", dir, name, metricsFile)
 		write(t, text, dir, name, configFile)
 	}
-	table := decoded[[]Setting](t, shown(t, dir), "/api/settings?ids="+runID(dir, "a")+","+runID(dir, "b"))
+	table := decoded[[]Setting](t, shown(t, dir), "/api/settings?ids="+runID(dir, "a")+"&ids="+runID(dir, "b"))
 	var got []string
 	for _, s := range table {
 		text := s.Key
@@ -244,14 +258,15 @@ func TestWhoMayLook(t *testing.T) {
 	write(t, "", dir, "r", metricsFile)
 	h := shown(t, dir)
 	for path, status := range map[string]int{
-		"/": 200, "/main.js": 200, "/uplot/uPlot.js": 200, "/nothing": 404, "/api/run?id=/etc": 404, "/api/run": 404,
+		"/": 200, "/assets/main.js": 200, "/assets/theme.js": 200, "/assets/uplot/uPlot.js": 200, "/nothing": 404,
+		"/assets/": 404, "/assets/chat.js": 404, "/api/run?id=/etc": 404, "/api/run": 404,
 		"/api/settings?ids=../x": 404, "/report/etc/": 404, "/api/run?points=5&id=" + runID(dir, "r"): 400,
 	} {
 		w := get(h, path)
 		if w.Code != status {
 			t.Errorf("%s: status %d, want %d", path, w.Code, status)
 		}
-		if w.Header().Get("Content-Security-Policy") != policy {
+		if w.Header().Get("Content-Security-Policy") != web.Policy {
 			t.Errorf("%s has no policy", path)
 		}
 	}

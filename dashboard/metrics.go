@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
@@ -29,7 +30,9 @@ type Sample struct {
 // metrics are the measurements of a run as far as they have been read.
 type metrics struct {
 	file    os.FileInfo
-	read    int64 // bytes, up to the end of a line
+	read    int64  // bytes, up to the end of a line
+	tail    []byte // the last of them: a file that has taken the place of another has others there
+	version int64  // grows with each change
 	series  map[string]*series
 	samples []Sample
 	bad     int // lines that are no measurements
@@ -37,6 +40,7 @@ type metrics struct {
 
 const (
 	maxLine    = 1 << 20
+	maxTail    = 256
 	maxSamples = 200 // that are kept, the last ones
 	maxSeries  = 64
 )
@@ -50,18 +54,38 @@ func (r *folder) measured() (*metrics, error) {
 		return nil, err
 	}
 	defer file.Close()
-	m := r.metrics
-	if m == nil || !os.SameFile(m.file, info) || info.Size() < m.read { // a run that was resumed has replaced it
-		m = &metrics{series: map[string]*series{}}
-	} else {
-		m = m.clone()
+	before := r.metrics
+	m := &metrics{series: map[string]*series{}}
+	if before != nil && before.goesOn(file, info) { // otherwise a run that was resumed has replaced it
+		m = before.clone()
 	}
 	m.file = info
 	if err := m.add(io.NewSectionReader(file, m.read, info.Size()-m.read)); err != nil {
 		return nil, err
 	}
+	if before == nil || m.version == 0 || m.read != before.read {
+		m.version = time.Now().UnixMicro() // of no earlier answer, also where the program was started again
+		if before != nil {
+			m.version = max(m.version, before.version+1)
+		}
+		m.tail = make([]byte, min(m.read, maxTail))
+		if _, err := file.ReadAt(m.tail, m.read-int64(len(m.tail))); err != nil {
+			return nil, err
+		}
+	}
 	r.metrics = m
 	return m, nil
+}
+
+// goesOn tells whether a file begins with what these metrics were read from. The place of a file on the disk may be
+// used again by the one after it.
+func (m *metrics) goesOn(file io.ReaderAt, info os.FileInfo) bool {
+	if !os.SameFile(m.file, info) || info.Size() < m.read {
+		return false
+	}
+	tail := make([]byte, len(m.tail))
+	_, err := file.ReadAt(tail, m.read-int64(len(tail)))
+	return err == nil && bytes.Equal(tail, m.tail)
 }
 
 // clone returns metrics to add to, while others read these: what is in the slices stays as it is.

@@ -24,8 +24,10 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}}</title>
-<link rel="stylesheet" href="/style.css">
-<script type="module" src="/theme.js"></script>
+<link rel="icon" href="/assets/hippo.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/style.css">
+<link rel="stylesheet" href="/assets/dashboard.css">
+<script type="module" src="/assets/theme.js"></script>
 <main class="report">
 <nav><a href="/#{{.Title}}">← all runs</a></nav>
 {{.Body}}

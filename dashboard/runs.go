@@ -46,8 +46,10 @@ type Run struct {
 	Steps   int64     `json:"steps,omitempty"` // that it is to make, where that is known
 	Loss    *float64  `json:"loss,omitempty"`
 	Valid   *float64  `json:"valid_loss,omitempty"`
-	Written time.Time `json:"written"` // when it was last heard of
-	Report  bool      `json:"report"`  // whether there is a page about it
+	Right   *float64  `json:"valid_accuracy,omitempty"` // in percent
+	Done    float64   `json:"done,omitempty"`           // the share that is done, where that is known
+	Written time.Time `json:"written"`                  // when it was last heard of
+	Report  bool      `json:"report"`                   // whether there is a page about it
 }
 
 // folder is the folder of a run, with what has been read of it.
@@ -139,6 +141,7 @@ func (r *folder) summary() Run {
 	if info, err := os.Stat(path); err == nil {
 		out.Written = info.ModTime()
 	}
+	var epoch, seconds float64
 	for _, m := range lastLines(path) {
 		out.Step = max(out.Step, m.Step)
 		if m.Loss != nil {
@@ -147,6 +150,10 @@ func (r *folder) summary() Run {
 		if m.Valid != nil {
 			out.Valid = m.Valid
 		}
+		if m.Right != nil {
+			out.Right = m.Right
+		}
+		epoch, seconds = max(epoch, m.Epoch), max(seconds, m.Seconds)
 	}
 	has := func(name string) bool {
 		info, err := os.Stat(filepath.Join(r.dir, name))
@@ -156,6 +163,7 @@ func (r *folder) summary() Run {
 	values, err := readSettings(r.dir)
 	if err == nil {
 		out.Steps = wantedSteps(values)
+		out.Done = share(values, float64(out.Step), epoch, seconds)
 	}
 	if _, held := disk.HeldBy(r.dir); held {
 		out.State = running
@@ -167,9 +175,12 @@ func (r *folder) summary() Run {
 
 // line is a line of measurements, of which the list shows these.
 type line struct {
-	Step  int64    `json:"step"`
-	Loss  *float64 `json:"loss"`
-	Valid *float64 `json:"valid_loss"`
+	Step    int64    `json:"step"`
+	Loss    *float64 `json:"loss"`
+	Valid   *float64 `json:"valid_loss"`
+	Right   *float64 `json:"valid_accuracy"`
+	Epoch   float64  `json:"epoch"`
+	Seconds float64  `json:"elapsed_s"`
 }
 
 // lastLines are the measurements at the end of a file.

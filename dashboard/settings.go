@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -90,4 +91,25 @@ func wantedSteps(values map[string]string) int64 {
 		return 0
 	}
 	return n
+}
+
+// share is how much of its work a run has done, by whichever of its limits it reaches first: updates or time of a
+// language model, epochs or time of a task. 0 where its settings do not say.
+func share(values map[string]string, step, epoch, seconds float64) float64 {
+	done := 0.0
+	reached := func(at, most float64) {
+		if most > 0 {
+			done = max(done, min(1, at/most))
+		}
+	}
+	reached(step, float64(wantedSteps(values)))
+	if most, err := strconv.ParseFloat(values["epochs"], 64); err == nil {
+		reached(epoch, most)
+	}
+	for _, key := range []string{"train.time", "time"} {
+		if most, err := time.ParseDuration(values[key]); err == nil {
+			reached(seconds, most.Seconds())
+		}
+	}
+	return done
 }

@@ -29,7 +29,7 @@ type Curves struct {
 
 // curves are the measurements with at most so many points each.
 func (m *metrics) curves(points int) Curves {
-	out := Curves{Version: m.read, Curves: make(map[string]Curve, len(m.series)), Samples: m.samples, Bad: m.bad}
+	out := Curves{Version: m.version, Curves: make(map[string]Curve, len(m.series)), Samples: m.samples, Bad: m.bad}
 	if out.Samples == nil {
 		out.Samples = []Sample{}
 	}

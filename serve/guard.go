@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/origin"
 )
 
 // call is one request with what belongs to it.
@@ -247,27 +247,11 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
 // among the server's origins, and, where no key is asked for, those under a name that its owner has made point here.
 func (s *Server) allowedOrigin(c *call, keyless bool) error {
-	r := c.r
-	forbidden := func(what, found string) error {
-		return &Error{
-			Status: http.StatusForbidden, Code: "forbidden_origin",
-			Message: fmt.Sprintf("found the %s %.200q, which may not use this server", what, found),
-		}
+	rules := origin.Rules{
+		Names: s.o.Hosts, AnyName: !keyless, Shares: func(from string) bool { return s.shares(c, from) },
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); (err != nil || u.Host != r.Host) && !s.shares(c, origin) {
-			return forbidden("origin", origin)
-		}
-	}
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	local := host == "" || host == "localhost" || net.ParseIP(host) != nil
-	named := slices.Contains(s.o.Hosts, "*") || slices.Contains(s.o.Hosts, host)
-	if !named && !local && (len(s.o.Hosts) > 0 || keyless) {
-		return forbidden("host", r.Host)
+	if err := rules.Check(c.r); err != nil {
+		return &Error{Status: http.StatusForbidden, Code: "forbidden_origin", Message: err.Error()}
 	}
 	return nil
 }

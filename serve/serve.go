@@ -13,8 +13,8 @@
 // pages may, tls certificates, admin the address of its own.
 //
 // It may import serve/batch, session, session/store, chat, generate, generate/constrain, generate/sample, model,
-// tokenizer, tokenizer/template, internal/brief, internal/disk and prometheus/client_golang, and looks inside no
-// tensor.
+// tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and prometheus/client_golang, and looks
+// inside no tensor.
 package serve
 
 import (

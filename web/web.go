@@ -1,11 +1,12 @@
-// Package web has the pages that hippo shows in a browser: plain files, made into the program, which load nothing from
-// elsewhere and need no step to build them. A page talks to the server that it came from, through the endpoints that
-// any client uses, and shows what a model wrote as text only.
+// Package web has the page to talk with models, and what all pages of hippo share: a style, a few scripts and the way
+// files are sent. They are plain files, made into the program, which load nothing from elsewhere and need no step to
+// build them. The page talks to the server that it came from, through the endpoints that any client uses, and shows
+// what a model wrote as text only.
 //
 // How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
 // conversations, turn asks for replies; thread, sidebar, composer, settings, compare, writing and branches are its
-// parts; markdown and tokens show text; dom, theme and format are what they share. style.css has the colours and the
-// controls of any page, chat.css the layout of this one.
+// parts; markdown and tokens show text; chat.css is its layout. Any page has dom, theme and format, the colors and
+// controls of style.css, and hippo.svg.
 //
 // The package imports the standard library alone.
 package web
@@ -32,24 +33,45 @@ var assets embed.FS
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
-// Chat is the page to talk with models: what answers GET for its path, "/", and for those of the assets.
-func Chat() map[string]http.Handler { return page("index.html") }
+// shared are the assets that pages of other packages have, too.
+var shared = []string{"dom.js", "format.js", "hippo.svg", "style.css", "theme.js"}
 
-// page is a page at "/", and the assets.
-func page(start string) map[string]http.Handler {
+// Chat is the page to talk with models: what answers GET for its path, "/", and for those of the assets.
+func Chat() map[string]http.Handler { return page(assets) }
+
+// Page is a page of another package: what answers GET for its path, "/", and for those of the assets, which are its own
+// and the shared ones. Its own lie in the folder assets, with index.html among them. One that has the name of a shared
+// one takes its place.
+func Page(own fs.FS) map[string]http.Handler {
+	paths := page(own)
+	for _, name := range shared {
+		name = "assets/" + name
+		data, err := assets.ReadFile(name)
+		if err != nil {
+			panic(err) // they are in the program
+		}
+		if paths["/"+name] == nil {
+			paths["/"+name] = newFile(name, data)
+		}
+	}
+	return paths
+}
+
+// page is index.html at "/", and the assets.
+func page(files fs.FS) map[string]http.Handler {
 	paths := map[string]http.Handler{}
-	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, "assets", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		data, err := assets.ReadFile(name)
+		data, err := fs.ReadFile(files, name)
 		paths["/"+name] = newFile(name, data)
 		return err
 	})
 	if err != nil {
 		panic(err) // they are in the program
 	}
-	paths["/"] = paths["/assets/"+start]
+	paths["/"] = paths["/assets/index.html"]
 	return paths
 }
 
@@ -94,13 +116,8 @@ func kindOf(name string) string {
 // are those of one program.
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	Guard(h)
 	h.Set("Content-Type", f.kind)
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Content-Security-Policy", Policy)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Vary", "Accept-Encoding")
 	data, tag := f.data, f.tag
 	if f.packed != nil && acceptsGzip(r) {
@@ -109,6 +126,17 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("ETag", tag)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}
+
+// Guard sets the headers of whatever a page is made of: Policy, and that it is nobody else's and is asked for each
+// time.
+func Guard(h http.Header) {
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 // acceptsGzip tells whether a client takes gzip.

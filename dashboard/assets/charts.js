@@ -1,23 +1,18 @@
-// Charts of the curves of the chosen runs: one for losses, one for each other measurement.
-import uPlot from "./uplot/uPlot.js";
-import {byID, el, number, seconds} from "./dom.js";
-import {styleOf} from "./runs.js";
+// charts draws the curves of the chosen runs: one chart for losses, one for each other measurement.
 
-// What stands first, and how it is called. Everything else that a run has measured follows under its own name.
-const names = {
-  loss: "training loss", train_loss: "training loss, mean since the last validation", valid_loss: "validation loss",
-  valid_accuracy: "validation accuracy, %", valid_mae: "validation mean absolute error", lr: "learning rate",
-  grad_norm: "norm of the gradient", tokens_per_s: "tokens per second", examples_per_s: "examples per second",
-  mem_bytes: "memory, MiB",
-};
-const losses = ["loss", "valid_loss"];
-const left = ["train_loss", "epoch"]; // told by other curves
+import uPlot from './uplot/uPlot.js';
+import { byID, h } from './dom.js';
+import { duration, inUnit, nameOf, number, sorted } from './measures.js';
+import { shortName, styleOf } from './runs.js';
 
-const charts = new Map(); // by measurement: {figure, plot, key}
-const sync = uPlot.sync("runs");
+const losses = ['loss', 'valid_loss'];
+const left = ['train_loss', 'epoch']; // told by other curves
+
+const charts = new Map(); // by measurement: {figure, legend, plot, kind, lines}
+const sync = uPlot.sync('runs');
 
 // smooth is the exponential moving average of values, corrected for its start.
-export function smooth(values, weight) {
+function smooth(values, weight) {
   let sum = 0, norm = 0;
   return values.map((v) => {
     if (v === null) return null;
@@ -27,20 +22,11 @@ export function smooth(values, weight) {
   });
 }
 
-// shown are values in the unit that they are shown in.
-export function shown(measure, values) {
-  return measure === "mem_bytes" ? values.map((v) => v === null ? null : v / 2 ** 20) : values;
-}
-
 // draw draws runs, [{id, curves}], as options say: {x, smooth, log}.
 export function draw(runs, options) {
-  const found = new Set(runs.flatMap((r) => Object.keys(r.curves)).filter((n) => !left.includes(n)));
-  const parts = losses.some((n) => found.has(n)) ? [["loss", losses.filter((n) => found.has(n))]] : [];
-  const rest = [...found].filter((n) => !losses.includes(n));
-  const order = Object.keys(names);
-  const rank = (n) => (order.indexOf(n) + order.length + 1) % (order.length + 1);
-  rest.sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
-  for (const n of rest) parts.push([n, [n]]);
+  const found = sorted(runs.flatMap((r) => Object.keys(r.curves))).filter((m) => !left.includes(m));
+  const parts = found.filter((m) => !losses.includes(m)).map((m) => [m, [m]]);
+  if (parts.length < found.length) parts.unshift(['loss', found.filter((m) => losses.includes(m))]);
   for (const [key, chart] of charts) {
     if (!parts.some(([k]) => k === key)) {
       chart.plot?.destroy();
@@ -48,56 +34,51 @@ export function draw(runs, options) {
       charts.delete(key);
     }
   }
-  for (const [key, measures] of parts) one(key, measures, runs, options);
+  for (const [i, [key, measures]] of parts.entries()) {
+    if (!charts.has(key)) charts.set(key, newChart(key));
+    const chart = charts.get(key), place = byID('curves').children[i] ?? null;
+    if (chart.figure !== place) byID('curves').insertBefore(chart.figure, place);
+    one(chart, measures, runs, options);
+  }
 }
 
 // one draws a chart, or brings it up to date.
-function one(key, measures, runs, options) {
+function one(chart, measures, runs, options) {
   const lines = [];
   for (const run of runs) {
     for (const m of measures) {
       const c = run.curves[m];
       if (!c || c.value.length === 0) continue;
-      const noisy = options.smooth > 0 && (m === "loss" || m === "grad_norm" || m.endsWith("_per_s"));
-      const name = measures.length > 1 ? `${run.id}: ${names[m]}` : run.id;
-      const x = options.x === "step" ? c.step : c.seconds;
-      const line = {run: run.id, name, measure: m, x, y: shown(m, c.value), points: m.startsWith("valid")};
-      if (noisy) lines.push({...line, faint: true}, {...line, name: `${name}, smoothed`, y: smooth(line.y, options.smooth)});
+      const noisy = options.smooth > 0 && (m === 'loss' || m === 'grad_norm' || m.endsWith('_per_s'));
+      const part = measures.length > 1 ? m === 'loss' ? 'training' : 'validation' : '';
+      const x = options.x === 'step' ? c.step : c.seconds;
+      const line = { run: run.id, part, x, y: inUnit(m, c.value), points: m.startsWith('valid') };
+      if (noisy) lines.push({ ...line, faint: true }, { ...line, y: smooth(line.y, options.smooth) });
       else lines.push(line);
     }
-  }
-  let chart = charts.get(key);
-  if (!chart) {
-    chart = {figure: newFigure(key)};
-    byID("curves").append(chart.figure);
-    charts.set(key, chart);
   }
   const logarithmic = options.log && measures.some((m) => losses.includes(m)) &&
     lines.every((l) => l.y.every((v) => v === null || v > 0));
   const style = getComputedStyle(document.documentElement);
-  const kind = JSON.stringify([lines.map((l) => [l.name, styleOf(l.run), l.faint]), logarithmic, options.x,
-    style.getPropertyValue("--fg")]);
-  const data = align(lines);
-  if (chart.key !== kind) {
-    chart.plot?.destroy();
-    chart.key = kind;
-    chart.plot = new uPlot(look(chart.figure, lines, logarithmic, options.x, style), data, chart.figure);
-  } else {
+  const kind = JSON.stringify([lines.map((l) => [l.run, shortName(l.run), l.part, styleOf(l.run), l.faint]), logarithmic,
+    options.x, style.getPropertyValue('--fg')]);
+  const data = lines.length === 0 ? [[]] : uPlot.join(lines.map((l) => unique(l.x, l.y)));
+  chart.lines = lines;
+  if (chart.kind === kind) {
     chart.plot.setData(data, !zoomed(chart.plot));
+  } else {
+    chart.plot?.destroy();
+    chart.kind = kind;
+    chart.plot = new uPlot(look(chart, logarithmic, options.x, style), data, chart.figure);
   }
-  chart.figure.setAttribute("aria-label", summary(names[key] ?? key, lines, options.x));
+  showLegend(chart);
+  chart.figure.setAttribute('aria-label', summary(chart, options.x));
 }
 
 // zoomed tells whether the user looks at a part of a chart, which new data must leave alone.
 function zoomed(plot) {
   const x = plot.data[0], s = plot.scales.x;
   return x.length > 1 && s.min !== null && (s.min > x[0] || s.max < x[x.length - 1]);
-}
-
-// align puts lines on one x axis, as uPlot wants them. A line that is drawn by points of its own has gaps elsewhere.
-function align(lines) {
-  if (lines.length === 0) return [[]];
-  return uPlot.join(lines.map((l) => unique(l.x, l.y)));
 }
 
 // unique are points with x growing: the last of those with one x.
@@ -114,66 +95,95 @@ function unique(x, y) {
   return [ux, uy];
 }
 
-function newFigure(key) {
-  const figure = el("figure", {tabIndex: 0, role: "group"},
-    el("figcaption", {}, key === "loss" ? "loss" : names[key] ?? key));
-  figure.addEventListener("keydown", (e) => move(charts.get(key)?.plot, e));
-  new ResizeObserver(() => {
-    const chart = charts.get(key);
-    chart?.plot?.setSize(size(figure));
-  }).observe(figure);
-  return figure;
+function newChart(key) {
+  const legend = h('p', { className: 'legend', 'aria-hidden': 'true' }); // the label of the figure says it
+  const name = key === 'loss' ? 'loss' : nameOf(key);
+  const figure = h('figure', { tabIndex: 0, role: 'group', onkeydown: (event) => move(chart, event) },
+    h('figcaption', {}, h('span', {}, name), h('span', { className: 'at muted' })), legend);
+  const chart = { key, name, figure, legend, lines: [] };
+  figure.dataset.measure = key;
+  new ResizeObserver(() => chart.plot?.setSize(size(chart))).observe(figure);
+  return chart;
 }
 
 // move moves the cursor of a chart by arrow keys; Escape shows all of it again.
-function move(plot, e) {
+function move({ plot }, event) {
   if (!plot) return;
-  const x = plot.data[0], step = {ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20}[e.key];
-  if (e.key === "Escape" && x.length > 0) plot.setScale("x", {min: x[0], max: x[x.length - 1]});
+  const x = plot.data[0], step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
+  if (event.key === 'Escape' && x.length > 0) plot.setData(plot.data, true);
   if (!step || x.length === 0) return;
-  e.preventDefault();
+  event.preventDefault();
   const i = Math.min(x.length - 1, Math.max(0, (plot.cursor.idx ?? x.length - 1) + step));
-  plot.setCursor({left: plot.valToPos(x[i], "x"), top: plot.over.clientHeight / 2});
+  plot.setCursor({ left: plot.valToPos(x[i], 'x'), top: plot.over.clientHeight / 2 });
 }
 
-function size(figure) {
-  const wide = figure === figure.parentNode.firstChild;
-  return {width: Math.max(120, figure.clientWidth - 26), height: wide ? 340 : 220};
+function size(chart) {
+  const style = getComputedStyle(chart.figure);
+  const inside = chart.figure.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  return { width: Math.max(120, inside), height: chart.key === 'loss' ? 320 : 190 };
 }
 
-// look is how uPlot draws lines.
-function look(figure, lines, logarithmic, x, style) {
+// look is how uPlot draws the lines of a chart.
+function look(chart, logarithmic, x, style) {
   const color = (name) => style.getPropertyValue(name).trim();
-  const axis = {stroke: color("--muted"), grid: {stroke: color("--line"), width: 1}, ticks: {stroke: color("--line"), width: 1}};
+  const lines = { stroke: color('--line'), width: 1 };
+  const axis = { stroke: color('--muted'), grid: lines, ticks: { ...lines, size: 4 }, font: `12px ${color('--sans')}` };
   return {
-    ...size(figure),
-    scales: {x: {time: false}, y: {distr: logarithmic ? 3 : 1}},
-    cursor: {sync: {key: sync.key}, drag: {x: true, y: false}},
+    ...size(chart),
+    legend: { show: false },
+    scales: { x: { time: false }, y: { distr: logarithmic ? 3 : 1 } },
+    cursor: { sync: { key: sync.key }, drag: { x: true, y: false }, points: { size: 7 } },
+    hooks: { setCursor: [() => showLegend(chart)] },
+    padding: [8, 24, 0, 0],
     axes: [
-      {...axis, values: (_, ticks) => ticks.map((t) => x === "step" ? number(t) : seconds(t))},
-      {...axis, size: 64, values: (_, ticks) => ticks.map((t) => t === null ? "" : number(t))},
+      { ...axis, size: 32, space: x === 'step' ? 60 : 80, values: (_, at) => at.map(x === 'step' ? number : duration) },
+      { ...axis, size: 58, space: 36, values: (_, at) => at.map((v) => (v === null ? '' : number(v))) },
     ],
     series: [
-      {label: x === "step" ? "step" : "time", value: (_, v) => v === null ? "—" : x === "step" ? number(v) : seconds(v)},
-      ...lines.map((l) => {
+      { label: x },
+      ...chart.lines.map((l) => {
         const s = styleOf(l.run);
         return {
-          label: l.name, stroke: l.faint ? s.color + "55" : s.color, width: l.faint ? 1 : 2, spanGaps: true,
-          dash: l.points ? [6, 4] : s.dash, points: {show: l.points, size: 6, fill: s.color},
-          value: (_, v) => number(v),
+          label: l.part, stroke: l.faint ? `${s.color}50` : s.color, width: l.faint ? 1 : 2, spanGaps: true,
+          dash: l.part === 'validation' ? [6, 4] : s.dash, points: { show: l.points, size: 6, fill: s.color },
         };
       }),
     ],
   };
 }
 
+// showLegend names the lines of a chart, with their values at the cursor or else the last ones.
+function showLegend(chart) {
+  const { plot, lines, legend, figure } = chart;
+  if (!plot) return; // it is being made
+  const [x, ...values] = plot.data;
+  const at = plot.cursor.left >= 0 ? plot.cursor.idx : null;
+  const time = plot.series[0].label === 'seconds';
+  figure.querySelector('.at').textContent = at === null || at === undefined || x[at] === undefined ? '' :
+    time ? `at ${duration(x[at])}` : `at step ${number(x[at])}`;
+  legend.replaceChildren(...lines.map((l, i) => [l, values[i] ?? []]).filter(([l]) => !l.faint).map(([l, v]) => {
+    const style = styleOf(l.run);
+    const mark = h('span', { className: l.part === 'validation' ? 'mark dashed' : 'mark' });
+    mark.style.color = style.color;
+    return h('span', { className: 'line', title: l.run }, mark, `${[shortName(l.run), l.part].filter(Boolean).join(' · ')} `,
+      h('b', {}, number(nearest(v, at ?? v.length - 1))));
+  }));
+}
+
+// nearest is the value at a place, or the last one before it: runs are not measured at the same steps.
+function nearest(values, at) {
+  while (at > 0 && (values[at] === null || values[at] === undefined)) at--;
+  return values[at];
+}
+
 // summary says in words what a chart shows.
-function summary(name, lines, x) {
-  const said = lines.filter((l) => !l.faint).map((l) => {
+function summary(chart, x) {
+  const said = chart.lines.filter((l) => !l.faint).map((l) => {
+    const name = [shortName(l.run), l.part].filter(Boolean).join(', ');
     const values = l.y.filter((v) => v !== null);
-    if (values.length === 0) return `${l.name}: no finite values`;
-    const last = values[values.length - 1], low = values.reduce((a, b) => Math.min(a, b));
-    return `${l.name}: last ${number(last)}, lowest ${number(low)}`;
+    if (values.length === 0) return `${name}: no finite values`;
+    const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b));
+    return `${name}: last ${number(values[values.length - 1])}, lowest ${number(low)}, highest ${number(high)}`;
   });
-  return `${name} over ${x === "step" ? "steps" : "time"}. ${said.join("; ")}`;
+  return `${chart.name} over ${x === 'step' ? 'steps' : 'time'}. ${said.join('; ')}`;
 }

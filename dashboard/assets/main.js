@@ -1,59 +1,61 @@
-// The page asks for what has changed every two seconds while somebody looks at it.
-import {byID} from "./dom.js";
-import * as list from "./runs.js";
-import * as charts from "./charts.js";
-import {samples} from "./samples.js";
-import {settings, values} from "./tables.js";
-import {switchTheme} from "./theme.js";
+// main asks for what has changed every two seconds while somebody looks at the page.
+
+import * as charts from './charts.js';
+import { button, byID, say } from './dom.js';
+import * as list from './runs.js';
+import { samples } from './samples.js';
+import { settings, values } from './tables.js';
+import { nextTheme } from './theme.js';
 
 const every = 2000; // milliseconds
 const known = new Map(); // by run: {tag, data}
-let compared = "";
+let compared = '';
 
-// load brings the measurements of a run up to date.
+// load brings the measurements of a run up to date, and tells whether there was anything new.
 async function load(id) {
   const before = known.get(id);
   const answer = await fetch(`/api/run?id=${encodeURIComponent(id)}`, {
-    cache: "no-store", headers: before ? {"If-None-Match": before.tag} : {},
+    cache: 'no-store', headers: before ? { 'If-None-Match': before.tag } : {},
   });
   if (answer.status === 304) return false;
   if (!answer.ok) throw new Error(await answer.text());
-  known.set(id, {tag: answer.headers.get("ETag"), data: await answer.json()});
+  known.set(id, { tag: answer.headers.get('ETag'), data: await answer.json() });
   return true;
 }
 
 function draw() {
   const runs = list.chosen.map((id) => known.get(id)?.data).filter(Boolean);
-  const weight = Number(byID("smooth").value);
-  byID("smoothed").textContent = String(weight);
-  charts.draw(runs, {x: byID("x").value, smooth: weight, log: byID("log").checked});
+  const weight = Number(byID('smooth').value);
+  byID('smoothed').textContent = String(weight);
+  charts.draw(runs, { x: byID('x').value, smooth: weight, log: byID('log').checked });
   values(runs);
   samples(runs);
-  const ids = runs.map((r) => r.id), key = JSON.stringify([ids, byID("differing").checked]);
+  const ids = runs.map((r) => r.id), key = JSON.stringify([ids, byID('differing').checked]);
   if (key !== compared) {
     compared = key;
-    settings(ids).catch(say);
+    settings(ids).catch(complain);
   }
 }
 
-// say shows what is wrong, or that there is nothing to show.
-function say(problem) {
-  const empty = byID("empty");
+// complain shows what is wrong, or that there is nothing to show.
+function complain(problem) {
+  const empty = byID('empty'), text = problem ? String(problem.message ?? problem) : '';
   empty.hidden = !problem;
-  empty.textContent = problem ? String(problem.message ?? problem) : "";
+  if (empty.textContent !== text) empty.textContent = text;
 }
 
 async function update() {
   try {
-    const answer = await fetch("/api/runs", {cache: "no-store"});
+    const answer = await fetch('/api/runs', { cache: 'no-store' });
     if (!answer.ok) throw new Error(await answer.text());
-    const {runs, more} = await answer.json();
+    const { runs, more } = await answer.json();
+    const before = list.chosen.join();
     list.show(runs, more);
     const changed = await Promise.all(list.chosen.map(load));
-    if (changed.some(Boolean)) draw();
-    say(runs.length > 0 ? null : "There are no runs yet. hippo train makes one, and it appears here.");
+    if (changed.some(Boolean) || before !== list.chosen.join()) draw();
+    complain(runs.length > 0 ? null : 'There are no runs yet. hippo train makes one, and it appears here.');
   } catch (err) {
-    say(err instanceof TypeError ? "The dashboard does not answer. Is hippo ui still running?" : err);
+    complain(err instanceof TypeError ? 'The dashboard does not answer. Is hippo ui still running?' : err);
   }
 }
 
@@ -62,20 +64,20 @@ async function choose() {
   try {
     await Promise.all(list.chosen.map(load));
   } catch (err) {
-    say(err);
+    complain(err);
   }
   draw();
 }
 
-for (const id of ["x", "smooth", "log", "differing"]) byID(id).addEventListener("input", draw);
-byID("controls").addEventListener("submit", (e) => e.preventDefault());
-byID("filter").addEventListener("input", list.draw);
-byID("theme").addEventListener("click", () => { switchTheme(); draw(); });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("hashchange", () => { list.readAddress(); list.draw(); choose(); });
+byID('controls').append(button('Light or dark', 'theme', () => { say(`Theme: ${nextTheme()}`); draw(); }, { id: 'theme' }));
+for (const id of ['x', 'smooth', 'log', 'differing']) byID(id).addEventListener('input', draw);
+byID('controls').addEventListener('submit', (event) => event.preventDefault());
+byID('filter').addEventListener('input', list.draw);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+addEventListener('hashchange', () => { list.readAddress(); list.draw(); choose(); });
 list.onChange(choose);
 list.readAddress();
 for (;;) {
   if (!document.hidden) await update();
-  await new Promise((done) => setTimeout(done, every));
+  await new Promise((done) => { setTimeout(done, every); });
 }

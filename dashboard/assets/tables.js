@@ -1,41 +1,50 @@
-// Tables beside the charts: the latest values, and the settings.
-import {shown} from "./charts.js";
-import {byID, el, number} from "./dom.js";
+// tables stand below the charts: the latest values, and the settings.
+
+import { byID, h, replace } from './dom.js';
+import { inUnit, nameOf, number, sorted } from './measures.js';
+import { shortName } from './runs.js';
+
+const column = (text) => h('th', { scope: 'col' }, text);
+const row = (text) => h('th', { scope: 'row', title: text }, shortName(text));
 
 // values shows the last value of each measurement of each run.
 export function values(runs) {
-  const measures = [...new Set(runs.flatMap((r) => Object.keys(r.curves)))].sort();
-  byID("latest").hidden = runs.length === 0;
-  byID("values").replaceChildren(
-    el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "run"), el("th", {scope: "col"}, "step"),
-      ...measures.map((m) => el("th", {scope: "col"}, m === "mem_bytes" ? "memory, MiB" : m)), el("th", {scope: "col"}, "report"))),
-    el("tbody", {}, ...runs.map((r) => el("tr", {}, el("th", {scope: "row"}, r.id), el("td", {}, number(r.step)),
-      ...measures.map((m) => {
-        const v = r.curves[m]?.value;
-        return el("td", {}, v && v.length > 0 ? number(shown(m, [v[v.length - 1]])[0]) : "—");
-      }),
-      el("td", {}, r.report ? el("a", {href: reportPath(r.id)}, "report") : "")))));
+  const measures = sorted(runs.flatMap((r) => Object.keys(r.curves)));
+  byID('latest').hidden = runs.length === 0;
+  const reports = runs.some((r) => r.report);
+  const last = (run, m) => {
+    const of = run.curves[m]?.value;
+    return number(of?.length > 0 ? inUnit(m, of.slice(-1))[0] : null);
+  };
+  replace(byID('values'),
+    h('thead', {}, h('tr', {}, ['run', 'step', ...measures.map(nameOf), ...(reports ? ['report'] : [])].map(column))),
+    h('tbody', {}, runs.map((r) => h('tr', {}, row(r.id), h('td', {}, number(r.step)),
+      measures.map((m) => h('td', {}, last(r, m))),
+      reports ? h('td', {}, r.report ? h('a', { href: reportPath(r.id) }, 'report') : null) : null))));
 }
 
-export function reportPath(id) {
-  return "/report/" + id.split("/").map(encodeURIComponent).join("/") + "/";
+function reportPath(id) {
+  return '/report/' + id.split('/').map(encodeURIComponent).join('/') + '/';
 }
 
 // settings shows those of the chosen runs.
 export async function settings(ids) {
-  const section = byID("differences");
-  section.hidden = ids.length === 0;
+  byID('differences').hidden = ids.length === 0;
   if (ids.length === 0) return;
-  const answer = await fetch("/api/settings?ids=" + ids.map(encodeURIComponent).join(","));
+  const answer = await fetch('/api/settings?ids=' + ids.map(encodeURIComponent).join('&ids='));
   if (!answer.ok) {
-    byID("settings").replaceChildren(el("caption", {}, await answer.text()));
+    replace(byID('settings'), h('caption', {}, await answer.text()));
     return;
   }
-  const rows = await answer.json();
-  const only = byID("differing").checked && ids.length > 1;
-  const shown = rows.filter((r) => !only || r.differ);
-  byID("settings").replaceChildren(
-    el("thead", {}, el("tr", {}, el("th", {scope: "col"}, "setting"), ...ids.map((id) => el("th", {scope: "col"}, id)))),
-    el("tbody", {}, ...shown.map((r) => el("tr", {className: r.differ ? "differ" : ""}, el("th", {scope: "row"}, r.key),
-      ...r.values.map((v) => el("td", {}, v ?? "—"))))));
+  const all = await answer.json();
+  const only = byID('differing').checked && ids.length > 1;
+  const some = all.filter((r) => !only || r.differ);
+  if (some.length === 0) {
+    replace(byID('settings'), h('caption', {}, only ? 'All settings are the same.' : 'The runs say nothing of their settings.'));
+    return;
+  }
+  replace(byID('settings'),
+    h('thead', {}, h('tr', {}, column('setting'), ids.map((id) => column(shortName(id))))),
+    h('tbody', {}, some.map((r) => h('tr', { className: r.differ ? 'differ' : '' }, h('th', { scope: 'row' }, r.key),
+      r.values.map((v) => h('td', {}, v ?? '—'))))));
 }

@@ -22,13 +22,23 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("found the %s %.200q, which may not use this server", e.What, e.Found)
 }
 
-// Check returns an *Error for a request of another page. That is one whose Origin is not the server's own; or one that
-// calls the server by a name which is neither an address, nor localhost, nor one of names ("*" is any): the owner of
-// such a name may have made it point here, and a page under that name would count as the server's own. Where anyName
-// is set and there are no names, all names are good: the server knows its clients by keys.
-func Check(r *http.Request, names []string, anyName bool) error {
+// Rules say which requests a server takes.
+type Rules struct {
+	// Names are those that a request may call the server by besides localhost and addresses; "*" is any.
+	Names []string
+	// AnyName makes all names good where there are no Names: the server knows its clients by keys.
+	AnyName bool
+	// Shares tells of an Origin that is not the server's own whether its pages may use the server. nil: none may.
+	Shares func(origin string) bool
+}
+
+// Check returns an *Error for a request of another page. That is one whose Origin is neither the server's own nor
+// shared; or one that calls the server by another name than the rules have: the owner of such a name may have made it
+// point here, and a page under that name would count as the server's own.
+func (o Rules) Check(r *http.Request) error {
 	if from := r.Header.Get("Origin"); from != "" {
-		if u, err := url.Parse(from); err != nil || u.Host != r.Host {
+		u, err := url.Parse(from)
+		if own := err == nil && u.Host == r.Host; !own && (o.Shares == nil || !o.Shares(from)) {
 			return &Error{"origin", from}
 		}
 	}
@@ -38,7 +48,7 @@ func Check(r *http.Request, names []string, anyName bool) error {
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
 	local := host == "" || host == "localhost" || net.ParseIP(host) != nil
-	known := slices.Contains(names, "*") || slices.Contains(names, host) || anyName && len(names) == 0
+	known := slices.Contains(o.Names, "*") || slices.Contains(o.Names, host) || o.AnyName && len(o.Names) == 0
 	if !local && !known {
 		return &Error{"host", r.Host}
 	}
