@@ -84,8 +84,8 @@ func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Respons
 	r.Header.Set("X-Request-Id", q.ID)
 	w := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.ServeHTTP(w, r)
-	switch w.status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusGone:
+	// What says when to come again will be answered then. A model that never has room says nothing of the kind.
+	if w.status == statusGone || w.header.Get(retryHeader) != "" {
 		return batch.Response{}, batch.ErrLater
 	}
 	return batch.Response{Status: w.status, Body: bytes.TrimSpace(w.body.Bytes())}, nil

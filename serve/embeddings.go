@@ -137,6 +137,8 @@ type ollamaEmbedding struct {
 	Prompt     string  `json:"prompt"`
 	Truncate   *bool   `json:"truncate"`
 	Dimensions *int    `json:"dimensions"`
+
+	Keep keepAlive `json:"keep_alive"`
 }
 
 // embed embeds one field of the request. Without a text it only loads the model.
@@ -145,6 +147,7 @@ func (q *ollamaEmbedding) embed(s *Server, c *call, param string) (*embedding, [
 	if err != nil {
 		return nil, nil, err
 	}
+	s.keep(c, q.Keep)
 	e := &embedding{model: m}
 	if or(q.Dimensions, 0) != 0 { // which is all, as with the client's own type
 		e.dimensions = q.Dimensions
@@ -175,7 +178,7 @@ func (s *Server) ollamaEmbed(c *call) error {
 		Total      time.Duration `json:"total_duration"` // in nanoseconds
 		Load       time.Duration `json:"load_duration"`
 		Count      int           `json:"prompt_eval_count"`
-	}{q.Model, vectors, time.Since(c.begun), 0, e.tokens})
+	}{q.Model, vectors, time.Since(c.begun), c.load, e.tokens})
 }
 
 // ollamaEmbeddings answers /api/embeddings, which Ollama had before.

@@ -179,7 +179,7 @@ func TestEmbeddingsBesideReplies(t *testing.T) {
 	content := func(path string) string {
 		_, _, data := s.do(http.MethodPost, path, requests[path])
 		text, _, _ := strings.Cut(string(data), `"usage":`) // which says what was read before
-		for _, changing := range []string{`"id":"`, `"created":`, `"total_duration":`} {
+		for _, changing := range []string{`"id":"`, `"created":`, `"total_duration":`, `"load_duration":`} {
 			if at := strings.Index(text, changing); at >= 0 {
 				end := at + len(changing) + strings.IndexAny(text[at+len(changing):], `,}"`)
 				text = text[:at] + text[end:]

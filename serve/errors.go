@@ -122,10 +122,13 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 // short is the message without what would not be seen, and not longer than an error may be.
 func (e *Error) short() string { return brief.Error(e).Error() }
 
+// retryHeader says when to come again.
+const retryHeader = "Retry-After"
+
 // headers sets what an error says besides its body.
 func (e *Error) headers(h http.Header) {
 	if e.Retry > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Retry.Seconds()))))
+		h.Set(retryHeader, strconv.Itoa(int(math.Ceil(e.Retry.Seconds()))))
 	}
 	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

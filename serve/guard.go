@@ -241,7 +241,7 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		}
 	}
 	c.watch.limits = ring.limits[c.key.Name]
-	return c.watch.limits.takeRequest(c.Header())
+	return c.watch.limits.takeRequest(c.Header(), scope == ScopeCompletions && c.r.Method == http.MethodPost)
 }
 
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not

@@ -71,9 +71,10 @@ func (l *limits) takeTokens(n int) {
 	}
 }
 
-// takeRequest counts a request, or returns why it is too much. It tells a client where it stands, in the headers that
+// takeRequest counts a request, or returns why it is too much; too many tokens are for one that asks for some: who has
+// taken them can still look at a batch, and cancel it. It tells a client where it stands, in the headers that
 // OpenAI has for that.
-func (l *limits) takeRequest(h http.Header) error {
+func (l *limits) takeRequest(h http.Header, asks bool) error {
 	if l == nil {
 		return nil
 	}
@@ -89,7 +90,7 @@ func (l *limits) takeRequest(h http.Header) error {
 			continue
 		}
 		what.a.fill(now)
-		if wait := what.a.until(1); wait > 0 && err == nil {
+		if wait := what.a.until(1); wait > 0 && err == nil && (asks || what.a == &l.requests) {
 			e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v",
 				what.a.perMinute, what.name, wait.Round(time.Millisecond))
 			e.Limit, e.Retry, err = what.name, wait, e

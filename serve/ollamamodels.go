@@ -105,7 +105,7 @@ func (s *Server) ollamaLoaded(c *call) error {
 			texts := l.model.texts.Stats()
 			m.Texts, m.Marks = texts.Memory, texts.Marks
 		}
-		if runner, ok := l.model.runner.(*session.Scheduler); ok {
+		if runner, ok := unwatched(l.model.runner).(*session.Scheduler); ok {
 			figures := runner.Stats()
 			m.Running, m.Queued = figures.Running, figures.Waiting
 		}

@@ -205,13 +205,16 @@ func TestKeepAlive(t *testing.T) {
 		wantLoaded("after a request for it", "two")
 		time.Sleep(5 * time.Minute)
 		wantLoaded("5 minutes after it")
+		wantAnswer("/api/embed", `{"model":"two","input":"a","keep_alive":0}`, `"embeddings":[[`)
+		wantAnswer("/api/embeddings", `{"model":"two","prompt":"a","keep_alive":0}`, `"embedding":[`)
+		wantLoaded("after embeddings that keep it not at all")
 		for _, body := range []string{`{"model":"one","keep_alive":"soon"}`, `{"model":"one","keep_alive":[1]}`} {
 			if status, data := ask(t.Context(), server, http.MethodPost, "/api/generate", body); status != 400 ||
 				!strings.Contains(data, "keep_alive: found") {
 				t.Errorf("%s: status %d, %s", body, status, data)
 			}
 		}
-		if s.count("one") != 2 || s.count("two") != 3 {
+		if s.count("one") != 2 || s.count("two") != 5 {
 			t.Errorf("loaded %v times", s.loads)
 		}
 	})

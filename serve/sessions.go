@@ -34,28 +34,30 @@ func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) erro
 		return err
 	}
 	defer release()
+	r, err := s.sessionRecord(p)
+	if err != nil {
+		return err
+	}
+	// First the model, then a place among those that run: a request that waits for a model to be loaded must not keep
+	// from running one whose model has to go for it.
+	m, err := s.model(c, r.Model)
+	if err != nil {
+		return err
+	}
+	c.note("model", m.name)
 	if err := s.enter(c); err != nil {
 		return err
 	}
 	defer s.admit.leave()
-	h, err := s.hold(c, p)
+	h, err := s.hold(c, p, r, m)
 	if err != nil {
 		return err
 	}
 	return do(c.r.Context(), h)
 }
 
-// hold returns the session of a place, which is locked.
-func (s *Server) hold(c *call, p place) (*held, error) {
-	r, err := s.sessionRecord(p)
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.model(c, r.Model)
-	if err != nil {
-		return nil, err
-	}
-	c.note("model", m.name)
+// hold returns the session of a place, which is locked, with its record and model.
+func (s *Server) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, err error) {
 	if m.identity() != r.Identity {
 		return nil, &Error{
 			Status: http.StatusConflict, Code: "other_model",

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -228,6 +230,16 @@ func (l *library) weights(info serve.ModelInfo) int64 {
 		perParameter = 2
 	case "int8":
 		perParameter = 1.1 // with the scales
+	case "int4", "int4min":
+		perParameter = 0.7
+	case hippo.Stored:
+		switch kind := checkpoint.DType(info.Precision); kind {
+		case checkpoint.F32, checkpoint.F16, checkpoint.F64: // all of them become float32
+		case checkpoint.BF16:
+			perParameter = 2
+		default: // integers stay as they are in the files
+			return info.Bytes
+		}
 	}
 	if info.Parameters == 0 { // only reading all would tell
 		return info.Bytes

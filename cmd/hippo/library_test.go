@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/hubtest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
@@ -264,5 +265,38 @@ func TestServeWithinItsMemory(t *testing.T) {
 	_, err = lib.preload(t.Context(), one.Server)
 	if err == nil || !strings.Contains(err.Error(), "want more --max_memory") {
 		t.Errorf("three models in the memory of two: %v", err)
+	}
+}
+
+// TestWeightsAreEstimated: what a model is said to need before it is loaded is about what it takes then, in each
+// precision and from files of integers.
+func TestWeightsAreEstimated(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	modelOfWidth(t, plain, 256, 1)
+	small := filepath.Join(dir, "small")
+	quantize := newQuantize()
+	quantize.SetArgs([]string{plain, small})
+	if err := quantize.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, precision string }{
+		{plain, hippo.Stored}, {plain, "float32"}, {plain, "bf16"}, {plain, "int8"}, {plain, "int4"},
+		{plain, "int4min"}, {small, hippo.Stored},
+	} {
+		o := serveOptions{Precision: c.precision, onDemand: onDemand{KeepAlive: "5m"}}
+		lib, err := o.library([]string{c.path}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := hippo.Load(c.path, hippo.Precision(c.precision))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := lib.describe(filepath.Base(c.path), c.path)
+		if ratio := float64(info.Memory) / float64(m.Net().Bytes()); err != nil || ratio < 0.7 || ratio > 1.5 {
+			t.Errorf("%s as %s: %d bytes are expected, %d taken; %v", c.path, c.precision, info.Memory,
+				m.Net().Bytes(), err)
+		}
 	}
 }

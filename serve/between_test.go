@@ -1,0 +1,108 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBatchOfModelThatNeverHasRoom: a line for such a model is answered with its error, and the batch ends.
+func TestBatchOfModelThatNeverHasRoom(t *testing.T) {
+	library := newBooks(t, "large")
+	library.Memory = 1
+	s := newSite(t, Options{Library: &library.Library})
+	b := s.batched("/v1/completions", `{"custom_id":"a","method":"POST","url":"/v1/completions",`+
+		`"body":{"model":"large","prompt":"a"}}`)
+	all := s.output(b.ErrorFile)
+	if b.Counts.Failed != 1 || len(all) != 1 || all[0].Response.Status != http.StatusServiceUnavailable ||
+		!strings.Contains(string(all[0].Response.Body), "model_too_large") {
+		t.Errorf("got %+v, %+v", b, all)
+	}
+}
+
+// TestLoadedSaysWhatRuns: /api/ps counts the texts that a model works at.
+func TestLoadedSaysWhatRuns(t *testing.T) {
+	library := newBooks(t, "one")
+	server := library.server(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ask(ctx, server, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":16384,"ignore_eos":true}`)
+	}()
+	running := 0
+	for range 5000 {
+		_, data := ask(t.Context(), server, http.MethodGet, "/api/ps", "")
+		var a Loaded
+		if err := json.Unmarshal([]byte(data), &a); err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Models) == 1 && a.Models[0].Running > 0 {
+			running = a.Models[0].Running
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+	if running != 1 {
+		t.Errorf("%d texts run, want 1", running)
+	}
+}
+
+// TestSessionWaitsForItsModelWithoutAPlace: a request for a session whose model waits for room keeps from running none
+// that the room depends on.
+func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
+	library := newBooks(t, "one", "two")
+	library.Memory = int64(library.nets["one"].Bytes())
+	server := library.server(t, Options{Concurrent: 1})
+	status, data := ask(t.Context(), server, http.MethodPost, "/v1/sessions", `{"model":"two","text":"Call me"}`)
+	if status != http.StatusOK {
+		t.Fatalf("status %d, %s", status, data)
+	}
+	var made sessionObject
+	if err := json.Unmarshal([]byte(data), &made); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := server.models.acquire(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int)
+	go func() {
+		status, _ := ask(t.Context(), server, http.MethodPost, "/v1/sessions/"+made.ID+"/generate", `{"max_tokens":2}`)
+		answered <- status
+	}()
+	for server.waitingFor("two") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := len(server.admit.places); n != 0 {
+		t.Errorf("%d places are taken, want none", n)
+	}
+	server.models.release(e)
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("status %d, want 200", status)
+	}
+}
+
+// TestTokensAreLimitedWhereTheyAreTaken: a key that has taken its tokens can still ask for what takes none.
+func TestTokensAreLimitedWhereTheyAreTaken(t *testing.T) {
+	k, secret := NewKey("alice", ScopeAll)
+	k.Tokens = 2
+	s := newSite(t, Options{Keys: []Key{k}})
+	s.key = secret
+	const short = `{"prompt":"Call me","max_tokens":4}`
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, _, data := s.do(http.MethodPost, "/v1/completions", short); status != want {
+			t.Errorf("status %d, %s, want %d", status, data, want)
+		}
+	}
+	for _, path := range []string{"/v1/batches", "/v1/sessions", "/v1/models"} {
+		if status, _, data := s.do(http.MethodGet, path, ""); status != http.StatusOK {
+			t.Errorf("%s: status %d, %s, want 200", path, status, data)
+		}
+	}
+}
