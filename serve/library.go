@@ -56,7 +56,7 @@ type ModelCard struct {
 	Parameters int
 	MaxLength  int // 0 for any
 	DModel     int
-	Layers     string
+	Layers     string // the mixers of the blocks, in order
 	VocabSize  int
 
 	StateBytes, StateBytesPerToken int // what the model keeps of a text: always, and for each token
@@ -72,9 +72,10 @@ type PullProgress struct {
 // NewModelCard is the card of a model, which need not have its weights.
 func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	growth, _ := net.Growth()
+	layers, _ := net.Config.Plan() // it was valid when the model was made
 	return ModelCard{
 		Template: settings.Source, Sampling: parameters(settings.Defaults), Parameters: net.NumParams(),
-		MaxLength: net.MaxLength(), DModel: net.Config.DModel, Layers: net.Config.Layers,
+		MaxLength: net.MaxLength(), DModel: net.Config.DModel, Layers: strings.Join(layers, ","),
 		VocabSize: net.Config.VocabSize,
 
 		StateBytes: generate.NewSession(net, 1).StateSize(), StateBytesPerToken: growth,

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Why a batch ends before its last request.
+// Why a batch ends before its last request. Whoever answers its requests sees that they are canceled.
 var (
-	errCancelled = errors.New("batch: cancelled")
-	errExpired   = errors.New("batch: expired")
+	errCancelled = fmt.Errorf("batch: cancelled: %w", context.Canceled)
+	errExpired   = fmt.Errorf("batch: expired: %w", context.Canceled)
 )
 
 // employ has a worker for an owner. The lock is held.

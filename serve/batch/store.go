@@ -84,7 +84,7 @@ func because(kind error, format string, args ...any) error {
 }
 
 // errClosed is why batches are stopped.
-var errClosed = errors.New("batch: the store is closed")
+var errClosed = fmt.Errorf("batch: the store is closed: %w", context.Canceled)
 
 // Store has the files and batches of clients. Each owner sees its own only. All methods may be called by any number of
 // goroutines.
