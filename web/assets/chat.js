@@ -120,6 +120,7 @@ function askKey(again) {
   const use = () => {
     setAPIKey(field.value.trim());
     dialog.close();
+    dialog.remove(); // now: the answer may come before the event of closing, and ask again
     again();
   };
   field.addEventListener('keydown', (event) => { if (event.key === 'Enter') use(); });
