@@ -65,10 +65,11 @@ func TestCallsEndAtMultiplesWithoutTrace(t *testing.T) {
 	}
 }
 
-// TestOtherPiecesAreNear: pieces of other lengths leave logits that are as near as Session says.
+// TestOtherPiecesAreNear: pieces of other lengths leave logits that are as near as Session says. Where products round
+// their inputs, to 8 bits or to integers, a last bit of an input can become one of the rounded.
 func TestOtherPiecesAreNear(t *testing.T) {
 	const l, prompts = 90, 20
-	for p, most := range map[engine.Precision]float64{engine.Float32: 1e-5, engine.BF16: 1e-5, engine.Int8: 2e-2} {
+	for p, most := range map[engine.Precision]float64{engine.Float32: 1e-5, engine.BF16: 4e-3, engine.Int8: 2e-2} {
 		m := packed(t, hybrid, p)
 		worst := 0.0
 		for i := range prompts {
