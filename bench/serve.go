@@ -15,8 +15,8 @@ import (
 
 // serveCases measure models behind package serve, asked over the network of this machine as clients ask, in int8:
 //
-//   - clients: so many clients that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a scheduler
-//     gives without HTTP, JSON and SSE, measured in turn; overhead_share is how much longer a token takes.
+//   - clients: some clients at once that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a
+//     scheduler gives without HTTP, JSON and SSE, measured in turn; overhead_share is how much longer a token takes.
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
@@ -62,13 +62,16 @@ func (v served) id(what string, n int) Row {
 		{"n", float64(n)}}
 }
 
-// packed builds the model.
-func (v served) packed() (*model.Model, error) {
+// site builds the model and begins to serve it, as newSite does.
+func (v served) site(ctx context.Context, memory int64) (*site, error) {
 	m, err := v.build()
+	if err == nil {
+		err = m.Pack(engine.Int8)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return m, m.Pack(engine.Int8)
+	return newSite(ctx, m, memory)
 }
 
 // clients measures n clients.
@@ -76,22 +79,18 @@ func (v served) clients(n, past int) Case {
 	const tokens = 32
 	id := append(v.id("clients", n), Field{"context", float64(past)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		m, err := v.packed()
-		if err != nil {
-			return trial{}, err
-		}
 		// What it has read of the prompts is kept, so that it does what the scheduler does.
-		s, err := newSite(ctx, m, 1<<30)
+		s, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
 		}
 		prompts := make([][]int32, n)
 		for i := range prompts {
-			prompts[i] = randomIDs(rand.New(rand.NewPCG(1, uint64(i))), past, m.Config.VocabSize)
+			prompts[i] = randomIDs(rand.New(rand.NewPCG(1, uint64(i))), past, s.net.Config.VocabSize)
 		}
 		sessions := make([]*generate.Session, n)
 		for i, ids := range prompts {
-			sessions[i] = generate.NewSession(m, 1)
+			sessions[i] = generate.NewSession(s.net, 1)
 			if err := sessions[i].Feed(ctx, ids); err != nil {
 				return trial{}, err
 			}
@@ -102,7 +101,7 @@ func (v served) clients(n, past int) Case {
 			})
 		}
 		return trial{
-			runs: []func() error{over, serving(m, sessions)}, close: s.close,
+			runs: []func() error{over, serving(s.net, sessions)}, close: s.close,
 			fields: func(t []Timing) Row {
 				http, alone := float64(n*tokens)/t[0].Wall, float64(n*servedTokens)/t[1].Wall
 				return Row{{"tokens_per_s", rounded(http)}, {"scheduler_tokens_per_s", rounded(alone)},
@@ -117,11 +116,7 @@ func (v served) pauses(prompt, n int) Case {
 	const tokens = 48
 	id := append(v.id("pauses", n), Field{"prompt", float64(prompt)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		m, err := v.packed()
-		if err != nil {
-			return trial{}, err
-		}
-		s, err := newSite(ctx, m, 0)
+		s, err := v.site(ctx, 0)
 		if err != nil {
 			return trial{}, err
 		}
@@ -135,7 +130,7 @@ func (v served) pauses(prompt, n int) Case {
 			go func() {
 				rng := rand.New(rand.NewPCG(2, 2))
 				for until.Err() == nil {
-					ids := randomIDs(rng, prompt, m.Config.VocabSize)
+					ids := randomIDs(rng, prompt, s.net.Config.VocabSize)
 					if err := s.whole(until, request{Prompt: ids, Tokens: 1}); err != nil && until.Err() == nil {
 						arrived <- err
 						return
@@ -146,7 +141,7 @@ func (v served) pauses(prompt, n int) Case {
 			}()
 			err := inParallel(n, func(i int) error {
 				var last time.Time
-				q := request{Prompt: []int32{int32(i) % int32(m.Config.VocabSize)}, Tokens: tokens, Seed: i}
+				q := request{Prompt: []int32{int32(i) % int32(s.net.Config.VocabSize)}, Tokens: tokens, Seed: i}
 				return s.stream(ctx, q, func() {
 					now := time.Now()
 					if !last.IsZero() {
@@ -174,11 +169,7 @@ func (v served) pauses(prompt, n int) Case {
 func (v served) turn(n int) Case {
 	const turns, more = 9, 16
 	return Case{ID: v.id("turn", n), prepare: func(ctx context.Context) (trial, error) {
-		m, err := v.packed()
-		if err != nil {
-			return trial{}, err
-		}
-		s, err := newSite(ctx, m, 4<<30)
+		s, err := v.site(ctx, 4<<30)
 		if err != nil {
 			return trial{}, err
 		}
@@ -186,7 +177,7 @@ func (v served) turn(n int) Case {
 		var later []float64
 		run := func() error {
 			rng := rand.New(rand.NewPCG(3, 3))
-			ids := randomIDs(rng, n, m.Config.VocabSize)
+			ids := randomIDs(rng, n, s.net.Config.VocabSize)
 			later = later[:0]
 			for i := range turns + 1 {
 				begun := time.Now()
@@ -198,7 +189,7 @@ func (v served) turn(n int) Case {
 				} else {
 					later = append(later, took)
 				}
-				ids = append(ids, randomIDs(rng, more, m.Config.VocabSize)...)
+				ids = append(ids, randomIDs(rng, more, s.net.Config.VocabSize)...)
 			}
 			return nil
 		}
@@ -214,15 +205,11 @@ func (v served) choices(past, ending int) Case {
 	const endings, questions = 4, 4
 	id := append(v.id("choices", endings), Field{"context", float64(past)}, Field{"ending", float64(ending)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		m, err := v.packed()
+		keeps, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
 		}
-		keeps, err := newSite(ctx, m, 1<<30)
-		if err != nil {
-			return trial{}, err
-		}
-		forgets, err := newSite(ctx, m, 0)
+		forgets, err := newSite(ctx, keeps.net, 0)
 		if err != nil {
 			keeps.close()
 			return trial{}, err
@@ -231,10 +218,10 @@ func (v served) choices(past, ending int) Case {
 		ask := func(s *site) func() error {
 			return func() error {
 				for range questions {
-					before := randomIDs(rng, past, m.Config.VocabSize)
+					before := randomIDs(rng, past, keeps.net.Config.VocabSize)
 					prompts := make([][]int32, endings)
 					for i := range prompts {
-						prompts[i] = append(before[:past:past], randomIDs(rng, ending, m.Config.VocabSize)...)
+						prompts[i] = append(before[:past:past], randomIDs(rng, ending, keeps.net.Config.VocabSize)...)
 					}
 					q := request{Prompt: prompts, Tokens: 1, Echo: true, Logprobs: new(int)}
 					if err := s.whole(ctx, q); err != nil {
@@ -259,11 +246,7 @@ func (v served) choices(past, ending int) Case {
 // streams measures what n open streams hold.
 func (v served) streams(n int) Case {
 	return Case{ID: v.id("streams", n), prepare: func(ctx context.Context) (trial, error) {
-		m, err := v.packed()
-		if err != nil {
-			return trial{}, err
-		}
-		s, err := newSite(ctx, m, 0)
+		s, err := v.site(ctx, 0)
 		if err != nil {
 			return trial{}, err
 		}

@@ -31,7 +31,7 @@ type site struct {
 	web       *http.Server
 }
 
-// newSite begins to serve a model that keeps what it has read in so many bytes, 0 for nothing.
+// newSite begins to serve a model. It keeps what it has read in the given number of bytes; 0 keeps nothing.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
 	o := serve.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}

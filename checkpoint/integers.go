@@ -28,7 +28,7 @@ const (
 	groupLen = 32
 	// integersKey is the name of the metadata about tensors of integers.
 	integersKey = "hippo.quantized"
-	// integersVersion is that of the layout above.
+	// integersVersion is the version of the layout.
 	integersVersion = 1
 )
 
@@ -58,7 +58,7 @@ func (t *Tensor) rowLen() int {
 	return t.Shape[len(t.Shape)-1]
 }
 
-// integerBytes is the memory of n elements, the first of which is in the first row.
+// integerBytes is the number of bytes of the rows that n elements lie in, counted from the first element.
 func (t *Tensor) integerBytes(n int) (int, bool) {
 	k := t.rowLen()
 	size := t.DType.RowBytes(k)

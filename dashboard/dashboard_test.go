@@ -155,6 +155,39 @@ func TestCurvesGrow(t *testing.T) {
 	}
 }
 
+// TestUnchanged: a file is read again when it was written to or replaced, and only then.
+func TestUnchanged(t *testing.T) {
+	dir, reads := t.TempDir(), 0
+	path := filepath.Join(dir, "file")
+	var kept unchanged[string]
+	want := func(text string, count int) {
+		t.Helper()
+		got, err := kept.of(path, func() (string, error) {
+			reads++
+			data, err := os.ReadFile(path)
+			return string(data), err
+		})
+		if got != text || reads != count || (err != nil) != (text == "") {
+			t.Errorf("got %q, %v after %d reads, want %q after %d", got, err, reads, text, count)
+		}
+	}
+	want("", 0)
+	write(t, "one", path)
+	want("one", 1)
+	want("one", 1)
+	appendTo(t, " two", path)
+	want("one two", 2)
+	if err := disk.WriteBytes(path, []byte("another")); err != nil {
+		t.Fatal(err)
+	}
+	want("another", 3)
+	want("another", 3)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	want("", 3)
+}
+
 // TestLongLines: a line that is too long is passed over, and what follows it is read.
 func TestLongLines(t *testing.T) {
 	dir := t.TempDir()

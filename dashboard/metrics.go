@@ -104,7 +104,7 @@ func (m *metrics) clone() *metrics {
 func (m *metrics) add(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var text []byte
-	size := 0 // of the line, of which text has no more than maxLine
+	size := 0 // bytes of the line; text has at most the first maxLine of them
 	for {
 		part, err := lines.ReadSlice('\n')
 		size += len(part)

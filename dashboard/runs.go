@@ -58,6 +58,8 @@ type folder struct {
 
 	mu      sync.Mutex
 	metrics *metrics
+	last    unchanged[[]line]            // the measurements at the end of metricsFile
+	values  unchanged[map[string]string] // of configFile
 }
 
 // finder finds runs.
@@ -142,7 +144,7 @@ func (r *folder) summary() Run {
 		out.Written = info.ModTime()
 	}
 	var epoch, seconds float64
-	for _, m := range lastLines(path) {
+	for _, m := range r.lastLines() {
 		out.Step = max(out.Step, m.Step)
 		if m.Loss != nil {
 			out.Loss = m.Loss
@@ -160,7 +162,7 @@ func (r *folder) summary() Run {
 		return err == nil && info.Mode().IsRegular()
 	}
 	out.Report = has(cardFile) || has(reportFile)
-	values, err := readSettings(r.dir)
+	values, err := r.settings()
 	if err == nil {
 		out.Steps = wantedSteps(values)
 		out.Done = share(values, float64(out.Step), epoch, seconds)
@@ -173,7 +175,7 @@ func (r *folder) summary() Run {
 	return out
 }
 
-// line is a line of measurements, of which the list shows these.
+// line has what the list shows of a line of measurements.
 type line struct {
 	Step    int64    `json:"step"`
 	Loss    *float64 `json:"loss"`
@@ -183,12 +185,21 @@ type line struct {
 	Seconds float64  `json:"elapsed_s"`
 }
 
-// lastLines are the measurements at the end of a file.
-func lastLines(path string) []line {
+// lastLines are the last measurements of a run. There are none where they cannot be read.
+func (r *folder) lastLines() []line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := filepath.Join(r.dir, metricsFile)
+	lines, _ := r.last.of(path, func() ([]line, error) { return readLines(path) })
+	return lines
+}
+
+// readLines are the measurements at the end of a file.
+func readLines(path string) ([]line, error) {
 	const tail = 16 << 10
 	data, whole, err := readTail(path, tail)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	lines := bytes.Split(data, []byte{'\n'})
 	if !whole {
@@ -201,7 +212,7 @@ func lastLines(path string) []line {
 			out = append(out, l)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // readTail reads the last bytes of a file, and whether that is all of it.

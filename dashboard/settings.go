@@ -26,7 +26,7 @@ func compare(runs []*folder) ([]Setting, error) {
 	all := make([]map[string]string, len(runs))
 	var keys []string
 	for i, r := range runs {
-		values, err := readSettings(r.dir)
+		values, err := r.settings()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -54,15 +54,22 @@ func compare(runs []*folder) ([]Setting, error) {
 	return table, nil
 }
 
-// readSettings reads the configuration of a run, with the keys of nested settings joined by dots.
-func readSettings(dir string) (map[string]string, error) {
-	data, err := disk.ReadText(filepath.Join(dir, configFile), disk.MaxText)
+// settings are the configuration of a run, with the keys of nested settings joined by dots.
+func (r *folder) settings() (map[string]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := filepath.Join(r.dir, configFile)
+	return r.values.of(path, func() (map[string]string, error) { return readSettings(path) })
+}
+
+func readSettings(path string) (map[string]string, error) {
+	data, err := disk.ReadText(path, disk.MaxText)
 	if err != nil {
 		return nil, err
 	}
 	var tree yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(data, &tree, yaml.UseOrderedMap()); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, configFile), err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	values := map[string]string{}
 	flatten(values, "", tree)

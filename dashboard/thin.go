@@ -27,7 +27,7 @@ type Curves struct {
 	Bad     int              `json:"bad,omitempty"` // lines that could not be read
 }
 
-// curves are the measurements with at most so many points each.
+// curves returns all measurements, each as a curve of at most the given number of points.
 func (m *metrics) curves(points int) Curves {
 	out := Curves{Version: m.version, Curves: make(map[string]Curve, len(m.series)), Samples: m.samples, Bad: m.bad}
 	if out.Samples == nil {
@@ -39,7 +39,7 @@ func (m *metrics) curves(points int) Curves {
 	return out
 }
 
-// thin returns a curve of at most so many points.
+// thin returns the values as a curve of at most the given number of points.
 func (s *series) thin(points int) Curve {
 	c := Curve{Step: []int64{}, Seconds: []float64{}, Value: []*float64{}}
 	add := func(i int) {

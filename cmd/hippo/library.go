@@ -312,5 +312,5 @@ func pullFor(ctx context.Context, text string, tell func(serve.PullProgress)) er
 // digest tells descriptions of files apart.
 func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 
-// formatOf is that of a file of weights, by its name.
+// formatOf is the format of a file of weights: the ending of its name.
 func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }

@@ -44,7 +44,7 @@ func (o *operations) apply(to *serve.Options) error {
 	return err
 }
 
-// scheme is that of the server's address.
+// scheme is what the server's address begins with.
 func (o *operations) scheme() string {
 	if o.certificate != nil {
 		return "https://"

@@ -339,7 +339,7 @@ func (s *schema) list(at string, v any) (all []*node) {
 	return all
 }
 
-// values is a list of at least so many elements.
+// values returns v as a list. It fails unless v is a list of at least that length.
 func (s *schema) values(at string, v any, least int) []any {
 	list, ok := v.([]any)
 	if !ok || len(list) < least {

@@ -82,6 +82,7 @@ const maxWindow = 7 * 24 * time.Hour
 // FieldError is what is wrong with a field of a request for a batch.
 type FieldError struct{ Field, Message string }
 
+// Error names the field and says what is wrong with it.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
 func wrong(field, format string, args ...any) error {
