@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -119,7 +120,8 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		if err := f.load(); err != nil {
 			return trial{}, fmt.Errorf("%s: %w", f.path, err)
 		}
-		debug.FreeOSMemory() // what the case before it held is no part of this one's
+		runtime.GC() // what the case before it held is no part of this one's: pools are emptied by the second collection
+		debug.FreeOSMemory()
 		random := rand.New(rand.NewPCG(1, 11))
 		s := generate.NewSession(f.net, batch)
 		if past > 0 {

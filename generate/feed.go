@@ -141,10 +141,14 @@ func (b *batch) addOf(p *Part, i int, ids []int32, at int, last bool) {
 	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
 
+// together is how many positions of pieces the model reads in one call, the longest piece apart: their memory stays small,
+// and products are as fast as they get. A piece of one position goes with any others.
+const together = 512
+
 // round has every session read its next piece, and reports whether there are more.
 func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 	b.clear()
-	at := 0
+	at, reads := 0, 0
 	for _, p := range parts {
 		n := len(p.Session.states)
 		l := len(p.IDs) / n
@@ -154,6 +158,13 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 			}
 			if lo := b.at[at]; lo < l {
 				hi := min(l, lo+p.Session.Piece(i))
+				if hi-lo > 1 {
+					if reads += hi - lo; reads > together && len(b.ids) > 0 {
+						b.run(m)
+						b.clear()
+						reads = hi - lo
+					}
+				}
 				b.addOf(&p, i, p.IDs[i*l+lo:i*l+hi], i*l+lo, hi == l && !p.Silent)
 				b.at[at], more = hi, more || hi < l
 			}

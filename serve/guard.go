@@ -240,7 +240,7 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 			Message: fmt.Sprintf("the API key does not have the scope %q", scope),
 		}
 	}
-	c.watch.limits = ring.limits[c.key.Name]
+	c.watch.limits, c.watch.client = ring.limits[c.key.Name], c.key.Name
 	return c.watch.limits.takeRequest(c.Header(), scope == ScopeCompletions && c.r.Method == http.MethodPost)
 }
 

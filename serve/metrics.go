@@ -35,7 +35,20 @@ type metrics struct {
 	first    *prometheus.HistogramVec
 	queued   prometheus.Histogram
 	limited  *prometheus.CounterVec
+	moved    *prometheus.CounterVec
+	loading  *prometheus.HistogramVec
+
+	// Of clients with keys, by the names of their keys.
+	asked *prometheus.CounterVec
+	spent *prometheus.CounterVec
 }
+
+// What has happened to a model, in hippo_model_changes_total.
+const (
+	modelLoaded   = "loaded"
+	modelFailed   = "failed"
+	modelUnloaded = "unloaded"
+)
 
 // newMetrics are the figures of s, all 0.
 func newMetrics(s *Server) *metrics {
@@ -61,6 +74,20 @@ func newMetrics(s *Server) *metrics {
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hippo_limited_total", Help: "Requests that were turned away, by the limit that they met.",
 		}, []string{"limit"}),
+		moved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hippo_model_changes_total", Help: "Models of the library that were loaded, or not, or have gone.",
+		}, []string{"model", "change"}),
+		loading: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "hippo_model_load_seconds", Help: "That loading a model took.",
+			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
+		}, []string{"model"}),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hippo_client_requests_total", Help: "Requests that have been answered, by the name of the key.",
+		}, []string{"client", "status"}),
+		spent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hippo_client_tokens_total",
+			Help: "Tokens as in hippo_tokens_total, by the name of the key of the client that they were for.",
+		}, []string{"client", "kind"}),
 	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
@@ -70,7 +97,8 @@ func newMetrics(s *Server) *metrics {
 	}, []string{"version", "go"})
 	build.WithLabelValues(s.o.Version, runtime.Version()).Set(1)
 	m.registry.MustRegister(
-		m.requests, m.seconds, m.tokens, m.first, m.queued, m.limited, build, modelFigures{s},
+		m.requests, m.seconds, m.tokens, m.first, m.queued, m.limited, m.moved, m.loading, m.asked, m.spent,
+		build, modelFigures{s},
 		gauge("hippo_requests_running", "Requests that run.", func() float64 { return float64(len(s.admit.places)) }),
 		gauge("hippo_requests_waiting", "Requests that wait to run.",
 			func() float64 { return float64(max(0, s.admit.waiting.Load())) }),
@@ -82,6 +110,25 @@ func newMetrics(s *Server) *metrics {
 	}
 	m.page = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return m
+}
+
+// tokenCounter counts tokens of one kind for a model, and for the client whose key was used, if there was one.
+type tokenCounter [2]prometheus.Counter
+
+func (m *metrics) tokenCounter(model, client, kind string) tokenCounter {
+	c := tokenCounter{m.tokens.WithLabelValues(model, kind)}
+	if client != "" {
+		c[1] = m.spent.WithLabelValues(client, kind)
+	}
+	return c
+}
+
+func (c tokenCounter) add(n int) {
+	for _, of := range c {
+		if of != nil {
+			of.Add(float64(n))
+		}
+	}
 }
 
 // loaded are the models that are in memory.
@@ -107,6 +154,9 @@ func (m *metrics) answered(c *call, status int, seconds float64) {
 	}
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(seconds)
+	if c.key != nil {
+		m.asked.WithLabelValues(c.key.Name, strconv.Itoa(status)).Inc()
+	}
 	if c.err != nil {
 		if e := answerOf(c.err); e.Limit != "" {
 			m.limited.WithLabelValues(e.Limit).Inc()

@@ -95,6 +95,33 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestFiguresOfClients: requests and tokens are counted by the names of keys, and nothing by keys that there are not.
+func TestFiguresOfClients(t *testing.T) {
+	alice, secret := NewKey("alice", ScopeAll)
+	s := newSite(t, Options{Keys: []Key{alice}})
+	s.key = "hippo-wrong"
+	s.do(http.MethodGet, "/v1/models", "")
+	s.key = secret
+	post[completionAnswer](s, "/v1/completions", `{"prompt":"Call me","max_tokens":3,"ignore_eos":true}`)
+	s.do(http.MethodPost, "/v1/completions", `{"prompt":7}`)
+	waitUntil(t, func() bool {
+		return figures(t, s.server.Admin())[`hippo_client_requests_total{client="alice",status="400"}`] == 1
+	})
+	all := figures(t, s.server.Admin())
+	for name, want := range map[string]float64{
+		`hippo_client_requests_total{client="alice",status="200"}`:   1,
+		`hippo_client_tokens_total{client="alice",kind="read"}`:      7,
+		`hippo_client_tokens_total{client="alice",kind="written"}`:   3,
+		`hippo_tokens_total{kind="written",model="tiny"}`:            3,
+		`hippo_requests_total{route="GET /v1/models",status="401"}`:  1,
+		`hippo_client_requests_total{client="hippo-w",status="401"}`: 0,
+	} {
+		if all[name] != want {
+			t.Errorf("%s is %v, want %v", name, all[name], want)
+		}
+	}
+}
+
 // histogram matches the endings of the names of a histogram's figures.
 var histogram = regexp.MustCompile(`_(bucket|sum|count)$`)
 

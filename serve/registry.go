@@ -18,6 +18,7 @@ import (
 type registry struct {
 	lib      *Library // nil where all models are always there
 	log      *slog.Logger
+	metrics  *metrics
 	queued   int           // requests that may wait for a model
 	patience time.Duration // after which one that waits for room is turned away
 	running  context.Context

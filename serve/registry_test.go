@@ -217,6 +217,17 @@ func TestKeepAlive(t *testing.T) {
 		if s.count("one") != 2 || s.count("two") != 5 {
 			t.Errorf("loaded %v times", s.loads)
 		}
+		all := figures(t, server.Admin())
+		for name, want := range map[string]float64{
+			`{change="loaded",model="one"}`: 2, `{change="loaded",model="two"}`: 5, `{change="unloaded",model="two"}`: 5,
+		} {
+			if got := all["hippo_model_changes_total"+name]; got != want {
+				t.Errorf("%s is %v, want %v", name, got, want)
+			}
+		}
+		if n := all[`hippo_model_load_seconds_count{model="two"}`]; n != 5 {
+			t.Errorf("%v loads of two were timed, want 5", n)
+		}
 	})
 }
 

@@ -133,9 +133,13 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 	if err != nil {
 		debug.FreeOSMemory()
 		r.log.Error("model not loaded", "model", info.Name, "error", err.Error())
+		r.metrics.moved.WithLabelValues(info.Name, modelFailed).Inc()
 		err = errLoad(info, err)
 	} else {
-		r.log.Info("model loaded", "model", info.Name, "bytes", m.net.Bytes(), "seconds", time.Since(begun).Seconds())
+		took := time.Since(begun).Seconds()
+		r.log.Info("model loaded", "model", info.Name, "bytes", m.net.Bytes(), "seconds", took)
+		r.metrics.moved.WithLabelValues(info.Name, modelLoaded).Inc()
+		r.metrics.loading.WithLabelValues(info.Name).Observe(took)
 	}
 	r.mu.Lock()
 	r.used -= e.bytes
@@ -178,6 +182,7 @@ func (r *registry) unload(e *resident) {
 		m = nil // for the garbage collector
 		debug.FreeOSMemory()
 		r.log.Info("model unloaded", "model", name)
+		r.metrics.moved.WithLabelValues(name, modelUnloaded).Inc()
 		r.mu.Lock()
 		r.used -= e.bytes
 		e.bytes, e.closing = 0, false

@@ -135,6 +135,7 @@ func New(o Options, models ...*Model) (*Server, error) {
 		return nil, err
 	}
 	s.metrics = newMetrics(s)
+	s.models.metrics = s.metrics
 	s.mux = s.routes()
 	s.handler = s.withMiddleware(s.answering(s.mux))
 	if err := s.openFiles(); err != nil {

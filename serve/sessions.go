@@ -266,11 +266,11 @@ func (s *Server) deleteSession(c *call) error {
 	if err != nil {
 		return err
 	}
-	defer release()
-	if _, err := s.sessionRecord(p); err != nil && !errors.Is(err, errDamaged) {
-		return err
+	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, errDamaged) {
+		err = s.removeSession(p)
 	}
-	if err := s.removeSession(p); err != nil {
+	release() // before the answer: nothing is left of the session then
+	if err != nil {
 		return err
 	}
 	return c.json(deletedObject(p.id, "session.deleted"))

@@ -45,6 +45,7 @@ type watchKey struct{}
 type watch struct {
 	metrics *metrics
 	limits  *limits // of the key; nil without any
+	client  string  // the name of the key; "" without any
 	trace   Trace
 	begun   time.Time
 
@@ -107,13 +108,13 @@ func (w *watch) run(ctx context.Context, r watched, q *session.Request) (err err
 	defer func() { // Next may panic
 		read := min(want, q.Session.Position()-from)
 		w.limits.takeTokens(read)
-		w.metrics.tokens.WithLabelValues(r.model, tokensRead).Add(float64(read))
+		w.metrics.tokenCounter(r.model, w.client, tokensRead).add(read)
 		ended(PhaseEnd{Model: r.model, Read: read, Written: written, Err: err})
 	}()
 	if q.Next == nil {
 		return r.Runner.Run(ctx, q)
 	}
-	drawn := w.metrics.tokens.WithLabelValues(r.model, tokensWritten)
+	drawn := w.metrics.tokenCounter(r.model, w.client, tokensWritten)
 	followed := *q
 	followed.Next = func(logits []float32) (id int32, more bool, err error) {
 		if id, more, err = q.Next(logits); err != nil {
@@ -123,7 +124,7 @@ func (w *watch) run(ctx context.Context, r watched, q *session.Request) (err err
 			w.drawnFirst(r.model)
 		}
 		w.limits.takeTokens(1)
-		drawn.Inc()
+		drawn.add(1)
 		return id, more, nil
 	}
 	return r.Runner.Run(ctx, &followed)
@@ -132,7 +133,7 @@ func (w *watch) run(ctx context.Context, r watched, q *session.Request) (err err
 // countCached counts ids of a prompt that were stored.
 func countCached(ctx context.Context, model string, n int) {
 	if w, _ := ctx.Value(watchKey{}).(*watch); w != nil {
-		w.metrics.tokens.WithLabelValues(model, tokensCached).Add(float64(n))
+		w.metrics.tokenCounter(model, w.client, tokensCached).add(n)
 	}
 }
 
