@@ -20,7 +20,7 @@ import (
 
 // fileKinds are the precisions that go with what the name of a file ends with, as NAME-q8_0.gguf.
 var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine.BF16, "bf16": engine.BF16,
-	"q8_0": engine.Int8}
+	"q8_0": engine.Int8, "q4_0": engine.Int4}
 
 // fileModels are the names of models by architecture, as in other benchmarks.
 var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}

@@ -6,8 +6,9 @@
 #     bench/llama.sh lfm2-350m-q8_0 ...       some of them, by NAME-TYPE
 #
 # NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b and lfm2-350m; TYPEs f32 (float32), f16 and bf16
-# (both beside bf16) and q8_0 (beside int8). Each is measured with one token more for one sequence and for 32 at once, and with a prompt of
-# 512; the GPT at a context of 8192, too. A process measures one file, so that its memory is that of the model.
+# (both beside bf16), q8_0 (beside int8) and q4_0 (beside int4). Each is measured with one token more for one sequence and for 32 at
+# once, and with a prompt of 512; the GPT at a context of 8192, too. A process measures one file, so that its memory is that of the
+# model.
 #
 # LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
 # the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
@@ -33,7 +34,7 @@ mkdir -p "$files"
 names=$*
 if [ -z "$names" ]; then
 	for model in mamba-130m mamba2-130m gpt2-124m granite-4.0-h-350m falcon-h1-0.5b lfm2-350m; do
-		names="$names $model-f32 $model-f16 $model-bf16 $model-q8_0"
+		names="$names $model-f32 $model-f16 $model-bf16 $model-q8_0 $model-q4_0"
 	done
 fi
 go build -o "$tmp/hippo" ./cmd/hippo

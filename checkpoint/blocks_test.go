@@ -32,23 +32,32 @@ func TestRoundedTypes(t *testing.T) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64() * math.Exp(3*rng.NormFloat64()))
 	}
-	q, err := ConvertTensor("x", Q8_0, []int{50, 32}, x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := q.Float32()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for b := 0; b < len(x); b += 32 {
-		most := 0.0
-		for _, v := range x[b : b+32] {
-			most = max(most, math.Abs(float64(v)))
+	for kind, steps := range map[DType]float64{Q8_0: 127, Q4_0: 8} {
+		q, err := ConvertTensor("x", kind, []int{50, 32}, x)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for i, v := range x[b : b+32] {
-			// Half a step, and what rounding the factor to 11 bits moves the largest number.
-			if e := math.Abs(float64(v - y[b+i])); e > most*(0.5/127+1.0/2048) {
-				t.Fatalf("block %d: %g became %g, the largest is %g", b/32, v, y[b+i], most)
+		y, err := q.Float32()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for b := 0; b < len(x); b += 32 {
+			most, sign := 0.0, 1.0
+			for _, v := range x[b : b+32] {
+				if a := math.Abs(float64(v)); a > most {
+					most, sign = a, math.Copysign(1, float64(v))
+				}
+			}
+			for i, v := range x[b : b+32] {
+				// Half a step, and what rounding the factor to 11 bits moves the largest number. Q4_0 has 7 steps on
+				// the side that the largest is not on.
+				bound := most * (0.5/steps + 1.0/2048)
+				if kind == Q4_0 && float64(v)*sign < -most*7.5/8 {
+					bound = most * (1.0/8 + 1.0/2048)
+				}
+				if e := math.Abs(float64(v - y[b+i])); e > bound {
+					t.Fatalf("%s, block %d: %g became %g, the largest is %g", kind, b/32, v, y[b+i], most)
+				}
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func ggufSample(t testing.TB) ([]byte, []Tensor) {
 		x[i] = float32(rng.NormFloat64())
 	}
 	var tensors []Tensor
-	for _, d := range []DType{F32, F16, BF16, Q8_0} {
+	for _, d := range []DType{F32, F16, BF16, Q8_0, Q4_0} {
 		c, err := ConvertTensor("blk.0."+string(d), d, []int{3, 64}, x)
 		if err != nil {
 			t.Fatal(err)

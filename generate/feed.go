@@ -141,8 +141,8 @@ func (b *batch) addOf(p *Part, i int, ids []int32, at int, last bool) {
 	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
 
-// together is how many positions of pieces the model reads in one call, the longest piece apart: their memory stays small,
-// and products are as fast as they get. A piece of one position goes with any others.
+// together is how many positions of pieces the model reads in one call, unless one piece has more: their memory stays
+// small, and products are as fast as they get. A piece of one position goes with any others.
 const together = 512
 
 // round has every session read its next piece, and reports whether there are more.

@@ -219,7 +219,8 @@ func TestKeepAlive(t *testing.T) {
 		}
 		all := figures(t, server.Admin())
 		for name, want := range map[string]float64{
-			`{change="loaded",model="one"}`: 2, `{change="loaded",model="two"}`: 5, `{change="unloaded",model="two"}`: 5,
+			`{change="loaded",model="one"}`: 2, `{change="loaded",model="two"}`: 5,
+			`{change="unloaded",model="two"}`: 5,
 		} {
 			if got := all["hippo_model_changes_total"+name]; got != want {
 				t.Errorf("%s is %v, want %v", name, got, want)

@@ -10,8 +10,8 @@ import (
 )
 
 // fileTypes are the values of general.file_type.
-var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q8_0: 7,
-	checkpoint.BF16: 32}
+var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q4_0: 2,
+	checkpoint.Q8_0: 7, checkpoint.BF16: 32}
 
 // file is a GGUF file that is being made: matrices are of a type, and all else is float32, as llama.cpp's conversion
 // has it.

@@ -47,7 +47,7 @@ func TestFilesAreModels(t *testing.T) {
 			t.Errorf("%s: %v", name, rows[0])
 		}
 	}
-	for _, name := range []string{"mamba-130m", "mamba-130m-q4_0", "llama-f32", ""} {
+	for _, name := range []string{"mamba-130m", "mamba-130m-q5_0", "llama-f32", ""} {
 		if err := write(dir, name, 16); err == nil || !strings.Contains(err.Error(), "lfm2-350m") {
 			t.Errorf("%q: error %v", name, err)
 		}

@@ -3,8 +3,8 @@
 //
 //	go run ./cmd/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is one of those of shapes, TYPE f32, f16, bf16 or q8_0. A file DIR/NAME-TYPE.gguf that is there stays. It
-// imports checkpoint and internal/disk.
+// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0 or q4_0. A file DIR/NAME-TYPE.gguf that is there
+// stays. It imports checkpoint and internal/disk.
 package main
 
 import (
@@ -44,7 +44,7 @@ func write(dir, name string, shrink int) error {
 	kind := checkpoint.DType(strings.ToUpper(name[at+1:]))
 	make, ok := shapes[name[:max(0, at)]]
 	if _, known := fileTypes[kind]; !ok || !known {
-		return fmt.Errorf("found %q, want a name with -f32, -f16, -bf16 or -q8_0 behind it, of %s", name,
+		return fmt.Errorf("found %q, want a name with -f32, -f16, -bf16, -q8_0 or -q4_0 behind it, of %s", name,
 			strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
 	}
 	path := filepath.Join(dir, name+".gguf")
