@@ -120,7 +120,8 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		if err := f.load(); err != nil {
 			return trial{}, fmt.Errorf("%s: %w", f.path, err)
 		}
-		runtime.GC() // what the case before it held is no part of this one's: pools are emptied by the second collection
+		// What the case before it held is no part of this one's. The second collection empties pools.
+		runtime.GC()
 		debug.FreeOSMemory()
 		random := rand.New(rand.NewPCG(1, 11))
 		s := generate.NewSession(f.net, batch)
