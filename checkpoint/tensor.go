@@ -77,6 +77,10 @@ func (t *Tensor) Release() {
 	}
 }
 
+// UseData calls use with Data, which it must not keep. Where Data is mapped from a file that was cut off meanwhile,
+// that is an error.
+func (t *Tensor) UseData(use func(data []byte)) error { return disk.Guard(func() { use(t.Data) }) }
+
 // SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
 // Where it is false, they may be all the same.
 func (t *Tensor) SurelyFinite() bool {

@@ -39,4 +39,7 @@ func ParsePrecision(name string) (Precision, error) {
 type Matrix struct {
 	N, K int
 	Rows func(j, n int, use func(x []float32))
+	// BF16, where it is not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one
+	// first. It is faster where that is what they are.
+	BF16 func(j, n int, use func(x []byte))
 }

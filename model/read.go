@@ -127,12 +127,27 @@ func (l *filling) readPacked(which []int, how form) (set []func()) {
 // matrix is parameter i.
 func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
-	return engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
+	m := engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
 		withPiece(rows*k, func(x []float32) {
 			bad.add(j, l.read(i, x, j*k))
 			use(x)
 		})
 	}}
+	if sources := l.sources[i]; len(sources) == 1 && sources[0].DType == checkpoint.BF16 {
+		var seen sync.Map // rows that are known to be finite: they are read twice
+		m.BF16 = func(j, rows int, use func([]byte)) {
+			part := sources[0].Part(j*k, rows*k)
+			defer part.Release()
+			err := part.UseData(use)
+			if _, again := seen.LoadOrStore([2]int{j, rows}, true); err == nil && !again && !part.SurelyFinite() {
+				withPiece(rows*k, func(x []float32) { err = readFinite(&sources[0], x, j*k) })
+			}
+			if err != nil {
+				bad.add(j, &badTensor{sources[0].Name, err})
+			}
+		}
+	}
+	return m
 }
 
 // groups is parameter i, whose tensors are integers in groups.

@@ -29,6 +29,9 @@ type Packed struct {
 type Matrix struct {
 	N, K int
 	Rows func(j, n int, use func(x []float32))
+	// BF16, where it is not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one
+	// first. It is faster where that is what they are.
+	BF16 func(j, n int, use func(x []byte))
 }
 
 // InMemory is the matrix (n, k) with the elements w.
@@ -115,10 +118,14 @@ const pieceTerms = 1 << 18
 
 // pieces calls f on all cores with panels lo to hi and their rows.
 func (w *Packed) pieces(from Matrix, f func(lo, hi int, rows []float32)) {
+	w.eachPiece(func(lo, hi, j, n int) { from.Rows(j, n, func(rows []float32) { f(lo, hi, rows) }) })
+}
+
+// eachPiece calls f on all cores with panels lo to hi, which are n rows from row j on.
+func (w *Packed) eachPiece(f func(lo, hi, j, n int)) {
 	width := w.width()
 	parallel.For(w.panels(), pieceTerms/(width*max(1, w.k)), func(lo, hi int) {
-		j := lo * width
-		from.Rows(j, min(w.n, hi*width)-j, func(rows []float32) { f(lo, hi, rows) })
+		f(lo, hi, lo*width, min(w.n, hi*width)-lo*width)
 	})
 }
 

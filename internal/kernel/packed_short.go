@@ -1,7 +1,9 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
 )
@@ -153,10 +155,11 @@ func (w *Packed) blocks() int { return w.k / shortTerms }
 func (w *Packed) shortLayout(from Matrix) int {
 	blocks, size := w.blocks(), 0
 	w.heads = make([]uint32, w.panels()*blocks)
-	w.pieces(from, func(lo, hi int, x []float32) {
-		for i := lo * blocks; i < hi*blocks; i++ {
-			j := i / blocks * packedWidth
-			w.heads[i] = w.head(x[(j-lo*packedWidth)*w.k+i%blocks*shortTerms:], min(packedWidth, w.n-j))
+	w.shortBlocks(from, func(i, rows int, x []float32, half []byte) {
+		if half != nil {
+			w.heads[i] = w.headOfHalf(half, rows)
+		} else {
+			w.heads[i] = w.head(x, rows)
 		}
 	})
 	w.starts = make([]int, 0, w.panels()*w.chunks()+1)
@@ -181,6 +184,11 @@ func (w *Packed) head(rows []float32, n int) uint32 {
 			low, high = min(low, min(a, b), min(c, d)), max(high, max(a, b), max(c, d))
 		}
 	}
+	return w.headOf(low, high)
+}
+
+// headOf returns the head of a block whose magnitudes are between two, as the bits of float32.
+func (w *Packed) headOf(low, high uint32) uint32 {
 	low, high = w.bits(math.Float32frombits(low))>>23, w.bits(math.Float32frombits(high))>>23
 	if high-low >= shortRange {
 		return plainBlock
@@ -190,24 +198,76 @@ func (w *Packed) head(rows []float32, n int) uint32 {
 
 // fillShort writes all blocks.
 func (w *Packed) fillShort(from Matrix) {
-	blocks := w.blocks()
-	w.pieces(from, func(lo, hi int, x []float32) {
+	ends := make([]int, len(w.heads)+1) // of blocks
+	for i, head := range w.heads {
+		ends[i+1] = ends[i] + blockSize(head)
+	}
+	w.shortBlocks(from, func(i, rows int, x []float32, half []byte) {
 		var words shortWords
-		dst := w.short[w.starts[lo*w.chunks()]:]
+		for r := range rows {
+			if half != nil {
+				words.setHalf(w, r, half[2*r*w.k:])
+			} else {
+				words.setRow(w, r, x[r*w.k:])
+			}
+		}
+		for s := range shortSteps { // for missing rows: any number that has a code
+			for r := rows; r < packedWidth; r++ {
+				words[s*packedWidth+r] = w.heads[i]
+			}
+		}
+		words.put(w.short[ends[i]:], w.heads[i])
+	})
+}
+
+// shortBlocks calls f on all cores with each block and its rows, which begin at x and are k floats apart, or at half
+// where they are bfloat16 numbers.
+func (w *Packed) shortBlocks(from Matrix, f func(i, rows int, x []float32, half []byte)) {
+	blocks := w.blocks()
+	each := func(lo, hi int, x []float32, half []byte) {
 		for i := lo * blocks; i < hi*blocks; i++ {
 			j := i / blocks * packedWidth
-			rows := min(packedWidth, w.n-j)
-			for r := range rows {
-				words.setRow(w, r, x[(j-lo*packedWidth+r)*w.k+i%blocks*shortTerms:])
+			at, rows := (j-lo*packedWidth)*w.k+i%blocks*shortTerms, min(packedWidth, w.n-j)
+			if half != nil {
+				f(i, rows, nil, half[2*at:])
+			} else {
+				f(i, rows, x[at:], nil)
 			}
-			for s := range shortSteps { // for missing rows: any number that has a code
-				for r := rows; r < packedWidth; r++ {
-					words[s*packedWidth+r] = w.heads[i]
-				}
-			}
-			dst = dst[words.put(dst, w.heads[i]):]
+		}
+	}
+	w.eachPiece(func(lo, hi, j, n int) {
+		if from.BF16 != nil {
+			from.BF16(j, n, func(x []byte) { each(lo, hi, nil, x) })
+		} else {
+			from.Rows(j, n, func(x []float32) { each(lo, hi, x, nil) })
 		}
 	})
+}
+
+// headOfHalf is head of rows of bfloat16 numbers.
+func (w *Packed) headOfHalf(rows []byte, n int) uint32 {
+	low, high := uint64(math.MaxUint16), uint64(0)
+	for j := range n {
+		row := (*[2 * shortTerms]byte)(rows[2*j*w.k:])
+		for i := 0; i < len(row); i += 8 {
+			four := binary.LittleEndian.Uint64(row[i:]) & 0x7fff_7fff_7fff_7fff
+			a, b, c, d := four&0xffff, four>>16&0xffff, four>>32&0xffff, four>>48
+			low, high = min(low, min(a, b), min(c, d)), max(high, max(a, b), max(c, d))
+		}
+	}
+	return w.headOf(uint32(low)<<16, uint32(high)<<16)
+}
+
+// setHalf is setRow of bfloat16 numbers.
+func (words *shortWords) setHalf(w *Packed, r int, terms []byte) {
+	row := (*[2 * shortTerms]byte)(terms)
+	for s := range shortSteps {
+		pair := bits.RotateLeft32(binary.LittleEndian.Uint32(row[4*s:]), 16) // the first term is above
+		if !w.exact {
+			pair = termBits(math.Float32frombits(pair&^0xffff)) | termBits(math.Float32frombits(pair<<16))>>16
+		}
+		words[s*packedWidth+r] = pair
+	}
 }
 
 // setRow sets the words of a row, packedWidth apart, to its terms.
