@@ -90,11 +90,12 @@ var house = []layer{
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
 	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/toymodel", "model nn", ""}, // for tests, too
-	{"explain/figure", "internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"web", "", ""},
+	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"internal/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"web", "", ""},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
 		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
@@ -110,7 +111,8 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+		"explain/figure train task " +
 		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
 		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
 		"internal/licenses",

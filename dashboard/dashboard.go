@@ -23,7 +23,7 @@ import (
 
 // uPlot places its charts by style attributes that its scripts set, which the policy of styles does not concern.
 //
-//go:embed assets/*.* assets/uplot/*.*
+//go:embed assets
 var assets embed.FS
 
 // Options say what a dashboard shows, and to whom.

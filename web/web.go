@@ -6,7 +6,7 @@
 // How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
 // conversations, turn asks for replies; thread, sidebar, composer, settings, compare, writing and branches are its
 // parts; markdown and tokens show text; chat.css is its layout. Any page has dom, theme and format, the colors and
-// controls of style.css, and hippo.svg.
+// controls of style.css, hippo.svg, and uPlot for charts.
 //
 // The package imports the standard library alone.
 package web
@@ -17,10 +17,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,13 +30,31 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// uPlot is the library that draws lines, in its own folder with its license. The page to talk with models has no lines.
+//
+//go:embed uplot
+var uPlot embed.FS
+
 // Policy is the Content-Security-Policy of the pages: nothing but what comes from the server itself, no code or style
 // inside a page, and nobody may frame it.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 // shared are the assets that pages of other packages have, too.
-var shared = []string{"dom.js", "format.js", "hippo.svg", "style.css", "theme.js"}
+var shared = []string{"dom.js", "format.js", "hippo.svg", "style.css", "theme.js", "uplot/LICENSE", "uplot/uPlot.css",
+	"uplot/uPlot.js"}
+
+// Shared is one of the assets that all pages have, such as "style.css" and "uplot/uPlot.js", for pages that are one
+// file. Error: there is none of that name.
+func Shared(name string) ([]byte, error) {
+	if !slices.Contains(shared, name) {
+		return nil, fmt.Errorf("web: found the name %q, want one of %q", name, shared)
+	}
+	if strings.HasPrefix(name, "uplot/") {
+		return uPlot.ReadFile(name)
+	}
+	return assets.ReadFile("assets/" + name)
+}
 
 // Chat is the page to talk with models: what answers GET for its path, "/", and for those of the assets.
 func Chat() map[string]http.Handler { return page(assets) }
@@ -45,11 +65,11 @@ func Chat() map[string]http.Handler { return page(assets) }
 func Page(own fs.FS) map[string]http.Handler {
 	paths := page(own)
 	for _, name := range shared {
-		name = "assets/" + name
-		data, err := assets.ReadFile(name)
+		data, err := Shared(name)
 		if err != nil {
 			panic(err) // they are in the program
 		}
+		name = "assets/" + name
 		if paths["/"+name] == nil {
 			paths["/"+name] = newFile(name, data)
 		}

@@ -75,7 +75,7 @@ func linked() ([]module, error) {
 // embedded are those that no Go package is of: files of the repository that others have written and the program holds.
 var embedded = []module{{
 	path: "uPlot (github.com/leeoniya/uPlot)", version: "v1.6.32", packages: []string{"."},
-	dir: filepath.Join(root, "dashboard", "assets", "uplot"),
+	dir: filepath.Join(root, "web", "uplot"),
 }}
 
 // packages lists the packages of a program that are in a module: the module's path, version and folder, and the

@@ -1,4 +1,4 @@
-package explain
+package figure
 
 import (
 	"image/color"
@@ -9,8 +9,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	xfont "golang.org/x/image/font"
 )
 
 // lineColors distinguish lines, also for color-blind readers: Okabe and Ito's palette, jfly.uni-koeln.de/color, without
@@ -20,6 +18,9 @@ var lineColors = []color.RGBA{
 		233, 255},
 	{0, 0, 0, 255}, {127, 127, 127, 255},
 }
+
+// dashed is the look of lines that are to be dashed.
+var dashed = []vg.Length{5, 3}
 
 // lineDashes distinguish lines of one color.
 var lineDashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
@@ -69,26 +70,19 @@ func style(p *plot.Plot) {
 	p.Y.Tick.LineStyle.Width = 0
 }
 
-// drawWords writes title, subtitle and the name of the vertical axis at the top left. It returns where the rest begins.
-func (c Chart) drawWords(page draw.Canvas) vg.Length {
-	top := page.Max.Y
-	write := func(words string, s text.Style, lines int, after vg.Length) {
-		if words == "" {
-			return
-		}
-		for _, line := range wrap(words, s, page.Size().X, lines) {
-			page.FillText(s, vg.Point{X: page.Min.X, Y: top}, line)
-			top -= s.FontExtents().Height
-		}
-		top -= after
+// grid is thin lines at the ticks.
+type grid struct{}
+
+// Plot implements plot.Plotter.
+func (grid) Plot(area draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&area)
+	line := draw.LineStyle{Color: gridColor, Width: gridWidth}
+	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
+		area.StrokeLine2(line, area.Min.X, toY(tick.Value), area.Max.X, toY(tick.Value))
 	}
-	title := letters(titleSize, inkColor)
-	title.Font.Weight = xfont.WeightBold
-	write(c.Title, title, 2, 2)
-	write(c.Subtitle, letters(textSize, paleColor), 2, 2)
-	top -= 5
-	write(c.Y, letters(textSize, inkColor), 1, 5)
-	return top
+	for _, tick := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+		area.StrokeLine2(line, toX(tick.Value), area.Min.Y, toX(tick.Value), area.Max.Y)
+	}
 }
 
 // wrap divides words into lines no wider than width, at spaces if there are any, and into at most most lines: the last

@@ -1,4 +1,4 @@
-package explain
+package figure
 
 import (
 	"cmp"
@@ -85,7 +85,7 @@ func TestOnePointIsAMarkerWithItsValue(t *testing.T) {
 		t.Errorf("found a marker of %d columns, want 10 at least", columns)
 	}
 	for name, want := range map[string]string{"x": "x 2.303", "": "2.303"} {
-		curves := Chart{Lines: []Line{{Name: name, X: []float64{1}, Y: []float64{2.3026}}}}.curves()
+		curves := Chart{Lines: []Line{{Name: name, X: []float64{1}, Y: []float64{2.3026}}}}.lines().curves
 		if got := newNames(curves, 100, 100).all[0].lines; !slices.Equal(got, []string{want}) {
 			t.Errorf("found the words %q beside a point named %q, want %q", got, name, want)
 		}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+func newExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain VIEW",
+		Short: "See what a state-space model is, what it has learned, and what it remembers",
+		Long: `Make pictures of the mathematics of state spaces and of what a model does with a text. Each VIEW writes
+one file, without which nothing else is needed: a page for a browser (.html) unless --out says otherwise, pictures for
+papers (.png, .svg; a file for each figure), or the numbers (.json; .npz for numpy.load). --out may be given several
+times; --open shows the page.`,
+		Example: `  hippo explain show influence.json --out influence.svg
+  hippo explain show influence.json --out memory.png --frame 12
+  hippo explain show influence.json --open`,
+	}
+	cmd.AddCommand(newExplainShow())
+	return cmd
+}
+
+// explainOutput is where an explanation goes.
+type explainOutput struct {
+	paths []string // of files to write; "-" is JSON to standard output
+	name  string   // of the file NAME.html that is written where there is no path
+	open  bool     // in a browser
+	frame int      // that PNG and SVG show
+}
+
+// register adds the flags of an explanation whose file has a name of its own.
+func (o *explainOutput) register(cmd *cobra.Command, name string) {
+	o.name = name
+	endings := strings.Join(figure.Endings(), ", ")
+	cmd.Flags().StringArrayVar(&o.paths, "out", nil, fmt.Sprintf("file to write, several times for several: %s by its "+
+		"ending; - for JSON to standard output (default %s.html)", endings, name))
+	cmd.Flags().BoolVar(&o.open, "open", false, "show the page in a browser")
+	cmd.Flags().IntVar(&o.frame, "frame", 0, "which frame PNG and SVG show of figures that move, counted from 0")
+	var bare []string
+	for _, ending := range figure.Endings() {
+		bare = append(bare, strings.TrimPrefix(ending, "."))
+	}
+	completeFlag(cmd, "out", completeFiles(bare...))
+}
+
+// check says what is wrong with the flags. A view that computes for long calls it first.
+func (o *explainOutput) check() error {
+	for _, path := range o.paths {
+		if path == "-" {
+			continue
+		}
+		if err := figure.CheckEnding(path); err != nil {
+			return fmt.Errorf("--out %w", err)
+		}
+		if dir := filepath.Dir(path); dir != "." {
+			if info, err := os.Stat(dir); err != nil {
+				return fmt.Errorf("--out %w", err)
+			} else if !info.IsDir() {
+				return fmt.Errorf("--out %s: found a file %s, want a folder", path, dir)
+			}
+		}
+	}
+	if o.frame < 0 {
+		return fmt.Errorf("--frame: found %d, want 0 or more", o.frame)
+	}
+	return nil
+}
+
+// write writes a page to all places, and opens it if that is asked for.
+func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	paths := o.paths
+	if len(paths) == 0 {
+		paths = []string{o.name + ".html"}
+	}
+	page := "" // to open
+	for _, path := range paths {
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		if path == "-" {
+			if err := p.WriteJSON(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			continue
+		}
+		files, err := p.Write(path, o.frame)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			fmt.Fprintf(cmd.ErrOrStderr(), "written: %s\n", file)
+		}
+		if page == "" && strings.EqualFold(filepath.Ext(path), ".html") {
+			page = path
+		}
+	}
+	if !o.open {
+		return nil
+	}
+	if page == "" {
+		return errors.New("--open: found no page among the files, want --out FILE.html")
+	}
+	return openInBrowser(page)
+}
+
+// openInBrowser shows a file in the system's browser, which goes on after this program has ended.
+func openInBrowser(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	program, args := "xdg-open", []string{path}
+	switch runtime.GOOS {
+	case "darwin":
+		program = "open"
+	case "windows":
+		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", path}
+	}
+	cmd := exec.Command(program, args...)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("--open: %w; open %s in a browser yourself", err, path)
+	}
+	return cmd.Process.Release()
+}
+
+// mostExplained bounds what is read as a text to explain: more than any view shows.
+const mostExplained = 64 << 20
+
+// explainTextFlag adds the flag that explainText reads.
+func explainTextFlag(cmd *cobra.Command) {
+	cmd.Flags().String("file", "", "file with the text, instead of TEXT")
+}
+
+// explainText is the text that a view is about: the first of args, which are those behind MODEL, standard input if that
+// is "-", or what is in the file of --file.
+func explainText(cmd *cobra.Command, args []string) (string, error) {
+	file := ""
+	if f := cmd.Flags().Lookup("file"); f != nil {
+		file = f.Value.String()
+	}
+	var text []byte
+	var err error
+	switch {
+	case file != "" && len(args) > 0:
+		return "", fmt.Errorf("found both the text %.40q and --file %s, want one of them", args[0], file)
+	case file != "":
+		text, err = disk.ReadText(file, mostExplained)
+	case len(args) == 0:
+		return "", fmt.Errorf("found no text, want one behind the model, - for standard input, or --file FILE "+
+			"(see %s --help)", cmd.CommandPath())
+	case args[0] == "-":
+		text, err = unlessDone(cmd.Context(), func() ([]byte, error) {
+			return io.ReadAll(io.LimitReader(cmd.InOrStdin(), mostExplained))
+		})
+	default:
+		text = []byte(args[0])
+	}
+	if err == nil && len(text) == 0 {
+		err = errors.New("found an empty text, want at least one token")
+	}
+	return string(text), err
+}
+
+func newExplainShow() *cobra.Command {
+	var out explainOutput
+	cmd := &cobra.Command{
+		Use:   "show FILE.json",
+		Short: "Draw an explanation again that was written as JSON",
+		Long: `Draw a page again that another explain command has written as .json: as a page for a browser, as
+pictures, or as numbers. Without --out it is written beside FILE, as .html.`,
+		Example: `  hippo explain show influence.json --open
+  hippo explain show influence.json --out paper/influence.svg --frame 12
+  hippo explain show influence.json --out numbers.npz`,
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: completeFiles("json"),
+	}
+	out.register(cmd, "FILE")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		p, err := figure.Read(args[0])
+		if err != nil {
+			return err
+		}
+		out.name = strings.TrimSuffix(args[0], filepath.Ext(args[0]))
+		return out.write(cmd, p)
+	}
+	return cmd
+}

@@ -1,0 +1,191 @@
+package figure
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/web"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// The scripts and styles of a page, each script after those that it imports.
+var (
+	scripts = []string{"dom.js", "theme.js", "uplot/uPlot.js", "data.js", "scale.js", "tip.js", "lines.js", "map.js",
+		"text.js", "bars.js", "diagram.js", "panels.js", "figures.js", "viewer.js", "main.js"}
+	styles = []string{"style.css", "uplot/uPlot.css", "viewer.css"}
+)
+
+// WriteHTML writes a page as one file that needs nothing else: styles, scripts and data are inside, and its policy
+// forbids everything that is not. Texts become text and never markup.
+func (p *Page) WriteHTML(w io.Writer) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	head, err := p.head()
+	if err != nil {
+		return err
+	}
+	var figures strings.Builder
+	for _, f := range p.Figures {
+		text, err := packed(f)
+		if err != nil {
+			return fmt.Errorf("figure %s: %w", f.Name, err)
+		}
+		fmt.Fprintf(&figures, dataElement, "figure", text)
+	}
+	title := html.EscapeString(visible(p.Title))
+	_, err = fmt.Fprintf(w, frame, hashOf(script()), hashOf(style1()), title, style1(), title,
+		html.EscapeString(visible(p.Subtitle)), fmt.Sprintf(dataElement, "head", head), figures.String(), script())
+	return err
+}
+
+// dataElement is an element that a browser neither shows nor runs. It holds base64, in which nothing ends it.
+const dataElement = `<script type="application/octet-stream" class="%s">%s</script>
+`
+
+// frame is a page around its styles, data and scripts. The policy names style and script by their hashes, so that
+// nothing else is either.
+const frame = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; ` +
+	`img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body>
+<div id="page"></div>
+<div id="said" class="hidden" role="status" aria-live="polite"></div>
+<noscript><main><h1>%s</h1><p>This page draws with JavaScript, which this browser does not run.</p>
+<p>%s</p></main></noscript>
+%s%s<script>%s</script>
+</body>
+</html>
+`
+
+// hashOf names a text in a Content-Security-Policy.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// entry is what the page's script knows of a figure that has not been seen yet.
+type entry struct {
+	Name   string `json:"name"`
+	Title  string `json:"title"`
+	Group  string `json:"group,omitempty"`
+	Pick   string `json:"pick,omitempty"`
+	Frames int    `json:"frames"`
+}
+
+// head is what the script needs before it reads a figure, as JSON in base64.
+func (p *Page) head() (string, error) {
+	var h struct {
+		Title    string   `json:"title"`
+		Subtitle string   `json:"subtitle"`
+		Command  string   `json:"command"`
+		Notes    []string `json:"notes"`
+		Figures  []entry  `json:"figures"`
+		Colors   colors   `json:"colors"`
+	}
+	h.Title, h.Subtitle, h.Command, h.Notes, h.Colors = p.Title, p.Subtitle, p.Command, p.Notes, pageColors()
+	for _, f := range p.Figures {
+		h.Figures = append(h.Figures, entry{f.Name, f.Title, f.Group, f.Pick, len(f.Frames)})
+	}
+	data, err := json.Marshal(h)
+	return base64.StdEncoding.EncodeToString(data), err
+}
+
+// colors are those of the page, [light, dark] where the two differ.
+type colors struct {
+	Lines      []string    `json:"lines"`
+	Sequential [2][]string `json:"sequential"`
+	Diverging  [2][]string `json:"diverging"`
+}
+
+func pageColors() colors {
+	return colors{
+		Lines:      hexes(lineColors),
+		Sequential: [2][]string{hexes(sequentialLight), hexes(sequentialDark)},
+		Diverging:  [2][]string{hexes(divergingLight), hexes(divergingDark)},
+	}
+}
+
+// asset is a file of this package, or else one that all pages share.
+func asset(name string) string {
+	data, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		data, err = web.Shared(name)
+	}
+	if err != nil {
+		panic(err) // they are in the program
+	}
+	return string(data)
+}
+
+// style1 is the styles in one text.
+var style1 = sync.OnceValue(func() string {
+	var b strings.Builder
+	for _, name := range styles {
+		b.WriteString(asset(name))
+	}
+	return b.String()
+})
+
+// The statements of the scripts that make modules of them. Each stands in a line of its own, at its start.
+var (
+	importing = regexp.MustCompile(`(?m)^import (\w+|\{[^}]*\}) from '\./([\w/]+)\.js';$`)
+	exporting = regexp.MustCompile(`(?m)^export ((?:async )?function\*?|const|class|let) (\w+)`)
+	byDefault = regexp.MustCompile(`(?m)^export \{ (\w+) as default \};$`)
+)
+
+// script is the scripts in one text. A module becomes a function that is called at once and returns what the module
+// exports, in the order of scripts: the files themselves stay modules, which a server can send as they are. The license
+// of what others wrote goes with it.
+var script = sync.OnceValue(func() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "/* uPlot, a part of this script:\n\n%s*/\n'use strict';\n", asset("uplot/LICENSE"))
+	for _, name := range scripts {
+		var exports []string
+		text := asset(name)
+		if !strings.Contains(name, "/") { // a library says at its end what it exports
+			text = exporting.ReplaceAllStringFunc(text, func(found string) string {
+				parts := exporting.FindStringSubmatch(found)
+				exports = append(exports, parts[2])
+				return parts[1] + " " + parts[2]
+			})
+		}
+		text = byDefault.ReplaceAllStringFunc(text, func(found string) string {
+			exports = append(exports, "default: "+byDefault.FindStringSubmatch(found)[1])
+			return ""
+		})
+		text = importing.ReplaceAllStringFunc(text, func(found string) string {
+			parts := importing.FindStringSubmatch(found)
+			names := strings.ReplaceAll(parts[1], " as ", ": ")
+			if names[0] != '{' {
+				names = "{ default: " + names + " }"
+			}
+			return "const " + names + " = " + moduleName(parts[2]) + ";"
+		})
+		fmt.Fprintf(&b, "const %s = (() => {\n%s\nreturn { %s };\n})();\n",
+			moduleName(strings.TrimSuffix(name, ".js")), text, strings.Join(exports, ", "))
+	}
+	return b.String()
+})
+
+// moduleName is the variable that holds what a module exports.
+func moduleName(name string) string { return "module_" + strings.ReplaceAll(name, "/", "_") }
