@@ -91,6 +91,8 @@ var house = []layer{
 	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"explain/figure", "internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
+	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
@@ -110,10 +112,10 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
-		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
-		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
-		"internal/licenses",
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain explain/figure " +
+		"explain/theory explain/course train task chat session session/store generate generate/constrain " +
+		"generate/sample release release/hub model checkpoint tokenizer tokenizer/template data internal/brief " +
+		"internal/config internal/disk internal/status internal/licenses",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
