@@ -92,6 +92,8 @@ var house = []layer{
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
+	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
@@ -112,10 +114,9 @@ var house = []layer{
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
-		"explain/figure train task " +
-		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
-		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
-		"internal/licenses",
+		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
+		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
+		"internal/disk internal/status internal/licenses explain/theory explain/course",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Basis returns the values at x of the first n functions of an orthonormal family: ∫ phi_i phi_j = 1 for i = j,
-// otherwise 0. [Legendre] and [Fourier] are orthonormal on [0, 1], [Laguerre] on [0, ∞).
+// otherwise 0. [Legendre] and [Fourier] are orthonormal on [0, 1], [Laguerre] on [0, ∞); [Chebyshev] is so under a
+// weight.
 type Basis func(n int, x float64) []float64
 
 // Legendre is the Basis √(2i+1) P_i(2x-1): the Legendre polynomials shifted to [0, 1]. Outside they grow like xⁱ.
@@ -82,6 +83,20 @@ func Project(phi Basis, n int, end float64, f func(x float64) float64) []float64
 	eachGaussPoint(0, end, 2*n+int(math.Ceil(2*end)), func(x, weight float64) {
 		floats.AddScaled(c, weight*f(x), phi(n, x))
 	})
+	return c
+}
+
+// ProjectSamples is [Project] for a signal f (l) of samples: f_k is held from x = k·end/l to (k+1)·end/l. The basis
+// must be smooth over a sample and over 1/n of the interval.
+func ProjectSamples(phi Basis, n int, end float64, f []float64) []float64 {
+	c := make([]float64, n)
+	width := end / float64(len(f))
+	panels := 1 + n/max(1, len(f))
+	for k, v := range f {
+		eachGaussPoint(float64(k)*width, float64(k+1)*width, panels, func(x, weight float64) {
+			floats.AddScaled(c, weight*v, phi(n, x))
+		})
+	}
 	return c
 }
 

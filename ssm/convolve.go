@@ -93,6 +93,22 @@ func Toeplitz(kernel []float64, l int) *mat.Dense {
 	return t
 }
 
+// Circulant returns the matrix (l, l) of the circular convolution with kernel, C_ij = kernel_{(i-j) mod l}: C u is
+// ConvolveCircular(kernel, u). It is [Toeplitz] plus the corner above the diagonal, where the end of the signal wraps
+// around onto the beginning. The discrete Fourier transform makes it diagonal, with the transform of kernel on the
+// diagonal. The kernel counts as zero past its end; it has at most l entries, and l is positive.
+func Circulant(kernel []float64, l int) *mat.Dense {
+	c := Toeplitz(kernel, l)
+	for i := range l {
+		for j := i + 1; j < l; j++ {
+			if lag := i - j + l; lag < len(kernel) {
+				c.Set(i, j, kernel[lag])
+			}
+		}
+	}
+	return c
+}
+
 // Delta returns a signal (l) that is 1 at k, 0 ≤ k < l, and otherwise 0. Convolution with Delta(0, l) changes nothing,
 // and with Delta(k, l) it delays by k steps.
 func Delta(k, l int) []float64 {

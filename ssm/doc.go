@@ -21,15 +21,16 @@
 //
 // The story, in the order one would tell it:
 //
-//   - Signals: [Convolve] and its relatives, [DFT], [FFT], [FourierTransform]; a [Basis], [Project] and [Reconstruct].
+//   - Signals: [Convolve] and its relatives, [DFT], [FFT], [FourierTransform]; a [Basis], [Project], [ProjectSamples]
+//     and [Reconstruct].
 //   - State space: [Continuous] and [Discrete] hold a dense A, [Method] lists the ways of sampling, [Spring] is a
 //     familiar example, [Alias] shows what sampling hides, [Kalman] estimates a state from noisy observations.
 //   - HiPPO, arXiv:2008.07669: [HiPPO] and the measures it names give an A whose state remembers, [Memorize] and
 //     [MemorizeLegS] use it.
 //   - S4, arXiv:2111.00396: [NPLR] makes that A diagonal plus low rank, [DPLR] has its recurrence and its kernel.
 //   - Diagonal models: [Diagonal] and [DiagonalInit] are S4D, arXiv:2206.11893, and the diagonal half of H3,
-//     arXiv:2212.14052, whose other half is [Shift]; [H3Diagonal] and [H3Shift] are the values H3's training starts
-//     from. [DSS] has the kernels of DSS and GSS.
+//     arXiv:2212.14052, whose other half is [Shift]; [H3] is both of them in one head, and [H3Diagonal] and [H3Shift]
+//     are the values H3's training starts from. [DSS] has the kernels of DSS and GSS.
 //   - Models whose parameters depend on the signal: [LinearAttention], [Selective] (Mamba), [SSD] (Mamba-2).
 //
 // In comments l is the length of a signal and n the size of a state. Scan replaces the state that it is given by the

@@ -47,7 +47,7 @@ func (s *Selective) ParallelScan(x0 []complex128, u []float64) (y []float64, sta
 	}
 	y = make([]float64, len(u))
 	states = make([][]complex128, len(u))
-	for k, prefix := range prefixes(steps) {
+	for k, prefix := range prefixes(steps, affine.then) {
 		states[k] = prefix.apply(x0)
 		y[k] = s.output(k, states[k], u[k])
 	}
@@ -105,20 +105,20 @@ func (f affine) apply(x []complex128) []complex128 {
 
 // prefixes returns f_0, f_0 then f_1, ... It composes neighboring pairs, finds the prefixes of those, and fills in
 // every second one.
-func prefixes(f []affine) []affine {
+func prefixes[T any](f []T, then func(f, g T) T) []T {
 	if len(f) < 2 {
 		return f
 	}
-	joined := make([]affine, len(f)/2)
+	joined := make([]T, len(f)/2)
 	for k := range joined {
-		joined[k] = f[2*k].then(f[2*k+1])
+		joined[k] = then(f[2*k], f[2*k+1])
 	}
-	all := make([]affine, len(f))
+	all := make([]T, len(f))
 	all[0] = f[0]
-	for k, p := range prefixes(joined) {
+	for k, p := range prefixes(joined, then) {
 		all[2*k+1] = p
 		if 2*k+2 < len(f) {
-			all[2*k+2] = p.then(f[2*k+2])
+			all[2*k+2] = then(p, f[2*k+2])
 		}
 	}
 	return all

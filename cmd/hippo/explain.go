@@ -28,7 +28,7 @@ times; --open shows the page.`,
   hippo explain show influence.json --out memory.png --frame 12
   hippo explain show influence.json --open`,
 	}
-	cmd.AddCommand(newExplainShow())
+	cmd.AddCommand(newExplainSSM(), newExplainShow())
 	return cmd
 }
 

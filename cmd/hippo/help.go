@@ -166,7 +166,7 @@ func completeConfig(cmd *cobra.Command, cfg any) {
 		"out":         completeFolders,
 		"cache":       completeFolders,
 	}
-	eachEnum("", reflect.TypeOf(cfg), func(key string, values []string) {
+	eachEnum("", reflect.Indirect(reflect.ValueOf(cfg)).Type(), func(key string, values []string) {
 		by[key] = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	})
 	for name, f := range by {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/explain/course"
+)
+
+// What pages tell to type: lines of shell between fences, and checks of exercises inside of a text.
+var (
+	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	checkSpan  = regexp.MustCompile("`(hippo course check (\\S+) (?:-- )?)ANSWER`")
+	shellWord  = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+)
+
+// TestCourseCommandsRun runs every command of docs/course as it stands, each page in a folder of its own, and checks
+// every exercise with its answer in the place of ANSWER.
+func TestCourseCommandsRun(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "course", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(course.Chapters()) + 1; len(pages) != want { // and an overview
+		t.Errorf("found %d pages, want %d", len(pages), want)
+	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := commandsOf(t, string(data))
+			if len(lines) == 0 {
+				t.Error("found no command")
+			}
+			dir := t.TempDir()
+			for _, line := range lines {
+				args := shellWord.FindAllString(line, -1)
+				for i := range args {
+					args[i] = strings.Trim(args[i], `"'`)
+				}
+				out, err := command(dir, args[1:]...).CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v\n%s", line, err, out)
+				}
+				if len(out) == 0 {
+					t.Errorf("%s: found nothing printed", line)
+				}
+			}
+		})
+	}
+}
+
+// commandsOf returns the commands of a page in order: those in blocks, then the checks with their answers.
+func commandsOf(t *testing.T, text string) []string {
+	t.Helper()
+	var lines []string
+	for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(block[1]) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "hippo ") {
+				t.Errorf("found the line %q, want commands of hippo only", line)
+				continue
+			}
+			lines = append(lines, line)
+		}
+	}
+	for _, span := range checkSpan.FindAllStringSubmatch(text, -1) {
+		e, err := course.Find(span[2])
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		answer, err := e.Answer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, span[1]+answer)
+	}
+	return lines
+}

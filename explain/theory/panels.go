@@ -1,0 +1,176 @@
+package theory
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+)
+
+// mostCells is how many rows and columns a map has at most, and mostPoints how many points a line in a frame.
+const (
+	mostCells  = 256
+	mostPoints = 256
+)
+
+// upTo is 0, 1, ..., n-1 times step.
+func upTo(n int, step float64) figure.Floats {
+	x := make(figure.Floats, n)
+	for i := range x {
+		x[i] = float64(i) * step
+	}
+	return x
+}
+
+// evenly returns at most count places from 0 to n-1, the last one always.
+func evenly(n, count int) []int {
+	count = min(n, count)
+	at := make([]int, count)
+	for i := range at {
+		at[i] = (i+1)*n/count - 1
+	}
+	return at
+}
+
+// line is a series over 0, 1, 2, ...
+func line(name string, y []float64) figure.Series {
+	return figure.Series{Name: name, X: upTo(len(y), 1), Y: y}
+}
+
+// overTime is a series over times k·dt.
+func overTime(name string, y []float64, dt float64) figure.Series {
+	return figure.Series{Name: name, X: upTo(len(y), dt), Y: y}
+}
+
+// lines is a panel of lines.
+func lines(title, x, y string, series ...figure.Series) figure.Panel {
+	return figure.Panel{Title: title, X: figure.Axis{Label: x}, Y: figure.Axis{Label: y},
+		Lines: &figure.Lines{Series: series}}
+}
+
+// points is a series of complex numbers in their plane.
+func points(name string, z []complex128) figure.Series {
+	s := figure.Series{Name: name, Points: true}
+	for _, v := range z {
+		s.X, s.Y = append(s.X, real(v)), append(s.Y, imag(v))
+		s.Labels = append(s.Labels, fmt.Sprintf("%s: %.4g %+.4gi, size %.4g", name, real(v), imag(v), cmplx.Abs(v)))
+	}
+	return s
+}
+
+// plane is a panel of points in the complex plane.
+func plane(title string, circle bool, series ...figure.Series) figure.Panel {
+	p := lines(title, "real part", "imaginary part", series...)
+	p.Square, p.Lines.Circle = true, circle
+	return p
+}
+
+// still is a figure of one frame.
+func still(name, title, caption, source string, panels ...figure.Panel) *figure.Figure {
+	return &figure.Figure{Name: name, Title: title, Caption: caption, Source: source,
+		Frames: []figure.Frame{{Panels: panels}}}
+}
+
+// matrixMap shows a matrix with a color for each sign. A larger one than mostCells is shown by blocks, whose cells have
+// the mean; note then says so, else it is empty.
+func matrixMap(m mat.Matrix) (shown *figure.Map, note string) {
+	rows, cols := m.Dims()
+	step := max(1, (max(rows, cols)+mostCells-1)/mostCells)
+	shown = &figure.Map{Rows: (rows + step - 1) / step, Cols: (cols + step - 1) / step, Diverging: true}
+	if step > 1 {
+		shown.RowStep, shown.ColStep = step, step
+		note = fmt.Sprintf("Each cell of a matrix is the mean of %d × %d entries.", step, step)
+	}
+	shown.Values = make(figure.Floats, shown.Rows*shown.Cols)
+	for i := range shown.Rows {
+		for j := range shown.Cols {
+			sum, count := 0.0, 0.0
+			for r := i * step; r < min(rows, (i+1)*step); r++ {
+				for c := j * step; c < min(cols, (j+1)*step); c++ {
+					sum, count = sum+m.At(r, c), count+1
+				}
+			}
+			shown.Values[i*shown.Cols+j] = sum / count
+		}
+	}
+	return shown, note
+}
+
+// mapPanel is a panel of a map.
+func mapPanel(title, x, y string, m *figure.Map) figure.Panel {
+	return figure.Panel{Title: title, X: figure.Axis{Label: x}, Y: figure.Axis{Label: y}, Map: m}
+}
+
+// texts are the names of numbers 0 to n-1 times step from a start.
+func texts(n int, from, step float64) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%.3g", from+float64(i)*step)
+	}
+	return names
+}
+
+// bounds are the least and largest of all numbers of several slices, with a margin.
+func bounds(all ...[]float64) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, x := range all {
+		for _, v := range x {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	if lo > hi {
+		return -1, 1
+	}
+	margin := 0.05 * (hi - lo)
+	if margin == 0 {
+		margin = 1
+	}
+	return lo - margin, hi + margin
+}
+
+// rms is the root of the mean square, 0 for nothing.
+func rms(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	if len(x) == 0 {
+		return 0
+	}
+	return math.Sqrt(sum / float64(len(x)))
+}
+
+// relative is the root mean square of a - b over that of b, or that of a - b alone where b is zero.
+func relative(a, b []float64) float64 {
+	diff := make([]float64, len(a))
+	for i := range diff {
+		diff[i] = a[i] - b[i]
+	}
+	if scale := rms(b); scale > 0 {
+		return rms(diff) / scale
+	}
+	return rms(diff)
+}
+
+// pick returns the entries of x at some places.
+func pick(x []float64, at []int) figure.Floats {
+	y := make(figure.Floats, len(at))
+	for i, k := range at {
+		y[i] = x[k]
+	}
+	return y
+}
+
+// onLog keeps numbers above rounding, so that a logarithmic axis can show them.
+func onLog(x []float64) figure.Floats {
+	y := make(figure.Floats, len(x))
+	for i, v := range x {
+		y[i] = max(math.Abs(v), 1e-17)
+	}
+	return y
+}

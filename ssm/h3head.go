@@ -1,0 +1,89 @@
+package ssm
+
+import "gonum.org/v1/gonum/floats"
+
+// H3 is one head of the H3 layer, of p channels that share its two state-space models:
+//
+//	kv_t = SSM_shift(k)_t v_tᵀ          (p, p): what is written
+//	m_t  = SSM_diag(kv)_t               (p, p): the memory, every entry through the same SSM
+//	y_t  = m_tᵀ q_t                     (p):    what is read
+//
+// q, k and v (l, p) are linear in the layer's input. The skips D of the two SSMs are left out. H3, arXiv:2212.14052,
+// §3.1 and algorithm 1.
+type H3 struct {
+	Shift  *Shift
+	Diag   *Diagonal
+	Method Method // of sampling Diag
+}
+
+// H3Step is what happens in a head of [H3] at one position.
+type H3Step struct {
+	Key    []float64   // SSM_shift(k)_t (p)
+	Write  [][]float64 // kv_t (p, p): row i and column j is key i times value j
+	Memory [][]float64 // m_t (p, p)
+	Y      []float64   // (p)
+}
+
+// Steps returns what happens at every position of q, k and v (l, p), from states of zero.
+func (h *H3) Steps(q, k, v [][]float64) []H3Step {
+	if len(q) == 0 {
+		return nil
+	}
+	p := len(q[0])
+	square := func() [][]float64 {
+		m := make([][]float64, p)
+		for i := range m {
+			m[i] = make([]float64, p)
+		}
+		return m
+	}
+	steps := make([]H3Step, len(q))
+	for t := range steps {
+		steps[t] = H3Step{Key: make([]float64, p), Write: square(), Memory: square(), Y: make([]float64, p)}
+	}
+	signal := make([]float64, len(q))
+	for i := range p {
+		for t := range signal {
+			signal[t] = k[t][i]
+		}
+		for t, key := range h.Shift.Scan(nil, signal) {
+			steps[t].Key[i] = key
+		}
+		for j := range p {
+			for t := range signal {
+				signal[t] = steps[t].Key[i] * v[t][j]
+				steps[t].Write[i][j] = signal[t]
+			}
+			for t, m := range h.Diag.Scan(h.Method, nil, signal) {
+				steps[t].Memory[i][j] = m
+			}
+		}
+	}
+	for t, s := range steps {
+		for i, row := range s.Memory {
+			floats.AddScaled(s.Y, q[t][i], row)
+		}
+	}
+	return steps
+}
+
+// Recaller returns the head of [H3] that recalls: its keys are those of the position before, and what it writes stays.
+// With one-hot q, k and v of the tokens, y_t counts for every token how often it has followed the token of position t.
+// With decay > 0 a pair that was written a steps ago counts exp(-decay a). H3, arXiv:2212.14052, §3.1, the key-value
+// memory of figure 1.
+func Recaller(decay float64) *H3 {
+	return &H3{
+		Shift: &Shift{B: []float64{1, 0}, C: []float64{0, 1}},
+		Diag: &Diagonal{A: []complex128{complex(-decay, 0)}, B: []complex128{holdOne(decay)}, C: []complex128{1},
+			Dt: 1},
+		Method: ZOH,
+	}
+}
+
+// holdOne is the B of a mode -decay whose Bbar is 1 when it is held for a step of 1.
+func holdOne(decay float64) complex128 {
+	if decay == 0 {
+		return 1
+	}
+	return complex(-decay, 0) / expm1(complex(-decay, 0))
+}
