@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/nn"
+)
+
+// usual are the options that say nothing.
+func usual() InfluenceOptions {
+	return InfluenceOptions{Head: AllHeads, Token: LastToken, Measure: Share, Next: LikeliestToken}
+}
+
+// TestSharesOfATokenAddUp: of what a layer writes, all shares together are the whole, whatever the mixer; nothing comes
+// from later tokens; and what a token comes to through all layers is shared out without a rest.
+func TestSharesOfATokenAddUp(t *testing.T) {
+	for _, layers := range []string{"h3,attention,mamba", "mamba2(d_state=8,headdim=8),s4d,rg-lru", "hyena,gmlp,retention"} {
+		g, ids := OfModel(toymodel.New(t, layers, 20)), toymodel.Text(1, 23, 20)
+		r, err := g.Influence(context.Background(), ids, usual())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range r.Layers {
+			if l.Cells != len(ids) {
+				t.Fatalf("%s: found %d cells, want one for each of %d tokens", l.Mixer, l.Cells, len(ids))
+			}
+			for i := range ids {
+				sum := 0.0
+				for s, v := range l.Map[i*len(ids):][:len(ids)] {
+					sum += v
+					if s > i && v != 0 {
+						t.Errorf("%s: token %d draws %g from the later token %d", l.Mixer, i, v, s)
+					}
+				}
+				if math.Abs(sum-1) > 5e-3 { // of y - b, which may be small beside y
+					t.Errorf("%s: the shares of token %d come to %g, want 1", l.Mixer, i, sum)
+				}
+			}
+		}
+		if len(r.Rollout) != len(r.Layers)+1 {
+			t.Fatalf("found %d rows of the rollout, want one before each of %d layers and one behind", len(r.Rollout),
+				len(r.Layers))
+		}
+		for _, row := range r.Rollout {
+			sum := 0.0
+			for _, v := range row {
+				sum += v
+			}
+			if math.Abs(sum-1) > 1e-6 {
+				t.Errorf("a row of the rollout comes to %g, want 1", sum)
+			}
+		}
+	}
+}
+
+// TestMapsOfLongTextsKeepTheSums: a cell has the sum over its sources and the mean over its targets.
+func TestMapsOfLongTextsKeepTheSums(t *testing.T) {
+	g, ids := OfModel(toymodel.New(t, "attention,h3", 20)), toymodel.Text(1, 1100, 20)
+	o := usual()
+	o.Layers = []int{1}
+	r, err := g.Influence(context.Background(), ids, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := r.Layers[0]
+	if l.Layer != 1 || l.Step != 3 || l.Cells != 367 {
+		t.Fatalf("found layer %d, cells of %d tokens, %d of them; want 1, 3 and 367", l.Layer, l.Step, l.Cells)
+	}
+	for i := range l.Cells {
+		sum := 0.0
+		for _, v := range l.Map[i*l.Cells:][:l.Cells] {
+			sum += v
+		}
+		if math.Abs(sum-1) > 1e-3 {
+			t.Errorf("the shares of row %d come to %g, want 1", i, sum)
+		}
+	}
+	if r.Rollout != nil {
+		t.Error("found a rollout through layers that were not looked at")
+	}
+}
+
+// TestGradientTimesInputIsTheDerivativeByTheInputsSize: the sum of gradient times input is the derivative by the size of the input.
+func TestGradientTimesInputIsTheDerivativeByTheInputsSize(t *testing.T) {
+	m := toymodel.New(t, "h3,attention", 20)
+	g, ids := OfModel(m), toymodel.Text(1, 17, 20)
+	o := usual()
+	o.Gradient = true
+	at := func(scale float64) *Influence {
+		m.Config.EmbedScale = scale
+		r, err := g.Influence(context.Background(), ids, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Next = r.Next
+		return r
+	}
+	r := at(1)
+	got := 0.0
+	for _, v := range r.Gradient {
+		got += v
+	}
+	const h = 1e-2
+	want := (at(1+h).LogProb - at(1-h).LogProb) / (2 * h)
+	if math.Abs(got-want) > 0.02*math.Abs(want)+1e-3 {
+		t.Errorf("found %g, want %g by differences", got, want)
+	}
+}
+
+// TestWhatInfluenceCannotShow: each error says what was found.
+func TestWhatInfluenceCannotShow(t *testing.T) {
+	m := toymodel.New(t, "attention,gmlp(l_max=32)", 20)
+	ids := toymodel.Text(1, 8, 20)
+	for want, change := range map[string]func(o *InfluenceOptions, ids *[]int32){
+		"empty text":               func(_ *InfluenceOptions, ids *[]int32) { *ids = nil },
+		"found a text of 40":       func(_ *InfluenceOptions, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
+		"layer: found 2":           func(o *InfluenceOptions, _ *[]int32) { o.Layers = []int{2} },
+		"token: found 8":           func(o *InfluenceOptions, _ *[]int32) { o.Token = 8 },
+		"measure: found \"size\"":  func(o *InfluenceOptions, _ *[]int32) { o.Measure = "size" },
+		"head: found 2, want 0":    func(o *InfluenceOptions, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
+		"next: found token 20":     func(o *InfluenceOptions, _ *[]int32) { o.Next = 20 },
+		"found token 20, want 0 ":  func(_ *InfluenceOptions, ids *[]int32) { *ids = []int32{1, 20} },
+		"the embedding or the f":   func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Embedding.Weight) },
+		"layer 0 (attention): fou": func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Blocks[0].Mixer.(*mixer.Attention).Out.Bias) },
+		"layer 1 (gmlp): found an": func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
+	} {
+		o, text := usual(), ids
+		change(&o, &text)
+		_, err := OfModel(m).Influence(context.Background(), text, o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("found error %v, want one with %q", err, want)
+		}
+		m = toymodel.New(t, "attention,gmlp(l_max=32)", 20)
+	}
+}
+
+// spoil puts NaN into a parameter.
+func spoil(p *nn.Param) {
+	x := floats(p.Tensor)
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+	p.CopyFrom(x)
+}
