@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -19,7 +20,9 @@ func usual() InfluenceOptions {
 // TestSharesOfATokenAddUp: of what a layer writes, all shares together are the whole, whatever the mixer; nothing comes
 // from later tokens; and what a token comes to through all layers is shared out without a rest.
 func TestSharesOfATokenAddUp(t *testing.T) {
-	for _, layers := range []string{"h3,attention,mamba", "mamba2(d_state=8,headdim=8),s4d,rg-lru", "hyena,gmlp,retention"} {
+	for _, layers := range []string{
+		"h3,attention,mamba", "mamba2(d_state=8,headdim=8),s4d,rg-lru", "hyena,gmlp,retention",
+	} {
 		g, ids := OfModel(toymodel.New(t, layers, 20)), toymodel.Text(1, 23, 20)
 		r, err := g.Influence(context.Background(), ids, usual())
 		if err != nil {
@@ -85,7 +88,7 @@ func TestMapsOfLongTextsKeepTheSums(t *testing.T) {
 	}
 }
 
-// TestGradientTimesInputIsTheDerivativeByTheInputsSize: the sum of gradient times input is the derivative by the size of the input.
+// TestGradientTimesInputIsTheDerivativeByTheInputsSize: for the sum over all tokens.
 func TestGradientTimesInputIsTheDerivativeByTheInputsSize(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", 20)
 	g, ids := OfModel(m), toymodel.Text(1, 17, 20)
@@ -126,7 +129,7 @@ func TestWhatInfluenceCannotShow(t *testing.T) {
 		"next: found token 20":     func(o *InfluenceOptions, _ *[]int32) { o.Next = 20 },
 		"found token 20, want 0 ":  func(_ *InfluenceOptions, ids *[]int32) { *ids = []int32{1, 20} },
 		"the embedding or the f":   func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Embedding.Weight) },
-		"layer 0 (attention): fou": func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Blocks[0].Mixer.(*mixer.Attention).Out.Bias) },
+		"layer 0 (attention): fou": func(_ *InfluenceOptions, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
 		"layer 1 (gmlp): found an": func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
 	} {
 		o, text := usual(), ids
@@ -139,6 +142,9 @@ func TestWhatInfluenceCannotShow(t *testing.T) {
 	}
 }
 
+// attentionOf is the mixer of the first layer.
+func attentionOf(m *model.Model) *mixer.Attention { return m.Blocks[0].Mixer.(*mixer.Attention) }
+
 // spoil puts NaN into a parameter.
 func spoil(p *nn.Param) {
 	x := floats(p.Tensor)
@@ -146,4 +152,27 @@ func spoil(p *nn.Param) {
 		x[i] = float32(math.NaN())
 	}
 	p.CopyFrom(x)
+}
+
+// BenchmarkInfluence is that of all layers of a model of the shape of H3-125M, or of Mamba-130M, on 1,024 tokens.
+func BenchmarkInfluence(b *testing.B) {
+	for _, preset := range []string{"h3-125m", "mamba-130m"} {
+		b.Run(preset, func(b *testing.B) {
+			c, err := model.Preset(preset)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := model.New(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m.Init(1)
+			ids := toymodel.Text(1, 1024, c.VocabSize)
+			for b.Loop() {
+				if _, err := OfModel(m).Influence(b.Context(), ids, usual()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // gradient finds gradient times input, Σ_i x_i[s] ∂ log p/∂x_i[s] for the stream x that the first layer is given: by
-// the backward of the model itself, with nothing held fixed. Meanwhile the model's parameters want no gradients, so that
-// nobody else may train it.
+// the backward of the model itself, with nothing held fixed. Meanwhile the model's parameters want no gradients: nobody
+// else may train it.
 func (g *Language) gradient(ctx context.Context, ids []int32, r *Influence) error {
 	if err := ctx.Err(); err != nil {
 		return err
