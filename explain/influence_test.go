@@ -61,6 +61,33 @@ func TestSharesOfATokenAddUp(t *testing.T) {
 	}
 }
 
+// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in the place
+// of a mixer move nothing; what has no linear form is left out and said, with the reason.
+func TestLayersOfEveryKind(t *testing.T) {
+	m := toymodel.New(t, "zamba2-shared(num_heads=2,d_inner=24)>mamba2(d_state=8,headdim=8),h3/swiglu-experts,gelu,"+
+		"spatten(block=4,keep=8,keep_heads=1),h3+attention/none", 20)
+	ids := toymodel.Text(1, 23, 20)
+	r, err := OfModel(m).Influence(context.Background(), ids, usual())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
+	notes := strings.Join(page.Notes, " ")
+	for _, want := range []string{
+		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "Layer 3 (spatten) has no linear form", "keep_heads",
+	} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("found notes %q, want %q in them", notes, want)
+		}
+	}
+	if l := r.Layers[2]; math.Abs(l.Own-1) > 1e-9 || l.Reach != 0 {
+		t.Errorf("a feed-forward part draws on itself by %g, from %g tokens away; want 1 and 0", l.Own, l.Reach)
+	}
+	if len(r.Rollout) != 0 {
+		t.Error("found a rollout through a layer without a linear form")
+	}
+}
+
 // TestMapsOfLongTextsKeepTheSums: a cell has the sum over its sources and the mean over its targets.
 func TestMapsOfLongTextsKeepTheSums(t *testing.T) {
 	g, ids := OfModel(toymodel.New(t, "attention,h3", 20)), toymodel.Text(1, 1100, 20)

@@ -39,6 +39,9 @@ func (e *tracer) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine
 func (e *tracer) convolved(name string, g engine.Gates, kernels int, y *tensor.Tensor,
 	run func(g engine.Gates) *tensor.Tensor) {
 	g.HeadDim = max(1, g.HeadDim)
+	if g.Q == nil && g.K == nil {
+		name = "LongConv" // which holds nothing fixed
+	}
 	how := &kernel{n: kernels, gates: g}
 	how.taps = e.impulse(g.V.Rows(), kernels, 0, func(x *tensor.Tensor) *tensor.Tensor {
 		if g.HeadDim == 1 {
