@@ -92,10 +92,11 @@ var house = []layer{
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"explain/action", "autograd engine mixer tensor", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
+	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},

@@ -48,6 +48,12 @@ func NewTapeOn(open func(step *engine.Step) engine.Engine) *Tape {
 // Another returns an empty tape on an engine of the same kind.
 func (t *Tape) Another() *Tape { return NewTapeOn(t.open) }
 
+// Through returns an empty tape on an engine of the same kind, as wrap gives it: such as one that also writes down what
+// is computed.
+func (t *Tape) Through(wrap func(engine.Engine) engine.Engine) *Tape {
+	return NewTapeOn(func(step *engine.Step) engine.Engine { return wrap(t.open(step)) })
+}
+
 // Engine is the name of the engine: cpu, reference.
 func (t *Tape) Engine() string { return t.engine.Kind() }
 

@@ -1,0 +1,423 @@
+// Package action finds what a mixer does to one sequence, as a linear map from position to position. It derives that
+// map from the mixer's own run: an engine that writes down what the mixer computes. So no mixer is defined twice, and
+// one that is new needs nothing here unless it uses a new operation.
+//
+// It may import autograd, engine, mixer and tensor.
+package action
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Action is what a mixer does to one sequence of l positions, in the form of "A Unified Implicit Attention Formulation
+// for Gated-Linear Recurrent Sequence Models" (arXiv:2405.16504, §3):
+//
+//	y[t] = b[t] + Σ_s C[t,s],   C[t,s] = U[t] M[t,s] x[s]
+//
+// x[s] are the values at position s: what the mixer computes of the input at s alone, before anything reaches another
+// position. M is the operator of all that goes along the sequence, short filters included, and U[t] what happens at t
+// afterwards. All that depends on the sequence and multiplies values is held fixed at what it is for this sequence:
+//
+//   - gates, attention weights, steps Δ and the B and C of selective models;
+//   - activations behind a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
+//   - the size that a norm divides by.
+//
+// Then the formula is exact. b is what is left where all values are 0: biases, and where an encoder's or a state's own
+// vectors are read. Of attention M is the pattern; of S4, H3 and Hyena gates times kernels; of Mamba, Mamba-2, RG-LRU
+// and retention gates times products of decays; of an RNN products of its matrix and the factors tanh(z)/z.
+type Action struct {
+	Length, Width int
+
+	tape    *autograd.Tape
+	e       *tracer
+	y       *tensor.Tensor
+	steps   []*step // from the sources to y
+	sources []*tensor.Tensor
+	by      map[*tensor.Tensor]*step
+}
+
+// Of finds what a mixer does to u (l, d_model). The tape's kind of engine computes. Errors: a mixer that is not linear
+// in values however much is held fixed.
+func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
+	e := &tracer{of: map[*tensor.Tensor]origin{}, l: u.Rows()}
+	a := &Action{Length: u.Rows(), Width: u.Dim(-1), e: e, by: map[*tensor.Tensor]*step{}}
+	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
+		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
+			return inner
+		}
+		e.Engine = inner
+		return e
+	})
+	x := tensor.FromSlice(floats(u), u.Shape()...)
+	e.of[x], e.on = origin{}, true
+	a.y = m.Forward(a.tape, x, &mixer.Rows{Rows: engine.NewRows(a.Length)})
+	e.on = false
+	return a, a.trim()
+}
+
+// trim keeps the steps that lead to y.
+func (a *Action) trim() error {
+	needed := map[*tensor.Tensor]bool{a.y: true}
+	var steps []*step
+	for i := len(a.e.steps) - 1; i >= 0; i-- {
+		s := a.e.steps[i]
+		for _, y := range s.out {
+			if needed[y] {
+				steps = append(steps, s)
+				break
+			}
+		}
+		if len(steps) == 0 || steps[len(steps)-1] != s {
+			continue
+		}
+		if s.run == nil {
+			return fmt.Errorf("its output comes through %s: %s", s.name, s.why)
+		}
+		for _, x := range s.in {
+			needed[x] = true
+		}
+		for _, y := range s.out {
+			a.by[y] = s
+		}
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		a.steps = append(a.steps, steps[i])
+	}
+	for x := range needed {
+		if a.local(x) {
+			a.sources = append(a.sources, x)
+		}
+	}
+	return nil
+}
+
+// local tells whether a tensor depends on the sequence's own position alone: whether it is values.
+func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixed(x) }
+
+// Output is y (l, d_model).
+func (a *Action) Output() []float32 { return floats(a.y) }
+
+// Constant is b (l, d_model).
+func (a *Action) Constant() []float32 {
+	return a.replay(func(x []float32, _ int) []float32 { return make([]float32, len(x)) })
+}
+
+// From is what position s adds to all outputs, C[·,s] (l, d_model), given b.
+func (a *Action) From(s int, b []float32) []float32 {
+	y := a.replay(func(x []float32, width int) []float32 {
+		alone := make([]float32, len(x))
+		copy(alone[s*width:][:width], x[s*width:])
+		return alone
+	})
+	for i := range y {
+		y[i] -= b[i]
+	}
+	return y
+}
+
+// replay is y for other values.
+func (a *Action) replay(values func(x []float32, width int) []float32) []float32 {
+	mark := a.e.Engine.Mark()
+	defer a.e.Engine.ReleaseSince(mark)
+	with := map[*tensor.Tensor]*tensor.Tensor{}
+	for _, x := range a.sources {
+		with[x] = tensor.FromSlice(values(floats(x), x.Dim(-1)), x.Shape()...)
+	}
+	return floats(a.again(a.steps, with, a.y))
+}
+
+// again runs steps with some tensors replaced, and gives y.
+func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y *tensor.Tensor) *tensor.Tensor {
+	for _, s := range steps {
+		if with[s.out[0]] != nil {
+			continue
+		}
+		in, some := append(list(nil), s.in...), false
+		for i, x := range in {
+			if z := with[x]; z != nil {
+				in[i], some = z, true
+			}
+		}
+		if !some {
+			continue
+		}
+		for i, z := range s.run(in) {
+			with[s.out[i]] = z
+		}
+	}
+	if z := with[y]; z != nil {
+		return z
+	}
+	return y
+}
+
+// seeds are weights of the elements of tensors.
+type seeds map[*tensor.Tensor][]float32
+
+// pull gives what the weighted sum over the seeds' tensors has for derivatives by each of the leaves, from which steps
+// lead to them.
+func (a *Action) pull(steps []*step, from seeds, leaves []*tensor.Tensor) [][]float32 {
+	mark := a.e.Engine.Mark()
+	a.tape.Record(true)
+	with := map[*tensor.Tensor]*tensor.Tensor{}
+	for _, x := range leaves {
+		z := tensor.FromSlice(floats(x), x.Shape()...)
+		z.SetNeedsGrad(true)
+		with[x] = z
+	}
+	a.again(steps, with, a.y)
+	for y, dy := range from {
+		if z := with[y]; z != nil {
+			a.tape.Seed(z, dy)
+		}
+	}
+	a.tape.BackwardSeeded()
+	grads := make([][]float32, len(leaves))
+	for i, x := range leaves {
+		grads[i] = make([]float32, x.Len())
+		a.tape.Grad(with[x], grads[i])
+		a.tape.DropGrads(with[x])
+	}
+	a.tape.Record(false)
+	a.e.Engine.ReleaseSince(mark)
+	return grads
+}
+
+// Select says which part of an action is asked for.
+type Select struct {
+	Head int // of all heads; AllHeads for all
+}
+
+// AllHeads selects all heads.
+const AllHeads = -1
+
+// Along is the length of C[t,s] along p[t], Σ_i p_i[t] C_i[t,s], for directions p (l, d_model): (l, l), 0 where s has
+// no way to t. The sum of a row over s is that of y[t] - b[t] along p[t].
+func (a *Action) Along(ctx context.Context, p []float32, of Select) ([]float32, error) {
+	return a.sums(ctx, seeds{a.y: p}, false, of)
+}
+
+// Mean is the mean over the channels in front of the last projection of what reaches them at t from a value of 1 in
+// each channel at s: the mean of the paper's matrices over channels.
+func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
+	from := seeds{}
+	var inner func(y *tensor.Tensor)
+	inner = func(y *tensor.Tensor) {
+		s := a.by[y]
+		if s == nil || s.along {
+			from[y] = even(y)
+			return
+		}
+		if s.weight != nil {
+			from[s.in[0]] = even(s.in[0])
+			return
+		}
+		for _, x := range s.in {
+			inner(x)
+		}
+	}
+	inner(a.y)
+	return a.sums(ctx, from, true, of)
+}
+
+// even are the weights of a mean over the last axis.
+func even(x *tensor.Tensor) []float32 {
+	out := make([]float32, x.Len())
+	for i := range out {
+		out[i] = 1 / float32(x.Dim(-1))
+	}
+	return out
+}
+
+// upper are the steps between the seeds and the last operations along the sequence, which are tops; bare are values
+// that get there without any.
+func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) {
+	reached := map[*tensor.Tensor]bool{}
+	for x := range from {
+		reached[x] = true
+	}
+	for i := len(a.steps) - 1; i >= 0; i-- {
+		s, some := a.steps[i], false
+		for _, y := range s.out {
+			some = some || reached[y]
+		}
+		switch {
+		case !some:
+		case s.along:
+			tops = append(tops, s)
+		default:
+			steps = append(steps, s)
+			for _, x := range s.in {
+				reached[x] = true
+			}
+		}
+	}
+	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {
+		steps[i], steps[j] = steps[j], steps[i]
+	}
+	for _, x := range a.sources {
+		if reached[x] {
+			bare = append(bare, x)
+		}
+	}
+	return steps, tops, bare
+}
+
+// sums are Σ_c of the derivatives by values x_c[s] of the seeds' sum at t, times x_c[s], or times 1 for ones.
+func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]float32, error) {
+	steps, tops, bare := a.upper(from)
+	leaves := append(list(nil), bare...)
+	for _, s := range tops {
+		leaves = append(leaves, s.out[0])
+	}
+	grads := a.pull(steps, from, leaves)
+	w := &work{ctx: ctx, l: a.Length, m: make([]float32, a.Length*a.Length)}
+	for i, x := range bare {
+		if of.Head != AllHeads {
+			break
+		}
+		values := a.values(x, ones)
+		d := x.Dim(-1)
+		for t := range w.l {
+			w.m[t*w.l+t] += dot(grads[i][t*d:][:d], values[t*d:][:d])
+		}
+	}
+	head := of.Head
+	for i, s := range tops {
+		w.p = grads[len(bare)+i]
+		if head = mask(w.p, s, head); head == passed {
+			continue
+		}
+		parts, ok := a.parts(s.in[0], ones)
+		if w.parts = parts; ok && s.spread != nil {
+			if err := s.spread.add(w); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := a.slowly(w, s, ones); err != nil {
+			return nil, err
+		}
+	}
+	return w.m, ctx.Err()
+}
+
+// passed is the head when it is one of another operation.
+const passed = math.MinInt
+
+// mask leaves of p what belongs to a head of s. It returns the head as the next operation counts.
+func mask(p []float32, s *step, head int) int {
+	if head == AllHeads || s.spread == nil {
+		return head
+	}
+	if n := s.spread.heads(); head < 0 || head >= n {
+		return passed
+	}
+	width := s.out[0].Dim(-1)
+	keep := make([]bool, width)
+	for _, c := range s.spread.channels(head) {
+		keep[c] = true
+	}
+	for i := range p {
+		if !keep[i%width] {
+			p[i] = 0
+		}
+	}
+	return head
+}
+
+// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels.
+func (a *Action) Heads() int {
+	_, tops, _ := a.upper(seeds{a.y: nil})
+	if len(tops) != 1 || tops[0].spread == nil {
+		return 0
+	}
+	return tops[0].spread.heads()
+}
+
+// values are those of a source, or ones.
+func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
+	values := floats(x)
+	if ones {
+		for i := range values {
+			values[i] = 1
+		}
+	}
+	return values
+}
+
+// slowly adds the sums of an operation along the sequence by going back from each target.
+func (a *Action) slowly(w *work, top *step, ones bool) error {
+	steps := a.before(top)
+	width := top.out[0].Dim(-1)
+	seed := make([]float32, len(w.p))
+	for t := range w.l {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		clear(seed)
+		copy(seed[t*width:][:width], w.p[t*width:])
+		grads := a.pull(steps, seeds{top.out[0]: seed}, a.sources)
+		for i, x := range a.sources {
+			values, d := a.values(x, ones), x.Dim(-1)
+			for s := range w.l {
+				w.m[t*w.l+s] += dot(grads[i][s*d:][:d], values[s*d:][:d])
+			}
+		}
+	}
+	return nil
+}
+
+// before are the steps that lead to a step, and it.
+func (a *Action) before(last *step) (steps []*step) {
+	needed := map[*tensor.Tensor]bool{last.out[0]: true}
+	for i := len(a.steps) - 1; i >= 0; i-- {
+		s, some := a.steps[i], false
+		for _, y := range s.out {
+			some = some || needed[y]
+		}
+		if !some {
+			continue
+		}
+		steps = slices.Insert(steps, 0, s)
+		for _, x := range s.in {
+			needed[x] = true
+		}
+	}
+	return steps
+}
+
+// Held says in words what is held fixed of the mixer, along the way from its values to its output.
+func (a *Action) Held() []string {
+	var out []string
+	for _, s := range a.steps {
+		words, ok := held[s.name]
+		if ok && !slices.Contains(out, words) {
+			out = append(out, words)
+		}
+	}
+	return out
+}
+
+// held is what operations hold fixed. Filters and kernels are the same for every sequence.
+var held = map[string]string{
+	"Mul": "gates", "Gate": "gates", "GLU": "gates",
+	"Activate": "the factor f(z)/z of activations", "AddRMSNorm": "the size that the norm divides by",
+	"AddLayerNorm":  "the size that the norm divides by",
+	"SelectiveScan": "the steps Δ, and B and C", "SelectiveScanComplex": "the steps Δ, and B and C",
+	"SSD":        "the steps, and B and C",
+	"RGLRU":      "the gates of the recurrence",
+	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
+	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
+	"SquaredReLUAttention": "the attention weights", "SinkhornAttention": "the buckets picked and the attention weights",
+	"SpAtten": "the tokens left and the attention weights",
+	"DiagSSM": "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
+}

@@ -1,0 +1,158 @@
+package action
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// entries are layers, by the name of the mixer that they are there for.
+var entries = map[string][]string{
+	"h3":               {"h3", "h3(head_dim=4)", "h3(head_dim=4,head_order=hd)"},
+	"attention":        {"attention(num_heads=3,rotary_emb_dim=4)", "attention(num_heads=4,kv_heads=2,qk_norm=true)"},
+	"linear-attention": {"linear-attention(num_heads=3)"},
+	"retention":        {"retention(num_heads=3)"},
+	"window-attention": {"window-attention(num_heads=2,window=5)"},
+	"bigbird":          {"bigbird(num_heads=2,block=4,random=1)"},
+	"sinkhorn":         {"sinkhorn(num_heads=2,bucket=4)"},
+	"spatten":          {"spatten(num_heads=2,block=8,keep=12)"},
+	"s4d":              {"s4d", "s4d(channels=2)", "s4d(gate=false)", "s4d(bidirectional=true)"},
+	"mamba":            {"mamba", "mamba(d_state=3,bcdt_norm=rms)"},
+	"mamba2":           {"mamba2(d_state=8,headdim=12)", "mamba2(d_state=4,ngroups=2,norm_before_gate=true)"},
+	"s4":               {"s4(l_max=64)", "s4(l_max=16)"},
+	"dss":              {"dss(l_max=64)"},
+	"gss":              {"gss"},
+	"gmlp":             {"gmlp(l_max=64)", "gmlp(l_max=64,split=false)"},
+	"gau":              {"gau(query_dim=8)"},
+	"hyena":            {"hyena(l_max=64)", "hyena(l_max=16)", "hyena(l_max=64,order=3)"},
+	"rg-lru":           {"rg-lru(num_heads=2)"},
+	"rnn":              {"rnn"},
+	"lmu":              {"lmu(order=8)"},
+	"block-recurrent":  {"block-recurrent(num_heads=2,block=8,rows=3)"},
+	"gated-conv":       {"gated-conv", "gated-conv(d_conv=1)"},
+	"":                 {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
+}
+
+const length, width = 37, 24
+
+// newMixer is the mixer of a layer with random weights.
+func newMixer(t *testing.T, entry string) mixer.Mixer {
+	t.Helper()
+	c := model.NetworkConfig{Model: model.DefaultConfig(), Vocab: 10, Outputs: 10, Everywhere: true, Pool: "last"}
+	c.Model.DModel, c.Model.MLP, c.Model.Layers, c.Model.DState, c.Model.NumHeads = width, "none", entry, 8, 2
+	n, err := model.NewNetwork(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Init(7)
+	m := n.Blocks[0].Mixer
+	randomize(m, 0.2)
+	return m
+}
+
+// input is random numbers.
+func input() *tensor.Tensor {
+	rng := rand.New(rand.NewPCG(1, 2))
+	x := make([]float32, length*width)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return tensor.FromSlice(x, length, width)
+}
+
+// randomize adds normal draws to every parameter of a module.
+func randomize(m nn.Module, std float64) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	m.Params("", func(_ string, p *nn.Param) {
+		x := floats(p.Tensor)
+		for i := range x {
+			x[i] += float32(std * rng.NormFloat64())
+		}
+		p.CopyFrom(x)
+		p.Changed()
+	})
+}
+
+// TestSumOfAllPositionsIsTheMixer: y = b + Σ_s C[·,s], and every C[t,s] along a direction is what Along says, for every
+// mixer that a configuration can name.
+func TestSumOfAllPositionsIsTheMixer(t *testing.T) {
+	for _, info := range model.Mixers() {
+		if len(entries[info.Name]) == 0 {
+			t.Errorf("there is no layer of %s here", info.Name)
+		}
+	}
+	for _, all := range entries {
+		for _, entry := range all {
+			t.Run(entry, func(t *testing.T) { exact(t, entry) })
+		}
+	}
+}
+
+func exact(t *testing.T, entry string) {
+	m, u := newMixer(t, entry), input()
+	a, err := Of(autograd.NewTape(), m, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, b := a.Output(), a.Constant()
+	p := make([]float32, len(y))
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range p {
+		p[i] = float32(rng.NormFloat64())
+	}
+	along, err := a.Along(context.Background(), p, Select{AllHeads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := make([]float64, len(y))
+	for i, v := range b {
+		sum[i] = float64(v)
+	}
+	size, worst, most := 0.0, 0.0, 0.0
+	for s := range length {
+		c := a.From(s, b)
+		for i, v := range c {
+			sum[i] += float64(v)
+		}
+		for to := range length {
+			got, want := float64(along[to*length+s]), float64(0)
+			for i, v := range c[to*width:][:width] {
+				want += float64(v) * float64(p[to*width+i])
+			}
+			most = max(most, math.Abs(want))
+			worst = max(worst, math.Abs(got-want))
+		}
+	}
+	if worst > 1e-5*most {
+		t.Errorf("what positions add differs by %g from sums of up to %g", worst, most)
+	}
+	worst = 0
+	for i, v := range y {
+		size = max(size, math.Abs(float64(v)))
+		worst = max(worst, math.Abs(sum[i]-float64(v)))
+	}
+	if worst > 1e-5*size {
+		t.Errorf("the sum differs by %g from outputs of up to %g", worst, size)
+	}
+}
+
+// TestWhatIsNotLinearIsAnError: the reason is said.
+func TestWhatIsNotLinearIsAnError(t *testing.T) {
+	for entry, want := range map[string]string{
+		"spatten(num_heads=2,block=8,keep_heads=1)":                                       "keep_heads",
+		"sinkhorn(num_heads=2,bucket=37,l_max=74,bidirectional=true,keys_as_values=true)": "keys_as_values",
+	} {
+		_, err := Of(autograd.NewTape(), newMixer(t, entry), input())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: found error %v, want one about %s", entry, err, want)
+		}
+	}
+}

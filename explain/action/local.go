@@ -1,0 +1,347 @@
+package action
+
+import (
+	"math"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// The operations that take each position alone.
+
+// atZero are the value and the slope of activations at 0.
+func atZero(a engine.Activation) (value, slope float64) {
+	switch a {
+	case engine.GeluTanh, engine.GeluErf, engine.SiLU:
+		return 0, 0.5
+	case engine.Sigmoid:
+		return 0.5, 0.25
+	case engine.Softplus:
+		return math.Ln2, 0.5
+	case engine.SquaredReLU:
+		return 0, 0
+	}
+	return 0, 1
+}
+
+// secant adds the step y = a(x) = a(0) + ((a(x) - a(0))/x)·x, whose factor is held fixed: as the paper has SiLU.
+func (e *tracer) secant(name string, x, y *tensor.Tensor, a engine.Activation) {
+	zero, slope := atZero(a)
+	k := slopes(floats(x), floats(y), zero, slope)
+	e.scaled(name, x, y, tensor.FromSlice(k, y.Shape()...), zero)
+}
+
+// slopes are (y - zero)/x, slope where x is next to 0.
+func slopes(x, y []float32, zero, slope float64) []float32 {
+	k := make([]float32, len(x))
+	for i, v := range x {
+		k[i] = float32(slope)
+		if math.Abs(float64(v)) > 1e-12 {
+			k[i] = float32((float64(y[i]) - zero) / float64(v))
+		}
+	}
+	return k
+}
+
+// scaled adds the step y = k ⊙ x + c.
+func (e *tracer) scaled(name string, x, y, k *tensor.Tensor, c float64) {
+	var shift *tensor.Tensor
+	if c != 0 {
+		shift = tensor.New(y.Shape()...)
+		shift.Fill(float32(c))
+	}
+	e.add(&step{name: name, in: list{x}, out: list{y}, pointwise: true, run: one(func(x *tensor.Tensor) *tensor.Tensor {
+		z := e.Engine.Mul(x, k)
+		if shift != nil {
+			z = e.Engine.Add(z, shift)
+		}
+		return z
+	})})
+}
+
+// Activate is traced by its secant.
+func (e *tracer) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	y := e.Engine.Activate(x, a)
+	if e.follow(list{x}, list{y}) {
+		e.secant("Activate", x, y, a)
+	}
+	return y
+}
+
+// activated traces y = a(pre), where pre is linear in x.
+func (e *tracer) activated(s *step, x, y *tensor.Tensor, a engine.Activation,
+	pre func(x *tensor.Tensor) *tensor.Tensor) {
+	if !e.follow(list{x}, list{y}) {
+		return
+	}
+	e.preactivated(s, x, y, a, pre)
+}
+
+func (e *tracer) preactivated(s *step, x, y *tensor.Tensor, a engine.Activation,
+	pre func(x *tensor.Tensor) *tensor.Tensor) {
+	p := y
+	if a != engine.None {
+		p = pre(x)
+	}
+	s.in, s.out, s.run = list{x}, list{p}, one(pre)
+	e.add(s)
+	if a != engine.None {
+		e.secant(s.name, p, y, a)
+	}
+}
+
+// AddBias is traced.
+func (e *tracer) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	y := e.Engine.AddBias(x, bias, a)
+	b := constant(bias)
+	e.activated(&step{name: "AddBias", pointwise: true}, x, y, a,
+		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.AddBias(x, b, engine.None) })
+	return y
+}
+
+// Linear is traced.
+func (e *tracer) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	y := e.Engine.Linear(x, w, bias, a)
+	if !e.on || !e.mixed(x) {
+		e.follow(list{x}, list{y})
+		return y
+	}
+	weight, b := constant(w), constant(bias)
+	e.activated(&step{name: "Linear", weight: weight}, x, y, a,
+		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.Linear(x, weight, b, engine.None) })
+	return y
+}
+
+// BlockLinear is traced.
+func (e *tracer) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	y := e.Engine.BlockLinear(x, w, bias, a)
+	weight, b := constant(w), constant(bias)
+	e.activated(&step{name: "BlockLinear"}, x, y, a,
+		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.BlockLinear(x, weight, b, engine.None) })
+	return y
+}
+
+// Add is traced.
+func (e *tracer) Add(a, b *tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.Add(a, b)
+	e.linear(&step{name: "Add"}, list{a, b}, list{y},
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Add(xs[0], xs[1])} })
+	return y
+}
+
+// Mul holds the factor fixed that has passed fewer operations along the sequence: the gate.
+func (e *tracer) Mul(x, y *tensor.Tensor) *tensor.Tensor {
+	z := e.Engine.Mul(x, y)
+	if !e.follow(list{x, y}, list{z}) {
+		return z
+	}
+	value, gate := x, y
+	if e.of[y].depth > e.of[x].depth {
+		value, gate = y, x
+	}
+	if e.mixed(x) && e.mixed(y) && e.of[x].depth == e.of[y].depth {
+		e.add(&step{name: "Mul", in: list{x, y}, out: list{z},
+			why: "it multiplies two results that come from other positions alike"})
+		return z
+	}
+	e.gated("Mul", value, gate, z)
+	return z
+}
+
+// gated adds the step z = value ⊙ gate.
+func (e *tracer) gated(name string, value, gate, z *tensor.Tensor) {
+	gate = constant(gate)
+	e.add(&step{name: name, in: list{value}, out: list{z}, pointwise: true,
+		run: one(func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.Mul(x, gate) })})
+}
+
+// Gate holds a(z) fixed, or x where only z depends on other positions.
+func (e *tracer) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	y := e.Engine.Gate(x, z, a)
+	if !e.follow(list{x, z}, list{y}) {
+		return y
+	}
+	opened := e.Engine.Activate(z, a)
+	if e.mixed(x) {
+		e.gated("Gate", x, opened, y)
+		return y
+	}
+	e.secant("Gate", z, opened, a)
+	e.gated("Gate", opened, x, y)
+	return y
+}
+
+// GLU holds its gate fixed.
+func (e *tracer) GLU(x *tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.GLU(x)
+	if !e.follow(list{x}, list{y}) {
+		return y
+	}
+	d := y.Dim(-1)
+	halves := e.Split(x, d, d)
+	e.gated("GLU", halves[0], e.Engine.Activate(halves[1], engine.Sigmoid), y)
+	return y
+}
+
+// Scale is traced.
+func (e *tracer) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
+	y := e.Engine.Scale(x, c)
+	e.linear(&step{name: "Scale", pointwise: true}, list{x}, list{y},
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Scale(xs[0], c)} })
+	return y
+}
+
+// ScaleShift is traced.
+func (e *tracer) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.ScaleShift(x, gamma, beta)
+	g, b := constant(gamma), constant(beta)
+	e.linear(&step{name: "ScaleShift", pointwise: true}, list{x}, list{y},
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.ScaleShift(xs[0], g, b)} })
+	return y
+}
+
+const notLinear = "it is not linear, and is known as part of a gate only"
+
+// NegExp is traced as part of a gate.
+func (e *tracer) NegExp(x *tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.NegExp(x)
+	e.unknown("NegExp", notLinear, list{x}, y)
+	return y
+}
+
+// Sine is traced as part of a gate.
+func (e *tracer) Sine(x, f *tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.Sine(x, f)
+	e.unknown("Sine", notLinear, list{x}, y)
+	return y
+}
+
+// Clamp is traced as part of a gate.
+func (e *tracer) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
+	y := e.Engine.Clamp(x, lo, hi)
+	e.unknown("Clamp", notLinear, list{x}, y)
+	return y
+}
+
+// Rotate is traced: it is the same rotation whatever it turns.
+func (e *tracer) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
+	y := e.Engine.Rotate(x, heads, rot, r)
+	e.linear(&step{name: "Rotate"}, list{x}, list{y},
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Rotate(xs[0], heads, rot, r)} })
+	return y
+}
+
+// Route is traced as part of a gate.
+func (e *tracer) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Tensor {
+	y := e.Engine.Route(scores, bias, by)
+	e.unknown("Route", notLinear, list{scores}, y)
+	return y
+}
+
+// Experts are traced as part of a gate, or of a position alone.
+func (e *tracer) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
+	y := e.Engine.Experts(x, weights, of)
+	e.unknown("Experts", notLinear, list{x, weights}, y)
+	return y
+}
+
+// Join is traced.
+func (e *tracer) Join(xs ...*tensor.Tensor) *tensor.Tensor {
+	y := e.Engine.Join(xs...)
+	e.linear(&step{name: "Join", joined: !e.on || allOf(xs, e.known)}, xs, list{y},
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Join(xs...)} })
+	return y
+}
+
+func allOf(xs []*tensor.Tensor, f func(*tensor.Tensor) bool) bool {
+	for _, x := range xs {
+		if !f(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// Split is traced.
+func (e *tracer) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
+	ys := e.Engine.Split(x, widths...)
+	widths = append([]int(nil), widths...)
+	at := make([]int, len(widths))
+	for i := range widths[1:] {
+		at[i+1] = at[i] + widths[i]
+	}
+	e.linear(&step{name: "Split", at: at}, list{x}, append(list(nil), ys...),
+		func(xs []*tensor.Tensor) []*tensor.Tensor {
+			return append(list(nil), e.Engine.Split(xs[0], widths...)...)
+		})
+	return ys
+}
+
+// AddRMSNorm holds the root mean square fixed.
+func (e *tracer) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	s, y = e.Engine.AddRMSNorm(x, r, w, groups, eps)
+	if !e.normed("AddRMSNorm", x, r, s, y) {
+		return s, y
+	}
+	xs, ws := floats(s), floats(w)
+	d := len(ws)
+	for at := 0; at < len(xs); at += d / groups {
+		part := xs[at:][:d/groups]
+		sum := 0.0
+		for _, v := range part {
+			sum += float64(v) * float64(v)
+		}
+		inverse := 1 / math.Sqrt(sum/float64(len(part))+eps)
+		for i := range part {
+			part[i] = float32(inverse * float64(ws[at%d+i]))
+		}
+	}
+	e.scaled("AddRMSNorm", s, y, tensor.FromSlice(xs, y.Shape()...), 0)
+	return s, y
+}
+
+// AddLayerNorm holds the deviation fixed.
+func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
+	s, y = e.Engine.AddLayerNorm(x, r, w, b, eps)
+	if !e.normed("AddLayerNorm", x, r, s, y) {
+		return s, y
+	}
+	d := w.Len()
+	inverse := floats(s)
+	for at := 0; at < len(inverse); at += d {
+		row := inverse[at:][:d]
+		mean, square := 0.0, 0.0
+		for _, v := range row {
+			mean += float64(v) / float64(d)
+		}
+		for _, v := range row {
+			square += (float64(v) - mean) * (float64(v) - mean) / float64(d)
+		}
+		for i := range row {
+			row[i] = float32(1 / math.Sqrt(square+eps))
+		}
+	}
+	center := make([]float32, d*d) // I - 1/d
+	for i := range center {
+		center[i] = float32(-1 / float64(d))
+		if i%(d+1) == 0 {
+			center[i] += 1
+		}
+	}
+	minus, scale := tensor.FromSlice(center, d, d), tensor.FromSlice(inverse, s.Shape()...)
+	gamma, beta := constant(w), constant(b)
+	e.add(&step{name: "AddLayerNorm", in: list{s}, out: list{y}, run: one(func(x *tensor.Tensor) *tensor.Tensor {
+		x = e.Engine.Mul(e.Engine.Linear(x, minus, nil, engine.None), scale)
+		return e.Engine.ScaleShift(x, gamma, beta)
+	})})
+	return s, y
+}
+
+// normed traces s = x + r, and reports whether the norm y of it needs a step.
+func (e *tracer) normed(name string, x, r, s, y *tensor.Tensor) bool {
+	if r != nil {
+		e.linear(&step{name: name}, list{x, r}, list{s},
+			func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Add(xs[0], xs[1])} })
+	}
+	return e.follow(list{s}, list{y})
+}

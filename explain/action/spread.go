@@ -1,0 +1,358 @@
+package action
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// spread knows how an operation along the sequence spreads its values, y[t] = α[t,r] x[r], better than by going back
+// through it once for each position.
+type spread interface {
+	// add adds Σ_c p_c[t] α_c[t,r] x_c[r], of each part of the values, to m[t, r-lag].
+	add(w *work) error
+	// heads is the number of heads, and channels those of one in the results.
+	heads() int
+	channels(h int) []int
+}
+
+// work is the sums that are asked for.
+type work struct {
+	ctx   context.Context
+	l     int
+	p     []float32 // (l, width of the result)
+	parts []part
+	m     []float32 // (l, l)
+}
+
+// part is what values x (l, width) at position r owe to position r-lag.
+type part struct {
+	lag   int
+	width int
+	x     []float32
+}
+
+// row is the part at position r, and whether there is a position r-lag.
+func (p *part) row(r int) ([]float32, bool) { return p.x[r*p.width:][:p.width], r >= p.lag }
+
+// rows calls f for every target, on all cores. f writes only to its own row of m.
+func (w *work) rows(f func(t int)) error {
+	n := min(runtime.GOMAXPROCS(0), w.l)
+	var all sync.WaitGroup
+	for k := range n {
+		all.Go(func() {
+			for t := k; t < w.l && w.ctx.Err() == nil; t += n {
+				f(t)
+			}
+		})
+	}
+	all.Wait()
+	return w.ctx.Err()
+}
+
+// dot is Σ a b.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b = b[:len(a)]
+	n := len(a) &^ 3
+	for i := 0; i < n; i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
+	}
+	for i := n; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + (s2 + s3)
+}
+
+// dot3 is Σ a b c.
+func dot3(a, b, c []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b, c = b[:len(a)], c[:len(a)]
+	n := len(a) &^ 3
+	for i := 0; i < n; i += 4 {
+		x, y, z := a[i:i+4:i+4], b[i:i+4:i+4], c[i:i+4:i+4]
+		s0 += x[0] * y[0] * z[0]
+		s1 += x[1] * y[1] * z[1]
+		s2 += x[2] * y[2] * z[2]
+		s3 += x[3] * y[3] * z[3]
+	}
+	for i := n; i < len(a); i++ {
+		s0 += a[i] * b[i] * c[i]
+	}
+	return s0 + s1 + (s2 + s3)
+}
+
+// product is a ⊙ b.
+func product(a, b []float32) []float32 {
+	out := make([]float32, len(a))
+	for i, x := range a {
+		out[i] = x * b[i]
+	}
+	return out
+}
+
+// each is the channels of an operation whose channels are its heads.
+type each int
+
+func (d each) heads() int           { return int(d) }
+func (d each) channels(h int) []int { return []int{h} }
+
+// filter is a causal filter of a few taps: α_c[t, t-i] = taps[c, width-1-i].
+type filter struct {
+	taps  []float32 // (d, width)
+	width int
+}
+
+func (f *filter) heads() int           { return len(f.taps) / f.width }
+func (f *filter) channels(h int) []int { return []int{h} }
+
+// tap is that of all channels for inputs i positions ago.
+func (f *filter) tap(i int) []float32 {
+	out := make([]float32, f.heads())
+	for c := range out {
+		out[c] = f.taps[c*f.width+f.width-1-i]
+	}
+	return out
+}
+
+func (f *filter) add(w *work) error {
+	d := f.heads()
+	taps := make([][]float32, f.width)
+	for i := range taps {
+		taps[i] = f.tap(i)
+	}
+	return w.rows(func(t int) {
+		for i, tap := range taps[:min(len(taps), t+1)] {
+			for _, p := range w.parts {
+				if x, ok := p.row(t - i); ok {
+					w.m[t*w.l+t-i-p.lag] += dot3(w.p[t*d:][:d], tap, x)
+				}
+			}
+		}
+	})
+}
+
+// kernel is a long convolution between gates: α_c[t,r] = q_c[t] K_c[t-r] k_c[r], or with heads of several channels the
+// sum of q_i[t] K_h[t-r] k_i[r] over those of the head.
+type kernel struct {
+	taps  []float32 // (l, heads), with the skip
+	ahead []float32 // (l, heads): what position l-1 adds to all before it; nil for nothing
+	gates engine.Gates
+	n     int
+}
+
+func (k *kernel) heads() int { return k.n }
+
+func (k *kernel) channels(h int) []int {
+	var out []int
+	for j := range k.gates.HeadDim {
+		out = append(out, k.gates.OutChannel(h, j, k.n))
+	}
+	return out
+}
+
+// between is the kernels from position r to position t.
+func (k *kernel) between(t, r, l int) []float32 {
+	if r <= t {
+		return k.taps[(t-r)*k.n:][:k.n]
+	}
+	return k.ahead[(l-1-(r-t))*k.n:][:k.n]
+}
+
+func (k *kernel) add(w *work) error {
+	if k.gates.HeadDim > 1 {
+		return k.addHeads(w)
+	}
+	p, parts := w.p, append([]part(nil), w.parts...)
+	if k.gates.Q != nil {
+		p = product(p, floats(k.gates.Q))
+	}
+	if k.gates.K != nil {
+		gate := floats(k.gates.K)
+		for i := range parts {
+			parts[i].x = product(parts[i].x, gate)
+		}
+	}
+	return w.rows(func(t int) {
+		own, through := p[t*k.n:][:k.n], make([]float32, k.n)
+		last := t
+		if k.ahead != nil {
+			last = w.l - 1
+		}
+		for r := range last + 1 {
+			taps := k.between(t, r, w.l)
+			if len(parts) == 1 {
+				if x, ok := parts[0].row(r); ok {
+					w.m[t*w.l+r-parts[0].lag] += dot3(own, taps, x)
+				}
+				continue
+			}
+			for c, v := range own {
+				through[c] = v * taps[c]
+			}
+			for i := range parts {
+				if x, ok := parts[i].row(r); ok {
+					w.m[t*w.l+r-parts[i].lag] += dot(through, x)
+				}
+			}
+		}
+	})
+}
+
+// addHeads is add for heads of several channels.
+func (k *kernel) addHeads(w *work) error {
+	hd, d := k.gates.HeadDim, k.n*k.gates.HeadDim
+	q, key := floats(k.gates.Q), floats(k.gates.K)
+	p := make([]float32, len(w.p)) // head by head
+	for t := range w.l {
+		for h := range k.n {
+			for j := range hd {
+				p[t*d+h*hd+j] = w.p[t*d+k.gates.OutChannel(h, j, k.n)]
+			}
+		}
+	}
+	return w.rows(func(t int) {
+		for r := range t + 1 {
+			taps := k.between(t, r, w.l)
+			for _, part := range w.parts {
+				x, ok := part.row(r)
+				if !ok {
+					continue
+				}
+				sum := float32(0)
+				for h, tap := range taps {
+					sum += tap * dot(q[t*d+h*hd:][:hd], key[r*d+h*hd:][:hd]) * dot(p[t*d+h*hd:][:hd], x[h*hd:])
+				}
+				w.m[t*w.l+r-part.lag] += sum
+			}
+		}
+	})
+}
+
+// pattern is an operation of heads, in each of which all channels have the same α. It is found by running the
+// operation on values that are unit vectors, a position for each channel of a head, so that nothing is defined twice.
+type pattern struct {
+	engine      engine.Engine
+	n, keyHeads int // of the results, and of the values
+	width       int // channels of a head
+	at          int // where the values begin in what the operation is given
+	affine      bool
+	unit        func(v *tensor.Tensor) *tensor.Tensor // of values alone
+}
+
+func (p *pattern) heads() int { return p.n }
+
+func (p *pattern) channels(h int) []int {
+	out := make([]int, p.width)
+	for j := range out {
+		out[j] = h*p.width + j
+	}
+	return out
+}
+
+func (p *pattern) add(w *work) error {
+	d := p.keyHeads * p.width
+	var base []float32
+	if p.affine {
+		base = p.apply(make([]float32, w.l*d), w.l)
+	}
+	for from := 0; from < w.l; from += p.width {
+		n := min(p.width, w.l-from)
+		unit := make([]float32, w.l*d)
+		for s := range n {
+			for h := range p.keyHeads {
+				unit[(from+s)*d+h*p.width+s] = 1
+			}
+		}
+		y := p.apply(unit, w.l)
+		for i, v := range base {
+			y[i] -= v
+		}
+		if err := w.rows(func(t int) { p.addRow(w, t, from, n, y) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRow adds the sums of a target for n sources, of which y has the weights.
+func (p *pattern) addRow(w *work, t, from, n int, y []float32) {
+	for h := range p.n {
+		own := w.p[(t*p.n+h)*p.width:][:p.width]
+		at := p.at + h/(p.n/p.keyHeads)*p.width
+		for s, weight := range y[(t*p.n+h)*p.width:][:n] {
+			if weight == 0 {
+				continue
+			}
+			for i := range w.parts {
+				if x, ok := w.parts[i].row(from + s); ok {
+					w.m[t*w.l+from+s-w.parts[i].lag] += weight * dot(own, x[at:])
+				}
+			}
+		}
+	}
+}
+
+// apply runs the operation on values.
+func (p *pattern) apply(values []float32, l int) []float32 {
+	mark := p.engine.Mark()
+	defer p.engine.ReleaseSince(mark)
+	v := p.engine.New(l, p.keyHeads*p.width)
+	v.CopyFrom(values)
+	return floats(p.unit(v))
+}
+
+// fading is h[t] = a[t] h[t-1] + b[t] x[t] for each channel.
+type fading struct {
+	each
+	a, b []float32 // (l, d)
+}
+
+// newFading has the coefficients of RGLRU: see engine.Scans.
+func newFading(r, i, lambda []float32) *fading {
+	d := len(lambda)
+	f := &fading{each: each(d), a: make([]float32, len(r)), b: make([]float32, len(r))}
+	for at := range r {
+		soft := math.Max(float64(lambda[at%d]), 0) + math.Log1p(math.Exp(-math.Abs(float64(lambda[at%d]))))
+		log := -engine.RGLRUPower * float64(r[at]) * soft
+		f.a[at], f.b[at] = float32(math.Exp(log)), float32(math.Sqrt(-math.Expm1(2*log)))*i[at]
+		if at < d {
+			f.b[at] = i[at]
+		}
+	}
+	return f
+}
+
+// gone is what is too small to be carried further.
+const gone = 1e-30
+
+func (f *fading) add(w *work) error {
+	d := f.heads()
+	parts := append([]part(nil), w.parts...)
+	for i := range parts {
+		parts[i].x = product(parts[i].x, f.b)
+	}
+	return w.rows(func(t int) {
+		left := append([]float32(nil), w.p[t*d:][:d]...)
+		for r := t; r >= 0; r-- {
+			for i := range parts {
+				if x, ok := parts[i].row(r); ok {
+					w.m[t*w.l+r-parts[i].lag] += dot(left, x)
+				}
+			}
+			for c, a := range f.a[r*d:][:d] {
+				if left[c] *= a; left[c] < gone && left[c] > -gone {
+					left[c] = 0
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// InfluenceOptions say what of the influence of tokens on each other is asked for.
+type InfluenceOptions struct {
+	Layers  []int  // empty for all
+	Head    int    // of these layers, AllHeads for all together
+	Token   int    // the token whose sources are shown, counted from 0, LastToken for the last
+	Measure string // one of Measures
+	// Gradient asks for gradient times input as well, which takes the time and the memory of a step of training.
+	Gradient bool
+	// Next is the token whose log-probability behind Token the gradient is of, LikeliestToken for the likeliest.
+	Next int32
+	// Progress is told how many of the layers are done; nil for nobody.
+	Progress func(done, total int)
+}
+
+// AllHeads, LastToken and LikeliestToken are the usual options.
+const (
+	AllHeads       = action.AllHeads
+	LastToken      = -1
+	LikeliestToken = -1
+)
+
+// The measures of what position s adds to the output of a layer at t, C[t,s] of action.Action, with b what is left when
+// nothing is added.
+const (
+	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖²: those of a row sum to 1, and
+	// a negative one works against what the layer writes.
+	Share = "share"
+	// Mean is the mean of the matrices of all channels (arXiv:2405.16504, §3).
+	Mean = "mean"
+	// Norm is ‖C[t,s]‖. It takes as long as running a layer once for each token.
+	Norm = "norm"
+)
+
+// Measures are all of them.
+var Measures = []string{Share, Mean, Norm}
+
+// mostInfluence bounds the tokens of a text: a layer has a matrix of that many rows and columns, one layer at a time.
+const mostInfluence = 8192
+
+// Influence is what tokens draw on in each layer, and through all layers.
+type Influence struct {
+	Options InfluenceOptions
+	Tokens  int
+	Token   int // the one that is looked at
+	Layers  []InfluenceLayer
+	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
+	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
+	Rollout [][]float64
+	// Gradient is gradient times input of the log-probability of Next behind Token; empty where it was not asked for.
+	Gradient []float64
+	Next     int32
+	LogProb  float64
+}
+
+// InfluenceLayer is what tokens draw on in a layer.
+type InfluenceLayer struct {
+	Layer  int
+	Mixer  string
+	Held   []string  // what is held fixed
+	Shared bool      // the mixer sees more than the stream, from a block that layers share
+	Map    []float64 // (cells, cells): the measure, summed over the sources of a cell, the mean over its targets
+	Cells  int
+	Step   int       // tokens of a cell, the last may have less
+	Row    []float64 // the measure for Token, by source
+	// Reach is the mean distance to what is drawn on, weighed by the size of the measure, in tokens. Own is the mean
+	// size of a position itself in what it draws on.
+	Reach, Own float64
+	// Writes is the size of what the layer writes beside the size of the stream: ‖y-b‖/(‖x‖+‖y-b‖), the mean.
+	Writes float64
+	Why    string // why there is no linear form; then Map and Row are empty
+}
+
+// Influence finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
+// does not have or take, weights that are not finite, cancellation.
+func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOptions) (*Influence, error) {
+	r := &Influence{Options: o, Tokens: len(ids), Token: o.Token}
+	if r.Token == LastToken {
+		r.Token = len(ids) - 1
+	}
+	if err := g.checkInfluence(ids, &o, r.Token); err != nil {
+		return nil, err
+	}
+	seen := g.inputs(ids)
+	if err := allFinite(seen); err != nil {
+		return nil, err
+	}
+	layers := o.Layers
+	if len(layers) == 0 {
+		layers = numbersTo(len(seen))
+	}
+	layers = slices.Compact(slices.Sorted(slices.Values(layers)))
+	through := newRollout(r, len(layers) == len(seen) && o.Head == AllHeads)
+	for done, i := range slices.Backward(layers) {
+		l := &layerSums{r: r, in: &seen[i], cells: influenceCells(len(layers), len(ids))}
+		if err := l.run(ctx); err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, seen[i].block.Kind, err)
+		}
+		r.Layers = append(r.Layers, l.out)
+		through.back(l)
+		seen[i].u = nil
+		if o.Progress != nil {
+			o.Progress(len(layers)-done, len(layers))
+		}
+	}
+	slices.Reverse(r.Layers)
+	through.end()
+	if !o.Gradient {
+		return r, nil
+	}
+	return r, g.gradient(ctx, ids, r)
+}
+
+// numbersTo are 0 to n-1.
+func numbersTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// checkInfluence says what is wrong with the options and the text.
+func (g *Language) checkInfluence(ids []int32, o *InfluenceOptions, token int) error {
+	n := len(g.backbone.Blocks)
+	switch {
+	case len(ids) == 0:
+		return errors.New("found an empty text, want at least one token")
+	case g.maxLength > 0 && len(ids) > g.maxLength:
+		return fmt.Errorf("found a text of %d tokens, but the model takes at most %d", len(ids), g.maxLength)
+	case len(ids) > mostInfluence:
+		return fmt.Errorf("found a text of %d tokens, want at most %d: a layer has a matrix of all pairs of tokens",
+			len(ids), mostInfluence)
+	case token < 0 || token >= len(ids):
+		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
+	case o.Next < LikeliestToken || int(o.Next) >= g.vocab:
+		return fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.vocab-1)
+	case !slices.Contains(Measures, o.Measure):
+		return fmt.Errorf("measure: found %q, want one of %v", o.Measure, Measures)
+	case o.Head < AllHeads:
+		return fmt.Errorf("head: found %d, want 0 or more, or %d for all", o.Head, AllHeads)
+	case o.Head != AllHeads && o.Measure == Norm:
+		return fmt.Errorf("head: found %d with the measure %s, want %s or %s", o.Head, Norm, Share, Mean)
+	}
+	if g.network != nil {
+		if err := g.network.Takes(len(ids)); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= g.vocab {
+			return fmt.Errorf("found token %d, want 0 to %d", id, g.vocab-1)
+		}
+	}
+	for _, i := range o.Layers {
+		if i < 0 || i >= n {
+			return fmt.Errorf("layer: found %d, want 0 to %d, as the model has %d layers", i, n-1, n)
+		}
+	}
+	return nil
+}
+
+// layerInput is what a layer was given.
+type layerInput struct {
+	number int
+	block  *model.Block
+	u      *tensor.Tensor // the mixer's input (l, d_model)
+	sizes  []float64      // of the stream before the layer, by position
+}
+
+// inputs runs the model and keeps what each layer is given.
+func (g *Language) inputs(ids []int32) []layerInput {
+	seen := make([]layerInput, len(g.backbone.Blocks))
+	var blocks []*model.Block
+	for i, b := range g.backbone.Blocks {
+		with := *b
+		seen[i].number, seen[i].block = i, b
+		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) { seen[i].u = tensor.FromSlice(floats(u), u.Shape()...) }}
+		with.Norm1 = streamNorm{b.Norm1, b.Shared != nil,
+			func(x *tensor.Tensor) { seen[i].sizes = rowSizes(floats(x), x.Dim(-1)) }}
+		blocks = append(blocks, &with)
+	}
+	t := autograd.NewTape()
+	g.forward(t, blocks, ids)
+	t.Reset()
+	return seen
+}
+
+// allFinite returns an error that names the part of the model that gave the first number that is not finite.
+func allFinite(seen []layerInput) error {
+	for i, in := range seen {
+		if finite(floats(in.u)) {
+			continue
+		}
+		if i == 0 {
+			return errors.New("the embedding or the first norm: found numbers that are not finite, want weights without NaN and infinities")
+		}
+		return fmt.Errorf("layer %d (%s): %w", i-1, seen[i-1].block.Kind, errNotFinite)
+	}
+	return nil
+}
+
+var errNotFinite = errors.New("found an output that is not finite, want weights without NaN and infinities")
+
+// streamNorm is a norm whose stream is observed. Behind a shared block the stream is what the norm is given second.
+type streamNorm struct {
+	nn.AddNorm
+	shared bool
+	see    func(x *tensor.Tensor)
+}
+
+func (m streamNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
+	s, y = m.AddNorm.AddForward(t, x, r)
+	if m.shared {
+		m.see(r)
+	} else {
+		m.see(s)
+	}
+	return s, y
+}
+
+// rowSizes are the lengths of the rows of x (n, d).
+func rowSizes(x []float32, d int) []float64 {
+	out := make([]float64, len(x)/d)
+	for i := range out {
+		sum := 0.0
+		for _, v := range x[i*d:][:d] {
+			sum += float64(v) * float64(v)
+		}
+		out[i] = math.Sqrt(sum)
+	}
+	return out
+}
