@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+func newExplainMemory() *cobra.Command {
+	var out explainOutput
+	opt := explain.MemoryOptions{ReadOut: true}
+	most := 0
+	cmd := &cobra.Command{
+		Use:   "memory MODEL TEXT",
+		Short: "Show what each token wrote into the states, and how long it stays there",
+		Long: `Let the model read TEXT and follow the state of each layer. A state goes on from token to token as
+
+  S[t] = Φ[t] S[t-1] + w[t]
+
+where w[t] is what token t writes and Φ[t] what becomes of all that was there: decays, complex ones, a shift, a matrix.
+Both are those of the model, gates included, so that what is left of all tokens adds up to the state. The page shows
+
+  half-lives   after how many tokens half of what was written is left, by layer and channel
+  what is left of each token at every later one, and in the text
+  what each token wrote, and how large the states are
+  read-out     what a linear map, fitted on one part of the text, finds of past tokens in the states of another part
+  the states themselves, by channel over time, and as the text passes
+
+Attention keeps keys and values of its window or of all tokens. Mixers whose state is not linear in itself show how
+large it is, and their read-out. MODEL may be the folder of a task's run, too, whose tokens are numbers: TEXT is "3 1
+4".`,
+		Example: `  hippo explain memory runs/tiny "Call me Ishmael. Some years ago, never mind how long precisely"
+--open   hippo explain memory models/h3-125m --file chapter1.txt --tokens 1024 --layer 0,6,11
+  hippo explain memory runs/task/recall/h3-seed1 "3 17 5 11 3" --out memory.json`,
+		Args:              wantArgs(1, 2),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	out.register(cmd, "memory")
+	explainTextFlag(cmd)
+	cmd.Flags().IntSliceVar(&opt.Layers, "layer", nil, "layers to look at, counted from 0, such as 0,3 (default all)")
+	cmd.Flags().BoolVar(&opt.ReadOut, "readout", true, "fit what can be read out of the states")
+	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		if most < 0 {
+			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
+		}
+		text, err := explainText(cmd, args[1:])
+		if err != nil {
+			return err
+		}
+		g, tok, err := languageAndTokens(args[0])
+		if err != nil {
+			return err
+		}
+		ids, err := tok.Encode(nil, []byte(text))
+		if err != nil {
+			return err
+		}
+		whole := len(ids)
+		if most > 0 && whole > most {
+			ids = ids[:most]
+		}
+		m, err := g.Memory(cmd.Context(), ids, opt)
+		if err != nil {
+			return err
+		}
+		page := m.Page(explain.TokenNames(tok, ids))
+		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
+		page.Command = commandLine(os.Args)
+		if whole > len(ids) {
+			page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
+				"--tokens.", whole, len(ids)))
+		}
+		return out.write(cmd, page)
+	}
+	return cmd
+}
+
+// commandLine is a command as a page tells it, with the name of the program in the place of its path.
+func commandLine(args []string) string {
+	parts := []string{"hippo"}
+	for _, a := range args[1:] {
+		if strings.ContainsAny(a, " \t\n\"'$&|;<>()") || a == "" {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		parts = append(parts, a)
+	}
+	return strings.Join(parts, " ")
+}
+
+// languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
+func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
+	dir, err := modelPath(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n != nil {
+		g, err := explain.OfNetwork(n)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		return g, tokenizer.IDs(n.Config.Vocab), nil
+	}
+	m, dir, err := release.LoadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := release.LoadTokenizer(dir, &m.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return explain.OfModel(m), tok, nil
+}

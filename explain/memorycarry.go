@@ -1,0 +1,216 @@
+package explain
+
+import (
+	"math"
+	"runtime"
+	"sync"
+)
+
+// carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
+// gates of ruleTanh.
+func (p *statePart) carry(a, g, x []float64) {
+	switch p.rule {
+	case ruleDecay:
+		if a == nil {
+			a = p.a
+		}
+		for i := range x {
+			x[i] *= a[i]
+		}
+	case ruleModes:
+		for i := 0; i < len(x); i += 2 {
+			re, im := x[i], x[i+1]
+			x[i], x[i+1] = p.a[i]*re-p.a[i+1]*im, p.a[i]*im+p.a[i+1]*re
+		}
+	case ruleRegister:
+		for c := range p.channels {
+			p.move(x[c*p.cStep:])
+		}
+	case ruleMatrix:
+		row := make([]float64, p.inner)
+		for c := range p.channels {
+			v := x[c*p.inner:][:p.inner]
+			for i := range row {
+				row[i] = dotOf(p.m[(c*p.inner+i)*p.inner:][:p.inner], v)
+			}
+			copy(v, row)
+		}
+	case ruleTanh:
+		n := p.size()
+		row := make([]float64, n)
+		for i := range row {
+			sum := 0.0
+			for j, v := range p.r[i*n:][:n] {
+				sum += float64(v) * x[j]
+			}
+			row[i] = g[i] * sum
+		}
+		copy(x, row)
+	}
+}
+
+// move shifts the numbers of one channel, which begin at x, by a place.
+func (p *statePart) move(x []float64) {
+	at := func(i int) int { return i * p.iStep }
+	if p.turn > 0 {
+		for i := p.inner - 1; i > 0; i-- {
+			x[at(i)] = x[at(i-1)]
+		}
+		x[0] = 0
+		return
+	}
+	for i := range p.inner - 1 {
+		x[at(i)] = x[at(i+1)]
+	}
+	x[at(p.inner-1)] = 0
+}
+
+// gates are s/z of the state s = tanh(z) of ruleTanh, where it has a tanh, and 1 elsewhere.
+func (p *statePart) gates(s []float32) []float64 {
+	g := make([]float64, len(s))
+	for i, v := range s {
+		g[i] = 1
+		if x := math.Abs(float64(v)); i < p.tanhs && x > 1e-4 {
+			g[i] = x / math.Atanh(min(x, 1-1e-7))
+		}
+	}
+	return g
+}
+
+func dotOf(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+// direction finds the b_c of a part whose transition is fixed, if what tokens write has one direction in each channel.
+func (w *stateWalk) direction(p *statePart, at int) error {
+	if p.rule == ruleDecay && p.same {
+		return nil // it makes no difference
+	}
+	n := p.size()
+	var writes [][]float32
+	for _, t := range []int{0, 1, at, w.l - 1} {
+		out, err := w.probe(t, w.before(t), p.name, p.shape, make([]float32, n))
+		if err != nil {
+			return err
+		}
+		writes = append(writes, out[0])
+	}
+	b := make([]float64, n)
+	for c := range p.channels {
+		best, most := 0, 0.0
+		for k, x := range writes {
+			if e := p.energy(x, c); e > most {
+				best, most = k, e
+			}
+		}
+		if most == 0 {
+			continue
+		}
+		for i := range p.inner {
+			b[c*p.inner+i] = float64(writes[best][c*p.cStep+i*p.iStep]) / math.Sqrt(most)
+		}
+		for _, x := range writes {
+			along, e := 0.0, p.energy(x, c)
+			for i := range p.inner {
+				along += b[c*p.inner+i] * float64(x[c*p.cStep+i*p.iStep])
+			}
+			if e > 1e-6*most && along*along < (1-1e-3)*e {
+				if p.rule == ruleMatrix || p.rule == ruleRegister {
+					p.rule = ruleUnknown
+				}
+				return nil
+			}
+		}
+	}
+	p.b = b
+	return nil
+}
+
+// energy is the sum of the squares of a channel's numbers.
+func (p *statePart) energy(x []float32, c int) float64 {
+	sum := 0.0
+	for i := range p.inner {
+		v := float64(x[c*p.cStep+i*p.iStep])
+		sum += v * v
+	}
+	return sum
+}
+
+// profiles are the energies E_c(τ) = |Φ^τ b_c|² for τ from 0 to l-1 of a part with one direction, (l, channels).
+func (p *statePart) profiles(l int) []float32 {
+	out := make([]float32, l*p.channels)
+	onCores(p.channels, func(c int) {
+		one := *p // a part of this channel alone
+		one.channels, one.cStep, one.iStep = 1, p.inner, 1
+		if p.a != nil {
+			one.a = make([]float64, p.inner)
+			for i := range one.a {
+				one.a[i] = p.a[c*p.cStep+i*p.iStep]
+			}
+		}
+		if p.m != nil {
+			one.m = p.m[c*p.inner*p.inner:][:p.inner*p.inner]
+		}
+		x := append([]float64(nil), p.b[c*p.inner:][:p.inner]...)
+		for t := range l {
+			e := dotOf(x, x)
+			out[t*p.channels+c] = float32(e)
+			if e < 1e-14 {
+				return // what is left is nothing
+			}
+			one.carry(nil, nil, x)
+		}
+	})
+	return out
+}
+
+// dual is bᵀΦ for the channels of a part with one direction: b_c·(Φ S)_c = dual_c·S_c.
+func (p *statePart) dual() []float64 {
+	out := make([]float64, len(p.b))
+	for c := range p.channels {
+		b := p.b[c*p.inner:][:p.inner]
+		d := out[c*p.inner:][:p.inner]
+		for i := range p.inner {
+			k := c*p.cStep + i*p.iStep
+			switch p.rule {
+			case ruleDecay:
+				d[i] = b[i] * p.a[k]
+			case ruleModes: // of pairs, the conjugate
+				j := i &^ 1
+				re, im := p.a[c*p.inner+j], p.a[c*p.inner+j+1]
+				if i == j {
+					d[i] = re*b[j] + im*b[j+1]
+				} else {
+					d[i] = re*b[j+1] - im*b[j]
+				}
+			case ruleRegister:
+				if to := i + p.turn; to >= 0 && to < p.inner {
+					d[i] = b[to]
+				}
+			case ruleMatrix:
+				for r := range p.inner {
+					d[i] += b[r] * p.m[(c*p.inner+r)*p.inner+i]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// onCores calls f for 0 to n-1 on all cores.
+func onCores(n int, f func(i int)) {
+	var wait sync.WaitGroup
+	workers := min(n, runtime.GOMAXPROCS(0))
+	for k := range workers {
+		wait.Go(func() {
+			for i := k; i < n; i += workers {
+				f(i)
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -1,0 +1,347 @@
+package explain
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/mixer"
+)
+
+// follow goes through a sequence and gathers what each part of a state does.
+type follow struct {
+	w           *stateWalk
+	step, cells int // tokens of a cell, and how many cells there are
+	parts       []*followed
+	sketch      *sketch // nil for none
+	beside      bool    // some part's decays depend on the token
+}
+
+// followed is a part and what is gathered of it.
+type followed struct {
+	*statePart
+	written, norm []float64
+	now           [][]float32 // the part of each piece after the last token, and before it
+	before        [][]float32
+	other         [][]float32
+
+	dual     []float64
+	energies []float32 // of parts with one direction: of what a token writes into a channel, (l, channels)
+
+	groups   int         // of decays: channels, or numbers where those of a channel differ
+	sum      [][]float32 // of each piece: energies of what the cell has written so far, as they are now
+	fade     [][]float32 // and the product of the squares of the decays in the cell
+	cellSum  [][]float32 // (cells) of groups, at the ends of cells
+	cellFade [][]float32
+	cellOf   []float64   // energy that a cell has written
+	slow     [][]float64 // of each piece: sums of -ln a
+
+	trace [][]float32 // of ruleTanh: the state after each token
+
+	rows  int // groups of channels of heat
+	heat  []float32
+	every int // tokens from shot to shot
+	shots [][]float32
+}
+
+const (
+	heatRows = 64
+	shotSide = 32 // channels of a shot, and numbers of each
+	shots    = 24
+)
+
+func (f *follow) add(p *statePart) {
+	x := &followed{statePart: p, written: unknowns(f.w.l), norm: unknowns(f.w.l)}
+	if p.steps() {
+		x.rows = min(heatRows, p.channels)
+		x.heat = make([]float32, x.rows*f.cells)
+		x.every = (f.w.l + shots - 1) / shots
+		x.shots = make([][]float32, f.w.l/x.every)
+	}
+	switch {
+	case p.b != nil:
+		x.dual = p.dual()
+		x.energies = make([]float32, f.w.l*p.channels)
+	case p.rule == ruleDecay || p.rule == ruleModes:
+		x.groups = p.channels
+		if p.rule == ruleModes || !p.same {
+			x.groups = p.size()
+		}
+		x.cellSum, x.cellFade = make([][]float32, f.cells), make([][]float32, f.cells)
+		x.cellOf = make([]float64, f.cells)
+		f.beside = f.beside || !p.fixed
+	case p.rule == ruleTanh:
+		x.trace = make([][]float32, f.w.l)
+	}
+	f.parts = append(f.parts, x)
+}
+
+func unknowns(n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = math.NaN()
+	}
+	return x
+}
+
+// run goes through the sequence.
+func (f *follow) run(ctx context.Context) error {
+	piece := int(math.Ceil(math.Sqrt(float64(f.w.l))))
+	piece = (piece + f.step - 1) / f.step * f.step // of whole cells
+	if slices.ContainsFunc(f.parts, func(x *followed) bool { return !x.steps() }) {
+		_, err := f.w.pieces(ctx, piece, func(from, to int, s mixer.State) {
+			for _, x := range f.parts {
+				if !x.steps() {
+					x.seeRows(from, to, s)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	rows := slices.ContainsFunc(f.parts, func(x *followed) bool { return !x.steps() })
+	if rows && !slices.ContainsFunc(f.parts, func(x *followed) bool { return x.steps() && x.rule != ruleRegister }) {
+		f.sketch = nil // the last inputs of a short filter beside rows of all tokens need not be looked at
+		return nil
+	}
+	begin := func(states []mixer.State) {
+		for _, x := range f.parts {
+			if x.steps() {
+				x.open(states)
+			}
+		}
+	}
+	var beside func(mixer.State) (mixer.State, error)
+	if f.beside {
+		beside = f.other
+	}
+	return f.w.steps(ctx, piece, begin, beside, func(at []int, now, others []mixer.State) {
+		onCores(len(at), func(c int) {
+			for _, x := range f.parts {
+				if !x.steps() {
+					continue
+				}
+				x.now[c], x.before[c] = readPart(now[c], x.name, x.before[c]), x.now[c]
+				if len(others) > 0 && !x.fixed && x.rule == ruleDecay {
+					x.other[c] = readPart(others[c], x.name, x.other[c])
+				}
+				x.see(f, c, at[c])
+			}
+			if f.sketch != nil {
+				f.sketch.add(at[c], func(i int) []float32 { return f.parts[i].now[c] })
+			}
+		})
+	})
+}
+
+// other is a state with one value in all numbers of the parts whose decays are measured.
+func (f *follow) other(s mixer.State) (mixer.State, error) {
+	c := s.Clone()
+	for _, x := range f.parts {
+		if x.rule != ruleDecay || x.fixed {
+			continue
+		}
+		v := make([]float32, x.size())
+		for i := range v {
+			v[i] = probeScale
+		}
+		if err := c.Restore(x.name, x.shape, v); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// open makes memory for pieces that begin with some states.
+func (x *followed) open(states []mixer.State) {
+	n := len(states)
+	x.now, x.before, x.other = make([][]float32, n), make([][]float32, n), make([][]float32, n)
+	for c, s := range states {
+		x.now[c] = readPart(s, x.name, nil)
+	}
+	if x.groups == 0 {
+		return
+	}
+	x.sum, x.fade, x.slow = make([][]float32, n), make([][]float32, n), make([][]float64, n)
+	for c := range n {
+		x.sum[c], x.fade[c], x.slow[c] = make([]float32, x.groups), allOnes(x.groups), make([]float64, x.groups)
+	}
+}
+
+func allOnes(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}
+
+// see looks at the part of piece c after token t.
+func (x *followed) see(f *follow, c, t int) {
+	now, before := x.now[c], x.before[c]
+	sum := 0.0
+	for _, v := range now {
+		sum += float64(v) * float64(v)
+	}
+	x.norm[t] = math.Sqrt(sum)
+	if (t+1)%x.every == 0 {
+		x.shots[(t+1)/x.every-1] = x.shot(now)
+	}
+	cell := t / f.step
+	ends := (t+1)%f.step == 0 || t == f.w.l-1
+	if ends {
+		x.warm(f, cell, now)
+	}
+	switch {
+	case x.energies != nil:
+		x.seeDirection(t, now, before)
+	case x.groups > 0:
+		x.seeDecays(c, t, now, before)
+		if ends {
+			x.cellSum[cell], x.cellFade[cell] = x.sum[c], x.fade[c]
+			x.sum[c], x.fade[c] = make([]float32, x.groups), allOnes(x.groups)
+		}
+		x.cellOf[cell] += x.written[t] * x.written[t]
+	case x.trace != nil:
+		x.trace[t] = slices.Clone(now)
+	}
+}
+
+// seeDirection notes the numbers x of w_t = x·b_c: those of S_t - Φ S_{t-1} along b_c.
+func (x *followed) seeDirection(t int, now, before []float32) {
+	total := 0.0
+	for c := range x.channels {
+		along := 0.0
+		for i := range x.inner {
+			k := c*x.cStep + i*x.iStep
+			along += x.b[c*x.inner+i]*float64(now[k]) - x.dual[c*x.inner+i]*float64(before[k])
+		}
+		x.energies[t*x.channels+c] = float32(along * along)
+		total += along * along
+	}
+	x.written[t] = math.Sqrt(total)
+}
+
+// decays are those at a token, for each number.
+func (x *followed) decays(c int, now, before []float32) []float64 {
+	if x.fixed && !x.gate {
+		return x.a
+	}
+	a := make([]float64, len(now))
+	if x.gate {
+		for i := range a {
+			a[i] = 1
+		}
+		if !slices.Equal(now, before) {
+			copy(a, x.a)
+		}
+		return a
+	}
+	for i := range a {
+		a[i] = float64(x.other[c][i]-now[i]) / (probeScale - float64(before[i]))
+	}
+	if x.same { // equal in a channel, up to rounding
+		for from := 0; from < len(a); from += x.inner {
+			mean := 0.0
+			for _, v := range a[from:][:x.inner] {
+				mean += v / float64(x.inner)
+			}
+			for i := range x.inner {
+				a[from+i] = mean
+			}
+		}
+	}
+	return a
+}
+
+// seeDecays adds the energy of w_t = S_t - a ⊙ S_{t-1} to what is left of the cell's.
+func (x *followed) seeDecays(c, t int, now, before []float32) {
+	sum, fade, slow := x.sum[c], x.fade[c], x.slow[c]
+	total := 0.0
+	if x.rule == ruleModes {
+		for i := 0; i < len(now); i += 2 {
+			re, im := float64(before[i]), float64(before[i+1])
+			wr := float64(now[i]) - x.a[i]*re + x.a[i+1]*im
+			wi := float64(now[i+1]) - x.a[i]*im - x.a[i+1]*re
+			e, a2 := wr*wr+wi*wi, x.a[i]*x.a[i]+x.a[i+1]*x.a[i+1]
+			total += e
+			sum[i] = sum[i]*float32(a2) + float32(e)
+			fade[i] *= float32(a2)
+			slow[i] -= math.Log(max(a2, 1e-60)) / 2
+		}
+		x.written[t] = math.Sqrt(total)
+		return
+	}
+	a := x.decays(c, now, before)
+	per := len(now) / x.groups
+	for g := range sum {
+		e := 0.0
+		for i := g * per; i < (g+1)*per; i++ {
+			w := float64(now[i]) - a[i]*float64(before[i])
+			e += w * w
+		}
+		d := a[g*per]
+		total += e
+		sum[g] = sum[g]*float32(d*d) + float32(e)
+		fade[g] *= float32(d * d)
+		if t > 0 {
+			slow[g] -= math.Log(max(math.Abs(d), 1e-30))
+		}
+	}
+	x.written[t] = math.Sqrt(total)
+}
+
+// warm notes how large the channels are at the end of a cell.
+func (x *followed) warm(f *follow, cell int, now []float32) {
+	for r := range x.rows {
+		from, to := r*x.channels/x.rows, (r+1)*x.channels/x.rows
+		sum := 0.0
+		for c := from; c < to; c++ {
+			sum += x.energy(now, c)
+		}
+		x.heat[r*f.cells+cell] = float32(math.Sqrt(sum))
+	}
+}
+
+// shot copies some channels and some numbers of each.
+func (x *followed) shot(now []float32) []float32 {
+	rows, cols := min(shotSide, x.channels), min(shotSide, x.inner)
+	shot := make([]float32, 0, rows*cols)
+	for r := range rows {
+		for i := range cols {
+			c, k := r*x.channels/rows, i*x.inner/cols
+			shot = append(shot, now[c*x.cStep+k*x.iStep])
+		}
+	}
+	return shot
+}
+
+// seeRows notes how large the rows are that a piece has added, where all of them are kept until its end.
+func (x *followed) seeRows(from, to int, s mixer.State) {
+	v := readPart(s, x.name, nil)
+	if v == nil {
+		return
+	}
+	_, shapes := shapesIn(s)
+	shape := shapes[x.name]
+	have := shape[x.rowAxis]
+	inside := 1
+	for _, n := range shape[x.rowAxis+1:] {
+		inside *= n
+	}
+	for t := max(from, to-have); t < to; t++ {
+		row, sum := have-(to-t), 0.0
+		for at := row * inside; at < len(v); at += have * inside {
+			for _, y := range v[at:][:inside] {
+				sum += float64(y) * float64(y)
+			}
+		}
+		x.written[t] = math.Sqrt(sum)
+	}
+	whole := 0.0
+	for _, y := range v {
+		whole += float64(y) * float64(y)
+	}
+	x.norm[to-1] = math.Sqrt(whole)
+}

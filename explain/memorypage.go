@@ -1,0 +1,432 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// linksTokens is the longest text whose tokens show, when picked, what is left of all others.
+const linksTokens = 256
+
+// Page draws a memory. names are the texts of the tokens.
+func (m *Memory) Page(names []string) *figure.Page {
+	p := &figure.Page{Title: "What the states remember", Notes: m.Notes}
+	p.Figures = append(p.Figures, m.halfLives(), m.table())
+	p.Figures = append(p.Figures, m.left(names)...)
+	p.Figures = append(p.Figures, m.text(names)...)
+	p.Figures = append(p.Figures, m.overTime("written", "What each token wrote", names,
+		func(x *PartMemory) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state "+
+			"of each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer: above 1 it wrote more than most."))
+	p.Figures = append(p.Figures, m.overTime("norms", "How large the states are", names,
+		func(x *PartMemory) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
+			"in that layer. A state that grows to the end forgets little."))
+	p.Figures = append(p.Figures, m.readOuts()...)
+	p.Figures = append(p.Figures, m.channels(names)...)
+	p.Figures = append(p.Figures, m.live(names)...)
+	return p
+}
+
+// title names a part.
+func (p *PartMemory) title() string {
+	return fmt.Sprintf("layer %d · %s · %s", p.Layer, p.Mixer, p.Name)
+}
+
+// key is title as a part of a figure's name.
+func (p *PartMemory) key() string { return fmt.Sprintf("%d-%s", p.Layer, hyphens(p.Name)) }
+
+// hyphens makes a part of a figure's name of a text.
+func hyphens(text string) string {
+	out := []byte(text)
+	for i, c := range out {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			out[i] = c + 'a' - 'A'
+		case !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9'):
+			out[i] = '-'
+		}
+	}
+	return string(out)
+}
+
+// main are the parts that reach furthest, one of each layer.
+func (m *Memory) main() []*PartMemory {
+	var out []*PartMemory
+	for _, p := range m.Parts {
+		if len(out) == 0 || out[len(out)-1].Layer != p.Layer {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// quantileOf is the quantile of sorted numbers.
+func quantileOf(x []float64, q float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return x[min(len(x)-1, int(q*float64(len(x))))]
+}
+
+// shown is a half-life as a page has it: one without end is as long as the picture.
+func shown(x, most float64) float64 { return min(x, most) }
+
+// halfLives shows the half-lives of all layers.
+func (m *Memory) halfLives() *figure.Figure {
+	most := 1.0
+	for _, p := range m.Parts {
+		for _, h := range p.HalfLives {
+			if !math.IsInf(h, 0) {
+				most = max(most, h)
+			}
+		}
+	}
+	most = max(most, float64(len(m.Tokens))) * 2
+	byPart := map[string]*figure.Series{}
+	var order []string
+	var curves []figure.Series
+	for _, p := range m.Parts {
+		if len(p.HalfLives) == 0 {
+			continue
+		}
+		s := byPart[p.Name]
+		if s == nil {
+			s = &figure.Series{Name: p.Name, Points: true}
+			byPart[p.Name], order = s, append(order, p.Name)
+		}
+		s.X = append(s.X, float64(p.Layer))
+		s.Y = append(s.Y, shown(quantileOf(p.HalfLives, 0.5), most))
+		s.Low = append(s.Low, shown(quantileOf(p.HalfLives, 0.1), most))
+		s.High = append(s.High, shown(quantileOf(p.HalfLives, 0.9), most))
+	}
+	for _, p := range m.main() {
+		curve := figure.Series{Name: p.title()}
+		for i := range 65 {
+			if n := len(p.HalfLives); n > 1 {
+				curve.X = append(curve.X, float64(i)/64*100)
+				curve.Y = append(curve.Y, max(1e-3, shown(p.HalfLives[i*(n-1)/64], most)))
+			}
+		}
+		if curve.X != nil {
+			curves = append(curves, curve)
+		}
+	}
+	lines := &figure.Lines{}
+	for _, name := range order {
+		lines.Series = append(lines.Series, *byPart[name])
+	}
+	panels := []figure.Panel{{
+		Title: "By layer: median, and 10 to 90 % of the channels", X: figure.Axis{Label: "layer"},
+		Y: figure.Axis{Label: "half-life (tokens)", Log: true}, Lines: lines,
+	}}
+	if len(curves) > 0 {
+		panels = append(panels, figure.Panel{
+			Title: "By channel, the shortest first", X: figure.Axis{Label: "channels (%)"},
+			Y: figure.Axis{Label: "half-life (tokens)", Log: true}, Lines: &figure.Lines{Series: someOf(curves, 12)},
+		})
+	}
+	return &figure.Figure{
+		Name: "half-lives", Title: "Half-lives",
+		Caption: fmt.Sprintf("After how many tokens half of what was written into a channel is left, by norm. Of "+
+			"decays that depend on the token it is at their mean over this text, ln 2 / mean(-ln a); of what is kept "+
+			"for a number of tokens, that number. What never halves stands at %.3g.", most),
+		Frames: []figure.Frame{{Panels: panels}},
+	}
+}
+
+// someOf leaves at most n of some series, from first to last.
+func someOf[T any](all []T, n int) []T {
+	if len(all) <= n {
+		return all
+	}
+	var out []T
+	for i := range n {
+		out = append(out, all[i*(len(all)-1)/(n-1)])
+	}
+	return out
+}
+
+// table lists the parts of all states.
+func (m *Memory) table() *figure.Figure {
+	t := &figure.Table{Columns: []string{"layer", "mixer", "part", "what happens to it at a token", "numbers",
+		"half-life 10 %", "median", "90 %"}}
+	for _, p := range m.Parts {
+		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, strconv.Itoa(p.Numbers)}
+		for _, q := range []float64{0.1, 0.5, 0.9} {
+			h := quantileOf(p.HalfLives, q)
+			switch {
+			case math.IsNaN(h):
+				row = append(row, "–")
+			case math.IsInf(h, 0):
+				row = append(row, "never")
+			default:
+				row = append(row, strconv.FormatFloat(h, 'g', 3, 64))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return &figure.Figure{
+		Name: "parts", Title: "The parts of the states",
+		Caption: "Each part S goes on by S_t = Φ_t S_{t-1} + w_t. What Φ does was found by experiment: a part was " +
+			"given several values, and what became of them at a token was compared.",
+		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
+	}
+}
+
+// left shows for each part what is left of each token.
+func (m *Memory) left(names []string) (all []*figure.Figure) {
+	for _, p := range m.Parts {
+		if !p.Linear() || p.reach == 0 {
+			continue
+		}
+		cells := cellNames(names, p.Step)
+		values := make(figure.Floats, len(p.Left))
+		for i, v := range p.Left {
+			values[i] = float64(v)
+			if v < 1e-3 {
+				values[i] = 0 // short in a file
+			}
+		}
+		all = append(all, &figure.Figure{
+			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",
+			Caption: fmt.Sprintf("Row t, column s: the share |Φ_t … Φ_{s+1} w_s| / |w_s| of what token s wrote into "+
+				"the state that is still there after token t. The part %q is %s. Down a column one sees a token fade.",
+				p.Name, p.Rule),
+			Source: mixerSource(p.Mixer),
+			Frames: []figure.Frame{{Panels: []figure.Panel{{
+				X: figure.Axis{Label: "token s that wrote"}, Y: figure.Axis{Label: "token t later"},
+				Map: &figure.Map{Rows: p.Cells, Cols: p.Cells, Values: values, Max: 1, Unit: "share left",
+					RowNames: cells, ColNames: cells, RowStep: p.Step, ColStep: p.Step,
+					RowClick: "what is left of the tokens before"},
+			}}}},
+		})
+	}
+	return all
+}
+
+// cellNames are the names of cells of some tokens.
+func cellNames(names []string, step int) (out []string) {
+	for i := 0; i < len(names); i += step {
+		if end := min(len(names), i+step); step > 1 {
+			out = append(out, fmt.Sprintf("%d–%d %s…%s", i, end-1, names[i], names[end-1]))
+		} else {
+			out = append(out, fmt.Sprintf("%d %s", i, names[i]))
+		}
+	}
+	return out
+}
+
+// text shows the tokens themselves: what is left of them at the end, and at any other token that is picked.
+func (m *Memory) text(names []string) (all []*figure.Figure) {
+	for _, p := range m.main() {
+		if !p.Linear() || p.HalfLives != nil && p.HalfLives[0] == math.Inf(1) && len(p.HalfLives) == 1 {
+			continue // everything is left
+		}
+		x := &figure.Text{Tokens: names, Max: 1, Unit: "share left", Mark: len(names) - 1}
+		for t := range names {
+			x.Values = append(x.Values, float64(p.Left[(p.Cells-1)*p.Cells+t/p.Step]))
+		}
+		if p.Step == 1 && len(names) <= linksTokens {
+			links := make(figure.Floats, len(p.Left))
+			for i, v := range p.Left {
+				links[i] = math.Round(float64(v)*1e3) / 1e3
+			}
+			x.Links = &figure.Map{Rows: p.Cells, Cols: p.Cells, Values: links, Max: 1}
+		}
+		all = append(all, &figure.Figure{
+			Name: "text-" + p.key(), Group: "text", Pick: p.title(), Title: "What is left in the text",
+			Caption: "The share of what each token wrote that is left in the state at the end of the text, or at the " +
+				"token that you pick.",
+			Frames: []figure.Frame{{Panels: []figure.Panel{{Text: x}}}},
+		})
+	}
+	return all
+}
+
+// overTime shows a number of each part at each token.
+func (m *Memory) overTime(name, title string, names []string, of func(*PartMemory) []float64,
+	caption string) *figure.Figure {
+	step := (len(names) + 511) / 512
+	x := &figure.Map{ColNames: cellNames(names, step), ColStep: step, Unit: "of the mean"}
+	x.Cols = len(x.ColNames)
+	for _, p := range m.Parts {
+		v := of(p)
+		mean, n := 0.0, 0
+		for _, y := range v {
+			if !math.IsNaN(y) {
+				mean, n = mean+y, n+1
+			}
+		}
+		if n < len(v)/2 || mean == 0 {
+			continue // not known of most tokens
+		}
+		x.RowNames = append(x.RowNames, p.title())
+		for from := 0; from < len(v); from += step {
+			sum, k := 0.0, 0
+			for _, y := range v[from:min(len(v), from+step)] {
+				if !math.IsNaN(y) {
+					sum, k = sum+y, k+1
+				}
+			}
+			x.Values = append(x.Values, math.Round(sum/float64(k)/mean*float64(n)*1e4)/1e4)
+		}
+	}
+	x.Rows = len(x.RowNames)
+	return &figure.Figure{Name: name, Title: title, Caption: caption, Frames: []figure.Frame{{Panels: []figure.Panel{{
+		X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"}, Map: x,
+	}}}}}
+}
+
+// channels shows how large the channels of each layer are over time.
+func (m *Memory) channels(names []string) (all []*figure.Figure) {
+	for _, p := range m.main() {
+		if p.Rows == 0 {
+			continue
+		}
+		values := make(figure.Floats, len(p.Heat))
+		for i, v := range p.Heat {
+			values[i] = round4(float64(v))
+		}
+		all = append(all, &figure.Figure{
+			Name: "channels-" + p.key(), Group: "channels", Pick: p.title(), Title: "The channels over time",
+			Caption: fmt.Sprintf("How large the channels of the state are after each token: the norms of %d groups "+
+				"of %d channels.", p.Rows, p.Channels),
+			Frames: []figure.Frame{{Panels: []figure.Panel{{
+				X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "channels"},
+				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: cellNames(names, p.Step),
+					ColStep: p.Step, RowStep: max(1, p.Channels/p.Rows), Log: true},
+			}}}},
+		})
+	}
+	return all
+}
+
+// round4 leaves four digits, which is enough for a color.
+func round4(x float64) float64 {
+	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
+		return x
+	}
+	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))
+	return math.Round(x*scale) / scale
+}
+
+// live plays the states as the text passes.
+func (m *Memory) live(names []string) (all []*figure.Figure) {
+	for _, p := range m.main() {
+		if len(p.Shots) == 0 {
+			continue
+		}
+		most := float32(0)
+		for _, s := range p.Shots {
+			for _, v := range s {
+				most = max(most, v, -v)
+			}
+		}
+		f := &figure.Figure{
+			Name: "live-" + p.key(), Group: "live", Pick: p.title(), Title: "The state as the text passes",
+			Caption: fmt.Sprintf("%d of the %d channels of the state, and %d of the %d numbers of each, after some "+
+				"tokens.",
+				p.ShotRows, p.Channels, p.ShotCols, p.Numbers/p.Channels),
+		}
+		for i, s := range p.Shots {
+			values := make(figure.Floats, len(s))
+			for k, v := range s {
+				values[k] = round4(float64(v))
+			}
+			f.Frames = append(f.Frames, figure.Frame{
+				Label: fmt.Sprintf("token %d · %s", p.ShotAt[i], names[p.ShotAt[i]]),
+				Panels: []figure.Panel{{X: figure.Axis{Label: "number"}, Y: figure.Axis{Label: "channel"},
+					Map: &figure.Map{Rows: p.ShotRows, Cols: p.ShotCols, Values: values, Diverging: true,
+						Min: -float64(most), Max: float64(most)}}},
+			})
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// readOuts shows what can be read out of the states.
+func (m *Memory) readOuts() []*figure.Figure {
+	if len(m.Reads) == 0 {
+		return nil
+	}
+	r2, accuracy := &figure.Lines{}, &figure.Lines{}
+	reads := someOf(m.Reads, 12)
+	for _, r := range reads {
+		var ages figure.Floats
+		for _, a := range r.Ages {
+			ages = append(ages, float64(a))
+		}
+		name := fmt.Sprintf("layer %d · %s", r.Layer, r.Mixer)
+		r2.Series = append(r2.Series, figure.Series{Name: name, X: ages, Y: floored(r.R2)})
+		accuracy.Series = append(accuracy.Series, figure.Series{Name: name, X: ages, Y: slices.Clone(r.Accuracy)})
+	}
+	first := m.Reads[0]
+	x := accuracy.Series[0].X
+	accuracy.Series = append(accuracy.Series, figure.Series{Name: "chance", X: x, Y: slices.Clone(first.Chance),
+		Dashed: true})
+	r2.Series = append(r2.Series, figure.Series{Name: "chance: the mean", X: x, Y: make(figure.Floats, len(x)),
+		Dashed: true})
+	caption := "A ridge regression from the state after token t to the embedding of token t - age, fitted on the " +
+		"first 60 % of the text, its λ chosen on the next 10 %, scored on the last 30 %. The longer the text, the " +
+		"more it finds."
+	if first.Features < first.Numbers {
+		caption += fmt.Sprintf(" The %d numbers of a state are first mixed into %d by sums with random signs, so that "+
+			"what is found is a lower bound.", first.Numbers, first.Features)
+	}
+	return []*figure.Figure{{
+		Name: "read-out", Title: "What a linear map can read of the past", Caption: caption,
+		Frames: []figure.Frame{{Panels: []figure.Panel{
+			{Title: "Share of the variance of the embeddings, R²", X: figure.Axis{Label: "age (tokens)"},
+				Y: figure.Axis{Label: "R²"}, Lines: r2},
+			{Title: "How often the nearest embedding is that of the token", X: figure.Axis{Label: "age (tokens)"},
+				Y: figure.Axis{Label: "accuracy", Max: 1}, Lines: accuracy},
+		}}},
+	}}
+}
+
+// floored keeps a curve in sight: what is worse than -0.25 stands there.
+func floored(x []float64) figure.Floats {
+	out := make(figure.Floats, len(x))
+	for i, v := range x {
+		out[i] = max(v, -0.25)
+		if math.IsNaN(v) {
+			out[i] = v
+		}
+	}
+	return out
+}
+
+// mixerSource is the papers of the mixers that a layer's kind names.
+func mixerSource(kind string) string {
+	var papers []string
+	for _, info := range model.Mixers() {
+		if slices.Contains(strings.FieldsFunc(kind, func(r rune) bool { return r == '+' || r == '>' }), info.Name) {
+			papers = append(papers, info.Paper)
+		}
+	}
+	return strings.Join(papers, "; ")
+}
+
+// TokenNames are the texts of tokens, with what has no picture made visible.
+func TokenNames(tok tokenizer.Tokenizer, ids []int32) []string {
+	names := make([]string, len(ids))
+	for i := range ids {
+		text := strings.ToValidUTF8(string(tok.Decode(nil, ids[i:i+1])), "\uFFFD")
+		text = strings.NewReplacer("\n", "⏎", "\t", "⇥", "\r", "␍").Replace(text)
+		names[i] = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '\uFFFD'
+			}
+			return r
+		}, text)
+	}
+	return names
+}
