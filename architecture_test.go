@@ -96,8 +96,8 @@ var house = []layer{
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action",
-		"gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
+	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
+		"data internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +

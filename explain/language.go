@@ -126,3 +126,9 @@ func center(x []float64) {
 		x[i] -= mean
 	}
 }
+
+// IsModel tells whether it is a language model, and not the network of a task.
+func (g *Language) IsModel() bool { return g.language != nil }
+
+// MaxLength is the longest sequence that the model takes, 0 for any.
+func (g *Language) MaxLength() int { return g.maxLength }
