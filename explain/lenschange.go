@@ -13,8 +13,8 @@ import (
 
 // Places of a change besides the number of a token.
 const (
-	EveryToken = "all"
-	LastToken  = "last"
+	AtEveryToken = "all"
+	AtLastToken  = "last"
 )
 
 // Patch replaces a part by what it is in the run of another text.
@@ -29,8 +29,8 @@ type Changes struct {
 	// Mean replaces what is ablated by its mean over the tokens of the text, and not by zero. It is not for states.
 	Mean  bool
 	Patch []Patch
-	// At is the token where it is changed: its number from 0, LastToken or EveryToken. A state is changed before that
-	// token is read. Empty is EveryToken, but LastToken for the patch of a state.
+	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before
+	// that token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
 	At string
 }
 
@@ -95,15 +95,15 @@ func tokensAt(at, otherwise string, n int) (from, to int, err error) {
 		at = otherwise
 	}
 	switch at {
-	case EveryToken:
+	case AtEveryToken:
 		return 0, n, nil
-	case LastToken:
+	case AtLastToken:
 		return n - 1, n, nil
 	}
 	i, err := strconv.Atoi(at)
 	if err != nil || i < 0 || i >= n {
-		return 0, 0, fmt.Errorf("at: found %q, want %s, %s or the number of a token from 0 to %d", at, EveryToken,
-			LastToken, n-1)
+		return 0, 0, fmt.Errorf("at: found %q, want %s, %s or the number of a token from 0 to %d", at, AtEveryToken,
+			AtLastToken, n-1)
 	}
 	return i, i + 1, nil
 }
@@ -113,7 +113,7 @@ func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes,
 	if err := g.checkTarget(t); err != nil {
 		return err
 	}
-	from, to, err := tokensAt(c.At, EveryToken, len(ids))
+	from, to, err := tokensAt(c.At, AtEveryToken, len(ids))
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w
 	if t.Part == StatePart {
 		return g.patchState(ctx, ids, p, c, w)
 	}
-	from, to, err := tokensAt(c.At, EveryToken, len(ids))
+	from, to, err := tokensAt(c.At, AtEveryToken, len(ids))
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w
 	case to-from > 1 && len(p.IDs) != len(ids):
 		return fmt.Errorf("found %d tokens in the other text, want %d as in the text, since what is added at each "+
 			"token is exchanged; or say at which token, such as last", len(p.IDs), len(ids))
-	case c.At == LastToken:
+	case c.At == AtLastToken:
 		shift = len(p.IDs) - len(ids)
 	case from >= len(p.IDs):
 		return fmt.Errorf("at: found %d, want a token that the other text has, 0 to %d", from, len(p.IDs)-1)
@@ -250,7 +250,7 @@ func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w
 // patchState has the state of a layer replaced by that of another text before a token: before the same token of the
 // other, or before its last.
 func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Changes, w *watch) error {
-	from, to, err := tokensAt(c.At, LastToken, len(ids))
+	from, to, err := tokensAt(c.At, AtLastToken, len(ids))
 	switch {
 	case err != nil:
 		return err
@@ -258,7 +258,7 @@ func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Chang
 		return errors.New("found a state to exchange at every token, want one token: a number, or last")
 	}
 	there := from
-	if c.At == "" || c.At == LastToken {
+	if c.At == "" || c.At == AtLastToken {
 		there = len(p.IDs) - 1
 	}
 	if there > len(p.IDs) {

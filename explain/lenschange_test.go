@@ -43,7 +43,7 @@ func TestPatchByOwnValuesChangesNothing(t *testing.T) {
 	everyMixer(t, func(t *testing.T, m *model.Model) {
 		g, ids, other := OfModel(m), toymodel.Text(1, 20, toyVocab), toymodel.Text(2, 20, toyVocab)
 		for _, target := range targets(g, 0) {
-			for _, at := range []string{"", LastToken, "7"} {
+			for _, at := range []string{"", AtLastToken, "7"} {
 				if r := change(t, g, ids, Changes{Patch: []Patch{{target, ids}}, At: at}); !same(r) {
 					t.Errorf("%s at %q: own values change log p by up to %g", target, at, r.most())
 				}
@@ -209,7 +209,7 @@ func TestPatchFromLongerText(t *testing.T) {
 	g, ids, longer := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 9, toyVocab),
 		toymodel.Text(2, 12, toyVocab)
 	for _, target := range []Target{{0, WholeBlock, 0}, {1, HeadPart, 1}, {0, StatePart, 0}} {
-		if r := change(t, g, ids, Changes{Patch: []Patch{{target, longer}}, At: LastToken}); same(r) {
+		if r := change(t, g, ids, Changes{Patch: []Patch{{target, longer}}, At: AtLastToken}); same(r) {
 			t.Errorf("%s of a longer text changes nothing", target)
 		}
 	}
@@ -254,7 +254,7 @@ func TestChangeRefuses(t *testing.T) {
 	wantError(t, err, "found a mean for a state")
 	_, err = Change(context.Background(), g, ids, Changes{})
 	wantError(t, err, "found nothing to change")
-	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{0, StatePart, 0}, ids}}, At: EveryToken})
+	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{0, StatePart, 0}, ids}}, At: AtEveryToken})
 	wantError(t, err, "found a state to exchange at every token")
 	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
 	if err != nil {

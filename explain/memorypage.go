@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // linksTokens is the longest text whose tokens show, when picked, what is left of all others.
@@ -211,18 +209,6 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// cellNames are the names of cells of some tokens.
-func cellNames(names []string, step int) (out []string) {
-	for i := 0; i < len(names); i += step {
-		if end := min(len(names), i+step); step > 1 {
-			out = append(out, fmt.Sprintf("%d–%d %s…%s", i, end-1, names[i], names[end-1]))
-		} else {
-			out = append(out, fmt.Sprintf("%d %s", i, names[i]))
-		}
-	}
-	return out
-}
-
 // text shows the tokens themselves: what is left of them at the end, and at any other token that is picked.
 func (m *Memory) text(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
@@ -413,20 +399,4 @@ func mixerSource(kind string) string {
 		}
 	}
 	return strings.Join(papers, "; ")
-}
-
-// TokenNames are the texts of tokens, with what has no picture made visible.
-func TokenNames(tok tokenizer.Tokenizer, ids []int32) []string {
-	names := make([]string, len(ids))
-	for i := range ids {
-		text := strings.ToValidUTF8(string(tok.Decode(nil, ids[i:i+1])), "\uFFFD")
-		text = strings.NewReplacer("\n", "⏎", "\t", "⇥", "\r", "␍").Replace(text)
-		names[i] = strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return '\uFFFD'
-			}
-			return r
-		}, text)
-	}
-	return names
 }

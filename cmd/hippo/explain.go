@@ -24,11 +24,15 @@ func newExplain() *cobra.Command {
 one file, without which nothing else is needed: a page for a browser (.html) unless --out says otherwise, pictures for
 papers (.png, .svg; a file for each figure), or the numbers (.json; .npz for numpy.load). --out may be given several
 times; --open shows the page.`,
-		Example: `  hippo explain show influence.json --out influence.svg
-  hippo explain show influence.json --out memory.png --frame 12
-  hippo explain show influence.json --open`,
+		Example: `  hippo explain ssm convolution
+  hippo explain influence runs/tiny "Call me Ishmael" --open
+  hippo explain memory runs/tiny --file chapter.txt --out memory.html --out memory.npz
+  hippo explain lens runs/tiny "Call me Ishmael" --out lens.png
+  hippo explain compare runs/tiny runs/longer
+  hippo explain show influence.json --out influence.svg`,
 	}
-	cmd.AddCommand(newExplainSSM(), newExplainShow())
+	cmd.AddCommand(newExplainSSM(), newExplainInfluence(), newExplainMemory(), newExplainLens(), newExplainPaths(),
+		newExplainSurprise(), newExplainCompare(), newExplainShow())
 	return cmd
 }
 

@@ -3,14 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 func newExplainMemory() *cobra.Command {
@@ -84,44 +80,4 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		return out.write(cmd, page)
 	}
 	return cmd
-}
-
-// commandLine is a command as a page tells it, with the name of the program in the place of its path.
-func commandLine(args []string) string {
-	parts := []string{"hippo"}
-	for _, a := range args[1:] {
-		if strings.ContainsAny(a, " \t\n\"'$&|;<>()") || a == "" {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		parts = append(parts, a)
-	}
-	return strings.Join(parts, " ")
-}
-
-// languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
-func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
-	dir, err := modelPath(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := model.FindNetwork(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if n != nil {
-		g, err := explain.OfNetwork(n)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", dir, err)
-		}
-		return g, tokenizer.IDs(n.Config.Vocab), nil
-	}
-	m, dir, err := release.LoadDir(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	tok, err := release.LoadTokenizer(dir, &m.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-	return explain.OfModel(m), tok, nil
 }
