@@ -17,7 +17,7 @@ function image(map, values, scale) {
   const pack = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
   const colors = Uint32Array.from(scale.colors, pack), empty = pack(emptyColor());
   for (let i = 0; i < out.length; i++) {
-    out[i] = Number.isFinite(values[i]) ? colors[Math.round(scale.place(values[i]) * 255)] : empty;
+    out[i] = Number.isNaN(values[i]) ? empty : colors[Math.round(scale.place(values[i]) * 255)];
   }
   ctx.putImageData(pixels, 0, 0);
   return canvas;
@@ -51,10 +51,11 @@ export function map(first, showRow) {
 
   // names are those at one side: [place, text], as many as there is room for.
   function names(list, n, step, axis, from, to, room, each) {
+    const most = element.clientWidth < 480 ? 9 : 18; // letters
     const every = Math.max(1, Math.ceil((to - from) * each / Math.max(room, 1))), out = [];
     if (list?.length) {
       for (let i = Math.ceil(Math.floor(from) / every) * every; i < Math.min(n, to); i += every) {
-        if (i + 0.5 >= from && i + 0.5 <= to) out.push([i + 0.5, short(list[i], 18)]);
+        if (i + 0.5 >= from && i + 0.5 <= to) out.push([i + 0.5, short(list[i], most)]);
       }
       return out;
     }
