@@ -59,9 +59,12 @@ func TestExplanationIsDrawn(t *testing.T) {
 		for name, inside := range map[string]string{"kernels": "canvas", "influence-0": "canvas", "state": ".uplot canvas",
 			"tokens": ".token", "bars": ".across .bar", "architecture": "svg .node"} {
 			p.shown(name, inside)
-			if strings.Contains(inside, "canvas") {
-				p.until(canvas("#"+name+" "+inside) + ` !== ''`)
-			}
+			p.until(`[...document.querySelectorAll('#` + name + ` canvas')].every((canvas) => {
+				const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+				let n = 0;
+				for (let i = 3; i < data.length; i += 4) n += data[i] > 0;
+				return n > 2 * canvas.width;
+			})`)
 			p.keepPicture(where + "-" + name)
 		}
 		p.accessible(where)

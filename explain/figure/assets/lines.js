@@ -124,7 +124,7 @@ export function lines(first) {
   // sameScale widens one axis so that a unit is as long on both.
   function sameScale(key) {
     if (!panel.square || panel.x?.log || panel.y?.log) return ends[key];
-    const wide = plot ? plot.over.clientWidth / plot.over.clientHeight : 1;
+    const wide = plot?.over.clientWidth > 0 ? plot.over.clientWidth / plot.over.clientHeight : 1;
     const [x, y] = [ends.x, ends.y].map(([lo, hi]) => hi - lo);
     const span = key === 'x' ? Math.max(x, y * wide) : Math.max(x, y * wide) / wide;
     const middle = (ends[key][0] + ends[key][1]) / 2;
@@ -209,7 +209,7 @@ export function lines(first) {
     read();
     const axis = (key) => ({ ...panel[key], ends: () => sameScale(key) });
     plot = plane(box, { x: axis('x'), y: axis('y'), size, draw, hover });
-    if (panel.square) plot.setData(plot.data, true); // now that its size is known
+    if (panel.square) queueMicrotask(() => plot.setData(plot.data, true)); // then its size is known
   }
   onWidth(box, () => {
     plot?.setSize(size());
