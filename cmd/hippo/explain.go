@@ -76,10 +76,23 @@ func (o *explainOutput) check() error {
 			}
 		}
 	}
+	if o.open && len(o.paths) > 0 && o.page() == "" {
+		return errors.New("--open: found no page among the files, want --out FILE.html")
+	}
 	if o.frame < 0 {
 		return fmt.Errorf("--frame: found %d, want 0 or more", o.frame)
 	}
 	return nil
+}
+
+// page is the first path that is a page, or none.
+func (o *explainOutput) page() string {
+	for _, path := range o.paths {
+		if strings.EqualFold(filepath.Ext(path), ".html") {
+			return path
+		}
+	}
+	return ""
 }
 
 // write writes a page to all places, and opens it if that is asked for.
@@ -87,12 +100,10 @@ func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	paths := o.paths
-	if len(paths) == 0 {
-		paths = []string{o.name + ".html"}
+	if len(o.paths) == 0 {
+		o.paths = []string{o.name + ".html"}
 	}
-	page := "" // to open
-	for _, path := range paths {
+	for _, path := range o.paths {
 		if err := cmd.Context().Err(); err != nil {
 			return err
 		}
@@ -109,17 +120,11 @@ func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 		for _, file := range files {
 			fmt.Fprintf(cmd.ErrOrStderr(), "written: %s\n", file)
 		}
-		if page == "" && strings.EqualFold(filepath.Ext(path), ".html") {
-			page = path
-		}
 	}
-	if !o.open {
-		return nil
+	if o.open {
+		return openInBrowser(o.page())
 	}
-	if page == "" {
-		return errors.New("--open: found no page among the files, want --out FILE.html")
-	}
-	return openInBrowser(page)
+	return nil
 }
 
 // openInBrowser shows a file in the system's browser, which goes on after this program has ended.

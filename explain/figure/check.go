@@ -80,8 +80,9 @@ func (p *Panel) Kind() string {
 
 func (p *Panel) check() error {
 	for _, a := range []Axis{p.X, p.Y} {
-		if !isFinite(a.Min) || !isFinite(a.Max) || a.Max < a.Min {
-			return fmt.Errorf("axis %q: found ends %g and %g, want finite ones that grow", a.Label, a.Min, a.Max)
+		if !fits(a.Min) || !fits(a.Max) || a.Max < a.Min {
+			return fmt.Errorf("axis %.100q: found ends %g and %g, want finite ones that grow, below %g", a.Label, a.Min,
+				a.Max, largest)
 		}
 	}
 	switch kind := p.Kind(); kind {
@@ -102,7 +103,8 @@ func (p *Panel) check() error {
 	}
 }
 
-func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// fits tells whether a number can be an end or a place.
+func fits(x float64) bool { return math.Abs(x) < largest }
 
 // sizes is what a list has and what it should have.
 type sizes struct {
@@ -132,8 +134,8 @@ func (l *Lines) check() error {
 		}
 	}
 	for _, x := range l.At {
-		if !isFinite(x) {
-			return fmt.Errorf("at: found %g, want finite places", x)
+		if !fits(x) {
+			return fmt.Errorf("at: found %g, want finite places below %g", x, largest)
 		}
 	}
 	return nil
@@ -155,8 +157,8 @@ func (m *Map) check() error {
 
 // checkEnds checks the ends of a color scale.
 func checkEnds(lo, hi float64) error {
-	if !isFinite(lo) || !isFinite(hi) || hi < lo {
-		return fmt.Errorf("found colors from %g to %g, want finite ends that grow", lo, hi)
+	if !fits(lo) || !fits(hi) || hi < lo {
+		return fmt.Errorf("found colors from %g to %g, want finite ends that grow, below %g", lo, hi, largest)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-	"math"
 	"strings"
 	"unicode"
 
@@ -267,15 +266,4 @@ func axisOf(a Axis, values []float64, vertical bool) axis {
 		}
 	}
 	return newAxis(values, a.Log, vertical)
-}
-
-// finite are the values that are numbers, within what can be drawn.
-func finite(values []float64) []float64 {
-	var out []float64
-	for _, v := range values {
-		if math.Abs(v) < largest {
-			out = append(out, v)
-		}
-	}
-	return out
 }

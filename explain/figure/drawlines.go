@@ -115,7 +115,8 @@ type linesDrawer struct {
 
 func newLinesDrawer(p *Panel) *linesDrawer {
 	l := &linesDrawer{curves: curves(p.Lines.Series, p.X, p.Y), x: p.X, y: p.Y, square: p.Square,
-		circle: p.Lines.Circle, at: p.Lines.At}
+		circle: p.Lines.Circle && !p.X.Log && !p.Y.Log, at: slices.Clone(p.Lines.At)}
+	l.at = slices.DeleteFunc(l.at, func(x float64) bool { return p.X.Log && x <= 1/largest })
 	const mostBeside = 12 // names
 	// Where the end of the axis is given, a line may end far from the names.
 	l.legend = p.Square || p.X.Min != p.X.Max || len(l.curves) > mostBeside ||
@@ -138,16 +139,16 @@ func (l *linesDrawer) draw(page draw.Canvas) {
 		names = newNames(l.curves, page.Size().X*mostForNames, page.Size().Y)
 	}
 	area := draw.Crop(page, 0, -names.width, 0, 0)
-	of := func(get func(plotter.XY) float64, log bool) []float64 {
+	of := func(get func(plotter.XY) float64) []float64 {
 		all := values(l.curves, get)
-		if l.circle && !log {
+		if l.circle {
 			all = append(all, -1.05, 1.05)
 			slices.Sort(all)
 		}
 		return all
 	}
-	x := axisOf(l.x, of(func(p plotter.XY) float64 { return p.X }, l.x.Log), false)
-	y := axisOf(l.y, of(func(p plotter.XY) float64 { return p.Y }, l.y.Log), true)
+	x := axisOf(l.x, of(func(p plotter.XY) float64 { return p.X }), false)
+	y := axisOf(l.y, of(func(p plotter.XY) float64 { return p.Y }), true)
 	p := newPlot(area, x, y, label(l.x.Label))
 	if l.square && !x.log && !y.log {
 		size := p.DataCanvas(area).Size()

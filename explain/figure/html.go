@@ -112,14 +112,14 @@ func (p *Page) head() (string, error) {
 
 // colors are those of the page, [light, dark] where the two differ.
 type colors struct {
-	Lines      []string    `json:"lines"`
+	Lines      [2][]string `json:"lines"`
 	Sequential [2][]string `json:"sequential"`
 	Diverging  [2][]string `json:"diverging"`
 }
 
 func pageColors() colors {
 	return colors{
-		Lines:      hexes(lineColors),
+		Lines:      [2][]string{hexes(lineColors), hexes(lineColorsDark)},
 		Sequential: [2][]string{hexes(sequentialLight), hexes(sequentialDark)},
 		Diverging:  [2][]string{hexes(divergingLight), hexes(divergingDark)},
 	}

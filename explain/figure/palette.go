@@ -19,6 +19,9 @@ var (
 	divergingDark   = stops("9ad2ff", "55a3e6", "2f73b3", "254968", "232228", "6b411c", "ab661c", "e2933a", "ffcf8f")
 )
 
+// lineColorsDark are lineColors for a dark ground: those that are too dark for it lighter.
+var lineColorsDark = stops("3b9fdc", "e8742a", "1fb98b", "dd8fb9", "e69f00", "7cc4ee", "f0ede8", "a3a3a3")
+
 // emptyColor is that of a cell without a value.
 var emptyColor = color.RGBA{232, 232, 232, 255}
 
@@ -73,7 +76,7 @@ func newScale(values []float64, lo, hi float64, log, diverging bool) scale {
 			if sized {
 				v = math.Abs(v)
 			}
-			if isFinite(v) && !(log && v == 0) {
+			if fits(v) && !(log && v == 0) {
 				s.lo, s.hi = min(s.lo, v), max(s.hi, v)
 			}
 		}
@@ -105,9 +108,9 @@ func newScale(values []float64, lo, hi float64, log, diverging bool) scale {
 	return s
 }
 
-// at is the color of a value: emptyColor if it has none.
+// at is the color of a value: emptyColor for NaN, that of an end for what is infinite.
 func (s *scale) at(v float64) color.RGBA {
-	if !isFinite(v) {
+	if math.IsNaN(v) {
 		return emptyColor
 	}
 	size, sign := v, 1.0
@@ -121,7 +124,9 @@ func (s *scale) at(v float64) color.RGBA {
 	if s.log {
 		t = math.Log(size/s.lo) / math.Log(s.hi/s.lo) // of 0: -Inf
 	}
-	t = min(max(t, 0), 1)
+	if t = min(max(t, 0), 1); math.IsNaN(t) {
+		t = 0 // the ends are too far apart
+	}
 	if s.diverging {
 		t = (1 + sign*t) / 2
 	}

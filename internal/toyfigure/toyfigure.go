@@ -4,6 +4,7 @@ package toyfigure
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
@@ -42,7 +43,7 @@ func Page() *figure.Page {
 		&figure.Figure{Name: "tokens", Title: "Surprise", Frames: []figure.Frame{{Panels: []figure.Panel{
 			{Title: "Each token", Text: surprise(tokens)},
 			{Title: "Whatever a token may be",
-				Text: &figure.Text{Tokens: Hostile, Values: ramp(len(Hostile)), Mark: -1}},
+				Text: &figure.Text{Tokens: slices.Clone(Hostile), Values: ramp(len(Hostile)), Mark: -1}},
 		}}}},
 		&figure.Figure{Name: "bars", Title: "Parts", Columns: 2, Frames: []figure.Frame{{Panels: bars()}}},
 		&figure.Figure{Name: "architecture", Title: "Architecture", Frames: []figure.Frame{{Panels: []figure.Panel{

@@ -34,20 +34,23 @@ export function diagram(first) {
     const dx = x1 - x0, dy = y1 - y0;
     if (dx === 0 && dy === 0) return null;
     const inside = Math.min(stepX * partX / 2 / Math.max(Math.abs(dx), 1e-9), stepY * partY / 2 / Math.max(Math.abs(dy), 1e-9), 0.5);
+    const lies = Math.abs(dx) > Math.abs(dy); // then its label stands above it
     const at = (t) => [x0 + dx * t, y0 + dy * t];
     const [a, b] = [at(inside), at(1 - inside)];
     return s('g', { class: 'edge' }, s('path', { d: `M${a}L${b}`, 'marker-end': `url(#${arrow})` }),
-      label ? s('text', { x: (x0 + x1) / 2 + 4, y: (y0 + y1) / 2 - 3 }, short(label)) : null);
+      label ? s('text', lies ? { x: (x0 + x1) / 2, y: (y0 + y1) / 2 - 9 } : { x: (x0 + x1) / 2 + 6, y: (y0 + y1) / 2, class: 'beside' },
+        short(label)) : null);
   }
 
   function node(n, [x, y], kind) {
     const lines = String(n.label).slice(0, 400).split('\n').slice(0, 4);
-    const box = s('rect', { x: x - stepX * partX / 2, y: y - stepY * partY / 2, width: stepX * partX, height: stepY * partY, rx: 7 });
+    const place = { x: x - stepX * partX / 2, y: y - stepY * partY / 2, width: stepX * partX, height: stepY * partY, rx: 7 };
+    const box = s('rect', place);
     box.style.fill = lineColor(kind);
     box.style.fillOpacity = isDark() ? 0.34 : 0.2;
     box.style.stroke = lineColor(kind);
     const tip = (e) => showTip(e.clientX, e.clientY, [short(n.label, 200), ...(n.note ? n.note.slice(0, 2000).split('\n').map((line) => short(line, 300)) : [])]);
-    return s('g', { class: 'node', onmousemove: tip, onmouseleave: hideTip }, box,
+    return s('g', { class: 'node', onmousemove: tip, onmouseleave: hideTip }, s('rect', { ...place, class: 'ground' }), box,
       ...lines.map((line, i) => s('text', { x, y: y + (i - (lines.length - 1) / 2) * 14 }, short(line, 22))));
   }
 

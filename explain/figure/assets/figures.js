@@ -103,7 +103,7 @@ export function section(entries, load) {
     if (f === figure.frames.length - 1) frame(0);
     playing.textContent = '❚❚';
     playing.setAttribute('aria-label', 'Pause');
-    const pause = Math.min(600, Math.max(80, 12000 / figure.frames.length));
+    const pause = Math.min(500, Math.max(60, 6000 / figure.frames.length));
     timer = setInterval(() => {
       if (f === figure.frames.length - 1) stop();
       else frame(f + 1);

@@ -17,7 +17,7 @@ export function plane(box, o) {
     stroke: cssColor('--muted'), grid: line, ticks: { ...line, size: 4 }, font: `12px ${cssColor('--sans')}`,
     labelFont: `12px ${cssColor('--sans')}`, label: a.label ? short(a.label) : undefined, labelSize: 18, labelGap: 2,
     values: a.values ?? ((_, at) => at.map((v) => (v === null ? '' : number(v)))),
-    ...(a.splits ? { splits: a.splits } : {}), ...(a.rotate ? { rotate: -90 } : {}), ...more,
+    ...(a.log ? { splits: powers, filter: (_, at) => at } : {}), ...(a.splits ? { splits: a.splits } : {}), ...(a.rotate ? { rotate: -90 } : {}), ...more,
   });
   const scale = (a) => ({ time: false, distr: a.log ? 3 : 1, range: () => a.ends() });
   const plot = new uPlot({
@@ -49,6 +49,25 @@ export function plane(box, o) {
     },
   }, [null, [[0, 1], [0, 1]]], box);
   return plot;
+}
+
+// powers are the ticks of a logarithmic axis: powers of ten, with 2 and 5 times them where there are few.
+function powers(u, i, lo, hi) {
+  const first = Math.floor(Math.log10(lo)), last = Math.ceil(Math.log10(hi)), most = u.axes[i].side % 2 ? 8 : 10;
+  const within = (every, digits) => {
+    const at = [];
+    for (let e = first; e <= last; e++) {
+      if (e % every === 0) at.push(...digits.map((d) => Number(`${d}e${e}`)).filter((v) => v >= lo * 0.999999 && v <= hi * 1.000001));
+    }
+    return at;
+  };
+  const fine = within(1, [1, 2, 5]);
+  if (fine.length > 1 && fine.length <= most) return fine;
+  if (fine.length <= 1) return [lo, Math.sqrt(lo * hi), hi].map((v) => Number(v.toPrecision(2)));
+  for (let every = 1; ; every++) {
+    const at = within(every, [1]);
+    if (at.length <= most) return at;
+  }
 }
 
 // along is the way from values to pixels of the canvas, without asking the plot for each.
@@ -124,7 +143,7 @@ export function lines(first) {
   // sameScale widens one axis so that a unit is as long on both.
   function sameScale(key) {
     if (!panel.square || panel.x?.log || panel.y?.log) return ends[key];
-    const wide = plot ? plot.over.clientWidth / plot.over.clientHeight : 1;
+    const wide = plot?.over.clientWidth > 0 ? plot.over.clientWidth / plot.over.clientHeight : 1;
     const [x, y] = [ends.x, ends.y].map(([lo, hi]) => hi - lo);
     const span = key === 'x' ? Math.max(x, y * wide) : Math.max(x, y * wide) / wide;
     const middle = (ends[key][0] + ends[key][1]) / 2;
@@ -209,7 +228,7 @@ export function lines(first) {
     read();
     const axis = (key) => ({ ...panel[key], ends: () => sameScale(key) });
     plot = plane(box, { x: axis('x'), y: axis('y'), size, draw, hover });
-    if (panel.square) plot.setData(plot.data, true); // now that its size is known
+    if (panel.square) queueMicrotask(() => plot.setData(plot.data, true)); // then its size is known
   }
   onWidth(box, () => {
     plot?.setSize(size());

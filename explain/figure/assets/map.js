@@ -17,7 +17,7 @@ function image(map, values, scale) {
   const pack = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
   const colors = Uint32Array.from(scale.colors, pack), empty = pack(emptyColor());
   for (let i = 0; i < out.length; i++) {
-    out[i] = Number.isFinite(values[i]) ? colors[Math.round(scale.place(values[i]) * 255)] : empty;
+    out[i] = Number.isNaN(values[i]) ? empty : colors[Math.round(scale.place(values[i]) * 255)];
   }
   ctx.putImageData(pixels, 0, 0);
   return canvas;
@@ -51,10 +51,11 @@ export function map(first, showRow) {
 
   // names are those at one side: [place, text], as many as there is room for.
   function names(list, n, step, axis, from, to, room, each) {
+    const most = element.clientWidth < 480 ? 9 : 18; // letters
     const every = Math.max(1, Math.ceil((to - from) * each / Math.max(room, 1))), out = [];
     if (list?.length) {
       for (let i = Math.ceil(Math.floor(from) / every) * every; i < Math.min(n, to); i += every) {
-        if (i + 0.5 >= from && i + 0.5 <= to) out.push([i + 0.5, short(list[i], 18)]);
+        if (i + 0.5 >= from && i + 0.5 <= to) out.push([i + 0.5, short(list[i], most)]);
       }
       return out;
     }
@@ -78,9 +79,10 @@ export function map(first, showRow) {
     const font = `11.5px ${cssColor('--sans')}`;
     ctx.font = font;
     const wide = (list) => Math.max(0, ...list.map(([, text]) => ctx.measureText(text).width));
-    const guess = clamp(width * (panel.square ? 1 : clamp(m.rows / m.cols, 0.16, 1)), 60, 560);
+    const guess = clamp(width * 0.8 * clamp(m.rows / m.cols, 0.16, 1), Math.min(m.rows * 14, 280), 600);
     const rows = names(m.row_names, m.rows, m.row_step, panel.y, view.r0, view.r1, guess, 13);
-    const left = Math.ceil(wide(rows)) + (panel.y?.label ? 26 : 10), right = 64;
+    const left = Math.ceil(wide(rows)) + (panel.y?.label ? 26 : 10);
+    const ticks = barTicks(guess), right = 28 + Math.ceil(wide(ticks));
     const inside = Math.max(40, width - left - right);
     const high = clamp(inside * clamp(m.rows / m.cols, 0.16, 1), Math.min(m.rows * 14, 280), 600);
     const columns = names(m.col_names, m.cols, m.col_step, panel.x, view.c0, view.c1, inside, m.col_names?.length ? 14 : 50);
@@ -120,7 +122,7 @@ export function map(first, showRow) {
       ctx.fillText(short(panel.y.label), 0, 0);
       ctx.restore();
     }
-    bar(ctx, left + inside + 10, box.top, high);
+    bar(ctx, left + inside + 10, box.top, high, ticks);
     for (const [cell, color] of [[clicked >= 0 ? { r: clicked } : null, '--accent'], [at, '--fg']]) {
       if (!cell) continue;
       const x = cell.c === undefined ? left : left + (cell.c - view.c0) * cw, y = box.top + (cell.r - view.r0) * ch;
@@ -130,21 +132,24 @@ export function map(first, showRow) {
     }
   }
 
+  // barTicks are the numbers beside the bar of colors: [part of its height, text].
+  function barTicks(high) {
+    const digits = Math.max(0, 2 - Math.floor(Math.log10(scale.hi - scale.lo)));
+    const round = (v) => Number(scale.log || digits > 20 ? v.toPrecision(3) : v.toFixed(digits));
+    const n = high < 90 ? 1 : high < 200 ? 2 : 4;
+    return Array.from({ length: n + 1 }, (_, i) =>
+      [i / n, number(scale.log && scale.diverging && i * 2 === n ? 0 : round(valueAt(scale, i / n)))]);
+  }
+
   // bar draws the colors by value.
-  function bar(ctx, x, y, high) {
+  function bar(ctx, x, y, high, ticks) {
     for (let i = 0; i < high; i++) {
       ctx.fillStyle = css(colorOf(scale, valueAt(scale, 1 - (i + 0.5) / high)));
       ctx.fillRect(x, y + i, 10, 1.5);
     }
     ctx.fillStyle = cssColor('--muted');
     ctx.textAlign = 'left';
-    const digits = Math.max(0, 2 - Math.floor(Math.log10(scale.hi - scale.lo)));
-    const round = (v) => Number(scale.log || digits > 20 ? v.toPrecision(3) : v.toFixed(digits));
-    const n = high < 90 ? 1 : high < 200 ? 2 : 4;
-    for (let i = 0; i <= n; i++) {
-      const t = i / n, v = scale.log && scale.diverging && t === 0.5 ? 0 : valueAt(scale, t);
-      ctx.fillText(number(round(v)), x + 14, clamp(y + high * (1 - t), y + 6, y + high - 5));
-    }
+    for (const [t, text] of ticks) ctx.fillText(text, x + 14, clamp(y + high * (1 - t), y + 6, y + high - 5));
   }
 
   // cellAt is the cell below the pointer.

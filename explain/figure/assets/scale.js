@@ -13,14 +13,14 @@ export function isDark() {
 
 const dashes = [[], [6, 3], [2, 2], [8, 2, 2, 2]];
 
-// lineColor is the color of line i. Black is white in the dark.
+// lineColor is the color of line i.
 export function lineColor(i) {
-  const color = colors.lines[i % colors.lines.length];
-  return isDark() && color === '#000000' ? '#f0ede8' : color;
+  const all = colors.lines[isDark() ? 1 : 0];
+  return all[i % all.length];
 }
 
 // lineDash tells lines of one color apart.
-export const lineDash = (i) => dashes[Math.floor(i / colors.lines.length) % dashes.length];
+export const lineDash = (i) => dashes[Math.floor(i / colors.lines[0].length) % dashes.length];
 
 const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
@@ -42,7 +42,7 @@ export function scaleOf(values, { min = 0, max = 0, log = false, diverging = fal
   if (min === 0 && max === 0) {
     for (let i = 0; i < values.length; i++) {
       const v = sized ? Math.abs(values[i]) : values[i];
-      if (!Number.isFinite(v) || (log && v === 0)) continue;
+      if (!(Math.abs(v) < 1e100) || (log && v === 0)) continue;
       if (v < lo) lo = v;
       if (v > hi) hi = v;
     }
@@ -76,7 +76,7 @@ export function scaleOf(values, { min = 0, max = 0, log = false, diverging = fal
 function placeOf({ lo, hi, log, diverging }, v) {
   const size = log || diverging ? Math.abs(v) : v;
   let t = log ? Math.log(size / lo) / Math.log(hi / lo) : (size - lo) / (hi - lo);
-  t = Math.min(Math.max(t, 0), 1);
+  t = Math.min(Math.max(t, 0), 1) || 0; // 0 where the ends are too far apart
   return diverging ? (1 + (v < 0 ? -t : t)) / 2 : t;
 }
 
@@ -92,7 +92,7 @@ export const emptyColor = () => (isDark() ? [60, 58, 66] : [232, 232, 232]);
 
 // colorOf is the color of a value, [red, green, blue].
 export function colorOf(scale, v) {
-  return Number.isFinite(v) ? scale.colors[Math.round(scale.place(v) * 255)] : emptyColor();
+  return Number.isNaN(v) ? emptyColor() : scale.colors[Math.round(scale.place(v) * 255)];
 }
 
 export const css = ([r, g, b]) => `rgb(${r} ${g} ${b})`;

@@ -3,7 +3,7 @@
 
 import { h, say } from './dom.js';
 import { floats } from './data.js';
-import { colorOf, css, inkOn, number, scaleOf, short, visible } from './scale.js';
+import { css, inkOn, number, scaleOf, short, visible } from './scale.js';
 import { hideTip, showTip } from './tip.js';
 
 const clamp = (v, lo, hi) => Math.min(Math.max(v, lo), hi);
@@ -16,7 +16,7 @@ export function text(first) {
     onmouseover: (e) => hover(e), onmouseleave: () => hideTip(), onclick: (e) => pick(indexOf(e.target)),
   });
   const element = h('div', { className: 'text' }, said, box, bar);
-  let t = first.text, title = first.title, values, links, scale, picked = -1, at = -1, spans = [];
+  let t = first.text, title = first.title, values, links, scale, picked = -1, at = -1, spans = [], marked;
 
   const indexOf = (target) => (target.dataset?.i === undefined ? -1 : Number(target.dataset.i));
 
@@ -53,14 +53,14 @@ export function text(first) {
       const row = Math.floor(picked / Math.max(links.row_step || 1, 1));
       scale = scaleOf(links.values.subarray(row * links.cols, (row + 1) * links.cols), { ...links, min: links.min, max: links.max });
     }
+    const paints = scale.colors.map((rgb) => [css(rgb), inkOn(rgb)]), bare = ['', ''];
     spans.forEach((span, i) => {
-      const v = shown(i), none = !Number.isFinite(v);
-      const rgb = none ? null : colorOf(scale, v);
-      span.style.backgroundColor = none ? '' : css(rgb);
-      span.style.color = none ? '' : inkOn(rgb);
-      span.classList.toggle('mark', picked < 0 ? i === t.mark : i === picked);
-      span.classList.toggle('at', i === at);
+      const v = shown(i);
+      [span.style.backgroundColor, span.style.color] = Number.isNaN(v) ? bare : paints[Math.round(scale.place(v) * 255)];
     });
+    marked?.classList.remove('mark');
+    marked = spans[picked < 0 ? t.mark : picked];
+    marked?.classList.add('mark');
     said.textContent = picked < 0 ? links ? 'Pick a token to see its row.' : ''
       : `For token ${picked}, “${short(t.tokens[picked])}”. Pick it again for all.`;
     said.hidden = said.textContent === '';
