@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +16,11 @@ var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 	checkSpan  = regexp.MustCompile("`(hippo course check (\\S+) (?:-- )?)ANSWER`")
 	shellWord  = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+	pictureOf  = regexp.MustCompile(`!\[[^\]]+\]\(([^)]+)\)`)
 )
+
+// takePictures is for who has changed what a command draws.
+var takePictures = flag.Bool("pictures", false, "take the pictures of docs/course over from its commands")
 
 // TestCourseCommandsRun runs every command of docs/course as it stands, each page in a folder of its own, and checks
 // every exercise with its answer in the place of ANSWER.
@@ -50,6 +55,17 @@ func TestCourseCommandsRun(t *testing.T) {
 				}
 				if len(out) == 0 {
 					t.Errorf("%s: found nothing printed", line)
+				}
+			}
+			for _, picture := range pictureOf.FindAllStringSubmatch(string(data), -1) {
+				drawn, err := os.ReadFile(filepath.Join(dir, picture[1]))
+				if err != nil {
+					t.Errorf("found no command on this page that draws %s", picture[1])
+				} else if *takePictures {
+					err = os.WriteFile(filepath.Join(filepath.Dir(page), picture[1]), drawn, 0o666)
+				}
+				if err != nil {
+					t.Error(err)
 				}
 			}
 		})

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,7 @@ func newExplain() *cobra.Command {
 type explainOutput struct {
 	paths []string // of files to write; "-" is standard output
 	name  string
+	frame int
 }
 
 // register adds the flags of an explanation whose file has a name of its own.
@@ -34,6 +37,7 @@ func (o *explainOutput) register(cmd *cobra.Command, name string) {
 	o.name = name
 	cmd.Flags().StringArrayVar(&o.paths, "out", nil,
 		"file to write as JSON, several times for several; - for standard output (default "+name+".json)")
+	cmd.Flags().IntVar(&o.frame, "frame", 0, "which frame PNG and SVG show of figures that move, counted from 0")
 }
 
 // check says what is wrong with the flags. A view that computes for long calls it first.
@@ -52,11 +56,20 @@ func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 			}
 			continue
 		}
-		err := disk.WriteFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(p) })
-		if err != nil {
-			return err
+		for _, f := range p.Figures {
+			to := path
+			if ext := filepath.Ext(path); ext == ".svg" || ext == ".png" {
+				to = strings.TrimSuffix(path, ext) + "-" + f.Name + ext
+			}
+			err := disk.WriteFile(to, func(w io.Writer) error { return json.NewEncoder(w).Encode(p) })
+			if err != nil {
+				return err
+			}
+			cmd.PrintErrf("written: %s\n", to)
+			if to == path {
+				break
+			}
 		}
-		cmd.PrintErrf("written: %s\n", path)
 	}
 	return nil
 }

@@ -85,9 +85,10 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	p := len(names)
 	x := make([][]float64, len(ids))
-	shown := make([]string, len(ids))
+	shown, spaced := make([]string, len(ids)), make([]string, len(ids))
 	for t, id := range ids {
 		x[t], shown[t] = ssm.Delta(id, p), names[id]
+		spaced[t] = names[id] + " "
 	}
 	head := ssm.Recaller(o.Decay)
 	steps := head.Steps(x, x, x)
@@ -105,7 +106,7 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 	table := &figure.Table{Columns: []string{"position", "token", "key", "written", "read", "next", "right"}}
 	right, said := 0, 0
 	for t, s := range steps {
-		read := figure.Text{Tokens: shown, Values: make(figure.Floats, len(ids)), Mark: t, Max: top, Unit: "weight"}
+		read := figure.Text{Tokens: spaced, Values: make(figure.Floats, len(ids)), Mark: t, Max: top, Unit: "weight"}
 		for before := range t + 1 {
 			read.Values[before] = fading[t-before] * floats.Dot(x[t], steps[before].Key)
 		}
@@ -140,8 +141,8 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 		Subtitle: fmt.Sprintf("%s; %d tokens, %d different", strings.Join(shown, " "), len(ids), p),
 		Figures: []*figure.Figure{circuit,
 			still("steps", "All steps", fmt.Sprintf("What is read is what followed the present token before. Where "+
-				"there is "+
-				"a next token to compare it with, %d of %d are right.", right, said), "", figure.Panel{Table: table}),
+				"there is a next token to compare it with, %d of %d are "+
+				"right.", right, said), "", figure.Panel{Table: table}),
 			kernelOfRecall(fading, o.Decay)},
 	}
 	return page, nil
@@ -173,6 +174,5 @@ func kernelOfRecall(fading []float64, decay float64) *figure.Figure {
 	p.Y.Min, p.Y.Max = 0, 1.05
 	return still("memory", "How long a pair is remembered",
 		fmt.Sprintf("The diagonal SSM here is one mode A = %g, whose kernel is exp(%g a) at age a. With A = 0 "+
-			"nothing fades, "+
-			"and the table counts.", 0-decay, 0-decay), "", p)
+			"nothing fades, and the table counts.", 0-decay, 0-decay), "", p)
 }

@@ -93,15 +93,15 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 // addNode adds a box and its arrows. Boxes stand over the last step of their stretch.
 func addNode(d *figure.Diagram, i int, n ssm.ScanNode, result bool) {
 	id := func(i int) string { return fmt.Sprintf("n%d", i) }
-	kind := "join"
+	kind, name := "join", fmt.Sprintf("%d to %d", n.From, n.To-1)
 	switch {
 	case n.Left < 0:
-		kind = "step"
+		kind, name = "step", fmt.Sprintf("step %d", n.From)
 	case result:
 		kind = "result"
 	}
 	d.Nodes = append(d.Nodes, figure.Node{
-		ID: id(i), Label: fmt.Sprintf("%d–%d\na %.3g\nb %.3g", n.From, n.To-1, real(n.Decay[0]), real(n.Add[0])),
+		ID: id(i), Label: fmt.Sprintf("%s\na %.3g\nb %.3g", name, real(n.Decay[0]), real(n.Add[0])),
 		Note: fmt.Sprintf("steps %d to %d: x → %.6g x + %.6g", n.From, n.To-1, real(n.Decay[0]), real(n.Add[0])),
 		X:    1.25 * float64(n.To-1), Y: 1.6 * float64(n.Round), Kind: kind,
 	})
