@@ -189,8 +189,9 @@ func TestSignalsFromFiles(t *testing.T) {
 	if s, err = o.take(); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.u) != 20 || s.u[19] != 97 || s.rate != 200 || !strings.Contains(s.notes[0], "mean of about 5") {
-		t.Errorf("found %v at %v, %q", s.u, s.rate, s.notes)
+	if len(s.u) != 20 || s.u[19] != 97 || s.name != "x.wav, 200 samples a second" || !strings.Contains(s.notes[0],
+		"mean of about 5") {
+		t.Errorf("found %v of %s, %q", s.u, s.name, s.notes)
 	}
 }
 

@@ -23,7 +23,7 @@ type Recording struct {
 const largest = 1e30
 
 // MostSamples is how many samples of a file are read.
-const MostSamples = 1 << 22
+const MostSamples = 1 << 24
 
 // ReadCSV reads a column of a file of numbers divided by commas, semicolons or tabs, with or without a line of names.
 // The column is named, or counted from 1; if it is empty the first column with a number in the second line is taken.
