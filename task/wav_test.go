@@ -50,8 +50,8 @@ func TestReadWAVKinds(t *testing.T) {
 		"long float": {wav(wavFormat(3, 1, 8000, 64)), "found the format 3 of 64 bits"},
 		"no channel": {wav(wavFormat(1, 0, 8000, 16)), "found 0 channels"},
 		"no rate":    {wav(wavFormat(1, 1, 0, 16)), "at 0 Hz"},
-		"long":       {wav(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))), "found 4 samples, want at most " +
-		"3"},
+		"long": {wav(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))), "found 4 samples, want at most " +
+			"3"},
 		"no samples": {wav(wavFormat(1, 1, 8000, 16), chunk("data", nil)), "found 0 bytes, want whole samples of 2"},
 		"half sample": {wav(wavFormat(1, 2, 8000, 16), chunk("data", []byte{1, 2})),
 			"found 2 bytes, want whole samples of 4"},

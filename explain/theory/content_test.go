@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
 )
@@ -158,6 +161,48 @@ func TestRecallSaysWhatFollowed(t *testing.T) {
 		if row[4] != "" {
 			t.Errorf("found %q read at a token that is new: %q", row[4], row)
 		}
+	}
+}
+
+// The kernel that reads the input of some samples ago is a bump there, by every measure, and all three ways agree.
+func TestS4ReadsThePast(t *testing.T) {
+	for _, measure := range []string{"legs", "legt", "lagt", "fout"} {
+		o := &S4Options{Measure: measure, N: 32, Dt: 0.02, Age: 40, Length: 256}
+		dense, s, err := o.system()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := dense.Discretize(o.Dt, ssm.Bilinear)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kernel := d.Kernel(o.Length)
+		if peak := floats.MaxIdx(kernel); peak < 35 || peak > 45 {
+			t.Errorf("%s: found the largest number of the kernel at lag %d, want it at about 40", measure, peak)
+		}
+		if off := relative(s.Kernel(o.Length), kernel); off > 1e-9 {
+			t.Errorf("%s: diagonal plus low rank is off by %.3g", measure, off)
+		}
+		text, err := o.kernel(dense, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pole := strings.Contains(text.Caption, "pole at z = 1"); pole != (measure == "fout") {
+			t.Errorf("%s: found the caption %q", measure, text.Caption)
+		}
+		page(t, o)
+	}
+}
+
+// The eigenvectors of LegS are worth nothing for large n.
+func TestEigenvectorsOfLegS(t *testing.T) {
+	legs, _ := ssm.LegS(16)
+	skew := mat.NewDense(2, 2, []float64{0, 1, -1, 0})
+	if c, ok := eigenvectorCondition(legs); !ok || c < 1e9 {
+		t.Errorf("LegS: found the condition number %.3g", c)
+	}
+	if c, ok := eigenvectorCondition(skew); !ok || math.Abs(c-1) > 1e-9 {
+		t.Errorf("a rotation: found the condition number %.3g, want 1", c)
 	}
 }
 

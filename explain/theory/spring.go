@@ -181,8 +181,8 @@ func (o *KalmanOptions) system(u []float64) *figure.Figure {
 	shaken := lines("shaken", "angular frequency ω", "size of the motion", response)
 	shaken.Lines.At = []float64{spring.Resonance()}
 	return still("system", "The spring",
-		"Let go from a distance of 1 it swings (C exp(tA) x), and its state goes around and inward. Shaken at the " +
-		"angular "+
+		"Let go from a distance of 1 it swings (C exp(tA) x), and its state goes around and inward. Shaken at the "+
+			"angular "+
 			"frequency ω it moves by |H| = 1/|k - mω² + ibω| for a force of 1, "+
 			fmt.Sprintf("the most at ω = %.4g.", spring.Resonance()), "",
 		lines("let go", "time", "", free, speed), lines("state", "position", "speed", orbit), shaken)
