@@ -145,7 +145,7 @@ func (o *S4Options) spectrum(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure
 		}
 		c, ok := eigenvectorCondition(a)
 		if !ok {
-			break
+			c = math.NaN() // a gap
 		}
 		condition.X, condition.Y = append(condition.X, float64(n)), append(condition.Y, c)
 		flat.X, flat.Y = append(flat.X, float64(n)), append(flat.Y, 1)
