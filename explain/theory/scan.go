@@ -72,6 +72,10 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 		frames = append(frames, figure.Frame{Label: fmt.Sprintf("round %d of %d", round, rounds),
 			Panels: []figure.Panel{{Diagram: d}}})
 	}
+	results := still("results", "Results", "The states, from the tree and step by step.", "",
+		lines("inputs and states", "step", "", line("input u", u), line("state x", step)),
+		figure.Panel{Table: o.table(s, u, nodes, prefix, step)})
+	results.Columns = 1 // the table is wide
 	page := &figure.Page{
 		Title:    "The parallel scan",
 		Subtitle: fmt.Sprintf("%d steps of one mode, seed %d", o.Length, o.Seed),
@@ -81,9 +85,7 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 					"of a round join two boxes of earlier rounds. Those that begin at step 0 are the results: their " +
 					"b is the state. " +
 					fmt.Sprintf("Tree and recurrence differ by at most %.1e.", apart)},
-			still("results", "Results", "The states, from the tree and step by step.", "",
-				lines("inputs and states", "step", "", line("input u", u), line("state x", step)),
-				figure.Panel{Table: o.table(s, u, nodes, prefix, step)}),
+			results,
 			o.growth(),
 		},
 	}
