@@ -253,6 +253,8 @@ func TestReadCSV(t *testing.T) {
 		"tabs":       {"1\t2\n3\t4", "2", "column 2", []float64{2, 4}},
 		"mark":       {"\ufeffa\n1\n", "a", "a", []float64{1}},
 		"one line":   {"1,2", "2", "column 2", []float64{2}},
+		"terminal": {"é\x1b[2J" + strings.Repeat("x", 100) + "\n1", "1", "é?[2J" + strings.Repeat("x", 55),
+			[]float64{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, values, err := ReadCSV(strings.NewReader(c.text), c.column)
@@ -269,7 +271,8 @@ func TestReadCSV(t *testing.T) {
 		"words":       {"a,b\nc,d\n", "", `line 2: found ["c" "d"], want a column of numbers`},
 		"no column":   {"a,b\n1,2\n", "c", `found no column "c", want one of ["a" "b"], or a place from 1 to 2`},
 		"far column":  {"a,b\n1,2\n", "3", "a place from 1 to 2"},
-		"NaN":         {"a\n1\nNaN\n", "", `line 3, column 1 (a): found "NaN", want a finite number`},
+		"NaN":         {"a\n1\nNaN\n", "", `line 3, column 1 (a): found "NaN", want a finite number such as 1.5`},
+		"comma":       {"a;b\n1;2\n1;2,5\n", "b", `found "2,5", want a finite number such as 1.5`},
 		"infinite":    {"a\n1\n1e400\n", "", `found "1e400"`},
 		"gap":         {"a,b\n1,2\n1,\n", "b", `line 3, column 2 (b): found ""`},
 		"short line":  {"a,b\n1,2\n1\n", "b", "line 3: found 1 columns, want 2"},

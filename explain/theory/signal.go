@@ -165,7 +165,7 @@ func (o *SignalOptions) recorded() (*signal, error) {
 			r.Name, len(values), l))
 	}
 	if rate > 0 {
-		s.name += fmt.Sprintf(", %.4g samples a second", rate)
+		s.name += fmt.Sprintf(", %.6g samples a second", rate)
 	}
 	return s, nil
 }
