@@ -2,6 +2,8 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/explain/course"
+	"github.com/hippo-ssm/hippo/explain/theory"
 )
 
 // What pages tell to type: lines of shell between fences, and checks of exercises inside of a text.
@@ -98,4 +101,36 @@ func commandsOf(t *testing.T, text string) []string {
 		lines = append(lines, span[1]+answer)
 	}
 	return lines
+}
+
+// TestTheoryExamplesRun runs the examples that the help of hippo explain ssm shows. The files that they name hold a
+// signal.
+func TestTheoryExamplesRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var prices strings.Builder
+	prices.WriteString("day,close\n")
+	for k := range 100 {
+		fmt.Fprintf(&prices, "%d,%d\n", k, k*k%17)
+	}
+	for _, view := range theory.Views() {
+		for line := range strings.Lines(view.Example) {
+			line, _, _ = strings.Cut(line, "#")
+			args := shellWord.FindAllString(line, -1)[1:]
+			for i := range args {
+				args[i] = strings.Trim(args[i], `"'`)
+				if ext := filepath.Ext(args[i]); args[max(0, i-1)] == "--signal" && (ext == ".csv" || ext == ".wav") {
+					if err := os.WriteFile(args[i], []byte(prices.String()), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			root := newRoot()
+			root.SetArgs(args)
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Errorf("%s: %v", strings.TrimSpace(line), err)
+			}
+		}
+	}
 }
