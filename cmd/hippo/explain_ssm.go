@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/explain/theory"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -86,7 +87,8 @@ func newTheory(v theory.View) *cobra.Command {
 			text.SetText(args[0])
 			line = append(line, config.Quote(args[0]))
 		}
-		p, err := opt.Page(cmd.Context())
+		// Some steps of the mathematics take seconds and cannot be interrupted.
+		p, err := unlessDone(cmd.Context(), func() (*figure.Page, error) { return opt.Page(cmd.Context()) })
 		if err != nil {
 			return err
 		}
