@@ -2,6 +2,7 @@ package theory
 
 import (
 	"math"
+	"math/cmplx"
 	"strings"
 	"testing"
 
@@ -114,6 +115,23 @@ func TestDiscretizeSaysWhatIsStable(t *testing.T) {
 	for _, row := range find(t, page(t, o), "poles", 2).Table.Rows {
 		if row[0] == "bilinear" && row[3] != "on the border" {
 			t.Errorf("found a spring without friction %q, want it on the border", row[3])
+		}
+	}
+}
+
+// What the caption says of the bilinear rule: it has the response of a bent frequency.
+func TestBilinearRuleBendsFrequencies(t *testing.T) {
+	o := discretizeView.New().(*DiscretizeOptions)
+	system := o.spring().System()
+	d, err := system.Discretize(o.Dt, ssm.Bilinear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, omega := range []float64{0.1, 1, 2, 5, 10} {
+		half := omega * o.Dt / 2
+		want := cmplx.Abs(system.FrequencyResponse(2/o.Dt*math.Tan(half))) / math.Cos(half)
+		if got := cmplx.Abs(d.FrequencyResponse(omega * o.Dt)); math.Abs(got-want) > 1e-12 {
+			t.Errorf("at %v: found |H| = %v, want %v", omega, got, want)
 		}
 	}
 }

@@ -124,8 +124,8 @@ func (o *KalmanOptions) Page(context.Context) (*figure.Page, error) {
 			o.system(s.u),
 			still("filter", "What the filter knows",
 				"Line and band: the estimate from all that has been seen so far, with two standard deviations to "+
-					"either side. The speed is never seen: the filter knows it from how the position "+
-					"moves.", "Kalman 1960",
+					"either side. The speed is never seen: the filter knows it from how the position moves.",
+				"Kalman 1960",
 				position, speed),
 			still("smoother", "And with what came later",
 				"The smoother goes back over the estimates from the end. Its bands are narrower: the future tells of "+
