@@ -270,5 +270,9 @@ func FuzzReadWAV(f *testing.F) {
 		if samples, err := readWAV(bytes.NewReader(data), 8000); err == nil && 2*len(samples) > len(data) {
 			t.Errorf("found %d samples in %d bytes", len(samples), len(data))
 		}
+		samples, rate, err := ReadWAV(bytes.NewReader(data), 1<<20)
+		if err == nil && (len(samples) > len(data) || rate <= 0) {
+			t.Errorf("found %d samples at %d Hz in %d bytes", len(samples), rate, len(data))
+		}
 	})
 }

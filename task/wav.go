@@ -40,9 +40,9 @@ func readWAV(r io.Reader, rate uint32) ([]int16, error) {
 }
 
 // ReadWAV reads a WAV file: the mean of its channels, where whole numbers become -1 to 1, and samples a second. Numbers
-// are of 8, 16, 24 or 32 bits, floating point of 32. Memory is that of the file and its samples. Errors: another
-// format, a chunk that is cut off or missing, data before its format, no samples, samples that are not finite.
-func ReadWAV(r io.Reader) (samples []float64, rate int, err error) {
+// are of 8, 16, 24 or 32 bits, floating point of 32. Errors: another format, a chunk that is cut off or missing, data
+// before its format, no samples or more than most, samples that are not finite.
+func ReadWAV(r io.Reader, most int) (samples []float64, rate int, err error) {
 	data, f, err := readWAVData(r, func(f *wavHead) error {
 		plain := f.Kind == wavPlain && (f.Bits == 8 || f.Bits == 16 || f.Bits == 24 || f.Bits == 32)
 		if !plain && (f.Kind != wavFloat || f.Bits != 32) {
@@ -61,6 +61,9 @@ func ReadWAV(r io.Reader) (samples []float64, rate int, err error) {
 	all := width * int(f.Channels)
 	if len(data) == 0 || len(data)%all != 0 {
 		return nil, 0, fmt.Errorf("chunk \"data\": found %d bytes, want whole samples of %d", len(data), all)
+	}
+	if n := len(data) / all; n > most {
+		return nil, 0, fmt.Errorf("found %d samples, want at most %d", n, most)
 	}
 	samples = make([]float64, len(data)/all)
 	for i := range samples {

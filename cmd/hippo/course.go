@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain/course"
+	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 func newCourse() *cobra.Command {
@@ -68,6 +69,11 @@ says what is off. Behind --, an answer may begin with a minus sign.`,
 			return ids, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; an answer that begins with a minus sign stands behind --: hippo course check 3.1 -- "+
+			"-3/4",
+			config.FlagError(c.Flags(), err))
+	})
 	cmd.Flags().BoolVar(&solution, "solution", false, "print the answer and the way to it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e, err := course.Find(args[0])

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"flag"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/explain/course"
+	"github.com/hippo-ssm/hippo/explain/theory"
 )
 
 // What pages tell to type: lines of shell between fences, and checks of exercises inside of a text.
@@ -15,7 +19,11 @@ var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 	checkSpan  = regexp.MustCompile("`(hippo course check (\\S+) (?:-- )?)ANSWER`")
 	shellWord  = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+	pictureOf  = regexp.MustCompile(`!\[[^\]]+\]\(([^)]+)\)`)
 )
+
+// takePictures is for who has changed what a command draws.
+var takePictures = flag.Bool("pictures", false, "take the pictures of docs/course over from its commands")
 
 // TestCourseCommandsRun runs every command of docs/course as it stands, each page in a folder of its own, and checks
 // every exercise with its answer in the place of ANSWER.
@@ -52,6 +60,17 @@ func TestCourseCommandsRun(t *testing.T) {
 					t.Errorf("%s: found nothing printed", line)
 				}
 			}
+			for _, picture := range pictureOf.FindAllStringSubmatch(string(data), -1) {
+				drawn, err := os.ReadFile(filepath.Join(dir, picture[1]))
+				if err != nil {
+					t.Errorf("found no command on this page that draws %s", picture[1])
+				} else if *takePictures {
+					err = os.WriteFile(filepath.Join(filepath.Dir(page), picture[1]), drawn, 0o666)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }
@@ -82,4 +101,36 @@ func commandsOf(t *testing.T, text string) []string {
 		lines = append(lines, span[1]+answer)
 	}
 	return lines
+}
+
+// TestTheoryExamplesRun runs the examples that the help of hippo explain ssm shows. The files that they name hold a
+// signal.
+func TestTheoryExamplesRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var prices strings.Builder
+	prices.WriteString("day,close\n")
+	for k := range 100 {
+		fmt.Fprintf(&prices, "%d,%d\n", k, k*k%17)
+	}
+	for _, view := range theory.Views() {
+		for line := range strings.Lines(view.Example) {
+			line, _, _ = strings.Cut(line, "#")
+			args := shellWord.FindAllString(line, -1)[1:]
+			for i := range args {
+				args[i] = strings.Trim(args[i], `"'`)
+				if ext := filepath.Ext(args[i]); args[max(0, i-1)] == "--signal" && (ext == ".csv" || ext == ".wav") {
+					if err := os.WriteFile(args[i], []byte(prices.String()), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			root := newRoot()
+			root.SetArgs(args)
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Errorf("%s: %v", strings.TrimSpace(line), err)
+			}
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/explain/theory"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -86,7 +87,8 @@ func newTheory(v theory.View) *cobra.Command {
 			text.SetText(args[0])
 			line = append(line, config.Quote(args[0]))
 		}
-		p, err := opt.Page(cmd.Context())
+		// Some steps of the mathematics take seconds and cannot be interrupted.
+		p, err := unlessDone(cmd.Context(), func() (*figure.Page, error) { return opt.Page(cmd.Context()) })
 		if err != nil {
 			return err
 		}
@@ -96,12 +98,9 @@ func newTheory(v theory.View) *cobra.Command {
 	return cmd
 }
 
-// mostSignal bounds the bytes of a file that is read as a signal.
-const mostSignal = 256 << 20
-
 // readSignal reads the file that the options name: a WAV file, or else one of numbers in columns.
 func readSignal(o *theory.SignalOptions) error {
-	data, err := disk.ReadText(o.Signal, mostSignal)
+	data, err := disk.ReadText(o.Signal, disk.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		names := theory.SignalNames()
 		return fmt.Errorf("signal: found no file %s, want one, or one of %s, or a sum such as sine+0.3*noise%s",
@@ -117,7 +116,7 @@ func readSignal(o *theory.SignalOptions) error {
 			return fmt.Errorf("column: found %q for the WAV file %s, want none", o.Column, o.Signal)
 		}
 		var rate int
-		if o.Recording.Values, rate, err = task.ReadWAV(bytes.NewReader(data)); err != nil {
+		if o.Recording.Values, rate, err = task.ReadWAV(bytes.NewReader(data), theory.MostSamples); err != nil {
 			return fmt.Errorf("%s: %w", o.Signal, err)
 		}
 		o.Recording.Rate = float64(rate)

@@ -298,8 +298,8 @@ var long = []Exercise{
 		Question: "A piece begins in the state x = 1 of one real mode A = -1, C = 1, dt = 0.5. What does the past " +
 			"add to its second output?",
 		Numbers: one(func() float64 { return past(2)[1] }),
-		Slips: []Slip{{one(func() float64 { return past(1)[0] }), "that is the first output; the second is one " +
-			"step later"}},
+		Slips: []Slip{{one(func() float64 { return past(1)[0] }), "that is the first output; the second is one step " +
+			"later"}},
 		Why: "C Abarᵏ⁺¹ x with k = 1: exp(-1).",
 	},
 }
@@ -415,8 +415,8 @@ var mamba = []Exercise{
 		}),
 		Slips: []Slip{{one(func() float64 { return 6 }), "that is the way up; what is between has to be filled in on " +
 			"the way down"}},
-		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: 2 log₂ " +
-			"l - 2.",
+		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: 2 log₂ l " +
+			"- 2.",
 	},
 }
 

@@ -2,8 +2,12 @@ package theory
 
 import (
 	"math"
+	"math/cmplx"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
@@ -115,6 +119,23 @@ func TestDiscretizeSaysWhatIsStable(t *testing.T) {
 	}
 }
 
+// What the caption says of the bilinear rule: it has the response of a bent frequency.
+func TestBilinearRuleBendsFrequencies(t *testing.T) {
+	o := discretizeView.New().(*DiscretizeOptions)
+	system := o.spring().System()
+	d, err := system.Discretize(o.Dt, ssm.Bilinear)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, omega := range []float64{0.1, 1, 2, 5, 10} {
+		half := omega * o.Dt / 2
+		want := cmplx.Abs(system.FrequencyResponse(2/o.Dt*math.Tan(half))) / math.Cos(half)
+		if got := cmplx.Abs(d.FrequencyResponse(omega * o.Dt)); math.Abs(got-want) > 1e-12 {
+			t.Errorf("at %v: found |H| = %v, want %v", omega, got, want)
+		}
+	}
+}
+
 // About 95 of 100 true positions are within two standard deviations, over many runs, and filtering helps.
 func TestKalmanBandsHold(t *testing.T) {
 	inside, all := 0, 0
@@ -161,6 +182,48 @@ func TestRecallSaysWhatFollowed(t *testing.T) {
 	}
 }
 
+// The kernel that reads the input of some samples ago is a bump there, by every measure, and all three ways agree.
+func TestS4ReadsThePast(t *testing.T) {
+	for _, measure := range []string{"legs", "legt", "lagt", "fout"} {
+		o := &S4Options{Measure: measure, N: 32, Dt: 0.02, Age: 40, Length: 256}
+		dense, s, err := o.system()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := dense.Discretize(o.Dt, ssm.Bilinear)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kernel := d.Kernel(o.Length)
+		if peak := floats.MaxIdx(kernel); peak < 35 || peak > 45 {
+			t.Errorf("%s: found the largest number of the kernel at lag %d, want it at about 40", measure, peak)
+		}
+		if off := relative(s.Kernel(o.Length), kernel); off > 1e-9 {
+			t.Errorf("%s: diagonal plus low rank is off by %.3g", measure, off)
+		}
+		text, err := o.kernel(dense, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pole := strings.Contains(text.Caption, "pole at z = 1"); pole != (measure == "fout") {
+			t.Errorf("%s: found the caption %q", measure, text.Caption)
+		}
+		page(t, o)
+	}
+}
+
+// The eigenvectors of LegS are worth nothing for large n.
+func TestEigenvectorsOfLegS(t *testing.T) {
+	legs, _ := ssm.LegS(16)
+	skew := mat.NewDense(2, 2, []float64{0, 1, -1, 0})
+	if c, ok := eigenvectorCondition(legs); !ok || c < 1e9 {
+		t.Errorf("LegS: found the condition number %.3g", c)
+	}
+	if c, ok := eigenvectorCondition(skew); !ok || math.Abs(c-1) > 1e-9 {
+		t.Errorf("a rotation: found the condition number %.3g, want 1", c)
+	}
+}
+
 // Selection holds a token through noise, and one dt for all cannot.
 func TestSelectionHolds(t *testing.T) {
 	p := page(t, selectiveView.New())
@@ -189,8 +252,9 @@ func TestSignalsFromFiles(t *testing.T) {
 	if s, err = o.take(); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.u) != 20 || s.u[19] != 97 || s.rate != 200 || !strings.Contains(s.notes[0], "mean of about 5") {
-		t.Errorf("found %v at %v, %q", s.u, s.rate, s.notes)
+	if len(s.u) != 20 || s.u[19] != 97 || s.name != "x.wav, 200 samples a second" || !strings.Contains(s.notes[0],
+		"mean of about 5") {
+		t.Errorf("found %v of %s, %q", s.u, s.name, s.notes)
 	}
 }
 
@@ -207,6 +271,8 @@ func TestReadCSV(t *testing.T) {
 		"tabs":       {"1\t2\n3\t4", "2", "column 2", []float64{2, 4}},
 		"mark":       {"\ufeffa\n1\n", "a", "a", []float64{1}},
 		"one line":   {"1,2", "2", "column 2", []float64{2}},
+		"terminal": {"é\x1b[2J" + strings.Repeat("x", 100) + "\n1", "1", "é?[2J" + strings.Repeat("x", 55),
+			[]float64{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, values, err := ReadCSV(strings.NewReader(c.text), c.column)
@@ -223,7 +289,8 @@ func TestReadCSV(t *testing.T) {
 		"words":       {"a,b\nc,d\n", "", `line 2: found ["c" "d"], want a column of numbers`},
 		"no column":   {"a,b\n1,2\n", "c", `found no column "c", want one of ["a" "b"], or a place from 1 to 2`},
 		"far column":  {"a,b\n1,2\n", "3", "a place from 1 to 2"},
-		"NaN":         {"a\n1\nNaN\n", "", `line 3, column 1 (a): found "NaN", want a finite number`},
+		"NaN":         {"a\n1\nNaN\n", "", `line 3, column 1 (a): found "NaN", want a finite number such as 1.5`},
+		"comma":       {"a;b\n1;2\n1;2,5\n", "b", `found "2,5", want a finite number such as 1.5`},
 		"infinite":    {"a\n1\n1e400\n", "", `found "1e400"`},
 		"gap":         {"a,b\n1,2\n1,\n", "b", `line 3, column 2 (b): found ""`},
 		"short line":  {"a,b\n1,2\n1\n", "b", "line 3: found 1 columns, want 2"},

@@ -117,33 +117,32 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 		}
 		table.Rows = append(table.Rows, poleRow(rule, poles, worst))
 	}
+	left := plane("continuous time", false, continuous...)
+	left.Lines.At = []float64{0}
 	bode := lines("size of the response", "angular frequency ω, up to half the sampling rate", "|H|", frequency...)
 	bode.Y.Log = true
 	page := &figure.Page{
 		Title: "Sampling a system",
 		Subtitle: fmt.Sprintf("mass %g, friction %g, stiffness %g, sampled every %g", o.Mass, o.Friction, o.Stiffness,
 			o.Dt),
-		Notes: []string{"Responses that leave the picture are cut."},
+		Notes: []string{"Responses that leave the picture end there."},
 		Figures: []*figure.Figure{
 			still("responses", "Responses",
 				"Left: a push of 1 that begins at time 0. Right: the mass let go from a distance of 1. Zero-order "+
-					"hold goes "+
-					"through the exact response at every sample, as the push is held over each step.", "",
+					"hold goes through the exact response at every sample, as the push is held over each step.", "",
 				lines("to a push that begins", "time", "position", step...),
 				lines("let go", "time", "position", release...)),
 			still("poles", "Poles in both planes",
-				"Left: the poles s of A; the system is stable if they are left of 0. Right: the poles of Abar; the "+
-					"sampled "+
-					"system is stable if they are inside the unit circle. Zero-order hold maps s to exp(dt s), which "+
-					"is "+
-					"where the samples of the true system lie.", "",
-				plane("continuous time", false, continuous...), plane("sampled", true, sampled...),
+				"Left: the poles s of A; the system is stable if they are left of the dashed line. Right: the poles "+
+					"of Abar; the sampled system is stable if they are inside the unit circle. Zero-order hold maps "+
+					"s to exp(dt s), which is where the samples of the true system lie.", "",
+				left, plane("sampled", true, sampled...),
 				figure.Panel{Title: "stability", Table: table}),
 			o.regions(own),
 			still("frequency", "Frequency responses",
-				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: ω of the "+
-					"sampled "+
-					"system is 2/dt tan(ω dt/2) of the true one.", "", bode),
+				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: at ω it has "+
+					"the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), since u_k enters alone and "+
+					"not as the mean of u_k and u_{k-1}.", "", bode),
 			o.order(),
 		},
 	}
@@ -163,13 +162,17 @@ func dashed(s figure.Series) figure.Series {
 	return s
 }
 
-// cut replaces numbers far outside of lo to hi by gaps, so that an unstable response does not flatten the others.
+// cut leaves out what comes after a number far outside of lo to hi, so that an unstable response does not flatten the
+// others.
 func cut(y []float64, lo, hi float64) []float64 {
 	margin := hi - lo
 	shown := slices.Clone(y)
 	for i, v := range y {
 		if !(v > lo-margin && v < hi+margin) {
-			shown[i] = math.NaN()
+			for j := range shown[i:] {
+				shown[i+j] = math.NaN()
+			}
+			break
 		}
 	}
 	return shown
@@ -222,20 +225,20 @@ func (o *DiscretizeOptions) sampledResponse(name string, s *ssm.Discrete) figure
 
 // regions shows where each rule is stable: the size of the pole z that it makes of z' = dt s.
 func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
-	const cells, re, im = 60, 3.0, 3.0
+	const cells, reach = 61, 3.0 // a cell is 0.1 wide
+	step := 2 * reach / (cells - 1)
 	f := still("stability", "Where each rule is stable",
 		"Over the plane of z' = dt s, the logarithm of the size of the pole that the rule makes of s: below 0 it is "+
-			"stable. "+
-			"Euler's rule is stable only in a disk, backward Euler also right of the axis, where the true system is "+
-			"not; the bilinear rule and zero-order hold are stable where the system is.", "")
+			"stable. Euler's rule is stable only in a disk, backward Euler also right of the axis, where the true "+
+			"system is not; the bilinear rule and zero-order hold are stable where the system is.", "")
 	f.Columns = 2
 	for _, rule := range rules {
 		m := &figure.Map{Rows: cells, Cols: cells, Diverging: true, Min: -2, Max: 2, Unit: "ln |z|",
-			ColNames: texts(cells, -re+re/cells, 2*re/cells), RowNames: texts(cells, im-im/cells, -2*im/cells)}
+			ColNames: texts(cells, -reach, step), RowNames: texts(cells, reach, -step)}
 		var grid []complex128
 		for r := range cells {
 			for c := range cells {
-				grid = append(grid, complex(-re+re/cells+2*re*float64(c)/cells, im-im/cells-2*im*float64(r)/cells))
+				grid = append(grid, complex(-reach+step*float64(c), reach-step*float64(r)))
 			}
 		}
 		d := ssm.Diagonal{A: grid, B: make([]complex128, len(grid)), Dt: 1}
@@ -285,6 +288,5 @@ func (o *DiscretizeOptions) order() *figure.Figure {
 	p.X.Log, p.Y.Log = true, true
 	return still("order", "How the error falls with the step",
 		"Half the step halves the error of both Euler rules and quarters that of the bilinear rule. Zero-order hold "+
-			"is exact "+
-			"for this input.", "", p)
+			"is exact for this input.", "", p)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -33,7 +32,7 @@ HiPPO is arXiv:2008.07669, How to Train Your HiPPO arXiv:2206.12037.`,
 	New: func() Options {
 		return &HiPPOOptions{
 			SignalOptions: SignalOptions{Signal: "sum", Length: 256, Turns: 3, Seed: 1},
-			Measures:      []string{"legs", "legt", "lagt", "fout"}, N: 16, Window: 0.5, Method: "bilinear",
+			Measures:      []string{"legs", "legt", "lagt", "fout"}, N: 16, Window: 0.4, Method: "bilinear",
 			Moments: 24,
 		}
 	},
@@ -48,6 +47,9 @@ type HiPPOOptions struct {
 	Method   string   `json:"method" enum:"bilinear,zoh,euler,backward_diff" help:"rule of sampling"`
 	Moments  int      `json:"moments" min:"1" max:"200" help:"moments to show, one frame each"`
 }
+
+// measureNames are the measures as papers write them.
+var measureNames = map[string]string{"legs": "LegS", "legt": "LegT", "lagt": "LagT", "fout": "FouT"}
 
 // memory is a HiPPO system that has seen a signal.
 type memory struct {
@@ -180,14 +182,12 @@ func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 	page.Figures = append(page.Figures,
 		still("error-by-age", "How well each age is remembered",
 			"Root mean square of what is rebuilt minus what was, over the moments of the second half of the signal, "+
-				"over "+
-				"the root mean square of the signal. A window forgets at its border (the vertical line); LegS "+
-				"spreads its numbers over all of the past; LagT knows the recent best.",
+				"over that of the signal. A window ends at the dashed line, and knows nothing beyond it; LegS "+
+				"spreads its numbers over all of the past; LagT knows all of it, too, but lets go of it.",
 			"HiPPO, arXiv:2008.07669", falling),
 		still("states", "The states over time",
-			"A row for each number of the state, a column for each moment: the first row is the mean of what is "+
-				"remembered, "+
-				"later ones are finer detail.", "", states...))
+			"A row for each number of the state, a column for each moment. The first rows are what is coarse, later "+
+				"ones finer detail. In LagT each row follows the one before, like a delay.", "", states...))
 	return page, nil
 }
 
@@ -195,7 +195,8 @@ func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 	l := len(s.u)
 	f := &figure.Figure{Name: "memory-" + mem.name, Title: "What the state remembers", Group: "memory",
-		Pick: mem.name, Source: "HiPPO, arXiv:2008.07669; How to Train Your HiPPO, arXiv:2206.12037", Columns: 1,
+		Pick: measureNames[mem.name], Source: "HiPPO, arXiv:2008.07669; How to Train Your HiPPO, arXiv:2206.12037",
+		Columns: 1,
 		Caption: "As the signal passes, the state of " + fmt.Sprint(o.N) + " numbers holds the coefficients of " +
 			mem.about + ". The middle panel is the state, the last one the error at each moment that has passed."}
 	whole := evenly(l, mostPoints)
@@ -225,7 +226,7 @@ func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 			Max: most},
 			Bars: &figure.Bars{Names: texts(o.N, 0, 1), Series: []figure.Series{{Name: "x_i", Y: mem.states[k]}}}}
 		errors := lines("size of the error", "sample", "", missed)
-		errors.X.Max, errors.Y.Log, errors.Y.Min, errors.Y.Max = float64(l), true, 1e-6*(hi-lo), hi-lo
+		errors.X.Max, errors.Y.Log, errors.Y.Min, errors.Y.Max = float64(l), true, 1e-4*(hi-lo), hi-lo
 		f.Frames = append(f.Frames, figure.Frame{Label: fmt.Sprintf("sample %d", k+1),
 			Panels: []figure.Panel{signals, state, errors}})
 	}
@@ -250,7 +251,7 @@ func errorByAge(mem *memory, u []float64) figure.Series {
 			square[half-1-i] += d * d / float64(len(moments))
 		}
 	}
-	out := figure.Series{Name: mem.name}
+	out := figure.Series{Name: measureNames[mem.name]}
 	for _, age := range evenly(half, mostPoints) {
 		if age >= mem.reach(l-1) {
 			break // a polynomial means nothing beyond its window
@@ -273,5 +274,5 @@ func statesMap(mem *memory) figure.Panel {
 			m.Values[i*len(at)+c] = v
 		}
 	}
-	return mapPanel(strings.ToUpper(mem.name), "sample", "number of the state", m)
+	return mapPanel(measureNames[mem.name], "sample", "number of the state", m)
 }

@@ -108,7 +108,7 @@ func mapPanel(title, x, y string, m *figure.Map) figure.Panel {
 func texts(n int, from, step float64) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("%.3g", from+float64(i)*step)
+		names[i] = fmt.Sprintf("%.3g", math.Round(1e9*(from+float64(i)*step))/1e9) // no -1e-16 for 0
 	}
 	return names
 }

@@ -85,9 +85,10 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	p := len(names)
 	x := make([][]float64, len(ids))
-	shown := make([]string, len(ids))
+	shown, spaced := make([]string, len(ids)), make([]string, len(ids))
 	for t, id := range ids {
 		x[t], shown[t] = ssm.Delta(id, p), names[id]
+		spaced[t] = names[id] + " "
 	}
 	head := ssm.Recaller(o.Decay)
 	steps := head.Steps(x, x, x)
@@ -103,9 +104,9 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 			"the pair of key and token is written into the table, and the row of the present token is read from it.",
 		Source: "H3, arXiv:2212.14052, §3.1"}
 	table := &figure.Table{Columns: []string{"position", "token", "key", "written", "read", "next", "right"}}
-	right, said := 0, 0
+	right, compared := 0, 0
 	for t, s := range steps {
-		read := figure.Text{Tokens: shown, Values: make(figure.Floats, len(ids)), Mark: t, Max: top, Unit: "weight"}
+		read := figure.Text{Tokens: spaced, Values: make(figure.Floats, len(ids)), Mark: t, Max: top, Unit: "weight"}
 		for before := range t + 1 {
 			read.Values[before] = fading[t-before] * floats.Dot(x[t], steps[before].Key)
 		}
@@ -119,7 +120,7 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 		}}
 		row := recallRow(t, s, shown, names)
 		if row[6] != "" {
-			said++
+			compared++
 			if row[6] == "yes" {
 				right++
 			}
@@ -135,13 +136,15 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 			mapPanel("memory: value by key", "value", "key", memory),
 		}})
 	}
+	said := "What is read is what followed the present token before."
+	if compared > 0 {
+		said += fmt.Sprintf(" Where there is a next token to compare it with, %d of %d are right.", right, compared)
+	}
 	page := &figure.Page{
 		Title:    "H3's recall",
 		Subtitle: fmt.Sprintf("%s; %d tokens, %d different", strings.Join(shown, " "), len(ids), p),
 		Figures: []*figure.Figure{circuit,
-			still("steps", "All steps", fmt.Sprintf("What is read is what followed the present token before. Where "+
-				"there is "+
-				"a next token to compare it with, %d of %d are right.", right, said), "", figure.Panel{Table: table}),
+			still("steps", "All steps", said, "", figure.Panel{Table: table}),
 			kernelOfRecall(fading, o.Decay)},
 	}
 	return page, nil
@@ -171,8 +174,12 @@ func recallRow(t int, s ssm.H3Step, shown, names []string) []string {
 func kernelOfRecall(fading []float64, decay float64) *figure.Figure {
 	p := lines("kernel of the diagonal SSM", "steps ago", "weight", line("K", fading))
 	p.Y.Min, p.Y.Max = 0, 1.05
-	return still("memory", "How long a pair is remembered",
-		fmt.Sprintf("The diagonal SSM here is one mode A = %g, whose kernel is exp(%g a) at age a. With A = 0 "+
-			"nothing fades, "+
-			"and the table counts.", 0-decay, 0-decay), "", p)
+	about := "The diagonal SSM here is one mode A = 0, whose kernel is 1 at every age: nothing fades, and the table " +
+		"counts."
+	if decay > 0 {
+		about = fmt.Sprintf("The diagonal SSM here is one mode A = -%g, whose kernel is exp(-%g a) at age a: a pair "+
+			"that was "+
+			"written later counts more.", decay, decay)
+	}
+	return still("memory", "How long a pair is remembered", about, "", p)
 }

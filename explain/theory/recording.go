@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Recording is a signal that was measured.
@@ -23,7 +24,7 @@ type Recording struct {
 const largest = 1e30
 
 // MostSamples is how many samples of a file are read.
-const MostSamples = 1 << 22
+const MostSamples = 1 << 24
 
 // ReadCSV reads a column of a file of numbers divided by commas, semicolons or tabs, with or without a line of names.
 // The column is named, or counted from 1; if it is empty the first column with a number in the second line is taken.
@@ -73,7 +74,7 @@ func ReadCSV(r io.Reader, column string) (name string, values []float64, err err
 	line := 1
 	if at < len(head) {
 		if _, err := number(head[at]); err != nil && len(rows) > 1 {
-			name, rows, line = head[at], rows[1:], 2
+			name, rows, line = plain(head[at]), rows[1:], 2
 		}
 	}
 	add := func(fields []string) error {
@@ -82,7 +83,8 @@ func ReadCSV(r io.Reader, column string) (name string, values []float64, err err
 		}
 		v, err := number(fields[at])
 		if err != nil {
-			return fmt.Errorf("line %d, column %d (%s): found %.40q, want a finite number", line, at+1, name,
+			return fmt.Errorf("line %d, column %d (%s): found %.40q, want a finite number such as 1.5", line, at+1,
+				name,
 				fields[at])
 		}
 		values = append(values, v)
@@ -144,6 +146,17 @@ func shortened(names []string) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// plain is a name of a file's own choice as a title may have it: at most 60 letters that can be printed.
+func plain(name string) string {
+	letters := []rune(strings.ToValidUTF8(name, "?"))
+	for i, r := range letters {
+		if !unicode.IsPrint(r) {
+			letters[i] = '?'
+		}
+	}
+	return string(letters[:min(60, len(letters))])
 }
 
 // number reads a finite number of moderate size.

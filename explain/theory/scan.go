@@ -72,6 +72,10 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 		frames = append(frames, figure.Frame{Label: fmt.Sprintf("round %d of %d", round, rounds),
 			Panels: []figure.Panel{{Diagram: d}}})
 	}
+	results := still("results", "Results", "The states, from the tree and step by step.", "",
+		lines("inputs and states", "step", "", line("input u", u), line("state x", step)),
+		figure.Panel{Table: o.table(s, u, nodes, prefix, step)})
+	results.Columns = 1 // the table is wide
 	page := &figure.Page{
 		Title:    "The parallel scan",
 		Subtitle: fmt.Sprintf("%d steps of one mode, seed %d", o.Length, o.Seed),
@@ -81,9 +85,7 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 					"of a round join two boxes of earlier rounds. Those that begin at step 0 are the results: their " +
 					"b is the state. " +
 					fmt.Sprintf("Tree and recurrence differ by at most %.1e.", apart)},
-			still("results", "Results", "The states, from the tree and step by step.", "",
-				lines("inputs and states", "step", "", line("input u", u), line("state x", step)),
-				figure.Panel{Table: o.table(s, u, nodes, prefix, step)}),
+			results,
 			o.growth(),
 		},
 	}
@@ -93,15 +95,15 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 // addNode adds a box and its arrows. Boxes stand over the last step of their stretch.
 func addNode(d *figure.Diagram, i int, n ssm.ScanNode, result bool) {
 	id := func(i int) string { return fmt.Sprintf("n%d", i) }
-	kind := "join"
+	kind, name := "join", fmt.Sprintf("%d to %d", n.From, n.To-1)
 	switch {
 	case n.Left < 0:
-		kind = "step"
+		kind, name = "step", fmt.Sprintf("step %d", n.From)
 	case result:
 		kind = "result"
 	}
 	d.Nodes = append(d.Nodes, figure.Node{
-		ID: id(i), Label: fmt.Sprintf("%d–%d\na %.3g\nb %.3g", n.From, n.To-1, real(n.Decay[0]), real(n.Add[0])),
+		ID: id(i), Label: fmt.Sprintf("%s\na %.3g\nb %.3g", name, real(n.Decay[0]), real(n.Add[0])),
 		Note: fmt.Sprintf("steps %d to %d: x → %.6g x + %.6g", n.From, n.To-1, real(n.Decay[0]), real(n.Add[0])),
 		X:    1.25 * float64(n.To-1), Y: 1.6 * float64(n.Round), Kind: kind,
 	})

@@ -21,10 +21,11 @@ are noise to be skipped:
 
   x_k = exp(dt_k A) x_{k-1} + dt_k B u_k,  y_k = C x_k
 
-A large dt_k forgets the past and takes the token in; dt_k near 0 keeps the state as it is. With one dt for all tokens
-the state fades while it waits; with a dt of --take at tokens that count and of --skip at dots it holds the last one.
-The model is a matrix, too, y = M u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B: an attention with decays
-(Mamba-2, arXiv:2405.21060, §3). The tokens are numbers or letters; a letter counts by its place in the alphabet.
+B is such that a large dt_k takes the whole input, dt B = 1 - exp(-dt) for A = -1. A large dt_k forgets the past and
+takes the token in; dt_k near 0 keeps the state as it is. With one dt for all tokens the state fades while it waits;
+with a dt of --take at tokens that count and of --skip at dots it holds the last one. The model is a matrix, too, y = M
+u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B: an attention with decays (Mamba-2, arXiv:2405.21060, §3). The
+tokens are numbers or letters; a letter counts by its place in the alphabet.
 
 Mamba, arXiv:2312.00752, §3.1 and figure 2: selective copying.`,
 	Example: `  hippo explain ssm selective
@@ -122,7 +123,7 @@ func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 		s.Steps = true
 		return s
 	}
-	dt := figure.Panel{Title: "dt", Y: figure.Axis{Label: "dt"}, Bars: &figure.Bars{Names: shown,
+	dt := figure.Panel{Title: "dt", Bars: &figure.Bars{Names: shown,
 		Series: []figure.Series{{Name: "selective", Y: selective.Dt}, {Name: "same for all", Y: same.Dt}}}}
 	return &figure.Page{
 		Title: "Selection",
@@ -132,15 +133,15 @@ func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 		Figures: []*figure.Figure{
 			still("outputs", "Holding a token through noise",
 				fmt.Sprintf("Wanted is the last token that was no dot. With selection the error is %.3g of the "+
-					"signal, without it "+
-					"%.3g: one dt either forgets while it waits or never takes a token in.", relative(y, want),
+					"signal, without it %.3g: one dt either forgets while it waits or never takes a token "+
+					"in.", relative(y, want),
 					relative(fixed, want)), "Mamba, arXiv:2312.00752, §3.1",
 				lines("outputs", "token", "", stepped("wanted", want), stepped("selective", y),
 					stepped("same dt for all", fixed)), dt),
 			still("matrix", "The model as a matrix",
 				fmt.Sprintf("y = M u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B; product and recurrence "+
-					"differ by at most "+
-					"%.1e. A token that counts begins a column that goes down to the next one, which wipes the state.",
+					"differ by at most %.1e. A token that counts begins a column that goes down to the next one, "+
+					"which wipes the state.",
 					apart),
 				"Mamba-2, arXiv:2405.21060, §3", mapPanel("selective", "input", "output", m),
 				mapPanel("same dt for all", "input", "output", n)),

@@ -104,8 +104,7 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 				"delay.",
 			"", mapPanel("register", "step", "place", states)),
 		still("kernel", "As a convolution", fmt.Sprintf("K_j = Σ_i B_i C_{i+j}: a delay of %d. The convolution with "+
-			"it and "+
-			"the register differ by at most %.1e.", o.Delay, apart), "",
+			"it and the register differ by at most %.1e.", o.Delay, apart), "",
 			lines("kernel", "lag", "", figure.Series{Name: "K", X: upTo(len(kernel), 1), Y: kernel, Steps: true}))}
 	return page, nil
 }

@@ -98,8 +98,6 @@ type signal struct {
 	name  string
 	u     []float64
 	notes []string
-	// rate is how many samples a second has, 0 where a signal has no seconds.
-	rate float64
 }
 
 // take returns the signal, from the recording where there is one.
@@ -138,7 +136,8 @@ func (o *SignalOptions) take() (*signal, error) {
 func (o *SignalOptions) recorded() (*signal, error) {
 	r := o.Recording
 	values := r.Values
-	s := &signal{name: r.Name, rate: r.Rate}
+	s := &signal{name: r.Name}
+	rate := r.Rate
 	if len(values) < 8 {
 		return nil, fmt.Errorf("%s: found %d numbers, want 8 or more", r.Name, len(values))
 	}
@@ -155,7 +154,7 @@ func (o *SignalOptions) recorded() (*signal, error) {
 		s.u = slices.Clone(values)
 	case o.Whole:
 		s.u = averages(values, l)
-		s.rate *= float64(l) / float64(len(values))
+		rate *= float64(l) / float64(len(values))
 		s.notes = append(s.notes, fmt.Sprintf("%s has %d samples. Each of the %d that are shown is the mean of about "+
 			"%.4g.",
 			r.Name, len(values), l, float64(len(values))/float64(l)))
@@ -164,6 +163,9 @@ func (o *SignalOptions) recorded() (*signal, error) {
 		s.notes = append(s.notes, fmt.Sprintf(
 			"%s has %d samples. The first %d are shown; --whole squeezes all of them together, --length takes more.",
 			r.Name, len(values), l))
+	}
+	if rate > 0 {
+		s.name += fmt.Sprintf(", %.6g samples a second", rate)
 	}
 	return s, nil
 }
