@@ -8,7 +8,6 @@ package action
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -293,8 +292,14 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	head := of.Head
 	for i, s := range tops {
 		w.p = grads[len(bare)+i]
-		if head = mask(w.p, s, head); head == passed {
-			continue
+		if of.Head != AllHeads {
+			mine := mask(w.p, s, head)
+			if s.spread != nil {
+				head -= s.spread.heads()
+			}
+			if !mine {
+				continue
+			}
 		}
 		parts, ok := a.parts(s.in[0], ones)
 		if w.parts = parts; ok && s.spread != nil {
@@ -310,16 +315,14 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	return w.m, ctx.Err()
 }
 
-// passed is the head when it is one of another operation.
-const passed = math.MinInt
-
-// mask leaves of p what belongs to a head of s. It returns the head as the next operation counts.
-func mask(p []float32, s *step, head int) int {
-	if head == AllHeads || s.spread == nil {
-		return head
+// mask leaves of p what belongs to a head of s, and reports whether s has it.
+func mask(p []float32, s *step, head int) bool {
+	n := 0
+	if s.spread != nil {
+		n = s.spread.heads()
 	}
-	if n := s.spread.heads(); head < 0 || head >= n {
-		return passed
+	if head < 0 || head >= n {
+		return false
 	}
 	width := s.out[0].Dim(-1)
 	keep := make([]bool, width)
@@ -331,16 +334,20 @@ func mask(p []float32, s *step, head int) int {
 			p[i] = 0
 		}
 	}
-	return head
+	return true
 }
 
-// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels.
+// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels;
+// where there are several such operations, of the last one first.
 func (a *Action) Heads() int {
 	_, tops, _ := a.upper(seeds{a.y: nil})
-	if len(tops) != 1 || tops[0].spread == nil {
-		return 0
+	n := 0
+	for _, s := range tops {
+		if s.spread != nil {
+			n += s.spread.heads()
+		}
 	}
-	return tops[0].spread.heads()
+	return n
 }
 
 // values are those of a source, or ones.

@@ -144,6 +144,41 @@ func exact(t *testing.T, entry string) {
 	}
 }
 
+// TestHeadsAddUp: what all heads add along a direction is what the layer adds, whatever its heads are.
+func TestHeadsAddUp(t *testing.T) {
+	for _, entry := range []string{"mamba", "mamba2(d_state=8,headdim=12)", "rg-lru(num_heads=2)", "gated-conv",
+		"h3(head_dim=4)", "gau(query_dim=8)", "rnn", "h3+linear-attention(num_heads=2)"} {
+		a, err := Of(autograd.NewTape(), newMixer(t, entry), input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := a.Output()
+		all, err := a.Along(context.Background(), p, Select{AllHeads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := float32(0)
+		for _, v := range all {
+			most = max(most, v, -v)
+		}
+		for h := range a.Heads() {
+			one, err := a.Along(context.Background(), p, Select{h})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range one {
+				all[i] -= v
+			}
+		}
+		for i, v := range all {
+			if max(v, -v) > 1e-5*most {
+				t.Errorf("%s, %d heads: %g of up to %g is left at %d", entry, a.Heads(), v, most, i)
+				break
+			}
+		}
+	}
+}
+
 // TestWhatIsNotLinearIsAnError: the reason is said.
 func TestWhatIsNotLinearIsAnError(t *testing.T) {
 	for entry, want := range map[string]string{
