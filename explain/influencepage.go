@@ -79,21 +79,23 @@ func (r *Influence) what() (title, formula string) {
 		"row sum to 1, and what is negative works against the rest"
 }
 
-// scale gives a map or a text colors with the same size on both sides of 0, that of all but the largest percent: one
-// value that is far above all others would leave the rest white.
-func (r *Influence) scale(values []float64) (low, high float64, diverging bool) {
+// scale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is far above
+// all others would leave the rest white; with the same size on both sides of 0 where there are values below it.
+func influenceScale(values []float64) (low, high float64, diverging bool) {
 	sizes := make([]float64, 0, len(values))
+	least := 0.0
 	for _, v := range values {
 		if v != 0 {
 			sizes = append(sizes, math.Abs(v))
 		}
+		least = min(least, v)
 	}
 	if len(sizes) == 0 {
-		return 0, 1, r.Options.Measure != Norm
+		return 0, 1, false
 	}
 	slices.Sort(sizes)
 	high = sizes[len(sizes)-1-len(sizes)/100]
-	if r.Options.Measure == Norm {
+	if least >= 0 {
 		return 0, high, false
 	}
 	return -high, high, true
@@ -113,7 +115,7 @@ func (l *InfluenceLayer) fixed() string {
 // mapOf is the map of a layer.
 func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := r.scale(l.Map)
+	low, high, diverging := influenceScale(l.Map)
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
 		Rows: l.Cells, Cols: l.Cells, Values: rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
@@ -133,7 +135,7 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 // drawn is what the token draws on in a layer.
 func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := r.scale(l.Row)
+	low, high, diverging := influenceScale(l.Row)
 	return &figure.Figure{
 		Name: fmt.Sprintf("drawn-layer-%d", l.Layer), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
