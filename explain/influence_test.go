@@ -61,7 +61,8 @@ func TestSharesOfATokenAddUp(t *testing.T) {
 	}
 }
 
-// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in the place
+// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in
+// the place
 // of a mixer move nothing; what has no linear form is left out and said, with the reason.
 func TestLayersOfEveryKind(t *testing.T) {
 	m := toymodel.New(t, "zamba2-shared(num_heads=2,d_inner=24)>mamba2(d_state=8,headdim=8),h3/swiglu-experts,gelu,"+

@@ -41,13 +41,14 @@ func (r *Influence) notes() []string {
 	var notes []string
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
 		step := r.Layers[0].Step
-		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map has %d×%d of them: the sum over the "+
-			"tokens that are drawn on, the mean over those that draw. What is shown of single tokens is of single tokens.",
+		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map has %d×%d of them: the sum over "+
+			"the tokens that are drawn on, the mean over those that draw. What is shown of single tokens is of "+
+			"single tokens.",
 			r.Tokens, step, step))
 	}
 	if r.Rollout == nil {
-		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a linear "+
-			"form of each.")
+		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a "+
+			"linear form of each.")
 	}
 	for _, l := range r.Layers {
 		if l.Why != "" {
@@ -55,14 +56,15 @@ func (r *Influence) notes() []string {
 				l.Why))
 		}
 		if l.Shared {
-			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention finds that "+
-				"layers share. The map is of what comes behind that block: the block's own reading is not in it.",
+			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention "+
+				"finds that layers share. The map is of what comes behind that block: the block's own reading is "+
+				"not in it.",
 				l.Layer, l.Mixer))
 		}
 	}
 	if r.Options.Head != AllHeads {
-		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. A layer whose channels are all apart has a "+
-			"head for each channel.", r.Options.Head))
+		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. A layer whose channels are all "+
+			"apart has a head for each channel.", r.Options.Head))
 	}
 	return notes
 }
@@ -75,8 +77,8 @@ func (r *Influence) what() (title, formula string) {
 	case Norm:
 		return "size", "the size ‖C[t,s]‖ of what s adds"
 	}
-	return "share", "the part that s has in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: the parts of a " +
-		"row sum to 1, and what is negative works against the rest"
+	return "share", "the part that s has in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: the " +
+		"parts of a row sum to 1, and what is negative works against the rest"
 }
 
 // scale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is far above
@@ -122,9 +124,11 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 		RowNames: cells, ColNames: cells, RowStep: l.Step, ColStep: l.Step, RowClick: "what this token draws on",
 	}
 	return &figure.Figure{
-		Name: fmt.Sprintf("influence-layer-%d", l.Layer), Title: "Who draws on whom", Group: "influence", Pick: l.pick(),
-		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws on. The "+
-			"layer's output is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. %s", l.Mixer, formula, l.fixed()),
+		Name: fmt.Sprintf("influence-layer-%d", l.Layer), Title: "Who draws on whom",
+		Group: "influence", Pick: l.pick(),
+		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws "+
+			"on. The layer's output is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. "+
+			"%s", l.Mixer, formula, l.fixed()),
 		Source: influenceSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "drawn on"}, Y: figure.Axis{Label: "written at"}, Square: true, Map: m,
@@ -142,7 +146,8 @@ func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 		Caption: fmt.Sprintf("The color of a token s is %s. %s", formula, l.fixed()),
 		Source:  influenceSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
-			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title, Mark: r.Token,
+			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
+			Mark: r.Token,
 		}}}}},
 	}
 }
@@ -161,11 +166,11 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 			Tokens: names, Values: rounded(v), Max: slices.Max(v), Unit: "share", Mark: r.Token,
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
-			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) what it "+
-			"writes beside the stream x. Shares come to 1. Feed-forward parts move nothing. It is a summary and no "+
-			"derivative.")
-		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual as in "+
-			"arXiv:2109.07152")
+			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) "+
+			"what it writes beside the stream x. Shares come to 1. Feed-forward parts move nothing. It is a "+
+			"summary and no derivative.")
+		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual "+
+			"as in arXiv:2109.07152")
 	}
 	if r.Gradient != nil {
 		high := largestSize(r.Gradient)
@@ -205,13 +210,15 @@ func (r *Influence) depths() *figure.Figure {
 	rows[len(rows)-1] = "behind the last layer"
 	return &figure.Figure{
 		Name: "depth", Title: fmt.Sprintf("Token %d, layer by layer", r.Token),
-		Caption: "Row i is the rollout down to layer i: where what the token comes to is found before that layer. It " +
-			"begins at the bottom, with the token alone.",
+		Caption: "Row i is the rollout down to layer i: where what the token comes to is found before that layer. " +
+			"It begins at the bottom, with the token alone.",
 		Source: "arXiv:2005.00928, §3",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"},
-			Map: &figure.Map{Rows: len(rows), Cols: cols, Values: rounded(values), Log: true, Unit: "share", RowNames: rows,
-				ColStep: step, RowClick: "where it is found"},
+			Map: &figure.Map{
+				Rows: len(rows), Cols: cols, Values: rounded(values), Log: true, Unit: "share", RowNames: rows,
+				ColStep: step, RowClick: "where it is found",
+			},
 		}}}},
 	}
 }
@@ -231,10 +238,10 @@ func (r *Influence) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "layers", Title: "The layers",
-		Caption: "Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of what a position draws " +
-			"on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are weighed by the size of the " +
-			fmt.Sprintf("measure, and means over positions. The last column has the positions that token %d draws on "+
-				"most.", r.Token),
+		Caption: fmt.Sprintf("Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of what "+
+			"a position draws on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are weighed "+
+			"by the size of the measure, and means over positions. The last column has the positions that token %d "+
+			"draws on most.", r.Token),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }
