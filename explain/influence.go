@@ -38,8 +38,8 @@ const (
 // The measures of what position s adds to the output of a layer at t, C[t,s] of action.Action, with b what is left when
 // nothing is added.
 const (
-	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖²: those of a row sum to 1, and
-	// a negative one works against what the layer writes.
+	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖²: those of a row sum to 1,
+	// and a negative one works against what the layer writes.
 	Share = "share"
 	// Mean is the mean of the matrices of all channels (arXiv:2405.16504, §3).
 	Mean = "mean"
@@ -208,7 +208,8 @@ func allFinite(seen []layerInput) error {
 			continue
 		}
 		if i == 0 {
-			return errors.New("the embedding or the first norm: found numbers that are not finite, want weights without NaN and infinities")
+			return errors.New("the embedding or the first norm: found numbers that are not finite, want weights " +
+				"without NaN and infinities")
 		}
 		return fmt.Errorf("layer %d (%s): %w", i-1, seen[i-1].block.Kind, errNotFinite)
 	}
