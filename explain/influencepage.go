@@ -239,9 +239,9 @@ func (r *Influence) table() *figure.Figure {
 	return &figure.Figure{
 		Name: "layers", Title: "The layers",
 		Caption: fmt.Sprintf("Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of "+
-			"what a position draws on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are weighed "+
-			"by the size of the measure, and means over positions. The last column has the positions that token %d "+
-			"draws on most.", r.Token),
+			"what a position draws on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are "+
+			"weighed by the size of the measure, and means over positions. The last column has the positions that "+
+			"token %d draws on most.", r.Token),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }

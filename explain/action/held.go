@@ -24,7 +24,8 @@ var held = map[string]string{
 	"RGLRU":      "the gates of the recurrence",
 	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
 	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
-	"SquaredReLUAttention": "the attention weights", "SinkhornAttention": "the buckets picked and the attention weights",
-	"SpAtten": "the tokens left and the attention weights",
-	"DiagSSM": "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
+	"SquaredReLUAttention": "the attention weights",
+	"SinkhornAttention":    "the buckets picked and the attention weights",
+	"SpAtten":              "the tokens left and the attention weights",
+	"DiagSSM":              "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
 }
