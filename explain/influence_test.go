@@ -20,10 +20,8 @@ func usual() InfluenceOptions {
 // TestSharesOfATokenAddUp: of what a layer writes, all shares together are the whole, whatever the mixer; nothing comes
 // from later tokens; and what a token comes to through all layers is shared out without a rest.
 func TestSharesOfATokenAddUp(t *testing.T) {
-	for _, layers := range []string{
-		"h3,attention,mamba", "mamba2(d_state=8,headdim=8),s4d,rg-lru", "hyena,gmlp,retention",
-	} {
-		g, ids := OfModel(toymodel.New(t, layers, 20)), toymodel.Text(1, 23, 20)
+	for _, info := range model.Mixers() {
+		g, ids := OfModel(toymodel.New(t, "attention,"+info.Name, 20)), toymodel.Text(1, 23, 20)
 		r, err := g.Influence(context.Background(), ids, usual())
 		if err != nil {
 			t.Fatal(err)

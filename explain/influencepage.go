@@ -81,13 +81,14 @@ func (r *Influence) what() (title, formula string) {
 		"parts of a row sum to 1, and what is negative works against the rest"
 }
 
-// scale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is far above
-// all others would leave the rest white; with the same size on both sides of 0 where there are values below it.
-func influenceScale(values []float64) (low, high float64, diverging bool) {
+// influenceScale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
+// far above all others would leave the rest white; with the same size on both sides of 0 where there are values below
+// it. What a position draws on itself, at the places own, has no part in it.
+func influenceScale(values []float64, own func(i int) bool) (low, high float64, diverging bool) {
 	sizes := make([]float64, 0, len(values))
 	least := 0.0
-	for _, v := range values {
-		if v != 0 {
+	for i, v := range values {
+		if v != 0 && !own(i) {
 			sizes = append(sizes, math.Abs(v))
 		}
 		least = min(least, v)
@@ -103,6 +104,9 @@ func influenceScale(values []float64) (low, high float64, diverging bool) {
 	return -high, high, true
 }
 
+// own tells whether a place is that of the token that is looked at.
+func (r *Influence) own(i int) bool { return i == r.Token }
+
 // pick names a layer among others.
 func (l *InfluenceLayer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
 
@@ -117,7 +121,7 @@ func (l *InfluenceLayer) fixed() string {
 // mapOf is the map of a layer.
 func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := influenceScale(l.Map)
+	low, high, diverging := influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
 		Rows: l.Cells, Cols: l.Cells, Values: rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
@@ -139,12 +143,13 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 // drawn is what the token draws on in a layer.
 func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := influenceScale(l.Row)
+	low, high, diverging := influenceScale(l.Row, r.own)
 	return &figure.Figure{
 		Name: fmt.Sprintf("drawn-layer-%d", l.Layer), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
-		Caption: fmt.Sprintf("The color of a token s is %s. %s", formula, l.fixed()),
-		Source:  influenceSource,
+		Caption: fmt.Sprintf("The color of a token s is %s. What it draws on itself may lie beyond the scale. "+
+			"%s", formula, l.fixed()),
+		Source: influenceSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
 			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
 			Mark: r.Token,
@@ -162,8 +167,9 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 	var captions, sources []string
 	if r.Rollout != nil {
 		v := r.Rollout[0]
+		_, high, _ := influenceScale(v, r.own)
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
-			Tokens: names, Values: rounded(v), Max: slices.Max(v), Unit: "share", Mark: r.Token,
+			Tokens: names, Values: rounded(v), Max: high, Unit: "share", Mark: r.Token,
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
 			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) "+
@@ -173,7 +179,7 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 			"as in arXiv:2109.07152")
 	}
 	if r.Gradient != nil {
-		high := largestSize(r.Gradient)
+		_, high, _ := influenceScale(r.Gradient, r.own)
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{
 			Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
 			Text: &figure.Text{
@@ -281,13 +287,4 @@ func rounded(x []float64) figure.Floats {
 		}
 	}
 	return out
-}
-
-// largestSize is the largest size in x.
-func largestSize(x []float64) float64 {
-	most := 0.0
-	for _, v := range x {
-		most = max(most, math.Abs(v))
-	}
-	return most
 }
