@@ -20,10 +20,8 @@ func usual() InfluenceOptions {
 // TestSharesOfATokenAddUp: of what a layer writes, all shares together are the whole, whatever the mixer; nothing comes
 // from later tokens; and what a token comes to through all layers is shared out without a rest.
 func TestSharesOfATokenAddUp(t *testing.T) {
-	for _, layers := range []string{
-		"h3,attention,mamba", "mamba2(d_state=8,headdim=8),s4d,rg-lru", "hyena,gmlp,retention",
-	} {
-		g, ids := OfModel(toymodel.New(t, layers, 20)), toymodel.Text(1, 23, 20)
+	for _, info := range model.Mixers() {
+		g, ids := OfModel(toymodel.New(t, "attention,"+info.Name, 20)), toymodel.Text(1, 23, 20)
 		r, err := g.Influence(context.Background(), ids, usual())
 		if err != nil {
 			t.Fatal(err)
@@ -61,8 +59,9 @@ func TestSharesOfATokenAddUp(t *testing.T) {
 	}
 }
 
-// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in the
-// place of a mixer move nothing; what has no linear form is left out and said, with the reason.
+// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in
+// the place
+// of a mixer move nothing; what has no linear form is left out and said, with the reason.
 func TestLayersOfEveryKind(t *testing.T) {
 	m := toymodel.New(t, "zamba2-shared(num_heads=2,d_inner=24)>mamba2(d_state=8,headdim=8),h3/swiglu-experts,gelu,"+
 		"spatten(block=4,keep=8,keep_heads=1),h3+attention/none", 20)

@@ -21,6 +21,9 @@ func influenceCells(layers, tokens int) (step int) {
 	return (tokens + side - 1) / side
 }
 
+// negligible is what a layer writes, in parts of the stream, when it writes nothing but rounding errors.
+const negligible = 1e-12
+
 // layerSums measures one layer.
 type layerSums struct {
 	r     *Influence
@@ -86,7 +89,7 @@ func (l *layerSums) measure(ctx context.Context, a *action.Action, written, rest
 		row := written[t*a.Width:][:a.Width]
 		for i, v := range row {
 			row[i] = 0
-			if size > 0 {
+			if size > negligible*l.in.sizes[t] {
 				row[i] = float32(float64(v) / size / size)
 			}
 		}

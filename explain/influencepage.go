@@ -41,13 +41,14 @@ func (r *Influence) notes() []string {
 	var notes []string
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
 		step := r.Layers[0].Step
-		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map has %d×%d of them: the sum over the "+
-			"tokens that are drawn on, the mean over those that draw. What is shown of single tokens is of single tokens.",
+		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map has %d×%d of them: the sum over "+
+			"the tokens that are drawn on, the mean over those that draw. What is shown of single tokens is of "+
+			"single tokens.",
 			r.Tokens, step, step))
 	}
 	if r.Rollout == nil {
-		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a linear "+
-			"form of each.")
+		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a "+
+			"linear form of each.")
 	}
 	for _, l := range r.Layers {
 		if l.Why != "" {
@@ -55,14 +56,15 @@ func (r *Influence) notes() []string {
 				l.Why))
 		}
 		if l.Shared {
-			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention finds that "+
-				"layers share. The map is of what comes behind that block: the block's own reading is not in it.",
+			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention "+
+				"finds that layers share. The map is of what comes behind that block: the block's own reading is "+
+				"not in it.",
 				l.Layer, l.Mixer))
 		}
 	}
 	if r.Options.Head != AllHeads {
-		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. A layer whose channels are all apart has a "+
-			"head for each channel.", r.Options.Head))
+		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. A layer whose channels are all "+
+			"apart has a head for each channel.", r.Options.Head))
 	}
 	return notes
 }
@@ -75,29 +77,35 @@ func (r *Influence) what() (title, formula string) {
 	case Norm:
 		return "size", "the size ‖C[t,s]‖ of what s adds"
 	}
-	return "share", "the part that s has in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: the parts of a " +
-		"row sum to 1, and what is negative works against the rest"
+	return "share", "the part that s has in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: the " +
+		"parts of a row sum to 1, and what is negative works against the rest"
 }
 
-// scale gives a map or a text colors with the same size on both sides of 0, that of all but the largest percent: one
-// value that is far above all others would leave the rest white.
-func (r *Influence) scale(values []float64) (low, high float64, diverging bool) {
+// influenceScale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
+// far above all others would leave the rest white; with the same size on both sides of 0 where there are values below
+// it. What a position draws on itself, at the places own, has no part in it.
+func influenceScale(values []float64, own func(i int) bool) (low, high float64, diverging bool) {
 	sizes := make([]float64, 0, len(values))
-	for _, v := range values {
-		if v != 0 {
+	least := 0.0
+	for i, v := range values {
+		if v != 0 && !own(i) {
 			sizes = append(sizes, math.Abs(v))
 		}
+		least = min(least, v)
 	}
 	if len(sizes) == 0 {
-		return 0, 1, r.Options.Measure != Norm
+		return 0, 1, false
 	}
 	slices.Sort(sizes)
 	high = sizes[len(sizes)-1-len(sizes)/100]
-	if r.Options.Measure == Norm {
+	if least >= 0 {
 		return 0, high, false
 	}
 	return -high, high, true
 }
+
+// own tells whether a place is that of the token that is looked at.
+func (r *Influence) own(i int) bool { return i == r.Token }
 
 // pick names a layer among others.
 func (l *InfluenceLayer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
@@ -113,16 +121,18 @@ func (l *InfluenceLayer) fixed() string {
 // mapOf is the map of a layer.
 func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := r.scale(l.Map)
+	low, high, diverging := influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
 		Rows: l.Cells, Cols: l.Cells, Values: rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
 		RowNames: cells, ColNames: cells, RowStep: l.Step, ColStep: l.Step, RowClick: "what this token draws on",
 	}
 	return &figure.Figure{
-		Name: fmt.Sprintf("influence-layer-%d", l.Layer), Title: "Who draws on whom", Group: "influence", Pick: l.pick(),
-		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws on. The "+
-			"layer's output is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. %s", l.Mixer, formula, l.fixed()),
+		Name: fmt.Sprintf("influence-layer-%d", l.Layer), Title: "Who draws on whom",
+		Group: "influence", Pick: l.pick(),
+		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws "+
+			"on. The layer's output is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. "+
+			"%s", l.Mixer, formula, l.fixed()),
 		Source: influenceSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "drawn on"}, Y: figure.Axis{Label: "written at"}, Square: true, Map: m,
@@ -133,14 +143,16 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 // drawn is what the token draws on in a layer.
 func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := r.scale(l.Row)
+	low, high, diverging := influenceScale(l.Row, r.own)
 	return &figure.Figure{
 		Name: fmt.Sprintf("drawn-layer-%d", l.Layer), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
-		Caption: fmt.Sprintf("The color of a token s is %s. %s", formula, l.fixed()),
-		Source:  influenceSource,
+		Caption: fmt.Sprintf("The color of a token s is %s. What it draws on itself may lie beyond the scale. "+
+			"%s", formula, l.fixed()),
+		Source: influenceSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
-			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title, Mark: r.Token,
+			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
+			Mark: r.Token,
 		}}}}},
 	}
 }
@@ -155,18 +167,19 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 	var captions, sources []string
 	if r.Rollout != nil {
 		v := r.Rollout[0]
+		_, high, _ := influenceScale(v, r.own)
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
-			Tokens: names, Values: rounded(v), Max: slices.Max(v), Unit: "share", Mark: r.Token,
+			Tokens: names, Values: rounded(v), Max: high, Unit: "share", Mark: r.Token,
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
-			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) what it "+
-			"writes beside the stream x. Shares come to 1. Feed-forward parts move nothing. It is a summary and no "+
-			"derivative.")
-		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual as in "+
-			"arXiv:2109.07152")
+			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) "+
+			"what it writes beside the stream x. Shares come to 1. Feed-forward parts move nothing. It is a "+
+			"summary and no derivative.")
+		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual "+
+			"as in arXiv:2109.07152")
 	}
 	if r.Gradient != nil {
-		high := largestSize(r.Gradient)
+		_, high, _ := influenceScale(r.Gradient, r.own)
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{
 			Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
 			Text: &figure.Text{
@@ -203,13 +216,15 @@ func (r *Influence) depths() *figure.Figure {
 	rows[len(rows)-1] = "behind the last layer"
 	return &figure.Figure{
 		Name: "depth", Title: fmt.Sprintf("Token %d, layer by layer", r.Token),
-		Caption: "Row i is the rollout down to layer i: where what the token comes to is found before that layer. It " +
-			"begins at the bottom, with the token alone.",
+		Caption: "Row i is the rollout down to layer i: where what the token comes to is found before that layer. " +
+			"It begins at the bottom, with the token alone.",
 		Source: "arXiv:2005.00928, §3",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"},
-			Map: &figure.Map{Rows: len(rows), Cols: cols, Values: rounded(values), Log: true, Unit: "share", RowNames: rows,
-				ColStep: step, RowClick: "where it is found"},
+			Map: &figure.Map{
+				Rows: len(rows), Cols: cols, Values: rounded(values), Log: true, Unit: "share", RowNames: rows,
+				ColStep: step, RowClick: "where it is found",
+			},
 		}}}},
 	}
 }
@@ -229,10 +244,10 @@ func (r *Influence) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "layers", Title: "The layers",
-		Caption: "Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of what a position draws " +
-			"on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are weighed by the size of the " +
-			fmt.Sprintf("measure, and means over positions. The last column has the positions that token %d draws on "+
-				"most.", r.Token),
+		Caption: fmt.Sprintf("Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of "+
+			"what a position draws on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are "+
+			"weighed by the size of the measure, and means over positions. The last column has the positions that "+
+			"token %d draws on most.", r.Token),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }
@@ -272,13 +287,4 @@ func rounded(x []float64) figure.Floats {
 		}
 	}
 	return out
-}
-
-// largestSize is the largest size in x.
-func largestSize(x []float64) float64 {
-	most := 0.0
-	for _, v := range x {
-		most = max(most, math.Abs(v))
-	}
-	return most
 }

@@ -18,8 +18,8 @@ func newExplainInfluence() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "influence MODEL TEXT",
 		Short: "Show which tokens each token draws on, in each layer and through all of them",
-		Long: `Let the model read TEXT and show, for each layer, what each token draws on. Every mixer is seen by one definition
-("A Unified Implicit Attention Formulation", arXiv:2405.16504): for this text its output is, exactly,
+		Long: `Let the model read TEXT and show, for each layer, what each token draws on. Every mixer is seen by one
+definition ("A Unified Implicit Attention Formulation", arXiv:2405.16504): for this text its output is, exactly,
 
   y[t] = b[t] + Σ_s C[t,s]
 
@@ -34,7 +34,7 @@ times kernels, of Mamba products of decays, each with its short filter. Measures
 The page shows, for --token, what it draws on in each layer and what it comes from through all layers (rollout,
 arXiv:2005.00928), and a map for each layer, a row of which is shown in the text by a click. --gradient has gradient
 times input beside it. MODEL may be the folder of a task's run, too, whose tokens are numbers: TEXT is "3 1 4".`,
-		Example: `  hippo explain influence runs/tiny "Call me Ishmael. Some years ago, never mind how long precisely" --open
+		Example: `  hippo explain influence runs/tiny "Call me Ishmael. Some years ago, never mind how long" --open
   hippo explain influence models/h3-125m --file chapter1.txt --tokens 1024 --layer 0,6,11
   hippo explain influence models/mamba-130m "The capital of France is" --gradient --next " Paris"
   hippo explain influence runs/task/recall/h3-seed1 "3 17 5 11 3" --measure mean --out influence.json`,
@@ -46,7 +46,7 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 	f := cmd.Flags()
 	f.IntSliceVar(&opt.Layers, "layer", nil, "layers to look at, counted from 0, such as 0,3 (default all)")
 	f.IntVar(&opt.Head, "head", explain.AllHeads, "one head of these layers, counted from 0; -1 for all together")
-	f.IntVar(&opt.Token, "token", explain.LastToken, "the token whose sources are shown, counted from 0; -1 for the last")
+	f.IntVar(&opt.Token, "token", explain.LastToken, "token whose sources are shown, counted from 0; -1: the last")
 	f.StringVar(&opt.Measure, "measure", explain.Share, "of what a token adds: "+strings.Join(explain.Measures, ", "))
 	f.BoolVar(&opt.Gradient, "gradient", false, "gradient times input beside it: as costly as a step of training")
 	f.StringVar(&next, "next", "", "the token behind --token that the gradient is of (default the likeliest)")
@@ -108,7 +108,8 @@ func nextToken(tok tokenizer.Tokenizer, text string) (int32, error) {
 		return 0, fmt.Errorf("--next: %w", err)
 	}
 	if len(ids) != 1 {
-		return 0, fmt.Errorf("--next: found %d tokens in %q, want one: %q", len(ids), text, explain.TokenNames(tok, ids))
+		return 0, fmt.Errorf("--next: found %d tokens in %q, want one: %q", len(ids), text,
+			explain.TokenNames(tok, ids))
 	}
 	return ids[0], nil
 }

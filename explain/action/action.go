@@ -8,7 +8,6 @@ package action
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -293,8 +292,14 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	head := of.Head
 	for i, s := range tops {
 		w.p = grads[len(bare)+i]
-		if head = mask(w.p, s, head); head == passed {
-			continue
+		if of.Head != AllHeads {
+			mine := mask(w.p, s, head)
+			if s.spread != nil {
+				head -= s.spread.heads()
+			}
+			if !mine {
+				continue
+			}
 		}
 		parts, ok := a.parts(s.in[0], ones)
 		if w.parts = parts; ok && s.spread != nil {
@@ -310,16 +315,14 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	return w.m, ctx.Err()
 }
 
-// passed is the head when it is one of another operation.
-const passed = math.MinInt
-
-// mask leaves of p what belongs to a head of s. It returns the head as the next operation counts.
-func mask(p []float32, s *step, head int) int {
-	if head == AllHeads || s.spread == nil {
-		return head
+// mask leaves of p what belongs to a head of s, and reports whether s has it.
+func mask(p []float32, s *step, head int) bool {
+	n := 0
+	if s.spread != nil {
+		n = s.spread.heads()
 	}
-	if n := s.spread.heads(); head < 0 || head >= n {
-		return passed
+	if head < 0 || head >= n {
+		return false
 	}
 	width := s.out[0].Dim(-1)
 	keep := make([]bool, width)
@@ -331,16 +334,20 @@ func mask(p []float32, s *step, head int) int {
 			p[i] = 0
 		}
 	}
-	return head
+	return true
 }
 
-// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels.
+// Heads is the number of heads that Select can pick: those of the last operation along the sequence, or its channels;
+// where there are several such operations, of the last one first.
 func (a *Action) Heads() int {
 	_, tops, _ := a.upper(seeds{a.y: nil})
-	if len(tops) != 1 || tops[0].spread == nil {
-		return 0
+	n := 0
+	for _, s := range tops {
+		if s.spread != nil {
+			n += s.spread.heads()
+		}
 	}
-	return tops[0].spread.heads()
+	return n
 }
 
 // values are those of a source, or ones.
@@ -393,31 +400,4 @@ func (a *Action) before(last *step) (steps []*step) {
 		}
 	}
 	return steps
-}
-
-// Held says in words what is held fixed of the mixer, along the way from its values to its output.
-func (a *Action) Held() []string {
-	var out []string
-	for _, s := range a.steps {
-		words, ok := held[s.name]
-		if ok && !slices.Contains(out, words) {
-			out = append(out, words)
-		}
-	}
-	return out
-}
-
-// held is what operations hold fixed. Filters and kernels are the same for every sequence.
-var held = map[string]string{
-	"Mul": "gates", "Gate": "gates", "GLU": "gates",
-	"Activate": "the factor f(z)/z of activations", "AddRMSNorm": "the size that the norm divides by",
-	"AddLayerNorm":  "the size that the norm divides by",
-	"SelectiveScan": "the steps Δ, and B and C", "SelectiveScanComplex": "the steps Δ, and B and C",
-	"SSD":        "the steps, and B and C",
-	"RGLRU":      "the gates of the recurrence",
-	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
-	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
-	"SquaredReLUAttention": "the attention weights", "SinkhornAttention": "the buckets picked and the attention weights",
-	"SpAtten": "the tokens left and the attention weights",
-	"DiagSSM": "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ var entries = map[string][]string{
 	"":                 {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
 }
 
-const length, width = 37, 24
+const most, width = 37, 24
 
 // newMixer is the mixer of a layer with random weights.
 func newMixer(t *testing.T, entry string) mixer.Mixer {
@@ -59,7 +60,7 @@ func newMixer(t *testing.T, entry string) mixer.Mixer {
 }
 
 // input is random numbers.
-func input() *tensor.Tensor {
+func input(length int) *tensor.Tensor {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := make([]float32, length*width)
 	for i := range x {
@@ -91,13 +92,17 @@ func TestSumOfAllPositionsIsTheMixer(t *testing.T) {
 	}
 	for _, all := range entries {
 		for _, entry := range all {
-			t.Run(entry, func(t *testing.T) { exact(t, entry) })
+			t.Run(entry, func(t *testing.T) {
+				exact(t, entry, 1)
+				exact(t, entry, most)
+			})
 		}
 	}
 }
 
-func exact(t *testing.T, entry string) {
-	m, u := newMixer(t, entry), input()
+func exact(t *testing.T, entry string, length int) {
+	t.Helper()
+	m, u := newMixer(t, entry), input(length)
 	a, err := Of(autograd.NewTape(), m, u)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +121,7 @@ func exact(t *testing.T, entry string) {
 	for i, v := range b {
 		sum[i] = float64(v)
 	}
-	size, worst, most := 0.0, 0.0, 0.0
+	size, worst, largest := 0.0, 0.0, 0.0
 	for s := range length {
 		c := a.From(s, b)
 		for i, v := range c {
@@ -127,20 +132,97 @@ func exact(t *testing.T, entry string) {
 			for i, v := range c[to*width:][:width] {
 				want += float64(v) * float64(p[to*width+i])
 			}
-			most = max(most, math.Abs(want))
+			largest = max(largest, math.Abs(want))
 			worst = max(worst, math.Abs(got-want))
 		}
 	}
-	if worst > 1e-5*most {
-		t.Errorf("what positions add differs by %g from sums of up to %g", worst, most)
-	}
-	worst = 0
+	apart := 0.0
 	for i, v := range y {
 		size = max(size, math.Abs(float64(v)))
-		worst = max(worst, math.Abs(sum[i]-float64(v)))
+		apart = max(apart, math.Abs(sum[i]-float64(v)))
 	}
-	if worst > 1e-5*size {
-		t.Errorf("the sum differs by %g from outputs of up to %g", worst, size)
+	if worst > 1e-5*max(largest, size) {
+		t.Errorf("of %d positions, what they add differs by %g from sums of up to %g", length, worst, largest)
+	}
+	if apart > 1e-5*size {
+		t.Errorf("of %d positions, the sum differs by %g from outputs of up to %g", length, apart, size)
+	}
+}
+
+// TestWhatIsHeldFixed is the table of what is held fixed of each mixer, on the way of its values.
+func TestWhatIsHeldFixed(t *testing.T) {
+	const (
+		attention = "the attention weights"
+		gates     = "gates"
+		factor    = "the factor f(z)/z of activations"
+		norm      = "the size that the norm divides by"
+	)
+	for entry, want := range map[string][]string{
+		"h3":                                   {"the gates around the kernel"},
+		"hyena(l_max=64)":                      {"the gates around the kernel"},
+		"s4(l_max=64)":                         {factor, gates},
+		"s4d(gate=false)":                      {factor},
+		"dss(l_max=64)":                        {factor, gates},
+		"gss":                                  {factor, gates},
+		"gmlp(l_max=64)":                       {gates},
+		"gated-conv":                           {gates},
+		"attention(num_heads=2)":               {attention},
+		"window-attention(num_heads=2)":        {attention},
+		"bigbird(num_heads=2)":                 {attention},
+		"linear-attention(num_heads=2)":        {attention},
+		"gau":                                  {attention, gates},
+		"sinkhorn(num_heads=2)":                {"the buckets picked and the attention weights"},
+		"spatten(num_heads=2)":                 {"the tokens left and the attention weights"},
+		"retention(num_heads=2)":               {"the steps, and B and C", norm, gates},
+		"mamba":                                {factor, "the steps Δ, and B and C", gates},
+		"mamba2(d_state=8,headdim=12)":         {factor, "the steps, and B and C", gates, norm},
+		"rg-lru(num_heads=2)":                  {"the gates of the recurrence", gates},
+		"rnn":                                  {"the factor tanh(z)/z"},
+		"lmu(order=8)":                         {"the factor tanh(z)/z"},
+		"block-recurrent(num_heads=2,block=8)": {attention, gates, norm},
+	} {
+		a, err := Of(autograd.NewTape(), newMixer(t, entry), input(most))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Held(); !slices.Equal(got, want) {
+			t.Errorf("%s: found %q, want %q", entry, got, want)
+		}
+	}
+}
+
+// TestHeadsAddUp: what all heads add along a direction is what the layer adds, whatever its heads are.
+func TestHeadsAddUp(t *testing.T) {
+	for _, entry := range []string{"mamba", "mamba2(d_state=8,headdim=12)", "rg-lru(num_heads=2)", "gated-conv",
+		"h3(head_dim=4)", "gau(query_dim=8)", "rnn", "h3+linear-attention(num_heads=2)"} {
+		a, err := Of(autograd.NewTape(), newMixer(t, entry), input(most))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := a.Output()
+		all, err := a.Along(context.Background(), p, Select{AllHeads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest := float32(0)
+		for _, v := range all {
+			largest = max(largest, v, -v)
+		}
+		for h := range a.Heads() {
+			one, err := a.Along(context.Background(), p, Select{h})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range one {
+				all[i] -= v
+			}
+		}
+		for i, v := range all {
+			if max(v, -v) > 1e-5*largest {
+				t.Errorf("%s, %d heads: %g of up to %g is left at %d", entry, a.Heads(), v, largest, i)
+				break
+			}
+		}
 	}
 }
 
@@ -150,7 +232,7 @@ func TestWhatIsNotLinearIsAnError(t *testing.T) {
 		"spatten(num_heads=2,block=8,keep_heads=1)":                                       "keep_heads",
 		"sinkhorn(num_heads=2,bucket=37,l_max=74,bidirectional=true,keys_as_values=true)": "keys_as_values",
 	} {
-		_, err := Of(autograd.NewTape(), newMixer(t, entry), input())
+		_, err := Of(autograd.NewTape(), newMixer(t, entry), input(most))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: found error %v, want one about %s", entry, err, want)
 		}

@@ -25,10 +25,10 @@ func atZero(a engine.Activation) (value, slope float64) {
 }
 
 // secant adds the step y = a(x) = a(0) + ((a(x) - a(0))/x)·x, whose factor is held fixed: as the paper has SiLU.
-func (e *tracer) secant(name string, x, y *tensor.Tensor, a engine.Activation) {
+func (e *tracer) secant(x, y *tensor.Tensor, a engine.Activation) {
 	zero, slope := atZero(a)
 	k := slopes(floats(x), floats(y), zero, slope)
-	e.scaled(name, x, y, tensor.FromSlice(k, y.Shape()...), zero)
+	e.scaled("Activate", x, y, tensor.FromSlice(k, y.Shape()...), zero)
 }
 
 // slopes are (y - zero)/x, slope where x is next to 0.
@@ -63,7 +63,7 @@ func (e *tracer) scaled(name string, x, y, k *tensor.Tensor, c float64) {
 func (e *tracer) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	y := e.Engine.Activate(x, a)
 	if e.follow(list{x}, list{y}) {
-		e.secant("Activate", x, y, a)
+		e.secant(x, y, a)
 	}
 	return y
 }
@@ -86,7 +86,7 @@ func (e *tracer) preactivated(s *step, x, y *tensor.Tensor, a engine.Activation,
 	s.in, s.out, s.run = list{x}, list{p}, one(pre)
 	e.add(s)
 	if a != engine.None {
-		e.secant(s.name, p, y, a)
+		e.secant(p, y, a)
 	}
 }
 
@@ -166,7 +166,7 @@ func (e *tracer) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 		e.gated("Gate", x, opened, y)
 		return y
 	}
-	e.secant("Gate", z, opened, a)
+	e.secant(z, opened, a)
 	e.gated("Gate", opened, x, y)
 	return y
 }

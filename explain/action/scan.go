@@ -81,6 +81,11 @@ func (s *scan) addChannels(w *work, from, d int) error {
 				through[i] *= decay[at+i]
 			}
 		}
+		for i, v := range through {
+			if v < faded {
+				through[i] = 0
+			}
+		}
 		if err := w.rows(func(t int) {
 			if t >= stop {
 				fade(reads[t*wide:][:wide], through)
@@ -94,14 +99,27 @@ func (s *scan) addChannels(w *work, from, d int) error {
 	return nil
 }
 
-// fade multiplies x by k, and leaves out what is gone.
+// faded is what is left of a state behind a block where it counts no more: far below it, products would become numbers
+// that processors are slow at.
+const faded = 1e-20
+
+// fade multiplies x by k.
 func fade(x, k []float32) {
-	for i, v := range x {
-		if v *= k[i]; v < gone && v > -gone {
-			v = 0
-		}
-		x[i] = v
+	k = k[:len(x)]
+	for i := range x {
+		x[i] *= k[i]
 	}
+}
+
+// back is Σ read·b, and takes read back by a step.
+func back(read, decay, b []float32) float32 {
+	sum := float32(0)
+	decay, b = decay[:len(read)], b[:len(read)]
+	for i, v := range read {
+		sum += v * b[i]
+		read[i] = v * decay[i]
+	}
+	return sum
 }
 
 // inside adds the sums of target t for sources of its own block, and leaves in read what t reads of the state before
@@ -118,7 +136,8 @@ func (s *scan) inside(w *work, from, d, start, t int, decay, read []float32) {
 	into := make([]float32, d)
 	for r := t; r >= start; r-- {
 		for c := range d {
-			into[c] = s.delta[r*all+from+c] * dot(read[c*n:][:n], s.at(r, 0, from+c))
+			at := (r-start)*wide + c*n
+			into[c] = s.delta[r*all+from+c] * back(read[c*n:][:n], decay[at:][:n], s.at(r, 0, from+c))
 			if r == t {
 				into[c] += own[c] * s.skip[from+c]
 			}
@@ -128,7 +147,6 @@ func (s *scan) inside(w *work, from, d, start, t int, decay, read []float32) {
 				w.m[t*w.l+r-w.parts[i].lag] += dot(into, x[from:])
 			}
 		}
-		fade(read, decay[(r-start)*wide:][:wide])
 	}
 }
 

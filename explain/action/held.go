@@ -1,0 +1,31 @@
+package action
+
+import "slices"
+
+// Held says in words what is held fixed of the mixer, along the way from its values to its output.
+func (a *Action) Held() []string {
+	var out []string
+	for _, s := range a.steps {
+		words, ok := held[s.name]
+		if ok && !slices.Contains(out, words) {
+			out = append(out, words)
+		}
+	}
+	return out
+}
+
+// held is what operations hold fixed. Filters and kernels are the same for every sequence.
+var held = map[string]string{
+	"Mul": "gates", "Gate": "gates", "GLU": "gates",
+	"Activate": "the factor f(z)/z of activations", "AddRMSNorm": "the size that the norm divides by",
+	"AddLayerNorm":  "the size that the norm divides by",
+	"SelectiveScan": "the steps Δ, and B and C", "SelectiveScanComplex": "the steps Δ, and B and C",
+	"SSD":        "the steps, and B and C",
+	"RGLRU":      "the gates of the recurrence",
+	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
+	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
+	"SquaredReLUAttention": "the attention weights",
+	"SinkhornAttention":    "the buckets picked and the attention weights",
+	"SpAtten":              "the tokens left and the attention weights",
+	"DiagSSM":              "the gates around the kernel", "GatedLongConv": "the gates around the kernel",
+}
