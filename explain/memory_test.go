@@ -136,7 +136,7 @@ func (x *followed) replay(t *testing.T, w *stateWalk) (sum, left []float64) {
 			t.Fatal(err)
 		}
 		now := out[0]
-		x.other = [][]float32{out[3]}
+		x.other, x.scratch = [][]float32{out[3]}, [][]float64{make([]float64, n)}
 		var a, g []float64
 		switch {
 		case x.rule == ruleTanh:
