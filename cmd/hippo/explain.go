@@ -17,7 +17,7 @@ func newExplain() *cobra.Command {
 		Use:   "explain VIEW",
 		Short: "See what a state-space model is, what it has learned, and what it remembers",
 	}
-	cmd.AddCommand(newExplainMemory())
+	cmd.AddCommand(newExplainModel(), newExplainMemory())
 	return cmd
 }
 

@@ -1,0 +1,498 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+	"strconv"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/ssm"
+)
+
+// AnatomyPage draws a model, beside what it was before where before is not nil. rate is how many positions there are in
+// a second, 0 where that is not known.
+func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
+	p := &figure.Page{Title: "A model taken apart"}
+	both := []*Anatomy{now}
+	if before != nil {
+		both = append(both, before)
+	}
+	p.Notes = append(p.Notes, "Decays that depend on the token are those of a short run over "+now.Seen+
+		", on the average.")
+	p.Figures = append(p.Figures, now.diagram(), now.parameters())
+	if len(now.Times) > 0 {
+		p.Figures = append(p.Figures, now.times())
+	}
+	add := func(f *figure.Figure) {
+		if f != nil {
+			p.Figures = append(p.Figures, f)
+		}
+	}
+	add(overLayers(both, "time-constants", "Time constants",
+		"How long the modes of each layer's state last, -1/ln|ā| in tokens: after that a mode is down to 1/e.",
+		"tokens", func(s *System) []float64 { return s.TimeConstants() }, rate))
+	add(overLayers(both, "dt", "Steps dt", "The steps dt of the channels, with which the continuous systems are "+
+		"sampled. Of selective systems it is what the bias alone gives, softplus(bias).", "dt",
+		func(s *System) []float64 { return s.Dt }, 0))
+	p.Figures = append(p.Figures, kernelFigures(both)...)
+	p.Figures = append(p.Figures, poleFigures(both)...)
+	p.Figures = append(p.Figures, normFigures(both)...)
+	return p
+}
+
+// diagram shows how the layers stand on each other. Equal ones that follow each other are one box.
+func (a *Anatomy) diagram() *figure.Figure {
+	d := &figure.Diagram{}
+	y := 0.0
+	var last string
+	box := func(id, label, note, kind string, x float64) {
+		d.Nodes = append(d.Nodes, figure.Node{ID: id, Label: label, Note: note, Kind: kind, X: x, Y: y})
+	}
+	edge := func(from, to, label string) {
+		if from != "" {
+			d.Edges = append(d.Edges, figure.Edge{From: from, To: to, Label: label})
+		}
+	}
+	next := func(id, label, note, kind string) {
+		box(id, label, note, kind, 0)
+		edge(last, id, "")
+		last = id
+		y += 1.5
+	}
+	next("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
+	shared := ""
+	for from := 0; from < len(a.Layers); {
+		l, to := a.Layers[from], from+1
+		for to < len(a.Layers) && a.Layers[to].Kind == l.Kind && a.Layers[to].MLP == l.MLP {
+			to++
+		}
+		name := fmt.Sprintf("layer %d", from)
+		if to > from+1 {
+			name = fmt.Sprintf("layers %d–%d", from, to-1)
+		}
+		key := strconv.Itoa(from)
+		stream := last
+		next("norm-"+key, "norm", name, "norm")
+		if l.Shared {
+			if shared == "" {
+				shared = "shared"
+				box(shared, "shared block\nattention and MLP", "its weights are those of several layers", "shared", -1.6)
+			}
+			edge(shared, "norm-"+key, "")
+		}
+		next("mixer-"+key, l.Kind, fmt.Sprintf("%s: %s", name, mixerSource(l.Kind)), "mixer")
+		next("add-"+key, "+", "the layer's input is added", "add")
+		edge(stream, "add-"+key, "")
+		if l.MLP != "" {
+			stream = last
+			next("norm2-"+key, "norm", name, "norm")
+			next("mlp-"+key, l.MLP, name, "mlp")
+			next("add2-"+key, "+", "", "add")
+			edge(stream, "add2-"+key, "")
+		}
+		if to > from+1 {
+			d.Nodes = append(d.Nodes, figure.Node{ID: "times-" + key, Label: fmt.Sprintf("× %d", to-from),
+				Note: name, Kind: "note", X: 1.4, Y: y - 1.5})
+		}
+		from = to
+	}
+	next("final", "norm", "", "norm")
+	note := "its weights are those of the embedding"
+	if !a.tied {
+		note = ""
+	}
+	next("head", "head", note, "head")
+	return &figure.Figure{Name: "architecture", Title: "Architecture",
+		Caption: "Each layer adds what its mixer makes of the normed stream, and then what its MLP does. Layers that " +
+			"are alike stand once.",
+		Frames: []figure.Frame{{Panels: []figure.Panel{{Diagram: d}}}}}
+}
+
+// layerNames are the places that parameters and times are told of: before the layers, each of them, behind them.
+func (a *Anatomy) layerNames() []string {
+	names := []string{"embedding"}
+	for i, l := range a.Layers {
+		names = append(names, fmt.Sprintf("%d %s", i, l.Kind))
+	}
+	return append(names, "norm and head")
+}
+
+// parameters shows how many there are of each kind in each layer.
+func (a *Anatomy) parameters() *figure.Figure {
+	names := a.layerNames()
+	var kinds []string
+	values := map[string]figure.Floats{}
+	total := 0
+	for _, p := range a.Params {
+		if values[p.Kind] == nil {
+			kinds, values[p.Kind] = append(kinds, p.Kind), make(figure.Floats, len(names))
+		}
+		at := p.Layer + 1
+		if p.Layer < 0 && p.Kind != "embedding" {
+			at = len(names) - 1
+		}
+		values[p.Kind][at] += float64(p.N)
+		total += p.N
+	}
+	bars := &figure.Bars{Names: names, Stack: true, Across: true}
+	for _, k := range kinds {
+		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k]})
+	}
+	return &figure.Figure{Name: "parameters", Title: "Where the parameters are",
+		Caption: fmt.Sprintf("%d parameters, by layer and kind of part. What several layers share counts where it " +
+			"stands first.", total),
+		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "parameters"}, Bars: bars}}}}}
+}
+
+// times shows where the time goes.
+func (a *Anatomy) times() *figure.Figure {
+	names := a.layerNames()
+	kinds := []string{"mixer", "mlp", "other"}
+	values := map[string]figure.Floats{}
+	for _, k := range kinds {
+		values[k] = make(figure.Floats, len(names))
+	}
+	total := 0.0
+	for _, t := range a.Times {
+		at, kind := t.Layer+1, t.Name
+		if t.Layer < 0 {
+			at, kind = len(names)-1, "other"
+		}
+		ms := t.Time.Seconds() * 1e3
+		values[kind][at] += ms
+		total += ms
+	}
+	bars := &figure.Bars{Names: names[1:], Stack: true, Across: true}
+	for _, k := range kinds {
+		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k][1:]})
+	}
+	return &figure.Figure{Name: "time", Title: "Where the time goes",
+		Caption: fmt.Sprintf("Milliseconds of each part in a run over %s on this machine, the least of several: %.3g " +
+			"ms in all. A part has the norm before it; the first has the embedding, too.", a.Seen, total),
+		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "ms"}, Bars: bars}}}}}
+}
+
+// overLayers shows the median and the spread of numbers of the systems of each layer, and a table.
+func overLayers(both []*Anatomy, name, title, caption, unit string, of func(*System) []float64,
+	rate float64) *figure.Figure {
+	lines := &figure.Lines{}
+	table := &figure.Table{Columns: []string{"", "layer", "mixer", "part", "10 %", "median", "90 %"}}
+	if rate > 0 {
+		table.Columns = append(table.Columns, "median (s)")
+	}
+	for _, a := range both {
+		s := figure.Series{Name: a.Name, Points: true}
+		for i, l := range a.Layers {
+			for k := range l.Systems {
+				x := slices.Clone(of(&l.Systems[k]))
+				if len(x) == 0 {
+					continue
+				}
+				slices.Sort(x)
+				lo, mid, hi := quantileOf(x, 0.1), quantileOf(x, 0.5), quantileOf(x, 0.9)
+				row := []string{a.Name, strconv.Itoa(i), l.Kind, l.Systems[k].Part, short(lo), short(mid), short(hi)}
+				if rate > 0 {
+					row = append(row, short(mid/rate))
+				}
+				table.Rows = append(table.Rows, row)
+				s.X = append(s.X, float64(i))
+				for _, v := range []struct {
+					to *figure.Floats
+					x  float64
+				}{{&s.Y, mid}, {&s.Low, lo}, {&s.High, hi}} {
+					if v.x <= 0 || math.IsInf(v.x, 0) {
+						v.x = math.NaN() // no place on a logarithmic axis
+					}
+					*v.to = append(*v.to, v.x)
+				}
+			}
+		}
+		if len(s.X) > 0 {
+			lines.Series = append(lines.Series, s)
+		}
+	}
+	if len(lines.Series) == 0 {
+		return nil
+	}
+	return &figure.Figure{Name: name, Title: title, Caption: caption + " Points are medians, bands 10 to 90 % of the " +
+		"channels; what never ends is only in the table.",
+		Frames: []figure.Frame{{Panels: []figure.Panel{
+			{X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: unit, Log: true}, Lines: lines}, {Table: table}}}}}
+}
+
+// short is a number in a table.
+func short(x float64) string {
+	if math.IsInf(x, 0) {
+		return "never"
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// shownKernels is how many channels of a layer are drawn as curves.
+const shownKernels = 4
+
+// kernelFigures show the kernels in time and frequency, and how the states of selective systems fade.
+func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
+	now := both[0]
+	for i, l := range now.Layers {
+		for k, kernel := range l.Kernels {
+			title := fmt.Sprintf("layer %d · %s · %s", i, l.Kind, kernel.Name)
+			inTime, inFrequency := &figure.Lines{}, &figure.Lines{}
+			picked := spreadChannels(&kernel)
+			for n, a := range both {
+				if i >= len(a.Layers) || k >= len(a.Layers[i].Kernels) {
+					continue
+				}
+				x := &a.Layers[i].Kernels[k]
+				for _, c := range picked {
+					if c >= x.Channels {
+						continue
+					}
+					name := fmt.Sprintf("channel %d", c)
+					if n > 0 {
+						name += " " + a.Name
+					}
+					taps := x.channel(c)
+					inTime.Series = append(inTime.Series, figure.Series{Name: name, X: counting(len(taps)), Y: taps,
+						Dashed: n > 0})
+					f, y := spectrumOf(taps)
+					inFrequency.Series = append(inFrequency.Series, figure.Series{Name: name, X: f, Y: y, Dashed: n > 0})
+				}
+			}
+			all = append(all, &figure.Figure{Name: fmt.Sprintf("kernel-%d-%s", i, hyphens(kernel.Name)),
+				Group: "kernels", Pick: title, Title: "Kernels",
+				Caption: "The impulse responses K of some channels, from the shortest to the longest: y[t] = Σ_j " +
+					"K[j] u[t-j] in front of skips and gates; and how much they let through of each frequency, |Σ_j " +
+					"K[j] e^(-2πifj)|.",
+				Source: mixerSource(l.Kind),
+				Frames: []figure.Frame{{Panels: []figure.Panel{
+					{Title: "In time", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "K"}, Lines: inTime},
+					{Title: "In frequency", X: figure.Axis{Label: "cycles per token"},
+						Y: figure.Axis{Label: "gain", Log: true}, Lines: inFrequency},
+					{Title: "All channels", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "channel"},
+						Map: kernel.heat()},
+				}}}})
+		}
+		for k := range l.Systems {
+			if s := &l.Systems[k]; s.Selects {
+				all = append(all, fading(both, i, k, l.Kind, s))
+			}
+		}
+	}
+	return all
+}
+
+// channel is the kernel of one channel.
+func (k *LayerKernel) channel(c int) figure.Floats {
+	out := make(figure.Floats, k.Taps)
+	for j := range out {
+		out[j] = float64(k.K[j*k.Channels+c])
+	}
+	return out
+}
+
+// spreadChannels are some channels from the one whose kernel is over first to the one that lasts longest, by the mean
+// lag of their energies.
+func spreadChannels(k *LayerKernel) []int {
+	type lag struct {
+		c    int
+		mean float64
+	}
+	lags := make([]lag, k.Channels)
+	for c := range lags {
+		sum, all := 0.0, 0.0
+		for j, v := range k.channel(c) {
+			sum, all = sum+float64(j)*v*v, all+v*v
+		}
+		lags[c] = lag{c, sum / max(all, 1e-300)}
+	}
+	slices.SortStableFunc(lags, func(a, b lag) int {
+		switch {
+		case a.mean < b.mean:
+			return -1
+		case a.mean > b.mean:
+			return 1
+		}
+		return 0
+	})
+	var out []int
+	for _, l := range someOf(lags, shownKernels) {
+		out = append(out, l.c)
+	}
+	return out
+}
+
+func counting(n int) figure.Floats {
+	x := make(figure.Floats, n)
+	for i := range x {
+		x[i] = float64(i)
+	}
+	return x
+}
+
+// spectrumOf is the gain of a kernel at frequencies from 0 to half a cycle per position.
+func spectrumOf(k figure.Floats) (f, gain figure.Floats) {
+	n := 64
+	for n < 2*len(k) {
+		n *= 2
+	}
+	x := make([]complex128, n)
+	for i, v := range k {
+		x[i] = complex(v, 0)
+	}
+	every := max(1, n/2/256)
+	for i, z := range ssm.FFT(x)[:n/2+1] {
+		if i%every == 0 {
+			f, gain = append(f, float64(i)/float64(n)), append(gain, max(cmplx.Abs(z), 1e-9))
+		}
+	}
+	return f, gain
+}
+
+// heat is the kernels of at most 96 channels at 256 lags.
+func (k *LayerKernel) heat() *figure.Map {
+	rows, cols := min(96, k.Channels), min(256, k.Taps)
+	m := &figure.Map{Rows: rows, Cols: cols, Diverging: true}
+	for r := range rows {
+		for j := range cols {
+			m.Values = append(m.Values, round4(float64(k.K[j*k.Channels+r*k.Channels/rows])))
+		}
+	}
+	return m
+}
+
+// fading shows how the state of a selective system fades at its mean decays.
+func fading(both []*Anatomy, i, k int, kind string, s *System) *figure.Figure {
+	lines := &figure.Lines{}
+	for n, a := range both {
+		if i >= len(a.Layers) || k >= len(a.Layers[i].Systems) {
+			continue
+		}
+		constants := a.Layers[i].Systems[k].TimeConstants()
+		for _, q := range []float64{0.1, 0.5, 0.9} {
+			tau := quantileOf(constants, q)
+			one := figure.Series{Name: fmt.Sprintf("%.0f %% %s", q*100, a.Name), Dashed: n > 0}
+			for t := range 257 {
+				one.X, one.Y = append(one.X, float64(t)), append(one.Y, math.Exp(-float64(t)/tau))
+			}
+			lines.Series = append(lines.Series, one)
+		}
+	}
+	return &figure.Figure{Name: fmt.Sprintf("fading-%d-%s", i, hyphens(s.Part)), Group: "kernels",
+		Pick: fmt.Sprintf("layer %d · %s · %s", i, kind, s.Part), Title: "How the state fades",
+		Caption: "The decays of this system depend on the token, so that it has no kernel of its own. This is ā^t, " +
+			"what is left of an impulse in the state, at the mean of ln a over the short run, for channels whose " +
+			"time constant is longer than 10, 50 and 90 % of all.",
+		Source: mixerSource(kind),
+		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "lag (tokens)"},
+			Y: figure.Axis{Label: "left", Max: 1}, Lines: lines}}}}}
+}
+
+// shownPoles is how many poles of a system are drawn.
+const shownPoles = 1200
+
+// poleFigures show the poles of each layer in both planes.
+func poleFigures(both []*Anatomy) (all []*figure.Figure) {
+	for i, l := range both[0].Layers {
+		for k := range l.Systems {
+			s := &l.Systems[k]
+			continuous, discrete := &figure.Lines{}, &figure.Lines{Circle: true}
+			for _, a := range both {
+				if i >= len(a.Layers) || k >= len(a.Layers[i].Systems) {
+					continue
+				}
+				x := &a.Layers[i].Systems[k]
+				if len(x.Poles) > 0 {
+					continuous.Series = append(continuous.Series, cloud(a.Name, x.Poles))
+				}
+				if len(x.Discrete) > 0 {
+					discrete.Series = append(discrete.Series, cloud(a.Name, x.Discrete))
+				}
+			}
+			var panels []figure.Panel
+			if len(continuous.Series) > 0 {
+				panels = append(panels, figure.Panel{Title: "Eigenvalues of A", X: figure.Axis{Label: "real part"},
+					Y: figure.Axis{Label: "imaginary part"}, Lines: continuous})
+			}
+			if len(discrete.Series) > 0 {
+				panels = append(panels, figure.Panel{Title: "From token to token, in the unit circle", Square: true,
+					X: figure.Axis{Label: "real part"}, Y: figure.Axis{Label: "imaginary part"}, Lines: discrete})
+			}
+			if len(panels) == 0 {
+				continue
+			}
+			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, hyphens(s.Part)), Group: "poles",
+				Pick: fmt.Sprintf("layer %d · %s · %s", i, l.Kind, s.Part), Title: "Poles",
+				Caption: fmt.Sprintf("On the left the spectrum of A, on the right what the state is multiplied by at " +
+					"each token, as the model computes it. %d of %d are inside the unit circle: such a mode fades. A " +
+					"mode at angle θ turns once in 2π/θ tokens; the nearer it is to the circle, the longer it lasts. " +
+					"The part is %s.",
+					stable(s.Discrete), len(s.Discrete), s.Rule),
+				Source: mixerSource(l.Kind), Frames: []figure.Frame{{Panels: panels}}})
+		}
+	}
+	return all
+}
+
+// cloud is points in the complex plane.
+func cloud(name string, z []complex128) figure.Series {
+	s := figure.Series{Name: name, Points: true}
+	for _, x := range someOf(z, shownPoles) {
+		s.X, s.Y = append(s.X, round4(real(x))), append(s.Y, round4(imag(x)))
+	}
+	return s
+}
+
+// normFigures show how large the parameters are, and what training has changed.
+func normFigures(both []*Anatomy) (all []*figure.Figure) {
+	now := both[0]
+	var rows []string
+	for _, l := range now.Layers {
+		for _, p := range l.Norms {
+			if !slices.Contains(rows, p.Name) {
+				rows = append(rows, p.Name)
+			}
+		}
+	}
+	of := func(a *Anatomy) (m *figure.Map) {
+		m = &figure.Map{Rows: len(rows), Cols: len(a.Layers), RowNames: rows, Log: true, Unit: "RMS"}
+		for i := range a.Layers {
+			m.ColNames = append(m.ColNames, strconv.Itoa(i))
+		}
+		for _, name := range rows {
+			for _, l := range a.Layers {
+				v := math.NaN()
+				for _, p := range l.Norms {
+					if p.Name == name {
+						v = round4(p.RMS)
+					}
+				}
+				m.Values = append(m.Values, v)
+			}
+		}
+		return m
+	}
+	x, y := figure.Axis{Label: "layer"}, figure.Axis{Label: "parameter"}
+	panels := []figure.Panel{{Title: now.Name, X: x, Y: y, Map: of(now)}}
+	caption := "The root mean square of each parameter in each layer."
+	if len(both) > 1 && len(both[1].Layers) == len(now.Layers) {
+		ratio, old := of(now), of(both[1])
+		ratio.Log, ratio.Diverging, ratio.Unit = false, true, "log2 of the ratio"
+		most := 0.0
+		for i := range ratio.Values {
+			v := math.Log2(ratio.Values[i] / old.Values[i])
+			if ratio.Values[i] = v; math.IsInf(v, 0) || math.IsNaN(v) {
+				ratio.Values[i] = math.NaN()
+				continue
+			}
+			most = max(most, math.Abs(v))
+		}
+		ratio.Min, ratio.Max = -most, most
+		panels = append(panels, figure.Panel{Title: "Over what they were before", X: x, Y: y, Map: ratio})
+		caption += " On the right what training has changed: 1 is twice as large as before, -1 half."
+	}
+	return []*figure.Figure{{Name: "parameter-norms", Title: "How large the parameters are", Caption: caption,
+		Frames: []figure.Frame{{Panels: panels}}}}
+}
