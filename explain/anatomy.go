@@ -27,7 +27,6 @@ type Anatomy struct {
 	Times  []PartTime
 
 	tied bool
-	head string
 }
 
 // LayerAnatomy is one layer.
@@ -110,7 +109,8 @@ func SubjectOfModel(m *model.Model, ids []int32) *Subject {
 		ids, s.seen = randomTokens(m.Config.VocabSize, shortRun), "random tokens"
 	}
 	s.run = func(t *autograd.Tape, b *model.Backbone, l int) {
-		with := model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: *b, Head: m.Head}
+		with := model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: *b,
+			Head: m.Head}
 		l = min(l, len(ids))
 		hidden := with.Forward(t, ids[:l], model.EqualRows(1, l))
 		with.LastLogits(t, hidden, model.EqualRows(1, l))
@@ -225,7 +225,8 @@ func (a *Anatomy) weigh(bb *model.Backbone, name string, p *nn.Param) error {
 		sum += float64(x) * float64(x)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return fmt.Errorf("found weights in %s that are not finite numbers: was the run that wrote them broken off?", name)
+		return fmt.Errorf("found weights in %s that are not finite numbers: was the run that wrote them broken off?",
+			name)
 	}
 	if layer >= 0 {
 		a.Layers[layer].Norms = append(a.Layers[layer].Norms,
@@ -246,7 +247,8 @@ func partAt(bb *model.Backbone, name string) (layer int, kind, rest string) {
 	after, ok := strings.CutPrefix(name, "backbone.layers.")
 	if !ok {
 		switch {
-		case strings.Contains(name, "embedding"), strings.HasPrefix(name, "encoder."), strings.HasPrefix(name, "class."):
+		case strings.Contains(name, "embedding"), strings.HasPrefix(name, "encoder."),
+			strings.HasPrefix(name, "class."):
 			return -1, "embedding", name
 		case strings.HasPrefix(name, "lm_head."), strings.HasPrefix(name, "head."), strings.HasPrefix(name, "joint."):
 			return -1, "head", name
@@ -326,12 +328,13 @@ func (s *Subject) time(a *Anatomy) {
 // Comparable returns an error unless two models have the same layers.
 func (a *Anatomy) Comparable(b *Anatomy) error {
 	if len(a.Layers) != len(b.Layers) {
-		return fmt.Errorf("found %d layers, want the %d of the model that it is put beside", len(b.Layers), len(a.Layers))
+		return fmt.Errorf("found %d layers, want the %d of the model that it is put beside", len(b.Layers),
+			len(a.Layers))
 	}
 	for i := range a.Layers {
 		if a.Layers[i].Kind != b.Layers[i].Kind {
-			return fmt.Errorf("found a %s in layer %d, want the %s of the model that it is put beside", b.Layers[i].Kind, i,
-				a.Layers[i].Kind)
+			return fmt.Errorf("found a %s in layer %d, want the %s of the model that it is put beside",
+				b.Layers[i].Kind, i, a.Layers[i].Kind)
 		}
 	}
 	return nil

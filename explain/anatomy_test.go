@@ -31,7 +31,8 @@ func anatomyOf(t *testing.T, layers string) *Anatomy {
 func TestDiscretePolesAreThoseOfTheFormula(t *testing.T) {
 	bilinear := func(z complex128) complex128 { return (1 + z/2) / (1 - z/2) }
 	for entry, rule := range map[string]func(complex128) complex128{
-		"h3(head_dim=1)": bilinear, "gss": bilinear, "s4d(disc=bilinear)": bilinear, "s4d": cmplx.Exp, "s4(l_max=32)": bilinear,
+		"h3(head_dim=1)": bilinear, "gss": bilinear, "s4d(disc=bilinear)": bilinear, "s4d": cmplx.Exp,
+		"s4(l_max=32)": bilinear,
 	} {
 		s := anatomyOf(t, entry).Layers[0].Systems[0]
 		if len(s.Poles) == 0 || len(s.Poles) != len(s.Discrete) {

@@ -78,7 +78,8 @@ func (a *Anatomy) diagram() *figure.Figure {
 		if l.Shared {
 			if shared == "" {
 				shared = "shared"
-				box(shared, "shared block\nattention and MLP", "its weights are those of several layers", "shared", -1.6)
+				box(shared, "shared block\nattention and MLP", "its weights are those of several layers",
+					"shared", -1.6)
 			}
 			edge(shared, "norm-"+key, "")
 		}
@@ -141,7 +142,7 @@ func (a *Anatomy) parameters() *figure.Figure {
 		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k]})
 	}
 	return &figure.Figure{Name: "parameters", Title: "Where the parameters are",
-		Caption: fmt.Sprintf("%d parameters, by layer and kind of part. What several layers share counts where it " +
+		Caption: fmt.Sprintf("%d parameters, by layer and kind of part. What several layers share counts where it "+
 			"stands first.", total),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "parameters"}, Bars: bars}}}}}
 }
@@ -169,7 +170,7 @@ func (a *Anatomy) times() *figure.Figure {
 		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k][1:]})
 	}
 	return &figure.Figure{Name: "time", Title: "Where the time goes",
-		Caption: fmt.Sprintf("Milliseconds of each part in a run over %s on this machine, the least of several: %.3g " +
+		Caption: fmt.Sprintf("Milliseconds of each part in a run over %s on this machine, the least of several: %.3g "+
 			"ms in all. A part has the norm before it; the first has the embedding, too.", a.Seen, total),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "ms"}, Bars: bars}}}}}
 }
@@ -258,7 +259,8 @@ func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
 					inTime.Series = append(inTime.Series, figure.Series{Name: name, X: counting(len(taps)), Y: taps,
 						Dashed: n > 0})
 					f, y := spectrumOf(taps)
-					inFrequency.Series = append(inFrequency.Series, figure.Series{Name: name, X: f, Y: y, Dashed: n > 0})
+					inFrequency.Series = append(inFrequency.Series, figure.Series{Name: name, X: f, Y: y,
+						Dashed: n > 0})
 				}
 			}
 			all = append(all, &figure.Figure{Name: fmt.Sprintf("kernel-%d-%s", i, hyphens(kernel.Name)),
@@ -268,7 +270,8 @@ func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
 					"K[j] e^(-2πifj)|.",
 				Source: mixerSource(l.Kind),
 				Frames: []figure.Frame{{Panels: []figure.Panel{
-					{Title: "In time", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "K"}, Lines: inTime},
+					{Title: "In time", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "K"},
+						Lines: inTime},
 					{Title: "In frequency", X: figure.Axis{Label: "cycles per token"},
 						Y: figure.Axis{Label: "gain", Log: true}, Lines: inFrequency},
 					{Title: "All channels", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "channel"},
@@ -425,9 +428,9 @@ func poleFigures(both []*Anatomy) (all []*figure.Figure) {
 			}
 			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, hyphens(s.Part)), Group: "poles",
 				Pick: fmt.Sprintf("layer %d · %s · %s", i, l.Kind, s.Part), Title: "Poles",
-				Caption: fmt.Sprintf("On the left the spectrum of A, on the right what the state is multiplied by at " +
-					"each token, as the model computes it. %d of %d are inside the unit circle: such a mode fades. A " +
-					"mode at angle θ turns once in 2π/θ tokens; the nearer it is to the circle, the longer it lasts. " +
+				Caption: fmt.Sprintf("On the left the spectrum of A, on the right what the state is multiplied by at "+
+					"each token, as the model computes it. %d of %d are inside the unit circle: such a mode fades. A "+
+					"mode at angle θ turns once in 2π/θ tokens; the nearer it is to the circle, the longer it lasts. "+
 					"The part is %s.",
 					stable(s.Discrete), len(s.Discrete), s.Rule),
 				Source: mixerSource(l.Kind), Frames: []figure.Frame{{Panels: panels}}})

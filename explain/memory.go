@@ -112,7 +112,7 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		steps = max(steps, p.Step)
 	}
 	if steps > 1 {
-		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: squares are " +
+		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: squares are "+
 			"summed over the tokens that wrote, and the time is the last token of the cell.", len(ids), steps))
 	}
 	return out, nil
