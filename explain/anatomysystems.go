@@ -49,7 +49,7 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 	params map[string]*nn.Param) error {
 	l := &a.Layers[i]
 	t := autograd.NewTape()
-	for _, k := range mixer.Kernels(t, b.Mixer, KernelTaps) {
+	for _, k := range mixer.Responses(t, b.Mixer, KernelTaps) {
 		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), floats(k.Taps)})
 	}
 	t.Reset()

@@ -3,14 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 func newExplainMemory() *cobra.Command {
@@ -51,9 +47,6 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err := out.check(); err != nil {
 			return err
 		}
-		if most < 0 {
-			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
-		}
 		text, err := explainText(cmd, args[1:])
 		if err != nil {
 			return err
@@ -62,13 +55,9 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err != nil {
 			return err
 		}
-		ids, err := tok.Encode(nil, []byte(text))
+		ids, note, err := firstTokens(tok, text, most)
 		if err != nil {
 			return err
-		}
-		whole := len(ids)
-		if most > 0 && whole > most {
-			ids = ids[:most]
 		}
 		m, err := g.Memory(cmd.Context(), ids, opt)
 		if err != nil {
@@ -77,51 +66,10 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		page := m.Page(explain.TokenNames(tok, ids))
 		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
 		page.Command = commandLine(os.Args)
-		if whole > len(ids) {
-			page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
-				"--tokens.", whole, len(ids)))
+		if note != "" {
+			page.Notes = append(page.Notes, note)
 		}
 		return out.write(cmd, page)
 	}
 	return cmd
-}
-
-// commandLine is a command as a page tells it, with the name of the program in the place of its path.
-func commandLine(args []string) string {
-	parts := []string{"hippo"}
-	for _, a := range args[1:] {
-		if strings.ContainsAny(a, " \t\n\"'$&|;<>()") || a == "" {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		parts = append(parts, a)
-	}
-	return strings.Join(parts, " ")
-}
-
-// languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
-func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
-	dir, err := modelPath(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := model.FindNetwork(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if n != nil {
-		g, err := explain.OfNetwork(n)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", dir, err)
-		}
-		return g, tokenizer.IDs(n.Config.Vocab), nil
-	}
-	m, dir, err := release.LoadDir(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	tok, err := release.LoadTokenizer(dir, &m.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-	return explain.OfModel(m), tok, nil
 }
