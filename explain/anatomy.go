@@ -35,7 +35,7 @@ type LayerAnatomy struct {
 	Shared  bool
 	MLP     string // in words, "" for none
 	Kernels []LayerKernel
-	Systems []System
+	Systems []LayerSystem
 	Norms   []ParamNorm
 }
 
@@ -46,8 +46,8 @@ type LayerKernel struct {
 	K              []float32
 }
 
-// System is the recurrence of a part of a layer's state.
-type System struct {
+// LayerSystem is the recurrence of a part of a layer's state.
+type LayerSystem struct {
 	Part string
 	Rule string
 	// Dt are the steps of the channels, and Poles the eigenvalues of A, where the parameters have them: of systems of
@@ -61,7 +61,7 @@ type System struct {
 }
 
 // TimeConstants are -1/ln|ā| of the discrete poles, in tokens, in rising order: after that long a mode is down to 1/e.
-func (s *System) TimeConstants() []float64 {
+func (s *LayerSystem) TimeConstants() []float64 {
 	var out []float64
 	for _, z := range s.Discrete {
 		out = append(out, halfLife(-math.Log(max(cmplx.Abs(z), 1e-30)))/math.Ln2)

@@ -146,7 +146,7 @@ func (k *LayerKernel) heat() *figure.Map {
 }
 
 // fading shows how the state of a selective system fades at its mean decays.
-func fading(both []*Anatomy, i, k int, kind string, s *System) *figure.Figure {
+func fading(both []*Anatomy, i, k int, kind string, s *LayerSystem) *figure.Figure {
 	lines := &figure.Lines{}
 	for n, a := range both {
 		if i >= len(a.Layers) || k >= len(a.Layers[i].Systems) {

@@ -30,10 +30,10 @@ func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
 	}
 	add(overLayers(both, "time-constants", "Time constants",
 		"How long the modes of each layer's state last, -1/ln|ā| in tokens: after that a mode is down to 1/e.",
-		"tokens", func(s *System) []float64 { return s.TimeConstants() }, rate))
+		"tokens", func(s *LayerSystem) []float64 { return s.TimeConstants() }, rate))
 	add(overLayers(both, "dt", "Steps dt", "The steps dt of the channels, with which the continuous systems are "+
 		"sampled. Of selective systems it is what the bias alone gives, softplus(bias).", "dt",
-		func(s *System) []float64 { return s.Dt }, 0))
+		func(s *LayerSystem) []float64 { return s.Dt }, 0))
 	p.Figures = append(p.Figures, kernelFigures(both)...)
 	p.Figures = append(p.Figures, poleFigures(both)...)
 	p.Figures = append(p.Figures, normFigures(both)...)
@@ -174,7 +174,7 @@ func (a *Anatomy) times() *figure.Figure {
 }
 
 // overLayers shows the median and the spread of numbers of the systems of each layer, and a table.
-func overLayers(both []*Anatomy, name, title, caption, unit string, of func(*System) []float64,
+func overLayers(both []*Anatomy, name, title, caption, unit string, of func(*LayerSystem) []float64,
 	rate float64) *figure.Figure {
 	lines := &figure.Lines{}
 	table := &figure.Table{Columns: []string{"", "layer", "mixer", "part", "10 %", "median", "90 %"}}

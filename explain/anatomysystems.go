@@ -76,7 +76,7 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 			if discrete == nil {
 				continue
 			}
-			l.Systems = append(l.Systems, System{Part: x.name, Rule: x.words(), Discrete: discrete,
+			l.Systems = append(l.Systems, LayerSystem{Part: x.name, Rule: x.words(), Discrete: discrete,
 				Selects: x.rule == ruleDecay && !x.fixed})
 		}
 	}
@@ -149,7 +149,7 @@ func eigenvalues(m []float64, n int) []complex128 {
 }
 
 // continuousSystems reads dt and the spectrum of A from the parameters of a mixer, by their names.
-func continuousSystems(prefix string, params map[string]*nn.Param) []System {
+func continuousSystems(prefix string, params map[string]*nn.Param) []LayerSystem {
 	var names []string
 	for name := range params {
 		if strings.HasPrefix(name, prefix) {
@@ -171,10 +171,10 @@ func continuousSystems(prefix string, params map[string]*nn.Param) []System {
 	}
 	negExp := func(v float64) float64 { return -math.Exp(v) }
 	softplus := func(v float64) float64 { return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
-	var out []System
+	var out []LayerSystem
 	for _, name := range names {
 		base, last := name[:strings.LastIndexByte(name, '.')+1], name[strings.LastIndexByte(name, '.')+1:]
-		var s System
+		var s LayerSystem
 		var re, im []float64
 		switch last {
 		case "inv_A_real", "log_A_real":

@@ -5,11 +5,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // channels shows how large the channels of each layer are over time.
@@ -28,7 +26,7 @@ func (m *Memory) channels(names []string) (all []*figure.Figure) {
 				"of %d channels.", p.Rows, p.Channels),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
 				X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "channels"},
-				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: cellNames(names, p.Step),
+				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: memoryCells(names, p.Step),
 					ColStep: p.Step, RowStep: max(1, p.Channels/p.Rows), Log: true},
 			}}}},
 		})
@@ -141,20 +139,4 @@ func mixerSource(kind string) string {
 		}
 	}
 	return strings.Join(papers, "; ")
-}
-
-// TokenNames are the texts of tokens, with what has no picture made visible.
-func TokenNames(tok tokenizer.Tokenizer, ids []int32) []string {
-	names := make([]string, len(ids))
-	for i := range ids {
-		text := strings.ToValidUTF8(string(tok.Decode(nil, ids[i:i+1])), "\uFFFD")
-		text = strings.NewReplacer("\n", "⏎", "\t", "⇥", "\r", "␍").Replace(text)
-		names[i] = strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return '\uFFFD'
-			}
-			return r
-		}, text)
-	}
-	return names
 }

@@ -181,7 +181,7 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 		if !p.Linear() || p.reach == 0 {
 			continue
 		}
-		cells := cellNames(names, p.Step)
+		cells := memoryCells(names, p.Step)
 		values := make(figure.Floats, len(p.Left))
 		for i, v := range p.Left {
 			values[i] = float64(v)
@@ -206,8 +206,8 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// cellNames are the names of cells of some tokens.
-func cellNames(names []string, step int) (out []string) {
+// memoryCells are the names of cells of some tokens.
+func memoryCells(names []string, step int) (out []string) {
 	for i := 0; i < len(names); i += step {
 		if end := min(len(names), i+step); step > 1 {
 			out = append(out, fmt.Sprintf("%d–%d %s…%s", i, end-1, names[i], names[end-1]))
@@ -249,7 +249,7 @@ func (m *Memory) text(names []string) (all []*figure.Figure) {
 func (m *Memory) overTime(name, title string, names []string, of func(*PartMemory) []float64,
 	caption string) *figure.Figure {
 	step := (len(names) + 511) / 512
-	x := &figure.Map{ColNames: cellNames(names, step), ColStep: step, Unit: "of the mean"}
+	x := &figure.Map{ColNames: memoryCells(names, step), ColStep: step, Unit: "of the mean"}
 	x.Cols = len(x.ColNames)
 	for _, p := range m.Parts {
 		v := of(p)
