@@ -51,17 +51,8 @@ func walkOf(t *testing.T, entry string) (*stateWalk, []*statePart) {
 	return w, parts
 }
 
-// wide is x in float64.
-func wide(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}
-
-// apart is |a - b|/|b|, or |a - b| where b is small.
-func apart(a, b []float64) float64 {
+// awayFrom is |a - b|/|b|, or |a - b| where b is small.
+func awayFrom(a, b []float64) float64 {
 	d, n := 0.0, 0.0
 	for i := range a {
 		d += (a[i] - b[i]) * (a[i] - b[i])
@@ -92,7 +83,7 @@ func TestStateIsTheSumOfWhatIsLeft(t *testing.T) {
 				}
 				t.Logf("%s: rule %d, fixed %v, same %v, direction %v", x.name, x.rule, x.fixed, x.same, x.b != nil)
 				sum, left := x.replay(t, w)
-				if d := apart(sum, wide(readPart(end, x.name, nil))); d > 1e-5 {
+				if d := awayFrom(sum, wideOf(readPart(end, x.name, nil))); d > 1e-5 {
 					t.Errorf("%s: what is left of all tokens is %.2g away from the state", x.name, d)
 				}
 				got, err := x.memory(context.Background(), f)
@@ -144,22 +135,22 @@ func (x *followed) replay(t *testing.T, w *stateWalk) (sum, left []float64) {
 		case x.rule == ruleDecay:
 			a = x.decays(0, now, before)
 		}
-		carried := wide(before)
+		carried := wideOf(before)
 		x.carry(a, g, carried)
 		w0 := make([]float64, n)
 		for i := range w0 {
 			w0[i] = float64(now[i]) - carried[i]
 		}
 		if x.rule != ruleTanh && !x.gate { // these are linear for the gates of this very state
-			if d := apart(w0, wide(out[1])); d > 2e-5*(1+norm(wide(now))/math.Max(1e-3, norm(w0))) {
+			if d := awayFrom(w0, wideOf(out[1])); d > 2e-5*(1+norm(wideOf(now))/math.Max(1e-3, norm(w0))) {
 				t.Errorf("%s: token %d writes something %.2g away from what it writes into nothing", x.name, at, d)
 			}
-			y := wide(some)
+			y := wideOf(some)
 			x.carry(a, g, y)
 			for i := range y {
 				y[i] += float64(out[1][i])
 			}
-			if d := apart(y, wide(out[2])); d > 1e-5 {
+			if d := awayFrom(y, wideOf(out[2])); d > 1e-5 {
 				t.Errorf("%s: at token %d the rule is %.2g away from the mixer", x.name, at, d)
 			}
 		}
