@@ -40,26 +40,45 @@ func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
 	return p
 }
 
-// diagram shows how the layers stand on each other. Equal ones that follow each other are one box.
-func (a *Anatomy) diagram() *figure.Figure {
-	d := &figure.Diagram{}
-	y := 0.0
-	var last string
-	box := func(id, label, note, kind string, x float64) {
-		d.Nodes = append(d.Nodes, figure.Node{ID: id, Label: label, Note: note, Kind: kind, X: x, Y: y})
-	}
-	edge := func(from, to, label string) {
-		if from != "" {
-			d.Edges = append(d.Edges, figure.Edge{From: from, To: to, Label: label})
+// diagramWidth is where a diagram goes on in another band, in boxes.
+const diagramWidth = 18
+
+// drawing places the boxes of a diagram. The stream goes to the right, and what is added to it stands below.
+type drawing struct {
+	figure.Diagram
+	x, y float64
+	last string // on the stream
+}
+
+func (d *drawing) box(id, label, note, kind string, x, y float64, from ...string) {
+	d.Nodes = append(d.Nodes, figure.Node{ID: id, Label: label, Note: note, Kind: kind, X: x, Y: y})
+	for _, f := range from {
+		if f != "" {
+			d.Edges = append(d.Edges, figure.Edge{From: f, To: id})
 		}
 	}
-	next := func(id, label, note, kind string) {
-		box(id, label, note, kind, 0)
-		edge(last, id, "")
-		last = id
-		y += 1.5
-	}
-	next("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
+}
+
+// stream appends a box to the stream.
+func (d *drawing) stream(id, label, note, kind string) {
+	d.box(id, label, note, kind, d.x, d.y, d.last)
+	d.last, d.x = id, d.x+1.4
+}
+
+// branch appends a norm, a part that is given what the norm makes of the stream, and a sum of both.
+func (d *drawing) branch(id, label, note, kind string, more ...string) {
+	from := d.last
+	d.box("norm-"+id, "norm", "", "norm", d.x-0.7, d.y+2, append(more, from)...)
+	d.box(id, label, note, kind, d.x+0.7, d.y+2, "norm-"+id)
+	d.x += 1.4
+	d.box("add-"+id, "+", "what was before is added", "add", d.x, d.y, from, id)
+	d.last, d.x = "add-"+id, d.x+1.4
+}
+
+// diagram shows how the layers stand behind each other. Equal ones that follow each other are drawn once.
+func (a *Anatomy) diagram() *figure.Figure {
+	d := &drawing{}
+	d.stream("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
 	shared := ""
 	for from := 0; from < len(a.Layers); {
 		l, to := a.Layers[from], from+1
@@ -70,43 +89,36 @@ func (a *Anatomy) diagram() *figure.Figure {
 		if to > from+1 {
 			name = fmt.Sprintf("layers %d–%d", from, to-1)
 		}
-		key := strconv.Itoa(from)
-		stream := last
-		next("norm-"+key, "norm", name, "norm")
+		if d.x > diagramWidth {
+			d.x, d.y = 0, d.y+5.5
+		}
+		d.stream(fmt.Sprintf("run-%d", from), name, name, "note")
+		var more []string
 		if l.Shared {
 			if shared == "" {
 				shared = "shared"
-				box(shared, "shared block\nattention and MLP", "its weights are those of several layers",
-					"shared", -1.6)
+				d.box(shared, "shared block", "attention and an MLP, whose weights are those of several layers", " "+
+					"shared",
+					d.x-0.7, d.y+3.7)
 			}
-			edge(shared, "norm-"+key, "")
+			more = append(more, shared)
 		}
-		next("mixer-"+key, l.Kind, fmt.Sprintf("%s: %s", name, mixerSource(l.Kind)), "mixer")
-		next("add-"+key, "+", "the layer's input is added", "add")
-		edge(stream, "add-"+key, "")
+		d.branch(fmt.Sprintf("mixer-%d", from), l.Kind, mixerSource(l.Kind), "mixer", more...)
 		if l.MLP != "" {
-			stream = last
-			next("norm2-"+key, "norm", name, "norm")
-			next("mlp-"+key, l.MLP, name, "mlp")
-			next("add2-"+key, "+", "", "add")
-			edge(stream, "add2-"+key, "")
-		}
-		if to > from+1 {
-			d.Nodes = append(d.Nodes, figure.Node{ID: "times-" + key, Label: fmt.Sprintf("× %d", to-from),
-				Note: name, Kind: "note", X: 1.4, Y: y - 1.5})
+			d.branch(fmt.Sprintf("mlp-%d", from), l.MLP, "of "+name, "mlp")
 		}
 		from = to
 	}
-	next("final", "norm", "", "norm")
+	d.stream("final", "norm", "", "norm")
 	note := "its weights are those of the embedding"
 	if !a.tied {
 		note = ""
 	}
-	next("head", "head", note, "head")
+	d.stream("head", "head", note, "head")
 	return &figure.Figure{Name: "architecture", Title: "Architecture",
 		Caption: "Each layer adds what its mixer makes of the normed stream, and then what its MLP does. Layers that " +
-			"are alike stand once.",
-		Frames: []figure.Frame{{Panels: []figure.Panel{{Diagram: d}}}}}
+			"follow each other and are alike stand once.",
+		Frames: []figure.Frame{{Panels: []figure.Panel{{Diagram: &d.Diagram}}}}}
 }
 
 // layerNames are the places that parameters and times are told of: before the layers, each of them, behind them.

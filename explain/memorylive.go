@@ -49,12 +49,14 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 		if len(p.Shots) == 0 {
 			continue
 		}
-		most := float32(0)
+		var sizes []float64
 		for _, s := range p.Shots {
 			for _, v := range s {
-				most = max(most, v, -v)
+				sizes = append(sizes, math.Abs(float64(v)))
 			}
 		}
+		slices.Sort(sizes)
+		most := quantileOf(sizes, 0.99) // a few numbers are often much larger than all others
 		f := &figure.Figure{
 			Name: "live-" + p.key(), Group: "live", Pick: p.title(), Title: "The state as the text passes",
 			Caption: fmt.Sprintf("%d of the %d channels of the state, and %d of the %d numbers of each, after some "+
@@ -70,7 +72,7 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 				Label: fmt.Sprintf("token %d · %s", p.ShotAt[i], names[p.ShotAt[i]]),
 				Panels: []figure.Panel{{X: figure.Axis{Label: "number"}, Y: figure.Axis{Label: "channel"},
 					Map: &figure.Map{Rows: p.ShotRows, Cols: p.ShotCols, Values: values, Diverging: true,
-						Min: -float64(most), Max: float64(most)}}},
+						Min: -most, Max: most}}},
 			})
 		}
 		all = append(all, f)
