@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
@@ -41,7 +42,7 @@ func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
 }
 
 // diagramWidth is where a diagram goes on in another band, in boxes.
-const diagramWidth = 18
+const diagramWidth = 8
 
 // drawing places the boxes of a diagram. The stream goes to the right, and what is added to it stands below.
 type drawing struct {
@@ -241,6 +242,14 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
+// shortNames leave out what most names of parameters begin with.
+func shortNames(names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, strings.ReplaceAll(strings.TrimPrefix(name, "mixer."), "kernel.kernel.", "kernel."))
+	}
+	return out
+}
+
 // normFigures show how large the parameters are, and what training has changed.
 func normFigures(both []*Anatomy) (all []*figure.Figure) {
 	now := both[0]
@@ -253,7 +262,7 @@ func normFigures(both []*Anatomy) (all []*figure.Figure) {
 		}
 	}
 	of := func(a *Anatomy) (m *figure.Map) {
-		m = &figure.Map{Rows: len(rows), Cols: len(a.Layers), RowNames: rows, Log: true, Unit: "RMS"}
+		m = &figure.Map{Rows: len(rows), Cols: len(a.Layers), RowNames: shortNames(rows), Log: true, Unit: "RMS"}
 		for i := range a.Layers {
 			m.ColNames = append(m.ColNames, strconv.Itoa(i))
 		}
