@@ -286,14 +286,19 @@ func TestMemoryRefuses(t *testing.T) {
 // before.
 func TestReadOutFindsWhatIsKept(t *testing.T) {
 	m := toymodel.New(t, "gated-conv(d_conv=5)", 12)
-	got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, 600, 12), MemoryOptions{ReadOut: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := got.Reads[0]
-	for i, age := range r.Ages {
-		if kept := age < 4; kept != (r.Accuracy[i] > 0.9) || kept != (r.R2[i] > 0.5) || !kept && r.R2[i] > 0.1 {
-			t.Errorf("age %d: accuracy %.2f and R² %.2f", age, r.Accuracy[i], r.R2[i])
+	for _, l := range []int{400, 2050} {
+		got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, l, 12), MemoryOptions{ReadOut: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := got.Reads[0]
+		for i, age := range r.Ages {
+			if kept := age < 4; kept != (r.Accuracy[i] > 0.9) || kept != (r.R2[i] > 0.5) || !kept && r.R2[i] > 0.1 {
+				t.Errorf("%d tokens, age %d: accuracy %.2f and R² %.2f", l, age, r.Accuracy[i], r.R2[i])
+			}
+			if math.Abs(r.Chance[i]-1.0/12) > 0.06 {
+				t.Errorf("%d tokens, age %d: chance is %.2f", l, age, r.Chance[i])
+			}
 		}
 	}
 }
