@@ -107,10 +107,13 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 	if len(out.Parts) == 0 {
 		return nil, errors.New("found layers that keep nothing of the past, want one with a state, such as h3 or mamba")
 	}
-	if step > 1 {
-		out.Notes = append(out.Notes, fmt.Sprintf("The text has %d tokens. A cell of a map stands for %d of them: "+
-			"squares are summed over the tokens that wrote, and the time is the last token of the cell.",
-			len(ids), step))
+	steps := 1
+	for _, p := range out.Parts {
+		steps = max(steps, p.Step)
+	}
+	if steps > 1 {
+		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: squares are "+
+			"summed over the tokens that wrote, and the time is the last token of the cell.", len(ids), steps))
 	}
 	return out, nil
 }
@@ -157,6 +160,12 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, u *tensor
 	if b.Shared != nil {
 		m.note("The keys and values of shared blocks are left out: what is shown is the state of the mixer behind " +
 			"them.")
+	}
+	for _, p := range parts { // to follow g groups from cell to cell takes cells²·g/2 multiplications
+		if g := p.groups(); g > 0 {
+			most := max(32, int(math.Sqrt(3e8/float64(g))))
+			step = max(step, (w.l+most-1)/most)
+		}
 	}
 	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step}
 	for _, p := range parts {

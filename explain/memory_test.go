@@ -51,17 +51,8 @@ func walkOf(t *testing.T, entry string) (*stateWalk, []*statePart) {
 	return w, parts
 }
 
-// wide is x in float64.
-func wide(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}
-
-// apart is |a - b|/|b|, or |a - b| where b is small.
-func apart(a, b []float64) float64 {
+// awayFrom is |a - b|/|b|, or |a - b| where b is small.
+func awayFrom(a, b []float64) float64 {
 	d, n := 0.0, 0.0
 	for i := range a {
 		d += (a[i] - b[i]) * (a[i] - b[i])
@@ -92,7 +83,7 @@ func TestStateIsTheSumOfWhatIsLeft(t *testing.T) {
 				}
 				t.Logf("%s: rule %d, fixed %v, same %v, direction %v", x.name, x.rule, x.fixed, x.same, x.b != nil)
 				sum, left := x.replay(t, w)
-				if d := apart(sum, wide(readPart(end, x.name, nil))); d > 1e-5 {
+				if d := awayFrom(sum, wideOf(readPart(end, x.name, nil))); d > 1e-5 {
 					t.Errorf("%s: what is left of all tokens is %.2g away from the state", x.name, d)
 				}
 				got, err := x.memory(context.Background(), f)
@@ -136,7 +127,7 @@ func (x *followed) replay(t *testing.T, w *stateWalk) (sum, left []float64) {
 			t.Fatal(err)
 		}
 		now := out[0]
-		x.other = [][]float32{out[3]}
+		x.other, x.scratch = [][]float32{out[3]}, [][]float64{make([]float64, n)}
 		var a, g []float64
 		switch {
 		case x.rule == ruleTanh:
@@ -144,22 +135,22 @@ func (x *followed) replay(t *testing.T, w *stateWalk) (sum, left []float64) {
 		case x.rule == ruleDecay:
 			a = x.decays(0, now, before)
 		}
-		carried := wide(before)
+		carried := wideOf(before)
 		x.carry(a, g, carried)
 		w0 := make([]float64, n)
 		for i := range w0 {
 			w0[i] = float64(now[i]) - carried[i]
 		}
 		if x.rule != ruleTanh && !x.gate { // these are linear for the gates of this very state
-			if d := apart(w0, wide(out[1])); d > 2e-5*(1+norm(wide(now))/math.Max(1e-3, norm(w0))) {
+			if d := awayFrom(w0, wideOf(out[1])); d > 2e-5*(1+norm(wideOf(now))/math.Max(1e-3, norm(w0))) {
 				t.Errorf("%s: token %d writes something %.2g away from what it writes into nothing", x.name, at, d)
 			}
-			y := wide(some)
+			y := wideOf(some)
 			x.carry(a, g, y)
 			for i := range y {
 				y[i] += float64(out[1][i])
 			}
-			if d := apart(y, wide(out[2])); d > 1e-5 {
+			if d := awayFrom(y, wideOf(out[2])); d > 1e-5 {
 				t.Errorf("%s: at token %d the rule is %.2g away from the mixer", x.name, at, d)
 			}
 		}
@@ -295,14 +286,19 @@ func TestMemoryRefuses(t *testing.T) {
 // before.
 func TestReadOutFindsWhatIsKept(t *testing.T) {
 	m := toymodel.New(t, "gated-conv(d_conv=5)", 12)
-	got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, 600, 12), MemoryOptions{ReadOut: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := got.Reads[0]
-	for i, age := range r.Ages {
-		if kept := age < 4; kept != (r.Accuracy[i] > 0.9) || kept != (r.R2[i] > 0.5) || !kept && r.R2[i] > 0.1 {
-			t.Errorf("age %d: accuracy %.2f and R² %.2f", age, r.Accuracy[i], r.R2[i])
+	for _, l := range []int{400, 2050} {
+		got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, l, 12), MemoryOptions{ReadOut: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := got.Reads[0]
+		for i, age := range r.Ages {
+			if kept := age < 4; kept != (r.Accuracy[i] > 0.9) || kept != (r.R2[i] > 0.5) || !kept && r.R2[i] > 0.1 {
+				t.Errorf("%d tokens, age %d: accuracy %.2f and R² %.2f", l, age, r.Accuracy[i], r.R2[i])
+			}
+			if math.Abs(r.Chance[i]-1.0/12) > 0.06 {
+				t.Errorf("%d tokens, age %d: chance is %.2f", l, age, r.Chance[i])
+			}
 		}
 	}
 }

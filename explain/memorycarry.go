@@ -92,7 +92,7 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 	}
 	n := p.size()
 	var writes [][]float32
-	for _, t := range []int{0, 1, at, w.l - 1} {
+	for _, t := range []int{0, 1, at, min(w.l-1, 2*lookAt+1)} {
 		out, err := w.probe(t, w.before(t), p.name, p.shape, make([]float32, n))
 		if err != nil {
 			return err

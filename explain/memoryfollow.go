@@ -35,6 +35,8 @@ type followed struct {
 	cellFade [][]float32
 	cellOf   []float64   // energy that a cell has written
 	slow     [][]float64 // of each piece: sums of -ln a
+	scratch  [][]float64 // of each piece: decays at a token
+	probe    []float32   // the value of all numbers that decays are measured with
 
 	trace [][]float32 // of ruleTanh: the state after each token
 
@@ -63,9 +65,10 @@ func (f *follow) add(p *statePart) {
 		x.dual = p.dual()
 		x.energies = make([]float32, f.w.l*p.channels)
 	case p.rule == ruleDecay || p.rule == ruleModes:
-		x.groups = p.channels
-		if p.rule == ruleModes || !p.same {
-			x.groups = p.size()
+		x.groups = p.groups()
+		x.probe = make([]float32, p.size())
+		for i := range x.probe {
+			x.probe[i] = probeScale
 		}
 		x.cellSum, x.cellFade = make([][]float32, f.cells), make([][]float32, f.cells)
 		x.cellOf = make([]float64, f.cells)
@@ -74,6 +77,17 @@ func (f *follow) add(p *statePart) {
 		x.trace = make([][]float32, f.w.l)
 	}
 	f.parts = append(f.parts, x)
+}
+
+// groups is how many numbers of a part fade each in its own way, 0 for a part that is followed otherwise.
+func (p *statePart) groups() int {
+	switch {
+	case p.b != nil || p.rule != ruleDecay && p.rule != ruleModes:
+		return 0
+	case p.rule == ruleDecay && p.same:
+		return p.channels
+	}
+	return p.size()
 }
 
 func unknowns(n int) []float64 {
@@ -142,11 +156,7 @@ func (f *follow) other(s mixer.State) (mixer.State, error) {
 		if x.rule != ruleDecay || x.fixed {
 			continue
 		}
-		v := make([]float32, x.size())
-		for i := range v {
-			v[i] = probeScale
-		}
-		if err := c.Restore(x.name, x.shape, v); err != nil {
+		if err := c.Restore(x.name, x.shape, x.probe); err != nil {
 			return nil, err
 		}
 	}
@@ -164,8 +174,10 @@ func (x *followed) open(states []mixer.State) {
 		return
 	}
 	x.sum, x.fade, x.slow = make([][]float32, n), make([][]float32, n), make([][]float64, n)
+	x.scratch = make([][]float64, n)
 	for c := range n {
 		x.sum[c], x.fade[c], x.slow[c] = make([]float32, x.groups), allOnes(x.groups), make([]float64, x.groups)
+		x.scratch[c] = make([]float64, x.size())
 	}
 }
 
@@ -200,6 +212,9 @@ func (x *followed) see(f *follow, c, t int) {
 		x.seeDecays(c, t, now, before)
 		if ends {
 			x.cellSum[cell], x.cellFade[cell] = x.sum[c], x.fade[c]
+			for g, a2 := range x.fade[c] {
+				x.slow[c][g] -= math.Log(max(float64(a2), 1e-45)) / 2
+			}
 			x.sum[c], x.fade[c] = make([]float32, x.groups), allOnes(x.groups)
 		}
 		x.cellOf[cell] += x.written[t] * x.written[t]
@@ -228,7 +243,7 @@ func (x *followed) decays(c int, now, before []float32) []float64 {
 	if x.fixed && !x.gate {
 		return x.a
 	}
-	a := make([]float64, len(now))
+	a := x.scratch[c]
 	if x.gate {
 		for i := range a {
 			a[i] = 1
@@ -257,7 +272,7 @@ func (x *followed) decays(c int, now, before []float32) []float64 {
 
 // seeDecays adds the energy of w_t = S_t - a ⊙ S_{t-1} to what is left of the cell's.
 func (x *followed) seeDecays(c, t int, now, before []float32) {
-	sum, fade, slow := x.sum[c], x.fade[c], x.slow[c]
+	sum, fade := x.sum[c], x.fade[c]
 	total := 0.0
 	if x.rule == ruleModes {
 		for i := 0; i < len(now); i += 2 {
@@ -268,7 +283,6 @@ func (x *followed) seeDecays(c, t int, now, before []float32) {
 			total += e
 			sum[i] = sum[i]*float32(a2) + float32(e)
 			fade[i] *= float32(a2)
-			slow[i] -= math.Log(max(a2, 1e-60)) / 2
 		}
 		x.written[t] = math.Sqrt(total)
 		return
@@ -284,9 +298,8 @@ func (x *followed) seeDecays(c, t int, now, before []float32) {
 		d := a[g*per]
 		total += e
 		sum[g] = sum[g]*float32(d*d) + float32(e)
-		fade[g] *= float32(d * d)
-		if t > 0 {
-			slow[g] -= math.Log(max(math.Abs(d), 1e-30))
+		if t > 0 { // before there was nothing
+			fade[g] *= float32(d * d)
 		}
 	}
 	x.written[t] = math.Sqrt(total)

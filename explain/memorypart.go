@@ -65,6 +65,9 @@ func (p *statePart) steps() bool { return p.rule != ruleRows }
 // difference is exact to rounding.
 const probeScale = 1 << 14
 
+// lookAt is the token at which a rule is learned, and about twice of it where it is tried.
+const lookAt = 20
+
 // tolerance is how far, of the size of the values, a measured response may be from that of a rule.
 const tolerance = 2e-4
 
@@ -75,7 +78,7 @@ func (w *stateWalk) partsOf() ([]*statePart, error) {
 	names, shapes := shapesIn(one)
 	_, later := shapesIn(two)
 	known, ignore := w.knownParts()
-	mid := w.l / 2
+	mid := min(w.l/2, lookAt)
 	s := w.before(mid)
 	var parts []*statePart
 	for _, name := range names {
@@ -183,7 +186,7 @@ func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 			y[i] -= out[0][i]
 		}
 	}
-	last := w.l - 1
+	last := min(w.l-1, 2*lookAt+1)
 	// What the rule makes of other values, and at another token, decides.
 	agrees := func(x, y []float32) bool {
 		z := make([]float64, n)

@@ -39,7 +39,8 @@ type ReadOut struct {
 
 // readings fit read-outs of the states that see a text.
 type readings struct {
-	l       int
+	l       int // states that are looked at, one in step tokens
+	step    int
 	ids     []int32
 	ages    []int
 	targets [][]float64 // of each token of the text, centered
@@ -51,7 +52,8 @@ type readings struct {
 }
 
 const (
-	readWork    = 4 << 30 // multiplications for the products of the states of a layer
+	readWork    = 1<<31 - 1 // multiplications for the products of the states of a layer
+	readMost    = 2048      // states that are looked at
 	readTargets = 32
 	readLeast   = 64 // tokens that a read-out needs
 	readSeed    = 29
@@ -59,14 +61,19 @@ const (
 
 // newReader chooses ages and targets. A short text has none.
 func newReader(g *Language, ids []int32) *readings {
-	r := &readings{l: len(ids), ids: ids, fitted: len(ids) * 6 / 10, tuned: len(ids) * 7 / 10}
-	if r.l < readLeast {
+	r := &readings{ids: ids, step: (len(ids) + readMost - 1) / readMost}
+	r.l = (len(ids) + r.step - 1) / r.step
+	r.fitted, r.tuned = r.l*6/10, r.l*7/10
+	if len(ids) < readLeast {
 		r.notes = append(r.notes, fmt.Sprintf("What can be read out of the states is not shown: the text has %d "+
-			"tokens, a fit needs %d.", r.l, readLeast))
+			"tokens, a fit needs %d.", len(ids), readLeast))
 		return r
 	}
+	if r.step > 1 {
+		r.notes = append(r.notes, fmt.Sprintf("What can be read out is that of one state in %d.", r.step))
+	}
 	for _, a := range []int{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512} {
-		if a <= r.l/8 {
+		if a <= len(ids)/8 {
 			r.ages = append(r.ages, a)
 		}
 	}
@@ -107,9 +114,10 @@ func (r *readings) center() {
 		place[id] = k
 	}
 	mean := make([]float64, len(r.of[0]))
-	for _, id := range r.ids[:r.fitted] {
+	first := r.ids[:r.fitted*r.step]
+	for _, id := range first {
 		for j, v := range r.of[place[id]] {
-			mean[j] += v / float64(r.fitted)
+			mean[j] += v / float64(len(first))
 		}
 	}
 	for _, y := range r.of {
@@ -127,6 +135,7 @@ type sketch struct {
 	size, numbers int
 	parts         []sketched
 	x             []float32 // (l, size)
+	step          int
 }
 
 // sketched says where each number of a part goes, and with which sign; nil for a part that is left out.
@@ -137,7 +146,7 @@ type sketched struct {
 
 // sketch lays out the parts of a state of fixed size. Each part gets its own share of the features.
 func (r *readings) sketch(parts []*statePart) *sketch {
-	s := &sketch{parts: make([]sketched, len(parts))}
+	s := &sketch{parts: make([]sketched, len(parts)), step: r.step}
 	if len(r.ages) == 0 {
 		return s
 	}
@@ -174,7 +183,10 @@ func (r *readings) sketch(parts []*statePart) *sketch {
 
 // add notes the state after token t, of which value gives the parts.
 func (s *sketch) add(t int, value func(i int) []float32) {
-	row := s.x[t*s.size:][:s.size]
+	if t%s.step != 0 || s.size == 0 {
+		return
+	}
+	row := s.x[t/s.step*s.size:][:s.size]
 	for i, p := range s.parts {
 		if p.to == nil {
 			continue
@@ -190,7 +202,8 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 	n := len(r.of[0])
 	out := &ReadOut{Features: s.size, Numbers: s.numbers, Ages: r.ages}
 	products := s.products(r.l, r.fitted)
-	from := r.ages[len(r.ages)-1]        // so that all ages are scored on the same tokens
+	// All ages are scored on the same tokens.
+	from := (r.ages[len(r.ages)-1] + r.step - 1) / r.step
 	block := func(a, b int) *mat.Dense { // products of the states of some tokens with those of the first part
 		k := mat.NewDense(b-a, r.fitted-from, nil)
 		for t := a; t < b; t++ {
@@ -205,7 +218,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 		y := mat.NewDense(b-a, n*len(r.ages), nil)
 		for t := a; t < b; t++ {
 			for i, age := range r.ages {
-				copy(y.RawRowView(t - a)[i*n:], r.targets[t-age])
+				copy(y.RawRowView(t - a)[i*n:], r.targets[t*r.step-age])
 			}
 		}
 		return y
@@ -343,7 +356,7 @@ func (r *readings) accuracy(read *mat.Dense, i, age int) float64 {
 				best, least = k, d
 			}
 		}
-		if r.known[best] == r.ids[t-age] {
+		if r.known[best] == r.ids[t*r.step-age] {
 			hits++
 		}
 	}
@@ -354,15 +367,15 @@ func (r *readings) accuracy(read *mat.Dense, i, age int) float64 {
 func (r *readings) chance(age int) float64 {
 	count := map[int32]int{}
 	most := r.ids[0]
-	for _, id := range r.ids[:r.fitted] {
+	for _, id := range r.ids[:r.fitted*r.step] {
 		count[id]++
 		if count[id] > count[most] {
 			most = id
 		}
 	}
 	hits := 0
-	for _, id := range r.ids[r.tuned-age : r.l-age] {
-		if id == most {
+	for t := r.tuned; t < r.l; t++ {
+		if r.ids[t*r.step-age] == most {
 			hits++
 		}
 	}

@@ -5,51 +5,51 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Kernel is the impulse responses of linear systems inside a mixer that are the same at every position, one for each
+// Response is the impulse responses of linear systems inside a mixer that are the same at every position, one for each
 // channel: Taps (l, channels).
-type Kernel struct {
+type Response struct {
 	Name string
 	Taps *tensor.Tensor
 }
 
-// Kernels are the kernels of a mixer, of at most l taps: those of its state-space systems and long filters, without
+// Responses are the kernels of a mixer, of at most l taps: those of its state-space systems and long filters, without
 // their skips, and then of its short filters. They live as long as what t has made. Mixers whose systems depend on the
 // input have short filters only; attention has none.
-func Kernels(t *autograd.Tape, m Mixer, l int) []Kernel {
+func Responses(t *autograd.Tape, m Mixer, l int) []Response {
 	switch m := m.(type) {
 	case scaled:
-		return Kernels(t, m.Mixer, l)
+		return Responses(t, m.Mixer, l)
 	case *parallel:
-		var all []Kernel
+		var all []Response
 		for i, part := range m.parts {
-			for _, k := range Kernels(t, part, l) {
-				all = append(all, Kernel{m.names[i] + "." + k.Name, k.Taps})
+			for _, k := range Responses(t, part, l) {
+				all = append(all, Response{m.names[i] + "." + k.Name, k.Taps})
 			}
 		}
 		return all
 	case interface {
-		kernels(t *autograd.Tape, l int) []Kernel
+		kernels(t *autograd.Tape, l int) []Response
 	}:
 		return m.kernels(t, l)
 	}
 	return nil
 }
 
-func (m *s4Layer) kernels(t *autograd.Tape, l int) []Kernel {
-	var all []Kernel
+func (m *s4Layer) kernels(t *autograd.Tape, l int) []Response {
+	var all []Response
 	for i, s := range m.systems {
 		name := numbered("ssm", i)
 		if m.opt.Bidirectional && i >= m.opt.Channels {
 			name = numbered("ahead", i-m.opt.Channels)
 		}
-		all = append(all, Kernel{name, t.KernelRows(s.kernel(t, min(l, s.longest)), m.d)})
+		all = append(all, Response{name, t.KernelRows(s.kernel(t, min(l, s.longest)), m.d)})
 	}
 	return all
 }
 
-func (m *H3) kernels(t *autograd.Tape, l int) []Kernel {
+func (m *H3) kernels(t *autograd.Tape, l int) []Response {
 	diag := t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.D.Len())
-	return []Kernel{{"diag", diag}, {"shift", m.Shift.kernel(min(l, m.cfg.DState))}}
+	return []Response{{"diag", diag}, {"shift", m.Shift.kernel(min(l, m.cfg.DState))}}
 }
 
 // kernel is K[j, c] = Σ_i C[c, i+j] B[c, i] (l, d): the filter that the shift system is, without its skip.
@@ -68,33 +68,33 @@ func (s *Shift) kernel(l int) *tensor.Tensor {
 	return tensor.FromSlice(k, l, d)
 }
 
-func (m *GSS) kernels(t *autograd.Tape, l int) []Kernel {
-	return []Kernel{{"diag", t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.d)}}
+func (m *GSS) kernels(t *autograd.Tape, l int) []Response {
+	return []Response{{"diag", t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.d)}}
 }
 
-func (m *Hyena) kernels(t *autograd.Tape, l int) []Kernel {
-	var all []Kernel
+func (m *Hyena) kernels(t *autograd.Tape, l int) []Response {
+	var all []Response
 	for i, k := range m.Filter.split(t, m.Filter.generate(t, min(l, m.opt.LMax))) {
-		all = append(all, Kernel{numbered("long", i), k})
+		all = append(all, Response{numbered("long", i), k})
 	}
 	return append(all, shortKernel(m.ShortWeight.Tensor))
 }
 
-func (m *Mamba) kernels(*autograd.Tape, int) []Kernel {
-	return []Kernel{shortKernel(m.Conv.weight.Tensor)}
+func (m *Mamba) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
-func (m *Mamba2) kernels(*autograd.Tape, int) []Kernel {
-	return []Kernel{shortKernel(m.Conv.weight.Tensor)}
+func (m *Mamba2) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
-func (m *RGLRU) kernels(*autograd.Tape, int) []Kernel {
-	return []Kernel{shortKernel(m.Conv.weight.Tensor)}
+func (m *RGLRU) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
-func (m *GatedConv) kernels(*autograd.Tape, int) []Kernel {
-	return []Kernel{shortKernel(m.Conv.weight.Tensor)}
+func (m *GatedConv) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
 
 // shortKernel turns the taps of a short filter (d, 1, k), the newest last, into a kernel (k, d).
-func shortKernel(w *tensor.Tensor) Kernel {
+func shortKernel(w *tensor.Tensor) Response {
 	d, taps := w.Dim(0), w.Dim(-1)
 	x, k := make([]float32, d*taps), make([]float32, d*taps)
 	w.CopyTo(x)
@@ -103,5 +103,5 @@ func shortKernel(w *tensor.Tensor) Kernel {
 			k[j*d+c] = x[c*taps+taps-1-j]
 		}
 	}
-	return Kernel{"conv", tensor.FromSlice(k, taps, d)}
+	return Response{"conv", tensor.FromSlice(k, taps, d)}
 }

@@ -57,7 +57,7 @@ func TestKernelsAreImpulseResponses(t *testing.T) {
 		nn.InitAll(m, "", 3)
 		y := read(c.answer(m))
 		found := false
-		for _, k := range Kernels(tape, Parallel([]string{"a"}, []Mixer{Scaled(m, 2, 3)}), l) {
+		for _, k := range Responses(tape, Parallel([]string{"a"}, []Mixer{Scaled(m, 2, 3)}), l) {
 			if k.Name != "a."+c.name {
 				continue
 			}

@@ -47,9 +47,6 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err := out.check(); err != nil {
 			return err
 		}
-		if most < 0 {
-			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
-		}
 		text, err := explainText(cmd, args[1:])
 		if err != nil {
 			return err
@@ -58,13 +55,9 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err != nil {
 			return err
 		}
-		ids, err := tok.Encode(nil, []byte(text))
+		ids, note, err := firstTokens(tok, text, most)
 		if err != nil {
 			return err
-		}
-		whole := len(ids)
-		if most > 0 && whole > most {
-			ids = ids[:most]
 		}
 		m, err := g.Memory(cmd.Context(), ids, opt)
 		if err != nil {
@@ -73,9 +66,8 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		page := m.Page(explain.TokenNames(tok, ids))
 		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
 		page.Command = commandLine(os.Args)
-		if whole > len(ids) {
-			page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
-				"--tokens.", whole, len(ids)))
+		if note != "" {
+			page.Notes = append(page.Notes, note)
 		}
 		return out.write(cmd, page)
 	}

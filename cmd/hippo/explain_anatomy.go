@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+func newExplainModel() *cobra.Command {
+	var out explainOutput
+	var before string
+	var start, timed bool
+	var rate float64
+	var text string
+	cmd := &cobra.Command{
+		Use:   "model MODEL",
+		Short: "Show kernels, poles, time constants, sizes and times of a model",
+		Long: `Take the model in MODEL apart, of any family and any mixers, or the network of a task's run:
+
+  architecture    as a diagram, with shared blocks and experts
+  parameters      by layer and kind, and how large they are
+  time            where it goes, measured on a short run
+  time constants  of each layer in tokens, with --rate in seconds, too; and the steps dt
+  kernels         of the state-space systems and filters, in time and frequency
+  poles           of A, and of what multiplies the state from token to token, with the unit circle
+
+Decays of selective mixers (Mamba, Mamba-2, RG-LRU) depend on the token: what is shown is their mean over a short run on
+--text, on random tokens, or on white noise. --before DIR or --start puts another model beside it: an earlier
+checkpoint, or the random weights that training began with, made again from the run's configuration and seed.`,
+		Example: `  hippo explain model runs/tiny --open
+  hippo explain model runs/tiny --start --out before-after.html
+  hippo explain model runs/tiny/best --before runs/tiny/last
+  hippo explain model runs/task/digits/s4-seed1 --rate 8000`,
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	out.register(cmd, "model")
+	cmd.Flags().StringVar(&before, "before", "", "another model of the same shape, to show beside it")
+	cmd.Flags().BoolVar(&start, "start", false, "show beside it the weights that training began with")
+	cmd.Flags().BoolVar(&timed, "time", true, "measure where the time goes")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "positions in a second, for time constants in seconds")
+	cmd.Flags().StringVar(&text, "text", "", "text of the short run of a language model; empty: random tokens")
+	completeFlag(cmd, "before", completeFolders)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		if before != "" && start {
+			return errors.New("found both --before and --start, want one of them")
+		}
+		if !(rate >= 0) || rate > 1e12 {
+			return fmt.Errorf("--rate: found %g, want 0 or more", rate)
+		}
+		now, err := subjectIn(args[0], text)
+		if err != nil {
+			return err
+		}
+		a, err := now.Anatomy(cmd.Context(), "now", timed)
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		var b *explain.Anatomy
+		if before != "" || start {
+			old := before
+			var s *explain.Subject
+			if start {
+				old = args[0]
+				s, err = subjectAtStart(args[0], text)
+			} else {
+				s, err = subjectIn(before, text)
+			}
+			if err != nil {
+				return err
+			}
+			if b, err = s.Anatomy(cmd.Context(), "before", false); err != nil {
+				return fmt.Errorf("%s: %w", old, err)
+			}
+			if err := a.Comparable(b); err != nil {
+				return fmt.Errorf("%s: %w", old, err)
+			}
+		}
+		page := explain.AnatomyPage(a, b, rate)
+		page.Subtitle, page.Command = args[0], commandLine(os.Args)
+		return out.write(cmd, page)
+	}
+	return cmd
+}
+
+// subjectIn is the model or network in a folder.
+func subjectIn(name, text string) (*explain.Subject, error) {
+	dir, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil {
+		if text != "" {
+			return nil, fmt.Errorf("%s: found the network of a task, which reads no --text", name)
+		}
+		return explain.SubjectOfNetwork(n), nil
+	}
+	m, dir, err := release.LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return subjectOf(m, dir, text)
+}
+
+// subjectOf is a language model with the tokens of a text.
+func subjectOf(m *model.Model, dir, text string) (*explain.Subject, error) {
+	if text == "" {
+		return explain.SubjectOfModel(m, nil), nil
+	}
+	tok, err := release.LoadTokenizer(dir, &m.Config)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := tok.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return explain.SubjectOfModel(m, ids), nil
+}
+
+// subjectAtStart makes the weights again that a run began with.
+func subjectAtStart(name, text string) (*explain.Subject, error) {
+	dir, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil {
+		r, err := experiment.ReadResult(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: found no result of a run, which tells the seed; want --before DIR", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		n.Init(r.Seed)
+		return explain.SubjectOfNetwork(n), nil
+	}
+	run, found, err := train.RunOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found == "":
+		return nil, fmt.Errorf("%s: found no run of hippo train, whose seed tells the weights that it began with; "+
+			"want --before DIR", name)
+	case run.Init != "":
+		return subjectIn(run.Init, text)
+	}
+	m, dir, err := release.LoadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	m.Init(run.Seed)
+	return subjectOf(m, dir, text)
+}

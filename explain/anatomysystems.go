@@ -1,0 +1,260 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// denseChannels is of how many channels of S4 the eigenvalues are computed.
+const denseChannels = 16
+
+// systems looks at the systems of all layers while the model reads a short sequence.
+func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn.Param) error {
+	var failed error
+	bb := *s.backbone
+	bb.Blocks = nil
+	for i, b := range s.backbone.Blocks {
+		with := *b
+		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) {
+			if failed == nil {
+				failed = ctx.Err()
+			}
+			if failed == nil {
+				failed = a.layer(ctx, i, b, u, params)
+			}
+		}}
+		bb.Blocks = append(bb.Blocks, &with)
+	}
+	t := autograd.NewTape()
+	s.run(t, &bb, s.length())
+	t.Reset()
+	return failed
+}
+
+// layer looks at the systems of a layer, which is given u.
+func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Tensor,
+	params map[string]*nn.Param) error {
+	l := &a.Layers[i]
+	t := autograd.NewTape()
+	for _, k := range mixer.Responses(t, b.Mixer, KernelTaps) {
+		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), floats(k.Taps)})
+	}
+	t.Reset()
+	prefix := fmt.Sprintf("backbone.layers.%d.mixer.", i)
+	continuous := continuousSystems(prefix, params)
+	if !b.Mixer.Traits().LooksAhead && u.Dim(0) > 1 {
+		w := newWalk(b.Mixer, tensor.FromSlice(floats(u), u.Dim(0), u.Dim(1)))
+		w.l = min(w.l, anatomyTokens)
+		parts, err := w.partsOf()
+		if err != nil {
+			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
+		}
+		f := &follow{w: w, step: w.l, cells: 1}
+		for _, p := range parts {
+			f.add(p)
+		}
+		if slices.ContainsFunc(parts, func(p *statePart) bool { return p.rule == ruleDecay && !p.fixed }) {
+			if err := f.run(ctx); err != nil {
+				return err
+			}
+		}
+		for _, x := range f.parts {
+			discrete := x.poles()
+			if discrete == nil {
+				continue
+			}
+			l.Systems = append(l.Systems, LayerSystem{Part: x.name, Rule: x.words(), Discrete: discrete,
+				Selects: x.rule == ruleDecay && !x.fixed})
+		}
+	}
+	// The first systems of the state are those of the parameters: a layer has one kind of them.
+	for k, c := range continuous {
+		if k < len(l.Systems) {
+			l.Systems[k].Dt, l.Systems[k].Poles = c.Dt, c.Poles
+		} else {
+			l.Systems = append(l.Systems, c)
+		}
+	}
+	return nil
+}
+
+// anatomyTokens is how many tokens the mean decays of selective systems are taken over.
+const anatomyTokens = 64
+
+// poles are the eigenvalues of what multiplies a part from token to token; nil for what has none worth a picture.
+func (x *followed) poles() []complex128 {
+	var out []complex128
+	switch {
+	case x.rule == ruleModes:
+		for i := 0; i < len(x.a); i += 2 {
+			out = append(out, complex(x.a[i], x.a[i+1]))
+		}
+	case x.rule == ruleMatrix:
+		for c := range x.channels {
+			if c%max(1, x.channels/denseChannels) == 0 {
+				out = append(out, eigenvalues(x.m[c*x.inner*x.inner:][:x.inner*x.inner], x.inner)...)
+			}
+		}
+	case x.rule == ruleTanh:
+		out = eigenvalues(wideOf(x.r), x.size())
+	case x.rule == ruleDecay && x.fixed:
+		for i, a := range x.a {
+			if !x.same || i%x.inner == 0 {
+				out = append(out, complex(a, 0))
+			}
+		}
+	case x.rule == ruleDecay && x.slow != nil:
+		for g := range x.groups {
+			rate := 0.0
+			for c := range x.slow {
+				rate += x.slow[c][g]
+			}
+			out = append(out, complex(math.Exp(-rate/float64(len(x.written)-1)), 0))
+		}
+	}
+	return out
+}
+
+func wideOf(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// eigenvalues are those of a matrix (n, n); nil where they are not found, or there are too many.
+func eigenvalues(m []float64, n int) []complex128 {
+	if n > 512 {
+		return nil
+	}
+	var e mat.Eigen
+	if !e.Factorize(mat.NewDense(n, n, slices.Clone(m)), mat.EigenNone) {
+		return nil
+	}
+	return e.Values(nil)
+}
+
+// continuousSystems reads dt and the spectrum of A from the parameters of a mixer, by their names.
+func continuousSystems(prefix string, params map[string]*nn.Param) []LayerSystem {
+	var names []string
+	for name := range params {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	get := func(name string) []float64 {
+		if p := params[name]; p != nil {
+			return wideOf(floats(p.Tensor))
+		}
+		return nil
+	}
+	mapped := func(x []float64, f func(float64) float64) []float64 {
+		for i := range x {
+			x[i] = f(x[i])
+		}
+		return x
+	}
+	negExp := func(v float64) float64 { return -math.Exp(v) }
+	softplus := func(v float64) float64 { return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
+	var out []LayerSystem
+	for _, name := range names {
+		base, last := name[:strings.LastIndexByte(name, '.')+1], name[strings.LastIndexByte(name, '.')+1:]
+		var s LayerSystem
+		var re, im []float64
+		switch last {
+		case "inv_A_real", "log_A_real":
+			re, im = mapped(get(name), negExp), get(base+"A_imag")
+		case "inv_w_real":
+			re, im = mapped(get(name), negExp), get(base+"w_imag")
+		case "Lambda_log_neg_re":
+			re, im = mapped(get(name), negExp), get(base+"Lambda_im")
+		case "A_log":
+			re = mapped(get(name), negExp)
+			s.Dt = mapped(get(base+"dt_proj.bias"), softplus)
+			if s.Dt == nil {
+				s.Dt = mapped(get(base+"dt_bias"), softplus)
+			}
+		case "recurrent_param": // a = exp(-8·softplus(Λ)·r): the gate r is the step
+			re = mapped(get(name), func(v float64) float64 { return -engine.RGLRUPower * softplus(v) })
+		default:
+			continue
+		}
+		if s.Dt == nil {
+			s.Dt = mapped(get(base+"log_dt"), math.Exp)
+		}
+		if p := get(base + "P"); p != nil && last == "inv_w_real" {
+			s.Poles = lowRankPoles(re, im, p, params[name].Dim(0))
+		} else {
+			for i, x := range re {
+				y := 0.0
+				if im != nil {
+					y = im[i]
+				}
+				s.Poles = append(s.Poles, complex(x, y))
+			}
+		}
+		s.Part, s.Rule = strings.TrimSuffix(strings.TrimPrefix(base, prefix), "."), "its parameters"
+		out = append(out, s)
+	}
+	return out
+}
+
+// lowRankPoles are the eigenvalues of Λ - P P^* in some channels of S4. With the conjugate pairs that only one half of
+// is kept, x' = Λ x - 2 P Re(P^* x), which is linear in real and imaginary parts.
+func lowRankPoles(re, im, p []float64, channels int) []complex128 {
+	n := len(re) / channels
+	rank := len(p) / (2 * len(re))
+	var out []complex128
+	for c := range channels {
+		if c%max(1, channels/denseChannels) != 0 {
+			continue
+		}
+		a := make([]float64, 4*n*n)
+		for i := range n {
+			l := complex(re[c*n+i], im[c*n+i])
+			a[2*i*2*n+2*i], a[2*i*2*n+2*i+1] = real(l), -imag(l)
+			a[(2*i+1)*2*n+2*i], a[(2*i+1)*2*n+2*i+1] = imag(l), real(l)
+			for r := range rank {
+				at := func(k int) complex128 {
+					i := ((r*channels+c)*n + k) * 2
+					return complex(p[i], p[i+1])
+				}
+				for j := range n {
+					// 2 P_i Re(conj(P_j) (x + iy)) = 2 P_i (Re P_j x + Im P_j y)
+					pi, pj := at(i), at(j)
+					a[2*i*2*n+2*j] -= 2 * real(pi) * real(pj)
+					a[2*i*2*n+2*j+1] -= 2 * real(pi) * imag(pj)
+					a[(2*i+1)*2*n+2*j] -= 2 * imag(pi) * real(pj)
+					a[(2*i+1)*2*n+2*j+1] -= 2 * imag(pi) * imag(pj)
+				}
+			}
+		}
+		out = append(out, eigenvalues(a, 2*n)...)
+	}
+	return out
+}
+
+// stable counts the poles of a discrete system inside the unit circle, up to rounding.
+func stable(poles []complex128) (n int) {
+	for _, z := range poles {
+		if cmplx.Abs(z) <= 1+1e-6 {
+			n++
+		}
+	}
+	return n
+}
