@@ -91,7 +91,8 @@ var house = []layer{
 	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"explain/figure", "internal/disk", "gonum.org/v1/plot golang.org/x/image"},
-	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
+	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer data internal/disk " +
+		"internal/parallel",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"web", "", ""},
@@ -110,7 +111,8 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+		"explain/figure train task " +
 		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
 		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
 		"internal/licenses",

@@ -19,13 +19,17 @@ type Language struct {
 	unembedding      *tensor.Tensor // (vocab, d_model)
 	// forward runs the model with its blocks replaced.
 	forward func(t *autograd.Tape, blocks []*model.Block, ids []int32)
+
+	// One of the two is what it is made of.
+	language *model.Model
+	network  *model.Network
 }
 
 // OfModel returns a language model for inspection.
 func OfModel(m *model.Model) *Language {
 	return &Language{
 		vocab: m.Config.VocabSize, maxLength: m.MaxLength(), backbone: m.Backbone,
-		unembedding: m.Unembedding().Tensor,
+		unembedding: m.Unembedding().Tensor, language: m,
 		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			backbone := m.Backbone
 			backbone.Blocks = blocks
@@ -44,7 +48,7 @@ func OfNetwork(m *model.Network) (*Language, error) {
 				"found a network that does not score tokens at each position of a sequence of tokens, want such a one")
 	}
 	l := &Language{
-		vocab: c.Vocab, maxLength: m.MaxLength(), backbone: m.Backbone,
+		vocab: c.Vocab, maxLength: m.MaxLength(), backbone: m.Backbone, network: m,
 		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			with := *m
 			with.Blocks = blocks
@@ -122,3 +126,9 @@ func center(x []float64) {
 		x[i] -= mean
 	}
 }
+
+// IsModel tells whether it is a language model, and not the network of a task.
+func (g *Language) IsModel() bool { return g.language != nil }
+
+// MaxLength is the longest sequence that the model takes, 0 for any.
+func (g *Language) MaxLength() int { return g.maxLength }

@@ -38,6 +38,9 @@ func (m *Network) NewStream() (*Stream, error) {
 // Position is the number of positions seen.
 func (s *Stream) Position() int { return s.state.Position }
 
+// State is what the mixers carry. Whoever changes it changes what follows.
+func (s *Stream) State() *State { return s.state }
+
 // Tokens goes on by some tokens. It returns what Values does.
 func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	vocab := int32(s.m.Config.Vocab)

@@ -15,6 +15,8 @@ const InitStd = 0.02
 type Linear struct {
 	Weight, Bias *Param
 	Activation   engine.Activation
+	// Edit, unless it is nil, changes x first: for looking into a model.
+	Edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor
 }
 
 // NewLinear returns a Linear layer whose weights start with deviation std and whose bias starts at zero.
@@ -27,6 +29,9 @@ func (m *Linear) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	var bias *tensor.Tensor
 	if m.Bias != nil {
 		bias = m.Bias.Tensor
+	}
+	if m.Edit != nil {
+		x = m.Edit(t, x)
 	}
 	return t.Linear(x, m.Weight.Tensor, bias, m.Activation)
 }

@@ -104,6 +104,8 @@ type Map struct {
 	// RowNames and ColNames are shown on the axes and when the reader points at a cell; empty, or one for each.
 	RowNames []string `json:"row_names,omitempty"`
 	ColNames []string `json:"col_names,omitempty"`
+	// Notes are shown when the reader points at a cell; empty, or one for each, row by row.
+	Notes []string `json:"notes,omitempty"`
 	// RowStep and ColStep are how many rows and columns of the full matrix a cell sums up, 0 and 1 for one.
 	RowStep int `json:"row_step,omitempty"`
 	ColStep int `json:"col_step,omitempty"`

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+func newExplainPaths() *cobra.Command {
+	var out explainOutput
+	var sessions sessionsFlags
+	var saved, files bool
+	most := 0
+	cmd := &cobra.Command{
+		Use:   "paths MODEL TEXT1 TEXT2",
+		Short: "Show where what a model remembers of two texts parts, and which token did it",
+		Long: `Let the model read two texts that begin alike, or the texts of two sessions such as two forks of one, and
+show where its states part, by layer and channel, which token did it, how far the predictions come apart, and what the
+prediction becomes if one layer goes on from the state of the other text.`,
+		Example: `  hippo explain paths models/h3-125m "The dog ran to the" "The cat ran to the"
+  hippo explain paths models/h3-125m one.txt two.txt --files --tokens 2000
+  hippo session fork whales question
+  hippo explain paths models/h3-125m whales question --sessions`,
+		Args:              wantArgs(3, 3),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	out.register(cmd, "paths")
+	sessions.register(cmd)
+	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
+	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
+	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
+	cmd.MarkFlagsMutuallyExclusive("sessions", "files")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		g, tok, err := languageAndTokens(args[0])
+		if err != nil {
+			return err
+		}
+		page := &figure.Page{Title: "Two paths", Command: commandLine(os.Args)}
+		var ids [2][]int32
+		for i, text := range args[1:] {
+			var note string
+			switch {
+			case saved:
+				ids[i], err = sessionTokens(&sessions, text, tok)
+			case files:
+				var all []byte
+				if all, err = os.ReadFile(text); err == nil {
+					ids[i], note, err = firstTokens(tok, string(all), most)
+				}
+			default:
+				ids[i], note, err = firstTokens(tok, text, most)
+			}
+			if err != nil {
+				return err
+			}
+			if note != "" {
+				page.Notes = append(page.Notes, fmt.Sprintf("Path %d: %s", i+1, note))
+			}
+		}
+		r, err := explain.Paths(cmd.Context(), g, ids[0], ids[1])
+		if err != nil {
+			return err
+		}
+		page.Subtitle = fmt.Sprintf("%s · %d and %d tokens, the first %d the same", args[0], len(ids[0]), len(ids[1]),
+			r.Common)
+		page.Figures = r.Figures(tok)
+		return out.write(cmd, page)
+	}
+	return cmd
+}
+
+// sessionTokens are those of the text of a saved session, which must be in the tokens of a model's tokenizer.
+func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer) ([]int32, error) {
+	folder, key, err := sessions.open()
+	if err != nil {
+		return nil, err
+	}
+	path, err := folder.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	ids, info, err := session.TextOf(path, key)
+	if err != nil {
+		return nil, err
+	}
+	if of := info.Identity.Tokenizer; of != tok.Fingerprint() {
+		return nil, fmt.Errorf("session %s: found a text in the tokens of another tokenizer (%s), want those of "+
+			"the model (%s)", name, of, tok.Fingerprint())
+	}
+	return ids, nil
+}

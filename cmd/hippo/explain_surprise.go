@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+func newExplainSurprise() *cobra.Command {
+	var out explainOutput
+	opt := explain.DefaultSurpriseOptions()
+	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
+		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
+	most := 0
+	cmd := &cobra.Command{
+		Use:   "surprise MODEL FILE...",
+		Short: "Show what in a text surprises a model, and whether it knows what it does not know",
+		Long: `Let the model predict the text in FILE (files, folders, globs, or - for standard input) and show the
+surprise -log p of its tokens along the text, the entropy of the predictions, how sure the model is and how often it is
+right (a reliability diagram and the expected calibration error), the worst predicted passages in their context, and
+the tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory does not
+grow with the text.`,
+		Example: `  hippo explain surprise runs/tiny notes.txt
+  hippo explain surprise models/h3-125m book.txt --tokens 100000 --seq_len 2048
+  hippo explain surprise models/h3-125m book.txt --stream --out surprise.json`,
+		Args:              wantArgs(2, 1<<20),
+		ValidArgsFunction: completeArgs(completeFolders),
+	}
+	out.register(cmd, "surprise")
+	flags := cmd.Flags()
+	flags.IntVar(&most, "tokens", 65536, "the first so many tokens of the text; 0 for all")
+	flags.IntVar(&opt.SeqLen, "seq_len", opt.SeqLen, "tokens of a window or (--stream) piece")
+	flags.BoolVar(&opt.Stream, "stream", false, "carry the state through the whole text, in place of separate windows")
+	flags.IntVar(&opt.Bins, "bins", opt.Bins, "of the calibration")
+	flags.IntVar(&opt.Passage, "passage", opt.Passage, "tokens of a passage")
+	flags.IntVar(&opt.Worst, "worst", opt.Worst, "passages to show")
+	flags.StringVar(&text.TextField, "text_field", text.TextField, "field of a JSONL line that holds the text")
+	flags.StringVar(&text.Cache, "cache", text.Cache, "folder of tokenized data; empty: the user's; none: memory")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		if most < 0 {
+			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
+		}
+		g, tok, err := languageAndTokens(args[0])
+		if err != nil {
+			return err
+		}
+		if !g.IsModel() {
+			return explain.ErrNoLanguage
+		}
+		page := &figure.Page{Title: "Surprise", Command: commandLine(os.Args)}
+		r, name, err := surprises(cmd.Context(), g, tok, args[1:], most, opt, text, page)
+		if err != nil {
+			return err
+		}
+		page.Subtitle = fmt.Sprintf("%s · %s · %d tokens", args[0], name, r.Tokens)
+		page.Figures = r.Figures(tok)
+		return out.write(cmd, page)
+	}
+	return cmd
+}
+
+// surprises reads files with a model, and notes on the page what a reader must know.
+func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, most int,
+	opt explain.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *explain.SurpriseReport, name string,
+	err error) {
+	tokens, corpus, notes, err := train.Tokenize(ctx, tok, files, text)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, tokens.Close(), corpus.Close()) }()
+	page.Notes = notes
+	part := tokens
+	if most > 0 && tokens.Len() > most {
+		part = tokens.Slice(0, most)
+		page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
+			"--tokens.", tokens.Len(), most))
+	}
+	if longest := g.MaxLength(); longest > 0 && opt.SeqLen > longest && !opt.Stream {
+		opt.SeqLen = longest
+	}
+	if opt.Stream {
+		page.Notes = append(page.Notes, "Each token is predicted from all before it: the state is carried on.")
+	} else {
+		page.Notes = append(page.Notes, fmt.Sprintf("Windows of %d tokens, each from an empty state: the first "+
+			"tokens of a window surprise more.", opt.SeqLen))
+	}
+	p := newProgress("surprise, tokens:")
+	opt.Progress = p.update
+	r, err = explain.Surprises(ctx, g, part, opt)
+	p.close()
+	return r, strings.TrimSpace(corpus.Name()), err
+}

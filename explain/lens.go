@@ -1,0 +1,264 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// LensReport is what a model would predict if it ended after some of its layers: the stream there, through the final
+// norm and the unembedding, as "the logit lens" has it (nostalgebraist 2020; arXiv:2303.08112, §2). Index k of the
+// slices by depth is the stream after k layers, 0 that of the embedding and len-1 the model itself.
+//
+// At each token x_i, with p_k the distribution of depth k and L the last,
+//
+//	LogP[k][i]    = log p_k(x_{i+1} | x_≤i),   i < n-1
+//	Entropy[k][i] = -Σ_v p_k(v) log p_k(v)
+//	KL[k][i]      = Σ_v p_L(v) (log p_L(v) - log p_k(v))
+//
+// all in nats.
+type LensReport struct {
+	IDs     []int32
+	Depths  []string // names of the streams
+	LogP    [][]float64
+	Entropy [][]float64
+	KL      [][]float64
+	Top     [][][]Likely // of each depth and token, the most probable next tokens
+}
+
+// lensTop is how many of the most probable tokens are kept for each depth and token.
+const lensTop = 3
+
+// Lens reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
+// and layer, and the stream of a piece of the text. Errors: ids that the model cannot read, scores that are not finite,
+// cancellation.
+func Lens(ctx context.Context, g *Language, ids []int32) (*LensReport, error) {
+	if err := g.check(ids); err != nil {
+		return nil, err
+	}
+	depths := len(g.backbone.Blocks) + 1
+	rep := &LensReport{IDs: ids}
+	for k := range depths {
+		rep.Depths = append(rep.Depths, g.depth(k))
+		rep.LogP = append(rep.LogP, make([]float64, len(ids)-1))
+		rep.Entropy = append(rep.Entropy, make([]float64, len(ids)))
+		rep.KL = append(rep.KL, make([]float64, len(ids)))
+		rep.Top = append(rep.Top, make([][]Likely, len(ids)))
+	}
+	streams := make([][]float32, depths)
+	r, err := g.open(watch{only: -1, stream: func(layer, _ int, x []float32) { streams[layer] = x }})
+	if err != nil {
+		return nil, err
+	}
+	l := &lens{g: g, rep: rep, final: g.newScorer(), early: g.newScorer()}
+	err = r.read(ctx, ids, func(at int, piece []int32) error {
+		for i := 0; i < len(piece); i += scoreRows {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := l.rows(streams, i, at+i, min(scoreRows, len(piece)-i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rep, nil
+}
+
+// lens makes a LensReport.
+type lens struct {
+	g            *Language
+	rep          *LensReport
+	final, early *scorer
+}
+
+// rows reports n tokens from number at on, whose streams stand from row i on.
+func (l *lens) rows(streams [][]float32, i, at, n int) error {
+	d, last := l.g.unembedding.Dim(1), len(streams)-1
+	var truth []float32
+	of := make([]softmax, n)
+	for k := last; k >= 0; k-- { // the last first: the others are compared with it
+		s := l.early
+		if k == last {
+			s = l.final
+		}
+		z, vocab := s.of(streams[k][i*d:][:n*d])
+		if k == last {
+			truth = z
+		}
+		bad := make([]bool, n)
+		each(n, func(j int) {
+			row := z[j*vocab:][:vocab]
+			own, ok := softmaxOf(row)
+			if bad[j] = !ok; !ok {
+				return
+			}
+			if k == last {
+				of[j] = own
+			} else {
+				l.rep.KL[k][at+j] = divergence(truth[j*vocab:][:vocab], row, of[j], own)
+			}
+			l.rep.Entropy[k][at+j] = own.entropy
+			l.rep.Top[k][at+j] = likeliest(row, own, lensTop)
+			if at+j+1 < len(l.rep.IDs) {
+				l.rep.LogP[k][at+j] = float64(row[l.rep.IDs[at+j+1]]) - own.norm
+			}
+		})
+		if j := slices.Index(bad, true); j >= 0 {
+			return l.g.ruined(k, at+j)
+		}
+	}
+	return nil
+}
+
+// Figures draws the report.
+func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
+	names := tokenTexts(tok, r.IDs)
+	const source = "nostalgebraist, interpreting GPT: the logit lens (2020); arXiv:2303.08112, §2"
+	var figures []*figure.Figure
+	for _, m := range []struct {
+		name, pick, unit, caption string
+		max                       float64
+		at                        func(k, i int) float64
+	}{
+		{"lens-probability", "probability of the next token", "probability",
+			"How probable the token is that really comes next, in the prediction of the stream after each layer " +
+				"(down) at each token (across): softmax(W·norm(stream)), with the model's own final norm and " +
+				"unembedding W. The bottom row is the model's own prediction.", 1,
+			func(k, i int) float64 {
+				if i >= len(r.LogP[k]) {
+					return math.NaN()
+				}
+				return math.Exp(r.LogP[k][i])
+			}},
+		{"lens-entropy", "entropy", "nats", "How undecided the prediction after each layer is: -Σ p log p.", 0,
+			func(k, i int) float64 { return r.Entropy[k][i] }},
+		{"lens-kl", "distance to the final prediction", "nats",
+			"How far the prediction after each layer is from the model's own: KL(final ‖ layer) = Σ p_final (log " +
+				"p_final - log p_layer).", 0, func(k, i int) float64 { return r.KL[k][i] }},
+	} {
+		mp := gridOf(r.Depths, names, m.at)
+		mp.Unit, mp.Max = m.unit, m.max
+		mp.Notes = r.notes(tok, mp.ColStep)
+		figures = append(figures, &figure.Figure{Name: m.name, Title: "Predictions after every layer", Group: "lens",
+			Pick: m.pick, Caption: m.caption, Source: source,
+			Frames: []figure.Frame{{Panels: []figure.Panel{{
+				X: figure.Axis{Label: "token that is read"}, Y: figure.Axis{Label: "stream after"}, Map: mp}}}}})
+	}
+	return append(figures, r.curves(), r.next(tok))
+}
+
+// notes are what a reader is told of each cell of the maps, nothing where a cell is of several tokens.
+func (r *LensReport) notes(tok tokenizer.Tokenizer, step int) []string {
+	if step > 1 {
+		return nil
+	}
+	var notes []string
+	for k := range r.Depths {
+		for i := range r.IDs {
+			note := "would say " + likelyText(tok, r.Top[k][i])
+			if i+1 < len(r.IDs) {
+				note = fmt.Sprintf("%s comes next, %s; %s", quoted(tok, r.IDs[i+1]), percent(math.Exp(r.LogP[k][i])),
+					note)
+			}
+			notes = append(notes, fmt.Sprintf("%s; entropy %.3g, KL %.3g nats", note, r.Entropy[k][i], r.KL[k][i]))
+		}
+	}
+	return notes
+}
+
+// curves are the means over all tokens, by depth.
+func (r *LensReport) curves() *figure.Figure {
+	series := func(name string, of [][]float64, sign float64) figure.Series {
+		s := figure.Series{Name: name, Labels: r.Depths}
+		for k, x := range of {
+			s.X, s.Y = append(s.X, float64(k)), append(s.Y, sign*mean(x))
+		}
+		return s
+	}
+	return &figure.Figure{Name: "lens-curves", Title: "From the embedding to the prediction", Frames: []figure.Frame{{
+		Panels: []figure.Panel{{X: figure.Axis{Label: "layers passed"}, Y: figure.Axis{Label: "nats"},
+			Lines: &figure.Lines{Series: []figure.Series{
+				series("loss of the next token", r.LogP, -1), series("entropy", r.Entropy, 1),
+				series("KL(final ‖ layer)", r.KL, 1)}}}}}},
+		Caption: "Means over the tokens of the text, after each layer. Where the loss falls is where the model finds " +
+			"what comes next."}
+}
+
+// next is a table of what comes after the last token.
+func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
+	table := &figure.Table{Columns: []string{"stream after", "most probable", "", "", "entropy", "KL"}}
+	at := len(r.IDs) - 1
+	for k, name := range r.Depths {
+		row := []string{name}
+		for _, x := range r.Top[k][at] {
+			row = append(row, quoted(tok, x.ID)+" "+percent(x.P))
+		}
+		for len(row) < 1+lensTop {
+			row = append(row, "")
+		}
+		table.Rows = append(table.Rows,
+			append(row, fmt.Sprintf("%.4g", r.Entropy[k][at]), fmt.Sprintf("%.4g", r.KL[k][at])))
+	}
+	return &figure.Figure{Name: "lens-next", Title: "What comes after the text",
+		Caption: "The most probable tokens after the last one, by the stream after each layer. Entropy and distance " +
+			"to the final prediction are in nats.",
+		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
+}
+
+// maxCells is how many rows, or columns, a map shows at most.
+const maxCells = 512
+
+// gridOf is a map of the values at(row, column). More than maxCells rows or columns are averaged; values that are not
+// numbers do not count.
+func gridOf(rows, cols []string, at func(row, col int) float64) *figure.Map {
+	rowStep, colStep := (len(rows)+maxCells-1)/maxCells, (len(cols)+maxCells-1)/maxCells
+	m := &figure.Map{RowStep: max(1, rowStep), ColStep: max(1, colStep)}
+	m.RowNames, m.ColNames = everyName(rows, m.RowStep), everyName(cols, m.ColStep)
+	m.Rows, m.Cols = len(m.RowNames), len(m.ColNames)
+	for i := range m.Rows {
+		for j := range m.Cols {
+			sum, n := 0.0, 0
+			for r := i * m.RowStep; r < min(len(rows), (i+1)*m.RowStep); r++ {
+				for c := j * m.ColStep; c < min(len(cols), (j+1)*m.ColStep); c++ {
+					if v := at(r, c); !math.IsNaN(v) {
+						sum, n = sum+v, n+1
+					}
+				}
+			}
+			if n == 0 {
+				sum = math.NaN()
+			}
+			m.Values = append(m.Values, sum/float64(max(1, n)))
+		}
+	}
+	return m
+}
+
+// everyName are the names of groups of step.
+func everyName(names []string, step int) []string {
+	if step == 1 {
+		return names
+	}
+	var out []string
+	for i := 0; i < len(names); i += step {
+		out = append(out, fmt.Sprintf("%s … (%d to %d)", names[i], i, min(i+step, len(names))-1))
+	}
+	return out
+}
+
+// mean is that of x, 0 of nothing.
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(1, len(x)))
+}

@@ -1,0 +1,301 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Places of a change besides the number of a token.
+const (
+	EveryToken = "all"
+	LastToken  = "last"
+)
+
+// Patch replaces a part by what it is in the run of another text.
+type Patch struct {
+	Target Target
+	IDs    []int32 // the other text
+}
+
+// Changes are what is changed in a model as it reads a text.
+type Changes struct {
+	Ablate []Target
+	// Mean replaces what is ablated by its mean over the tokens of the text, and not by zero. It is not for states.
+	Mean  bool
+	Patch []Patch
+	// At is the token where it is changed: its number from 0, LastToken or EveryToken. A state is changed before that
+	// token is read. Empty is EveryToken, but LastToken for the patch of a state.
+	At string
+}
+
+// ChangeReport is what a model predicts with and without a change.
+type ChangeReport struct {
+	IDs    []int32
+	Labels []string // of the changes
+	// Before and After are the log-probabilities of the tokens that came, after each token but the last.
+	Before, After []float64
+	// NextBefore and NextAfter are the scores of what comes after the text.
+	NextBefore, NextAfter []float32
+	// KL is Σ p (log p - log q) of the distributions after the text before (p) and after (q) the change, in nats.
+	KL float64
+}
+
+// Change reads ids as they are and changed. Both readings are cut at the same places, so that a change that changes
+// nothing leaves every bit. Errors: parts that the model does not have, with what it has.
+func Change(ctx context.Context, g *Language, ids []int32, c Changes) (*ChangeReport, error) {
+	if err := g.check(ids); err != nil {
+		return nil, err
+	}
+	if len(c.Ablate)+len(c.Patch) == 0 {
+		return nil, errors.New("found nothing to change, want a part to ablate or to patch")
+	}
+	rep := &ChangeReport{IDs: ids}
+	plain, changed := watch{cuts: map[int]func(*model.State){}}, watch{cuts: map[int]func(*model.State){}}
+	for _, t := range c.Ablate {
+		if err := g.ablate(ctx, ids, t, c, &changed); err != nil {
+			return nil, fmt.Errorf("ablate %s: %w", t, err)
+		}
+		with := "zero"
+		if c.Mean {
+			with = "the mean"
+		}
+		rep.Labels = append(rep.Labels, fmt.Sprintf("%s replaced by %s", t, with))
+	}
+	for _, p := range c.Patch {
+		if err := g.patch(ctx, ids, p, c, &changed); err != nil {
+			return nil, fmt.Errorf("patch %s: %w", p.Target, err)
+		}
+		rep.Labels = append(rep.Labels, fmt.Sprintf("%s taken from the other text", p.Target))
+	}
+	for at := range changed.cuts {
+		plain.cuts[at] = func(*model.State) {}
+	}
+	before, err := g.predict(ctx, ids, plain)
+	if err != nil {
+		return nil, err
+	}
+	after, err := g.predict(ctx, ids, changed)
+	if err != nil {
+		return nil, err
+	}
+	rep.Before, rep.After, rep.NextBefore, rep.NextAfter = before.logP, after.logP, before.last, after.last
+	rep.KL = divergence(before.last, after.last, before.of, after.of)
+	return rep, nil
+}
+
+// tokensAt are the numbers of the first and behind the last token that At names.
+func tokensAt(at, otherwise string, n int) (from, to int, err error) {
+	if at == "" {
+		at = otherwise
+	}
+	switch at {
+	case EveryToken:
+		return 0, n, nil
+	case LastToken:
+		return n - 1, n, nil
+	}
+	i, err := strconv.Atoi(at)
+	if err != nil || i < 0 || i >= n {
+		return 0, 0, fmt.Errorf("at: found %q, want %s, %s or the number of a token from 0 to %d", at, EveryToken,
+			LastToken, n-1)
+	}
+	return i, i + 1, nil
+}
+
+// ablate adds to w what takes a part away.
+func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes, w *watch) error {
+	if err := g.checkTarget(t); err != nil {
+		return err
+	}
+	from, to, err := tokensAt(c.At, EveryToken, len(ids))
+	if err != nil {
+		return err
+	}
+	if t.Part == StatePart {
+		switch {
+		case c.Mean:
+			return errors.New("found a mean for a state, want zero: the mean of states is none that a text leads to")
+		case to-from == 1:
+			empty := g.backbone.NewState().Mixers[t.Layer]
+			w.cut(from, func(s *model.State) { s.Mixers[t.Layer] = empty.Clone() })
+		case g.backbone.Blocks[t.Layer].Shared != nil:
+			return fmt.Errorf("found a layer with a shared block, whose state can be emptied at one token only: " +
+				"give its number, or last")
+		default:
+			w.forget = append(w.forget, t.Layer)
+		}
+		return nil
+	}
+	sites := g.sites(t)
+	values := make([][]float32, len(sites)) // nil for zeros
+	if c.Mean {
+		if values, err = g.means(ctx, ids, sites); err != nil {
+			return err
+		}
+	}
+	for i, s := range sites {
+		w.hooks = append(w.hooks, s.read(func(token int, x []float32) bool {
+			if token < from || token >= to {
+				return false
+			}
+			if values[i] == nil {
+				clear(x)
+			} else {
+				copy(x, values[i])
+			}
+			return true
+		}))
+	}
+	return nil
+}
+
+// cut has do be done when n tokens have been read.
+func (w *watch) cut(n int, do func(s *model.State)) {
+	if before := w.cuts[n]; before != nil {
+		then := do
+		do = func(s *model.State) { before(s); then(s) }
+	}
+	w.cuts[n] = do
+}
+
+// means are those of what passes sites as the model reads ids.
+func (g *Language) means(ctx context.Context, ids []int32, sites []site) ([][]float32, error) {
+	sums := make([][]float64, len(sites))
+	var w watch
+	for i, s := range sites {
+		w.hooks = append(w.hooks, s.read(func(_ int, x []float32) bool {
+			if sums[i] == nil {
+				sums[i] = make([]float64, len(x))
+			}
+			for j, v := range x {
+				sums[i][j] += float64(v)
+			}
+			return false
+		}))
+	}
+	if err := g.pass(ctx, ids, w); err != nil {
+		return nil, err
+	}
+	out := make([][]float32, len(sites))
+	for i, sum := range sums {
+		out[i] = make([]float32, len(sum))
+		for j, v := range sum {
+			out[i][j] = float32(v / float64(len(ids)))
+		}
+	}
+	return out, nil
+}
+
+// pass reads ids.
+func (g *Language) pass(ctx context.Context, ids []int32, w watch) error {
+	r, err := g.open(w)
+	if err != nil {
+		return err
+	}
+	return r.read(ctx, ids, nil)
+}
+
+// patch adds to w what replaces a part by that of another text.
+func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w *watch) error {
+	t := p.Target
+	if err := g.checkTarget(t); err != nil {
+		return err
+	}
+	if err := g.check(p.IDs); err != nil {
+		return fmt.Errorf("the other text: %w", err)
+	}
+	if t.Part == StatePart {
+		return g.patchState(ctx, ids, p, c, w)
+	}
+	from, to, err := tokensAt(c.At, EveryToken, len(ids))
+	if err != nil {
+		return err
+	}
+	shift := 0 // from a token of the text to that of the other
+	switch {
+	case to-from > 1 && len(p.IDs) != len(ids):
+		return fmt.Errorf("found %d tokens in the other text, want %d as in the text, since what is added at each "+
+			"token is exchanged; or say at which token, such as last", len(p.IDs), len(ids))
+	case c.At == LastToken:
+		shift = len(p.IDs) - len(ids)
+	case from >= len(p.IDs):
+		return fmt.Errorf("at: found %d, want a token that the other text has, 0 to %d", from, len(p.IDs)-1)
+	}
+	for _, s := range g.sites(t) {
+		others := map[int][]float32{}
+		record := s.read(func(token int, x []float32) bool {
+			if at := token - shift; at >= from && at < to {
+				others[at] = slices.Clone(x)
+			}
+			return false
+		})
+		if err := g.pass(ctx, p.IDs, watch{hooks: []hook{record}}); err != nil {
+			return fmt.Errorf("the other text: %w", err)
+		}
+		w.hooks = append(w.hooks, s.read(func(token int, x []float32) bool {
+			other, ok := others[token]
+			copy(x, other)
+			return ok
+		}))
+	}
+	return nil
+}
+
+// patchState has the state of a layer replaced by that of another text before a token: before the same token of the
+// other, or before its last.
+func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Changes, w *watch) error {
+	from, to, err := tokensAt(c.At, LastToken, len(ids))
+	switch {
+	case err != nil:
+		return err
+	case to-from > 1:
+		return errors.New("found a state to exchange at every token, want one token: a number, or last")
+	}
+	there := from
+	if c.At == "" || c.At == LastToken {
+		there = len(p.IDs) - 1
+	}
+	if there > len(p.IDs) {
+		return fmt.Errorf("at: found %d, want a token that the other text has, 0 to %d", from, len(p.IDs)-1)
+	}
+	other, err := g.stateAfter(ctx, p.IDs[:there])
+	if err != nil {
+		return fmt.Errorf("the other text: %w", err)
+	}
+	if there != from {
+		if err := g.movable(p.Target.Layer, other); err != nil {
+			return fmt.Errorf("%w: found one after %d tokens, want one after %d", err, there, from)
+		}
+	}
+	w.cut(from, func(s *model.State) { s.Mixers[p.Target.Layer] = other.Mixers[p.Target.Layer].Clone() })
+	return nil
+}
+
+// movable returns an error unless a layer's state means the same whatever the number of tokens before it: one that
+// holds something of each token does not.
+func (g *Language) movable(layer int, s *model.State) error {
+	bound := fmt.Errorf("%s keeps something of every token, so that its state fits only where as many have been read",
+		g.layer(layer))
+	b := g.backbone.Blocks[layer]
+	if b.Shared != nil || b.Mixer.Traits().Growth > 0 || b.Mixer.Traits().MaxLength > 0 {
+		return bound
+	}
+	var fresh, now []string
+	note := func(names *[]string) func(name string, x *tensor.Tensor) {
+		return func(name string, x *tensor.Tensor) { *names = append(*names, fmt.Sprint(name, x.Shape())) }
+	}
+	g.backbone.NewState().Mixers[layer].Tensors(note(&fresh))
+	s.Mixers[layer].Tensors(note(&now))
+	numbered := func(name string) bool { return strings.HasPrefix(name, "position") }
+	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, numbered) {
+		return bound
+	}
+	return nil
+}

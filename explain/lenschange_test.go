@@ -1,0 +1,298 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// targets are all kinds of parts that a layer has.
+func targets(g *Language, layer int) []Target {
+	var out []Target
+	for _, t := range []Target{{layer, WholeBlock, 0}, {layer, MixerPart, 0}, {layer, MLPPart, 0}, {layer, HeadPart, 1},
+		{layer, ChannelPart, 3}, {layer, StatePart, 0}} {
+		if g.checkTarget(t) == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func change(t *testing.T, g *Language, ids []int32, c Changes) *ChangeReport {
+	t.Helper()
+	r, err := Change(context.Background(), g, ids, c)
+	if err != nil {
+		t.Fatalf("%+v: %v", c, err)
+	}
+	return r
+}
+
+// same tells whether a change has left every bit.
+func same(r *ChangeReport) bool {
+	return slices.Equal(r.Before, r.After) && slices.Equal(r.NextBefore, r.NextAfter) && r.KL == 0
+}
+
+// TestPatchByOwnValuesChangesNothing: what each part of each mixer is in the run of the same text, put in there, leaves
+// every bit; what it is in that of another text does not, nor does zero.
+func TestPatchByOwnValuesChangesNothing(t *testing.T) {
+	everyMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids, other := OfModel(m), toymodel.Text(1, 20, toyVocab), toymodel.Text(2, 20, toyVocab)
+		for _, target := range targets(g, 0) {
+			for _, at := range []string{"", LastToken, "7"} {
+				if r := change(t, g, ids, Changes{Patch: []Patch{{target, ids}}, At: at}); !same(r) {
+					t.Errorf("%s at %q: own values change log p by up to %g", target, at, r.most())
+				}
+				if r := change(t, g, ids, Changes{Patch: []Patch{{target, other}}, At: at}); same(r) {
+					t.Errorf("%s at %q: another text's values change nothing", target, at)
+				}
+				if target.Part == StatePart && at == "" && m.Blocks[0].Shared != nil {
+					_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{target}})
+					wantError(t, err, "shared block", "at one token only")
+					continue
+				}
+				if r := change(t, g, ids, Changes{Ablate: []Target{target}, At: at}); same(r) {
+					t.Errorf("%s at %q: zeros change nothing", target, at)
+				}
+			}
+		}
+	})
+}
+
+// most is the largest change of a log-probability.
+func (r *ChangeReport) most() (x float64) {
+	for i := range r.Before {
+		x = max(x, math.Abs(r.After[i]-r.Before[i]))
+	}
+	return x
+}
+
+// TestAblateWholeLayer: a model without what a layer adds is the model without the layer; without all of them it is the
+// embedding, as the lens sees it.
+func TestAblateWholeLayer(t *testing.T) {
+	everyMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids := OfModel(m), toymodel.Text(1, 20, toyVocab)
+		lens, err := Lens(context.Background(), g, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range g.backbone.Blocks {
+			var rest []Target
+			for i := k; i < len(g.backbone.Blocks); i++ {
+				rest = append(rest, Target{Layer: i})
+			}
+			for i, got := range change(t, g, ids, Changes{Ablate: rest}).After {
+				if want := lens.LogP[k][i]; math.Abs(got-want) > 1e-5 {
+					t.Fatalf("without the layers from %d on token %d has log p %g, want %g", k, i+1, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestAblateAllHeads: without any head, or any channel, a mixer adds what it adds to nothing at all.
+func TestAblateAllHeads(t *testing.T) {
+	everyMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids := OfModel(m), toymodel.Text(1, 12, toyVocab)
+		last := len(g.backbone.Blocks) - 1
+		in, ok := g.interior(last)
+		if !ok {
+			return
+		}
+		var channels, heads []Target
+		for i := range in.Channels {
+			channels = append(channels, Target{last, ChannelPart, i})
+		}
+		for i := range in.Heads {
+			heads = append(heads, Target{last, HeadPart, i})
+		}
+		one := change(t, g, ids, Changes{Ablate: channels})
+		if in.Heads > 0 && !slices.Equal(one.After, change(t, g, ids, Changes{Ablate: heads}).After) {
+			t.Error("without all heads there are other bits than without all channels")
+		}
+		if in.Heads > 1 && slices.Equal(one.After, change(t, g, ids, Changes{Ablate: heads[1:]}).After) {
+			t.Error("the first head changes nothing")
+		}
+		// What is left is a bias, or nothing: it is the same at every token.
+		var seen [][]float32
+		r, err := g.open(watch{hooks: append(zeros(g, channels), site{last, mixerOut, nil}.read(
+			func(_ int, x []float32) bool {
+				seen = append(seen, slices.Clone(x))
+				return false
+			}))})
+		if err == nil {
+			err = r.read(context.Background(), ids, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range seen[1:] {
+			if !slices.Equal(x, seen[0]) {
+				t.Fatal("without all channels the mixer adds something else at each token")
+			}
+		}
+	})
+}
+
+// zeros are hooks that clear parts.
+func zeros(g *Language, parts []Target) (hooks []hook) {
+	for _, p := range parts {
+		for _, s := range g.sites(p) {
+			hooks = append(hooks, s.read(func(_ int, x []float32) bool { clear(x); return true }))
+		}
+	}
+	return hooks
+}
+
+// TestAblateState: a layer that carries nothing sees each token as the first of a text. So a model whose only layer
+// carries nothing predicts after each token what it predicts after it alone.
+func TestAblateState(t *testing.T) {
+	for _, info := range model.Mixers() {
+		// the map of gMLP differs from place to place, and RG-LRU weighs the first token of a text otherwise
+		if !info.Causal || info.Name == "gmlp" || info.Name == "rg-lru" {
+			continue
+		}
+		g, ids := OfModel(toymodel.New(t, info.Name, toyVocab)), toymodel.Text(1, 10, toyVocab)
+		after := change(t, g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}}).After
+		once := change(t, g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}, At: "4"}).After
+		for i, got := range after {
+			alone, err := g.predict(context.Background(), ids[i:i+2], watch{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := alone.logP[0]; math.Abs(got-want) > 1e-4 {
+				t.Errorf("%s: token %d has log p %g, want %g", info.Name, i+1, got, want)
+			}
+			if i == 4 && math.Abs(once[i]-alone.logP[0]) > 1e-4 {
+				t.Errorf("%s: with an empty state before it token %d has log p %g, want %g", info.Name, i+1, once[i],
+					alone.logP[0])
+			}
+		}
+	}
+}
+
+// TestMeanAblation: the mean of a part that is the same at every token changes nothing, and otherwise what is put in is
+// the mean.
+func TestMeanAblation(t *testing.T) {
+	g := OfModel(toymodel.New(t, "h3,mamba2,attention", toyVocab))
+	alike := make([]int32, 1)
+	for _, target := range []Target{{1, WholeBlock, 0}, {1, HeadPart, 0}, {2, ChannelPart, 5}} {
+		if r := change(t, g, alike, Changes{Ablate: []Target{target}, Mean: true}); !same(r) {
+			t.Errorf("%s: the mean of one token changes it by %g", target, r.KL)
+		}
+	}
+	ids := toymodel.Text(1, 15, toyVocab)
+	sites := g.sites(Target{1, HeadPart, 0})
+	means, err := g.means(context.Background(), ids, sites)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, n := 0.0, 0
+	if err := g.pass(context.Background(), ids, watch{hooks: []hook{sites[0].read(func(_ int, x []float32) bool {
+		sum, n = sum+float64(x[2]), n+1
+		return false
+	})}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := sum / float64(n); n != len(ids) || math.Abs(float64(means[0][2])-want) > 1e-6 {
+		t.Errorf("the mean of %d tokens is %g, want %g", n, means[0][2], want)
+	}
+}
+
+// TestPatchFromLongerText: at one token the other text may have another length; a state that holds each token cannot
+// come from elsewhere.
+func TestPatchFromLongerText(t *testing.T) {
+	g, ids, longer := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 9, toyVocab),
+		toymodel.Text(2, 12, toyVocab)
+	for _, target := range []Target{{0, WholeBlock, 0}, {1, HeadPart, 1}, {0, StatePart, 0}} {
+		if r := change(t, g, ids, Changes{Patch: []Patch{{target, longer}}, At: LastToken}); same(r) {
+			t.Errorf("%s of a longer text changes nothing", target)
+		}
+	}
+	_, err := Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{1, StatePart, 0}, longer}}})
+	wantError(t, err, "layer 1 · attention keeps something of every token", "after 11 tokens, want one after 8")
+	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{0, WholeBlock, 0}, longer}}})
+	wantError(t, err, "found 12 tokens in the other text, want 9")
+}
+
+// TestChangeRefuses: what is not there, with what is.
+func TestChangeRefuses(t *testing.T) {
+	g := OfModel(toymodel.New(t, "h3,s4d/none,swiglu,h3+attention", toyVocab))
+	ids := []int32{1, 2, 3}
+	for text, want := range map[string]string{
+		"layer4":                    "found layer 4, want 0 to 3",
+		"layer0.head8":              "layer 0 · h3: found head 8, want 0 to 7",
+		"layer0.channel16":          "found channel 16, want 0 to 15",
+		"layer1.head0":              "layer 1 · s4d: found no heads in it, want a channel from layer1.channel0",
+		"layer1.mlp":                "layer 1 · s4d: found no MLP in it, want layer1 or layer1.mixer",
+		"layer2.state":              "layer 2 · swiglu: found no state in it",
+		"layer2.head0":              "found no single mixer",
+		"layer3.channel0":           "layer 3 · h3+attention: found no single mixer to look into, want layer3.mixer",
+		"layer0.state@x":            `found "layer0.state@x", want layerN`,
+		"layer99999999999999999999": "want a smaller number",
+		"head3":                     "such as layer3.head2",
+	} {
+		target, err := ParseTarget(text)
+		if err == nil {
+			if target.String() != text {
+				t.Errorf("%s reads as %s", text, target)
+			}
+			_, err = Change(context.Background(), g, ids, Changes{Ablate: []Target{target}})
+		}
+		wantError(t, err, want)
+	}
+	for at, want := range map[string]string{"3": "want all, last or the number of a token from 0 to 2", "x": `"x"`,
+		"-1": "from 0 to 2"} {
+		_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{}}, At: at})
+		wantError(t, err, want)
+	}
+	_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}, Mean: true})
+	wantError(t, err, "found a mean for a state")
+	_, err = Change(context.Background(), g, ids, Changes{})
+	wantError(t, err, "found nothing to change")
+	_, err = Change(context.Background(), g, ids, Changes{At: EveryToken,
+		Patch: []Patch{{Target{0, StatePart, 0}, ids}}})
+	wantError(t, err, "found a state to exchange at every token")
+	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Change(context.Background(), ahead, ids, Changes{Ablate: []Target{{0, StatePart, 0}}})
+	wantError(t, err, "looks ahead, which carries no state")
+	if r := change(t, ahead, ids, Changes{Ablate: []Target{{0, HeadPart, 0}}}); same(r) {
+		t.Error("a head of an encoder changes nothing")
+	}
+}
+
+// TestSweep: each part's line is that of the part ablated alone.
+func TestSweep(t *testing.T) {
+	g, ids := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 30, toyVocab)
+	heads, err := g.HeadTargets(1)
+	if err != nil || len(heads) != 2 {
+		t.Fatalf("found the heads %v, %v", heads, err)
+	}
+	parts := append(g.LayerTargets(), heads...)
+	r, err := Sweep(context.Background(), g, ids, parts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, part := range parts {
+		one := change(t, g, ids, Changes{Ablate: []Target{part}})
+		for i := range one.Before {
+			if got, want := r.Change[k][i], one.After[i]-one.Before[i]; got != want {
+				t.Fatalf("%s, token %d: %g, want %g", part, i, got, want)
+			}
+		}
+	}
+	if want := "head 1"; r.Names[3] != want {
+		t.Errorf("found the name %q, want %q", r.Names[3], want)
+	}
+	if channels, err := OfModel(toymodel.New(t, "rnn", toyVocab)).HeadTargets(0); err != nil || len(channels) != 16 ||
+		channels[3] != (Target{0, ChannelPart, 3}) {
+		t.Error(fmt.Sprint("an RNN has the channels ", channels, err))
+	}
+}

@@ -1,0 +1,282 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// pieceLen is how many tokens a causal model reads at a time: what is kept of a reading is that of one piece.
+const pieceLen = 256
+
+// place is where in a layer a hook sits.
+type place int
+
+const (
+	mixerOut   place = iota // what the mixer adds to the stream
+	mlpOut                  // what the feed-forward part adds to the stream
+	mixerInner              // what the mixer's last projection is given
+)
+
+// hook sees, and may change, what a layer computes: rows x (n, width) of the tokens from number at on. It tells whether
+// it has changed them.
+type hook struct {
+	layer int
+	place place
+	see   func(at, width int, x []float32) (changed bool)
+}
+
+// watch is what a reading is watched and changed by. The zero value is the model as it is.
+type watch struct {
+	hooks  []hook
+	forget []int // layers whose mixers carry nothing from token to token
+	// stream is told of the stream (n, d_model) in front of each layer and, as the layer after the last, in front of
+	// the final norm.
+	stream func(layer, at int, x []float32)
+	// only, unless it is negative, is the one layer that stream is told of.
+	only int
+	// cuts are done when so many tokens have been read.
+	cuts map[int]func(s *model.State)
+}
+
+// reading is a sequence on its way through a model.
+type reading struct {
+	g     *Language
+	state *model.State // nil where the whole sequence has to be read at once
+	step  func(ids []int32) error
+	w     watch
+	at    int // tokens read
+}
+
+// causal tells whether a sequence can be read in pieces.
+func (g *Language) causal() bool { return !g.backbone.LooksAhead() }
+
+// open begins a sequence.
+func (g *Language) open(w watch) (*reading, error) {
+	r := &reading{g: g, w: w}
+	backbone, err := r.watched()
+	if err != nil {
+		return nil, err
+	}
+	if m := g.language; m != nil {
+		t := autograd.NewTape()
+		with := &model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: backbone}
+		if g.causal() {
+			r.state = with.NewState()
+		}
+		r.step = func(ids []int32) error {
+			t.Reset()
+			rows := model.EqualRows(1, len(ids))
+			if r.state != nil {
+				rows = model.OneRow(len(ids), r.state)
+			}
+			with.Forward(t, ids, rows)
+			return nil
+		}
+		return r, nil
+	}
+	with := *g.network
+	with.Backbone = backbone
+	if !g.causal() {
+		r.step = func(ids []int32) error {
+			if err := with.Takes(len(ids)); err != nil {
+				return err
+			}
+			with.Forward(autograd.NewTape(), model.Input{Lengths: []int{len(ids)}, Tokens: ids})
+			return nil
+		}
+		return r, nil
+	}
+	stream, err := with.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	r.state = stream.State()
+	r.step = func(ids []int32) error {
+		_, err := stream.Tokens(ids...)
+		return err
+	}
+	return r, nil
+}
+
+// check returns an error unless the model can read ids.
+func (g *Language) check(ids []int32) error {
+	if len(ids) == 0 {
+		return errors.New("found an empty text, want at least one token")
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= g.vocab {
+			return fmt.Errorf("found token %d at place %d, want tokens from 0 to %d", id, i, g.vocab-1)
+		}
+	}
+	if g.maxLength > 0 && len(ids) > g.maxLength {
+		return fmt.Errorf("found %d tokens, but the model takes at most %d", len(ids), g.maxLength)
+	}
+	return nil
+}
+
+// read goes on by ids, in pieces. after is called behind each piece.
+func (r *reading) read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
+	for len(ids) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := len(ids)
+		if r.state != nil {
+			n = min(n, pieceLen)
+			for cut := range r.w.cuts {
+				if cut > r.at {
+					n = min(n, cut-r.at)
+				}
+			}
+		}
+		if do := r.w.cuts[r.at]; do != nil {
+			do(r.state)
+		}
+		if err := r.step(ids[:n]); err != nil {
+			return err
+		}
+		if after != nil {
+			if err := after(r.at, ids[:n]); err != nil {
+				return err
+			}
+		}
+		r.at, ids = r.at+n, ids[n:]
+	}
+	return nil
+}
+
+// watched is the backbone with what watches it.
+func (r *reading) watched() (model.Backbone, error) {
+	bb := model.Backbone{LnF: r.g.backbone.LnF}
+	for i, b := range r.g.backbone.Blocks {
+		with := *b
+		if err := r.hook(i, &with); err != nil {
+			return bb, err
+		}
+		if see := r.streamOf(i); see != nil {
+			with.Norm1 = seenNorm{with.Norm1, see, b.Shared != nil}
+		}
+		bb.Blocks = append(bb.Blocks, &with)
+	}
+	if see := r.streamOf(len(bb.Blocks)); see != nil {
+		bb.LnF = seenNorm{bb.LnF, see, false}
+	}
+	return bb, nil
+}
+
+// streamOf is what is told of the stream in front of a layer, nil for nothing.
+func (r *reading) streamOf(layer int) func(x *tensor.Tensor) {
+	if r.w.stream == nil || r.w.only >= 0 && r.w.only != layer {
+		return nil
+	}
+	return func(x *tensor.Tensor) { r.w.stream(layer, r.at, floats(x)) }
+}
+
+// hook puts the hooks of a layer into its block.
+func (r *reading) hook(layer int, b *model.Block) error {
+	of := map[place][]hook{}
+	for _, h := range r.w.hooks {
+		if h.layer == layer {
+			of[h.place] = append(of[h.place], h)
+		}
+	}
+	edit := func(hooks []hook) func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+		return func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return r.edited(t, x, hooks) }
+	}
+	if hooks := of[mixerInner]; len(hooks) > 0 {
+		m, _, ok := mixer.Inside(b.Mixer, edit(hooks))
+		if !ok {
+			return fmt.Errorf("layer %d: found %s, want a single mixer to look into", layer, b.Kind)
+		}
+		b.Mixer = m
+	}
+	for _, l := range r.w.forget {
+		if l == layer {
+			b.Mixer = forgetful{b.Mixer}
+		}
+	}
+	if hooks := of[mixerOut]; len(hooks) > 0 {
+		b.Mixer = editedMixer{b.Mixer, edit(hooks)}
+	}
+	if hooks := of[mlpOut]; len(hooks) > 0 && b.MLP != nil {
+		b.MLP = editedMLP{b.MLP, edit(hooks)}
+	}
+	return nil
+}
+
+// edited is x as hooks leave it.
+func (r *reading) edited(t *autograd.Tape, x *tensor.Tensor, hooks []hook) *tensor.Tensor {
+	values, changed := floats(x), false
+	for _, h := range hooks {
+		changed = h.see(r.at, x.Dim(-1), values) || changed
+	}
+	if !changed {
+		return x
+	}
+	y := t.New(x.Shape()...)
+	y.CopyFrom(values)
+	return y
+}
+
+// seenNorm is a norm of the stream that shows it. In front of a mixer that shares a block, what is normed is more than
+// the stream, which then comes second.
+type seenNorm struct {
+	nn.AddNorm
+	see    func(x *tensor.Tensor)
+	second bool
+}
+
+// AddForward is that of the norm.
+func (m seenNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
+	s, y = m.AddNorm.AddForward(t, x, r)
+	if m.second {
+		m.see(r)
+	} else {
+		m.see(s)
+	}
+	return s, y
+}
+
+// editedMixer is a mixer whose outputs are changed.
+type editedMixer struct {
+	mixer.Mixer
+	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
+}
+
+// Forward is that of the mixer, changed.
+func (m editedMixer) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
+	return m.edit(t, m.Mixer.Forward(t, u, r))
+}
+
+// editedMLP is a feed-forward part whose outputs are changed.
+type editedMLP struct {
+	nn.FeedForward
+	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
+}
+
+// Forward is that of the feed-forward part, changed.
+func (m editedMLP) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return m.edit(t, m.FeedForward.Forward(t, x))
+}
+
+// forgetful is a mixer that reads every token as the first of a sequence, at its place.
+type forgetful struct{ mixer.Mixer }
+
+// Forward mixes each position of u alone.
+func (m forgetful) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
+	alone := &engine.Rows{}
+	for i := range r.Count() {
+		for j := range r.Len(i) {
+			alone.Add(1, r.Start(i)+j)
+		}
+	}
+	return m.Mixer.Forward(t, u, &mixer.Rows{Rows: alone})
+}

@@ -1,0 +1,200 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// scoreRows is how many positions are scored at a time: the scores of all tokens are kept of no more.
+const scoreRows = 32
+
+// scorer turns the stream into scores of tokens.
+type scorer struct {
+	g      *Language
+	tape   *autograd.Tape
+	scores []float32
+}
+
+func (g *Language) newScorer() *scorer { return &scorer{g: g, tape: autograd.NewTape()} }
+
+// of returns the scores (n, vocabulary) of the stream x (n, d_model): by the final norm and the unembedding. The next
+// call reuses them.
+func (s *scorer) of(x []float32) (scores []float32, vocab int) {
+	t, d := s.tape, s.g.unembedding.Dim(1)
+	t.Reset()
+	stream := t.New(len(x)/d, d)
+	stream.CopyFrom(x)
+	_, hidden := s.g.backbone.LnF.AddForward(t, stream, nil)
+	y := s.g.head(t, hidden)
+	if y.Len() > cap(s.scores) {
+		s.scores = make([]float32, y.Len())
+	}
+	s.scores = s.scores[:y.Len()]
+	y.CopyTo(s.scores)
+	return s.scores, y.Dim(-1)
+}
+
+// head maps hidden states after the final norm to scores of tokens.
+func (g *Language) head(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	switch {
+	case g.language != nil:
+		return g.language.Logits(t, hidden)
+	case g.network.Head != nil:
+		return g.network.Head.Forward(t, hidden)
+	}
+	return t.Linear(hidden, g.unembedding, nil, engine.None)
+}
+
+// softmax describes the distribution p = softmax(z) of scores z.
+type softmax struct {
+	norm    float64 // log Σ e^z, so that log p = z - norm
+	entropy float64 // -Σ p log p, in nats
+}
+
+// softmaxOf measures scores. It is false where they are not finite.
+func softmaxOf(z []float32) (softmax, bool) {
+	top := float32(math.Inf(-1))
+	for _, v := range z {
+		top = max(top, v)
+	}
+	sum, dot := 0.0, 0.0
+	for _, v := range z {
+		x := float64(v - top)
+		e := math.Exp(x)
+		sum += e
+		if e > 0 {
+			dot += e * x
+		}
+	}
+	s := softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum}
+	return s, !math.IsNaN(s.norm) && !math.IsInf(s.norm, 0) && !math.IsNaN(s.entropy)
+}
+
+// divergence is KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.
+func divergence(a, b []float32, of, from softmax) float64 {
+	sum := 0.0
+	for i, x := range a {
+		if p := math.Exp(float64(x) - of.norm); p > 0 {
+			sum += p * (float64(x) - float64(b[i]))
+		}
+	}
+	return max(0, sum-of.norm+from.norm)
+}
+
+// Likely is a token and its probability.
+type Likely struct {
+	ID int32   `json:"id"`
+	P  float64 `json:"p"`
+}
+
+// likeliest returns the n most probable tokens, the most probable first, among equals the lower token.
+func likeliest(z []float32, s softmax, n int) []Likely {
+	var at []int32
+	for i, x := range z {
+		if len(at) == n && x <= z[at[n-1]] {
+			continue
+		}
+		if len(at) == n {
+			at = at[:n-1]
+		}
+		j, _ := slices.BinarySearchFunc(at, x, func(k int32, x float32) int {
+			if z[k] >= x {
+				return -1
+			}
+			return 1
+		})
+		at = slices.Insert(at, j, int32(i))
+	}
+	out := make([]Likely, len(at))
+	for i, k := range at {
+		out[i] = Likely{k, math.Exp(float64(z[k]) - s.norm)}
+	}
+	return out
+}
+
+// prediction is what a model says of a sequence of n tokens.
+type prediction struct {
+	logP    []float64 // of the tokens that came, after each but the last: n-1
+	entropy []float64 // of what comes next, after each: n
+	last    []float32 // the scores after the last token
+	of      softmax   // of last
+}
+
+// predict reads ids, watched and changed by w.
+func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*prediction, error) {
+	p := &prediction{logP: make([]float64, len(ids)-1), entropy: make([]float64, len(ids))}
+	var final []float32
+	w.stream, w.only = func(_, _ int, x []float32) { final = x }, len(g.backbone.Blocks)
+	r, err := g.open(w)
+	if err != nil {
+		return nil, err
+	}
+	s, d := g.newScorer(), g.unembedding.Dim(1)
+	return p, r.read(ctx, ids, func(at int, piece []int32) error {
+		for i := 0; i < len(piece); i += scoreRows {
+			n := min(scoreRows, len(piece)-i)
+			z, vocab := s.of(final[i*d:][:n*d])
+			bad := make([]bool, n)
+			each(n, func(j int) {
+				row := z[j*vocab:][:vocab]
+				of, ok := softmaxOf(row)
+				k := at + i + j
+				p.entropy[k], bad[j] = of.entropy, !ok
+				if k+1 < len(ids) {
+					p.logP[k] = float64(row[ids[k+1]]) - of.norm
+				} else {
+					p.last, p.of = slices.Clone(row), of
+				}
+			})
+			if j := slices.Index(bad, true); j >= 0 {
+				return g.ruined(len(g.backbone.Blocks), at+i+j)
+			}
+		}
+		return nil
+	})
+}
+
+// each calls f for 0 to n-1, side by side.
+func each(n int, f func(i int)) {
+	parallel.For(n, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+}
+
+// ruined is the error of scores that are not finite.
+func (g *Language) ruined(layers, at int) error {
+	return fmt.Errorf("found scores that are not finite after %s at token %d: the weights are ruined, or what is put "+
+		"in is too large", g.depth(layers), at)
+}
+
+// depth names the stream after some layers.
+func (g *Language) depth(layers int) string {
+	if layers == 0 {
+		return "embedding"
+	}
+	return g.layer(layers - 1)
+}
+
+// layer names a layer.
+func (g *Language) layer(i int) string {
+	return fmt.Sprintf("layer %d · %s", i, g.backbone.Blocks[i].Kind)
+}
+
+// stateAfter is the state of a causal model after ids.
+func (g *Language) stateAfter(ctx context.Context, ids []int32) (*model.State, error) {
+	r, err := g.open(watch{})
+	if err != nil {
+		return nil, err
+	}
+	return r.state, r.read(ctx, ids, nil)
+}

@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// SweepReport says what is lost without one part after the other.
+type SweepReport struct {
+	IDs   []int32
+	Names []string // of the parts
+	// Change[p][i] is log p(x_{i+1}) without part p, less that of the whole model: below 0 where the part helps.
+	Change [][]float64
+	// Base are the log-probabilities of the whole model.
+	Base []float64
+}
+
+// Sweep reads ids once for each part, with that part replaced by zero, and once as they are.
+func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progress func(done, total int)) (*SweepReport,
+	error) {
+	if err := g.check(ids); err != nil {
+		return nil, err
+	}
+	base, err := g.predict(ctx, ids, watch{})
+	if err != nil {
+		return nil, err
+	}
+	rep := &SweepReport{IDs: ids, Base: base.logP}
+	for i, t := range parts {
+		w := watch{}
+		if err := g.ablate(ctx, ids, t, Changes{}, &w); err != nil {
+			return nil, fmt.Errorf("ablate %s: %w", t, err)
+		}
+		p, err := g.predict(ctx, ids, w)
+		if err != nil {
+			return nil, fmt.Errorf("ablate %s: %w", t, err)
+		}
+		change := make([]float64, len(p.logP))
+		for j, x := range p.logP {
+			change[j] = x - base.logP[j]
+		}
+		name := g.layer(t.Layer)
+		if t.Part != WholeBlock {
+			name = fmt.Sprintf("%s %d", t.Part, t.Index)
+		}
+		rep.Names, rep.Change = append(rep.Names, name), append(rep.Change, change)
+		if progress != nil {
+			progress(i+1, len(parts))
+		}
+	}
+	return rep, nil
+}
+
+// LayerTargets are all layers.
+func (g *Language) LayerTargets() []Target {
+	out := make([]Target, len(g.backbone.Blocks))
+	for i := range out {
+		out[i].Layer = i
+	}
+	return out
+}
+
+// HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
+func (g *Language) HeadTargets(layer int) ([]Target, error) {
+	if err := g.checkLayer(layer); err != nil {
+		return nil, err
+	}
+	in, ok := g.interior(layer)
+	if !ok {
+		return nil, fmt.Errorf("%s: found no single mixer to look into, want a layer with one", g.layer(layer))
+	}
+	part, n := HeadPart, in.Heads
+	if n == 0 {
+		part, n = ChannelPart, in.Channels
+	}
+	out := make([]Target, n)
+	for i := range out {
+		out[i] = Target{layer, part, i}
+	}
+	return out, nil
+}
+
+// Figures draws the report under a name.
+func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figure.Figure {
+	if len(r.Base) == 0 {
+		return nil
+	}
+	names := make([]string, len(r.Base))
+	for i := range names {
+		names[i] = fmt.Sprintf("%s → %s", tokenText(tok, r.IDs[i]), tokenText(tok, r.IDs[i+1]))
+	}
+	mp := gridOf(r.Names, names, func(p, i int) float64 { return r.Change[p][i] })
+	mp.Unit, mp.Diverging = "nats", true
+	bars := &figure.Bars{Names: mp.RowNames, Across: true, Series: []figure.Series{{Name: "change of log p"}}}
+	for i := 0; i < len(r.Names); i += mp.RowStep {
+		group := r.Change[i:min(i+mp.RowStep, len(r.Names))]
+		sum := 0.0
+		for _, x := range group {
+			sum += mean(x)
+		}
+		bars.Series[0].Y = append(bars.Series[0].Y, sum/float64(len(group)))
+	}
+	return []*figure.Figure{{Name: name, Title: "Without one " + of + " after the other", Columns: 1,
+		Caption: fmt.Sprintf("The change of log p of the token that really comes next, where what one %s adds is "+
+			"replaced by zero (zero ablation), at each token and in the mean. Below 0 the %s helps.", of, of),
+		Frames: []figure.Frame{{Panels: []figure.Panel{
+			{Title: "each token", X: figure.Axis{Label: "token → next token"}, Y: figure.Axis{Label: "without"},
+				Map: mp},
+			{Title: "mean over the text", X: figure.Axis{Label: "change of log p, nats"}, Bars: bars}}}}}}
+}

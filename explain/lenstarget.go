@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Part is a part of a layer.
+type Part string
+
+// The parts.
+const (
+	WholeBlock  Part = ""        // what the layer adds to the stream
+	MixerPart   Part = "mixer"   // what its mixer adds
+	MLPPart     Part = "mlp"     // what its feed-forward part adds
+	HeadPart    Part = "head"    // what the mixer's last projection is given by a head
+	ChannelPart Part = "channel" // what it is given by a channel
+	StatePart   Part = "state"   // what the layer carries from token to token
+)
+
+// Target is a part of a model that can be taken away, or replaced by that of another text.
+type Target struct {
+	Layer int
+	Part  Part
+	Index int // of a head or a channel
+}
+
+var targetForm = regexp.MustCompile(`^layer(\d+)(?:\.(mixer|mlp|state)|\.(head|channel)(\d+))?$`)
+
+// ParseTarget reads layer3, layer3.mixer, layer3.mlp, layer3.head2, layer3.channel17 or layer3.state.
+func ParseTarget(text string) (Target, error) {
+	m := targetForm.FindStringSubmatch(text)
+	if m == nil {
+		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, layerN.channelN "+
+			"or layerN.state, such as layer3.head2", text)
+	}
+	t := Target{Part: Part(m[2] + m[3])}
+	var err error
+	if t.Layer, err = strconv.Atoi(m[1]); err != nil {
+		return t, fmt.Errorf("found %q, want a smaller number of a layer", text)
+	}
+	if m[4] != "" {
+		if t.Index, err = strconv.Atoi(m[4]); err != nil {
+			return t, fmt.Errorf("found %q, want a smaller number of a %s", text, t.Part)
+		}
+	}
+	return t, nil
+}
+
+// String is what ParseTarget reads.
+func (t Target) String() string {
+	s := fmt.Sprintf("layer%d", t.Layer)
+	switch t.Part {
+	case WholeBlock:
+		return s
+	case HeadPart, ChannelPart:
+		return fmt.Sprintf("%s.%s%d", s, t.Part, t.Index)
+	}
+	return s + "." + string(t.Part)
+}
+
+// interior is what the last projection of a layer's mixer is given.
+func (g *Language) interior(layer int) (mixer.Interior, bool) {
+	_, in, ok := mixer.Inside(g.backbone.Blocks[layer].Mixer,
+		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
+	return in, ok
+}
+
+// checkLayer returns an error unless there is such a layer.
+func (g *Language) checkLayer(layer int) error {
+	if n := len(g.backbone.Blocks); layer < 0 || layer >= n {
+		return fmt.Errorf("found layer %d, want 0 to %d", layer, n-1)
+	}
+	return nil
+}
+
+// checkTarget returns an error that says what there is, unless there is such a part.
+func (g *Language) checkTarget(t Target) error {
+	if err := g.checkLayer(t.Layer); err != nil {
+		return err
+	}
+	b, in, inside := g.backbone.Blocks[t.Layer], mixer.Interior{}, false
+	if t.Part == HeadPart || t.Part == ChannelPart {
+		in, inside = g.interior(t.Layer)
+	}
+	switch t.Part {
+	case MLPPart:
+		if b.MLP == nil {
+			return fmt.Errorf("%s: found no MLP in it, want layer%d or layer%d.mixer", g.layer(t.Layer), t.Layer,
+				t.Layer)
+		}
+	case HeadPart:
+		switch {
+		case !inside:
+			return fmt.Errorf("%s: found no single mixer to look into, want layer%d.mixer", g.layer(t.Layer), t.Layer)
+		case in.Heads == 0:
+			return fmt.Errorf("%s: found no heads in it, want a channel from layer%d.channel0 to layer%d.channel%d",
+				g.layer(t.Layer), t.Layer, t.Layer, in.Channels-1)
+		case t.Index >= in.Heads:
+			return fmt.Errorf("%s: found head %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Heads-1)
+		}
+	case ChannelPart:
+		switch {
+		case !inside:
+			return fmt.Errorf("%s: found no single mixer to look into, want layer%d.mixer", g.layer(t.Layer), t.Layer)
+		case t.Index >= in.Channels:
+			return fmt.Errorf("%s: found channel %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Channels-1)
+		}
+	case StatePart:
+		if !g.causal() {
+			return fmt.Errorf("%s: found a model that looks ahead, which carries no state; want layer%d or one of "+
+				"its other parts", g.layer(t.Layer), t.Layer)
+		}
+		s, err := g.stateAfter(context.Background(), []int32{0})
+		if err != nil {
+			return err
+		}
+		if s.Mixers[t.Layer].Size() == 0 {
+			return fmt.Errorf("%s: found no state in it, want a layer with a mixer", g.layer(t.Layer))
+		}
+	}
+	return nil
+}
+
+// site is where the values of a part pass.
+type site struct {
+	layer   int
+	place   place
+	columns []int // of the width there; nil for all
+}
+
+// sites are those of a part other than a state.
+func (g *Language) sites(t Target) []site {
+	switch t.Part {
+	case MixerPart:
+		return []site{{t.Layer, mixerOut, nil}}
+	case MLPPart:
+		return []site{{t.Layer, mlpOut, nil}}
+	case HeadPart:
+		in, _ := g.interior(t.Layer)
+		return []site{{t.Layer, mixerInner, in.Of(t.Index)}}
+	case ChannelPart:
+		return []site{{t.Layer, mixerInner, []int{t.Index}}}
+	}
+	all := []site{{t.Layer, mixerOut, nil}}
+	if g.backbone.Blocks[t.Layer].MLP != nil {
+		all = append(all, site{t.Layer, mlpOut, nil})
+	}
+	return all
+}
+
+// read is a hook that passes the values of a site to use: those of one token at a time. use tells whether it has
+// changed them.
+func (s site) read(use func(token int, values []float32) bool) hook {
+	return hook{s.layer, s.place, func(at, width int, x []float32) (changed bool) {
+		columns := s.columns
+		part := make([]float32, len(columns))
+		for i := range len(x) / width {
+			row := x[i*width:][:width]
+			if columns == nil {
+				changed = use(at+i, row) || changed
+				continue
+			}
+			for j, c := range columns {
+				part[j] = row[c]
+			}
+			if use(at+i, part) {
+				changed = true
+				for j, c := range columns {
+					row[c] = part[j]
+				}
+			}
+		}
+		return changed
+	}}
+}

@@ -1,0 +1,177 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// surpriser makes a SurpriseReport.
+type surpriser struct {
+	m      *model.Model
+	tokens *data.Tokens
+	rep    *SurpriseReport
+	t      *autograd.Tape
+	state  *model.State // nil for windows
+	scores []float32
+
+	costly map[int32]*CostlyToken
+	last   []Surprise // the tokens behind which a passage ends
+	sum    float64    // of their surprises
+}
+
+func newSurpriser(g *Language, tokens *data.Tokens, o SurpriseOptions) *surpriser {
+	n := tokens.Len() - 1
+	s := &surpriser{m: g.language, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
+		rep: &SurpriseReport{Options: o, CurveStep: max(1, (n+curvePlaces-1)/curvePlaces),
+			Bins: make([]CalibrationBin, o.Bins), Histogram: make([]int, histogramSize)}}
+	if o.Stream {
+		s.state = s.m.NewState()
+	}
+	return s
+}
+
+// window reads the next tokens of the text.
+func (s *surpriser) window(w data.Batch) error {
+	s.t.Reset()
+	rows := model.EqualRows(w.Rows, w.Len)
+	if s.state != nil {
+		rows = model.OneRow(w.Len, s.state)
+	}
+	hidden := s.m.Forward(s.t, w.Inputs, rows)
+	if s.rep.Tokens == 0 {
+		s.rep.First = append(s.rep.First, Surprise{ID: w.Inputs[0], Nats: math.NaN(), Entropy: math.NaN()})
+	}
+	for i := 0; i < len(w.Targets); i += scoreRows {
+		n := min(scoreRows, len(w.Targets)-i)
+		at := make([]int32, n)
+		for j := range at {
+			at[j] = int32(i + j)
+		}
+		mark := s.t.Mark()
+		z := s.m.LogitsAt(s.t, hidden, at)
+		vocab := z.Dim(-1)
+		if z.Len() > cap(s.scores) {
+			s.scores = make([]float32, z.Len())
+		}
+		scores := s.scores[:z.Len()]
+		z.CopyTo(scores)
+		s.t.ReleaseSince(mark)
+		found, bad := make([]Surprise, n), make([]bool, n)
+		each(n, func(j int) {
+			row := scores[j*vocab:][:vocab]
+			of, ok := softmaxOf(row)
+			if bad[j] = !ok; !ok {
+				return
+			}
+			id := w.Targets[i+j]
+			found[j] = Surprise{id, of.norm - float64(row[id]), of.entropy, likeliest(row, of, 1)[0]}
+		})
+		if j := slices.Index(bad, true); j >= 0 {
+			return fmt.Errorf("found scores that are not finite at token %d: the weights are ruined", w.Start+i+j)
+		}
+		for _, x := range found {
+			s.add(x)
+		}
+	}
+	return nil
+}
+
+// add counts the next token.
+func (s *surpriser) add(x Surprise) {
+	r := s.rep
+	if r.Tokens%r.CurveStep == 0 {
+		r.Curve = append(r.Curve, SurprisePart{Start: r.Tokens + 1})
+	}
+	part := &r.Curve[len(r.Curve)-1]
+	part.Mean, part.Entropy, part.Most = part.Mean+x.Nats, part.Entropy+x.Entropy, max(part.Most, x.Nats)
+	r.Tokens++
+	r.Sum, r.Entropy = r.Sum+x.Nats, r.Entropy+x.Entropy
+	r.Histogram[min(len(r.Histogram)-1, int(2*x.Nats))]++
+	bin := &r.Bins[min(len(r.Bins)-1, int(x.Top.P*float64(len(r.Bins))))]
+	bin.Count++
+	bin.Confidence += x.Top.P
+	if x.Top.ID == x.ID {
+		bin.Accuracy++
+		r.Right++
+	}
+	if len(r.First) < firstKept {
+		r.First = append(r.First, x)
+	}
+	c := s.costly[x.ID]
+	if c == nil {
+		c = &CostlyToken{ID: x.ID}
+		s.costly[x.ID] = c
+	}
+	c.Count, c.Sum = c.Count+1, c.Sum+x.Nats
+	s.offer(x)
+}
+
+// offer keeps the passage that ends with x if it is among the worst.
+func (s *surpriser) offer(x Surprise) {
+	o := &s.rep.Options
+	s.last, s.sum = append(s.last, x), s.sum+x.Nats
+	if len(s.last) > o.Passage {
+		s.sum -= s.last[0].Nats
+		s.last = s.last[1:]
+	}
+	mean, all := s.sum/float64(o.Passage), s.rep.Passages
+	if len(s.last) < o.Passage || len(all) == o.Worst && (o.Worst == 0 || mean <= all[len(all)-1].Mean) {
+		return
+	}
+	start := s.rep.Tokens + 1 - o.Passage
+	overlaps := func(p Passage) bool { return start-p.Start < o.Passage }
+	if slices.ContainsFunc(all, func(p Passage) bool { return overlaps(p) && p.Mean >= mean }) {
+		return
+	}
+	all = slices.DeleteFunc(all, overlaps)
+	at, _ := slices.BinarySearchFunc(all, mean, func(p Passage, mean float64) int { return cmp.Compare(mean, p.Mean) })
+	all = slices.Insert(all, at, Passage{Start: start, Mean: mean, Tokens: slices.Clone(s.last)})
+	s.rep.Passages = all[:min(len(all), o.Worst)]
+}
+
+// done ends the report.
+func (s *surpriser) done() error {
+	r := s.rep
+	for i := range r.Curve {
+		part := &r.Curve[i]
+		n := float64(min(r.CurveStep, r.Tokens+1-part.Start))
+		part.Mean, part.Entropy = part.Mean/n, part.Entropy/n
+	}
+	for i := range r.Bins {
+		b := &r.Bins[i]
+		if b.Count == 0 {
+			continue
+		}
+		b.Confidence, b.Accuracy = b.Confidence/float64(b.Count), b.Accuracy/float64(b.Count)
+		gap := math.Abs(b.Accuracy - b.Confidence)
+		r.ECE, r.MCE = r.ECE+gap*float64(b.Count)/float64(r.Tokens), max(r.MCE, gap)
+	}
+	byCost := func(a, b *CostlyToken) int { return cmp.Or(cmp.Compare(b.Sum, a.Sum), cmp.Compare(a.ID, b.ID)) }
+	for _, c := range slices.SortedFunc(maps.Values(s.costly), byCost) {
+		if len(r.Costly) < costlyKept {
+			r.Costly = append(r.Costly, *c)
+		}
+	}
+	for i := range r.Passages {
+		p := &r.Passages[i]
+		end := p.Start + len(p.Tokens)
+		p.Before = make([]int32, min(passageContext, p.Start))
+		p.After = make([]int32, min(passageContext, s.tokens.Len()-end))
+		if _, err := s.tokens.Read(p.Before, p.Start-len(p.Before)); err != nil {
+			return err
+		}
+		if _, err := s.tokens.Read(p.After, end); err != nil && len(p.After) > 0 {
+			return err
+		}
+	}
+	var err error
+	r.Bytes, err = s.tokens.Slice(1, s.tokens.Len()).Bytes()
+	return err
+}
