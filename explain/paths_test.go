@@ -243,7 +243,8 @@ func wantFigures(t *testing.T, figures []*figure.Figure) {
 			if m := p.Map; m != nil {
 				kinds++
 				if m.Rows > maxCells || m.Cols > maxCells || len(m.Values) != m.Rows*m.Cols ||
-					len(m.RowNames) != m.Rows || len(m.ColNames) != m.Cols || m.Notes != nil && len(m.Notes) != len(m.Values) {
+					len(m.RowNames) != m.Rows || len(m.ColNames) != m.Cols ||
+					m.Notes != nil && len(m.Notes) != len(m.Values) {
 					t.Errorf("%s: map %d×%d of %d values, %d and %d names, %d notes", f.Name, m.Rows, m.Cols,
 						len(m.Values), len(m.RowNames), len(m.ColNames), len(m.Notes))
 				}
