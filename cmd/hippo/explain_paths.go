@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -89,6 +91,9 @@ func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer
 		return nil, err
 	}
 	ids, info, err := session.TextOf(path, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("found no session %s (%s), want one that hippo session list shows", name, path)
+	}
 	if err != nil {
 		return nil, err
 	}
