@@ -60,7 +60,7 @@ func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{}}}
 	for i, ids := range r.IDs {
 		from := r.first()
-		to := min(len(ids), from+4*maxCells)
+		to := min(len(ids), from+maxShown)
 		text := &figure.Text{Tokens: tokenTexts(tok, ids[from:to]), Mark: r.Common - from, Max: math.Ln2, Unit: "nats"}
 		for j := from; j < to; j++ {
 			v := math.NaN()

@@ -78,7 +78,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(tok, text, f.tokens)
+		ids, note, err := firstTokens(g, tok, text, f.tokens)
 		if err != nil {
 			return err
 		}

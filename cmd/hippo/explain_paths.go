@@ -56,10 +56,10 @@ prediction becomes if one layer goes on from the state of the other text.`,
 			case files:
 				var all []byte
 				if all, err = os.ReadFile(text); err == nil {
-					ids[i], note, err = firstTokens(tok, string(all), most)
+					ids[i], note, err = firstTokens(g, tok, string(all), most)
 				}
 			default:
-				ids[i], note, err = firstTokens(tok, text, most)
+				ids[i], note, err = firstTokens(g, tok, text, most)
 			}
 			if err != nil {
 				return err
