@@ -12,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // targets are all kinds of parts that a layer has.
@@ -366,6 +367,12 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
+	states, err := Sweep(context.Background(), g, ids, g.StateTargets(), nil)
+	if err != nil || len(states.Change) != 2 || states.Names[1] != "layer 1 · attention" {
+		t.Errorf("states: %v, %v", states.Names, err)
+	}
+	wantFigures(t, append(r.Figures("a", "layer", tokenizer.IDs(toyVocab)),
+		states.Figures("b", "state", tokenizer.IDs(toyVocab))...))
 	if want := "head 1"; r.Names[3] != want {
 		t.Errorf("found the name %q, want %q", r.Names[3], want)
 	}

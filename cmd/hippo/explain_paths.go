@@ -17,15 +17,17 @@ import (
 func newExplainPaths() *cobra.Command {
 	var out explainOutput
 	var sessions sessionsFlags
-	var saved, files bool
+	var saved, files, trace bool
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "paths MODEL TEXT1 TEXT2",
 		Short: "Show where what a model remembers of two texts parts, and which token did it",
 		Long: `Let the model read two texts that begin alike, or the texts of two sessions such as two forks of one, and
 show where its states part, by layer and channel, which token did it, how far the predictions come apart, and what the
-prediction becomes if one layer goes on from the state of the other text.`,
+prediction becomes if one layer goes on from the state of the other text. With --trace exchange what each layer adds at
+each token, and what it carries when that token is read: what of the other text makes the difference, and where.`,
 		Example: `  hippo explain paths models/h3-125m "The dog ran to the" "The cat ran to the"
+  hippo explain paths models/h3-125m "Rome is in the land of" "Bonn is in the land of" --trace
   hippo explain paths models/h3-125m one.txt two.txt --files --tokens 2000
   hippo session fork whales question
   hippo explain paths models/h3-125m whales question --sessions`,
@@ -36,6 +38,8 @@ prediction becomes if one layer goes on from the state of the other text.`,
 	sessions.register(cmd)
 	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
+	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts of "+
+		"the same number of tokens")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
 	cmd.MarkFlagsMutuallyExclusive("sessions", "files")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -75,6 +79,15 @@ prediction becomes if one layer goes on from the state of the other text.`,
 		page.Subtitle = fmt.Sprintf("%s · %d and %d tokens, the first %d the same", args[0], len(ids[0]), len(ids[1]),
 			r.Common)
 		page.Figures = r.Figures(tok)
+		if trace {
+			p := newProgress("trace, layers and tokens:")
+			t, err := explain.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
+			p.close()
+			if err != nil {
+				return err
+			}
+			page.Figures = append(t.Figures(tok), page.Figures...)
+		}
 		return out.write(cmd, page)
 	}
 	return cmd
