@@ -272,7 +272,8 @@ func TestChangeRefuses(t *testing.T) {
 	}
 }
 
-// TestEveryMixerCanBeLookedInto: all mixers have channels in front of their last projection, those with heads whole ones.
+// TestEveryMixerCanBeLookedInto: all mixers have channels in front of their last projection, those with heads whole
+// ones.
 func TestEveryMixerCanBeLookedInto(t *testing.T) {
 	heads := map[string]int{}
 	for _, info := range model.Mixers() {

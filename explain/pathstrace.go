@@ -82,8 +82,8 @@ type tracer struct {
 	of    [2]softmax
 	apart float64
 	added map[added][]float32 // of the second path
-	with  []*walker           // of each layer, those that exchange what it adds
-	now   int                 // the token where they do
+	with  *walker             // exchanges what a layer adds at a token
+	now   struct{ layer, token int }
 }
 
 // added names what a layer adds at a token.
@@ -107,27 +107,26 @@ func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks 
 func (tr *tracer) ends(ctx context.Context) error {
 	common := tr.rep.Common
 	tr.added = map[added][]float32{}
-	var record []hook
+	var record, exchange []hook
 	for k := range tr.g.backbone.Blocks {
 		record = append(record, tr.hooks(k, func(at added, x []float32) bool {
 			tr.added[at] = slices.Clone(x)
 			return false
 		})...)
-		w, err := tr.g.newWalker(tr.hooks(k, func(at added, x []float32) bool {
-			if at.token != tr.now {
+		exchange = append(exchange, tr.hooks(k, func(at added, x []float32) bool {
+			if at.layer != tr.now.layer || at.token != tr.now.token {
 				return false
 			}
 			copy(x, tr.added[at])
 			return true
 		})...)
-		if err != nil {
-			return err
-		}
-		tr.with = append(tr.with, w)
+	}
+	var err error
+	if tr.with, err = tr.g.newWalker(exchange...); err != nil {
+		return err
 	}
 	var at *model.State
 	for i, hooks := range [][]hook{nil, record} {
-		var err error
 		if tr.paths[i], err = tr.g.newWalker(); err != nil {
 			return err
 		}
@@ -158,16 +157,16 @@ func (tr *tracer) ends(ctx context.Context) error {
 // exchange lets a layer add at a token, and carry to it, what it does in the second path.
 func (tr *tracer) exchange(ctx context.Context, layer, i int) error {
 	at := tr.rep.Common + i
-	w := tr.with[layer]
+	w := tr.with
 	rest := tr.rep.IDs[0][at:]
 	for j, to := range []*float64{&tr.rep.Added[layer][i], &tr.rep.State[layer][i]} {
 		w.from(tr.paths[0].state)
-		tr.now = at
+		tr.now.layer, tr.now.token = layer, at
 		if j == 1 {
 			if i == 0 {
 				continue // the states are the same
 			}
-			tr.now = -1
+			tr.now.layer = -1
 			w.state.Mixers[layer] = tr.paths[1].state.Mixers[layer].Clone()
 		}
 		if err := w.goOn(ctx, rest); err != nil {

@@ -38,8 +38,8 @@ each token, and what it carries when that token is read: what of the other text 
 	sessions.register(cmd)
 	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
-	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts of "+
-		"the same number of tokens")
+	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts "+
+		"of the same number of tokens")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
 	cmd.MarkFlagsMutuallyExclusive("sessions", "files")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
