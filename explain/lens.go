@@ -77,6 +77,7 @@ type lens struct {
 	g            *Language
 	rep          *LensReport
 	final, early *scorer
+	p            []float32 // the probabilities of the final predictions
 }
 
 // rows reports n tokens from number at on, whose streams stand from row i on.
@@ -91,7 +92,7 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 		}
 		z, vocab := s.of(streams[k][i*d:][:n*d])
 		if k == last {
-			truth = z
+			truth, l.p = z, slices.Grow(l.p[:0], len(z))[:len(z)]
 		}
 		bad := make([]bool, n)
 		each(n, func(j int) {
@@ -100,10 +101,12 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 			if bad[j] = !ok; !ok {
 				return
 			}
+			p := l.p[j*vocab:][:vocab]
 			if k == last {
 				of[j] = own
+				own.fill(p, row)
 			} else {
-				l.rep.KL[k][at+j] = divergence(truth[j*vocab:][:vocab], row, of[j], own)
+				l.rep.KL[k][at+j] = of[j].divergence(p, truth[j*vocab:][:vocab], row, own)
 			}
 			l.rep.Entropy[k][at+j] = own.entropy
 			l.rep.Top[k][at+j] = likeliest(row, own, lensTop)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -29,8 +30,8 @@ type Changes struct {
 	// Mean replaces what is ablated by its mean over the tokens of the text, and not by zero. It is not for states.
 	Mean  bool
 	Patch []Patch
-	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before
-	// that token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
+	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before that
+	// token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
 	At string
 }
 
@@ -120,7 +121,7 @@ func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes,
 	if t.Part == StatePart {
 		switch {
 		case c.Mean:
-			return errors.New("found a mean for a state, want zero: the mean of states is no state that a text leads to")
+			return errors.New("found a mean for a state, want zero: the mean of states is none that a text leads to")
 		case to-from == 1:
 			empty := g.backbone.NewState().Mixers[t.Layer]
 			w.cut(from, func(s *model.State) { s.Mixers[t.Layer] = empty.Clone() })
@@ -292,7 +293,8 @@ func (g *Language) movable(layer int, s *model.State) error {
 	}
 	g.backbone.NewState().Mixers[layer].Tensors(note(&fresh))
 	s.Mixers[layer].Tensors(note(&now))
-	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, func(s string) bool { return s[:min(8, len(s))] == "position" }) {
+	numbered := func(name string) bool { return strings.HasPrefix(name, "position") }
+	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, numbered) {
 		return bound
 	}
 	return nil

@@ -3,12 +3,16 @@ package explain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // targets are all kinds of parts that a layer has.
@@ -227,7 +231,7 @@ func TestChangeRefuses(t *testing.T) {
 		"layer4":                    "found layer 4, want 0 to 3",
 		"layer0.head8":              "layer 0 · h3: found head 8, want 0 to 7",
 		"layer0.channel16":          "found channel 16, want 0 to 15",
-		"layer1.head0":              "layer 1 · s4d: found no heads in it, want a channel from layer1.channel0 to layer1.channel15",
+		"layer1.head0":              "layer 1 · s4d: found no heads in it, want a channel from layer1.channel0",
 		"layer1.mlp":                "layer 1 · s4d: found no MLP in it, want layer1 or layer1.mixer",
 		"layer2.state":              "layer 2 · swiglu: found no state in it",
 		"layer2.head0":              "found no single mixer",
@@ -254,7 +258,8 @@ func TestChangeRefuses(t *testing.T) {
 	wantError(t, err, "found a mean for a state")
 	_, err = Change(context.Background(), g, ids, Changes{})
 	wantError(t, err, "found nothing to change")
-	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{0, StatePart, 0}, ids}}, At: AtEveryToken})
+	_, err = Change(context.Background(), g, ids, Changes{At: AtEveryToken,
+		Patch: []Patch{{Target{0, StatePart, 0}, ids}}})
 	wantError(t, err, "found a state to exchange at every token")
 	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
 	if err != nil {
@@ -264,6 +269,82 @@ func TestChangeRefuses(t *testing.T) {
 	wantError(t, err, "looks ahead, which carries no state")
 	if r := change(t, ahead, ids, Changes{Ablate: []Target{{0, HeadPart, 0}}}); same(r) {
 		t.Error("a head of an encoder changes nothing")
+	}
+}
+
+// TestEveryMixerCanBeLookedInto: all mixers have channels in front of their last projection, those with heads whole
+// ones.
+func TestEveryMixerCanBeLookedInto(t *testing.T) {
+	heads := map[string]int{}
+	for _, info := range model.Mixers() {
+		layer := info.Name
+		if !info.Causal {
+			layer += "(bidirectional=true)"
+		}
+		g, err := OfNetwork(network(t, layer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, ok := g.interior(0)
+		if !ok || in.Channels < 1 || in.Heads > 0 && in.Channels%in.Heads != 0 {
+			t.Errorf("%s: found %d channels and %d heads, %v", layer, in.Channels, in.Heads, ok)
+		}
+		for h := range in.Heads {
+			if n := len(in.Of(h)); n != in.Channels/in.Heads {
+				t.Errorf("%s: head %d has %d channels of %d", layer, h, n, in.Channels)
+			}
+		}
+		if in.Heads > 0 {
+			heads[info.Name] = in.Heads
+		}
+	}
+	want := map[string]int{"h3": 16, "attention": 2, "linear-attention": 2, "retention": 2, "window-attention": 2,
+		"bigbird": 2, "sinkhorn": 2, "spatten": 2, "mamba2": 4, "block-recurrent": 4}
+	if !maps.Equal(heads, want) {
+		t.Errorf("found heads %v, want %v", heads, want)
+	}
+}
+
+// TestH3HeadsAreThoseOfItsOperator: the part of a head that is taken away is what Operator says that the head adds, in
+// both orders in which heads are flattened.
+func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
+	for _, layer := range []string{"h3(head_order=dh,head_dim=4)", "h3(head_order=hd,head_dim=4)", "attention"} {
+		g, ids := OfModel(toymodel.New(t, layer, toyVocab)), toymodel.Text(1, 9, toyVocab)
+		d := g.unembedding.Dim(1)
+		outputs := func(hooks []hook) (y []float32) {
+			hooks = append(hooks, hook{0, mixerOut, func(_, _ int, x []float32) bool {
+				y = slices.Clone(x)
+				return false
+			}})
+			if err := g.pass(context.Background(), ids, watch{hooks: hooks}); err != nil {
+				t.Fatal(err)
+			}
+			return y
+		}
+		whole, without := outputs(nil), outputs(zeros(g, []Target{{0, HeadPart, 1}}))
+		tape := autograd.NewTape()
+		g.each(tape, ids, func(_ int, b *model.Block, u *tensor.Tensor) {
+			op, _ := OperatorOf(tape, b.Mixer, u)
+			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)
+			for i := range d {
+				unit[i*d+i] = 1
+			}
+			op.Weights(1, w)
+			op.Written(1, unit, written)
+			for at := range ids {
+				for i := range d {
+					want := 0.0
+					for s := range at + 1 {
+						for j, v := range op.Value(1, s) {
+							want += w[at*len(ids)+s] * written[i*op.HeadDim+j] * float64(v)
+						}
+					}
+					if got := float64(whole[at*d+i] - without[at*d+i]); math.Abs(got-want) > 1e-3 {
+						t.Fatalf("%s: head 1 adds %g to channel %d at token %d, want %g", layer, got, i, at, want)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -287,6 +368,12 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
+	states, err := Sweep(context.Background(), g, ids, g.StateTargets(), nil)
+	if err != nil || len(states.Change) != 2 || states.Names[1] != "layer 1 · attention" {
+		t.Errorf("states: %v, %v", states.Names, err)
+	}
+	wantFigures(t, append(r.Figures("a", "layer", tokenizer.IDs(toyVocab)),
+		states.Figures("b", "state", tokenizer.IDs(toyVocab))...))
 	if want := "head 1"; r.Names[3] != want {
 		t.Errorf("found the name %q, want %q", r.Names[3], want)
 	}

@@ -23,17 +23,31 @@ func (r *ChangeReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	if len(r.Before) == 0 {
 		return figures
 	}
-	text := &figure.Text{Tokens: tokenTexts(tok, r.IDs), Values: figure.Floats{math.NaN()}, Notes: []string{""},
-		Diverging: true, Unit: "nats", Mark: -1}
-	for i := range r.Before {
-		text.Values = append(text.Values, r.After[i]-r.Before[i])
-		text.Notes = append(text.Notes, fmt.Sprintf("before %s, after %s", percent(math.Exp(r.Before[i])),
-			percent(math.Exp(r.After[i]))))
-	}
+	text, more := movedText(tok, r.IDs, r.Before, r.After, "before", "after")
 	return append(figures, &figure.Figure{Name: "change-text", Title: "Log-probability of each token: after - before",
 		Caption: fmt.Sprintf("%s. Tokens below 0 are less probable with the change; in the mean it is %.4g nats a "+
-			"token.", what, mean(r.After)-mean(r.Before)),
+			"token.%s", what, mean(r.After)-mean(r.Before), more),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}})
+}
+
+// maxShown is how many tokens of a text are shown.
+const maxShown = 2048
+
+// movedText is a text in the colors of the changes of the log-probabilities of its tokens. more says what is not shown.
+func movedText(tok tokenizer.Tokenizer, ids []int32, a, b []float64, nameA, nameB string) (text *figure.Text,
+	more string) {
+	if len(ids) > maxShown {
+		more = fmt.Sprintf(" Of %d tokens the first %d are shown.", len(ids), maxShown)
+		ids = ids[:maxShown]
+	}
+	text = &figure.Text{Tokens: tokenTexts(tok, ids), Values: figure.Floats{math.NaN()}, Notes: []string{""},
+		Diverging: true, Unit: "nats", Mark: -1}
+	for i := range len(ids) - 1 {
+		text.Values = append(text.Values, b[i]-a[i])
+		text.Notes = append(text.Notes, fmt.Sprintf("%s %s, %s %s", nameA, percent(math.Exp(a[i])), nameB,
+			percent(math.Exp(b[i]))))
+	}
+	return text, more
 }
 
 // beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of

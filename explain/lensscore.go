@@ -80,13 +80,25 @@ func softmaxOf(z []float32) (softmax, bool) {
 
 // divergence is KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.
 func divergence(a, b []float32, of, from softmax) float64 {
-	sum := 0.0
-	for i, x := range a {
-		if p := math.Exp(float64(x) - of.norm); p > 0 {
-			sum += p * (float64(x) - float64(b[i]))
-		}
+	p := make([]float32, len(a))
+	of.fill(p, a)
+	return of.divergence(p, a, b, from)
+}
+
+// fill fills p with the probabilities of scores.
+func (s softmax) fill(p, scores []float32) {
+	for i, x := range scores {
+		p[i] = float32(math.Exp(float64(x) - s.norm))
 	}
-	return max(0, sum-of.norm+from.norm)
+}
+
+// divergence is KL(p‖q) for p the probabilities of scores a, and q those of b.
+func (s softmax) divergence(p, a, b []float32, from softmax) float64 {
+	sum := 0.0
+	for i, x := range p {
+		sum += float64(x) * (float64(a[i]) - float64(b[i]))
+	}
+	return max(0, sum-s.norm+from.norm)
 }
 
 // Likely is a token and its probability.
@@ -126,14 +138,6 @@ type prediction struct {
 	entropy []float64 // of what comes next, after each: n
 	last    []float32 // the scores after the last token
 	of      softmax   // of last
-}
-
-// sum is the log-probability of the sequence after its first token.
-func (p *prediction) sum() (s float64) {
-	for _, x := range p.logP {
-		s += x
-	}
-	return s
 }
 
 // predict reads ids, watched and changed by w.

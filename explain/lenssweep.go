@@ -43,7 +43,7 @@ func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progre
 			change[j] = x - base.logP[j]
 		}
 		name := g.layer(t.Layer)
-		if t.Part != WholeBlock {
+		if t.Part == HeadPart || t.Part == ChannelPart {
 			name = fmt.Sprintf("%s %d", t.Part, t.Index)
 		}
 		rep.Names, rep.Change = append(rep.Names, name), append(rep.Change, change)
@@ -59,6 +59,16 @@ func (g *Language) LayerTargets() []Target {
 	out := make([]Target, len(g.backbone.Blocks))
 	for i := range out {
 		out[i].Layer = i
+	}
+	return out
+}
+
+// StateTargets are the states of all layers that have one of their own.
+func (g *Language) StateTargets() (out []Target) {
+	for i, b := range g.backbone.Blocks {
+		if t := (Target{Layer: i, Part: StatePart}); b.Shared == nil && g.checkTarget(t) == nil {
+			out = append(out, t)
+		}
 	}
 	return out
 }
@@ -103,10 +113,15 @@ func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figur
 		}
 		bars.Series[0].Y = append(bars.Series[0].Y, sum/float64(len(group)))
 	}
+	what := fmt.Sprintf("what one %s adds is replaced by zero (zero ablation)", of)
+	if of == string(StatePart) {
+		what = "one layer carries nothing from token to token"
+	}
 	return []*figure.Figure{{Name: name, Title: "Without one " + of + " after the other", Columns: 1,
-		Caption: fmt.Sprintf("The change of log p of the token that really comes next, where what one %s adds is "+
-			"replaced by zero (zero ablation), at each token and in the mean. Below 0 the %s helps.", of, of),
+		Caption: "The change of log p of the token that really comes next, where " + what + ", at each token and " +
+			"in the mean. Below 0 the " + of + " helps.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
-			{Title: "each token", X: figure.Axis{Label: "token → next token"}, Y: figure.Axis{Label: "without"}, Map: mp},
+			{Title: "each token", X: figure.Axis{Label: "token → next token"}, Y: figure.Axis{Label: "without"},
+				Map: mp},
 			{Title: "mean over the text", X: figure.Axis{Label: "change of log p, nats"}, Bars: bars}}}}}}
 }

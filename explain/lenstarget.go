@@ -37,8 +37,8 @@ var targetForm = regexp.MustCompile(`^layer(\d+)(?:\.(mixer|mlp|state)|\.(head|c
 func ParseTarget(text string) (Target, error) {
 	m := targetForm.FindStringSubmatch(text)
 	if m == nil {
-		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, layerN.channelN or "+
-			"layerN.state, such as layer3.head2", text)
+		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, layerN.channelN "+
+			"or layerN.state, such as layer3.head2", text)
 	}
 	t := Target{Part: Part(m[2] + m[3])}
 	var err error

@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -44,16 +43,10 @@ func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	if len(d.IDs) < 2 {
 		return figures
 	}
-	text := &figure.Text{Tokens: tokenTexts(tok, d.IDs), Values: figure.Floats{math.NaN()}, Notes: []string{""},
-		Diverging: true, Unit: "nats", Mark: -1}
-	for i, a := range d.LogP[0] {
-		b := d.LogP[1][i]
-		text.Values = append(text.Values, b-a)
-		text.Notes = append(text.Notes, fmt.Sprintf("A %s, B %s", percent(math.Exp(a)), percent(math.Exp(b))))
-	}
+	text, more := movedText(tok, d.IDs, d.LogP[0], d.LogP[1], "A", "B")
 	return append([]*figure.Figure{{Name: "moved-text", Title: "Where the predictions differ",
 		Caption: fmt.Sprintf("log p of each token by B, less that by A: above 0 B finds it more probable. The losses "+
-			"are %.4f and %.4f nats a token.", d.Losses[0], d.Losses[1]),
+			"are %.4f and %.4f nats a token.%s", d.Losses[0], d.Losses[1], more),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}}}, figures...)
 }
 

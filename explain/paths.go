@@ -73,6 +73,21 @@ const (
 // Paths compares what a model carries of a and of b. It keeps the states at one place at a time. Errors: ids that the
 // model cannot read, paths that do not part, a model that looks ahead, cancellation.
 func Paths(ctx context.Context, g *Language, a, b []int32) (*PathsReport, error) {
+	rep, err := fork(g, a, b)
+	if err != nil {
+		return nil, err
+	}
+	w := &walk{g: g, rep: rep}
+	for _, f := range []func(context.Context) error{w.along, w.blame, w.exchange} {
+		if err := f(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return rep, nil
+}
+
+// fork begins a report: it finds where two paths part.
+func fork(g *Language, a, b []int32) (*PathsReport, error) {
 	if !g.causal() {
 		return nil, errors.New("found a model that looks ahead, which carries no state; want a causal one")
 	}
@@ -87,17 +102,11 @@ func Paths(ctx context.Context, g *Language, a, b []int32) (*PathsReport, error)
 		rep.Common++
 	}
 	if rep.Common == shorter {
-		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part before",
-			shorter)
+		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part "+
+			"before", shorter)
 	}
 	for i := range g.backbone.Blocks {
 		rep.Layers = append(rep.Layers, g.layer(i))
-	}
-	w := &walk{g: g, rep: rep}
-	for _, f := range []func(context.Context) error{w.along, w.blame, w.exchange} {
-		if err := f(ctx); err != nil {
-			return nil, err
-		}
 	}
 	return rep, nil
 }
@@ -111,10 +120,11 @@ type walker struct {
 	of    softmax
 }
 
-func (g *Language) newWalker() (*walker, error) {
+func (g *Language) newWalker(hooks ...hook) (*walker, error) {
 	w := &walker{s: g.newScorer()}
 	var err error
-	w.reading, err = g.open(watch{only: len(g.backbone.Blocks), stream: func(_, _ int, x []float32) { w.final = x }})
+	w.reading, err = g.open(watch{hooks: hooks, only: len(g.backbone.Blocks),
+		stream: func(_, _ int, x []float32) { w.final = x }})
 	return w, err
 }
 

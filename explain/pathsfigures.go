@@ -23,8 +23,8 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		mp := gridOf(c.Names, names, c.at)
 		figures = append(figures, &figure.Figure{Name: fmt.Sprintf("paths-channels-%d", k),
 			Title: "Where the states part, by channel", Group: "channels", Pick: r.Layers[k],
-			Caption: "Relative distance of each channel's part of the layer's state (or each head's, or of a group of " +
-				"neighbors, named by the first) as both paths are read.",
+			Caption: "Relative distance of each channel's part of the layer's state (or each head's, or of a group " +
+				"of neighbors, named by the first) as both paths are read.",
 			Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "tokens read"},
 				Y: figure.Axis{Label: "tensor and channel"}, Map: mp}}}}})
 	}
@@ -60,7 +60,7 @@ func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{}}}
 	for i, ids := range r.IDs {
 		from := r.first()
-		to := min(len(ids), from+4*maxCells)
+		to := min(len(ids), from+maxShown)
 		text := &figure.Text{Tokens: tokenTexts(tok, ids[from:to]), Mark: r.Common - from, Max: math.Ln2, Unit: "nats"}
 		for j := from; j < to; j++ {
 			v := math.NaN()

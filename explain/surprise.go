@@ -103,6 +103,8 @@ func Surprises(ctx context.Context, g *Language, tokens *data.Tokens, o Surprise
 		return nil, ErrNoLanguage
 	}
 	switch {
+	case o.SeqLen < 1:
+		return nil, fmt.Errorf("seq_len: found %d, want at least 1", o.SeqLen)
 	case o.Bins < 1 || o.Bins > 1000:
 		return nil, fmt.Errorf("bins: found %d, want 1 to 1000", o.Bins)
 	case o.Passage < 1 || o.Passage > 4096:

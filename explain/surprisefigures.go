@@ -12,8 +12,8 @@ import (
 func (r *SurpriseReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{r.summary(), r.calibration(), r.along(), r.histogram(), {
 		Name: "surprise-first", Title: "The beginning of the text",
-		Caption: "The surprise -log p of each token, in nats. Each is predicted from what is to the left of it in its " +
-			"window.",
+		Caption: "The surprise -log p of each token, in nats. Each is predicted from what is to the left of it in " +
+			"its window.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: surpriseText(tok, r.First)}}}}}}
 	for i, p := range r.Passages {
 		var all []Surprise

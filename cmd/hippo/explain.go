@@ -31,7 +31,7 @@ times; --open shows the page.`,
   hippo explain compare runs/tiny runs/longer
   hippo explain show influence.json --out influence.svg`,
 	}
-	cmd.AddCommand(newExplainSSM(), newExplainInfluence(), newExplainMemory(), newExplainLens(), newExplainPaths(),
+	cmd.AddCommand(newExplainSSM(), newExplainModel(), newExplainInfluence(), newExplainMemory(), newExplainLens(), newExplainPaths(),
 		newExplainSurprise(), newExplainCompare(), newExplainShow())
 	return cmd
 }

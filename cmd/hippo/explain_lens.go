@@ -17,7 +17,8 @@ import (
 // lensFlags are the flags of hippo explain lens.
 type lensFlags struct {
 	ablate, patch []string
-	mean, sweep   bool
+	mean          bool
+	sweep, states bool
 	at            string
 	heads, tokens int
 }
@@ -54,12 +55,13 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.ablate, "ablate", nil, "part to take away: layerN, layerN.headN, layerN.channelN, "+
 		"layerN.mixer, layerN.mlp, layerN.state; several times for several")
-	flags.StringArrayVar(&f.patch, "patch", nil, "PART=TEXT2: part to take from the run of another text; several times "+
-		"for several")
+	flags.StringArrayVar(&f.patch, "patch", nil, "PART=TEXT2: part to take from the run of another text; several "+
+		"times for several")
 	flags.BoolVar(&f.mean, "mean", false, "replace what is ablated by its mean over the text, not by zero")
-	flags.StringVar(&f.at, "at", "", "token where it is changed: its number from 0, last or all (default all; last for "+
-		"the patch of a state)")
+	flags.StringVar(&f.at, "at", "", "token where it is changed: its number from 0, last or all (default all; "+
+		"last for the patch of a state)")
 	flags.BoolVar(&f.sweep, "sweep", true, "without --ablate and --patch, go without each layer in turn")
+	flags.BoolVar(&f.states, "states", false, "go without the state of each layer in turn")
 	flags.IntVar(&f.heads, "heads", -1, "layer of which to go without each head (or channel) in turn; -1 for none")
 	flags.IntVar(&f.tokens, "tokens", 512, "the first so many tokens of the text; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -78,7 +80,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(tok, text, f.tokens)
+		ids, note, err := firstTokens(g, tok, text, f.tokens)
 		if err != nil {
 			return err
 		}
@@ -151,6 +153,15 @@ func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokeni
 			if figures, err = f.swept(ctx, figures, g, tok, ids, g.LayerTargets(), "layer"); err != nil {
 				return nil, err
 			}
+		}
+	}
+	if f.states {
+		states := g.StateTargets()
+		if len(states) == 0 {
+			return nil, errors.New("--states: found no layer that carries a state, want a causal model")
+		}
+		if figures, err = f.swept(ctx, figures, g, tok, ids, states, "state"); err != nil {
+			return nil, err
 		}
 	}
 	if f.heads < 0 {

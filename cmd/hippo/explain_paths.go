@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -15,15 +17,17 @@ import (
 func newExplainPaths() *cobra.Command {
 	var out explainOutput
 	var sessions sessionsFlags
-	var saved, files bool
+	var saved, files, trace bool
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "paths MODEL TEXT1 TEXT2",
 		Short: "Show where what a model remembers of two texts parts, and which token did it",
 		Long: `Let the model read two texts that begin alike, or the texts of two sessions such as two forks of one, and
 show where its states part, by layer and channel, which token did it, how far the predictions come apart, and what the
-prediction becomes if one layer goes on from the state of the other text.`,
+prediction becomes if one layer goes on from the state of the other text. With --trace exchange what each layer adds at
+each token, and what it carries when that token is read: what of the other text makes the difference, and where.`,
 		Example: `  hippo explain paths models/h3-125m "The dog ran to the" "The cat ran to the"
+  hippo explain paths models/h3-125m "Rome is in the land of" "Bonn is in the land of" --trace
   hippo explain paths models/h3-125m one.txt two.txt --files --tokens 2000
   hippo session fork whales question
   hippo explain paths models/h3-125m whales question --sessions`,
@@ -32,8 +36,10 @@ prediction becomes if one layer goes on from the state of the other text.`,
 	}
 	out.register(cmd, "paths")
 	sessions.register(cmd)
-	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions: see hippo session list")
+	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
+	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts "+
+		"of the same number of tokens")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
 	cmd.MarkFlagsMutuallyExclusive("sessions", "files")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -54,10 +60,10 @@ prediction becomes if one layer goes on from the state of the other text.`,
 			case files:
 				var all []byte
 				if all, err = os.ReadFile(text); err == nil {
-					ids[i], note, err = firstTokens(tok, string(all), most)
+					ids[i], note, err = firstTokens(g, tok, string(all), most)
 				}
 			default:
-				ids[i], note, err = firstTokens(tok, text, most)
+				ids[i], note, err = firstTokens(g, tok, text, most)
 			}
 			if err != nil {
 				return err
@@ -73,6 +79,15 @@ prediction becomes if one layer goes on from the state of the other text.`,
 		page.Subtitle = fmt.Sprintf("%s · %d and %d tokens, the first %d the same", args[0], len(ids[0]), len(ids[1]),
 			r.Common)
 		page.Figures = r.Figures(tok)
+		if trace {
+			p := newProgress("trace, layers and tokens:")
+			t, err := explain.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
+			p.close()
+			if err != nil {
+				return err
+			}
+			page.Figures = append(t.Figures(tok), page.Figures...)
+		}
 		return out.write(cmd, page)
 	}
 	return cmd
@@ -89,12 +104,15 @@ func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer
 		return nil, err
 	}
 	ids, info, err := session.TextOf(path, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("found no session %s (%s), want one that hippo session list shows", name, path)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if of := info.Identity.Tokenizer; of != tok.Fingerprint() {
-		return nil, fmt.Errorf("session %s: found a text in the tokens of another tokenizer (%s), want those of the model "+
-			"(%s)", name, of, tok.Fingerprint())
+		return nil, fmt.Errorf("session %s: found a text in the tokens of another tokenizer (%s), want those of "+
+			"the model (%s)", name, of, tok.Fingerprint())
 	}
 	return ids, nil
 }

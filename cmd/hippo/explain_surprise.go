@@ -27,9 +27,9 @@ func newExplainSurprise() *cobra.Command {
 		Short: "Show what in a text surprises a model, and whether it knows what it does not know",
 		Long: `Let the model predict the text in FILE (files, folders, globs, or - for standard input) and show the
 surprise -log p of its tokens along the text, the entropy of the predictions, how sure the model is and how often it is
-right (a reliability diagram and the expected calibration error), the worst predicted passages in their context, and the
-tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory does not grow
-with the text.`,
+right (a reliability diagram and the expected calibration error), the worst predicted passages in their context, and
+the tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory does not
+grow with the text.`,
 		Example: `  hippo explain surprise runs/tiny notes.txt
   hippo explain surprise models/h3-125m book.txt --tokens 100000 --seq_len 2048
   hippo explain surprise models/h3-125m book.txt --stream --out surprise.json`,
@@ -39,13 +39,13 @@ with the text.`,
 	out.register(cmd, "surprise")
 	flags := cmd.Flags()
 	flags.IntVar(&most, "tokens", 65536, "the first so many tokens of the text; 0 for all")
-	flags.IntVar(&opt.SeqLen, "seq_len", opt.SeqLen, "tokens of a window or (--stream) piece; at most what the model takes")
+	flags.IntVar(&opt.SeqLen, "seq_len", opt.SeqLen, "tokens of a window or (--stream) piece")
 	flags.BoolVar(&opt.Stream, "stream", false, "carry the state through the whole text, in place of separate windows")
 	flags.IntVar(&opt.Bins, "bins", opt.Bins, "of the calibration")
 	flags.IntVar(&opt.Passage, "passage", opt.Passage, "tokens of a passage")
 	flags.IntVar(&opt.Worst, "worst", opt.Worst, "passages to show")
 	flags.StringVar(&text.TextField, "text_field", text.TextField, "field of a JSONL line that holds the text")
-	flags.StringVar(&text.Cache, "cache", text.Cache, "folder of tokenized data; empty: the user's; none: keep it in memory")
+	flags.StringVar(&text.Cache, "cache", text.Cache, "folder of tokenized data; empty: the user's; none: memory")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
 			return err
@@ -92,10 +92,10 @@ func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer
 		opt.SeqLen = longest
 	}
 	if opt.Stream {
-		page.Notes = append(page.Notes, "Each token is predicted from all before it: the state is carried through the text.")
+		page.Notes = append(page.Notes, "Each token is predicted from all before it: the state is carried on.")
 	} else {
-		page.Notes = append(page.Notes, fmt.Sprintf("Windows of %d tokens, each from an empty state: the first tokens of a "+
-			"window surprise more.", opt.SeqLen))
+		page.Notes = append(page.Notes, fmt.Sprintf("Windows of %d tokens, each from an empty state: the first "+
+			"tokens of a window surprise more.", opt.SeqLen))
 	}
 	p := newProgress("surprise, tokens:")
 	opt.Progress = p.update

@@ -1,0 +1,187 @@
+package explain
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+func tokensOf(t *testing.T, ids []int32) *data.Tokens {
+	t.Helper()
+	tokens, err := data.FromIDs(ids, toyVocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+// TestSurprisesSumToTheLossOfEval: in windows and in a stream, of every mixer.
+func TestSurprisesSumToTheLossOfEval(t *testing.T) {
+	everyMixer(t, func(t *testing.T, m *model.Model) {
+		tokens := tokensOf(t, toymodel.Text(1, 150, toyVocab))
+		for _, stream := range []bool{false, true} {
+			if stream && m.MaxLength() > 0 {
+				continue
+			}
+			want, err := train.Evaluate(context.Background(), m, tokens, train.EvalOptions{SeqLen: 40, BatchSize: 3,
+				Stream: stream})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := DefaultSurpriseOptions()
+			o.SeqLen, o.Stream = 40, stream
+			r, err := Surprises(context.Background(), OfModel(m), tokens, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Sum / float64(r.Tokens); r.Tokens != want.Tokens || math.Abs(got-want.Loss) > 1e-5 {
+				t.Errorf("stream %v: %d tokens of the loss %g, want %d of %g", stream, r.Tokens, got, want.Tokens,
+					want.Loss)
+			}
+		}
+	})
+}
+
+// TestSurpriseReport: what is counted on the way is what the log-probabilities of all tokens say, with the formula of
+// the expected calibration error, and the worst passages are those that a search over all places finds.
+func TestSurpriseReport(t *testing.T) {
+	m := toymodel.New(t, "h3,attention", toyVocab)
+	ids := toymodel.Text(3, 1400, toyVocab)
+	o := SurpriseOptions{SeqLen: 2000, Bins: 7, Passage: 9, Worst: 3}
+	r, err := Surprises(context.Background(), OfModel(m), tokensOf(t, ids), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logP := own(m, ids)
+	n := len(logP)
+	at := func(start int) (sum float64) { // of the passage from token start on
+		for _, x := range logP[start-1:][:o.Passage] {
+			sum -= x / float64(o.Passage)
+		}
+		return sum
+	}
+	worst := 1
+	for start := 1; start+o.Passage <= len(ids); start++ {
+		if at(start) > at(worst) {
+			worst = start
+		}
+	}
+	if r.Passages[0].Start != worst || math.Abs(r.Passages[0].Mean-at(worst)) > 1e-4 {
+		t.Errorf("the worst passage is at %d with %g, want %d with %g", r.Passages[0].Start, r.Passages[0].Mean, worst,
+			at(worst))
+	}
+	for i, p := range r.Passages {
+		for j, x := range p.Tokens {
+			if x.ID != ids[p.Start+j] || math.Abs(x.Nats+logP[p.Start+j-1]) > 1e-4 {
+				t.Fatalf("passage %d, token %d: %+v", i, j, x)
+			}
+		}
+		if got := slices.Concat(p.Before, ids[p.Start:p.Start+o.Passage], p.After); !slices.Equal(got,
+			ids[p.Start-len(p.Before):p.Start+o.Passage+len(p.After)]) || len(p.Before) > passageContext {
+			t.Errorf("passage %d has another text around it", i)
+		}
+		for _, q := range r.Passages[:i] {
+			if d := p.Start - q.Start; d > -o.Passage && d < o.Passage || q.Mean < p.Mean {
+				t.Errorf("passages at %d and %d, with %g and %g", q.Start, p.Start, q.Mean, p.Mean)
+			}
+		}
+	}
+	ece, right, count := 0.0, 0, 0
+	for i, b := range r.Bins {
+		count += b.Count
+		right += int(math.Round(b.Accuracy * float64(b.Count)))
+		ece += float64(b.Count) / float64(n) * math.Abs(b.Accuracy-b.Confidence)
+		low, high := float64(i)/7, float64(i+1)/7
+		if b.Count > 0 && (b.Confidence < low || b.Confidence > high) {
+			t.Errorf("bin %d has the confidence %g", i, b.Confidence)
+		}
+	}
+	if count != n || right != r.Right || math.Abs(ece-r.ECE) > 1e-12 {
+		t.Errorf("%d tokens, %d right, ECE %g; want %d, %d, %g", count, right, ece, n, r.Right, r.ECE)
+	}
+	sum, all, costly := 0.0, 0, 0.0
+	for i, p := range r.Curve {
+		part := min(r.CurveStep, n-i*r.CurveStep)
+		sum, all = sum+p.Mean*float64(part), all+part
+	}
+	for _, c := range r.Costly {
+		costly += c.Sum
+	}
+	if all != n || math.Abs(sum-r.Sum) > 1e-6 || len(r.Curve) > curvePlaces || len(r.Costly) != costlyKept ||
+		!(costly < r.Sum) || len(r.First) != firstKept || r.First[0].ID != ids[0] {
+		t.Errorf("the curve has %d tokens of the sum %g, want %d of %g; %d costly of %g, first %v", all, sum, n, r.Sum,
+			len(r.Costly), costly, r.First[0])
+	}
+	wantFigures(t, r.Figures(tokenizer.IDs(toyVocab)))
+}
+
+// TestPerfectCalibration: a model that predicts nothing, all tokens alike, of a text of all tokens alike knows what it
+// does not know.
+func TestPerfectCalibration(t *testing.T) {
+	m := toymodel.New(t, "h3", toyVocab)
+	x := make([]float32, m.Embedding.Weight.Len())
+	m.Embedding.Weight.CopyFrom(x)
+	ids := make([]int32, 1+50*toyVocab)
+	for i := range ids {
+		ids[i] = int32(i % toyVocab)
+	}
+	r, err := Surprises(context.Background(), OfModel(m), tokensOf(t, ids), DefaultSurpriseOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	padded := float64(m.Config.PaddedVocab())
+	if want := math.Log(padded); math.Abs(r.Sum/float64(r.Tokens)-want) > 1e-6 ||
+		math.Abs(r.Entropy/float64(r.Tokens)-want) > 1e-6 {
+		t.Errorf("loss and entropy %g, %g, want %g", r.Sum/float64(r.Tokens), r.Entropy/float64(r.Tokens), want)
+	}
+	if want := math.Abs(1./toyVocab - 1/padded); math.Abs(r.ECE-want) > 1e-3 {
+		t.Errorf("ECE %g, want %g", r.ECE, want)
+	}
+}
+
+// TestSurpriseRefuses: options and models that cannot be.
+func TestSurpriseRefuses(t *testing.T) {
+	short, good := toymodel.New(t, "gmlp(l_max=16)", toyVocab), DefaultSurpriseOptions()
+	task, err := OfNetwork(network(t, "h3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []int32{1, 2, 3}
+	for want, try := range map[string]func(o *SurpriseOptions) (*Language, []int32){
+		"takes at most 16 tokens": func(*SurpriseOptions) (*Language, []int32) { return OfModel(short), ids },
+		"goes on and on": func(o *SurpriseOptions) (*Language, []int32) {
+			o.Stream = true
+			return OfModel(short), ids
+		},
+		"network of a task": func(*SurpriseOptions) (*Language, []int32) { return task, ids },
+		"bins: found 0":     func(o *SurpriseOptions) (*Language, []int32) { o.Bins = 0; return OfModel(short), ids },
+		"passage: found -1": func(o *SurpriseOptions) (*Language, []int32) {
+			o.Passage = -1
+			return OfModel(short), ids
+		},
+		"worst: found 9999": func(o *SurpriseOptions) (*Language, []int32) {
+			o.Worst = 9999
+			return OfModel(short), ids
+		},
+		"1 token": func(o *SurpriseOptions) (*Language, []int32) {
+			o.SeqLen = 16
+			return OfModel(short), ids[:1]
+		},
+	} {
+		o := good
+		g, text := try(&o)
+		_, err := Surprises(context.Background(), g, tokensOf(t, text), o)
+		wantError(t, err, want)
+	}
+	m := toymodel.New(t, "h3*2", toyVocab)
+	ruin(m)
+	_, err = Surprises(context.Background(), OfModel(m), tokensOf(t, ids), good)
+	wantError(t, err, "not finite at token 0")
+}
