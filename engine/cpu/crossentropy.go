@@ -133,10 +133,7 @@ func (o *crossEntropyOp) logitGrads(r0, r1 int, scale float32) {
 func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, addX, addW bool) {
 	d, v := o.x.Dim(-1), o.w.Dim(0)
 	if dx != nil {
-		eng.precision().Gemm(kernel.Product{
-			Op: kernel.NN, M: r1 - r0, N: d, K: v, A: o.logits, LDA: v, B: o.w.Data(), LDB: d,
-			C: dx[r0*d:], LDC: d, Add: addX,
-		})
+		eng.productBack(r1-r0, o.logits, o.w, dx[r0*d:], addX)
 	}
 	if dw != nil {
 		eng.precision().Gemm(kernel.Product{
