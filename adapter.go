@@ -98,8 +98,8 @@ func isAdapterAlone(dir string) bool {
 	return err != nil
 }
 
-// AdapterBase is where the model is that the adapter in a folder was made for: where it was then or, if there is nothing
-// now, where find finds a model of its name. It is dir itself where that is no folder of an adapter alone.
+// AdapterBase is where the model is that the adapter in a folder was made for: where it was then or, if nothing is
+// there now, where find finds a model of its name. It is dir itself where that is no folder of an adapter alone.
 func AdapterBase(dir string, find func(name string) (path string, err error)) (string, error) {
 	if !isAdapterAlone(dir) {
 		return dir, nil
@@ -116,6 +116,6 @@ func AdapterBase(dir string, find func(name string) (path string, err error)) (s
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: found an adapter, but not the model that it was made for, %q at %q; want that model with "+
-		"--adapter %s", dir, a.Name, a.Path, dir)
+	return "", fmt.Errorf("%s: found an adapter, but not the model that it was made for, %q at %q; want that "+
+		"model with --adapter %s", dir, a.Name, a.Path, dir)
 }

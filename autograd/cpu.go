@@ -21,7 +21,7 @@ func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed { return 
 // float32, and keys and values stay float32.
 func PackExact(ms ...engine.Matrix) []tensor.Packed { return cpu.PackExact(ms...) }
 
-// PackFrozen is PackRows for the weights of a model of which other parts train: weights are rounded to BF16 or Int8, and
+// PackFrozen is PackRows for the weights of a model of which other parts train: they are rounded to BF16 or Int8, and
 // results are those of float32 with the rounded weights, forward and backward. They must not want a gradient.
 func PackFrozen(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
 	return cpu.PackFrozen(p, ms...)

@@ -82,8 +82,8 @@ func ResolveAdapter(dir string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want the folder of an adapter, or of a run of hippo "+
-		"train --lora.rank", dir, AdapterConfigFile, model.BestDir, model.LastDir)
+	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want the folder of an adapter, or of a run of "+
+		"hippo train --lora.rank", dir, AdapterConfigFile, model.BestDir, model.LastDir)
 }
 
 // ReadAdapter reads what the files of an adapter say, but not its values.
@@ -226,8 +226,8 @@ func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]strin
 	return disk.WriteBytes(filepath.Join(dir, AdapterConfigFile), append(text, '\n'))
 }
 
-// ModuleNames are the names that the files of the model at a path have for the matrices of m, a model of the same shape,
-// without ".weight": of those that are whole tensors there. They are what PEFT's adapters of it name.
+// ModuleNames are the names, without ".weight", that the files of the model at a path have for the matrices of m, a model
+// of the same shape: of those that are whole tensors there. They are what PEFT's adapters of it name.
 func ModuleNames(m *model.Model, path string) (names map[string]string, err error) {
 	_, _, err = withModel(path, func(_ *model.Model, w model.Weights) error {
 		names = map[string]string{}

@@ -28,9 +28,9 @@ func FileFingerprint(path string) (sum string, err error) {
 }
 
 // Attach gives m, which has the weights of the model at a path, in any precision, the adapter. weights is the
-// FileFingerprint of that model, "" where it is not known yet: an adapter that says which weights it was made for gets no
-// others (ErrBase). Changes of matrices that the model does not have, of other shapes or with values that are not finite
-// are an error that lists all of them. m is not changed after an error.
+// FileFingerprint of that model, "" where it is not known yet: an adapter that says which weights it was made for gets
+// no others (ErrBase). Changes of matrices that the model does not have, of other shapes or with values that are not
+// finite are an error that lists all of them. m is not changed after an error.
 func (a *Adapter) Attach(m *model.Model, path, weights string) error {
 	_, _, err := withModel(path, func(like *model.Model, w model.Weights) (err error) {
 		if a.Weights != "" && weights == "" {
@@ -149,8 +149,8 @@ type lowRankPart struct {
 	*lowRankTensors
 }
 
-// partsOf are the changes of a matrix: that of its own name, or those of the tensors of the model's file that it is made
-// of.
+// partsOf are the changes of a matrix: that of its own name, or those of the tensors of the model's file that it is
+// made of.
 func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRankPart) {
 	own := strings.TrimSuffix(p.Name, ".weight")
 	if t := l.modules[own]; t != nil {
@@ -175,8 +175,8 @@ func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRank
 	return parts
 }
 
-// join makes one change of a matrix from those of its parts. The ranks of several add up: each has rows of A and columns
-// of B of its own, and its scale in B.
+// join makes one change of a matrix from those of its parts. The ranks of several add up: each has rows of A and
+// columns of B of its own, and its scale in B.
 func (l *adapterLoad) join(p model.Product, parts []lowRankPart) (s model.ChangeShape, v lowRankValues) {
 	scales := make([]float64, len(parts))
 	before := len(l.problems)

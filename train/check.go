@@ -118,8 +118,8 @@ func Load(opt config.Options) (Config, error) {
 	return load(opt, preset, nil, false)
 }
 
-// asked is the preset and the model to begin with that the layers ask for, "" where they name none, and whether they ask
-// for an adapter. Their problems come again in load.
+// asked is the preset and the model to begin with that the layers ask for, "" where they name none, and whether they
+// ask for an adapter. Their problems come again in load.
 func asked(opt config.Options) (preset, init string, adapter bool) {
 	c := tiny()
 	c.Preset = ""

@@ -46,8 +46,8 @@ func newMerge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge MODEL OUT",
 		Short: "Make a whole model of a model and an adapter",
-		Long: `Write the model MODEL with the changes of an adapter in its weights, W + alpha/r·B·A, to the folder OUT: a
-model of its own, in float32, which needs no adapter. MODEL is a model together with --adapter, or the folder of an
+		Long: `Write the model MODEL with the changes of an adapter in its weights, W + alpha/r·B·A, to the folder OUT:
+a model of its own, in float32, which needs no adapter. MODEL is a model together with --adapter, or the folder of an
 adapter alone, such as a run of hippo train --lora.rank, whose model is found where it was.`,
 		Example: `  hippo merge runs/letters models/letters
   hippo merge runs/tiny --adapter runs/letters models/letters`,
@@ -66,7 +66,8 @@ adapter alone, such as a run of hippo train --lora.rank, whose model is found wh
 			return err
 		}
 		if m.AdapterDir() == "" {
-			return fmt.Errorf("%s: found a model without an adapter, want --adapter, or the folder of an adapter", args[0])
+			return fmt.Errorf("%s: found a model without an adapter, want --adapter, or the folder of an adapter",
+				args[0])
 		}
 		if same, err := samePlace(m.Dir(), out); err != nil || same {
 			return fmt.Errorf("%s: want another folder than that of the model", out)

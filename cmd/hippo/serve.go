@@ -81,7 +81,8 @@ list shows.
 
 The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
 or when another needs its memory (--max_memory). --adapter serves an adapter as a model MODEL:NAME, NAME being the last
-part of its path or what stands before =; the weights of MODEL, the only one or the one named, are in memory once. hippo ps shows what is loaded, hippo stop has a model go.
+part of its path or what stands before =; the weights of MODEL, the only one or the one named, are in memory once.
+hippo ps shows what is loaded, hippo stop has a model go.
 
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
 may share it.

@@ -79,7 +79,7 @@ func (l *library) adapterNamed(arg string) (n namedModel, err error) {
 	case name == "" || strings.ContainsAny(name, ":/"):
 		return n, fmt.Errorf("found the name %q for %s, want some without : and /", name, dir)
 	case !slices.Contains(models, n.base) && n.base == "":
-		return n, fmt.Errorf("found %s for one of %d models, want MODEL:NAME=DIR with one of the models that are named: %s",
+		return n, fmt.Errorf("found %s for one of %d models, want MODEL:NAME=DIR with one of those that are named: %s",
 			dir, len(models), strings.Join(models, ", "))
 	case !slices.Contains(models, n.base):
 		return n, fmt.Errorf("found the model %q for %s, want one of those that are named: %s", n.base, dir,

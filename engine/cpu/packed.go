@@ -34,8 +34,8 @@ func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
 // float32, and keys and values stay float32.
 func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(ms, true, kernel.PackExact) }
 
-// PackFrozen is PackRows for the weights of a model that trains otherwise: they are rounded to BF16 or Int8, and results
-// are those of float32 with the rounded weights, forward and backward. Float32 rounds nothing.
+// PackFrozen is PackRows for weights that stay as they are while others train: they are rounded to BF16 or Int8, and
+// results are those of float32 with the rounded weights, forward and backward. Float32 rounds nothing.
 func PackFrozen(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
 	return packRows(ms, true, func(ms ...kernel.Matrix) []*kernel.Packed {
 		if p == engine.BF16 {
