@@ -21,7 +21,7 @@ import (
 
 // The files of an adapter, as the PEFT library names them.
 const (
-	AdapterConfigFile  = "adapter_config.json"
+	AdapterConfigFile  = model.AdapterConfigFile
 	AdapterWeightsFile = "adapter_model.safetensors"
 )
 
