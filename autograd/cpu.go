@@ -33,8 +33,9 @@ func PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
 	return cpu.PackGroups(p, ms...)
 }
 
-// LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d).
-func LossMemory(rows, d, v int) int { return cpu.LossMemory(rows, d, v) }
+// LossMemory is the number of floats that LinearCrossEntropy keeps for backward, x being (rows, d) and W (v, d), which
+// may be frozen.
+func LossMemory(rows, d, v int, frozen bool) int { return cpu.LossMemory(rows, d, v, frozen) }
 
 // CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest the machine has, or
 // what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.

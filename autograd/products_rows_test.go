@@ -16,7 +16,7 @@ func productsRows() []row {
 	lowRank := func(name string, a engine.Activation, change func(in ts) engine.LowRank) row {
 		return row{name: "LinearLowRank/" + name, in: append(in, [][]int{{3, 7}, {6, 3}, {2, 5, 7}}...),
 			big: append(big, [][]int{{16, 128}, {192, 16}, {4, 128, 128}}...),
-			op: func(t *autograd.Tape, in ts) ts { return ts{t.LinearLowRank(in[0], in[1], in[2], change(in), a)} }}
+			op:  func(t *autograd.Tape, in ts) ts { return ts{t.LinearLowRank(in[0], in[1], in[2], change(in), a)} }}
 	}
 	ids := []int32{3, 0, 3, 1, 2, 3}
 	return []row{

@@ -23,6 +23,8 @@ type probes struct {
 	layers []layer
 	frozen map[string]bool              // the parameters that are not trained
 	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
+	// frozenHead says that the weights of the head are frozen.
+	frozenHead bool
 }
 
 // layer is one of the run's model.
@@ -50,6 +52,7 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
 	first := m.FirstTrained()
+	run.frozenHead = !m.Unembedding().NeedsGrad()
 	for i, entry := range plan {
 		l := layer{entry: entry, index: i, below: i < first}
 		l.class = fmt.Sprint(entry, l.below)
@@ -236,7 +239,7 @@ func (run *probes) extrapolate() (probed, error) {
 func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	batch := run.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
-		return 4 * float64(autograd.LossMemory(rows, of.DModel, of.PaddedVocab()))
+		return 4 * float64(autograd.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
 	}
 	small := shape
 	small.VocabSize = 64

@@ -72,15 +72,9 @@ func (o *lowRankOp) Backward(eng *Engine) {
 	})
 	eng.scale(dmid, c.Scale)
 	if dup := eng.gradOf(c.Up); dup != nil {
-		// The product has the few columns of Up as rows: wide rows fill the vectors.
-		wide, turned := eng.arena.Borrow(r*n), eng.arena.Borrow(n*r)
 		p.Gemm(kernel.Product{
-			Op: kernel.TN, M: r, N: n, K: m, A: o.mid, LDA: r, B: dy, LDB: n, C: wide, LDC: n,
+			Op: kernel.TN, M: n, N: r, K: m, A: dy, LDA: n, B: o.mid, LDB: r, C: dup, LDC: r, Add: true,
 		})
-		kernel.Transpose(r, n, turned, r, wide, n)
-		parallel.For(len(dup), grain, func(lo, hi int) { kernel.Add(dup[lo:hi], turned[lo:hi]) })
-		eng.done(wide)
-		eng.done(turned)
 	}
 	if ddown := eng.gradOf(c.Down); ddown != nil {
 		p.Gemm(kernel.Product{
