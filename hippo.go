@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/chat"
@@ -29,6 +30,9 @@ type Model struct {
 	tok  tokenizer.Tokenizer
 	dir  string
 	ends []int32
+	// weights is the fingerprint of the weights in the files, however they were rounded.
+	weights func() (string, error)
+	adapter string // its folder, "" for none
 }
 
 // LoadOption is an option of Load.
@@ -38,6 +42,7 @@ type loadOptions struct {
 	precision *engine.Precision
 	stored    bool
 	ids       bool
+	adapter   string
 }
 
 // TokenIDs has the ids of tokens for text ("17 4 98"), for a model whose tokenizer is not there or not read.
@@ -71,6 +76,7 @@ func Precision(name string) LoadOption {
 
 // Load reads a model from a folder: one that hippo convert or Model.Save made, or the folder of a training run, whose
 // best checkpoint it takes. A folder without a tokenizer.json that has the vocabulary of GPT-2 gets GPT-2's tokenizer.
+// Of an adapter, or of a run that trained one, it reads the model that it was made for, where that is said to be.
 func Load(dir string, options ...LoadOption) (*Model, error) {
 	var o loadOptions
 	for _, option := range options {
@@ -78,6 +84,22 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 			return nil, err
 		}
 	}
+	dir, err := o.findBase(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := load(dir, &o)
+	if err == nil && o.adapter != "" {
+		err = m.attach(o.adapter)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// load is Load of a model itself.
+func load(dir string, o *loadOptions) (*Model, error) {
 	load := release.LoadDir
 	switch {
 	case o.stored:
@@ -89,18 +111,20 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m := &Model{net: net, dir: dir, weights: sync.OnceValues(func() (string, error) {
+		return release.FileFingerprint(dir)
+	})}
 	if o.ids {
-		return &Model{net: net, tok: tokenizer.IDs(net.Config.PaddedVocab()), dir: dir}, nil
+		m.tok = tokenizer.IDs(net.Config.PaddedVocab())
+		return m, nil
 	}
-	tok, err := release.LoadTokenizer(dir, &net.Config)
-	if err != nil {
+	if m.tok, err = release.LoadTokenizer(dir, &net.Config); err != nil {
 		return nil, err
 	}
-	ends, err := endsOf(dir, tok)
-	if err != nil {
+	if m.ends, err = endsOf(dir, m.tok); err != nil {
 		return nil, err
 	}
-	return &Model{net, tok, dir, ends}, nil
+	return m, nil
 }
 
 // endsOf are the tokens that end a text, as the files of the model in dir say.
@@ -125,7 +149,7 @@ func (m *Model) Net() *model.Model { return m.net }
 // Tokenizer is the model's tokenizer.
 func (m *Model) Tokenizer() tokenizer.Tokenizer { return m.tok }
 
-// Dir is the folder that the model was read from.
+// Dir is the folder that the model was read from, without its adapter.
 func (m *Model) Dir() string { return m.dir }
 
 // EndIDs are the tokens that end a text besides the tokenizer's end of text, as the files of the model say: those of

@@ -12,8 +12,23 @@ func (t *Tape) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Te
 	if w.Dims() != 2 || w.Dim(1) != x.Dim(-1) || bias != nil && bias.Len() != w.Dim(0) {
 		shapePanic("Linear", x, w, bias)
 	}
-	t.mustTrain("Linear", w, x, w, bias)
+	t.mustTrain("Linear", w)
 	return t.engine.Linear(x, w, bias, a)
+}
+
+// LinearLowRank is Linear with weights that are changed by a matrix of low rank, as LoRA does (arXiv:2106.09685):
+//
+//	y = a(x Wᵀ + bias + scale·(x' Downᵀ) Upᵀ)
+//
+// x (…, k), W (n, k), bias (n) or nil, x' of the shape of x, Down (r, k), Up (n, r), y (…, n).
+func (t *Tape) LinearLowRank(x, w, bias *tensor.Tensor, change engine.LowRank, a engine.Activation) *tensor.Tensor {
+	down, up := change.Down, change.Up
+	if w.Dims() != 2 || w.Dim(1) != x.Dim(-1) || bias != nil && bias.Len() != w.Dim(0) || !change.X.SameShape(x) ||
+		!isMatrix(down, down.Dim(0), w.Dim(1)) || !isMatrix(up, w.Dim(0), down.Dim(0)) {
+		shapePanic("LinearLowRank", x, w, bias, change.X, down, up)
+	}
+	t.mustTrain("LinearLowRank", w)
+	return t.engine.LinearLowRank(x, w, bias, change, a)
 }
 
 // BlockLinear computes y = a(x W + bias) with a block-diagonal W, x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n):
@@ -33,7 +48,7 @@ func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 			panic(fmt.Sprintf("autograd.Embedding: id %d outside a vocabulary of %d", id, v))
 		}
 	}
-	t.mustTrain("Embedding", w, w)
+	t.mustTrain("Embedding", w)
 	return t.engine.Embedding(w, ids)
 }
 
@@ -85,7 +100,7 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 		panic(fmt.Sprintf("autograd.LinearCrossEntropy: x %v, w %v, %d targets", x, w, len(targets)))
 	}
 	checkTargets("LinearCrossEntropy", targets, v)
-	t.mustTrain("LinearCrossEntropy", w, x, w)
+	t.mustTrain("LinearCrossEntropy", w)
 	return t.engine.LinearCrossEntropy(x, w, targets)
 }
 
@@ -117,9 +132,10 @@ func checkTargets(name string, targets []int32, v int) {
 	}
 }
 
-// mustTrain panics if the weights w are packed and one of inputs wants a gradient: packed weights have no backward.
-func (t *Tape) mustTrain(op string, w *tensor.Tensor, inputs ...*tensor.Tensor) {
-	if w.Packed() != nil && t.wants(inputs...) {
+// mustTrain panics if the weights w are packed and want a gradient: there is a way back through packed weights to what
+// they are multiplied with, but none to them.
+func (t *Tape) mustTrain(op string, w *tensor.Tensor) {
+	if w.Packed() != nil && t.wants(w) {
 		panic("autograd." + op + ": the weights " + w.String() +
 			" are packed for inference, want the elements of one that trains")
 	}

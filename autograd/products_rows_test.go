@@ -13,9 +13,23 @@ func productsRows() []row {
 		return row{name: "Linear/" + name, in: in, big: big,
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Linear(in[0], in[1], in[2], a)} }}
 	}
+	lowRank := func(name string, a engine.Activation, change func(in ts) engine.LowRank) row {
+		return row{name: "LinearLowRank/" + name, in: append(in, [][]int{{3, 7}, {6, 3}, {2, 5, 7}}...),
+			big: append(big, [][]int{{16, 128}, {192, 16}, {4, 128, 128}}...),
+			op:  func(t *autograd.Tape, in ts) ts { return ts{t.LinearLowRank(in[0], in[1], in[2], change(in), a)} }}
+	}
 	ids := []int32{3, 0, 3, 1, 2, 3}
 	return []row{
 		linear("none", engine.None), linear("gelu_tanh", engine.GeluTanh), linear("softplus", engine.Softplus),
+		lowRank("none", engine.None, func(in ts) engine.LowRank {
+			return engine.LowRank{X: in[0], Down: in[3], Up: in[4], Scale: 0.5}
+		}),
+		lowRank("softplus", engine.Softplus, func(in ts) engine.LowRank {
+			return engine.LowRank{X: in[0], Down: in[3], Up: in[4], Scale: 1}
+		}),
+		lowRank("other", engine.GeluTanh, func(in ts) engine.LowRank {
+			return engine.LowRank{X: in[5], Down: in[3], Up: in[4], Scale: 2}
+		}),
 		{
 			name: "Linear/nobias", in: in[:2], big: big[:2],
 			op: func(t *autograd.Tape, in ts) ts { return ts{t.Linear(in[0], in[1], nil, engine.None)} },

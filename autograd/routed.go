@@ -62,7 +62,8 @@ func (t *Tape) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Ten
 		if !isMatrix(fc1, f, d) || !isMatrix(fc2, d, f) || gates && !isMatrix(of.Gate[i], f, d) {
 			shapePanic("Experts", x, fc1, fc2)
 		}
-		t.mustTrain("Experts", fc1, x, weights, fc1, fc2)
+		t.mustTrain("Experts", fc1)
+		t.mustTrain("Experts", fc2)
 	}
 	return t.engine.Experts(x, weights, of)
 }

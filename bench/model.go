@@ -77,13 +77,19 @@ func newStepper(m *model.Model, b, l int) *stepper {
 		s.in, s.next = append(s.in, ids[:l]...), append(s.next, ids[1:]...)
 	}
 	var params []optim.Param
-	m.Params("", func(name string, p *nn.Param) {
+	add := func(name string, p *nn.Param) {
 		q := optim.Param{Name: name, Tensor: p.Tensor, LR: 6e-4}
 		if p.Role != nn.SSMSystem {
 			q.Decay = 0.1
 		}
-		params = append(params, q)
-	})
+		if p.NeedsGrad() {
+			params = append(params, q)
+		}
+	}
+	m.Params("", add)
+	if a := m.Adapter(); a != nil {
+		a.Params("", add)
+	}
 	s.opt = optim.NewAdamW(params, 0.9, 0.999, 1e-8, 1)
 	s.grads = autograd.NewGradients(s.opt.Tensors()...)
 	s.tape.Collect(s.grads)
@@ -113,6 +119,16 @@ func (s *stepper) gradient() error {
 	}
 	t.Backward(out)
 	return nil
+}
+
+// bytes is the memory of the weights, of gradients and moments of those that are trained, and of a step.
+func (s *stepper) bytes() int {
+	const gradient, moments = 4, 8
+	n := s.m.Bytes() + s.tape.Bytes()
+	for _, g := range s.grads.Each() {
+		n += (gradient + moments) * len(g)
+	}
+	return n
 }
 
 // step makes an update: forward, backward, clipping, AdamW.

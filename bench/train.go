@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
 )
 
 // trainConfigs are the configurations of training: a on bytes, b wider and longer, c the published H3-125M.
@@ -24,7 +26,9 @@ var trainConfigs = map[string]struct {
 }
 
 // trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
-// CPU time per thread, tokens_per_s_wall by the clock.
+// CPU time per thread, tokens_per_s_wall by the clock, and the memory of weights, gradients, moments and activations. A
+// configuration with -lora behind its name trains an adapter of rank 16 of all products: c-lora over weights in float32,
+// c-lora-int8 over rounded ones.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
 	if len(args) == 0 {
@@ -32,37 +36,70 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 	}
 	var cases []Case
 	for _, name := range args {
-		c, ok := trainConfigs[name]
-		if !ok {
-			return nil, fmt.Errorf("found the configuration %q, want one of %s", name, strings.Join(names, ", "))
+		of, adapter, isAdapter := strings.Cut(name, "-lora")
+		c, ok := trainConfigs[of]
+		base, known := adapterBases[adapter]
+		if !ok || isAdapter && !known {
+			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, -lora-bf16 or "+
+				"-lora-int8 behind it", name, strings.Join(names, ", "))
 		}
 		for i := range len(c.models) * len(precisions) {
 			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]
 			s, b, l := c.shape, c.b, c.l/shrink
 			s.d, s.vocab = s.d/shrink, s.vocab/shrink
 			s.attention = map[string][]int{"H3-hybrid": c.attention, "GPT": s.all()}[kind]
+			build := s.build
+			if isAdapter {
+				build = func() (*model.Model, error) { return s.buildAdapter(base) }
+			}
 			cases = append(cases, Case{
 				ID:      Row{{"bench", "train"}, {"config", name}, {"model", kind}, {"precision", precision.String()}},
-				prepare: func(context.Context) (trial, error) { return trainTrial(s, b, l, precision) },
+				prepare: func(context.Context) (trial, error) { return s.trainTrial(build, b, l, precision) },
 			})
 		}
 	}
 	return cases, nil
 }
 
-func trainTrial(s shape, b, l int, p engine.Precision) (trial, error) {
+// adapterBases are the precisions of the weights below an adapter, by what ends the name of a configuration.
+var adapterBases = map[string]engine.Precision{"": engine.Float32, "-bf16": engine.BF16, "-int8": engine.Int8}
+
+// adapterRank is the rank of the adapters that are trained.
+const adapterRank = 16
+
+// buildAdapter returns the model with an adapter of all its products, and its weights in a precision.
+func (s shape) buildAdapter(p engine.Precision) (*model.Model, error) {
 	m, err := s.build()
+	if err == nil && p != engine.Float32 {
+		err = m.PackFrozen(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.Adapt(model.AdapterShape{Rank: min(adapterRank, s.d), Alpha: 2 * adapterRank})
+	if err != nil {
+		return nil, err
+	}
+	a.Init(1)
+	return m, nil
+}
+
+func (s shape) trainTrial(build func() (*model.Model, error), b, l int, p engine.Precision) (trial, error) {
+	m, err := build()
 	if err != nil {
 		return trial{}, err
 	}
+	params := 0
+	m.Params("", func(_ string, q *nn.Param) { params += q.Len() })
 	st := newStepper(m, b, l)
 	st.tape.SetPrecision(p)
 	tokens := float64(b * l)
 	return trial{runs: []func() error{st.step}, fields: func(t []Timing) Row {
 		return Row{
-			{"params", float64(m.NumParams())}, {"tokens_per_s", rounded(tokens / t[0].CPU)},
+			{"params", float64(params)}, {"tokens_per_s", rounded(tokens / t[0].CPU)},
 			{"tokens_per_s_wall", rounded(tokens / t[0].Wall)},
 			{"matmul_gflops", rounded(3 * s.productFlops() * tokens / t[0].CPU / 1e9)},
+			{"memory_mb", rounded(float64(st.bytes()) / 1e6)},
 		}
 	}}, nil
 }

@@ -6,10 +6,20 @@ import "github.com/hippo-ssm/hippo/tensor"
 type Products interface {
 	// Linear: y = a(x Wᵀ + bias), x (…, k), W (n, k), bias (n) or nil, y (…, n).
 	Linear(x, w, bias *tensor.Tensor, a Activation) *tensor.Tensor
+	// LinearLowRank: y = a(x Wᵀ + bias + scale·(x' Downᵀ) Upᵀ), x' of the shape of x, Down (r, k), Up (n, r).
+	LinearLowRank(x, w, bias *tensor.Tensor, change LowRank, a Activation) *tensor.Tensor
 	// BlockLinear: y = a(x W + bias) with a W of h blocks, x (…, h·k), W (h, k, n), bias (h, n), y (…, h·n).
 	BlockLinear(x, w, bias *tensor.Tensor, a Activation) *tensor.Tensor
 	// Embedding: y[i] = W[ids[i]], W (v, d), y (n, d).
 	Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor
+}
+
+// LowRank is a change of a matrix W (n, k) by one of rank r (arXiv:2106.09685): W + Scale·Up Down. In the paper's words
+// Down (r, k) is A, Up (n, r) is B, and Scale α/r. X' is what the change is multiplied with: the inputs of the product,
+// or the same after a dropout.
+type LowRank struct {
+	X, Down, Up *tensor.Tensor
+	Scale       float64
 }
 
 // Norms scale every row to a mean square of one.

@@ -69,6 +69,7 @@ func newHyenaFilter(d, n int, o *hyenaOptions) *hyenaFilter {
 func filterLayer(in, out int) *nn.Linear {
 	m := nn.NewLinear(in, out, nn.InitStd)
 	m.Weight.Role, m.Bias.Role = nn.SSMSystem, nn.SSMSystem
+	m.Weight.Product = false // kernels are made of it, and kept
 	return m
 }
 

@@ -121,7 +121,7 @@ func NewMamba(cfg Config) (Mixer, error) {
 		Conv: newShortConv(d, o.DConv, o.Conv, engine.SiLU),
 		X:    projection(d, o.DtRank+2*o.DState, 1, false),
 		Dt: &nn.Linear{
-			Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
+			Weight: nn.NewMatrix(nn.Uniform(1/math.Sqrt(float64(o.DtRank))), d, o.DtRank),
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
 		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 {
@@ -226,7 +226,7 @@ func (c *shortConv) params(prefix string, visit nn.Visitor) {
 // projection returns a Linear whose weights start as those of PyTorch's, divided by √shared. For a projection that adds
 // to the stream, shared is the number of layers, else 1.
 func projection(in, out, shared int, bias bool) *nn.Linear {
-	m := &nn.Linear{Weight: nn.NewParam(nn.Weight, nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
+	m := &nn.Linear{Weight: nn.NewMatrix(nn.Uniform(1/math.Sqrt(float64(in*max(1, shared)))), out, in)}
 	if bias {
 		m.Bias = nn.NewParam(nn.Bias, nn.Constant(0), out)
 	}

@@ -22,25 +22,68 @@ type identity struct {
 }
 
 // Fingerprint is a name for the configuration and the values of all weights, as they are in memory: of a packed model
-// those that it has been rounded to. It is a checksum against mistakes, not against somebody who wants two models to
-// have the same. It is computed once, in about the time that reading the weights takes.
+// those that it has been rounded to, of one with an adapter those of the adapter, too. It is a checksum
+// against mistakes, not against somebody who wants two models to have the same. It is computed once, in about the time that reading the weights takes.
 func (m *Model) Fingerprint() string {
 	version := uint64(0)
-	m.Params("", func(_ string, p *nn.Param) { version += p.Version() })
+	add := func(_ string, p *nn.Param) { version += p.Version() }
+	m.Params("", add)
+	text := m.Config.JSON()
+	if m.adapter != nil {
+		m.adapter.Params("", add)
+		text = append(text, m.adapter.fingerprint()...)
+	}
 	m.identity.mu.Lock()
 	defer m.identity.mu.Unlock()
 	if m.identity.text == "" || m.identity.version != version {
-		m.identity.text, m.identity.version = m.sum(m.Config.JSON()), version
+		m.identity.text, m.identity.version = m.sum(text), version
 	}
 	return m.identity.text
 }
 
-// WeightsFingerprint is Fingerprint of the weights alone: it is the same whatever the configuration says of dropout or
-// of the tokenizer. It is computed at each call.
+// WeightsFingerprint is Fingerprint of the weights alone, without those of an adapter: it is the same whatever the
+// configuration says of dropout or of the tokenizer. It is computed at each call.
 func (m *Model) WeightsFingerprint() string { return m.sum(nil) }
 
+// Fingerprint is the WeightsFingerprint of a model like m with the values of the file in float32, which need not be in
+// memory at once. They have to fit m.
+func (w Weights) Fingerprint(m *Model) (string, error) {
+	l := w.compareAll(m)
+	if len(l.problems) > 0 {
+		return "", l.err()
+	}
+	at := map[*nn.Param]int{}
+	for i, p := range l.params {
+		at[p] = i
+	}
+	bad := make([]*badTensor, len(l.params))
+	sum := m.sumBy(nil, func(p *nn.Param) (sums []byte) {
+		i, n := at[p], sumLen
+		if p.Dims() == 2 {
+			n = max(1, sumLen/max(1, p.Dim(1))) * p.Dim(1)
+		}
+		for from := 0; from < p.Len() && bad[i] == nil; from += n {
+			withPiece(min(n, p.Len()-from), func(x []float32) {
+				bad[i] = l.read(i, x, from)
+				sums = addSum(sums, x)
+			})
+		}
+		return sums
+	})
+	for _, b := range bad {
+		l.report(b)
+	}
+	if len(l.problems) > 0 {
+		return "", l.err()
+	}
+	return sum, nil
+}
+
 // sum is a checksum of a text and of all parameters.
-func (m *Model) sum(text []byte) string {
+func (m *Model) sum(text []byte) string { return m.sumBy(text, m.sumOf) }
+
+// sumBy is sum with the checksums of a parameter from a function, which several goroutines call.
+func (m *Model) sumBy(text []byte, of func(*nn.Param) []byte) string {
 	var params []*nn.Param
 	var names []string
 	m.Params("", func(name string, p *nn.Param) {
@@ -52,7 +95,7 @@ func (m *Model) sum(text []byte) string {
 	for i, p := range params {
 		places <- struct{}{}
 		all.Go(func() {
-			sums[i] = m.sumOf(p)
+			sums[i] = of(p)
 			<-places
 		})
 	}
@@ -68,15 +111,18 @@ func (m *Model) sum(text []byte) string {
 // sumLen is about how many values have a checksum of their own.
 const sumLen = 1 << 16
 
+// addSum appends the checksum of some values.
+func addSum(sums []byte, values []float32) []byte {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return binary.LittleEndian.AppendUint32(sums, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
 // sumOf returns checksums of the values of a parameter, however they lie in memory.
 func (m *Model) sumOf(p *nn.Param) (sums []byte) {
-	add := func(values []float32) {
-		b := make([]byte, 0, 4*len(values))
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-		sums = binary.LittleEndian.AppendUint32(sums, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
-	}
+	add := func(values []float32) { sums = addSum(sums, values) }
 	if p.Packed() == nil && p.Dims() != 2 {
 		values := make([]float32, p.Len())
 		p.CopyTo(values)

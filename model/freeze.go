@@ -57,7 +57,7 @@ func (p *Parameters) Freeze(patterns []string) error {
 func (m *Model) FirstTrained() int {
 	names := m.Config.naming()
 	first := len(m.Blocks)
-	m.Params("", func(name string, p *nn.Param) {
+	visit := func(name string, p *nn.Param) {
 		if !p.NeedsGrad() {
 			return
 		}
@@ -67,7 +67,11 @@ func (m *Model) FirstTrained() int {
 		} else if strings.HasPrefix(name, names.embedding) || strings.HasPrefix(name, names.positions) {
 			first = 0
 		}
-	})
+	}
+	m.Params("", visit)
+	if m.adapter != nil {
+		m.adapter.Params("", visit)
+	}
 	return first
 }
 

@@ -81,6 +81,9 @@ func NewFor(cfg Config, f *checkpoint.File) (*Model, error) {
 	return New(cfg)
 }
 
+// AdapterConfigFile is the name of the configuration of an adapter in its folder, as in the PEFT library.
+const AdapterConfigFile = "adapter_config.json"
+
 // The folders of a training run that hold checkpoints.
 const (
 	BestDir = "best"
@@ -96,11 +99,14 @@ func Resolve(dir string) (string, error) {
 			".pt file)", dir, ConfigFile, WeightsFile)
 	}
 	path, err := folderOf(dir, ConfigFile)
-	if err == nil && path == "" {
-		err = fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder",
-			dir, ConfigFile, BestDir, LastDir)
+	if err != nil || path != "" {
+		return path, err
 	}
-	return path, err
+	if adapter, err := folderOf(dir, AdapterConfigFile); err == nil && adapter != "" {
+		return "", fmt.Errorf("%s: found an adapter, want a model; hippo merge makes one of both", dir)
+	}
+	return "", fmt.Errorf("%s: found no %s in it, in %s/ or in %s/; want a model's or a training run's folder", dir,
+		ConfigFile, BestDir, LastDir)
 }
 
 // folderOf is the first of dir, dir/best and dir/last that has a file of this name, "" if none has.

@@ -20,6 +20,7 @@ type Model struct {
 	Tapes *autograd.Tapes // for inference: sessions borrow one as long as they compute
 
 	precision engine.Precision // of a model that is packed
+	adapter   *Adapter         // nil for none
 	identity  identity
 }
 
@@ -39,6 +40,7 @@ func New(cfg Config) (*Model, error) {
 	if cfg.UntiedHead {
 		m.Head = nn.NewLinear(cfg.DModel, cfg.PaddedVocab(), nn.InitStd)
 		m.Head.Bias = nil
+		m.Head.Weight.Product = false // it is in the loss
 	}
 	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {

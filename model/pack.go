@@ -23,6 +23,36 @@ var errPacked = errors.New("the model is packed for inference: found no weights 
 // nn.Param.Fine get no coarser than Int8. Everything else stays float32. The model can be used as before, but neither
 // be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
+	return m.pack(p, func(p engine.Precision, ws []*tensor.Tensor) { autograd.Pack(p, ws...) })
+}
+
+// PackFrozen is Pack of a model of which no weights are trained but those of an adapter: results are those of float32
+// with the weights rounded to BF16 or Int8, and there is a way back through them.
+func (m *Model) PackFrozen(p engine.Precision) error {
+	return m.pack(p, func(p engine.Precision, ws []*tensor.Tensor) {
+		ms := make([]engine.Matrix, len(ws))
+		for i, w := range ws {
+			ms[i] = inMemory(w)
+		}
+		for i, packed := range autograd.PackFrozen(p, ms...) {
+			ws[i].SetPacked(packed)
+		}
+	})
+}
+
+// inMemory is a matrix that is in memory.
+func inMemory(w *tensor.Tensor) engine.Matrix {
+	k := w.Dim(1)
+	return engine.Matrix{N: w.Dim(0), K: k, Rows: func(j, n int, use func(x []float32)) {
+		rows := make([]float32, n*k)
+		for i := range n {
+			w.CopyRowTo(rows[i*k:], j+i)
+		}
+		use(rows)
+	}}
+}
+
+func (m *Model) pack(p engine.Precision, pack func(engine.Precision, []*tensor.Tensor)) error {
 	weights := map[engine.Precision][]*tensor.Tensor{}
 	var others []*tensor.Tensor
 	var err error
@@ -45,7 +75,7 @@ func (m *Model) Pack(p engine.Precision) error {
 		return err
 	}
 	for _, at := range slices.Sorted(maps.Keys(weights)) {
-		autograd.Pack(at, weights[at]...)
+		pack(at, weights[at])
 	}
 	m.precision = p
 	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
@@ -57,6 +87,11 @@ func (m *Model) Pack(p engine.Precision) error {
 // memory than the packed model.
 func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p})
+}
+
+// LoadFrozen is Load and PackFrozen in one, as LoadPacked is Load and Pack.
+func (m *Model) LoadFrozen(w Weights, p engine.Precision) error {
+	return m.loadAs(w, packing{precision: p, frozen: true})
 }
 
 // LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups stay as they
@@ -91,6 +126,7 @@ func (m *Model) Precision() engine.Precision { return m.precision }
 type packing struct {
 	precision engine.Precision
 	stored    bool // but for those that have fewer bits in the file
+	frozen    bool // see PackFrozen
 }
 
 // form is how a matrix is packed.
@@ -106,6 +142,7 @@ const (
 	rounded  reading = iota
 	exact            // bfloat16 as it is
 	integers         // integers in groups as they are
+	frozen           // see PackFrozen
 )
 
 // form decides how a matrix is packed whose rows are those of parts of a file. Nothing is rounded that the precision
@@ -113,6 +150,8 @@ const (
 func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
 	kinds := groupKinds(parts)
 	switch at := precisionOf(w, p.precision); {
+	case p.frozen:
+		return form{at, frozen}
 	case !p.stored && slices.Contains(kinds, at):
 		return form{at, integers}
 	case !p.stored:
@@ -184,6 +223,26 @@ func isPacked(m nn.Module) (packed bool) {
 // Bytes is the memory of the parameters. Each token reads all of it.
 func (m *Model) Bytes() int {
 	n := 0
-	m.Params("", func(_ string, p *nn.Param) { n += p.Bytes() })
+	add := func(_ string, p *nn.Param) { n += p.Bytes() }
+	m.Params("", add)
+	if m.adapter != nil {
+		m.adapter.Params("", add)
+	}
 	return n
+}
+
+// FrozenBytes is about the memory of the values of a parameter that PackFrozen has packed.
+func FrozenBytes(w *nn.Param, p engine.Precision) int {
+	n := 4 * w.Len()
+	if !packable(w) {
+		return n
+	}
+	switch precisionOf(w, p) {
+	case engine.Float32:
+		return n
+	case engine.BF16:
+		return n / 2
+	default:
+		return w.Dim(0) * checkpoint.DType(engine.Int8.String()).RowBytes(w.Dim(1))
+	}
 }

@@ -76,10 +76,14 @@ func (p *Parameters) Tensors() []checkpoint.Tensor {
 	return out
 }
 
-// Save writes the configuration and the weights into dir, which must exist. It is an error if the model is packed.
+// Save writes the configuration and the weights into dir, which must exist. It is an error if the model is packed
+// or has an adapter.
 func (p *Parameters) Save(dir string) error {
 	if isPacked(p.of) {
 		return errPacked
+	}
+	if isChanged(p.of) {
+		return errAdapter
 	}
 	err := disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, p.Tensors(), savedAs)

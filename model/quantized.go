@@ -15,6 +15,9 @@ import (
 // SavePacked is Save for a packed model: it writes the numbers that its weights were rounded to, in as many bits.
 // LoadStored makes the same model of it. Rows are written as they are made.
 func (m *Model) SavePacked(dir string) error {
+	if m.adapter != nil {
+		return errAdapter
+	}
 	err := disk.WriteFile(filepath.Join(dir, WeightsFile), func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, m.packedTensors(), savedAs)
 	})

@@ -51,6 +51,9 @@ func (l *filling) read(i int, dst []float32, at int) *badTensor {
 	return nil
 }
 
+// ReadFinite sets dst to all values of a tensor, which have to be finite.
+func ReadFinite(x *checkpoint.Tensor, dst []float32) error { return readFinite(x, dst, 0) }
+
 // readFinite sets dst to the values from at on of a tensor, which have to be finite.
 func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	part := x.Part(at, len(dst))
@@ -111,9 +114,12 @@ func (l *filling) readPacked(which []int, how form) (set []func()) {
 		for at, i := range which {
 			ms[at] = l.matrix(i, &bad[at])
 		}
-		if how.as == exact {
+		switch how.as {
+		case exact:
 			forms = autograd.PackExact(ms...)
-		} else {
+		case frozen:
+			forms = autograd.PackFrozen(how.precision, ms...)
+		default:
 			forms = autograd.PackRows(how.precision, ms...)
 		}
 	}

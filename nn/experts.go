@@ -95,7 +95,7 @@ func newExpertMatrices(s ExpertsShape, d int, outStd float64) *expertMatrices {
 
 // withoutBias is a Linear layer without a bias.
 func withoutBias(in, out int, std float64) *Linear {
-	return &Linear{Weight: NewParam(Weight, Normal(std), out, in)}
+	return &Linear{Weight: NewMatrix(Normal(std), out, in)}
 }
 
 // Forward maps (n, d) to (n, d).

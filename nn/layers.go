@@ -21,7 +21,7 @@ type Linear struct {
 
 // NewLinear returns a Linear layer whose weights start with deviation std and whose bias starts at zero.
 func NewLinear(in, out int, std float64) *Linear {
-	return &Linear{Weight: NewParam(Weight, Normal(std), out, in), Bias: NewParam(Bias, Constant(0), out)}
+	return &Linear{Weight: NewMatrix(Normal(std), out, in), Bias: NewParam(Bias, Constant(0), out)}
 }
 
 // Forward maps x (…, in) to (…, out).
@@ -32,6 +32,9 @@ func (m *Linear) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	}
 	if m.Edit != nil {
 		x = m.Edit(t, x)
+	}
+	if change := m.Weight.Change; change != nil {
+		return change.forward(t, x, m.Weight.Tensor, bias, m.Activation)
 	}
 	return t.Linear(x, m.Weight.Tensor, bias, m.Activation)
 }

@@ -34,12 +34,23 @@ type Param struct {
 	// Fine says that a matrix packed in 4 bits for inference takes 8 all the same: one whose errors cost more than its
 	// size.
 	Fine bool
+	// Product says that a Linear multiplies by this matrix, and by nothing but it: so there may be a Change of it.
+	Product bool
+	// Change is added to the weights of a Linear; nil for none. It is no parameter of the model: see model.Adapter.
+	Change *LowRank
 }
 
 // NewParam returns a parameter that has no values yet.
 func NewParam(role Role, init func(rng *rand.Rand, x []float32), shape ...int) *Param {
 	p := &Param{Tensor: tensor.Shaped(shape...), Role: role, Init: init}
 	p.SetNeedsGrad(true)
+	return p
+}
+
+// NewMatrix returns the weights of a Linear.
+func NewMatrix(init func(rng *rand.Rand, x []float32), out, in int) *Param {
+	p := NewParam(Weight, init, out, in)
+	p.Product = true
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -22,12 +23,20 @@ func DescribeFloat(path string) (*model.Model, string, error) {
 }
 
 // LoadFloat gives the parameters of m, a model of the same shape, the values of that which DescribeFloat took.
-func LoadFloat(m *model.Model, at string) error {
+func LoadFloat(m *model.Model, at string) error { return loadFloat(m, at, m.Load) }
+
+// LoadFrozen is LoadFloat for a model of which an adapter alone is trained: its matrices are rounded as they are read,
+// see model.Model.PackFrozen.
+func LoadFrozen(m *model.Model, at string, p engine.Precision) error {
+	return loadFloat(m, at, func(w model.Weights) error { return m.LoadFrozen(w, p) })
+}
+
+func loadFloat(m *model.Model, at string, load func(model.Weights) error) error {
 	_, _, err := withModel(at, func(_ *model.Model, w model.Weights) error {
 		if err := wantFloat(m, w); err != nil {
 			return err
 		}
-		return m.Load(w)
+		return load(w)
 	})
 	return err
 }

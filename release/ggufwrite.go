@@ -31,6 +31,9 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	if !ok {
 		return fmt.Errorf("type: found %s, want F32, F16 or Q8_0", o.Type)
 	}
+	if m.Adapter() != nil {
+		return errors.New("found a model with an adapter, want one without: hippo merge makes it")
+	}
 	s, err := ggufShapeOf(m)
 	if err != nil {
 		return fmt.Errorf("llama.cpp cannot run this model: %w", err)

@@ -18,7 +18,8 @@ type Library struct {
 	// Models describes all models there are, and loads none. A request that names none gets the first. A list is good
 	// for a second.
 	Models func(context.Context) ([]ModelInfo, error)
-	// Load loads one of them. It is not called again for a model before the one of the last call is closed.
+	// Load loads one of them. It is not called again for a model before the one of the last call is closed. While it is
+	// called for a model with a Base, and until that is closed, the Base is loaded.
 	Load func(context.Context, ModelInfo) (*Model, error)
 	// Show tells of a model what is not in its ModelInfo, without loading it.
 	Show func(context.Context, ModelInfo) (ModelCard, error)
@@ -46,7 +47,10 @@ type ModelInfo struct {
 	Family     string
 	Parameters int64  // 0 where it is not known
 	Precision  string // of the weights on the disk
-	Memory     int64  // about as many bytes do the weights take that are loaded
+	Memory     int64  // about as many bytes do the weights take that are loaded, without those of Base
+	// Base is the name of another model of the library, whose weights this one uses as well, as with an adapter; "" for
+	// none.
+	Base string
 }
 
 // ModelCard is what a model is.

@@ -51,6 +51,7 @@ type resident struct {
 	uses    int       // requests that use it
 	last    int64     // the clock when it was used last
 	bytes   int64     // of its weights
+	base    *resident // whose weights it uses, too; nil for none
 	keep    time.Duration
 	expires time.Time // while nobody uses it; zero for never
 	timer   *time.Timer
@@ -304,9 +305,15 @@ func (r *registry) expire(ctx context.Context, name string) error {
 	}
 	r.mu.Lock()
 	e := r.entries[info.Name]
+	var all []*resident
+	for _, other := range r.entries {
+		if e != nil && (other == e || other.base == e) && !other.fixed { // and those that use its weights
+			all = append(all, other)
+		}
+	}
 	r.mu.Unlock()
-	if e != nil && !e.fixed {
-		r.keep(e, 0)
+	for _, other := range all {
+		r.keep(other, 0)
 	}
 	return nil
 }

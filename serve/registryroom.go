@@ -103,6 +103,13 @@ func (r *registry) makeRoom(e *resident) bool {
 			r.unload(other)
 		}
 	}
+	for _, other := range others { // what uses the weights of one that goes has to go before
+		if other.model != nil && other.base != nil && other.base.leaving {
+			if other.leaving = other.uses > 0; !other.leaving {
+				r.unload(other)
+			}
+		}
+	}
 	return false
 }
 
@@ -129,15 +136,14 @@ func (r *registry) start(e *resident) {
 // fetch loads a model.
 func (r *registry) fetch(e *resident, info ModelInfo) {
 	begun := time.Now()
-	m, err := r.read(info)
+	m, base, bytes, err := r.readOn(info)
 	if err != nil {
 		debug.FreeOSMemory()
 		r.log.Error("model not loaded", "model", info.Name, "error", err.Error())
 		r.metrics.moved.WithLabelValues(info.Name, modelFailed).Inc()
-		err = errLoad(info, err)
 	} else {
 		took := time.Since(begun).Seconds()
-		r.log.Info("model loaded", "model", info.Name, "bytes", m.net.Bytes(), "seconds", took)
+		r.log.Info("model loaded", "model", info.Name, "bytes", bytes, "seconds", took)
 		r.metrics.moved.WithLabelValues(info.Name, modelLoaded).Inc()
 		r.metrics.loading.WithLabelValues(info.Name).Observe(took)
 	}
@@ -145,7 +151,7 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 	r.used -= e.bytes
 	e.bytes = 0
 	if err == nil {
-		e.model, e.bytes = m, int64(m.net.Bytes())
+		e.model, e.bytes, e.base = m, bytes, base
 		r.used += e.bytes
 		r.clock++
 		e.last = r.clock
@@ -157,6 +163,25 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 	r.grant()
 	r.mu.Unlock()
 	r.share()
+}
+
+// readOn loads a model, after the one whose weights it uses, too, which is used as long as it is there. bytes are those
+// of its own weights.
+func (r *registry) readOn(info ModelInfo) (m *Model, base *resident, bytes int64, err error) {
+	if info.Base != "" {
+		var under *Model
+		if base, under, err = r.acquire(r.running, info.Base); err != nil {
+			return nil, nil, 0, err
+		}
+		bytes -= int64(under.net.Bytes())
+	}
+	if m, err = r.read(info); err != nil {
+		if base != nil {
+			r.release(base)
+		}
+		return nil, nil, 0, errLoad(info, err)
+	}
+	return m, base, bytes + int64(m.net.Bytes()), nil
 }
 
 // read has the library load a model. A panic becomes an error, as does a file that is cut off while it is read.
@@ -172,8 +197,8 @@ func (r *registry) read(info ModelInfo) (m *Model, err error) {
 
 // unload has a model go that nobody uses. Its memory counts until it is back. The lock is held.
 func (r *registry) unload(e *resident) {
-	m, name := e.model, e.info.Name
-	e.model, e.closing, e.expires = nil, true, time.Time{}
+	m, name, base := e.model, e.info.Name, e.base
+	e.model, e.base, e.closing, e.expires = nil, nil, true, time.Time{}
 	if e.timer != nil {
 		e.timer.Stop()
 	}
@@ -183,6 +208,9 @@ func (r *registry) unload(e *resident) {
 		debug.FreeOSMemory()
 		r.log.Info("model unloaded", "model", name)
 		r.metrics.moved.WithLabelValues(name, modelUnloaded).Inc()
+		if base != nil {
+			r.release(base)
+		}
 		r.mu.Lock()
 		r.used -= e.bytes
 		e.bytes, e.closing = 0, false

@@ -214,6 +214,16 @@ func (t *Tensor) SetData(data []float32) {
 	t.version++
 }
 
+// Share makes the elements of x, which has the same shape, the elements of t, too, in the same memory: none of the two
+// may be changed from then on. It is for models over the same weights.
+func (t *Tensor) Share(x *Tensor) {
+	if !t.SameShape(x) {
+		panic(fmt.Sprintf("tensor.Share: shapes %v and %v", t, x))
+	}
+	t.data, t.packed, t.storage = x.data, x.packed, x.storage
+	t.version++
+}
+
 // CopyFrom fills the tensor from src, which must have its length.
 func (t *Tensor) CopyFrom(src []float32) {
 	if len(src) != t.Len() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -44,7 +45,7 @@ func (c *Config) StartFrom(name, path string) error {
 		return err
 	}
 	c.Model, c.Tokenizer = b.shape, ""
-	b.rates(&c.Optim)
+	b.rates(&c.Optim, c.LoRA.Rank > 0)
 	return c.take(b)
 }
 
@@ -84,10 +85,14 @@ func (b *Base) dir() string {
 }
 
 // rates are a tenth of the learning rates that models of a width are usually made with, from 4e-3 for 128 channels to
-// 2e-4 for 2048: higher ones soon undo what a model has learnt.
-func (b *Base) rates(o *Optim) {
-	const perChannel = 0.05
+// 2e-4 for 2048: higher ones soon undo what a model has learnt. An adapter takes ten times that: it begins with no
+// change, and its rank bounds what it can undo.
+func (b *Base) rates(o *Optim, adapter bool) {
+	const perChannel, more = 0.05, 10
 	o.LR, o.SSMLR = perChannel/float64(b.shape.DModel), 0
+	if adapter {
+		o.LR *= more
+	}
 }
 
 // take checks the settings of a run against its base, and fills in what they leave to it. Everything that shapes the
@@ -106,6 +111,7 @@ func (c *Config) take(b *Base) error {
 	}
 	c.Model = want
 	p.Add(c.takeTokenizer(b))
+	p.Add(c.LoRA.fitsBase(b))
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -166,12 +172,22 @@ func (c *Config) begun() error {
 	return nil
 }
 
-// fill gives a model the weights of the base.
-func (b *Base) fill(m *model.Model, want string) error {
-	if err := release.LoadFloat(m, b.Path); err != nil {
+// fill gives a model the weights of the base or, where an adapter is trained, what they are rounded to.
+func (b *Base) fill(m *model.Model, want string, l *LoRA) (err error) {
+	switch p := l.precision(); p {
+	case engine.Float32:
+		if err = release.LoadFloat(m, b.Path); err == nil {
+			b.Weights = m.WeightsFingerprint()
+		}
+	default:
+		if err = release.LoadFrozen(m, b.Path, p); err == nil {
+			b.Weights, err = release.FileFingerprint(b.Path)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
-	if b.Weights = m.WeightsFingerprint(); want != "" && want != b.Weights {
+	if want != "" && want != b.Weights {
 		return fmt.Errorf("init_weights: found weights %s in %s, want %s: the model has changed", b.Weights,
 			b.Path, want)
 	}

@@ -47,7 +47,10 @@ func (tr *Trainer) card(res Result) []byte {
 			row("of that: "+said.Key, "%s", cell(said.Text))
 		}
 	}
-	if frozen := tr.params.all - tr.params.trained; frozen > 0 {
+	if l := &c.LoRA; l.Rank > 0 {
+		row("adapter", "%s parameters, changes of rank %d of %d matrices, alpha %g; all else is frozen, in %s",
+			status.Count(float64(tr.params.trained)), l.Rank, len(tr.Model.Adapter().Changes), l.alpha(), l.precision())
+	} else if frozen := tr.params.all - tr.params.trained; frozen > 0 {
 		row("frozen", "%s of the parameters: %s", status.Count(float64(frozen)), cell(strings.Join(c.Freeze, ", ")))
 	}
 	row("data", "%s, sha256 %s", tr.Data.Name, tr.Data.Hash)

@@ -50,7 +50,7 @@ func (c *Config) Fits(vocab int) error {
 
 // checkFreeze returns the problems of the patterns of Freeze. A shape that is none has problems of its own.
 func (c *Config) checkFreeze() error {
-	if len(c.Freeze) == 0 {
+	if len(c.Freeze) == 0 && c.LoRA.Rank == 0 {
 		return nil
 	}
 	m, err := model.New(c.shape(1))
@@ -63,7 +63,11 @@ func (c *Config) checkFreeze() error {
 
 // freeze freezes the parameters of a model that are not to be trained, and counts all and the others.
 func (c *Config) freeze(m *model.Model) (n paramCount, err error) {
+	if c.LoRA.Rank > 0 {
+		return c.LoRA.adapt(m)
+	}
 	n.all = m.NumParams()
+	n.values = 4 * n.all
 	if n.trained = n.all; len(c.Freeze) == 0 {
 		return n, nil
 	}
@@ -110,22 +114,22 @@ const notSet = math.MinInt
 // where the layers name another tokenizer and no vocab_size, the tokenizer decides. The model that init names is not
 // looked for.
 func Load(opt config.Options) (Config, error) {
-	preset, _ := asked(opt)
-	return load(opt, preset, nil)
+	preset, _, _ := asked(opt)
+	return load(opt, preset, nil, false)
 }
 
-// asked is the preset and the model to begin with that the layers ask for, "" where they name none. Their problems come
-// again in load.
-func asked(opt config.Options) (preset, init string) {
+// asked is the preset and the model to begin with that the layers ask for, "" where they name none, and whether they
+// ask for an adapter. Their problems come again in load.
+func asked(opt config.Options) (preset, init string, adapter bool) {
 	c := tiny()
 	c.Preset = ""
 	_ = config.Load(&c, opt)
-	return c.Preset, c.Init
+	return c.Preset, c.Init, c.LoRA.Rank > 0
 }
 
 // load is Load where the layers ask for a preset, "" for the default, and the run begins with a base, nil for none. Of
 // a preset that nobody named, a base takes the place of the shape.
-func load(opt config.Options, preset string, b *Base) (Config, error) {
+func load(opt config.Options, preset string, b *Base, adapter bool) (Config, error) {
 	var p config.Problems
 	base, err := Preset(cmp.Or(preset, defaultPreset))
 	known := err == nil
@@ -140,7 +144,7 @@ func load(opt config.Options, preset string, b *Base) (Config, error) {
 		if c.Tokenizer = ""; preset == "" {
 			c.Model = b.shape
 		}
-		b.rates(&c.Optim)
+		b.rates(&c.Optim, adapter)
 	}
 	c.Model.VocabSize = notSet
 	p.Add(config.Load(&c, opt))
@@ -170,7 +174,7 @@ func load(opt config.Options, preset string, b *Base) (Config, error) {
 // LoadNew is Load of the settings of a new run, with all that Check says. Where they name a model to begin with, in
 // init, find tells where that is: its folder or file.
 func LoadNew(opt config.Options, find func(name string) (path string, err error)) (Config, error) {
-	preset, name := asked(opt)
+	preset, name, adapter := asked(opt)
 	var b *Base
 	if name != "" {
 		path, err := find(name)
@@ -181,7 +185,7 @@ func LoadNew(opt config.Options, find func(name string) (path string, err error)
 			return Config{}, err
 		}
 	}
-	c, err := load(opt, preset, b)
+	c, err := load(opt, preset, b, adapter)
 	var p config.Problems
 	p.Add(err)
 	p.Add(c.CheckInputs())

@@ -33,6 +33,7 @@ type Config struct {
 	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init; filled in, or compared"`
 	Freeze      []string `json:"freeze" help:"parameters that are not trained, by names and patterns"`
 	Base        Base     `json:"base,omitzero" config:"-"` // the model that Init names
+	LoRA        LoRA     `json:"lora" help:"an adapter that is trained in place of the model of init"`
 
 	Data          []string `json:"data" help:"files (also .gz, .zst, .jsonl), folders, globs, -; empty: Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
@@ -164,6 +165,7 @@ func (c *Config) Validate() error {
 		p.Addf("train.clock", "found %q, want one of %q", t.Clock, clocks)
 	}
 	c.Optim.validate(&p)
+	c.LoRA.validate(c, &p)
 	return p.Err()
 }
 

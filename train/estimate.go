@@ -55,7 +55,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		return e, err
 	}
 	e.Params, e.Trained = params.all, params.trained
-	e.Weights, e.Gradients, e.Moments = 4*e.Params, 4*e.Trained*sumsOf(c.Train.Shards), 8*e.Trained
+	e.Weights, e.Gradients, e.Moments = params.values, 4*e.Trained*sumsOf(c.Train.Shards), 8*e.Trained
 	micro := c.Train.BatchSize * c.Train.SeqLen
 	var seconds float64 // of a shard
 	if 6*float64(e.Params)*float64(micro) <= estimateFlops {

@@ -216,7 +216,7 @@ func newNetwork(c *LabelledConfig, set *task.Set) (*model.Network, error) {
 	}
 	if free, known := status.FreeMemory(); known && c.Memory != memoryIgnore {
 		n := m.NumParams()
-		return m, weightsFit(paramCount{n, n}, c.Shards, free)
+		return m, weightsFit(paramCount{n, n, 4 * n}, c.Shards, free)
 	}
 	return m, nil
 }

@@ -35,6 +35,7 @@ type Trainer struct {
 	prompt  samplePrompt
 	sampled string            // the last sample text
 	texts   map[string][]byte // of release.ChatFiles, from the model that the run began with
+	modules map[string]string // names of matrices in the files of that model, where an adapter is trained
 	inputs  []int32           // of an update
 	targets []int32
 }
@@ -50,7 +51,10 @@ func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
 	}
 	tr, err := newTrainer(cfg, d, func(m *model.Model) error {
 		if cfg.Init != "" {
-			return cfg.Base.fill(m, cfg.InitWeights)
+			if err := cfg.Base.fill(m, cfg.InitWeights, &cfg.LoRA); err != nil {
+				return err
+			}
+			return cfg.LoRA.begin(m, cfg.Seed)
 		}
 		m.Init(cfg.Seed)
 		return nil
@@ -92,6 +96,10 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	if err != nil {
 		return nil, err
 	}
+	modules, err := cfg.modules(m)
+	if err != nil {
+		return nil, err
+	}
 	mode := data.Shuffle
 	if cfg.Train.CarryState {
 		mode = data.Stream
@@ -109,7 +117,7 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	n := cfg.Train.tokensPerStep()
 	tr := &Trainer{
 		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
-		targets: make([]int32, n),
+		targets: make([]int32, n), modules: modules,
 	}
 	if tr.Training, err = NewTraining(tr.plan(), tr); err != nil {
 		return nil, err
@@ -132,8 +140,13 @@ func (tr *Trainer) plan() Plan {
 	}
 }
 
-// Params visits the parameters of the model.
-func (tr *Trainer) Params(prefix string, visit nn.Visitor) { tr.Model.Params(prefix, visit) }
+// Params visits the parameters of the model, and those of its adapter.
+func (tr *Trainer) Params(prefix string, visit nn.Visitor) {
+	tr.Model.Params(prefix, visit)
+	if a := tr.Model.Adapter(); a != nil {
+		a.Params(prefix, visit)
+	}
+}
 
 // Read reads the sequences of the next update.
 func (tr *Trainer) Read(int) (examples int, err error) {
@@ -208,7 +221,7 @@ func (tr *Trainer) Remeasure(ctx context.Context, t *autograd.Tape, dir string, 
 	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText {
 		return score, nil
 	}
-	best, _, err := release.LoadDir(dir)
+	best, err := tr.loadBest(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Score{Loss: math.Inf(1)}, nil
 	}
@@ -224,8 +237,12 @@ func (tr *Trainer) Enough(Score) bool { return false }
 // Guess is the loss of a model for which all tokens are equally probable.
 func (tr *Trainer) Guess() float64 { return math.Log(float64(tr.Config.Model.PaddedVocab())) }
 
-// SaveModel writes configuration, weights and tokenizer, and what says how to talk with the model.
+// SaveModel writes configuration, weights and tokenizer, and what says how to talk with the model; where an adapter is
+// trained, that alone.
 func (tr *Trainer) SaveModel(dir string) error {
+	if tr.Config.LoRA.Rank > 0 {
+		return tr.saveAdapter(dir)
+	}
 	if err := tr.Model.Save(dir); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 		return Result{}, err
 	}
 	defer unlock(lock, &err)
-	tok, err := RunTokenizer(cfg.Out)
+	tok, err := cfg.runTokenizer()
 	if err != nil {
 		return Result{}, err
 	}
@@ -119,7 +119,7 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 	dir := filepath.Join(cfg.Out, model.LastDir)
 	err = checkpoint.ReadDir(dir, func() error {
 		tr, err = newTrainer(cfg, d, func(m *model.Model) error {
-			if err := m.LoadSaved(dir); err != nil {
+			if err := cfg.loadLast(m, dir); err != nil {
 				return err
 			}
 			return cfg.checkMemory(d.Tokenizer.VocabSize()) // of a shape that the weights have: for the rest of the run
@@ -127,6 +127,7 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 		if err != nil {
 			return err
 		}
+		tr.Config.Base = cfg.Base
 		if tr.texts, err = release.ChatTexts(dir); err != nil {
 			return err
 		}

@@ -15,8 +15,9 @@ const (
 
 var memoryChoices = []string{memoryCheck, memoryIgnore}
 
-// paramCount is the number of a model's parameters: of all, and of those that are trained.
-type paramCount struct{ all, trained int }
+// paramCount is the number of a model's parameters: of all, and of those that are trained. values is the memory of the
+// values of all.
+type paramCount struct{ all, trained, values int }
 
 // countParams counts the parameters of a shape.
 func (c *Config) countParams(shape model.Config) (paramCount, error) {
@@ -27,9 +28,9 @@ func (c *Config) countParams(shape model.Config) (paramCount, error) {
 	return c.freeze(m)
 }
 
-// bytes is the memory of parameters while they are trained: values in float32 of all, and of those that are trained two
+// bytes is the memory of parameters while they are trained: values of all, and of those that are trained two
 // moments, and gradients, of which the shards of an update need several.
-func (n paramCount) bytes(shards int) int { return 4*n.all + 4*(2+sumsOf(shards))*n.trained }
+func (n paramCount) bytes(shards int) int { return n.values + 4*(2+sumsOf(shards))*n.trained }
 
 // MemoryError says that a run needs more memory than there is, and what would make it fit.
 type MemoryError struct {

@@ -21,7 +21,10 @@ type probes struct {
 	*Config
 	shape  model.Config
 	layers []layer
-	frozen map[string]bool // the parameters that are not trained
+	frozen map[string]bool              // the parameters that are not trained
+	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
+	// frozenHead says that the weights of the head are frozen.
+	frozenHead bool
 }
 
 // layer is one of the run's model.
@@ -47,8 +50,9 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 	if _, err := c.freeze(m); err != nil {
 		return nil, err
 	}
-	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}}
+	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
 	first := m.FirstTrained()
+	run.frozenHead = !m.Unembedding().NeedsGrad()
 	for i, entry := range plan {
 		l := layer{entry: entry, index: i, below: i < first}
 		l.class = fmt.Sprint(entry, l.below)
@@ -59,8 +63,13 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 			return
 		}
 		run.frozen[name] = true
-		if i, part, ok := layerOf(name); ok {
-			run.layers[i].class += " " + part
+		part := ""
+		if p.Change != nil {
+			run.ranks[name] = model.ChangeShape{Rank: p.Change.A.Dim(0), Scale: p.Change.Scale}
+			part = "+"
+		}
+		if i, in, ok := layerOf(name); ok {
+			run.layers[i].class += " " + in + part
 		}
 	})
 	return run, nil
@@ -74,18 +83,29 @@ func layerOf(name string) (index int, part string, ok bool) {
 	return index, part, true
 }
 
-// freeze freezes what is frozen in the run in a model that has some of its layers.
-func (run *probes) freeze(m *model.Model, layers []layer) {
+// freeze freezes what is frozen in the run in a model that has some of its layers, and gives it those changes of the
+// run's adapter.
+func (run *probes) freeze(m *model.Model, layers []layer) error {
+	ranks := map[string]model.ChangeShape{}
 	m.Params("", func(name string, p *nn.Param) {
-		frozen := run.frozen[name]
+		frozen, of := run.frozen[name], name
 		if i, part, ok := layerOf(name); ok {
 			// What layers share is among the parameters of the first of them.
-			frozen = layers[i].below || run.frozen[fmt.Sprintf("backbone.layers.%d.%s", layers[i].index, part)]
+			of = fmt.Sprintf("backbone.layers.%d.%s", layers[i].index, part)
+			frozen = layers[i].below || run.frozen[of]
 		}
 		if frozen {
 			p.SetNeedsGrad(false)
 		}
+		if s, ok := run.ranks[of]; ok && p.Product {
+			ranks[name] = s
+		}
 	})
+	if len(ranks) == 0 {
+		return nil
+	}
+	_, err := m.AdaptEach(ranks)
+	return err
 }
 
 // classes are the first layer of each class, and how many more there are.
@@ -151,14 +171,24 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	if err != nil {
 		return probed{}, err
 	}
-	run.freeze(m, layers)
+	if err := run.freeze(m, layers); err != nil {
+		return probed{}, err
+	}
 	m.Init(1)
 	var leaves []*tensor.Tensor
-	m.Params("", func(_ string, p *nn.Param) {
+	trained := func(_ string, p *nn.Param) {
 		if p.NeedsGrad() {
 			leaves = append(leaves, p.Tensor)
 		}
-	})
+	}
+	m.Params("", trained)
+	if a := m.Adapter(); a != nil {
+		a.Init(1)
+		a.Params("", trained)
+	}
+	if err := run.LoRA.pack(m); err != nil {
+		return probed{}, err
+	}
 	precision, err := engine.ParsePrecision(run.Precision)
 	if err != nil {
 		return probed{}, err
@@ -209,7 +239,7 @@ func (run *probes) extrapolate() (probed, error) {
 func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	batch := run.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
-		return 4 * float64(autograd.LossMemory(rows, of.DModel, of.PaddedVocab()))
+		return 4 * float64(autograd.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
 	}
 	small := shape
 	small.VocabSize = 64

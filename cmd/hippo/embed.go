@@ -49,11 +49,7 @@ Each vector is a line of JSON with the file, the number of the line, the number 
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
-		path, err := modelPath(args[0])
-		if err != nil {
-			return err
-		}
-		m, err := hippo.Load(path, hippo.Precision(opt.Precision))
+		m, err := loadModel(args[0], "", hippo.Precision(opt.Precision))
 		if err != nil {
 			return err
 		}

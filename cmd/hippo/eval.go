@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 type evalOptions struct {
 	train.ModelEvalOptions
 
+	Adapter   string `json:"adapter" help:"folder of an adapter, which each DIR gets"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
@@ -56,6 +58,7 @@ tokenizers differ, bits per byte compares them.`,
 		Example: `  hippo eval runs/tiny --baseline
   hippo eval runs/tiny --data notes.txt --stream --json
   hippo eval runs/tiny runs/tiny-2 models/h3-125m
+  hippo eval runs/tiny --adapter runs/letters --data letters.txt
   hippo eval models/h3-125m --data test.jsonl.zst --seq_len 2048 --batch_size 4
   hippo eval models/mine --data book.txt --valid_fraction 0.1 --baseline`,
 		Args:              wantArgs(1, math.MaxInt),
@@ -96,11 +99,11 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 	e := &train.ModelEval{
 		Options: opt.ModelEvalOptions,
 		Load: func(dir string) (*train.LoadedModel, error) {
-			m, err := hippo.Load(dir, hippo.Precision(opt.Precision))
+			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision))
 			if err != nil {
 				return nil, err
 			}
-			return &train.LoadedModel{Dir: m.Dir(), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
+			return &train.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
 		},
 		Note: func(text string) { fmt.Fprintln(os.Stderr, "note:", text) },
 		Progress: func() (func(done, total int), func()) {

@@ -42,6 +42,7 @@ written as they are.`,
   hippo generate runs/tiny "The whale" --temperature 0 --max_tokens 400 --stats
   hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop $'\n\n' --json
   hippo generate runs/tiny "The answer is " --choices yes,no
+  hippo generate runs/tiny "Dear" --adapter runs/letters
   cat story.txt | hippo generate runs/tiny --continuation`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
@@ -52,6 +53,7 @@ written as they are.`,
 	cmd.Flags().IntVar(&g.samples, "samples", 1, "how many continuations to draw")
 	cmd.Flags().IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	precisionFlag(cmd, &g.precision)
+	adapterFlag(cmd, &g.adapter)
 	cmd.Flags().BoolVar(&g.continuation, "continuation", false,
 		"print the continuation alone, without the prompt before it")
 	cmd.Flags().BoolVar(&g.ids, "ids", false,
@@ -77,8 +79,7 @@ written as they are.`,
 		if !seed.Changed {
 			opt.Seed = uint64(rand.Uint32()) // short enough to be typed
 		}
-		modelDir, err := modelPath(args[0])
-		if err != nil {
+		if _, err := modelPath(args[0]); err != nil {
 			return err
 		}
 		ask := promptOf
@@ -93,7 +94,7 @@ written as they are.`,
 		if g.ids {
 			load = append(load, hippo.TokenIDs())
 		}
-		m, err := hippo.Load(modelDir, load...)
+		m, err := loadModel(args[0], g.adapter, load...)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func givenPrompt(ctx context.Context, args []string) (string, error) {
 // generation holds the options of hippo generate that do not concern sampling.
 type generation struct {
 	samples, chunk            int
-	precision                 string
+	precision, adapter        string
 	continuation, stats, json bool
 	ids                       bool
 	session                   string

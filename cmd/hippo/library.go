@@ -27,7 +27,9 @@ type onDemand struct {
 	Preload   bool   `json:"preload" help:"load all models at the start, not only the first"`
 	KeepAlive string `json:"keep_alive" help:"time that a model stays that nobody uses; 0: none, -1: for ever"`
 	MaxMemory int    `json:"max_memory" help:"MiB for the weights of loaded models; 0: 3/4 of what is free" min:"0"`
-	Pull      bool   `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
+	// Adapter is [[MODEL:]NAME=]DIR.
+	Adapter []string `json:"adapter" help:"folders of adapters, each a model of its own: [[MODEL:]NAME=]DIR"`
+	Pull    bool     `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
 }
 
 // library is where hippo serve gets its models.
@@ -37,21 +39,23 @@ type library struct {
 	named  []namedModel
 	cached bool // the models of the hub's cache, too
 
-	mu    sync.Mutex
-	known map[string]serve.ModelInfo // what was told of the named ones
+	mu     sync.Mutex
+	known  map[string]serve.ModelInfo // what was told of the named ones
+	loaded map[string]*hippo.Model    // by name, for the adapters over them
 }
 
-// namedModel is a model of the command line.
-type namedModel struct{ name, path string }
+// namedModel is a model of the command line. base is the name of the model that it is an adapter of, "" for none.
+type namedModel struct{ name, path, base string }
 
 // library returns the models of some names, or else those of the hub's cache. It checks the files of those that have a
 // name.
 func (o *serveOptions) library(names []string, log *slog.Logger) (*library, error) {
-	l := &library{o: o, cached: o.Pull || len(names) == 0, known: map[string]serve.ModelInfo{}}
+	l := &library{o: o, cached: o.Pull || len(names) == 0, known: map[string]serve.ModelInfo{},
+		loaded: map[string]*hippo.Model{}}
 	l.Library = serve.Library{
 		Models: l.list, Show: l.show, Texts: int64(o.Memory) << 20, Memory: int64(o.MaxMemory) << 20,
 		Load: func(ctx context.Context, info serve.ModelInfo) (*serve.Model, error) {
-			return o.load(ctx, info.Name, info.Path, log)
+			return l.load(ctx, info, log)
 		},
 	}
 	var err error
@@ -69,7 +73,7 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library, erro
 		if slices.ContainsFunc(l.named, func(other namedModel) bool { return other.name == name }) {
 			return nil, fmt.Errorf("%s: found two models with the name %q, want NAME=PATH with another", arg, name)
 		}
-		l.named = append(l.named, namedModel{name, path})
+		l.named = append(l.named, namedModel{name: name, path: path})
 		info, err := l.describe(name, path)
 		if err == nil {
 			_, err = l.show(context.Background(), info)
@@ -77,6 +81,9 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library, erro
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := l.addAdapters(o.Adapter); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -119,7 +126,7 @@ func (l *library) preload(ctx context.Context, s *serve.Server) (names []string,
 // list describes all models.
 func (l *library) list(context.Context) (all []serve.ModelInfo, err error) {
 	for _, n := range l.named {
-		info, err := l.describe(n.name, n.path)
+		info, err := l.describeNamed(n)
 		if err != nil { // its files have gone or are being written: what is loaded goes on
 			l.mu.Lock()
 			info = l.known[n.name]
@@ -165,6 +172,15 @@ func (l *library) describe(name, path string) (serve.ModelInfo, error) {
 		return info, err
 	}
 	info.Path = dir
+	var more []string // of an adapter alone
+	if base, err := hippo.AdapterBase(dir, modelPath); err != nil {
+		return info, err
+	} else if base != dir {
+		if more, err = adapterFiles(dir); err != nil {
+			return info, err
+		}
+		dir = base
+	}
 	files := []string{dir}
 	if !release.IsGGUF(dir) {
 		if dir, err = model.Resolve(dir); err != nil {
@@ -176,7 +192,7 @@ func (l *library) describe(name, path string) (serve.ModelInfo, error) {
 	}
 	var text strings.Builder
 	var weights []string
-	for _, file := range files {
+	for _, file := range append(more, files...) {
 		stat, err := os.Stat(file)
 		if err != nil {
 			return info, err
@@ -186,7 +202,7 @@ func (l *library) describe(name, path string) (serve.ModelInfo, error) {
 		if stat.ModTime().After(info.Modified) {
 			info.Modified = stat.ModTime()
 		}
-		if ending := formatOf(file); ending == "safetensors" || ending == "gguf" {
+		if ending := formatOf(file); (ending == "safetensors" || ending == "gguf") && !slices.Contains(more, file) {
 			info.Format, weights = ending, append(weights, file)
 		}
 	}
@@ -249,7 +265,11 @@ func (l *library) weights(info serve.ModelInfo) int64 {
 
 // show tells of a model what its files say without the weights.
 func (l *library) show(_ context.Context, info serve.ModelInfo) (card serve.ModelCard, err error) {
-	net, dir, err := release.Describe(info.Path)
+	path, err := l.modelOf(info)
+	if err != nil {
+		return card, err
+	}
+	net, dir, err := release.Describe(path)
 	if err != nil {
 		return card, err
 	}

@@ -43,11 +43,7 @@ that has been read as it is now is not read again. Behind each file stands a mar
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&r.every, "save_every", 30*time.Second, "how much work a crash may cost")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := modelPath(args[0])
-		if err != nil {
-			return err
-		}
-		m, err := hippo.Load(dir, hippo.Precision(r.precision))
+		m, err := loadModel(args[0], "", hippo.Precision(r.precision))
 		if err != nil {
 			return err
 		}

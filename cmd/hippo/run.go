@@ -47,24 +47,22 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.system, "system", "", "message that stands before all others and says how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
 	precisionFlag(cmd, &r.precision)
+	adapterFlag(cmd, &r.adapter)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		// Flags are checked before a model is loaded, and count more than what its files say.
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
-		dir, err := modelPath(args[0])
-		if err != nil {
-			return err
-		}
 		talks := len(args) == 1 && isTerminal(os.Stdin) && isTerminal(os.Stdout)
 		prompt := ""
 		if !talks {
+			var err error
 			if prompt, err = promptOf(cmd.Context(), args); err != nil {
 				return err
 			}
 		}
-		m, err := hippo.Load(dir, hippo.Precision(r.precision))
+		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision))
 		if err != nil {
 			return err
 		}
@@ -90,7 +88,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 }
 
 // talk holds the options of hippo run that do not concern sampling.
-type talk struct{ system, template, precision string }
+type talk struct{ system, template, precision, adapter string }
 
 // settings are the model's, with the template that was asked for.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {

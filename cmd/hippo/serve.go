@@ -80,7 +80,9 @@ of its path, or as NAME=PATH says; a request that names none gets the first. Wit
 list shows.
 
 The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
-or when another needs its memory (--max_memory). hippo ps shows what is loaded, hippo stop has a model go.
+or when another needs its memory (--max_memory). --adapter serves an adapter as a model MODEL:NAME, NAME being the last
+part of its path or what stands before =; the weights of MODEL, the only one or the one named, are in memory once.
+hippo ps shows what is loaded, hippo stop has a model go.
 
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
 may share it.
@@ -91,6 +93,7 @@ program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve runs/tiny --store state
   hippo serve granite=models/granite-4.0-h-350m --precision int8
+  hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/tiny-2/best
   hippo serve --keep_alive 1h --max_memory 8000
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
   curl http://127.0.0.1:8080/v1/completions -d '{"prompt":"Call me"}'`,
@@ -185,12 +188,9 @@ func readKeys(path string) ([]serve.Key, error) {
 	return keys, nil
 }
 
-// load loads a model.
-func (o *serveOptions) load(ctx context.Context, name, path string, log *slog.Logger) (*serve.Model, error) {
-	m, err := hippo.Load(path, hippo.Precision(o.Precision))
-	if err != nil {
-		return nil, err
-	}
+// model is a model that is loaded. It calls closed when the model goes.
+func (o *serveOptions) model(ctx context.Context, name string, m *hippo.Model, log *slog.Logger,
+	closed func()) (*serve.Model, error) {
 	settings, err := chatSettings(m)
 	if err != nil {
 		return nil, err
@@ -207,6 +207,7 @@ func (o *serveOptions) load(ctx context.Context, name, path string, log *slog.Lo
 		Close: func() {
 			texts.Close()
 			runner.Close()
+			closed()
 		},
 	}), nil
 }

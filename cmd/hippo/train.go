@@ -33,6 +33,10 @@ or a published model that hippo pull has fetched. The learning rate is then 0.05
 is given. --freeze keeps parameters as they are: those of the names given, those whose names begin so up to a dot, and
 patterns with *, ? and ranges, such as backbone.embeddings,backbone.layers.0-5.
 
+--lora.rank R trains an adapter of low rank (LoRA) in place of the model that --init names: of all its products, or of
+those of --lora.target. The model itself is frozen and not saved again; --lora.base bf16 and int8 keep it in half and a
+quarter of the memory. Use it by its folder, as a model, or by --adapter; hippo merge makes a whole model of both.
+
 --data and --valid take files, folders, globs or - for the standard input; .gz, .zst and .jsonl are read as what they
 hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
 so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
@@ -45,6 +49,8 @@ states are carried for good, keys and values of attention for one sequence.`,
   hippo train --preset h3-125m --dry-run
   hippo train --init runs/book --data letters.txt
   hippo train --init state-spaces/mamba-130m --data mine.txt --freeze backbone.embedding,backbone.layers.0-11
+  hippo train --init runs/book --data letters.txt --lora.rank 16 --out runs/letters
+  hippo train --init org/name --data mine.txt --lora.rank 8 --lora.target 'q_proj,v_proj' --lora.base int8
   hippo train --resume runs/book --train.steps 4000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -108,6 +114,9 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 	}
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
 		p = append(p, "model."+line+": the shape of a run that is resumed cannot change")
+	}
+	for _, line := range config.Diff(&run.LoRA, &cfg.LoRA) {
+		p = append(p, "lora."+line+": the adapter of a run that is resumed cannot change")
 	}
 	if cfg.Out != dir {
 		p.Addf("out", "found %q together with --resume %s, want only one of them", cfg.Out, dir)

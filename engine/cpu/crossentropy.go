@@ -10,9 +10,9 @@ import (
 // The fused loss computes logits for as many rows at a time as fit logitsBudget, but at least logitsRows, with which
 // products still run at nearly full speed. Where that is all rows, the logits are kept for backward. Otherwise
 // gradients are computed in forward, while the logits of some rows are there, up to the factor that backward brings.
-// That takes the memory of the weights once more; to compute the logits twice would take a third more time. Where all
-// logits take no more memory than that, they are kept too: then each product is a single one, which packs the weights
-// into panels once and passes over their gradient once.
+// That takes the memory of the weights once more, unless they are frozen; to compute the logits twice would take a third
+// more time. Where all logits take no more memory than that, they are kept too: then each product is a single one, which
+// packs the weights into panels once and passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
 	logitsRows   = 256
@@ -25,7 +25,7 @@ func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *ten
 	record := eng.wants(x, w)
 	atOnce := lossRows(rows, v)
 	if record {
-		atOnce, _ = recordedLoss(rows, d, v)
+		atOnce, _ = recordedLoss(rows, d, v, !w.NeedsGrad())
 	}
 	op := take[crossEntropyOp](eng)
 	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(atOnce * v),
@@ -76,18 +76,22 @@ func countTargets(targets []int32) (count int) {
 func lossRows(rows, v int) int { return min(rows, max(logitsRows, logitsBudget/v)) }
 
 // recordedLoss is lossRows while a tape records, for x (rows, d) and W (v, d), and the number of floats that are kept.
-func recordedLoss(rows, d, v int) (atOnce, floats int) {
+func recordedLoss(rows, d, v int, frozen bool) (atOnce, floats int) {
 	atOnce = lossRows(rows, v)
-	floats = atOnce*v + (rows+v)*d
+	floats = atOnce*v + rows*d
+	if !frozen {
+		floats += v * d
+	}
 	if rows*v <= floats {
 		atOnce, floats = rows, rows*v
 	}
 	return atOnce, floats + rows
 }
 
-// LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d) keeps while a tape records.
-func LossMemory(rows, d, v int) int {
-	_, floats := recordedLoss(rows, d, v)
+// LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps while a
+// tape records.
+func LossMemory(rows, d, v int, frozen bool) int {
+	_, floats := recordedLoss(rows, d, v, frozen)
 	return floats
 }
 
@@ -133,10 +137,7 @@ func (o *crossEntropyOp) logitGrads(r0, r1 int, scale float32) {
 func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, addX, addW bool) {
 	d, v := o.x.Dim(-1), o.w.Dim(0)
 	if dx != nil {
-		eng.precision().Gemm(kernel.Product{
-			Op: kernel.NN, M: r1 - r0, N: d, K: v, A: o.logits, LDA: v, B: o.w.Data(), LDB: d,
-			C: dx[r0*d:], LDC: d, Add: addX,
-		})
+		eng.productBack(r1-r0, o.logits, o.w, dx[r0*d:], addX)
 	}
 	if dw != nil {
 		eng.precision().Gemm(kernel.Product{

@@ -82,12 +82,16 @@ func TestCrossEntropyWithoutTargets(t *testing.T) {
 func TestLogitsAreKeptWhereThatTakesNoMoreMemory(t *testing.T) {
 	const d, v = 768, 50264
 	for rows, whole := range map[int]bool{1024: true, 1032: true, 1048: false, 4096: false} {
-		group, floats := recordedLoss(rows, d, v)
+		group, floats := recordedLoss(rows, d, v, false)
 		if want := map[bool]int{true: rows, false: logitsRows}[whole]; group != want {
 			t.Errorf("%d rows: the logits of %d are kept, want %d", rows, group, want)
 		}
 		if most := logitsRows*v + (rows+v)*d + rows; floats > most {
 			t.Errorf("%d rows: %d floats are kept, want %d at most", rows, floats, most)
+		}
+		group, floats = recordedLoss(rows, d, v, true)
+		if most := logitsRows*v + rows*d + rows; group != logitsRows || floats > most {
+			t.Errorf("%d rows, frozen: %d floats of the logits of %d rows, want %d at most", rows, floats, group, most)
 		}
 	}
 }

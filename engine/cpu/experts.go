@@ -164,7 +164,7 @@ func (w *expertsGrad) expert(e int, at []int) {
 	w.activate(m, h, gate)
 	gatherRows(w.xs, w.x.Data(), at, d)
 	gatherRows(w.dys, w.dy, at, d)
-	w.multiply(kernel.NN, rows, f, d, w.dys, w.of.FC2[e].Data(), dm, false)
+	w.eng.productBack(rows, w.dys, w.of.FC2[e], dm, false)
 	parallel.For(rows, rowGrain(f), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			p := at[r]
@@ -178,7 +178,7 @@ func (w *expertsGrad) expert(e int, at []int) {
 		}
 	})
 	if dfc2 := w.eng.gradOf(w.of.FC2[e]); dfc2 != nil {
-		w.multiply(kernel.TN, d, f, rows, w.dys, m, dfc2, true)
+		w.multiply(d, f, rows, w.dys, m, dfc2)
 	}
 	if gated {
 		dg := m // which is needed no more
@@ -205,19 +205,15 @@ func (w *expertsGrad) expert(e int, at []int) {
 func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool) {
 	d, f := w.x.Dim(-1), w.inner()
 	if dw := w.eng.gradOf(of); dw != nil {
-		w.multiply(kernel.TN, f, d, rows, dh, w.xs, dw, true)
+		w.multiply(f, d, rows, dh, w.xs, dw)
 	}
 	if w.dx != nil {
-		w.multiply(kernel.NN, rows, d, f, dh, of.Data(), w.dys, add)
+		w.eng.productBack(rows, dh, of, w.dys, add)
 	}
 }
 
-// multiply computes C = op(A)·B for matrices whose rows lie one behind the other, C (m, n), with k terms.
-func (w *expertsGrad) multiply(op kernel.Op, m, n, k int, a, b, c []float32, add bool) {
-	lda := k
-	if op == kernel.TN {
-		lda = m
-	}
-	w.eng.precision().Gemm(kernel.Product{Op: op, M: m, N: n, K: k, A: a, LDA: lda, B: b, LDB: n, C: c, LDC: n,
-		Add: add})
+// multiply adds Aᵀ·B to C (m, n), matrices whose rows lie one behind the other, with k terms.
+func (w *expertsGrad) multiply(m, n, k int, a, b, c []float32) {
+	w.eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: m, N: n, K: k, A: a, LDA: m, B: b, LDB: n, C: c, LDC: n,
+		Add: true})
 }

@@ -57,9 +57,7 @@ func (o *linearOp) Backward(eng *Engine) {
 	k, n, m := o.w.Dim(1), o.w.Dim(0), o.x.Rows()
 	activateGrad(o.a, dy, o.pre.Data())
 	if dx, add := eng.gradTo(o.x); dx != nil {
-		eng.precision().Gemm(kernel.Product{
-			Op: kernel.NN, M: m, N: k, K: n, A: dy, LDA: n, B: o.w.Data(), LDB: k, C: dx, LDC: k, Add: add,
-		})
+		eng.productBack(m, dy, o.w, dx, add)
 	}
 	if dw := eng.gradOf(o.w); dw != nil {
 		eng.precision().Gemm(kernel.Product{

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -33,6 +34,26 @@ func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
 // float32, and keys and values stay float32.
 func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(ms, true, kernel.PackExact) }
 
+// PackFrozen is PackRows for weights that stay as they are while others train: they are rounded to BF16 or Int8, and
+// results are those of float32 with the rounded weights, forward and backward. Float32 rounds nothing.
+func PackFrozen(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
+	return packRows(ms, true, func(ms ...kernel.Matrix) []*kernel.Packed {
+		if p == engine.BF16 {
+			for i, m := range ms {
+				ms[i].Rows = func(j, n int, use func(x []float32)) {
+					m.Rows(j, n, func(x []float32) {
+						y := make([]float32, len(x))
+						kernel.RoundBF16(y, x)
+						use(y)
+					})
+				}
+			}
+			return kernel.PackExact(ms...)
+		}
+		return kernel.Pack(kernel.Precision(p), ms...)
+	})
+}
+
 func packRows(ms []engine.Matrix, exact bool, pack func(...kernel.Matrix) []*kernel.Packed) []tensor.Packed {
 	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
 	for i, m := range ms {
@@ -61,6 +82,16 @@ func PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
 func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float32) {
 	n, k := w.Dim(0), w.Dim(1)
 	if packed, ok := w.Packed().(packedWeight); ok {
+		if packed.unrounded(m, eng.Precision) {
+			eng.unpack(packed, n, k, func(j, rows int, part []float32) {
+				p := kernel.Product{Op: kernel.NT, M: m, N: rows, K: k, A: x, LDA: k, B: part, LDB: k, C: y[j:], LDC: n}
+				if bias != nil {
+					p.Bias = bias[j:]
+				}
+				eng.precision().Gemm(p)
+			})
+			return
+		}
 		packed.Mul(m, x, k, y, n, bias)
 		return
 	}
@@ -69,10 +100,55 @@ func (eng *Engine) product(m int, x []float32, w *tensor.Tensor, y, bias []float
 	})
 }
 
+// productBack computes dx = dy W, or adds it to dx: dy (m, n), W (n, k), packed or not, dx (m, k).
+func (eng *Engine) productBack(m int, dy []float32, w *tensor.Tensor, dx []float32, add bool) {
+	n, k := w.Dim(0), w.Dim(1)
+	back := func(j, rows int, part []float32, add bool) {
+		eng.precision().Gemm(kernel.Product{
+			Op: kernel.NN, M: m, N: k, K: rows, A: dy[j:], LDA: n, B: part, LDB: k, C: dx, LDC: k, Add: add,
+		})
+	}
+	if packed, ok := w.Packed().(packedWeight); ok {
+		eng.unpack(packed, n, k, func(j, rows int, part []float32) { back(j, rows, part, add || j > 0) })
+		return
+	}
+	back(0, n, w.Data(), add)
+}
+
+// unpackedTerms is about how many elements of a packed matrix are unpacked at a time: few beside the activations of a
+// step, and enough that products run at full speed. They are whole runs of unpackedRows.
+const (
+	unpackedTerms = 1 << 20
+	unpackedRows  = 48
+)
+
+// unpack calls use with the elements of some rows of a packed matrix (n, k) after the other.
+func (eng *Engine) unpack(w packedWeight, n, k int, use func(j, rows int, part []float32)) {
+	step := min(n, max(1, unpackedTerms/(unpackedRows*max(1, k)))*unpackedRows)
+	buf := eng.arena.Borrow(step * k)
+	defer eng.done(buf)
+	for j := 0; j < n; j += step {
+		rows := min(step, n-j)
+		parallel.For((rows+unpackedRows-1)/unpackedRows, 1, func(lo, hi int) {
+			from := lo * unpackedRows
+			w.Rows(buf[from*k:], j+from, min(rows, hi*unpackedRows)-from)
+		})
+		use(j, rows, buf[:rows*k])
+	}
+}
+
 // packedWeight is a packed matrix that knows in which precision to keep keys and values.
 type packedWeight struct {
 	*kernel.Packed
 	exact bool // nothing was rounded, and nothing is to be
+}
+
+// unrounded tells whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
+// though nothing is to be, or not be rounded though all is. A few rows, such as those of a text that is written token
+// by token, are not worth it.
+func (w packedWeight) unrounded(m int, p engine.Precision) bool {
+	const few = 8
+	return w.exact && m >= few && (w.Precision() >= kernel.Int8 || p == engine.BF16)
 }
 
 // Kept, Exact, ReadRow and ReadGroups are engine.Rounding.

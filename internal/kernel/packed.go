@@ -160,10 +160,13 @@ func (w *Packed) setRow(j int, row []float32) {
 // Rows sets dst (n, k) to n rows of W from row j on, as float32: faster than one by one.
 func (w *Packed) Rows(dst []float32, j, n int) {
 	for n > 0 {
-		m := min(n, packedWidth-j%packedWidth) // of one panel
-		if w.short != nil {
+		m := min(n, w.width()-j%w.width()) // of one panel
+		switch {
+		case w.short != nil:
 			w.shortRows(dst, j, m)
-		} else {
+		case w.inGroups():
+			w.groupsRows(dst, j, m)
+		default:
 			for i := range m {
 				w.Row(dst[i*w.k:], j+i)
 			}

@@ -162,6 +162,55 @@ func (w *Packed) groupsRow(dst []float32, j int) {
 	}
 }
 
+// groupsRows sets dst (n, k) to n rows from row j on, which are of one panel: group by group, in the order in which they
+// lie in memory. It gives the bits of groupsRow.
+func (w *Packed) groupsRows(dst []float32, j, n int) {
+	form, first := w.form(), j%groupWidth
+	var factors, leasts [groupWidth]float32
+	for g := range ceil(w.k, groupTerms) {
+		block := w.block(j/groupWidth, g/2)
+		stored, ints := form.factors(block, g%2), form.ints(block, g%2)
+		for r := range n {
+			c := w.groups.row[j+r]
+			factors[r] = widen16(binary.LittleEndian.Uint16(stored[2*(first+r):])) * c
+			if form.least {
+				leasts[r] = widen16(binary.LittleEndian.Uint16(stored[2*groupWidth+2*(first+r):])) * c
+			}
+		}
+		terms := min(groupTerms, w.k-g*groupTerms)
+		for r := range n {
+			row := dst[r*w.k+g*groupTerms:][:terms]
+			if form.bits == 8 && terms == groupTerms {
+				bytesRow((*[groupTerms]float32)(row), ints[4*(first+r):], factors[r], leasts[r])
+				continue
+			}
+			f, m := factors[r], leasts[r]
+			for i := range row {
+				at := 4*(first+r) + i%4
+				u := uint8(0)
+				if form.bits == 8 {
+					u = ints[at+i/4*groupStep]
+				} else {
+					u = ints[at+i/8*groupStep] >> (i / 4 % 2 * 4) & 15
+				}
+				row[i] = float32(float32(int32(u)+form.zero)*f) + m
+			}
+		}
+	}
+}
+
+// bytesRow sets row to the integers of 8 bits of a group, times f, plus m.
+func bytesRow(row *[groupTerms]float32, ints []uint8, f, m float32) {
+	const zero = -128
+	for s := range groupTerms / 4 {
+		word := binary.LittleEndian.Uint32(ints[s*groupStep:])
+		row[4*s] = float32(float32(int32(word&255)+zero)*f) + m
+		row[4*s+1] = float32(float32(int32(word>>8&255)+zero)*f) + m
+		row[4*s+2] = float32(float32(int32(word>>16&255)+zero)*f) + m
+		row[4*s+3] = float32(float32(int32(word>>24)+zero)*f) + m
+	}
+}
+
 // quantized is x as integers: of each row its groups.
 type quantized struct {
 	records []record

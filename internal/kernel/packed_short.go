@@ -45,6 +45,9 @@ func hiddenPart(i int) (bits uint32, shift int) {
 
 const shortSigns = shortOnes << 15
 
+// shortSpare are the bits of a word of a block that its codes leave free.
+const shortSpare = 15 * shortOnes << 11
+
 // reveal returns the bits of the last word of a group that word i stores.
 func reveal(word uint32, i int) uint32 {
 	bits, shift := hiddenPart(i)
@@ -83,33 +86,25 @@ func (words *shortWords) put(dst []uint32, head uint32) int {
 
 // get reads the words of the block at the start of src and returns how many it takes there.
 func (words *shortWords) get(src []uint32, head uint32) int {
-	for r := range packedWidth {
-		for step, word := range shortLane(src, head, r) {
-			words[step*packedWidth+r] = word
+	if head == plainBlock {
+		return copy(words[:], src[:len(words)])
+	}
+	type lanes = [packedWidth]uint32 // arrays, whose bounds need no checks
+	for step := 0; step < shortSteps; step += shortGroup {
+		var from [shortGroup - 1]*lanes
+		var to [shortGroup]*lanes
+		for i := range to {
+			if to[i] = (*lanes)(words[(step+i)*packedWidth:]); i < len(from) {
+				from[i] = (*lanes)(src[(step/shortGroup*(shortGroup-1)+i)*packedWidth:])
+			}
+		}
+		for r := range packedWidth {
+			x, y, z := from[0][r], from[1][r], from[2][r]
+			to[0][r], to[1][r], to[2][r] = x&^shortSpare+head, y&^shortSpare+head, z&^shortSpare+head
+			to[3][r] = (reveal(x, 0) | reveal(y, 1) | reveal(z, 2)) + head
 		}
 	}
 	return blockSize(head)
-}
-
-// shortLane is the words of row r in the block at the start of src.
-func shortLane(src []uint32, head uint32, r int) (words [shortSteps]uint32) {
-	if head == plainBlock {
-		for step := range words {
-			words[step] = src[step*packedWidth+r]
-		}
-		return words
-	}
-	const spare = 15 * shortOnes << 11
-	for step := 0; step < shortSteps; step += shortGroup {
-		last := uint32(0)
-		for i := range shortGroup - 1 {
-			word := src[(step/shortGroup*(shortGroup-1)+i)*packedWidth+r]
-			words[step+i] = word&^spare + head
-			last |= reveal(word, i)
-		}
-		words[step+shortGroup-1] = last + head
-	}
-	return words
 }
 
 // blockSize is the number of words of a block with this head.
@@ -296,9 +291,10 @@ func (w *Packed) shortRows(dst []float32, j, n int) {
 	for b, head := range w.heads[j/packedWidth*w.blocks():][:w.blocks()] {
 		src = src[words.get(src, head):]
 		for r := range n {
-			row := dst[r*w.k+b*shortTerms:][:shortTerms]
-			for i := range row {
-				row[i] = pairTerm(words[i/2*packedWidth+j%packedWidth+r], i)
+			row := (*[shortTerms]float32)(dst[r*w.k+b*shortTerms:])
+			for i := range shortSteps {
+				word := words[i*packedWidth+j%packedWidth+r]
+				row[2*i], row[2*i+1] = pairTerm(word, 0), pairTerm(word, 1)
 			}
 		}
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/release"
+)
+
+// adapterFlag is --adapter of a command that uses one model.
+func adapterFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "adapter", "",
+		"folder of an adapter of the model: of hippo train --lora.rank, or of the PEFT library (LoRA)")
+	completeFlag(cmd, "adapter", completeFolders)
+}
+
+// loadModel loads the model that a user names, with the adapter in a folder, "" for none. The name may be that of an
+// adapter itself: then its model is looked for where it was, and by its name.
+func loadModel(name, adapter string, options ...hippo.LoadOption) (*hippo.Model, error) {
+	path, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	if adapter == "" {
+		base, err := hippo.AdapterBase(path, modelPath)
+		if err != nil {
+			return nil, err
+		}
+		if base != path {
+			path, adapter = base, path
+		}
+	}
+	if adapter != "" {
+		options = append(options, hippo.Adapter(adapter))
+	}
+	return hippo.Load(path, options...)
+}
+
+func newMerge() *cobra.Command {
+	var adapter string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "merge MODEL OUT",
+		Short: "Make a whole model of a model and an adapter",
+		Long: `Write the model MODEL with the changes of an adapter in its weights, W + alpha/r·B·A, to the folder OUT:
+a model of its own, in float32, which needs no adapter. MODEL is a model together with --adapter, or the folder of an
+adapter alone, such as a run of hippo train --lora.rank, whose model is found where it was.`,
+		Example: `  hippo merge runs/letters models/letters
+  hippo merge runs/tiny --adapter runs/letters models/letters`,
+		Args:              wantArgs(2, 2),
+		ValidArgsFunction: completeArgs(completeFolders, completeFolders),
+	}
+	adapterFlag(cmd, &adapter)
+	cmd.Flags().BoolVar(&force, "force", false, "replace the model in OUT")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out := args[1]
+		if err := mayWrite(out, force); err != nil {
+			return err
+		}
+		m, err := loadModel(args[0], adapter)
+		if err != nil {
+			return err
+		}
+		if m.AdapterDir() == "" {
+			return fmt.Errorf("%s: found a model without an adapter, want --adapter, or the folder of an adapter",
+				args[0])
+		}
+		if same, err := samePlace(m.Dir(), out); err != nil || same {
+			return fmt.Errorf("%s: want another folder than that of the model", out)
+		}
+		net, from := m.Net(), m.AdapterDir()
+		changes := len(net.Adapter().Changes)
+		if err := m.Merge(); err != nil {
+			return err
+		}
+		texts, err := release.ChatTexts(m.Dir())
+		if err != nil {
+			return err
+		}
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		net.Config.Tokenizer = m.Tokenizer().Fingerprint()
+		if err := writeModel(out, net, m.Tokenizer(), texts); err != nil {
+			return err
+		}
+		size, err := weightsSize(out)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "merged %d changes of %s into %s: %s, %s\n", changes, from, m.Dir(), out,
+			status.Bytes(uint64(size)))
+		return nil
+	}
+	return cmd
+}

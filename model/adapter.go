@@ -1,0 +1,277 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// errAdapter is the error of a model with an adapter when weights of its own are needed.
+var errAdapter = errors.New("the model has an adapter: found changes that are not in its weights, want Merge before")
+
+// Adapter is changes of low rank of some matrices of a model (see nn.LowRank), which are small beside it: the weights
+// themselves stay as they are, and other models may have the same ones (see Model.Beside).
+type Adapter struct {
+	Changes []Change // in the order of the parameters
+}
+
+// Change is that of one parameter.
+type Change struct {
+	Name string // of the parameter
+	Of   *nn.Param
+	*nn.LowRank
+}
+
+// AdapterShape says which matrices an adapter changes, and how.
+type AdapterShape struct {
+	Rank int
+	// Alpha over Rank multiplies the changes: with it the rank can be changed while all else stays as it is.
+	Alpha float64
+	// Targets are patterns of names of parameters, as those of Freeze; none stands for the matrices of all products.
+	Targets []string
+}
+
+// maxRank bounds what a wrong or hostile adapter can cost.
+const maxRank = 1 << 12
+
+// Adapt gives the model an adapter of a shape, whose parameters have no values yet (see Init) and are the only ones of
+// the model that are trained from then on. It must not have one. Patterns that name no matrix of products are an error.
+func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
+	var p config.Problems
+	if s.Rank < 1 || s.Rank > min(maxRank, m.Config.DModel) {
+		p.Addf("rank", "found %d, want 1 to %d, the width of the model", s.Rank, min(maxRank, m.Config.DModel))
+	}
+	if !(s.Alpha > 0) || math.IsInf(s.Alpha, 0) {
+		p.Addf("alpha", "found %g, want a number above 0", s.Alpha)
+	}
+	var names []string
+	for _, product := range m.Products() {
+		names = append(names, product.Name)
+	}
+	targets, err := matching(names, s.Targets)
+	p.Add(err)
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	ranks := map[string]ChangeShape{}
+	for i, name := range names {
+		if targets[i] || len(s.Targets) == 0 {
+			ranks[name] = ChangeShape{s.Rank, s.Alpha / float64(s.Rank)}
+		}
+	}
+	a, err := m.AdaptEach(ranks)
+	if err == nil {
+		m.TrainAdapter()
+	}
+	return a, err
+}
+
+// TrainAdapter freezes all parameters of the model but those of its adapter.
+func (m *Model) TrainAdapter() {
+	m.Params("", func(_ string, q *nn.Param) { q.SetNeedsGrad(false) })
+}
+
+// ChangeShape is the rank of a change, and what multiplies it.
+type ChangeShape struct {
+	Rank  int
+	Scale float64
+}
+
+// AdaptEach gives the model an adapter with the shape of each change by the names of parameters, to be used and not
+// trained.
+func (m *Model) AdaptEach(shapes map[string]ChangeShape) (*Adapter, error) {
+	if m.adapter != nil {
+		return nil, errAdapter
+	}
+	a := &Adapter{}
+	m.Params("", func(name string, q *nn.Param) {
+		if s, ok := shapes[name]; ok && q.Product {
+			a.Changes = append(a.Changes, Change{name, q, nn.NewLowRank(q.Dim(0), q.Dim(1), s.Rank, s.Scale)})
+		}
+	})
+	if len(a.Changes) < len(shapes) || len(shapes) == 0 {
+		return nil, fmt.Errorf("adapter: found %d of the %d matrices to be changed among the products of the model",
+			len(a.Changes), len(shapes))
+	}
+	for _, c := range a.Changes {
+		c.Of.Change = c.LowRank
+	}
+	m.adapter = a
+	return a, nil
+}
+
+// Adapter is the model's, nil for none.
+func (m *Model) Adapter() *Adapter { return m.adapter }
+
+// Product is a matrix that may have a change: that of a Linear, (N, K).
+type Product struct {
+	Name string // of the parameter
+	N, K int
+}
+
+// Products are all matrices that may have a change.
+func (m *Model) Products() (all []Product) {
+	m.Params("", func(name string, q *nn.Param) {
+		if q.Product {
+			all = append(all, Product{name, q.Dim(0), q.Dim(1)})
+		}
+	})
+	return all
+}
+
+// matching tells which names one of some patterns matches. The error has the problems of all patterns.
+func matching(names, patterns []string) ([]bool, error) {
+	var problems config.Problems
+	found := make([]bool, len(names))
+	for _, pattern := range patterns {
+		matches, err := compileTarget(pattern)
+		if err != nil {
+			problems.Addf("target", "%q: %v", pattern, err)
+			continue
+		}
+		hits := 0
+		for i, name := range names {
+			if matches.MatchString(name) {
+				found[i] = true
+				hits++
+			}
+		}
+		if hits == 0 {
+			near := config.Nearest(strings.Trim(pattern, ".*"), parts(names), nearNames)
+			problems.Addf("target", "%q matches no matrix of a product, want names such as %s", pattern,
+				brief.List(near, ", "))
+		}
+	}
+	return found, problems.Err()
+}
+
+// compileTarget is compileGlob for targets, which may also be the last part of the names of modules: q_proj.
+func compileTarget(pattern string) (*regexp.Regexp, error) {
+	if !strings.ContainsAny(pattern, ".*?") && pattern != "" {
+		return compileGlob("*." + pattern)
+	}
+	return compileGlob(pattern)
+}
+
+// parts are names, what they begin with up to a dot, and the last parts of the names of modules.
+func parts(names []string) []string {
+	all := withParts(names)
+	for _, name := range names {
+		module := strings.TrimSuffix(name, ".weight")
+		if last := module[strings.LastIndexByte(module, '.')+1:]; !slices.Contains(all, last) {
+			all = append(all, last)
+		}
+	}
+	return all
+}
+
+// Module is the name of a matrix without ".weight".
+func (c *Change) Module() string { return strings.TrimSuffix(c.Name, ".weight") }
+
+// Params visits the parameters of the changes.
+func (a *Adapter) Params(prefix string, visit nn.Visitor) {
+	for _, c := range a.Changes {
+		c.LowRank.Params(prefix+c.Module()+".", visit)
+	}
+}
+
+// Init gives the parameters the values of an adapter that changes nothing yet, from seed.
+func (a *Adapter) Init(seed uint64) { nn.InitAll(a, "", seed) }
+
+// NumParams is the number of trainable numbers.
+func (a *Adapter) NumParams() int { return numParams(a) }
+
+// fingerprint tells adapters apart by the values and scales of their changes.
+func (a *Adapter) fingerprint() []byte {
+	h := fnv.New128a()
+	for _, c := range a.Changes {
+		fmt.Fprintf(h, "%q %v\n", c.Name, c.Scale)
+	}
+	a.Params("", func(_ string, p *nn.Param) {
+		values := make([]float32, p.Len())
+		p.CopyTo(values)
+		h.Write(addSum(nil, values))
+	})
+	return h.Sum(nil)
+}
+
+// Beside returns another model over the same weights, in the same memory, without an adapter. None of the two can be
+// trained or changed but by its adapter.
+func (m *Model) Beside() (*Model, error) {
+	other, err := New(m.Config)
+	if err != nil {
+		return nil, err
+	}
+	other.precision = m.precision
+	var from []*tensor.Tensor
+	m.Params("", func(_ string, p *nn.Param) { from = append(from, p.Tensor) })
+	other.Params("", func(_ string, p *nn.Param) {
+		p.Share(from[0])
+		from = from[1:]
+	})
+	return other, nil
+}
+
+// Merge adds the changes of the adapter to the weights, W + Scale·B A, and takes the adapter away. It is an error if
+// the model is packed. The sums are made in float64, and rounded once.
+func (m *Model) Merge() error {
+	if isPacked(m) {
+		return errPacked
+	}
+	if m.adapter == nil {
+		return nil
+	}
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var all sync.WaitGroup
+	for _, c := range m.adapter.Changes {
+		places <- struct{}{}
+		all.Go(func() {
+			c.merge()
+			<-places
+		})
+	}
+	all.Wait()
+	m.adapter = nil
+	return nil
+}
+
+// merge adds the change to the weights.
+func (c *Change) merge() {
+	n, k, r := c.Of.Dim(0), c.Of.Dim(1), c.A.Dim(0)
+	w, a, b := make([]float32, n*k), make([]float32, r*k), make([]float32, n*r)
+	c.Of.CopyTo(w)
+	c.A.CopyTo(a)
+	c.B.CopyTo(b)
+	sum := make([]float64, k)
+	for i := range n {
+		clear(sum)
+		for l := range r {
+			f := c.Scale * float64(b[i*r+l])
+			for j, v := range a[l*k:][:k] {
+				sum[j] += f * float64(v)
+			}
+		}
+		for j, v := range sum {
+			w[i*k+j] = float32(float64(w[i*k+j]) + v)
+		}
+	}
+	c.Of.SetData(w)
+	c.Of.Change = nil
+}
+
+// isChanged tells whether matrices of a model have changes.
+func isChanged(m nn.Module) (changed bool) {
+	m.Params("", func(_ string, p *nn.Param) { changed = changed || p.Change != nil })
+	return changed
+}

@@ -1,0 +1,40 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// LowRank is the change of the weights W (n, k) of a Linear by a matrix of rank r, as LoRA has it (arXiv:2106.09685):
+//
+//	y = a(x Wᵀ + bias + α/r·(x Aᵀ) Bᵀ),   A (r, k), B (n, r)
+//
+// It starts as no change: B is zero. A starts as in the PEFT library, uniform between ±1/√k, which is Kaiming's
+// initialization with a slope of √5.
+type LowRank struct {
+	A, B  *Param
+	Scale float64 // α/r
+}
+
+// NewLowRank returns a change of rank r of weights (n, k) whose parameters have no values yet.
+func NewLowRank(n, k, r int, scale float64) *LowRank {
+	return &LowRank{
+		A: NewParam(Weight, Uniform(1/math.Sqrt(float64(k))), r, k), B: NewParam(Weight, Constant(0), n, r),
+		Scale: scale,
+	}
+}
+
+// forward is Linear with the change.
+func (c *LowRank) forward(t *autograd.Tape, x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	change := engine.LowRank{X: x, Down: c.A.Tensor, Up: c.B.Tensor, Scale: c.Scale}
+	return t.LinearLowRank(x, w, bias, change, a)
+}
+
+// Params visits A and B under the names that PEFT gives them.
+func (c *LowRank) Params(prefix string, visit Visitor) {
+	visit(prefix+"lora_A.weight", c.A)
+	visit(prefix+"lora_B.weight", c.B)
+}
