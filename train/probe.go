@@ -47,6 +47,10 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 	if _, err := c.freeze(m); err != nil {
 		return nil, err
 	}
+	if held := c.Train.held(); held < c.Train.SeqLen {
+		short := *c
+		short.Train.SeqLen, c = held, &short
+	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}}
 	first := m.FirstTrained()
 	for i, entry := range plan {

@@ -109,7 +109,7 @@ func (tr *Trainer) remarks(res *Result) []string {
 			res.BestStep))
 	}
 	unigram, err := data.UnigramLoss(tr.Data.Train, tr.Data.Valid, tr.Config.Model.VocabSize)
-	if err == nil && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
+	if err == nil && !tr.Data.Train.Given() && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
 		how := fmt.Sprintf("the model has learnt next to nothing; more steps (train.steps, now %d) or another "+
 			"optim.lr (now %g) may help", tr.step,
 			tr.Config.Optim.LR)

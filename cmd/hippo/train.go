@@ -19,7 +19,9 @@ import (
 
 func newTrain() *cobra.Command {
 	var file, resume string
-	var dryRun bool
+	var dryRun, smoke bool
+	var batch string
+	var show int
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
@@ -62,6 +64,11 @@ states are carried for good, keys and values of attention for one sequence.`,
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
+	cmd.Flags().BoolVar(&smoke, "smoke", false, 
+		"try: two updates, a checkpoint, a sample text; nothing is kept without --out")
+	cmd.Flags().StringVar(&batch, "batch", "", 
+		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
+	cmd.Flags().IntVar(&show, "show", 0, "print so many training texts, with what counts in each, and stop")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
@@ -75,8 +82,18 @@ states are carried for good, keys and values of attention for one sequence.`,
 		if err != nil {
 			return err
 		}
-		if dryRun {
+		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
+			return err
+		}
+		switch {
+		case show < 0:
+			return fmt.Errorf("show: found %d, want a number of texts", show)
+		case show > 0:
+			return showTexts(cmd, cfg, show)
+		case dryRun:
 			return printEstimate(cmd, cfg)
+		case smoke:
+			return tryTraining(cmd, cfg, resume != "", cmd.Flags().Changed("out"))
 		}
 		return runTraining(cmd, cfg, resume != "")
 	}
@@ -99,6 +116,7 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 		p.Addf("preset", "found %q together with --resume, want none: a resumed run keeps its settings", cfg.Preset)
 	}
 	for _, f := range []struct{ key, was, is string }{
+		{"documents", run.Documents, cfg.Documents}, {"template", run.Template, cfg.Template},
 		{"init", run.Init, cfg.Init}, {"init_weights", run.InitWeights, cfg.InitWeights},
 		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
 	} {
@@ -116,13 +134,14 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 	return cfg, p.Err()
 }
 
-func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+// watchTraining makes a run and tells how it goes. Its errors are ready to be printed; a run that was interrupted has
+// told how to go on.
+func watchTraining(cmd *cobra.Command, cfg train.Config, resuming bool) (train.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
 	run := train.Run
 	if resuming {
 		run = train.Resume
 	}
-	began := time.Now()
 	ctx, stop := whileRead(cmd.Context())
 	defer stop()
 	res, err := run(ctx, cfg, watch(p))
@@ -130,15 +149,24 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 	var broke *train.NonFiniteError
 	switch {
 	case errors.As(err, &broke):
-		return fmt.Errorf("%w\n%s", err, lastGood(res.Out))
+		return res, fmt.Errorf("%w\n%s", err, lastGood(res.Out))
 	case err != nil:
-		return err
+		return res, err
 	case res.Interrupted:
 		fmt.Fprintf(os.Stderr, "interrupted at step %d; to go on from there:\n  %s\n", res.Step, resumeCommand(res.Out))
 		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
 			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
 		}
-		return errInterrupted
+		return res, errInterrupted
+	}
+	return res, nil
+}
+
+func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+	began := time.Now()
+	res, err := watchTraining(cmd, cfg, resuming)
+	if err != nil {
+		return err
 	}
 	loss := train.LossText(res.BestLoss)
 	if res.BestStep != res.Step {
