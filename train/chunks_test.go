@@ -77,8 +77,8 @@ func TestExactGradientsOfChunks(t *testing.T) {
 				c.Train.Gradients = gradientsStopped
 				mean, got = longGradient(t, c)
 				if far := apart(whole, got); far < 1e-3 && data == nil || math.Abs(loss-mean) > 1e-5 {
-					t.Errorf("%s, chunks of %d, stopped: loss %v and %v, gradients %.2g apart", layers, chunk, mean, loss,
-						far)
+					t.Errorf("%s, chunks of %d, stopped: loss %v and %v, gradients %.2g apart", layers, chunk, mean,
+						loss, far)
 				}
 			}
 		}
