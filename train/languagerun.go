@@ -235,7 +235,10 @@ func (tr *Trainer) finish(ctx context.Context) (Result, error) {
 	if err := disk.WriteBytes(filepath.Join(tr.Config.Out, CardFile), tr.card(res)); err != nil {
 		return res, err
 	}
-	return res, tr.Diverged(res.BestLoss)
+	if err := tr.Diverged(res.BestLoss); err != nil {
+		return res, err
+	}
+	return res, tr.useless(res.BestLoss)
 }
 
 // lastLoss is the validation loss that was measured last, NaN before the first.
