@@ -101,7 +101,7 @@ var house = []layer{
 		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
+	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +
 		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +
 		"internal/status", ""},
 

@@ -82,6 +82,11 @@ func (t *Loop) chunked(m *model.Model) error {
 	return nil
 }
 
+// ActivationBytes is the memory of activations and of the states between chunks, as far as updates have needed it.
+func (tr *Trainer) ActivationBytes() int {
+	return tr.tape.Bytes() + tr.Config.statesBetween(tr.Model.Config)
+}
+
 // Long tells whether sequences are cut into chunks.
 func (tr *Trainer) Long() bool {
 	c := &tr.Config.Train

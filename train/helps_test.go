@@ -171,3 +171,28 @@ func TestFitBatch(t *testing.T) {
 		t.Errorf("%d sequences in %d shards, %v; want 1200 in several", c.Train.BatchSize, c.Train.Shards, err)
 	}
 }
+
+// TestFindLR: the range test finds that the loss falls, ends where it explodes, and writes nothing.
+func TestFindLR(t *testing.T) {
+	c := small(t)
+	r, err := c.FindLR(context.Background(), 60, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := r.Points[0], r.Points[len(r.Points)-1]
+	if first.LR != leastLR || r.Best.LR < 1e-4 || r.Suggested != lrBelow*r.Best.LR ||
+		r.Best.Smoothed > first.Smoothed-0.3 {
+		t.Errorf("from %+v to %+v, the best %+v, suggested %v", first, last, r.Best, r.Suggested)
+	}
+	for i, p := range r.Points[1:] {
+		if want := math.Pow(mostLR/leastLR, 1./59); math.Abs(p.LR/r.Points[i].LR-want) > 1e-9 {
+			t.Fatalf("the rate grows by %v, want %v", p.LR/r.Points[i].LR, want)
+		}
+	}
+	if exists(c.Out) {
+		t.Error("it wrote a run")
+	}
+	if _, err := c.FindLR(context.Background(), 3, nil); err == nil {
+		t.Error("three updates are taken")
+	}
+}

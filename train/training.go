@@ -22,6 +22,7 @@ type Training struct {
 	opt       *optim.AdamW
 	average   *average
 	schedule  optim.Schedule
+	rate      func(step int) float64 // in the place of schedule; nil for none
 	tape      *autograd.Tape
 	sum       *shardSum
 	collected *autograd.Gradients // by the tape
@@ -123,7 +124,9 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return loss, math.NaN(), err
 	}
-	l.factor = l.schedule.At(l.at())
+	if l.factor = l.schedule.At(l.at()); l.rate != nil {
+		l.factor = l.rate(l.step)
+	}
 	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
 		return loss, norm, &NonFiniteError{
