@@ -9,12 +9,12 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// longCases measure updates on one sequence of bytes by its length, of two layers of width 128: at once, as far as that
+// longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
 // goes, and in chunks with exact and with stopped gradients. activation_mb is what is held beside weights, gradients
 // and moments: activations and the states between chunks.
 func longCases(shrink int) []Case {
-	const layers, chunk, mostAtOnce = 2, 16 << 10, 64 << 10
-	d := max(8, 128/shrink)
+	const layers, chunk, mostAtOnce = 1, 16 << 10, 64 << 10
+	d := max(8, 64/shrink)
 	var cases []Case
 	for _, mixer := range []string{"h3", "mamba", "s4d"} {
 		for e := 10; e <= 20; e += 2 {
