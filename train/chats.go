@@ -286,6 +286,9 @@ func shared(raw json.RawMessage) (all []message, err error) {
 	return all, nil
 }
 
+// maxMessages bounds the time for a chat, whose template is rendered anew for each reply.
+const maxMessages = 1 << 10
+
 // conversation makes documents of a chat. A reply is what a template adds to the text that the model was given for it.
 // As a rule that is one document. A template that shows earlier messages in another way than when they were the last,
 // such as without what the model thought, gets a document for each reply that does not follow on the text before.
@@ -293,6 +296,9 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 	if c.template == nil {
 		return nil, errors.New("found messages, but the model has no chat template; want --template FILE (or " +
 			chatMLName + ") or, with --init, a model that has one")
+	}
+	if len(all) > maxMessages {
+		return nil, fmt.Errorf("found %d messages in one chat, want at most %d", len(all), maxMessages)
 	}
 	var parts []data.Part
 	text := "" // of parts
@@ -307,6 +313,9 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		prompt, full, err := c.reply(all, i, tools)
 		if err != nil {
 			return nil, err
+		}
+		if strings.TrimSpace(full[len(prompt):]) == "" {
+			return nil, fmt.Errorf("%s: the chat template shows nothing of this reply", m.where)
 		}
 		if len(parts) > 0 && !strings.HasPrefix(prompt, text) {
 			documents, parts, text = append(documents, parts), nil, ""

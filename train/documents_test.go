@@ -265,6 +265,8 @@ func TestChatErrors(t *testing.T) {
 		{`{"conversations": [{"from": "bot", "value": "x"}]}`, `conversations[0].from: found "bot"`},
 		{`{"conversations": [{"from": "gpt"}]}`, `conversations[0].value: found nothing`},
 		{`{"prompt": "x", "completion": ""}`, "completion: found no text"},
+		{`{"messages": [` + strings.Repeat(`{"role": "user", "content": "Q"},`, 1024) +
+			`{"role": "assistant", "content": "A"}]}`, "found 1025 messages in one chat, want at most 1024"},
 		{`{"text": "x"}`, `found none of "messages"`}, {`[]`, "want an object"}, {`{"messages": `, "not a JSON object"},
 	} {
 		path := filepath.Join(t.TempDir(), "chats.jsonl")
@@ -281,6 +283,19 @@ func TestChatErrors(t *testing.T) {
 		TextOptions{Cache: data.CacheNone})
 	if err == nil || !strings.Contains(err.Error(), "no chat template; want --template FILE (or chatml)") {
 		t.Errorf("without a template: %v", err)
+	}
+}
+
+// TestTemplateWithoutReplies: a template that shows no replies is an error rather than nothing to learn.
+func TestTemplateWithoutReplies(t *testing.T) {
+	file := jsonl(t, json.RawMessage(`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", `+
+		`"content": "A"}]}`))
+	for _, source := range []string{"nothing", "{{ messages[0].content }}"} {
+		_, _, _, err := Tokenize(t.Context(), tokenizer.Bytes(), []string{file}, TextOptions{Cache: data.CacheNone,
+			Chat: map[string][]byte{"chat_template.jinja": []byte(source)}})
+		if err == nil || !strings.Contains(err.Error(), "messages[1]: the chat template shows nothing of this reply") {
+			t.Errorf("%q: %v", source, err)
+		}
 	}
 }
 

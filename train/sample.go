@@ -144,6 +144,14 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 		ids = ids[:min(len(ids), max(1, longest-1))]
 		most = min(most, max(1, longest-len(ids)))
 	}
+	var ends []string
+	if tr.Data.Valid.Given() {
+		c, err := newChats(tr.texts, tok)
+		if err != nil {
+			return "", err
+		}
+		ends = c.ends
+	}
 	s := generate.NewSession(tr.Model, 1)
 	if err := s.Feed(ctx, ids); err != nil {
 		return "", err
@@ -151,7 +159,7 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 	var text strings.Builder
 	text.WriteString(tr.prompt.text)
 	for piece, err := range s.Generate(ctx, tok, ids, generate.Options{Options: tr.Config.sampling(),
-		MaxTokens: most}) {
+		MaxTokens: most, Stop: ends}) {
 		if err != nil {
 			return "", err
 		}
