@@ -36,6 +36,9 @@ func (t *Tokens) Apart() *Tokens {
 	return &Tokens{store: t.store, lo: t.lo, hi: t.hi, owner: t.owner, apart: len(t.store.starts) > 0}
 }
 
+// IsApart tells whether the tokens are a view that Apart has made, of several documents.
+func (t *Tokens) IsApart() bool { return t.apart }
+
 // Given tells whether some parts of the text are there to be read only: see Part.
 func (t *Tokens) Given() bool { return len(t.store.given) > 0 }
 

@@ -34,6 +34,9 @@ func (t *Loop) checkChunks(p *config.Problems) {
 	if t.Chunk < 0 {
 		p.Addf("train.chunk", "found %d, want tokens, or 0 for whole sequences", t.Chunk)
 	}
+	if t.Recompute && (t.Chunk > 0 || t.CarryState) {
+		p.Addf("train.recompute", "found it together with train.chunk or train.carry_state, want one of them")
+	}
 	if t.Gradients != "" {
 		checkOneOf(p, "train.gradients", t.Gradients, []string{gradientsExact, gradientsStopped})
 	}
@@ -47,11 +50,11 @@ func (t *Loop) held() int {
 	return t.SeqLen
 }
 
-// chunkTimes is how many times as long as a chunk a sequence takes. With exact gradients each is computed twice
-// forward; backward takes about two times as long as forward.
+// chunkTimes is how many times as long as a chunk a sequence takes. With exact gradients or Recompute each is computed
+// twice forward; backward takes about two times as long as forward.
 func (t *Loop) chunkTimes() float64 {
 	n := float64(t.SeqLen) / float64(t.held())
-	if n > 1 && t.Gradients != gradientsStopped {
+	if t.Recompute || n > 1 && t.Gradients != gradientsStopped {
 		n *= 4. / 3
 	}
 	return n
@@ -72,6 +75,9 @@ func (c *Config) statesBetween(shape model.Config) int {
 
 // chunked returns an error if a model cannot be trained in chunks as the settings say.
 func (t *Loop) chunked(m *model.Model) error {
+	if t.Recompute && m.Shares() {
+		return fmt.Errorf("train.recompute: found layers that share a block, want a model without them")
+	}
 	if t.Chunk == 0 || t.Chunk >= t.SeqLen || t.Gradients == gradientsStopped {
 		return nil
 	}
@@ -87,10 +93,10 @@ func (tr *Trainer) ActivationBytes() int {
 	return tr.tape.Bytes() + tr.Config.statesBetween(tr.Model.Config)
 }
 
-// Long tells whether sequences are cut into chunks.
+// Long tells whether activations are not held all at once.
 func (tr *Trainer) Long() bool {
 	c := &tr.Config.Train
-	return c.Chunk > 0 && c.Chunk < c.SeqLen
+	return c.Recompute || c.Chunk > 0 && c.Chunk < c.SeqLen
 }
 
 // Through goes through the sequences of a shard chunk by chunk, with their states passed on.
@@ -104,6 +110,9 @@ func (tr *Trainer) Long() bool {
 // before its chunk.
 func (tr *Trainer) Through(t *autograd.Tape, s Shard, weigh func(int) float64,
 	check func(float64) error) (mean float64, targets int, err error) {
+	if tr.Config.Train.Recompute {
+		return tr.byLayers(t, s, weigh, check)
+	}
 	p := tr.newPassage(t, s)
 	targets = countAsked(tr.targets[s.First*p.length : s.End*p.length])
 	weight := weigh(targets) / float64(max(1, targets))

@@ -66,6 +66,7 @@ type Loop struct {
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
 	Chunk        int    `json:"chunk" min:"0" help:"tokens of a sequence that are held at once; 0: all"`
 	Gradients    string `json:"gradients" enum:",exact,stopped" help:"between chunks; empty: exact"`
+	Recompute    bool   `json:"recompute" help:"hold activations of one layer at a time, and compute them again"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
 	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens on the way; the last one takes all"`
 	SampleEvery  int    `json:"sample_every" min:"0" help:"steps between sample texts; 0 for none"`

@@ -64,6 +64,23 @@ func (tr *Trainer) next() (anew bool, err error) {
 	return anew, err
 }
 
+// documentsNote says how many documents there are, where there are several, and how much of chats counts.
+func (d *Dataset) documentsNote() []string {
+	if d.Train.Documents() < 2 {
+		return nil
+	}
+	said := fmt.Sprintf("%d documents", d.Train.Documents())
+	if d.Train.IsApart() {
+		said += ", which see nothing of each other"
+	}
+	if d.Train.Given() {
+		if n, _, err := d.Train.Targets(); err == nil {
+			said += fmt.Sprintf("; %d of %d training tokens are of replies, which count", n, d.Train.Len())
+		}
+	}
+	return []string{said}
+}
+
 // Span is a piece of a training text.
 type Span struct {
 	Text  string

@@ -72,6 +72,11 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		}
 		e.Activations, e.Program, seconds = p.bytes, program+p.scratch, p.seconds
 	}
+	if c.Train.Recompute {
+		if e.Activations, err = run.activations(); err != nil {
+			return e, err
+		}
+	}
 	seconds *= c.Train.chunkTimes()
 	e.Activations += c.statesBetween(shape)
 	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program

@@ -148,18 +148,18 @@ func (tr *Trainer) Read(int) (examples int, err error) {
 	return c.sequences(), err
 }
 
-// Loss is the cross-entropy of a shard.
-func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error) {
-	c, b := &tr.Config.Train, s.End-s.First
+// rows are those of a shard: a row for each document in each of its sequences.
+func (tr *Trainer) rows(s Shard) *model.Rows {
 	rows := &model.Rows{}
 	var seeds []uint64
-	for k, seed := range engine.RowSeeds(tr.Config.Seed, s.Step, s.First, b) {
+	for k, seed := range engine.RowSeeds(tr.Config.Seed, s.Step, s.First, s.End-s.First) {
 		var state *model.State
 		if tr.carried != nil {
 			state = tr.carried[s.First+k]
 		}
 		before := rows.Count()
-		if state = addSequence(rows, tr.Model, c.SeqLen, tr.loader.Borders(s.First+k), state); state != nil {
+		state = addSequence(rows, tr.Model, tr.Config.Train.SeqLen, tr.loader.Borders(s.First+k), state)
+		if state != nil {
 			tr.carried[s.First+k] = state
 		}
 		for piece := range rows.Count() - before {
@@ -167,7 +167,13 @@ func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count i
 		}
 	}
 	rows.Train(seeds...)
-	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], rows)
+	return rows
+}
+
+// Loss is the cross-entropy of a shard.
+func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error) {
+	c := &tr.Config.Train
+	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], tr.rows(s))
 	targets := tr.targets[s.First*c.SeqLen : s.End*c.SeqLen]
 	return tr.Model.Loss(t, hidden, targets), countAsked(targets), nil
 }

@@ -145,7 +145,7 @@ func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
-	for _, note := range tr.Data.Notes {
+	for _, note := range append(tr.Data.Notes, tr.Data.documentsNote()...) {
 		tr.Note(note)
 	}
 	if ev.Start != nil {
