@@ -85,8 +85,9 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
-		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
+	{"train", "engine task chat tokenizer/template generate generate/sample release model nn optim autograd " +
+		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
+		"internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
 	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/toymodel", "model nn", ""}, // for tests, too
@@ -104,7 +105,7 @@ var house = []layer{
 		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train session session/store generate generate/sample release model mixer nn optim " +
+	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +
 		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +
 		"internal/status", ""},
 

@@ -34,6 +34,9 @@ func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	}
 }
 
+// Asides is how many losses Aside has taken since Reset.
+func (t *Tape) Asides() int { return len(t.aside) }
+
 // seedAside starts from all that Aside was given, where the loss has the cotangent dy.
 func (t *Tape) seedAside(dy []float32) {
 	if len(t.aside) > 0 && len(dy) != 1 {

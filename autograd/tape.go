@@ -91,6 +91,12 @@ func (t *Tape) drop() uint64 {
 	return t.drops
 }
 
+// Dropouts is how many dropouts there were since Reset.
+func (t *Tape) Dropouts() uint64 { return t.drops }
+
+// SkipDropouts goes on as after n dropouts since Reset, for a part of a step that is computed by itself.
+func (t *Tape) SkipDropouts(n uint64) { t.drops = n }
+
 // New returns a tensor with unspecified contents that lives until Reset.
 func (t *Tape) New(shape ...int) *tensor.Tensor { return t.engine.New(shape...) }
 

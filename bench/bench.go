@@ -57,6 +57,7 @@ var suites = map[string]suite{
 	"generation": withoutArgs(generationCases),
 	"sessions":   withoutArgs(sessionCases),
 	"scale":      withoutArgs(scaleCases),
+	"long":       withoutArgs(longCases),
 	"memory":     withoutArgs(memoryCases),
 	"load":       withoutArgs(loadCases),
 	"store":      storeCases,
@@ -68,7 +69,7 @@ var suites = map[string]suite{
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
-		"sessions", "scale", "memory", "load", "files", "store", "serve",
+		"sessions", "scale", "long", "memory", "load", "files", "store", "serve",
 	}
 }
 

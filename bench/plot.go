@@ -18,6 +18,7 @@ var plotTitles = map[string]string{
 	"mixer":      "Mixers by the length of a sequence",
 	"sparse":     "Sparse attention by the length of a sequence",
 	"scale":      "One H3 layer by the length of a sequence",
+	"long":       "Updates by the length of a sequence, at once and in chunks",
 	"conv":       "The long convolution by its length",
 	"kernel":     "Generation of convolution kernels by their length",
 }

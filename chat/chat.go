@@ -125,6 +125,7 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 	c.keep(at)
 	s := at.session.Fork()
 	o.EndIDs = append(o.EndIDs[:len(o.EndIDs):len(o.EndIDs)], c.settings.EndIDs...)
+	o.Stop = append(o.Stop[:len(o.Stop):len(o.Stop)], c.settings.Stop...)
 	var text strings.Builder
 	ids := at.ids[:len(at.ids):len(at.ids)]
 	var failed error

@@ -30,6 +30,7 @@ type Settings struct {
 	Source   string             // of Template
 	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
 	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
+	Stop     []string           // texts that do, where the tokenizer has no token for EOS
 	Defaults Defaults
 }
 
@@ -172,8 +173,14 @@ func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err erro
 	if s.EndIDs, err = endIDs(file.EOS, tok.VocabSize()); err != nil {
 		return err
 	}
-	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil && len(ids) == 1 {
-		s.EndIDs = ids
+	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil {
+		switch len(ids) {
+		case 0:
+		case 1:
+			s.EndIDs = ids
+		default:
+			s.Stop = []string{s.EOS}
+		}
 	}
 	s.Defaults = file.Defaults
 	return s.Defaults.check()

@@ -22,6 +22,9 @@ const (
 	FormatAuto  Format = ""
 	FormatText  Format = "text"  // the whole file is one document
 	FormatJSONL Format = "jsonl" // each line is a JSON object with the document in one of its fields
+	// FormatChat is JSONL of chats, or of prompts with their completions, which a ChatReader makes documents of. A
+	// JSONL file of FormatAuto is of it if its first object has no text field, but fields of chats.
+	FormatChat Format = "chat"
 )
 
 // SourceOptions say how Open reads its specs. The zero value is the usual choice.
@@ -33,12 +36,14 @@ type SourceOptions struct {
 	CacheDir  string    // folder of the index of content hashes: "" DefaultCacheDir, CacheNone to always hash
 	Stdin     io.Reader // source of the spec "-"; nil means os.Stdin
 	TempDir   string    // where standard input is spooled; "" means os.TempDir
+	Chats     ChatReader
 }
 
 // Corpus is an ordered list of files, each of one or more documents. It is read by Each, as often as needed.
 type Corpus struct {
 	name    string
 	field   string // JSONL text field
+	chats   ChatReader
 	sources []source
 	notes   []string
 	hash    [sha256.Size]byte
@@ -68,11 +73,12 @@ func Open(specs []string, opt SourceOptions) (*Corpus, error) {
 		return Embedded(), nil
 	}
 	switch opt.Format {
-	case FormatAuto, FormatText, FormatJSONL:
+	case FormatAuto, FormatText, FormatJSONL, FormatChat:
 	default:
-		return nil, fmt.Errorf("data: unknown format %q (want %q or %q)", opt.Format, FormatText, FormatJSONL)
+		return nil, fmt.Errorf("data: unknown format %q (want %q, %q or %q)", opt.Format, FormatText,
+			FormatJSONL, FormatChat)
 	}
-	c := &Corpus{name: strings.Join(specs, ", "), field: opt.TextField}
+	c := &Corpus{name: strings.Join(specs, ", "), field: opt.TextField, chats: opt.Chats}
 	if c.field == "" {
 		c.field = DefaultTextField
 	}
@@ -128,6 +134,9 @@ func (c *Corpus) scan(opt SourceOptions) error {
 			c.notes = append(c.notes, s.path+" is empty and was left out")
 			continue
 		}
+		if err := c.settle(&s, opt); err != nil {
+			return err
+		}
 		kept = append(kept, s)
 	}
 	c.sources = kept
@@ -163,10 +172,13 @@ func (c *Corpus) namedHash() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// fieldOf is the field that the text of a source is in, "" for a text file.
+// fieldOf is the field that the text of a source is in, for chats the fingerprint of their reader, "" for a text file.
 func (c *Corpus) fieldOf(s source) string {
-	if s.format == FormatJSONL {
+	switch s.format {
+	case FormatJSONL:
 		return c.field
+	case FormatChat:
+		return c.chats.Fingerprint()
 	}
 	return ""
 }
@@ -202,11 +214,27 @@ func (c *Corpus) Sources() []Source {
 // with no text are left out. Each fails when a file is not what it was at Open, so a reader that gets everything
 // without an error has read the content that Hash identifies; and it fails with the error of fn.
 func (c *Corpus) Each(fn func(name string, text io.Reader) error) error {
-	return c.each(func(int) error { return nil }, fn)
+	return c.each(func(int) error { return nil }, func(d document) error {
+		if d.text == nil {
+			var all strings.Builder
+			for _, part := range d.parts {
+				all.WriteString(part.Text)
+			}
+			d.text = strings.NewReader(all.String())
+		}
+		return fn(d.name, d.text)
+	})
+}
+
+// document is one of a corpus: a text, or parts that some of are given.
+type document struct {
+	name  string
+	text  io.Reader // nil for parts
+	parts []Part
 }
 
 // each is Each that also reports the bytes read to report, and stops with report's error.
-func (c *Corpus) each(report func(n int) error, fn func(name string, text io.Reader) error) error {
+func (c *Corpus) each(report func(n int) error, fn func(document) error) error {
 	for _, s := range c.sources {
 		if err := c.eachOf(s, report, fn); err != nil {
 			return err
@@ -215,17 +243,20 @@ func (c *Corpus) each(report func(n int) error, fn func(name string, text io.Rea
 	return nil
 }
 
-func (c *Corpus) eachOf(s source, report func(int) error, fn func(string, io.Reader) error) error {
+func (c *Corpus) eachOf(s source, report func(int) error, fn func(document) error) error {
 	r, err := s.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	sum := &hashReader{r: r, h: sha256.New(), report: report}
-	if s.format == FormatJSONL {
-		err = eachLine(sum, s.path, c.field, fn)
-	} else {
-		err = fn(s.path, sum)
+	switch s.format {
+	case FormatJSONL:
+		err = eachLine(sum, s.path, textLines{c.field}, fn)
+	case FormatChat:
+		err = eachLine(sum, s.path, chatLines{c.chats}, fn)
+	default:
+		err = fn(document{name: s.path, text: sum})
 	}
 	if err != nil {
 		return err

@@ -16,13 +16,19 @@ import (
 // maxLine bounds the memory that one JSONL line may take. A variable so that tests need less of it.
 var maxLine = 256 << 20
 
-// eachLine calls fn with the text of every line of a JSONL file (jsonlines.org): one JSON object per line, the document
-// in the string called field. It skips blank lines, a byte order mark at the start, and empty texts. path is for
-// messages. The text is decoded as encoding/json does: an escaped lone surrogate becomes U+FFFD.
+// lineReader makes documents of the lines of a JSONL file.
+type lineReader interface {
+	// read returns the documents of a line that is not blank, without those that have no text.
+	read(line []byte) ([]document, error)
+	// want is what a file of no documents lacks.
+	want() string
+}
+
+// eachLine calls fn with every document of a JSONL file (jsonlines.org): one JSON object per line. It skips blank lines
+// and a byte order mark at the start. path is for messages.
 //
-// Errors name file:line: not JSON, not an object, invalid UTF-8, no such field, the field is no string, a line over
-// maxLine; and a file without any text.
-func eachLine(r io.Reader, path, field string, fn func(name string, text io.Reader) error) error {
+// Errors name file:line: those of the lineReader, a line over maxLine; and a file without any document.
+func eachLine(r io.Reader, path string, of lineReader, fn func(document) error) error {
 	br := bufio.NewReaderSize(r, 1<<16)
 	if head, _ := br.Peek(3); string(head) == "\ufeff" {
 		br.Discard(3)
@@ -39,20 +45,21 @@ func eachLine(r io.Reader, path, field string, fn func(name string, text io.Read
 			return err
 		}
 		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
-			text, err := textOf(trimmed, field)
+			all, err := of.read(trimmed)
 			if err != nil {
 				return fmt.Errorf("data: %s:%d: %w", path, n, err)
 			}
-			if text != "" {
+			for _, d := range all {
 				documents++
-				if err := fn(fmt.Sprintf("%s:%d", path, n), strings.NewReader(text)); err != nil {
+				d.name = fmt.Sprintf("%s:%d", path, n)
+				if err := fn(d); err != nil {
 					return err
 				}
 			}
 		}
 		if err == io.EOF {
 			if documents == 0 {
-				return fmt.Errorf("data: %s: no line has text in its field %q, want at least one", path, field)
+				return fmt.Errorf("data: %s: no line has %s, want at least one", path, of.want())
 			}
 			return nil
 		}
@@ -73,21 +80,44 @@ func readLine(br *bufio.Reader, buf []byte) ([]byte, error) {
 	}
 }
 
-// textOf returns the string in the field of one JSON object.
-func textOf(line []byte, field string) (string, error) {
-	if !utf8.Valid(line) {
-		return "", fmt.Errorf("found bytes that are not UTF-8, want JSON in UTF-8")
+// textLines are lines with the document in the string called field. The text is decoded as encoding/json does: an
+// escaped lone surrogate becomes U+FFFD. Errors: not JSON, not an object, invalid UTF-8, no such field, the field is no
+// string.
+type textLines struct{ field string }
+
+func (l textLines) want() string { return fmt.Sprintf("text in its field %q", l.field) }
+
+func (l textLines) read(line []byte) ([]document, error) {
+	text, err := textOf(line, l.field)
+	if err != nil || text == "" {
+		return nil, err
 	}
-	var object map[string]json.RawMessage
-	err := json.Unmarshal(line, &object)
+	return []document{{text: strings.NewReader(text)}}, nil
+}
+
+// objectOf reads a JSON object, which is to have a field.
+func objectOf(line []byte, field string) (object map[string]json.RawMessage, err error) {
+	if !utf8.Valid(line) {
+		return nil, fmt.Errorf("found bytes that are not UTF-8, want JSON in UTF-8")
+	}
+	err = json.Unmarshal(line, &object)
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrongType):
-		return "", fmt.Errorf("found a JSON %s, want an object with a field %q", wrongType.Value, field)
+		return nil, fmt.Errorf("found a JSON %s, want an object with %s", wrongType.Value, field)
 	case err != nil:
-		return "", fmt.Errorf("not a JSON object: %w (found %s)", err, excerpt(line))
+		return nil, fmt.Errorf("not a JSON object: %w (found %s)", err, excerpt(line))
 	case object == nil:
-		return "", fmt.Errorf("found null, want an object with a field %q", field)
+		return nil, fmt.Errorf("found null, want an object with %s", field)
+	}
+	return object, nil
+}
+
+// textOf returns the string in the field of one JSON object.
+func textOf(line []byte, field string) (string, error) {
+	object, err := objectOf(line, fmt.Sprintf("a field %q", field))
+	if err != nil {
+		return "", err
 	}
 	raw, ok := object[field]
 	if !ok {

@@ -12,9 +12,9 @@ import (
 )
 
 func lines(in, field string) (texts, names []string, err error) {
-	err = eachLine(strings.NewReader(in), "x.jsonl", field, func(name string, text io.Reader) error {
-		b, err := io.ReadAll(text)
-		texts, names = append(texts, string(b)), append(names, name)
+	err = eachLine(strings.NewReader(in), "x.jsonl", textLines{field}, func(d document) error {
+		b, err := io.ReadAll(d.text)
+		texts, names = append(texts, string(b)), append(names, d.name)
 		return err
 	})
 	return texts, names, err
@@ -80,7 +80,7 @@ func (endless) Read(p []byte) (int, error) {
 func TestJSONLLineTooLong(t *testing.T) {
 	defer func(old int) { maxLine = old }(maxLine)
 	maxLine = 1 << 20
-	err := eachLine(endless{}, "x.jsonl", "text", func(string, io.Reader) error { return nil })
+	err := eachLine(endless{}, "x.jsonl", textLines{"text"}, func(document) error { return nil })
 	wantError(t, err, "x.jsonl:1: line longer than 1048576 bytes")
 }
 

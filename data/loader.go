@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // Mode is the order in which a Loader goes through the tokens.
@@ -35,6 +36,9 @@ type LoaderOptions struct {
 // Stream: row i holds the m = ⌊(n−1)/BatchSize⌋ pairs from i·m on, read in ⌊m/SeqLen⌋ batches. In each epoch all rows
 // skip the same number of pairs at the start, at random among those that leave room for all batches.
 //
+// Of tokens that are Apart, Borders tells where in a sequence another document begins; the end of the text and its
+// beginning are then two documents.
+//
 // A Loader holds only a few numbers. It must not be used by several goroutines at once.
 type Loader struct {
 	tok   *Tokens
@@ -50,6 +54,8 @@ type Loader struct {
 	// Chosen anew for each epoch by Seed and the number of the epoch.
 	offset int
 	order  permutation // Shuffle
+
+	borders [][]int // of the sequences of the last batch
 }
 
 // NewLoader checks that there are enough tokens for one sequence (Shuffle) or one batch (Stream).
@@ -64,7 +70,8 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 		return nil, fmt.Errorf("data: found batch_size %d and seq_len %d, want at least 1 each",
 			opt.BatchSize, opt.SeqLen)
 	}
-	l := &Loader{tok: tok, opt: opt, hash: tok.Hash(), named: tok.namedHash(), pairs: tok.Len() - 1}
+	l := &Loader{tok: tok, opt: opt, hash: tok.Hash(), named: tok.namedHash(), pairs: tok.Len() - 1,
+		borders: make([][]int, opt.BatchSize)}
 	if err := checkLength(tok, opt.SeqLen); err != nil {
 		return nil, err
 	}
@@ -109,7 +116,8 @@ func (l *Loader) startEpoch(epoch int64) {
 
 // Next fills inputs and targets, each (batch_size, seq_len) in row-major order. reset says that the rows do not
 // continue the previous batch, so that a carried state must be zeroed: always in Shuffle, at the start of an epoch in
-// Stream. After an error, which is a *LostError, the position of l is unchanged.
+// Stream. A target may be Ignore, see Part and Tokens.Apart. After an error, which is a *LostError, the position of l
+// is unchanged.
 func (l *Loader) Next(inputs, targets []int32) (reset bool, err error) {
 	was := *l
 	if reset, err = l.next(inputs, targets); err != nil {
@@ -131,7 +139,7 @@ func (l *Loader) next(inputs, targets []int32) (reset bool, err error) {
 		reset = l.position == 0
 		row := l.pairs / b
 		for i := range b {
-			if err := l.fill(inputs[i*n:][:n], targets[i*n:][:n], i*row+l.offset+l.position*n); err != nil {
+			if err := l.fill(i, inputs[i*n:][:n], targets[i*n:][:n], i*row+l.offset+l.position*n); err != nil {
 				return reset, err
 			}
 		}
@@ -147,7 +155,7 @@ func (l *Loader) next(inputs, targets []int32) (reset bool, err error) {
 		if start < 0 {
 			start += l.pairs
 		}
-		if err := l.fill(inputs[i*n:][:n], targets[i*n:][:n], start); err != nil {
+		if err := l.fill(i, inputs[i*n:][:n], targets[i*n:][:n], start); err != nil {
 			return true, err
 		}
 		l.position++
@@ -155,20 +163,46 @@ func (l *Loader) next(inputs, targets []int32) (reset bool, err error) {
 	return true, nil
 }
 
-// fill copies the pairs from number start on, around the circle.
-func (l *Loader) fill(inputs, targets []int32, start int) error {
-	for len(inputs) > 0 {
-		n := min(len(inputs), l.pairs-start)
-		if _, err := l.tok.Read(inputs[:n], start); err != nil {
+// fill copies the pairs of sequence i from number start on, around the circle.
+func (l *Loader) fill(i int, inputs, targets []int32, start int) error {
+	borders, from := l.borders[i][:0], 0
+	for from < len(inputs) {
+		n := min(len(inputs)-from, l.pairs-start)
+		if from > 0 && l.tok.apart {
+			borders = append(borders, from)
+		}
+		before := len(borders)
+		var err error
+		if borders, err = l.tok.pairs(inputs[from:][:n], targets[from:][:n], start, borders); err != nil {
 			return err
 		}
-		if _, err := l.tok.Read(targets[:n], start+1); err != nil {
-			return err
+		for k := before; k < len(borders); k++ {
+			borders[k] += from
 		}
-		inputs, targets, start = inputs[n:], targets[n:], 0
+		from, start = from+n, 0
 	}
+	l.borders[i] = slices.Compact(borders)
 	return nil
 }
+
+// pairs fills inputs and targets with the pairs from number start on, and appends to borders the places at which
+// inputs of another document begin.
+func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int, error) {
+	if _, err := t.Read(inputs, start); err != nil {
+		return borders, err
+	}
+	if _, err := t.Read(targets, start+1); err != nil {
+		return borders, err
+	}
+	if err := t.ask(targets, start+1); err != nil {
+		return borders, err
+	}
+	return t.borders(borders, start, len(inputs))
+}
+
+// Borders are the places in sequence i of the last batch at which another document begins, ascending, if the tokens are
+// Apart. The first may be 0. They are the loader's own until Next.
+func (l *Loader) Borders(i int) []int { return l.borders[i] }
 
 // TokensPerEpoch is the number of pairs that one epoch gives.
 func (l *Loader) TokensPerEpoch() int {

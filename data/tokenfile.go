@@ -27,10 +27,14 @@ import (
 //	    48     8  id put between documents, −1 for none
 //	    56    32  hash of the corpus (Corpus.Hash)
 //	    88    32  SHA-256 of the tokenizer's fingerprint
-//	   120     4  1 if the file ends with the table of token lengths, else 0
+//	   120     4  which tables follow the tokens: 1 token lengths, 2 documents, 4 given, or a sum of these
 //	   124     4  crc32c of everything after the header
 //	   128     4  crc32c of the header before this
-//	   132        tokens, then the table: for each id the bytes of text it stands for, 4 bytes each
+//	   132        tokens, then the tables in this order
+//
+// Token lengths: for each id the bytes of text it stands for, 4 bytes each. Documents: the position of the first token
+// of each, 8 bytes each; there where there are two documents or more. Given: a bit for each token, the lowest bit of a
+// byte first, 1 where the token is no target (see Part).
 //
 // The two checksums find accidents (bit rot, half copies); they do not protect against forgery.
 
@@ -40,7 +44,7 @@ const (
 	headerSize   = 132
 
 	maxVocab  = 1 << 26
-	maxTokens = math.MaxInt / 8 // with maxVocab, keeps file sizes far from overflow, also on 32-bit machines
+	maxTokens = math.MaxInt / 32 // with maxVocab, keeps file sizes far from overflow, also on 32-bit machines
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -54,7 +58,9 @@ type header struct {
 	content   [sha256.Size]byte
 	tokenizer [sha256.Size]byte
 	lengths   bool   // with the table of token lengths
-	crc       uint32 // of tokens and table
+	borders   bool   // with that of documents
+	given     bool   // with that of given tokens
+	crc       uint32 // of tokens and tables
 }
 
 // width is the number of bytes per token.
@@ -67,12 +73,34 @@ func width(vocab int64) int64 {
 
 // payload is the number of bytes after the header. parseHeader has checked that it cannot overflow.
 func (h *header) payload() int64 {
-	n := h.tokens * width(h.vocab)
-	if h.lengths {
-		n += 4 * h.vocab
+	n := int64(0)
+	for _, part := range h.parts() {
+		n += part
 	}
 	return n
 }
+
+// parts are the bytes of the tokens and of each table.
+func (h *header) parts() (n [4]int64) {
+	n[0] = h.tokens * width(h.vocab)
+	if h.lengths {
+		n[1] = 4 * h.vocab
+	}
+	if h.borders {
+		n[2] = 8 * h.documents
+	}
+	if h.given {
+		n[3] = (h.tokens + 7) / 8
+	}
+	return n
+}
+
+// The bits that say which tables there are.
+const (
+	withLengths = 1 << iota
+	withBorders
+	withGiven
+)
 
 func (h *header) marshal() []byte {
 	le := binary.LittleEndian
@@ -85,11 +113,13 @@ func (h *header) marshal() []byte {
 	}
 	b = append(b, h.content[:]...)
 	b = append(b, h.tokenizer[:]...)
-	lengths := uint32(0)
-	if h.lengths {
-		lengths = 1
+	tables := uint32(0)
+	for bit, there := range map[uint32]bool{withLengths: h.lengths, withBorders: h.borders, withGiven: h.given} {
+		if there {
+			tables |= bit
+		}
 	}
-	b = le.AppendUint32(b, lengths)
+	b = le.AppendUint32(b, tables)
 	b = le.AppendUint32(b, h.crc)
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
@@ -117,7 +147,9 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 		endOfText: int64(le.Uint64(b[48:])),
 		content:   [sha256.Size]byte(b[56:]),
 		tokenizer: [sha256.Size]byte(b[88:]),
-		lengths:   le.Uint32(b[120:]) == 1,
+		lengths:   le.Uint32(b[120:])&withLengths != 0,
+		borders:   le.Uint32(b[120:])&withBorders != 0,
+		given:     le.Uint32(b[120:])&withGiven != 0,
 		crc:       le.Uint32(b[124:]),
 	}
 	switch {
@@ -128,13 +160,14 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 			le.Uint32(b[12:]), width(h.vocab), h.vocab)
 	case h.tokens < 1 || h.tokens > maxTokens:
 		return nil, fmt.Errorf("tokens: found %d, want 1 to %d", h.tokens, int64(maxTokens))
-	case h.documents < 1 || h.textBytes < 0:
-		return nil, fmt.Errorf("found %d documents of %d bytes, want at least 1 of at least 0",
-			h.documents, h.textBytes)
+	case h.documents < 1 || h.documents > maxTokens || h.textBytes < 0:
+		return nil, fmt.Errorf("found %d documents of %d bytes, want 1 to %d of at least 0",
+			h.documents, h.textBytes, int64(maxTokens))
 	case h.endOfText < -1 || h.endOfText >= h.vocab:
 		return nil, fmt.Errorf("end-of-text id: found %d, want −1 to %d", h.endOfText, h.vocab-1)
-	case le.Uint32(b[120:]) > 1:
-		return nil, fmt.Errorf("table flag: found %d, want 0 or 1", le.Uint32(b[120:]))
+	case le.Uint32(b[120:]) > withLengths|withBorders|withGiven:
+		return nil, fmt.Errorf("tables: found %d, want at most %d", le.Uint32(b[120:]),
+			withLengths|withBorders|withGiven)
 	case headerSize+h.payload() != fileSize:
 		return nil, fmt.Errorf("file size: found %d bytes, want %d for %d tokens", fileSize,
 			headerSize+h.payload(), h.tokens)
@@ -198,8 +231,11 @@ func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
 		return nil, err
 	}
 	if h.content != want.content || h.tokenizer != want.tokenizer || h.endOfText != want.endOfText ||
-		h.vocab != want.vocab {
+		h.vocab != want.vocab || h.given != want.given {
 		return nil, errOther
+	}
+	if h.documents > 1 && !h.borders {
+		return nil, errors.New("made by an earlier version, without the borders of its documents")
 	}
 	m, err := disk.Map(f, int(info.Size()))
 	if err != nil {
@@ -216,7 +252,8 @@ func mapTokens(f *os.File, want *header, verified bool) (*store, error) {
 	return s, nil
 }
 
-// verify checks the checksum over tokens and table, and that every id is in the vocabulary, in one pass.
+// verify checks the checksum over tokens and tables, that every id is in the vocabulary, and that documents come one
+// after the other, in one pass.
 func (s *store) verify() error {
 	const block = 1 << 18 // tokens
 	n, w := int(s.tokens), int(s.width)
@@ -230,8 +267,29 @@ func (s *store) verify() error {
 			}
 		}
 	}
-	if crc = crc32.Update(crc, castagnoli, s.table); crc != s.crc {
+	for _, table := range [][]byte{s.table, s.starts, s.given} {
+		crc = crc32.Update(crc, castagnoli, table)
+	}
+	if crc != s.crc {
 		return fmt.Errorf("checksum of tokens: found %08x, want %08x", crc, s.crc)
+	}
+	return s.verifyStarts()
+}
+
+// verifyStarts checks that documents come one after the other, with the id between them.
+func (s *store) verifyStarts() error {
+	if len(s.starts) == 0 {
+		return nil
+	}
+	least := uint64(0)
+	for i := range int(s.documents) {
+		at := binary.LittleEndian.Uint64(s.starts[8*i:])
+		if at < least || at > uint64(s.tokens) || i == 0 && at > 0 {
+			return fmt.Errorf("document %d: found it at token %d, want %d to %d", i, at, least, s.tokens)
+		}
+		if least = at; s.endOfText >= 0 {
+			least++
+		}
 	}
 	return nil
 }

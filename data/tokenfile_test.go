@@ -69,7 +69,7 @@ func TestHeaderErrors(t *testing.T) {
 		{poke(8, 2), 152, "version: found 2, want 1"},
 		{badSum, 152, "header checksum: found "},
 		{poke(12, 4), 152, "bytes per token: found 4, want 2"},
-		{poke(120, 2), 152, "table flag: found 2"},
+		{poke(120, 8), 152, "tables: found 8, want at most 7"},
 		{change(func(h *header) { h.vocab = 0 }), 152, "vocab_size: found 0"},
 		{change(func(h *header) { h.vocab = maxVocab + 1 }), 152, "vocab_size: found 67108865"},
 		{change(func(h *header) { h.tokens = 0 }), 152, "tokens: found 0"},

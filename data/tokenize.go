@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
@@ -122,6 +123,7 @@ func (b *builder) header() *header {
 	if id, ok := b.enc.EndOfText(); ok && !b.opt.NoEndOfText {
 		h.endOfText = int64(id)
 	}
+	h.given = b.corpus.hasChats()
 	return h
 }
 
@@ -226,21 +228,22 @@ func (b *builder) fill(out io.Writer) (*tokenWriter, error) {
 		}
 		return b.ctx.Err()
 	}
-	err = b.corpus.each(report, func(name string, text io.Reader) error {
+	err = b.corpus.each(report, func(d document) error {
 		if err := w.beginDocument(); err != nil {
 			return fmt.Errorf("data: %w", err)
 		}
-		r := &countReader{r: text}
-		err := encodeDocument(b.enc, r, w.write)
-		w.header.textBytes += r.n
-		var full *cacheError
-		switch {
-		case errors.As(err, &full):
-			return full // writing failed
-		case r.err != nil:
-			return r.err // reading failed: its message names the file
-		case err != nil:
-			return fmt.Errorf("data: encode %s: %w", name, err)
+		if d.text != nil {
+			w.isGiven = false
+			return b.encode(w, d.name, d.text)
+		}
+		for _, part := range d.parts {
+			w.isGiven = part.Given
+			if part.Text == "" {
+				continue
+			}
+			if err := b.encode(w, d.name, strings.NewReader(part.Text)); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -248,6 +251,23 @@ func (b *builder) fill(out io.Writer) (*tokenWriter, error) {
 		return nil, err
 	}
 	return w, w.finish()
+}
+
+// encode writes the tokens of a text of the document of a name.
+func (b *builder) encode(w *tokenWriter, name string, text io.Reader) error {
+	r := &countReader{r: text}
+	err := encodeDocument(b.enc, r, w.write)
+	w.header.textBytes += r.n
+	var full *cacheError
+	switch {
+	case errors.As(err, &full):
+		return full // writing failed
+	case r.err != nil:
+		return r.err // reading failed: its message names the file
+	case err != nil:
+		return fmt.Errorf("data: encode %s: %w", name, err)
+	}
+	return nil
 }
 
 // countReader counts bytes and keeps the error that ended reading, except io.EOF.

@@ -20,6 +20,7 @@ type Tokens struct {
 	store  *store
 	lo, hi int
 	owner  bool // Close closes the store
+	apart  bool // documents see nothing of each other
 
 	countOnce sync.Once
 	bytes     int64
@@ -34,14 +35,20 @@ type store struct {
 	file  *os.File          // that is mapped, locked against eviction; nil in memory
 	ids   []byte            // tokens × width, little-endian
 	table []byte            // vocab × 4: bytes of text per id; empty where not known
-	unmap func() error      // gives back a mapped file; nil in memory
+	// starts are the positions of the first tokens of documents, documents × 8; empty for one document. given has a bit
+	// for each token, 1 where it is Given; empty for none.
+	starts, given []byte
+	unmap         func() error // gives back a mapped file; nil in memory
 }
 
 // newStore cuts payload, the rest of a token file after its header, into its parts.
 func newStore(h *header, payload []byte) *store {
-	w := width(h.vocab)
-	cut := h.tokens * w
-	return &store{header: *h, width: w, ids: payload[:cut:cut], table: payload[cut:]}
+	s := &store{header: *h, width: width(h.vocab)}
+	for i, part := range []*[]byte{&s.ids, &s.table, &s.starts, &s.given} {
+		cut := h.parts()[i]
+		*part, payload = payload[:cut:cut], payload[cut:]
+	}
+	return s
 }
 
 func (s *store) at(i int) int32 {
@@ -53,7 +60,7 @@ func (s *store) at(i int) int32 {
 
 func (s *store) close() error {
 	unmap, file := s.unmap, s.file
-	s.ids, s.table, s.unmap, s.file = nil, nil, nil, nil
+	s.ids, s.table, s.starts, s.given, s.unmap, s.file = nil, nil, nil, nil, nil, nil
 	if file == nil {
 		return nil
 	}
@@ -158,16 +165,20 @@ func (t *Tokens) Slice(lo, hi int) *Tokens {
 	if lo < 0 || hi < lo || hi > t.Len() {
 		panic(fmt.Sprintf("data: Tokens.Slice(%d, %d) of %d tokens", lo, hi, t.Len()))
 	}
-	return &Tokens{store: t.store, lo: t.lo + lo, hi: t.lo + hi}
+	return &Tokens{store: t.store, lo: t.lo + lo, hi: t.lo + hi, apart: t.apart}
 }
 
-// Split cuts the tokens in two, train first: at position ⌊Len·(1−fraction)⌋, regardless of documents and words.
-// fraction lies between 0 and 1, and neither part may be empty.
+// Split cuts the tokens in two, train first: at position ⌊Len·(1−fraction)⌋, regardless of words. Where documents are
+// Apart it cuts between two of them, if that makes the second part no more than half larger or smaller. fraction lies
+// between 0 and 1, and neither part may be empty.
 func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 	if !(fraction > 0 && fraction < 1) {
 		return nil, nil, fmt.Errorf("data: validation fraction: found %v, want more than 0 and less than 1", fraction)
 	}
-	cut := int(float64(t.Len()) * (1 - fraction))
+	cut, err := t.nearBorder(int(float64(t.Len()) * (1 - fraction)))
+	if err != nil {
+		return nil, nil, err
+	}
 	if cut == 0 || cut == t.Len() {
 		return nil, nil,
 			fmt.Errorf(
@@ -230,6 +241,9 @@ func (t *Tokens) hashWith(content [sha256.Size]byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "hippo tokens %d %x %x %d %d-%d", tokenVersion, content, t.store.tokenizer,
 		t.store.endOfText, t.lo, t.hi)
+	if t.apart {
+		fmt.Fprint(h, " apart")
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -15,6 +15,9 @@ type tokenWriter struct {
 	lengths []uint32 // bytes of text per id; nil if the encoder is no Decoder
 	covered int64    // their sum over the text's tokens
 	inText  int64    // how often the end-of-text id came out of text
+	starts  []byte   // of documents, as in the file
+	given   []byte   // a bit for each token, as in the file; empty where no token is given
+	isGiven bool     // what is written now
 	buf     []byte
 }
 
@@ -28,13 +31,15 @@ func newTokenWriter(h *header, out io.Writer) (*tokenWriter, error) {
 	return &tokenWriter{header: h, out: out}, nil
 }
 
-// beginDocument writes the end-of-text id, if there is one, before every document but the first.
-func (w *tokenWriter) beginDocument() error {
+// beginDocument writes the end-of-text id, if there is one, before every document but the first. It is given where the
+// end of the document before was.
+func (w *tokenWriter) beginDocument() (err error) {
 	w.header.documents++
-	if w.header.endOfText < 0 || w.header.documents == 1 {
-		return nil
+	if w.header.endOfText >= 0 && w.header.documents > 1 {
+		err = w.put([]int32{int32(w.header.endOfText)})
 	}
-	return w.put([]int32{int32(w.header.endOfText)})
+	w.starts = binary.LittleEndian.AppendUint64(w.starts, uint64(w.header.tokens))
+	return err
 }
 
 // write appends the ids of some text.
@@ -70,6 +75,17 @@ func (w *tokenWriter) put(ids []int32) error {
 		}
 	}
 	w.buf = b
+	if w.header.given {
+		for i := range int64(len(ids)) {
+			at := w.header.tokens + i
+			if at%8 == 0 {
+				w.given = append(w.given, 0)
+			}
+			if w.isGiven {
+				w.given[at/8] |= 1 << (at % 8)
+			}
+		}
+	}
 	w.header.tokens += int64(len(ids))
 	return w.putBytes(b)
 }
@@ -84,14 +100,28 @@ func (w *tokenWriter) putBytes(b []byte) error {
 	return err
 }
 
-// finish appends the table of token lengths where it can be trusted: the tokens add up to the text (not so for a
-// tokenizer that changes text), and the end-of-text id stands either between documents, where it is no text, or in
-// text.
+// finish appends the tables.
 func (w *tokenWriter) finish() error {
 	h := w.header
 	if h.tokens < 1 || h.tokens > maxTokens {
 		return fmt.Errorf("data: found %d tokens, want 1 to %d", h.tokens, int64(maxTokens))
 	}
+	if err := w.putLengths(); err != nil {
+		return err
+	}
+	if h.borders = h.documents > 1; h.borders {
+		if err := w.putBytes(w.starts); err != nil {
+			return err
+		}
+	}
+	return w.putBytes(w.given)
+}
+
+// putLengths appends the table of token lengths where it can be trusted: the tokens add up to the text (not so for a
+// tokenizer that changes text), and the end-of-text id stands either between documents, where it is no text, or in
+// text.
+func (w *tokenWriter) putLengths() error {
+	h := w.header
 	between := h.endOfText >= 0 && h.documents > 1
 	if w.lengths == nil || w.covered != h.textBytes || between && w.inText > 0 {
 		return nil

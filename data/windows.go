@@ -11,14 +11,17 @@ type Batch struct {
 	Rows    int
 	Len     int
 	Inputs  []int32 // (Rows, Len); reused for the next batch
-	Targets []int32 // likewise: the tokens after the inputs
+	Targets []int32 // likewise: the tokens after the inputs, or Ignore (see Part and Tokens.Apart)
+	// Borders are the places in each row at which another document begins, ascending, if the tokens are Apart; reused,
+	// too. The first of a row may be 0.
+	Borders [][]int
 }
 
 // Windows goes once through tok for evaluation: windows of seqLen side by side, batchSize at a time, the last batch of
-// full windows may have fewer rows, and after it comes the shorter window at the end, alone. Every token but the first
-// is a target exactly once, in the order of the text. With batchSize 1 each batch continues where the previous one
-// ended, so that a model's state may be carried over; otherwise each row starts anew. An error, which is a *LostError,
-// ends it.
+// full windows may have fewer rows, and after it comes the shorter window at the end, alone. Every token but the first,
+// if it is not to be ignored, is a target exactly once, in the order of the text. With batchSize 1 each batch continues
+// where the previous one ended, so that a model's state may be carried over; otherwise each row starts anew. An error,
+// which is a *LostError, ends it.
 func Windows(tok *Tokens, batchSize, seqLen int) (iter.Seq2[Batch, error], error) {
 	if batchSize < 1 || seqLen < 1 {
 		return nil, fmt.Errorf("data: found batch_size %d and seq_len %d, want at least 1 each", batchSize, seqLen)
@@ -29,17 +32,18 @@ func Windows(tok *Tokens, batchSize, seqLen int) (iter.Seq2[Batch, error], error
 	return func(yield func(Batch, error) bool) {
 		pairs := tok.Len() - 1
 		room := min(batchSize, max(1, pairs/seqLen)) * min(seqLen, pairs)
-		inputs, targets := make([]int32, room), make([]int32, room)
+		inputs, targets, borders := make([]int32, room), make([]int32, room), make([][]int, batchSize)
 		for start := 0; start < pairs; {
 			b := Batch{Start: start, Rows: min(batchSize, (pairs-start)/seqLen), Len: seqLen}
 			if b.Rows == 0 {
 				b.Rows, b.Len = 1, pairs-start
 			}
 			n := b.Rows * b.Len
-			b.Inputs, b.Targets = inputs[:n], targets[:n]
-			_, err := tok.Read(b.Inputs, start)
-			if err == nil {
-				_, err = tok.Read(b.Targets, start+1)
+			b.Inputs, b.Targets, b.Borders = inputs[:n], targets[:n], borders[:b.Rows]
+			var err error
+			for i := 0; i < b.Rows && err == nil; i++ {
+				lo := i * b.Len
+				borders[i], err = tok.pairs(inputs[lo:][:b.Len], targets[lo:][:b.Len], start+lo, borders[i][:0])
 			}
 			if !yield(b, err) || err != nil {
 				return

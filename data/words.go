@@ -7,8 +7,33 @@ import (
 
 // Words counts the words of the text that the tokens stand for: runs of bytes between white space (space, tab, line
 // feed, carriage return). dec gives the bytes of an id. A word that is cut by the first or the last token counts as
-// one. The only error is a *LostError.
+// one. Of text that is partly Given it counts the rest. The only error is a *LostError.
 func (t *Tokens) Words(dec Decoder) (words int, err error) {
+	if t.Given() {
+		return t.askedWords(dec)
+	}
+	return t.words(dec)
+}
+
+// askedWords counts the words of each run of tokens that are not Given.
+func (t *Tokens) askedWords(dec Decoder) (words int, err error) {
+	next := func(from int, given bool) int {
+		for from < t.Len() && t.store.isGiven(t.lo+from) != given {
+			from++
+		}
+		return from
+	}
+	for lo, hi := 0, 0; hi < t.Len() && err == nil; {
+		if err = t.store.guard(func() { lo = next(hi, false); hi = next(lo, true) }); err == nil {
+			var n int
+			n, err = t.Slice(lo, hi).words(dec)
+			words += n
+		}
+	}
+	return words, err
+}
+
+func (t *Tokens) words(dec Decoder) (words int, err error) {
 	inside := false
 	err = t.eachText(dec, func(text []byte, _, _ bool) error {
 		for _, c := range text {

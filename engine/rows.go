@@ -69,6 +69,15 @@ func RowSeeds(seed uint64, step, first, n int) []uint64 {
 	return seeds
 }
 
+// PieceSeed is the seed of a piece of the example that has a seed of RowSeeds: of the first, which is number 0, that
+// seed itself.
+func PieceSeed(seed uint64, piece int) uint64 {
+	if piece == 0 {
+		return seed
+	}
+	return counter.Mix64(seed + uint64(piece)*counter.Step)
+}
+
 // Train switches dropout on. The seed of row i, which belongs to an example in a step, decides what is dropped in row
 // i; other rows have no influence.
 func (r *Rows) Train(seeds []uint64) {

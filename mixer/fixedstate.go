@@ -133,3 +133,15 @@ func ofOne(shape []int, dims int) []int {
 	}
 	return shape
 }
+
+// Recurrent tells whether a state is that of recurrences alone: tensors of a fixed size, with gradients that can be
+// taken from one tape to another.
+func Recurrent(s State) bool {
+	switch s := s.(type) {
+	case *fixedState:
+		return true
+	case *parallelState:
+		return !slices.ContainsFunc(s.parts, func(part State) bool { return !Recurrent(part) })
+	}
+	return false
+}

@@ -114,3 +114,22 @@ func (s *State) Restore(name string, shape []int, data []float32) error {
 	}
 	return s.Mixers[layer].Restore(part, shape, data)
 }
+
+// Recurrent tells whether all layers have states of a fixed size, with gradients that can be taken from one tape to
+// another. The first layer that has not is named.
+func (bb *Backbone) Recurrent() (ok bool, layer int, kind string) {
+	for i, b := range bb.Blocks {
+		if !mixer.Recurrent(b.newState()) {
+			return false, i, b.Kind
+		}
+	}
+	return true, 0, ""
+}
+
+// Leaves returns the tensors of a state of recurrences, in a fixed order.
+func (s *State) Leaves() (all []*tensor.Tensor) {
+	for _, m := range s.Mixers {
+		m.Tensors(func(_ string, x *tensor.Tensor) { all = append(all, x) })
+	}
+	return all
+}

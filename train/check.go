@@ -24,6 +24,9 @@ func (c *Config) Check() error {
 func (c *Config) CheckInputs() error {
 	var p config.Problems
 	checkTexts(&p, c.Data, c.Valid)
+	if _, err := c.chatTexts(); err != nil {
+		p.Add(err)
+	}
 	if vocab := checkTokenizer(&p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 		p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
 	}

@@ -62,6 +62,9 @@ func (l *Training) write(dir string) error {
 		if err := writeTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
 			return err
 		}
+		if err := l.average.save(tmp); err != nil {
+			return err
+		}
 		place, err := l.work.Place(tmp)
 		if err != nil {
 			return err
@@ -148,6 +151,9 @@ func (s *saved) check() error {
 // restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
 func (l *Training) restore(s *saved, dir string) error {
 	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
+		return err
+	}
+	if err := l.average.restore(dir); err != nil {
 		return err
 	}
 	if err := l.work.Return(s.Work, dir); err != nil {

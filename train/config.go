@@ -39,11 +39,17 @@ type Config struct {
 	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
 	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
-	Binary        bool     `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
-	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
+	// Documents is join where a run of an earlier version does not say it.
+	Documents string `json:"documents" enum:",apart,join" help:"apart: none sees another; join: one text; empty: apart"`
+	Template  string `json:"template" help:"of chats in the data: a file, a folder or chatml; empty: that of init"`
+	Tokenizer string `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
+	Binary    bool   `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
+	Cache     string `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
 	// CacheLimit makes what was used longest ago go first.
 	CacheLimit string `json:"cache_limit" help:"most in the cache, such as 20GB; empty: half of its disk's room"`
+
+	smoke bool              // see Smoke
+	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
 
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`
@@ -57,7 +63,11 @@ type Loop struct {
 	SeqLen    int `json:"seq_len" min:"1" help:"tokens of a sequence"`
 	Shards    int `json:"shards" min:"1" help:"shards of an update, whose gradients are added in a fixed tree"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
-	CarryState   bool   `json:"carry_state" help:"read the text in order, with the state carried from step to step"`
+	CarryState bool `json:"carry_state" help:"read the text in order, with the state carried from step to step"`
+	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
+	Chunk        int    `json:"chunk" min:"0" help:"tokens of a sequence that are held at once; 0: all"`
+	Gradients    string `json:"gradients" enum:",exact,stopped" help:"between chunks; empty: exact"`
+	Recompute    bool   `json:"recompute" help:"hold activations of one layer at a time, and compute them again"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
 	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens on the way; the last one takes all"`
 	SampleEvery  int    `json:"sample_every" min:"0" help:"steps between sample texts; 0 for none"`
@@ -67,6 +77,9 @@ type Loop struct {
 	// at most a twentieth of the time.
 	SaveEvery int `json:"save_every" min:"1" help:"steps between checkpoints, and minutes at most"`
 	LogEvery  int `json:"log_every" min:"1" help:"steps between lines of metrics.jsonl"`
+	// Patience and EMA go by the validation loss and the weights of evaluations.
+	Patience int     `json:"patience" min:"0" help:"evaluations with no better loss that end the run; 0: none do"`
+	EMA      float64 `json:"ema" min:"0" max:"0.999999" help:"decay of the average of weights that is kept; 0: none"`
 
 	// Time ends a run whatever Steps says. Evaluations, samples and checkpoints do not count. The learning rate follows
 	// the share of it that is gone.
@@ -158,6 +171,7 @@ func (c *Config) Validate() error {
 	} else if n := t.BatchSize * t.SeqLen; n > 0 && t.Shards > maxUpdate/n {
 		p.Addf("train.shards", "found %d of %d tokens, want at most %d tokens in an update", t.Shards, n, maxUpdate)
 	}
+	t.checkChunks(&p)
 	if t.Time < 0 {
 		p.Addf("train.time", "found %v, want a duration such as 2m, or 0s for no limit", t.Time)
 	}

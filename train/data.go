@@ -45,23 +45,34 @@ type TextOptions struct {
 	Binary     bool // take what does not look like text, which a note then says
 	Cache      string
 	CacheLimit string
+	Join       bool              // documents see each other, as one text
+	Chat       map[string][]byte // the template of chats and what belongs to it, as release.ChatTexts has them
 }
 
 // text is how the run reads its texts.
-func (c *Config) text() TextOptions { return TextOptions{c.TextField, c.Binary, c.Cache, c.CacheLimit} }
+func (c *Config) text() TextOptions {
+	return TextOptions{
+		TextField: c.TextField, Binary: c.Binary, Cache: c.Cache, CacheLimit: c.CacheLimit,
+		Join: c.Documents == documentsJoin,
+	}
+}
 
 // openText opens the text that specs name (see data.Open). Bytes of value 0 and binary text are for the bytes
-// tokenizer only.
-func openText(specs []string, kind string, o TextOptions) (*data.Corpus, error) {
+// tokenizer only. tok is nil where the text decides on it.
+func openText(specs []string, kind string, tok tokenizer.Tokenizer, o TextOptions) (*data.Corpus, error) {
 	bytes := kind == "bytes"
+	chats, err := newChats(o.Chat, tok)
+	if err != nil {
+		return nil, err
+	}
 	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary,
-		CacheDir: o.Cache})
+		CacheDir: o.Cache, Chats: chats})
 }
 
 // Tokenize turns text into tokens by tok, through the cache. specs are those of data.Open.
 func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string,
 	o TextOptions) (*data.Tokens, *data.Corpus, []string, error) {
-	corpus, err := openText(specs, tok.Kind(), o)
+	corpus, err := openText(specs, tok.Kind(), tok, o)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -81,6 +92,9 @@ func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
 	}
 	opt := data.TokenOptions{CacheDir: o.Cache, CacheLimit: limit}
 	tokens, notes, err := data.Tokenize(ctx, corpus, streaming{tok}, opt)
+	if err == nil && !o.Join {
+		tokens = tokens.Apart()
+	}
 	return tokens, append(corpus.Notes(), notes...), err
 }
 
@@ -96,20 +110,27 @@ func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Datase
 
 // fill opens the texts of the configuration into d, which may have some of them after an error. Each text is opened
 // once, since standard input can be read only once.
-func (c *Config) fill(ctx context.Context, d *Dataset) error {
+func (c *Config) fill(ctx context.Context, d *Dataset) (err error) {
 	kind, o := c.Tokenizer, c.text()
 	if d.Tokenizer != nil {
 		kind = d.Tokenizer.Kind()
 		o.Binary = true // no note: the run was begun with this text
+	} else if c.Tokenizer != "chars" || c.Base.tok != nil {
+		if d.Tokenizer, err = c.makeTokenizer(nil); err != nil {
+			return err
+		}
 	}
-	text, err := openText(c.Data, kind, o)
+	if o.Chat, err = c.chatTexts(); err != nil {
+		return err
+	}
+	text, err := openText(c.Data, kind, d.Tokenizer, o)
 	if err != nil {
 		return err
 	}
 	d.close = append(d.close, text)
 	corpora := []*data.Corpus{text}
 	if len(c.Valid) > 0 {
-		valid, err := openText(c.Valid, kind, o)
+		valid, err := openText(c.Valid, kind, d.Tokenizer, o)
 		if err != nil {
 			return fmt.Errorf("validation text: %w", err)
 		}
@@ -181,7 +202,11 @@ func (c *Config) VocabSize() (int, error) {
 		}
 		return tok.VocabSize(), nil
 	}
-	text, err := openText(append(slices.Clone(c.Data), c.Valid...), c.Tokenizer, c.text())
+	o, err := c.text(), error(nil)
+	if o.Chat, err = c.chatTexts(); err != nil {
+		return 0, err
+	}
+	text, err := openText(append(slices.Clone(c.Data), c.Valid...), c.Tokenizer, nil, o)
 	if err != nil {
 		return 0, err
 	}

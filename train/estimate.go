@@ -56,10 +56,11 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	}
 	e.Params, e.Trained = params.all, params.trained
 	e.Weights, e.Gradients, e.Moments = params.values, 4*e.Trained*sumsOf(c.Train.Shards), 8*e.Trained
-	micro := c.Train.BatchSize * c.Train.SeqLen
+	held := c.Train.held()
+	micro := c.Train.BatchSize * held
 	var seconds float64 // of a shard
 	if 6*float64(e.Params)*float64(micro) <= estimateFlops {
-		p, err := run.probe(shape, run.layers, c.Train.BatchSize, c.Train.SeqLen)
+		p, err := run.probe(shape, run.layers, c.Train.BatchSize, held)
 		if err != nil {
 			return e, err
 		}
@@ -71,6 +72,13 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		}
 		e.Activations, e.Program, seconds = p.bytes, program+p.scratch, p.seconds
 	}
+	if c.Train.Recompute {
+		if e.Activations, err = run.activations(); err != nil {
+			return e, err
+		}
+	}
+	seconds *= c.Train.chunkTimes()
+	e.Activations += c.statesBetween(shape)
 	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program
 	if known {
 		if err := c.fitsIn(free, params, e.Activations); err != nil {
@@ -83,7 +91,7 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 		steps = int(math.Ceil(c.Train.Time.Seconds() / e.StepSeconds))
 	}
 	e.Tokens, e.RunSeconds = steps*c.Train.tokensPerStep(), float64(steps)*e.StepSeconds
-	e.TokensPerSec = float64(micro) / seconds
+	e.TokensPerSec = float64(c.Train.BatchSize*c.Train.SeqLen) / seconds
 	return e, nil
 }
 

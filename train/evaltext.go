@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +20,7 @@ type evalTexts struct {
 	opt   ModelEvalOptions
 	run   Config // of the training run, where isRun
 	isRun bool
+	chat  map[string][]byte // of release.ChatTexts of the model
 
 	name         string
 	valid, train *data.Tokens   // train only where the baseline is asked for
@@ -114,6 +116,7 @@ func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*Data
 	if e.opt.CacheLimit != "" {
 		run.CacheLimit = e.opt.CacheLimit
 	}
+	run.Documents, run.chat = cmp.Or(e.opt.Documents, run.Documents), e.chat
 	d, err := run.OpenData(ctx, tok)
 	if err != nil {
 		return nil, err
@@ -125,6 +128,7 @@ func (e *evalTexts) openRun(ctx context.Context, tok tokenizer.Tokenizer) (*Data
 func (e *evalTexts) read(ctx context.Context, tok tokenizer.Tokenizer, specs []string) (*data.Tokens, string, error) {
 	tokens, corpus, notes, err := Tokenize(ctx, tok, specs, TextOptions{
 		TextField: e.opt.TextField, Binary: true, Cache: e.opt.Cache, CacheLimit: e.opt.CacheLimit,
+		Join: cmp.Or(e.opt.Documents, e.run.Documents) == documentsJoin, Chat: e.chat,
 	})
 	e.notes = append(e.notes, notes...)
 	if err != nil {

@@ -17,6 +17,7 @@ type EvalOptions struct {
 	SeqLen    int  // tokens of a window or, with Stream, of a chunk
 	BatchSize int  // windows at a time; with Stream it is 1
 	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
+	Chunk     int  // tokens of a window that are held at once, with the states passed on; 0 for all
 	Keep      int  // with Stream: positions that attention sees back beyond its chunk; 0 for all, at a cost that grows
 	Progress  func(done, total int)
 
@@ -68,24 +69,33 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 			return EvalResult{}, err
 		}
 		t.Reset()
-		var loss [1]float32
-		rows := model.EqualRows(w.Rows, w.Len)
-		if state != nil {
-			rows = model.OneRow(w.Len, state)
+		var mean float64
+		if o.Chunk > 0 && o.Chunk < w.Len && !o.Stream {
+			mean = windowChunks(t, m, w, o.Chunk)
+		} else {
+			rows := &model.Rows{}
+			for _, borders := range w.Borders {
+				state = addSequence(rows, m, w.Len, borders, state)
+			}
+			var loss [1]float32
+			m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])
+			mean = float64(loss[0])
 		}
-		m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])
 		if o.Stream && o.Keep > 0 {
 			state.Keep(o.Keep)
 		}
-		n := len(w.Targets)
-		sum, count = sum+float64(loss[0])*float64(n), count+n
+		n := countAsked(w.Targets)
+		sum, count = sum+mean*float64(n), count+n
 		if o.Progress != nil {
-			o.Progress(count, tokens.Len()-1)
+			o.Progress(w.Start+len(w.Targets), tokens.Len()-1)
 		}
 	}
-	bytes, err := tokens.Slice(1, tokens.Len()).Bytes()
+	_, bytes, err := tokens.Targets()
 	if err != nil {
 		return EvalResult{}, err
+	}
+	if count == 0 {
+		return EvalResult{}, fmt.Errorf("found no reply in %d tokens of chats, want at least one", tokens.Len())
 	}
 	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds()}
 	r.Perplexity = math.Exp(r.Loss)

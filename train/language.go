@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +50,7 @@ func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
 	if err := cfg.begun(); err != nil {
 		return nil, err
 	}
+	cfg.Documents = cmp.Or(cfg.Documents, documentsApart)
 	tr, err := newTrainer(cfg, d, func(m *model.Model) error {
 		if cfg.Init != "" {
 			if err := cfg.Base.fill(m, cfg.InitWeights, &cfg.LoRA); err != nil {
@@ -63,10 +65,8 @@ func NewTrainer(cfg Config, d *Dataset) (*Trainer, error) {
 		return nil, err
 	}
 	tr.Config.Base, tr.Config.InitWeights = cfg.Base, cfg.Base.Weights
-	if cfg.Init != "" {
-		if tr.texts, err = release.ChatTexts(cfg.Base.Path); err != nil {
-			return nil, fmt.Errorf("init: %w", err)
-		}
+	if tr.texts, err = cfg.chatTexts(); err != nil {
+		return nil, err
 	}
 	return tr, nil
 }
@@ -88,6 +88,9 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 	}
 	if err := fits(m, cfg.Train.SeqLen, cfg.Train.CarryState); err != nil {
 		return nil, fmt.Errorf("train.seq_len: %w", err)
+	}
+	if err := cfg.Train.chunked(m); err != nil {
+		return nil, err
 	}
 	if err := start(m); err != nil {
 		return nil, err
@@ -136,7 +139,7 @@ func (tr *Trainer) plan() Plan {
 		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,
-		MeasureFirst: c.Init != "", Also: tr.maybeSample,
+		MeasureFirst: c.Init != "", Also: tr.maybeSample, Patience: t.Patience, EMA: t.EMA,
 	}
 }
 
@@ -151,27 +154,41 @@ func (tr *Trainer) Params(prefix string, visit nn.Visitor) {
 // Read reads the sequences of the next update.
 func (tr *Trainer) Read(int) (examples int, err error) {
 	c := &tr.Config.Train
-	anew, err := tr.loader.Next(tr.inputs, tr.targets)
+	anew, err := tr.next()
 	if err == nil && c.CarryState && (anew || tr.carried == nil) {
 		tr.carried = newStates(tr.Model, c.sequences())
 	}
 	return c.sequences(), err
 }
 
-// Loss is the cross-entropy of a shard.
-func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error) {
-	c, b := &tr.Config.Train, s.End-s.First
+// rows are those of a shard: a row for each document in each of its sequences.
+func (tr *Trainer) rows(s Shard) *model.Rows {
 	rows := &model.Rows{}
-	for k := range b {
+	var seeds []uint64
+	for k, seed := range engine.RowSeeds(tr.Config.Seed, s.Step, s.First, s.End-s.First) {
 		var state *model.State
 		if tr.carried != nil {
 			state = tr.carried[s.First+k]
 		}
-		rows.Add(c.SeqLen, state)
+		before := rows.Count()
+		state = addSequence(rows, tr.Model, tr.Config.Train.SeqLen, tr.loader.Borders(s.First+k), state)
+		if state != nil {
+			tr.carried[s.First+k] = state
+		}
+		for piece := range rows.Count() - before {
+			seeds = append(seeds, engine.PieceSeed(seed, piece))
+		}
 	}
-	rows.Train(engine.RowSeeds(tr.Config.Seed, s.Step, s.First, b)...)
-	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], rows)
-	return tr.Model.Loss(t, hidden, tr.targets[s.First*c.SeqLen:s.End*c.SeqLen]), b * c.SeqLen, nil
+	rows.Train(seeds...)
+	return rows
+}
+
+// Loss is the cross-entropy of a shard.
+func (tr *Trainer) Loss(t *autograd.Tape, s Shard) (loss *tensor.Tensor, count int, err error) {
+	c := &tr.Config.Train
+	hidden := tr.Model.Forward(t, tr.inputs[s.First*c.SeqLen:s.End*c.SeqLen], tr.rows(s))
+	targets := tr.targets[s.First*c.SeqLen : s.End*c.SeqLen]
+	return tr.Model.Loss(t, hidden, targets), countAsked(targets), nil
 }
 
 // Went detaches the states of a shard from the tape.
@@ -197,7 +214,8 @@ func (tr *Trainer) evaluate(ctx context.Context, t *autograd.Tape, m *model.Mode
 		tokens = tokens.Slice(0, limit+1)
 	}
 	c := &tr.Config.Train
-	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, tape: t})
+	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, Chunk: c.Chunk,
+		tape: t})
 	return Score{Loss: r.Loss, Count: r.Tokens}, err
 }
 
@@ -210,7 +228,7 @@ func (tr *Trainer) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
 // Measure is the loss on as many validation tokens as the configuration says or, in the end, on all.
 func (tr *Trainer) Measure(ctx context.Context, t *autograd.Tape, last bool) (Score, error) {
 	limit := tr.Config.Train.EvalTokens
-	if last {
+	if last && !tr.Config.smoke {
 		limit = 0
 	}
 	return tr.evaluate(ctx, t, tr.Model, limit)
@@ -218,7 +236,7 @@ func (tr *Trainer) Measure(ctx context.Context, t *autograd.Tape, last bool) (Sc
 
 // Remeasure is the loss of the best checkpoint on all validation text, +Inf where there is none.
 func (tr *Trainer) Remeasure(ctx context.Context, t *autograd.Tape, dir string, score Score) (Score, error) {
-	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText {
+	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText || tr.Config.smoke {
 		return score, nil
 	}
 	best, err := tr.loadBest(dir)

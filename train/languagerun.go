@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 	if err != nil {
 		return Result{}, err
 	}
+	if cfg.chat, err = release.ChatTexts(filepath.Join(cfg.Out, model.LastDir)); err != nil {
+		return Result{}, err
+	}
 	d, err := cfg.OpenData(ctx, tok)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by "+
@@ -100,7 +104,7 @@ func readRun(out string, recover func(dir string) error) (*saved, Config, error)
 			return nil, Config{}, err
 		}
 	}
-	c.Out = out
+	c.Out, c.Documents = out, cmp.Or(c.Documents, documentsJoin)
 	return s, c, nil
 }
 
@@ -142,7 +146,7 @@ func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, tr.Close()) }()
-	for _, note := range tr.Data.Notes {
+	for _, note := range append(tr.Data.Notes, tr.Data.documentsNote()...) {
 		tr.Note(note)
 	}
 	if ev.Start != nil {
@@ -172,7 +176,11 @@ func (tr *Trainer) maybeSample(ctx context.Context) error {
 
 // sample draws a sample text. If that fails there is a note and no error: the training is none the worse for it.
 func (tr *Trainer) sample(ctx context.Context) error {
-	text, err := tr.SampleText(ctx)
+	var text string
+	err := tr.average.with(func() (err error) {
+		text, err = tr.SampleText(ctx)
+		return err
+	})
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -228,7 +236,10 @@ func (tr *Trainer) finish(ctx context.Context) (Result, error) {
 	if err := disk.WriteBytes(filepath.Join(tr.Config.Out, CardFile), tr.card(res)); err != nil {
 		return res, err
 	}
-	return res, tr.Diverged(res.BestLoss)
+	if err := tr.Diverged(res.BestLoss); err != nil {
+		return res, err
+	}
+	return res, tr.useless(res.BestLoss)
 }
 
 // lastLoss is the validation loss that was measured last, NaN before the first.

@@ -88,8 +88,9 @@ func (c *Config) checkMemory(vocab int) error {
 	// Updates take 22 to 27 numbers of a layer's width for each token of a shard (H3, Mamba, attention). Some
 	// mixers take more.
 	const most = 120
-	tokens := float64(c.Train.BatchSize) * float64(c.Train.SeqLen)
-	rough := 4 * most * tokens * float64(len(plan)) * float64(shape.DModel+shape.Inner()/4)
+	tokens := float64(c.Train.BatchSize) * float64(c.Train.held())
+	states := c.statesBetween(shape)
+	rough := float64(states) + 4*most*tokens*float64(len(plan))*float64(shape.DModel+shape.Inner()/4)
 	if rough+float64(params.bytes(c.Train.Shards)) < float64(free.Bytes) {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (c *Config) checkMemory(vocab int) error {
 	if err != nil {
 		return err
 	}
-	return c.fitsIn(free, params, bytes)
+	return c.fitsIn(free, params, bytes+states)
 }
 
 // fitsIn returns a *MemoryError if parameters in training and the activations of a shard are more than there is.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -20,6 +21,7 @@ type ModelEvalOptions struct {
 	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last part only; 0: all"`
 
 	TextField  string `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Documents  string `json:"documents" enum:",apart,join" help:"as in training; empty: as the run's, or apart"`
 	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
 	CacheLimit string `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see hippo train"`
 
@@ -123,6 +125,9 @@ func (e *ModelEval) open(ctx context.Context, dir string, first *evalTexts,
 			return nil, nil, err
 		}
 		m, err := e.Load(dir)
+		if err == nil {
+			texts.chat, err = release.ChatTexts(m.Dir)
+		}
 		if err == nil {
 			err = texts.open(ctx, m.Tokenizer)
 		}

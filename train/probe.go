@@ -50,6 +50,10 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 	if _, err := c.freeze(m); err != nil {
 		return nil, err
 	}
+	if held := c.Train.held(); held < c.Train.SeqLen {
+		short := *c
+		short.Train.SeqLen, c = held, &short
+	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
 	first := m.FirstTrained()
 	run.frozenHead = !m.Unembedding().NeedsGrad()
@@ -314,6 +318,21 @@ func (run *probes) activations() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	bytes, err := run.extrapolateBytes(narrow)
-	return int(float64(bytes) * width), err
+	if !run.Train.Recompute {
+		bytes, err := run.extrapolateBytes(narrow)
+		return int(float64(bytes) * width), err
+	}
+	most := 0
+	classes, _ := run.classes()
+	for _, l := range classes {
+		one := *run
+		one.layers = []layer{l}
+		bytes, err := one.extrapolateBytes(narrow)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, bytes)
+	}
+	streams := 8 * run.Train.BatchSize * run.Train.SeqLen * run.shape.DModel * (len(run.layers) + 1)
+	return int(float64(most)*width) + streams, nil
 }

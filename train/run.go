@@ -123,18 +123,31 @@ func (l *Training) onTheWay(ctx context.Context) error {
 }
 
 // Finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
-// whether it did.
+// whether it did. A measurement on the way after which the run ended early is made anew.
 func (l *Training) Finish(ctx context.Context) (measured bool, err error) {
-	if l.measured() {
+	h := &l.history
+	if l.measured() && (h.Ended || !l.stale()) {
 		return false, nil
 	}
-	return true, l.measure(ctx, true)
+	if l.measured() {
+		l.Note(fmt.Sprintf("step %d: the run ends here, as the validation loss was no better than at step %d in %d "+
+			"measurements (train.patience)", l.step, h.Points[h.Best].Step, len(h.Points)-1-h.Best))
+		h.Points = h.Points[:len(h.Points)-1]
+	}
+	err = l.measure(ctx, true)
+	h.Ended = err == nil
+	return true, err
 }
 
 // measure scores the model, records the score and, where it is the best, keeps the model.
 func (l *Training) measure(ctx context.Context, last bool) error {
 	start := time.Now()
-	score, err := l.work.Measure(ctx, l.tape, last)
+	l.history.Ended = false
+	var score Score
+	err := l.average.with(func() (err error) {
+		score, err = l.work.Measure(ctx, l.tape, last)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -164,7 +177,8 @@ func (l *Training) measure(ctx context.Context, last bool) error {
 	if best {
 		h.Best = len(h.Points) - 1
 		if l.Plan.KeepBest {
-			if err := writeModel(filepath.Join(l.Plan.Out, model.BestDir), l.work); err != nil {
+			err := l.average.with(func() error { return writeModel(filepath.Join(l.Plan.Out, model.BestDir), l.work) })
+			if err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -22,6 +23,7 @@ func RunOf(dir string) (run Config, out string, err error) {
 		}
 		if file := filepath.Join(out, ConfigFile); exists(file) {
 			run, err := Load(config.Options{File: file})
+			run.Documents = cmp.Or(run.Documents, documentsJoin) // a run of an earlier version
 			return run, out, err
 		}
 	}

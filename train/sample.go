@@ -3,10 +3,12 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/generate"
 )
 
@@ -33,6 +35,9 @@ func (tr *Trainer) choosePrompt() {
 			"the beginning of "+
 			"the validation text instead", text, err))
 	}
+	if tr.Data.Valid.Given() && tr.promptOfChat() {
+		return
+	}
 	const far = 1024 // tokens to look for words in
 	begin := make([]int32, min(far, tr.Data.Valid.Len()))
 	tr.Data.Valid.Read(begin, 0)
@@ -43,6 +48,35 @@ func (tr *Trainer) choosePrompt() {
 	}
 	ids := begin[:min(8, len(begin))] // text of no words at all
 	tr.prompt = samplePrompt{ids, string(tok.Decode(nil, ids))}
+}
+
+// promptOfChat takes what is before the first whole reply in the validation text, as it is given to the model. It
+// reports whether there is one.
+func (tr *Trainer) promptOfChat() bool {
+	const longest = 1 << 12
+	valid := tr.Data.Valid
+	windows, err := data.Windows(valid, 1, longest)
+	if err != nil {
+		return false
+	}
+	for w, err := range windows {
+		if err != nil {
+			return false
+		}
+		for _, from := range w.Borders[0] {
+			to := from
+			for to < len(w.Inputs) && valid.IsGiven(w.Start+to) {
+				to++
+			}
+			if to > from && to < len(w.Inputs) {
+				ids := slices.Clone(w.Inputs[from:to])
+				tr.prompt = samplePrompt{ids, string(tr.Data.Tokenizer.Decode(nil, ids))}
+				return true
+			}
+		}
+		break // no chat begins there
+	}
+	return false
 }
 
 // The longest prompt that firstWords takes.
@@ -110,6 +144,14 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 		ids = ids[:min(len(ids), max(1, longest-1))]
 		most = min(most, max(1, longest-len(ids)))
 	}
+	var ends []string
+	if tr.Data.Valid.Given() {
+		c, err := newChats(tr.texts, tok)
+		if err != nil {
+			return "", err
+		}
+		ends = c.ends
+	}
 	s := generate.NewSession(tr.Model, 1)
 	if err := s.Feed(ctx, ids); err != nil {
 		return "", err
@@ -117,7 +159,7 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 	var text strings.Builder
 	text.WriteString(tr.prompt.text)
 	for piece, err := range s.Generate(ctx, tok, ids, generate.Options{Options: tr.Config.sampling(),
-		MaxTokens: most}) {
+		MaxTokens: most, Stop: ends}) {
 		if err != nil {
 			return "", err
 		}

@@ -20,7 +20,9 @@ type Training struct {
 
 	work      Work
 	opt       *optim.AdamW
+	average   *average
 	schedule  optim.Schedule
+	rate      func(step int) float64 // in the place of schedule; nil for none
 	tape      *autograd.Tape
 	sum       *shardSum
 	collected *autograd.Gradients // by the tape
@@ -50,8 +52,9 @@ type history struct {
 	LossSum float64       `json:"loss_sum"`   // of the updates since the last point
 	LossN   int           `json:"loss_n"`
 	Points  []Point       `json:"points"`
-	Best    int           `json:"best"`  // the place of the best among Points, -1 before the first
-	Curve   curve         `json:"curve"` // of training
+	Best    int           `json:"best"`            // the place of the best among Points, -1 before the first
+	Ended   bool          `json:"ended,omitempty"` // the last point was measured as it is in the end
+	Curve   curve         `json:"curve"`           // of training
 }
 
 // curve is a smoothed training loss by step.
@@ -80,12 +83,14 @@ func NewTraining(p Plan, w Work) (*Training, error) {
 		return nil, fmt.Errorf("precision: %w", err)
 	}
 	o := p.Optim
+	groups := o.groups(w)
 	l := &Training{
-		Plan: p, work: w, opt: optim.NewAdamW(o.groups(w), o.Beta1, o.Beta2, o.Eps, o.Clip),
+		Plan: p, work: w, opt: optim.NewAdamW(groups, o.Beta1, o.Beta2, o.Eps, o.Clip),
 		schedule: o.schedule(p.Steps), tape: autograd.NewTape(), precision: precision,
 		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
 		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
 	}
+	l.average = newAverage(p.EMA, l.opt, groups)
 	l.sum = newShardSum(l.opt)
 	return l, nil
 }
@@ -119,7 +124,9 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return loss, math.NaN(), err
 	}
-	l.factor = l.schedule.At(l.at())
+	if l.factor = l.schedule.At(l.at()); l.rate != nil {
+		l.factor = l.rate(l.step)
+	}
 	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
 		return loss, norm, &NonFiniteError{
@@ -128,6 +135,7 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	}
 	l.sum.giveBack(sum)
 	l.step++
+	l.average.add(l.step)
 	l.history.LossSum, l.history.LossN = l.history.LossSum+loss, l.history.LossN+1
 	return loss, norm, nil
 }
@@ -170,6 +178,25 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		t.Collect(g)
 		l.collected = g
 	}
+	weigh := func(targets int) float64 {
+		if alone {
+			return 1
+		}
+		return float64(targets)
+	}
+	check := func(loss float64) error {
+		if isFinite(loss) {
+			return nil
+		}
+		return &NonFiniteError{Step: l.step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
+	}
+	if w, ok := l.work.(longWork); ok && w.Long() {
+		mean, targets, err := w.Through(t, s, weigh, check)
+		if err == nil {
+			l.work.Went(s)
+		}
+		return mean, weigh(targets), err
+	}
 	out, targets, err := l.work.Loss(t, s)
 	if err != nil {
 		return math.NaN(), 0, err
@@ -177,13 +204,10 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 	var loss [1]float32
 	out.CopyTo(loss[:])
 	mean = float64(loss[0])
-	if !isFinite(mean) {
-		return mean, 0, &NonFiniteError{Step: l.step + 1, What: "loss", Value: mean, Where: l.firstNonFinite(t)}
+	if err := check(mean); err != nil {
+		return mean, 0, err
 	}
-	weight = 1
-	if !alone {
-		weight = float64(targets)
-	}
+	weight = weigh(targets)
 	t.BackwardFrom(out, []float32{float32(weight)})
 	l.work.Went(s)
 	return mean, weight, nil
@@ -214,12 +238,18 @@ func (l *Training) at() float64 {
 	return at
 }
 
-// done reports whether all steps are made, all time is used, or the last measurement was good enough.
+// done reports whether all steps are made, all time is used, the last measurement was good enough, or patience is over.
 func (l *Training) done() bool {
-	if l.measured() && l.work.Enough(l.last().Valid) {
+	if l.measured() && (l.work.Enough(l.last().Valid) || l.stale()) {
 		return true
 	}
 	return l.limited() && l.step >= l.Plan.Steps || l.budget.share() >= 1
+}
+
+// stale reports whether so many measurements in a row were no better than the best as the plan has patience for.
+func (l *Training) stale() bool {
+	h := &l.history
+	return l.Plan.Patience > 0 && h.Best >= 0 && len(h.Points)-1-h.Best >= l.Plan.Patience
 }
 
 // stepsInAll is how many steps the run has, of one with a budget of time as its speed so far tells.

@@ -63,6 +63,36 @@ func (l *Training) Diverged(best float64) error {
 	return e
 }
 
+// UselessError says that a run has made all its steps, and that its best model predicts the validation text far worse
+// than guessing does, though the training loss is no higher than where it
+// began.
+type UselessError struct {
+	Best, Guess float64 // the best validation loss, and that of guessing all tokens alike
+	Began       float64 // the validation loss of the model that it began with, where that is above guessing; else 0
+}
+
+// Error says how far the loss is off, and what may be the reason.
+func (e *UselessError) Error() string {
+	why := "want validation text that is like the training text"
+	if e.Began > 0 {
+		why = fmt.Sprintf("the model that it began with had %.4g, so look whether it is the one for this text and "+
+			"tokenizer, or train longer", e.Began)
+	}
+	return fmt.Sprintf("the model is worse than guessing: its best validation loss is %.4g nats per token, that of "+
+		"guessing %.4g; %s", e.Best, e.Guess, why)
+}
+
+// useless returns a *UselessError if the best model of a run is, and has hardly become any better: by less than a tenth
+// of what it began above guessing. A trial has not had the time for that.
+func (tr *Trainer) useless(best float64) error {
+	guess := tr.Guess()
+	hardly := 0.9 * max(0, tr.began()-guess)
+	if tr.Config.smoke || !(best > guess+max(diverging, hardly)) {
+		return nil
+	}
+	return &UselessError{Best: best, Guess: guess, Began: tr.began()}
+}
+
 // warn tells once, as soon as it is seen, that a run goes wrong.
 func (l *Training) warn() {
 	if l.warned || !l.far(l.smoothed) {
@@ -109,7 +139,7 @@ func (tr *Trainer) remarks(res *Result) []string {
 			res.BestStep))
 	}
 	unigram, err := data.UnigramLoss(tr.Data.Train, tr.Data.Valid, tr.Config.Model.VocabSize)
-	if err == nil && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
+	if err == nil && !tr.Data.Train.Given() && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
 		how := fmt.Sprintf("the model has learnt next to nothing; more steps (train.steps, now %d) or another "+
 			"optim.lr (now %g) may help", tr.step,
 			tr.Config.Optim.LR)

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // noted runs a configuration and returns what it noted, beside what it came to.
@@ -132,5 +135,47 @@ func TestWorseThanCountingIsTold(t *testing.T) {
 	c.Train.Steps, c.Train.EvalEvery, c.Train.SampleEvery, c.Optim.LR, c.Optim.SSMLR = 100, 1000, 0, 1e-2, 1e-3
 	if _, notes, err = noted(c); err != nil || len(notes) > 0 {
 		t.Errorf("notes %q, %v, want none", notes, err)
+	}
+}
+
+// TestUselessModelIsTold: a run that ends with a model far worse than guessing fails, though it began with one that was
+// no better and its training loss has fallen.
+func TestUselessModelIsTold(t *testing.T) {
+	c := small(t)
+	mustRun(t, c)
+	dir := filepath.Join(c.Out, model.LastDir)
+	m, _, err := release.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Params("", func(name string, p *nn.Param) {
+		x := make([]float32, p.Len())
+		p.CopyTo(x)
+		for i := range x {
+			x[i] *= 40
+		}
+		if p.Role == nn.Table {
+			p.CopyFrom(x)
+		}
+	})
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := errors.Join(os.Mkdir(broken, 0o777), m.Save(broken), tokenizer.Bytes().Save(broken)); err != nil {
+		t.Fatal(err)
+	}
+	next := small(t)
+	next.Train.Steps = 4
+	if err := next.StartFrom("broken", broken); err != nil {
+		t.Fatal(err)
+	}
+	next.Optim.LR = 1e-5
+	res, _, err := noted(next)
+	var useless *UselessError
+	if !errors.As(err, &useless) || useless.Best != res.BestLoss || useless.Began < useless.Guess+1 {
+		t.Fatalf("%v with a loss of %v, want a UselessError", err, res.BestLoss)
+	}
+	next.Out += "-2"
+	next.Smoke()
+	if _, _, err := noted(next); err != nil {
+		t.Errorf("a trial: %v", err)
 	}
 }

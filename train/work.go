@@ -72,7 +72,9 @@ type Plan struct {
 	EvalEvery, LogEvery int // steps
 	SaveEvery           int // steps; 0 leaves it to the pace of saving
 	KeepBest            bool
-	MeasureFirst        bool // before the first update, too: of a model that has learnt something
+	Patience            int     // measurements in a row that are no better than the best before the run ends; 0 for any
+	EMA                 float64 // decay of the average of weights that is measured and kept; 0 for none
+	MeasureFirst        bool    // before the first update, too: of a model that has learnt something
 	// Also is called after an update that is not the last, before a checkpoint is saved; nil for nothing.
 	Also func(ctx context.Context) error
 }

@@ -56,6 +56,8 @@ func newBench() *cobra.Command {
   sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT that are served at once, in bf16 and
                     int8: tokens/s in all, and what memory allows
   scale             one H3 layer, trained by length and decoding by position: tokens/s
+  long              updates of one layer of H3, Mamba and S4D on one sequence of 1k to 1M tokens, at once and in
+                    chunks with exact and with stopped gradients: tokens/s, and memory in MB
   memory            reading more than fits into caches: GB/s
   load              Mamba-130M from its folder to the first token, in each precision and in the file's bfloat16
                     (stored): s, and memory in MB

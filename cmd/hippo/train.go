@@ -19,7 +19,9 @@ import (
 
 func newTrain() *cobra.Command {
 	var file, resume string
-	var dryRun bool
+	var dryRun, smoke bool
+	var batch, plot string
+	var show, find int
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
@@ -41,13 +43,28 @@ quarter of the memory. Use it by its folder, as a model, or by --adapter; hippo 
 hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
 so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
 learning rate follows the share of the time that is gone. --train.carry_state goes through the text in order: recurrent
-states are carried for good, keys and values of attention for one sequence.`,
+states are carried for good, keys and values of attention for one sequence.
+
+Texts of a .jsonl file, and of several files, are documents that see nothing of each other, however they are packed into
+sequences; --documents join makes one text of them. A .jsonl file of chats has lines with messages (role and content),
+or with a prompt and a completion: the replies count, and the rest is read. The chat template is that of the model of
+--init, or --template. --show prints texts with what counts in them. --train.chunk holds no more than so many tokens of
+a sequence at once, with states, and gradients of states, passed on between chunks, for sequences of any length.
+
+--smoke tries the whole way in two updates. --batch auto takes as many sequences at once as fit into memory. --lr-find
+tries learning rates. --train.patience ends a run whose validation loss gets no better; --train.ema keeps an average of
+the weights as the best model. A run that diverges ends with an error.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
   hippo train --init runs/book --data letters.txt
+  hippo train --init org/name --data chats.jsonl --show 3
+  hippo train --data chats.jsonl --template chatml --train.patience 5
+  hippo train --data genome.fa --tokenizer dna --train.seq_len 1000000 --batch 1 --train.chunk 16384 --model.layers h3*4
+  hippo train --data book.txt --lr-find 100 --plot rates.png
+  hippo train --data book.txt --preset small --batch auto --smoke
   hippo train --init state-spaces/mamba-130m --data mine.txt --freeze backbone.embedding,backbone.layers.0-11
   hippo train --init runs/book --data letters.txt --lora.rank 16 --out runs/letters
   hippo train --init org/name --data mine.txt --lora.rank 8 --lora.target 'q_proj,v_proj' --lora.base int8
@@ -68,6 +85,14 @@ states are carried for good, keys and values of attention for one sequence.`,
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
+	cmd.Flags().BoolVar(&smoke, "smoke", false, 
+		"try: two updates, a checkpoint, a sample text; nothing is kept without --out")
+	cmd.Flags().StringVar(&batch, "batch", "", 
+		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
+	cmd.Flags().IntVar(&show, "show", 0, "print so many training texts, with what counts in each, and stop")
+	cmd.Flags().IntVar(&find, "lr-find", 0,
+		"try learning rates from 1e-6 to 1 in so many updates, such as 100, suggest one, and stop")
+	cmd.Flags().StringVar(&plot, "plot", "", "PNG file to draw the losses of --lr-find into")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
@@ -81,8 +106,22 @@ states are carried for good, keys and values of attention for one sequence.`,
 		if err != nil {
 			return err
 		}
-		if dryRun {
+		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
+			return err
+		}
+		switch {
+		case resume != "" && (smoke || find != 0):
+			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these begin anew")
+		case show < 0:
+			return fmt.Errorf("show: found %d, want a number of texts", show)
+		case show > 0:
+			return showTexts(cmd, cfg, show)
+		case find != 0 || plot != "":
+			return findLR(cmd, cfg, find, plot)
+		case dryRun:
 			return printEstimate(cmd, cfg)
+		case smoke:
+			return tryTraining(cmd, cfg, cmd.Flags().Changed("out"))
 		}
 		return runTraining(cmd, cfg, resume != "")
 	}
@@ -105,6 +144,7 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 		p.Addf("preset", "found %q together with --resume, want none: a resumed run keeps its settings", cfg.Preset)
 	}
 	for _, f := range []struct{ key, was, is string }{
+		{"documents", run.Documents, cfg.Documents}, {"template", run.Template, cfg.Template},
 		{"init", run.Init, cfg.Init}, {"init_weights", run.InitWeights, cfg.InitWeights},
 		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
 	} {
@@ -125,13 +165,14 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 	return cfg, p.Err()
 }
 
-func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+// watchTraining makes a run and tells how it goes. Its errors are ready to be printed; a run that was interrupted has
+// told how to go on.
+func watchTraining(cmd *cobra.Command, cfg train.Config, resuming bool) (train.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
 	run := train.Run
 	if resuming {
 		run = train.Resume
 	}
-	began := time.Now()
 	ctx, stop := whileRead(cmd.Context())
 	defer stop()
 	res, err := run(ctx, cfg, watch(p))
@@ -139,15 +180,24 @@ func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
 	var broke *train.NonFiniteError
 	switch {
 	case errors.As(err, &broke):
-		return fmt.Errorf("%w\n%s", err, lastGood(res.Out))
+		return res, fmt.Errorf("%w\n%s", err, lastGood(res.Out))
 	case err != nil:
-		return err
+		return res, err
 	case res.Interrupted:
 		fmt.Fprintf(os.Stderr, "interrupted at step %d; to go on from there:\n  %s\n", res.Step, resumeCommand(res.Out))
 		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
 			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
 		}
-		return errInterrupted
+		return res, errInterrupted
+	}
+	return res, nil
+}
+
+func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+	began := time.Now()
+	res, err := watchTraining(cmd, cfg, resuming)
+	if err != nil {
+		return err
 	}
 	loss := train.LossText(res.BestLoss)
 	if res.BestStep != res.Step {

@@ -61,7 +61,7 @@ func (f *field) usage() string {
 	var takes string
 	switch {
 	case f.enum != nil:
-		takes = "one of " + strings.Join(f.enum, ", ")
+		takes = "one of " + f.choices()
 	case f.element() != unsigned || f.maxText != "": // "from 0 up" says nothing
 		takes = strings.TrimSpace(f.limits())
 	}

@@ -114,7 +114,7 @@ var nouns = map[kind]string{
 func (f *field) want() string {
 	noun := nouns[f.element()]
 	if f.enum != nil {
-		noun = "one of " + strings.Join(f.enum, ", ")
+		noun = "one of " + f.choices()
 	}
 	return noun + f.limits()
 }
@@ -172,4 +172,9 @@ func shorten(text string) string {
 		return strconv.Quote(text[:most]) + "..."
 	}
 	return strconv.Quote(text)
+}
+
+// choices are the texts that a field may have, but for no text.
+func (f *field) choices() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(f.enum), func(text string) bool { return text == "" }), ", ")
 }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// setBatch sets the sequences of a shard to a number, or to the most that fit into memory. sized tells whether they are
+// set in another way, too.
+func setBatch(cfg *train.Config, batch string, sized bool) error {
+	switch {
+	case batch == "":
+		return nil
+	case batch != "auto":
+		n, err := strconv.Atoi(batch)
+		if err != nil || n < 1 {
+			return fmt.Errorf("batch: found %q, want a number of sequences, or auto", batch)
+		}
+		if sized {
+			return fmt.Errorf("batch: found %s together with --train.batch_size, want one of them", batch)
+		}
+		cfg.Train.BatchSize = n
+		return cfg.Validate()
+	}
+	vocab, err := cfg.VocabSize()
+	if err != nil {
+		return err
+	}
+	said, err := cfg.FitBatch(vocab)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, said)
+	return nil
+}
+
+// shownTokens is how much of a text showTexts shows.
+const shownTokens = 2000
+
+// showTexts prints the first training texts, piece by piece: what is given, and what counts.
+func showTexts(cmd *cobra.Command, cfg train.Config, n int) error {
+	d, err := cfg.OpenData(cmd.Context(), nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	out := cmd.OutOrStdout()
+	for i := range n {
+		spans, tokens, ok, err := d.Example(i, shownTokens)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		counted := 0
+		for _, s := range spans {
+			if !s.Given {
+				counted += s.Count
+			}
+		}
+		fmt.Fprintf(out, "text %d of %d: %d tokens", i+1, d.Train.Documents(), tokens)
+		if tokens > shownTokens {
+			fmt.Fprintf(out, ", of which the first %d are shown", shownTokens)
+		}
+		fmt.Fprintf(out, "; %d count\n", counted)
+		for _, s := range spans {
+			what := "counts"
+			if s.Given {
+				what = "given"
+			}
+			fmt.Fprintf(out, "  %-6s  %s\n", what, strconv.Quote(s.Text))
+		}
+	}
+	return nil
+}
+
+// tryTraining makes a trial of a run: see train.Config.Smoke. Without a folder of the user's own nothing is kept.
+func tryTraining(cmd *cobra.Command, cfg train.Config, keep bool) error {
+	cfg.Smoke()
+	if !keep {
+		dir, err := os.MkdirTemp("", "hippo-smoke-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		cfg.Out = filepath.Join(dir, "run")
+	}
+	res, err := watchTraining(cmd, cfg, false)
+	if err != nil {
+		return err
+	}
+	where := "nothing of it was kept"
+	if keep {
+		where = "it is in " + cfg.Out
+	}
+	fmt.Fprintln(os.Stderr, strings.Join([]string{"smoke test passed: two updates, a checkpoint and a sample text",
+		fmt.Sprintf("validation loss %.4f on a little text", res.ValidLoss), where}, "; "))
+	return nil
+}
+
+// findLR tries learning rates in n updates, and draws the losses.
+func findLR(cmd *cobra.Command, cfg train.Config, n int, plot string) error {
+	if n == 0 {
+		return fmt.Errorf("plot: found it without --lr-find, want both")
+	}
+	if info, err := os.Stat(plot); err == nil && info.IsDir() { // told before there is anything to lose
+		return fmt.Errorf("plot: found the folder %s, want a PNG file", plot)
+	}
+	p := newProgress("learning rates, updates:")
+	done := 0
+	r, err := cfg.FindLR(cmd.Context(), n, func(train.LRPoint) {
+		done++
+		p.update(done, n)
+	})
+	p.close()
+	if err != nil {
+		return err
+	}
+	var x, loss, smoothed []float64
+	for _, at := range r.Points {
+		x, loss, smoothed = append(x, at.LR), append(loss, at.Loss), append(smoothed, at.Smoothed)
+	}
+	if len(x) == 0 {
+		return fmt.Errorf("the loss was no number at the first update, with a learning rate of 1e-6: the model is " +
+			"broken")
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprint(out, status.Curve(smoothed, 72, 12))
+	fmt.Fprintf(out, "training loss, smoothed, at learning rates from %.2g to %.2g\n", x[0], x[len(x)-1])
+	if r.Exploded {
+		fmt.Fprintf(out, "it ended there, as the loss was twice the least, or no number\n")
+	}
+	if r.Suggested == 0 {
+		fmt.Fprintf(out, "the loss never fell: no learning rate can be suggested; more updates (--lr-find, now %d) or "+
+			"sequences (--batch) may help\n", n)
+	} else {
+		fmt.Fprintf(out, "the loss was least at %.2g; a peak of a tenth of that is usual: --optim.lr %.1e\n", r.Best.LR,
+			r.Suggested)
+	}
+	if plot == "" {
+		return nil
+	}
+	chart := explain.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
+		LogX: true, Lines: []explain.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
+	if err := chart.WritePNG(plot); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "drawn in %s\n", plot)
+	return nil
+}

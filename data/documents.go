@@ -1,0 +1,200 @@
+package data
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sort"
+)
+
+// Ignore is the target of a position at which nothing is asked: as engine.Ignore.
+const Ignore int32 = -1
+
+// Part is a piece of a document.
+type Part struct {
+	Text string
+	// Given marks a part that is there to be read, such as a question: its tokens are inputs, and no targets. That of
+	// the last part, be it empty, counts for the id behind the document, too.
+	Given bool
+}
+
+// ChatReader makes documents of the lines of FormatChat.
+type ChatReader interface {
+	// Read returns the documents of one JSON object, which has one of the fields that a file of chats has. Their parts
+	// are encoded one by one, so that each begins with a token of its own, as a reply does for a model that writes it.
+	Read(object []byte) ([][]Part, error)
+	// Fingerprint differs between any two readers that could make different documents of some line.
+	Fingerprint() string
+}
+
+// Apart returns a view of the same tokens in which documents see nothing of each other: a Loader and Windows tell where
+// documents begin, and no target stands behind the border of its input. The id between two documents, where there is
+// one, ends the first and begins the second, so that each of its two pairs lies in a document. Without such an id, or
+// where some parts are Given, a document begins with its first token, which is then no target.
+//
+// Tokens of one document are not changed by it.
+func (t *Tokens) Apart() *Tokens {
+	return &Tokens{store: t.store, lo: t.lo, hi: t.hi, owner: t.owner, apart: len(t.store.starts) > 0}
+}
+
+// IsApart tells whether the tokens are a view that Apart has made, of several documents.
+func (t *Tokens) IsApart() bool { return t.apart }
+
+// Given tells whether some parts of the text are there to be read only: see Part.
+func (t *Tokens) Given() bool { return len(t.store.given) > 0 }
+
+// IsGiven tells whether the token at position i is of such a part. It panics as At does.
+func (t *Tokens) IsGiven(i int) bool {
+	t.At(i) // checks the position
+	given := false
+	if err := t.store.guard(func() { given = t.store.isGiven(t.lo + i) }); err != nil {
+		panic(err)
+	}
+	return given
+}
+
+// Document returns where document i, 0 ≤ i < Documents, lies in the tokens of a whole corpus: from its first token to
+// behind its last. The id between documents is of none.
+func (t *Tokens) Document(i int) (lo, hi int, err error) {
+	s := t.store
+	if hi = int(s.tokens); len(s.starts) == 0 {
+		return 0, hi, nil
+	}
+	err = s.guard(func() {
+		lo = s.start(i)
+		if int64(i+1) < s.documents {
+			if hi = s.start(i + 1); s.endOfText >= 0 {
+				hi--
+			}
+		}
+	})
+	return lo, hi, err
+}
+
+// start is the position of the first token of document i.
+func (s *store) start(i int) int { return int(binary.LittleEndian.Uint64(s.starts[8*i:])) }
+
+// leads tells whether the id between two documents is the first input of the second.
+func (s *store) leads() bool { return s.endOfText >= 0 && len(s.given) == 0 }
+
+// border is the position of the first input of document i > 0.
+func (s *store) border(i int) int {
+	if s.leads() {
+		return s.start(i) - 1
+	}
+	return s.start(i)
+}
+
+// firstBorder is the first document after the first one whose border is at position lo or behind it.
+func (s *store) firstBorder(lo int) int {
+	n := int(s.documents)
+	return 1 + sort.Search(n-1, func(i int) bool { return s.border(i+1) >= lo })
+}
+
+// isGiven tells whether the token at a position is of a part that is given.
+func (s *store) isGiven(at int) bool { return s.given[at/8]>>(at%8)&1 != 0 }
+
+// borders appends to at the places in [0, n), counted from position from on, at which inputs of another document begin.
+func (t *Tokens) borders(at []int, from, n int) (_ []int, err error) {
+	if !t.apart {
+		return at, nil
+	}
+	s, lo, last := t.store, t.lo+from, -1
+	err = s.guard(func() {
+		for i := s.firstBorder(lo); i < int(s.documents) && s.border(i) < lo+n; i++ {
+			if k := s.border(i) - lo; k != last { // there are empty documents
+				at, last = append(at, k), k
+			}
+		}
+	})
+	return at, err
+}
+
+// ask replaces those of the targets from position from on that nothing is asked of by Ignore.
+func (t *Tokens) ask(targets []int32, from int) error {
+	s := t.store
+	if len(s.given) == 0 && (!t.apart || s.leads()) {
+		return nil
+	}
+	return s.guard(func() {
+		lo := t.lo + from
+		if len(s.given) > 0 {
+			for i := range targets {
+				if s.isGiven(lo + i) {
+					targets[i] = Ignore
+				}
+			}
+		}
+		if !t.apart || s.leads() {
+			return
+		}
+		for i := s.firstBorder(lo); i < int(s.documents); i++ {
+			k := s.border(i) - lo
+			if k >= len(targets) {
+				break
+			}
+			targets[k] = Ignore
+		}
+	})
+}
+
+// Targets counts the targets that Windows gives, but for Ignore, and the bytes of text that they stand for: see Bytes.
+func (t *Tokens) Targets() (count int, bytes int64, err error) {
+	all := t.Slice(min(1, t.Len()), t.Len())
+	if bytes, err = all.Bytes(); err != nil || len(t.store.given) == 0 && (!t.apart || t.store.leads()) {
+		return all.Len(), bytes, err
+	}
+	var ids, asked [1 << 12]int32
+	table, known := t.store.table, int64(0)
+	for at := 0; at < all.Len(); {
+		n, err := all.Read(ids[:], at)
+		if err != nil {
+			return 0, 0, err
+		}
+		copy(asked[:], ids[:n])
+		if err := all.ask(asked[:n], at); err != nil {
+			return 0, 0, err
+		}
+		err = t.store.guard(func() {
+			for _, id := range asked[:n] {
+				if id == Ignore {
+					continue
+				}
+				if count++; len(table) > 0 {
+					known += int64(binary.LittleEndian.Uint32(table[4*id:]))
+				}
+			}
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+		at += n
+	}
+	if len(table) > 0 {
+		return count, known, nil
+	}
+	over, under := bits.Mul64(uint64(bytes), uint64(count)) // bytes·count/all without overflow
+	share, _ := bits.Div64(over, under, uint64(all.Len()))
+	return count, int64(share), nil
+}
+
+// nearBorder returns the border of two documents that is nearest to a place where tokens are to be cut, if it is no
+// farther from it than half of what is cut off; else the place.
+func (t *Tokens) nearBorder(cut int) (int, error) {
+	if !t.apart {
+		return cut, nil
+	}
+	s, best, room := t.store, cut, (t.Len()-cut)/2
+	err := s.guard(func() {
+		i := s.firstBorder(t.lo + cut)
+		for _, k := range []int{i - 1, i} {
+			if k < 1 || k >= int(s.documents) {
+				continue
+			}
+			at := s.border(k) - t.lo
+			if far := max(at-cut, cut-at); at > 0 && at < t.Len() && far <= room {
+				best, room = at, far
+			}
+		}
+	})
+	return best, err
+}

@@ -1,0 +1,117 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// Values of Config.Documents.
+const (
+	documentsApart = "apart"
+	documentsJoin  = "join"
+)
+
+// addSequence adds n positions of a sequence to rows: a row for each document in them. Documents begin at borders,
+// which ascend, and see nothing of each other. The first row goes on from state, nil for none, unless a document begins
+// with it. It returns the state that the sequence goes on from.
+func addSequence(rows *model.Rows, m *model.Model, n int, borders []int, state *model.State) *model.State {
+	carry, from := state != nil, 0
+	for i := range len(borders) + 1 {
+		to, last := n, i == len(borders)
+		if !last {
+			to = borders[i]
+		}
+		if i > 0 && carry {
+			if state = nil; last {
+				state = m.NewState()
+			}
+		}
+		if to > from {
+			rows.Add(to-from, state)
+		}
+		from = to
+	}
+	return state
+}
+
+// countAsked counts the targets that are not data.Ignore.
+func countAsked(targets []int32) (n int) {
+	for _, id := range targets {
+		if id != data.Ignore {
+			n++
+		}
+	}
+	return n
+}
+
+// next reads the sequences of an update. Sequences of which nothing is asked, such as parts of long questions, are
+// passed over, unless states are carried through them.
+func (tr *Trainer) next() (anew bool, err error) {
+	most := 1
+	if tr.Data.Train.Given() && !tr.Config.Train.CarryState {
+		most += tr.loader.TokensPerEpoch() / len(tr.inputs)
+	}
+	for range most {
+		if anew, err = tr.loader.Next(tr.inputs, tr.targets); err != nil || countAsked(tr.targets) > 0 {
+			return anew, err
+		}
+	}
+	if most > 1 {
+		err = fmt.Errorf("training text: found no token of a reply in it, want at least one")
+	}
+	return anew, err
+}
+
+// documentsNote says how many documents there are, where there are several, and how much of chats counts.
+func (d *Dataset) documentsNote() []string {
+	if d.Train.Documents() < 2 {
+		return nil
+	}
+	said := fmt.Sprintf("%d documents", d.Train.Documents())
+	if d.Train.IsApart() {
+		said += ", which see nothing of each other"
+	}
+	if d.Train.Given() {
+		if n, _, err := d.Train.Targets(); err == nil {
+			said += fmt.Sprintf("; %d of %d training tokens are of replies, which count", n, d.Train.Len())
+		}
+	}
+	return []string{said}
+}
+
+// Span is a piece of a training text.
+type Span struct {
+	Text  string
+	Given bool // there to be read: no part of the loss
+	Count int  // tokens
+}
+
+// Example is document i of the training text, in pieces that count and pieces that do not, and at most so many tokens
+// of it. ok is false behind the last document.
+func (d *Dataset) Example(i, most int) (spans []Span, tokens int, ok bool, err error) {
+	all := d.Train
+	if int64(i) >= all.Documents() {
+		return nil, 0, false, nil
+	}
+	lo, hi, err := all.Document(i)
+	if err != nil || lo >= all.Len() {
+		return nil, 0, false, err // it is of the validation part
+	}
+	tokens, hi = hi-lo, min(hi, lo+most, all.Len())
+	ids := make([]int32, hi-lo)
+	if _, err := all.Read(ids, lo); err != nil {
+		return nil, 0, false, err
+	}
+	for from := 0; from < len(ids); {
+		given := all.Given() && all.IsGiven(lo+from)
+		to := from + 1
+		for to < len(ids) && (all.Given() && all.IsGiven(lo+to)) == given {
+			to++
+		}
+		text := string(d.Tokenizer.Decode(nil, ids[from:to]))
+		spans, from = append(spans, Span{text, given, to - from}), to
+	}
+	return spans, tokens, true, nil
+}
