@@ -85,6 +85,7 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk", "golang.org/x/text"},
 	{"train", "engine task generate generate/sample release model nn optim autograd tensor checkpoint tokenizer data " +
 		"internal/brief internal/config internal/disk internal/events internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
@@ -94,6 +95,8 @@ var house = []layer{
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk",
 		"gonum.org/v1/plot golang.org/x/image"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
+		"gonum.org/v1/gonum"},
 	{"web", "", ""},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
@@ -110,7 +113,7 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment fit explain train task " +
 		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
 		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
 		"internal/licenses",

@@ -87,7 +87,8 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.AddCommand(training, newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(),
 		newRead(), newSession(), newEval(), newEmbed(), newCompare(), newPull(), newList(), newShow(), newRemove(),
 		newConvert(), newQuantize(), newInfo(), newDiff(), newTokenizer(), newBench(),
-		newMixers(), newTask(), newCache(), newVerify(), newVersion(), newLicenses())
+		newMixers(), newTask(), newFit(), newForecast(), newPredict(),
+		newCache(), newVerify(), newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings
 	root.InitDefaultCompletionCmd()

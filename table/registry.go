@@ -1,0 +1,7 @@
+package table
+
+// formats lists the formats: one line each.
+var formats = []*Format{
+	CSV,
+	TSV,
+}
