@@ -108,8 +108,8 @@ var house = []layer{
 		"internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
-		"internal/config", ""},
+	{".", "engine fit train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
+		"data internal/config", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},

@@ -138,9 +138,11 @@ table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;text-alig
 td:first-child,th:first-child{text-align:left}img{max-width:100%}pre{overflow:auto;background:#f4f4f4;padding:.7rem}
 </style></head><body>
 <h1>{{.Task}}: {{range $i, $n := .Plan.TargetNames}}{{if $i}}, {{end}}{{$n}}{{end}}</h1>
-<p>{{count .Rows}} rows, {{.Series}} series; {{index .Windows 0}} windows to train on, {{index .Windows 1}} to choose by,
-{{index .Windows 2}} to test on. The data is divided {{.Divided}}. The network has {{count .Params}} parameters
-({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}}, {{.Date}}.</p>
+<p>{{count .Rows}} rows, {{.Series}} series; {{index .Windows 0}} windows to train on,
+{{index .Windows 1}} to choose by, {{index .Windows 2}} to test on. The data is divided {{.Divided}}.
+The network has {{count .Params}} parameters
+({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}},
+{{.Date}}.</p>
 {{with .Errors}}<h2>Test part</h2><table><tr><th>target</th><th></th><th>MAE</th><th>RMSE</th><th>CRPS</th>
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>

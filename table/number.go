@@ -38,6 +38,9 @@ func parseNumber(text string, comma bool) (float64, bool) {
 func ungrouped(text string, point, group byte) (string, bool) {
 	whole, fraction, has := strings.Cut(text, string(point))
 	parts := strings.Split(whole, string(group))
+	if len(parts) > 1 && strings.HasPrefix(strings.TrimLeft(parts[0], "+-"), "0") {
+		return "", false
+	}
 	for i, part := range parts {
 		if i > 0 && len(part) != 3 || i == 0 && len(parts) > 1 && (part == "" || len(strings.TrimLeft(part,
 			"+-")) > 3) {

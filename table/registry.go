@@ -4,4 +4,12 @@ package table
 var formats = []*Format{
 	CSV,
 	TSV,
+	JSONL,
+	NPY,
+	NPZ,
+	WAV,
+	TS,
+	FASTA,
+	FASTQ,
+	Image,
 }
