@@ -85,6 +85,7 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk", "golang.org/x/text"},
 	{"train", "engine task chat tokenizer/template generate generate/sample release model nn optim autograd " +
 		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
 		"internal/status internal/parallel", ""},
@@ -100,6 +101,8 @@ var house = []layer{
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
+		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
 		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
@@ -110,15 +113,15 @@ var house = []layer{
 		"internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
-		"internal/config", ""},
+	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
+		"data internal/config fit", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course",
+		"internal/disk internal/status internal/licenses explain/theory explain/course fit",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -1,6 +1,7 @@
 // Package hippo runs and trains state-space sequence models: H3 ("Hungry Hungry Hippos", arXiv:2212.14052), its hybrids
 // with attention, and their relatives. It is the small interface for programs that want a model inside: Load a model,
-// open a Session, Generate text; or Train one. Everything else is in the packages below it.
+// open a Session, Generate text; or Train one; Fit a network to a table or a signal and let a Predictor speak.
+// Everything else is in the packages below it.
 //
 // A model may be shared by any number of goroutines, each with a Session of its own.
 package hippo

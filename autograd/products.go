@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -115,12 +116,22 @@ func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	return t.engine.CrossEntropy(x, targets)
 }
 
-// SquaredError is the mean of (x - target)² over all elements of x (…, n).
+// SquaredError is the mean of (x - target)² over the elements of x (…, n) whose target is not NaN.
 func (t *Tape) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 	if len(target) != x.Len() {
 		panic(fmt.Sprintf("autograd.SquaredError: x %v, %d targets", x, len(target)))
 	}
 	return t.engine.SquaredError(x, target)
+}
+
+// Pinball is the loss of quantiles (Koenker and Bassett, 1978): the mean of max(τ(y - x), (τ-1)(y - x)) over the
+// targets y that are not NaN and the levels τ. x (…, n·q) has the q quantiles of one target behind those of another,
+// and is least in the mean where x is the τ-quantile of y. It panics unless each level is between 0 and 1.
+func (t *Tape) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
+	if len(levels) == 0 || len(target)*len(levels) != x.Len() || !(slices.Min(levels) > 0 && slices.Max(levels) < 1) {
+		panic(fmt.Sprintf("autograd.Pinball: x %v, %d targets, levels %v", x, len(target), levels))
+	}
+	return t.engine.Pinball(x, target, levels)
 }
 
 // checkTargets panics unless every target is one of v classes or Ignore.

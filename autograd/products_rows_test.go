@@ -1,6 +1,8 @@
 package autograd_test
 
 import (
+	"math"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -118,6 +120,16 @@ func lossesRows() []row {
 				return ts{t.SquaredError(in[0], ramp(in[0].Len(), func(i int) float32 { return float32(i%7) / 4 }))}
 			},
 		},
+		{
+			name: "SquaredError/missing", in: [][]int{{3, 5, 4}}, big: [][]int{{4, 256, 256}},
+			op: func(t *autograd.Tape, in ts) ts { return ts{t.SquaredError(in[0], someMissing(in[0].Len()))} },
+		},
+		{
+			name: "Pinball", in: [][]int{{3, 5, 6}}, big: [][]int{{4, 256, 255}},
+			op: func(t *autograd.Tape, in ts) ts {
+				return ts{t.Pinball(in[0], someMissing(in[0].Len()/3), []float32{.1, .5, .8})}
+			},
+		},
 	}
 }
 
@@ -125,4 +137,14 @@ func init() {
 	register(productsRows)
 	register(normsRows)
 	register(lossesRows)
+}
+
+// someMissing are n targets, some of them NaN.
+func someMissing(n int) []float32 {
+	return ramp(n, func(i int) float32 {
+		if i%5 == 3 {
+			return float32(math.NaN())
+		}
+		return float32(i%7)/4 - 0.6
+	})
 }

@@ -37,9 +37,21 @@ type Losses interface {
 	LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor
 	// CrossEntropy: the mean of -log softmax(x[r])[targets[r]] over the rows with a target.
 	CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor
-	// SquaredError: the mean of (x - target)².
+	// SquaredError: the mean of (x - target)² over the targets that are not NaN.
 	SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor
+	// Pinball: the mean of max(τ(target - x), (τ-1)(target - x)) over levels τ and the targets that are not NaN.
+	Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor
 }
 
 // Ignore is the target of a position that has no part in the loss.
 const Ignore int32 = -1
+
+// CountNumbers is how many targets are not NaN, which stands for one that is not known.
+func CountNumbers(targets []float32) (count int) {
+	for _, y := range targets {
+		if y == y {
+			count++
+		}
+	}
+	return count
+}

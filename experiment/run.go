@@ -100,24 +100,12 @@ type run struct {
 
 // make makes the updates that are left, then the result.
 func (r *run) make(ctx context.Context) error {
-	interrupted, err := r.Training.Run(ctx)
-	if err == nil && !interrupted {
-		if _, err = r.Finish(ctx); err != nil && errors.Is(err, ctx.Err()) {
-			interrupted, err = true, r.Save()
-		}
-	}
+	interrupted, err := r.Train(ctx)
 	switch {
 	case err != nil:
 		return err
 	case interrupted:
 		return ErrInterrupted
-	}
-	if err := r.Save(); err != nil {
-		return err
-	}
-	best, _ := r.BestPoint()
-	if err := r.Diverged(best.Valid.Loss); err != nil { // the score says so, too
-		r.Note(err.Error())
 	}
 	err = r.measure(ctx)
 	if err != nil && errors.Is(err, ctx.Err()) {

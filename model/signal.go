@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -15,6 +16,8 @@ type Signal struct {
 	Inputs  []Channel `json:"inputs,omitempty"`  // the numbers that go in at a position
 	Outputs []Channel `json:"outputs,omitempty"` // the numbers that come out
 	Classes []string  `json:"classes,omitempty"` // or the names of the classes whose scores come out
+	// About is what else is known of the data, as whoever trained the network writes it, such as package fit.
+	About json.RawMessage `json:"about,omitempty"`
 }
 
 // Channel is a number that goes in or comes out, and how it is scaled.

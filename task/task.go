@@ -8,6 +8,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 )
 
@@ -35,6 +36,9 @@ type Set struct {
 	// The output at a position or for a sequence: Outputs scores of classes, or Outputs numbers if Numbers is true.
 	Outputs int
 	Numbers bool
+	// Levels, between 0 and 1, are set if quantiles of each number are learnt, those of one number behind those of
+	// another: Outputs is then the numbers of a target times the levels.
+	Levels []float32
 	// Everywhere is set if there is an output for each position, and not one for the whole sequence.
 	Everywhere bool
 	// Pairs is set if an example is two sequences with one class.
@@ -46,6 +50,9 @@ type Set struct {
 	// use a trained network on new data. Each may be nil.
 	Inputs, Results []Channel
 	Classes         []string
+	// About is kept with a trained network: what else one must know to use it on new data, as whoever made the set
+	// writes it.
+	About json.RawMessage
 
 	Train, Valid, Test Split // Valid may be nil
 	// Published is the published result for exactly these options, for recipes without their own: accuracy in percent,
@@ -61,6 +68,9 @@ type Set struct {
 	// Notes are shown to the user before training.
 	Notes []string
 }
+
+// Asked is how many numbers are asked at a position, or of a sequence.
+func (s *Set) Asked() int { return s.Outputs / max(1, len(s.Levels)) }
 
 // Forecast describes the series of a forecasting task: its first input channels are the past of its outputs.
 type Forecast struct {
@@ -124,7 +134,7 @@ type Example struct {
 	Second  []int32   // the other sequence, where the Set has Pairs
 	Values  []float32 // (l, Channels), where the Set has Channels
 	Targets []int32   // classes: one for each position, Ignore for none, or a single one for the sequence
-	Numbers []float32 // (n, Outputs): targets of the last n positions, or with n = 1 of the sequence
+	Numbers []float32 // (n, Asked()): targets of the last n positions, or with n = 1 of the sequence; NaN for none
 	Tags    []int32   // the index into Set.Tags of each target, Ignore for none; may be empty
 }
 

@@ -115,8 +115,10 @@ func (c *LabelledConfig) Network(s *task.Set) model.NetworkConfig {
 		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere,
 		Pairs: s.Pairs, Pool: c.Pool,
 	}
-	if len(s.Inputs)+len(s.Results)+len(s.Classes) > 0 {
-		n.Signal = &model.Signal{Inputs: channels(s.Inputs), Outputs: channels(s.Results), Classes: s.Classes}
+	if len(s.Inputs)+len(s.Results)+len(s.Classes)+len(s.About) > 0 {
+		n.Signal = &model.Signal{
+			Inputs: channels(s.Inputs), Outputs: channels(s.Results), Classes: s.Classes, About: s.About,
+		}
 	}
 	if c.Positions == "learned" && n.Model.MaxPositions == 0 {
 		n.Model.MaxPositions = s.MaxLength
@@ -334,7 +336,7 @@ func (w *Labelled) Forecast(ctx context.Context, split task.Split,
 		return nil, nil, nil, err
 	}
 	b := &w.batch
-	return b.in.Values[:(b.lengths[0]-b.asked)*w.Set.Channels], b.numbers, w.tally.out, nil
+	return b.in.Values[:(b.lengths[0]-b.asked[0])*w.Set.Channels], b.numbers, w.tally.out, nil
 }
 
 // Longest is the length of the longest sequence of a split.

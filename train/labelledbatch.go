@@ -16,10 +16,10 @@ type labelledBatch struct {
 	in      model.Input
 	n       int       // examples: half the sequences, of pairs
 	targets []int32   // of every position, or one for each example
-	numbers []float32 // (n, asked, outputs)
+	numbers []float32 // (Σ asked, numbers of a position)
 	tags    []int32   // as targets; empty without tags
-	asked   int       // positions at the end that numbers are asked for
-	count   int       // targets that are not Ignore, or numbers
+	asked   []int     // positions at the end of each example that numbers are asked for
+	count   int       // targets that are not Ignore, or numbers that are not NaN
 
 	examples []task.Example
 	lengths  []int
@@ -74,7 +74,8 @@ func (b *labelledBatch) train(seed uint64, s Shard) {
 }
 
 func (b *labelledBatch) fillTargets(indices []int) error {
-	b.targets, b.numbers, b.tags, b.count = b.targets[:0], b.numbers[:0], b.tags[:0], 0
+	b.targets, b.numbers, b.tags, b.asked = b.targets[:0], b.numbers[:0], b.tags[:0], b.asked[:0]
+	b.count = 0
 	for k, i := range indices {
 		ex := &b.examples[k]
 		want := 1
@@ -82,15 +83,13 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 			want = b.lengths[k]
 		}
 		if b.set.Numbers {
-			asked := len(ex.Numbers) / b.set.Outputs
-			if k == 0 {
-				b.asked = asked
+			asked := len(ex.Numbers) / b.set.Asked()
+			if asked < 1 || asked > want {
+				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want one for each of "+
+					"the "+
+					"last, at least", i, asked, want)
 			}
-			if asked < 1 || asked > want || asked != b.asked {
-				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want as many as of the "+
-					"others of its batch", i, asked, want)
-			}
-			b.numbers = append(b.numbers, ex.Numbers...)
+			b.numbers, b.asked = append(b.numbers, ex.Numbers...), append(b.asked, asked)
 			continue
 		}
 		if len(ex.Targets) != want || len(ex.Tags) != 0 && len(ex.Tags) != want {
@@ -105,7 +104,7 @@ func (b *labelledBatch) fillTargets(indices []int) error {
 			b.count++
 		}
 	}
-	b.count += len(b.numbers)
+	b.count += engine.CountNumbers(b.numbers)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -27,8 +26,11 @@ func (s *tally) add(b *labelledBatch, y *tensor.Tensor, loss float64) {
 	s.out = append(s.out[:0], make([]float32, y.Len())...)
 	y.CopyTo(s.out)
 	if b.set.Numbers {
+		width, middle := middleOf(b.set)
 		for i, want := range b.numbers {
-			s.absolute += math.Abs(float64(s.out[i] - want))
+			if want == want { // not NaN
+				s.absolute += math.Abs(float64(s.out[i*width+middle] - want))
+			}
 		}
 		return
 	}
@@ -48,6 +50,16 @@ func (s *tally) add(b *labelledBatch, y *tensor.Tensor, loss float64) {
 			}
 		}
 	}
+}
+
+// middleOf is the number of outputs for each number that is asked, and which of them comes next to its median.
+func middleOf(set *task.Set) (width, middle int) {
+	for i, level := range set.Levels {
+		if math.Abs(float64(level)-0.5) < math.Abs(float64(set.Levels[middle])-0.5) {
+			middle = i
+		}
+	}
+	return max(1, len(set.Levels)), middle
 }
 
 func argmax(x []float32) int32 {
@@ -118,12 +130,15 @@ func (w *Labelled) forward(t *autograd.Tape, b *labelledBatch) (y, loss *tensor.
 	if !b.set.Numbers {
 		return y, t.CrossEntropy(y, b.targets)
 	}
-	if b.set.Everywhere && b.asked*b.n < y.Rows() {
-		at, asked := make([]int, b.n), slices.Repeat([]int{b.asked}, b.n)
+	if b.set.Everywhere && len(b.numbers) < y.Rows()*b.set.Asked() {
+		at := make([]int, b.n)
 		for i, l := range b.lengths {
-			at[i] = l - b.asked
+			at[i] = l - b.asked[i]
 		}
-		y = t.Cut(y, engine.NewRows(b.lengths...), at, asked)
+		y = t.Cut(y, engine.NewRows(b.lengths...), at, b.asked)
+	}
+	if len(b.set.Levels) > 0 {
+		return y, t.Pinball(y, b.numbers, b.set.Levels)
 	}
 	return y, t.SquaredError(y, b.numbers)
 }

@@ -87,7 +87,8 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.AddCommand(training, newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(), newRead(),
 		newSession(), newEval(), newEmbed(), newCompare(), newPull(), newList(), newShow(), newRemove(),
 		newConvert(), newMerge(), newQuantize(), newInfo(), newDiff(), newTokenizer(), newBench(), newMixers(),
-		newTask(), newExplain(), newCourse(), newCache(), newVerify(), newVersion(), newLicenses())
+		newTask(), newFit(), newForecast(), newPredict(), newExplain(), newCourse(), newCache(), newVerify(),
+		newVersion(), newLicenses())
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings
 	root.InitDefaultCompletionCmd()

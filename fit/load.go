@@ -1,0 +1,394 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// sequence is rows that follow each other.
+type sequence struct {
+	name   string
+	group  string // what stays in one part of the split
+	lo, hi int    // of the store
+	place  table.Place
+}
+
+// frame is all rows of the data.
+type frame struct {
+	plan  *Plan
+	rows  *store
+	seqs  []sequence
+	notes []string
+
+	unlike bool // a target changes within a sequence
+}
+
+// loader reads rows into a frame.
+type loader struct {
+	c       *Config
+	s       *roles
+	r       *table.Reader
+	f       *frame
+	number  map[string]int // of sequences, by key
+	ids     []uint32       // the sequence of each row, where they are mixed
+	mixed   bool
+	now     int              // the sequence of the row before
+	last    []lastRow        // of each sequence
+	classes []map[string]int // of each column
+	counts  []int            // of sequences
+	row     []float32
+	view    table.Values // the columns of the plan
+	prev    struct {     // what the row before was of
+		seq, sequence int
+		series        string
+	}
+	filled  int // rows that were not there
+	dropped int // rows of a time that was there
+	steps   []float64
+}
+
+// lastRow is what is known of the last row of a sequence.
+type lastRow struct {
+	time   float64
+	place  table.Place
+	target []float32
+	steps  []float64 // seconds between its first rows
+}
+
+// mostRows bounds the rows of data: what 32 bits can count.
+const mostRows = math.MaxInt32
+
+// load reads all rows. Sequences whose rows are mixed are put one behind the other.
+func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string) (*frame, error) {
+	f := &frame{plan: s.plan, notes: s.notes}
+	l := &loader{c: c, s: s, r: r, f: f, number: map[string]int{}, now: -1, classes: make([]map[string]int,
+		len(s.columns))}
+	for i := range l.classes {
+		l.classes[i] = map[string]int{}
+	}
+	l.setBases()
+	f.rows = newStore(dir, s.plan.width())
+	err := table.Each(r, func(v *table.Values) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if c.Rows > 0 && f.rows.n >= c.Rows {
+			return errEnough
+		}
+		return l.add(v)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, errors.Join(err, f.rows.close())
+	}
+	if err := l.finish(); err != nil {
+		return nil, errors.Join(err, f.rows.close())
+	}
+	return f, nil
+}
+
+var errEnough = errors.New("enough rows")
+
+// setBases takes what is subtracted from the numbers of each column from the first rows: large numbers that differ
+// little would lose their differences in 32 bits.
+func (l *loader) setBases() {
+	seen := 0
+	l.r.Ahead(func(v *table.Values) {
+		for i, at := range l.s.columns {
+			c := &l.s.plan.Columns[i]
+			if x := v.Numbers[at]; c.Kind == table.Number && c.Base == 0 && x == x && math.Abs(x) > largeBase {
+				c.Base = x
+			}
+		}
+		seen++
+	})
+}
+
+// largeBase is the size from which a number is kept as its difference from the first one.
+const largeBase = 1000
+
+// class is the number of a class of a column.
+func (l *loader) class(column int, text string) float32 {
+	if text == "" {
+		return float32(math.NaN())
+	}
+	known := l.classes[column]
+	n, ok := known[text]
+	if !ok {
+		if n = len(known); n > mostTargetClasses {
+			return float32(math.NaN()) // there are too many, which is told in the end
+		}
+		known[text] = n
+		l.s.plan.Columns[column].Classes = append(l.s.plan.Columns[column].Classes, text)
+	}
+	return float32(n)
+}
+
+// add takes a row.
+func (l *loader) add(v *table.Values) error {
+	if l.f.rows.n >= mostRows {
+		return fmt.Errorf("%s: found more than %d rows, want at most that (--rows)", v.Place, mostRows)
+	}
+	seq := l.sequence(v)
+	time := math.NaN()
+	if l.s.time >= 0 {
+		time = v.Numbers[l.s.time]
+	}
+	last := &l.last[seq]
+	if l.s.time >= 0 {
+		drop, err := l.checkTime(v, last, time)
+		if drop || err != nil {
+			return err
+		}
+		if err := l.bridge(seq, last, time); err != nil {
+			return err
+		}
+	} else if v.Step > 0 && len(last.steps) == 0 {
+		last.steps = append(last.steps, v.Step)
+		l.steps = append(l.steps, v.Step)
+	}
+	l.row = l.plan(v, time)
+	l.watchTargets(last)
+	last.time, last.place = time, v.Place
+	return l.keep(seq, l.row)
+}
+
+// plan is a row as it is kept.
+func (l *loader) plan(v *table.Values, time float64) []float32 {
+	w := &l.view
+	w.Numbers, w.Texts = w.Numbers[:0], w.Texts[:0]
+	for _, at := range l.s.columns {
+		w.Numbers, w.Texts = append(w.Numbers, v.Numbers[at]), append(w.Texts, v.Texts[at])
+	}
+	return l.s.plan.raw(l.row[:0], w, time, l.class)
+}
+
+// keep appends a row of a sequence.
+func (l *loader) keep(seq int, row []float32) error {
+	if seq != l.now && l.counts[seq] > 0 && !l.mixed { // its rows are not one behind the other
+		l.mixed = true
+		for i, n := range l.counts {
+			l.ids = append(l.ids, slices.Repeat([]uint32{uint32(i)}, n)...)
+		}
+	}
+	if l.mixed {
+		l.ids = append(l.ids, uint32(seq))
+	}
+	l.now = seq
+	l.counts[seq]++
+	return l.f.rows.add(row)
+}
+
+// sequence is the number of the sequence of a row.
+func (l *loader) sequence(v *table.Values) int {
+	name := v.Name
+	if l.s.series >= 0 {
+		name = v.Texts[l.s.series]
+	}
+	p := &l.prev
+	if len(l.counts) > 0 && p.sequence == v.Sequence && (l.s.series < 0 || p.series == name) {
+		return p.seq
+	}
+	key := fmt.Sprint(v.Sequence)
+	if l.s.series >= 0 {
+		key += " " + name
+	}
+	seq, ok := l.number[key]
+	if !ok {
+		seq = len(l.counts)
+		l.number[key] = seq
+		group := fmt.Sprint(seq)
+		if l.s.group >= 0 {
+			group = "group " + v.Texts[l.s.group]
+		}
+		l.f.seqs = append(l.f.seqs, sequence{name: name, group: group, place: v.Place})
+		l.counts, l.last = append(l.counts, 0), append(l.last, lastRow{time: math.NaN()})
+	}
+	p.seq, p.sequence, p.series = seq, v.Sequence, name
+	return seq
+}
+
+// checkTime checks that time goes on within a sequence. drop says that a row is left out.
+func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop bool, err error) {
+	wrong := func(format string, args ...any) error {
+		return &table.RowError{Place: v.Place, Column: l.s.plan.Time.Name, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case time != time:
+		return false, wrong("found no time, want one in each row")
+	case last.time != last.time || time > last.time:
+		return false, nil
+	case time == last.time && l.c.Duplicates == "first":
+		l.dropped++
+		return true, nil
+	case time == last.time:
+		return false, wrong("found the time of %s %d once more, want another one%s (--duplicates first takes the "+
+			"first row "+
+			"of a time)", last.place.Unit, last.place.At, l.seriesHint())
+	}
+	return false, wrong("found a time before that of %s %d, want times that rise%s", last.place.Unit, last.place.At,
+		l.seriesHint())
+}
+
+// seriesHint says how rows of several series are told apart, where no column does.
+func (l *loader) seriesHint() string {
+	if l.s.series >= 0 {
+		return " within a series"
+	}
+	return ", or --series COLUMN where a column says whose they are"
+}
+
+// firstSteps is how many rows of a sequence tell how far apart its rows are.
+const firstSteps = 200
+
+// mostBridged is the most rows that are missing in one place where rows are put for them.
+const mostBridged = 10_000
+
+// bridge puts rows without values where rows of a series that is to be forecast are missing.
+func (l *loader) bridge(seq int, last *lastRow, time float64) error {
+	if last.time != last.time {
+		return nil
+	}
+	apart := time - last.time
+	if len(last.steps) < firstSteps {
+		last.steps = append(last.steps, apart)
+		l.steps = append(l.steps, apart)
+	}
+	if l.s.plan.Task != Forecast || len(last.steps) < 3 {
+		return nil
+	}
+	step := median(last.steps)
+	n := math.Round(apart / step)
+	if n < 2 || n > mostBridged || math.Abs(apart/step-n) > 0.01*n || step > 27*day { // months differ
+		return nil
+	}
+	empty := make([]float32, len(l.s.plan.Columns), l.s.plan.width())
+	for i := range empty {
+		empty[i] = float32(math.NaN())
+	}
+	for k := 1.0; k < n; k++ {
+		if err := l.keep(seq, appendTime(empty, last.time+k*step)); err != nil {
+			return err
+		}
+		l.filled++
+	}
+	return nil
+}
+
+// median is the middle one of some numbers.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	x = slices.Sorted(slices.Values(x))
+	return x[len(x)/2]
+}
+
+// watchTargets finds out whether a target changes within a sequence.
+func (l *loader) watchTargets(last *lastRow) {
+	if l.f.unlike {
+		return
+	}
+	targets := l.s.plan.targets()
+	if last.target == nil {
+		for range targets {
+			last.target = append(last.target, float32(math.NaN()))
+		}
+	}
+	for k, i := range targets {
+		x := l.row[i]
+		if before := last.target[k]; x == x && before == before && x != before {
+			l.f.unlike = true
+		} else if x == x {
+			last.target[k] = x
+		}
+	}
+}
+
+// finish puts the rows of each sequence one behind the other.
+func (l *loader) finish() error {
+	f := l.f
+	if f.rows.n == 0 {
+		return fmt.Errorf("%s: found no rows, want some", l.c.Data[0])
+	}
+	if err := f.rows.finish(); err != nil {
+		return err
+	}
+	at := 0
+	for i := range f.seqs {
+		f.seqs[i].lo, f.seqs[i].hi = at, at+l.counts[i]
+		at += l.counts[i]
+	}
+	f.notes = append(f.notes, l.r.Notes()...)
+	if l.filled > 0 {
+		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others: they are taken to have no "+
+			"values", l.filled))
+	}
+	if l.dropped > 0 {
+		f.notes = append(f.notes, fmt.Sprintf("%d rows of a time that was there already are left out", l.dropped))
+	}
+	l.findStep()
+	if !l.mixed {
+		return nil
+	}
+	f.notes = append(f.notes, fmt.Sprintf("the rows of %d series are mixed: they are put in order", len(f.seqs)))
+	return l.regroup()
+}
+
+// A step is irregular if more than this part of the times between rows is off the median by more than this part of it.
+const (
+	irregularRows = 0.02
+	irregularStep = 0.2
+)
+
+// findStep finds out how far apart rows are.
+func (l *loader) findStep() {
+	p := l.s.plan
+	p.Step = median(l.steps)
+	off := 0
+	for _, x := range l.steps {
+		if math.Abs(x-p.Step) > irregularStep*p.Step {
+			off++
+		}
+	}
+	p.Irregular = p.Time != nil && float64(off) > irregularRows*float64(len(l.steps))
+}
+
+// regroupBytes is how much memory sorting rows may take.
+const regroupBytes = 256 << 20
+
+// regroup writes the rows anew, those of one sequence behind those of another: of as many sequences at a time as there
+// is memory for.
+func (l *loader) regroup() error {
+	f := l.f
+	old := f.rows
+	f.rows = newStore(old.dir, old.width)
+	for first := 0; first < len(f.seqs); {
+		end, lo := first, f.seqs[first].lo
+		for end < len(f.seqs) && (end == first || (f.seqs[end].hi-lo)*old.width*4 <= regroupBytes) {
+			end++
+		}
+		part := make([]float32, (f.seqs[end-1].hi-lo)*old.width)
+		next := make([]int, end-first)
+		for i := range next {
+			next[i] = f.seqs[first+i].lo - lo
+		}
+		for at, id := range l.ids {
+			if i := int(id) - first; i >= 0 && i < len(next) {
+				copy(part[next[i]*old.width:], old.row(at))
+				next[i]++
+			}
+		}
+		for at := 0; at < len(part); at += old.width {
+			if err := f.rows.add(part[at : at+old.width]); err != nil {
+				return errors.Join(err, old.close())
+			}
+		}
+		first = end
+	}
+	return errors.Join(f.rows.finish(), old.close())
+}

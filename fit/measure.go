@@ -1,0 +1,198 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// measureWindows bounds the windows of the test part that are measured.
+const measureWindows = 20_000
+
+// numbers measures a network that predicts numbers, and simple forecasts, on windows.
+func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser) (all []Errors, err error) {
+	p := m.plan
+	targets := len(p.targets())
+	sums := make([][]*errorSum, len(guesses)+1)
+	for n := range sums {
+		name := "network"
+		if n > 0 {
+			name = guesses[n-1].name
+		}
+		for k := range targets {
+			sums[n] = append(sums[n], p.newErrorSum(name, k))
+		}
+	}
+	var dst []float64
+	err = m.outputs(ctx, w, some(w.Len(), measureWindows), func(at window, ex *task.Example, y []float32) error {
+		width := m.net.Config.Outputs
+		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
+			sums[0][k].add(r, truth, m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now))
+		})
+		for n, g := range guesses {
+			dst = append(dst[:0], make([]float64, len(ex.Numbers))...)
+			g.guess(at, dst)
+			f.truths(m.enc, at, ex, func(r, k int, truth, _ float64) {
+				sums[n+1][k].add(r, truth, g.quantiles(p, dst[r*targets+k], m.enc.unit(p.targets()[k]), k, r))
+			})
+		}
+		return nil
+	})
+	for k := range targets {
+		for n := range sums {
+			all = append(all, sums[n][k].errors())
+		}
+	}
+	return all, err
+}
+
+// mostWrong is how many wrong examples are kept.
+const mostWrong = 10
+
+// classes measures a network that tells classes. counts are those of the classes in the training part.
+func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int) (*ClassScore, error) {
+	names, _ := m.plan.classes()
+	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
+	for range names {
+		s.Confusion = append(s.Confusion, make([]int, len(names)))
+	}
+	majority := slices.Index(counts, slices.Max(counts))
+	told := 0
+	err := m.outputs(ctx, w, some(w.Len(), measureWindows), func(at window, ex *task.Example, y []float32) error {
+		for r, truth := range ex.Targets {
+			if truth == task.Ignore {
+				continue
+			}
+			p := softmax(y[r*len(names) : (r+1)*len(names)])
+			best := largest(p)
+			s.Count++
+			s.Confusion[truth][best]++
+			s.Loss -= math.Log(max(p[truth], 1e-30))
+			if int(truth) == majority {
+				told++
+			}
+			b := &s.Bins[min(calibrationBins-1, int(p[best]*calibrationBins))]
+			b.Count++
+			b.Probability += p[best]
+			if best == int(truth) {
+				b.Right++
+				continue
+			}
+			wrong := WrongExample{Name: f.seqs[at.seq].name, Truth: names[truth], Told: names[best],
+				Probability: p[best]}
+			if !m.plan.whole() {
+				wrong.Row = at.lo + r - f.seqs[at.seq].lo + 1
+			}
+			s.Wrong = append(s.Wrong, wrong)
+			if len(s.Wrong) > 100*mostWrong {
+				s.Wrong = worst(s.Wrong)
+			}
+		}
+		return nil
+	})
+	s.Wrong = worst(s.Wrong)
+	s.Majority = 100 * float64(told) / float64(max(1, s.Count))
+	s.finish()
+	return s, err
+}
+
+// worst are the wrong examples whose class was told with the highest probability.
+func worst(all []WrongExample) []WrongExample {
+	slices.SortStableFunc(all, func(a, b WrongExample) int {
+		switch {
+		case a.Probability > b.Probability:
+			return -1
+		case a.Probability < b.Probability:
+			return 1
+		}
+		return 0
+	})
+	return all[:min(len(all), mostWrong)]
+}
+
+// counts are those of the classes in windows of the training part.
+func (f *frame) counts(w *windows) []int {
+	names, _ := f.plan.classes()
+	counts := make([]int, len(names))
+	var ex task.Example
+	for _, i := range some(w.Len(), measureWindows) {
+		w.Example(i, &ex)
+		for _, y := range ex.Targets {
+			if y != task.Ignore {
+				counts[y]++
+			}
+		}
+	}
+	return counts
+}
+
+// softmax are the probabilities of scores.
+func softmax(scores []float32) []float64 {
+	p, sum := make([]float64, len(scores)), 0.0
+	most := slices.Max(scores)
+	for i, x := range scores {
+		p[i] = math.Exp(float64(x - most))
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+// largest is the place of the largest number.
+func largest(x []float64) (best int) {
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// surprise is how unlike what was expected numbers are: the root mean square over the targets of the distance from the
+// median, in units in which the outer quantiles of a normal distribution of deviation 1 are as far from its median as
+// those that were expected. It is NaN where no number is known.
+func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
+	z := math.Sqrt2 * math.Erfinv(2*p.Levels[len(p.Levels)-1]-1)
+	sum, n := 0.0, 0.0
+	for k, y := range truths {
+		if y != y {
+			continue
+		}
+		wide := (q[k][len(q[k])-1] - q[k][0]) / 2 / z
+		c := &p.Columns[p.targets()[k]]
+		d := (y - q[k][p.middle()]) / max(wide, 1e-3*c.Change)
+		sum, n = sum+d*d, n+1
+	}
+	return math.Sqrt(sum / n)
+}
+
+// alarm finds the score above which a share of the rows of the validation part are.
+func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float64) error {
+	p := m.plan
+	targets := len(p.targets())
+	var scores []float64
+	err := m.outputs(ctx, valid, some(valid.Len(), measureWindows), func(at window, ex *task.Example,
+		y []float32) error {
+		width := m.net.Config.Outputs
+		rows := len(ex.Numbers) / targets
+		truths, q := make([]float64, rows*targets), make([][]float64, rows*targets)
+		for j := range truths {
+			truths[j] = math.NaN()
+		}
+		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
+			truths[r*targets+k], q[r*targets+k] = truth, m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now)
+		})
+		for r := range rows {
+			if s := p.surprise(truths[r*targets:(r+1)*targets], q[r*targets:(r+1)*targets]); s == s {
+				scores = append(scores, s)
+			}
+		}
+		return nil
+	})
+	p.Alarm = conformal(scores, 1-share)
+	return err
+}

@@ -1,0 +1,128 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// Model is a trained network that knows the columns of its data. It is for one goroutine.
+type Model struct {
+	net  *model.Network
+	plan *Plan
+	enc  *encoder
+}
+
+// Open reads the network of a run in a folder.
+func Open(dir string) (*Model, error) {
+	net, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, err
+	}
+	if net == nil {
+		return nil, fmt.Errorf("%s: found no %s, want the folder of hippo fit or hippo forecast", dir,
+			model.NetworkFile)
+	}
+	p, err := PlanOf(net)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return newModel(net, p)
+}
+
+func newModel(net *model.Network, p *Plan) (*Model, error) {
+	e, err := newEncoder(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Model{net: net, plan: p, enc: e}, nil
+}
+
+// Plan is what the model knows of its data.
+func (m *Model) Plan() *Plan { return m.plan }
+
+// Net is the network itself.
+func (m *Model) Net() *model.Network { return m.net }
+
+// batchPositions bounds the positions that are computed at a time.
+const batchPositions = 16 << 10
+
+// outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
+func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
+	visit func(at window, ex *task.Example, y []float32) error) error {
+	for len(indices) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var in model.Input
+		var examples []task.Example
+		total := 0
+		for len(examples) < len(indices) && (total == 0 || total < batchPositions) {
+			var ex task.Example
+			w.Example(indices[len(examples)], &ex)
+			n := len(ex.Values) / m.net.Config.Channels
+			total += n
+			in.Lengths, in.Values = append(in.Lengths, n), append(in.Values, ex.Values...)
+			examples = append(examples, ex)
+		}
+		y := m.net.Predict(in)
+		for k := range examples {
+			n, asked := 1, 1
+			if !m.plan.whole() {
+				n, asked = in.Lengths[k], in.Lengths[k]
+			}
+			if m.plan.Task == Forecast {
+				asked = m.plan.Horizon
+			}
+			out := y[:n*m.net.Config.Outputs]
+			y = y[len(out):]
+			if err := visit(w.at(indices[k]), &examples[k], out[(n-asked)*m.net.Config.Outputs:]); err != nil {
+				return err
+			}
+		}
+		indices = indices[len(examples):]
+	}
+	return nil
+}
+
+// some are at most limit of n indices, evenly apart.
+func some(n, limit int) []int {
+	count := min(n, limit)
+	all := make([]int, count)
+	for i := range all {
+		all[i] = i * n / count
+	}
+	return all
+}
+
+// quantiles are those of a number of target k at a step of a forecast, in the units of the data: outputs of the
+// network, in increasing order (Chernozhukov, Fernández-Val and Galichon, "Quantile and probability curves without
+// crossing", Econometrica 78, 2010), widened as calibration has found. now is the number at the row before; see
+// encoder.back.
+func (m *Model) quantiles(e *encoder, y []float32, k, step int, now float64) []float64 {
+	p := m.plan
+	q := make([]float64, len(p.Levels))
+	for j := range q {
+		q[j] = float64(y[k*len(q)+j])
+	}
+	slices.Sort(q)
+	if len(p.Widen) > 0 {
+		for pair, steps := range p.Widen[k] {
+			add := steps[min(step, len(steps)-1)]
+			q[pair] -= add
+			q[len(q)-1-pair] += add
+		}
+		slices.Sort(q)
+	}
+	i := p.targets()[k]
+	for j := range q {
+		q[j] = e.back(i, q[j], now)
+	}
+	return q
+}
+
+// middle is the place of the median among the levels.
+func (p *Plan) middle() int { return max(0, slices.Index(p.Levels, 0.5)) }

@@ -1,0 +1,340 @@
+package fit
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/table"
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// planVersion is the version of what a Plan means.
+const planVersion = 1
+
+// Plan is how data becomes sequences for a network, and its outputs numbers of the data. It is kept with the network
+// (model.Signal.About), so that prediction does to new data what training did.
+type Plan struct {
+	Version int      `json:"version"`
+	Task    string   `json:"task"`
+	Columns []Column `json:"columns"` // that go in or are predicted
+
+	Time   *table.Column `json:"time,omitempty"`
+	Series string        `json:"series,omitempty"` // the column that says which rows are a sequence
+	Zone   string        `json:"zone,omitempty"`
+	Comma  bool          `json:"comma,omitempty"` // before the fraction of numbers
+	Wide   bool          `json:"wide,omitempty"`
+
+	// seconds from one row to the next, the median; 0 if it is not known
+	Step      float64  `json:"step,omitempty"`
+	Irregular bool     `json:"irregular,omitempty"` // rows are not equally far apart: how far goes in
+	Calendar  []string `json:"calendar,omitempty"`  // what of the time goes in
+
+	Length   int       `json:"length,omitempty"` // rows of a training window
+	Horizon  int       `json:"horizon,omitempty"`
+	Lookback int       `json:"lookback,omitempty"`
+	Season   int       `json:"season,omitempty"` // rows
+	Local    bool      `json:"local,omitempty"`  // each forecast has the scale of the rows that it sees
+	Levels   []float64 `json:"levels,omitempty"`
+
+	// Linear are the weights of the linear forecast that the network's is added to: see linear.
+	Linear *linear `json:"linear,omitempty"`
+
+	// Widen is added to the outer side of the intervals, on the network's scale: of each target, pair of levels from
+	// the outermost, and step of the forecast or one for all.
+	Widen [][][]float64 `json:"widen,omitempty"`
+	// Alarm is the score above which a row is unusual.
+	Alarm float64 `json:"alarm,omitempty"`
+}
+
+// Column is a column of the data as the network sees it.
+type Column struct {
+	table.Column
+	In     bool `json:"in,omitempty"`
+	Target bool `json:"target,omitempty"`
+	Known  bool `json:"known,omitempty"` // when a forecast is made, for the rows to come
+
+	// Of numbers: a number x is kept as x - Base, in 32 bits; Mean and the rest are of that, over the training part.
+	Base      float64  `json:"base,omitempty"`
+	Mean      float64  `json:"mean,omitempty"`
+	Deviation float64  `json:"deviation,omitempty"`
+	Change    float64  `json:"change,omitempty"` // the deviation of the difference to the row before
+	Low       float64  `json:"low,omitempty"`
+	High      float64  `json:"high,omitempty"`
+	Gaps      bool     `json:"gaps,omitempty"`    // whether there is a value is an input, too
+	Classes   []string `json:"classes,omitempty"` // of a category
+}
+
+// mostClasses bounds the classes of a category: as many inputs or outputs does it make.
+const (
+	mostInputClasses  = 64
+	mostTargetClasses = 1000
+)
+
+// width is the numbers of a row as it is kept: the columns, then the time in two parts.
+func (p *Plan) width() int {
+	if p.Time != nil {
+		return len(p.Columns) + 2
+	}
+	return len(p.Columns)
+}
+
+// targets are the indices of the columns to predict.
+func (p *Plan) targets() (at []int) {
+	for i := range p.Columns {
+		if p.Columns[i].Target {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// classes reports whether a class is predicted, of the target with these names.
+func (p *Plan) classes() (names []string, ok bool) {
+	if at := p.targets(); len(at) == 1 && p.Columns[at[0]].Kind == table.Category {
+		return p.Columns[at[0]].Classes, true
+	}
+	return nil, false
+}
+
+// whole reports whether the network has one output for a sequence.
+func (p *Plan) whole() bool { return p.Task == Classify || p.Task == Regress }
+
+// foretells reports whether the network goes on from the values of its targets.
+func (p *Plan) foretells() bool { return p.Task == Next || p.Task == Anomaly }
+
+// raw is a row as it is kept, of values in the order of the plan's columns, and of its time. Texts that training had
+// not are missing.
+func (p *Plan) raw(dst []float32, v *table.Values, time float64, class func(column int,
+	text string) float32) []float32 {
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		if c.Kind == table.Category {
+			dst = append(dst, class(i, v.Texts[i]))
+		} else {
+			dst = append(dst, float32(v.Numbers[i]-c.Base))
+		}
+	}
+	if p.Time != nil {
+		dst = appendTime(dst, time)
+	}
+	return dst
+}
+
+// appendTime appends a time in two numbers, whose sum is exact to a hundred-thousandth of a second.
+func appendTime(dst []float32, seconds float64) []float32 {
+	whole := float32(seconds)
+	return append(dst, whole, float32(seconds-float64(whole)))
+}
+
+// time is the time of a row that is kept, NaN where it is not known.
+func (p *Plan) time(row []float32) float64 {
+	if p.Time == nil {
+		return math.NaN()
+	}
+	n := len(p.Columns)
+	return float64(row[n]) + float64(row[n+1])
+}
+
+// inputs describe the inputs of the network, in the order of encode.
+func (p *Plan) inputs() []task.Channel {
+	var all []task.Channel
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		if !c.In {
+			continue
+		}
+		if c.Kind == table.Category {
+			for _, class := range c.Classes {
+				all = append(all, task.Channel{Name: plain(c.Name + "=" + class), High: 1, Deviation: 1})
+			}
+			continue
+		}
+		all = append(all, c.channel(c.Name))
+		if c.Gaps {
+			all = append(all, task.Channel{Name: plain(c.Name + " is missing"), High: 1, Deviation: 1})
+		}
+	}
+	if p.Irregular {
+		all = append(all, task.Channel{Name: "logarithm of the time since the row before, in steps", Deviation: 1})
+	}
+	for _, name := range p.Calendar {
+		all = append(all, task.Channel{Name: "sine of the " + name, Low: -1, High: 1, Deviation: 1},
+			task.Channel{Name: "cosine of the " + name, Low: -1, High: 1, Deviation: 1})
+	}
+	if p.Task == Forecast {
+		all = append(all, task.Channel{Name: "asked", High: 1, Deviation: 1})
+	}
+	return all
+}
+
+// channel describes the numbers of a column.
+func (c *Column) channel(name string) task.Channel {
+	return task.Channel{Name: plain(name), Unit: c.Unit, Low: c.Low + c.Base, High: c.High + c.Base,
+		Mean: c.Mean + c.Base, Deviation: c.Deviation}
+}
+
+// plain is a name without signs that a line of text cannot have.
+func plain(name string) string {
+	text := []rune(name)
+	for i, r := range text {
+		if r < ' ' {
+			text[i] = ' '
+		}
+	}
+	return string(text)
+}
+
+// results describe the outputs of the network where they are numbers. Scales that change from row to row are left out.
+func (p *Plan) results() []task.Channel {
+	var all []task.Channel
+	for _, i := range p.targets() {
+		c := &p.Columns[i]
+		out := c.channel(c.Name)
+		switch {
+		case p.foretells():
+			out = task.Channel{Name: plain("change of " + c.Name), Unit: c.Unit, Deviation: c.Change}
+		case p.Task == Forecast:
+			out = task.Channel{Name: plain(c.Name + " less the last known one"), Unit: c.Unit, Deviation: c.Deviation}
+		}
+		name := out.Name
+		for _, level := range p.Levels {
+			out.Name = fmt.Sprintf("%s, quantile %g", name, level)
+			all = append(all, out)
+		}
+	}
+	return all
+}
+
+// about is the plan as a network keeps it.
+func (p *Plan) about() json.RawMessage {
+	text, err := json.Marshal(p)
+	if err != nil { // numbers are finite
+		panic(err)
+	}
+	return text
+}
+
+// PlanOf is the plan of a network that this package has trained.
+func PlanOf(net *model.Network) (*Plan, error) {
+	s := net.Config.Signal
+	if s == nil || len(s.About) == 0 {
+		return nil, fmt.Errorf("found a network that does not know its columns, want the folder of hippo fit or " +
+			"hippo " +
+			"forecast")
+	}
+	p := &Plan{}
+	if err := json.Unmarshal(s.About, p); err != nil {
+		return nil, fmt.Errorf("signal.about: %w", err)
+	}
+	if err := p.check(net); err != nil {
+		return nil, fmt.Errorf("signal.about: %w", err)
+	}
+	return p, nil
+}
+
+// mostWindow bounds windows: what a wrong or hostile plan can cost.
+const mostWindow = 1 << 24
+
+// check checks a plan that was read against its network.
+func (p *Plan) check(net *model.Network) error {
+	tasks := []string{Classify, Regress, Steps, Next, Forecast, Fill, Anomaly}
+	names, classes := p.classes()
+	outputs := len(p.targets()) * len(p.Levels)
+	if classes {
+		outputs = len(names)
+	}
+	for _, n := range []int{p.Length, p.Horizon, p.Lookback, p.Season} {
+		if n < 0 || n > mostWindow {
+			return fmt.Errorf("found a window of %d rows, want 0 to %d", n, mostWindow)
+		}
+	}
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		if !slices.Contains([]table.Kind{table.Number, table.Category}, c.Kind) {
+			return fmt.Errorf("column %.40q: found the kind %.40q, want %s or %s", c.Name, c.Kind, table.Number,
+				table.Category)
+		}
+		if c.Kind == table.Number && !(c.Deviation > 0 && c.Change > 0) {
+			return fmt.Errorf("column %.40q: found the deviation %g and that of changes %g, want more than 0", c.Name,
+				c.Deviation, c.Change)
+		}
+	}
+	switch {
+	case p.Version != planVersion:
+		return fmt.Errorf("found version %d, want %d", p.Version, planVersion)
+	case !slices.Contains(tasks, p.Task):
+		return fmt.Errorf("found the task %.40q, want one of %v", p.Task, tasks)
+	case outputs != net.Config.Outputs || len(p.inputs()) != net.Config.Channels:
+		return fmt.Errorf("found %d inputs and %d outputs, want %d and %d, those of the network", len(p.inputs()),
+			outputs,
+			net.Config.Channels, net.Config.Outputs)
+	case p.Task == Forecast && (p.Horizon < 1 || p.Lookback < 1):
+		return fmt.Errorf("found a forecast of %d rows from %d, want 1 or more", p.Horizon, p.Lookback)
+	case net.Config.Everywhere == p.whole():
+		return fmt.Errorf("found a network with an output at each position: %v, want %v", net.Config.Everywhere,
+			!p.whole())
+	case !classes && (len(p.Levels) == 0 || !slices.IsSorted(p.Levels) || p.Levels[0] <= 0 ||
+		p.Levels[len(p.Levels)-1] >= 1):
+		return fmt.Errorf("found the levels %v, want increasing ones between 0 and 1", p.Levels)
+	}
+	if err := p.checkLinear(); err != nil {
+		return err
+	}
+	return p.checkWiden()
+}
+
+// checkWiden checks what calibration has found.
+func (p *Plan) checkWiden() error {
+	if len(p.Widen) == 0 {
+		return nil
+	}
+	if len(p.Widen) != len(p.targets()) {
+		return fmt.Errorf("found %d intervals, want those of %d targets", len(p.Widen), len(p.targets()))
+	}
+	for _, pairs := range p.Widen {
+		if len(pairs) != len(p.Levels)/2 {
+			return fmt.Errorf("found %d intervals, want %d", len(pairs), len(p.Levels)/2)
+		}
+		for _, steps := range pairs {
+			if len(steps) != 1 && len(steps) != p.Horizon {
+				return fmt.Errorf("found intervals of %d steps, want one for all, or %d", len(steps), p.Horizon)
+			}
+		}
+	}
+	return nil
+}
+
+// ClassNames are the names of the classes that are told, nil where numbers are predicted.
+func (p *Plan) ClassNames() []string {
+	names, _ := p.classes()
+	return names
+}
+
+// TargetNames are the names of the columns that are predicted.
+func (p *Plan) TargetNames() (names []string) {
+	for _, i := range p.targets() {
+		names = append(names, p.Columns[i].Name)
+	}
+	return names
+}
+
+// checkLinear checks the weights of the linear forecast.
+func (p *Plan) checkLinear() error {
+	if p.Linear == nil {
+		return nil
+	}
+	if n := p.Linear.Order; n < 1 || n > p.Lookback || len(p.Linear.Weights) != len(p.targets()) {
+		return fmt.Errorf("found a linear forecast of %d targets from %d rows, want %d from 1 to %d",
+			len(p.Linear.Weights), n,
+			len(p.targets()), p.Lookback)
+	}
+	for _, w := range p.Linear.Weights {
+		if len(w) != p.Linear.Order*p.Horizon {
+			return fmt.Errorf("found a linear forecast of %d weights, want %d", len(w), p.Linear.Order*p.Horizon)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// monthsLater is the time some months after another, on the same day of the month or the last one before it.
+func monthsLater(seconds float64, months int) float64 {
+	at := time.Unix(int64(seconds), 0).UTC()
+	first := time.Date(at.Year(), at.Month()+time.Month(months), 1, at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
+	last := first.AddDate(0, 1, -1).Day()
+	return float64(first.AddDate(0, 0, min(at.Day(), last)-1).Unix())
+}
+
+// atATime is how many rows are computed together where nobody waits for each.
+const atATime = 256
+
+// track is a series that is followed row by row.
+type track struct {
+	s       *model.Stream
+	before  float64
+	now     []float64 // the last number of each target
+	next    [][]float64
+	waiting []item
+}
+
+// rows predicts each row of data from those before it in its series, from the recurrent state of the network.
+func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error {
+	tracks, order := map[string]*track{}, []*track{}
+	var v table.Values
+	waiting, some := 0, false
+	flush := func() error {
+		waiting = 0
+		for _, t := range order {
+			if err := d.advance(t, visit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		it, err := d.next(&v)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		some = true
+		key := fmt.Sprint(v.Sequence, " ", it.series)
+		t := tracks[key]
+		if t == nil {
+			if d.series < 0 { // sequences of files follow each other
+				if err := flush(); err != nil {
+					return err
+				}
+				clear(tracks)
+				order = order[:0]
+			}
+			if len(tracks) >= mostTracks {
+				return fmt.Errorf("%s: found more than %d series at a time, want at most that", it.place, mostTracks)
+			}
+			if t, err = d.newTrack(); err != nil {
+				return err
+			}
+			tracks[key] = t
+			order = append(order, t)
+			if it.step > 0 {
+				d.atRate(it.step)
+			}
+		}
+		t.waiting = append(t.waiting, it)
+		if waiting++; d.opt.Live || waiting >= atATime {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if !some {
+		return errors.New("found no rows, want some")
+	}
+	return flush()
+}
+
+// mostTracks bounds the series that are followed at a time.
+const mostTracks = 10_000
+
+func (d *input) newTrack() (*track, error) {
+	s, err := d.m.net.NewStream()
+	if err != nil {
+		return nil, err
+	}
+	t := &track{s: s, before: math.NaN()}
+	for _, i := range d.p.targets() {
+		t.now = append(t.now, d.p.Columns[i].Mean)
+	}
+	return t, nil
+}
+
+// advance goes on by the rows of a series that wait, and says what there is to say of each.
+func (d *input) advance(t *track, visit func(p *Prediction) error) error {
+	if len(t.waiting) == 0 {
+		return nil
+	}
+	items := t.waiting
+	t.waiting = nil
+	if d.time >= 0 && math.IsNaN(t.before) && len(items) > 2 {
+		var steps []float64
+		for i := 1; i < len(items); i++ {
+			steps = append(steps, items[i].time-items[i-1].time)
+		}
+		d.atRate(median(steps))
+	}
+	var in []float32
+	for i := range items {
+		if items[i].time < t.before {
+			return fmt.Errorf("%s: found a time before that of the row before, want times that rise within a series",
+				items[i].place)
+		}
+		in = d.m.enc.row(in, items[i].row, t.before, -1, nil)
+		t.before = items[i].time
+	}
+	y, err := t.s.Values(in...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", items[0].place, err)
+	}
+	width := d.m.net.Config.Outputs
+	for i := range items {
+		for k, at := range d.p.targets() {
+			if x := float64(items[i].row[at]); x == x {
+				t.now[k] = x
+			}
+		}
+		out := d.said(&items[i], y[i*width:(i+1)*width], t.now)
+		if d.p.Task == Anomaly {
+			out.Quantiles, t.next = t.next, out.Quantiles // what was expected of this row
+			out.Score = math.NaN()
+			if out.Quantiles != nil {
+				out.Score = d.p.surprise(out.Given, out.Quantiles)
+				out.Unusual = out.Score > d.p.Alarm
+			}
+		}
+		if err := visit(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// ResultFile is the name of a result in the folder of its run.
+const ResultFile = "result.json"
+
+// Result is how a run ended.
+type Result struct {
+	Task    string   `json:"task"`
+	Rows    int      `json:"rows"`
+	Series  int      `json:"series"`
+	Windows [3]int   `json:"windows"` // of training, validation and test
+	Divided string   `json:"divided"` // into these parts
+	Notes   []string `json:"notes"`
+	Params  int      `json:"params"`
+	Model   string   `json:"model"` // its layers
+
+	Errors    []Errors        `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
+	Classes   *ClassScore     `json:"classes,omitempty"`
+	Forecasts []ForecastChart `json:"forecasts,omitempty"`
+
+	Steps        int     `json:"steps"`
+	Epochs       float64 `json:"epochs"`
+	TrainSeconds float64 `json:"train_seconds"`
+	Seconds      float64 `json:"seconds"`
+	train.Maker
+	Date   string        `json:"date"`
+	Config Config        `json:"config"`
+	Plan   *Plan         `json:"plan"`
+	Curve  []train.Point `json:"curve"`
+}
+
+// ForecastChart is a forecast of the test part beside the truth, in the units of the data.
+type ForecastChart struct {
+	Series string    `json:"series"`
+	Target string    `json:"target"`
+	Unit   string    `json:"unit,omitempty"`
+	Known  []float64 `json:"known"`
+	Truth  []float64 `json:"truth"`
+	Low    []float64 `json:"low"`
+	Median []float64 `json:"median"`
+	High   []float64 `json:"high"`
+}
+
+// ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
+func ReadResult(dir string) (*Result, error) {
+	r := &Result{Config: DefaultConfig()}
+	if err := disk.ReadJSON(filepath.Join(dir, ResultFile), r); err != nil {
+		return nil, err
+	}
+	r.Config.Settle()
+	r.Config.Out = dir // it may have been moved
+	return r, nil
+}
+
+// write writes the result of a run.
+func (r *Result) write(dir string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
+}
+
+// Forecasts that are kept to be drawn, and the rows before them.
+const (
+	keptForecasts = 4
+	keptKnown     = 96
+)
+
+// examples are some forecasts of the test part, of its first target.
+func (m *Model) examples(ctx context.Context, f *frame, w *windows) (all []ForecastChart, err error) {
+	p := m.plan
+	i := p.targets()[0]
+	c := &p.Columns[i]
+	err = m.outputs(ctx, w, some(w.Len(), keptForecasts), func(at window, ex *task.Example, y []float32) error {
+		chart := ForecastChart{Series: f.seqs[at.seq].name, Target: c.Name, Unit: c.Unit}
+		for _, x := range f.seen(at)[0][max(0, p.Lookback-keptKnown):] {
+			chart.Known = append(chart.Known, x+c.Base)
+		}
+		width := m.net.Config.Outputs
+		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
+			if k > 0 {
+				return
+			}
+			q := m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now)
+			chart.Truth, chart.Low = append(chart.Truth, truth), append(chart.Low, q[0])
+			chart.Median, chart.High = append(chart.Median, q[p.middle()]), append(chart.High, q[len(q)-1])
+		})
+		all = append(all, chart)
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,224 @@
+package fit
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// timeNames are names of columns of numbers that are times.
+var timeNames = []string{"time", "timestamp", "datetime", "date", "ts", "unixtime", "epoch"}
+
+// roles are what the columns of a reader are for.
+type roles struct {
+	plan    *Plan
+	columns []int // of the reader, for each of the plan
+	time    int   // of the reader, -1 for none
+	series  int
+	group   int
+	notes   []string
+}
+
+// newRoles decides what the columns of data are for, and what is asked of it.
+func newRoles(c *Config, r *table.Reader) (*roles, error) {
+	s := &roles{plan: &Plan{Version: planVersion, Task: c.Task, Zone: c.Zone, Wide: c.Wide}}
+	columns, about := r.Columns(), r.About()
+	var p config.Problems
+	find := func(key, name string) int {
+		at := slices.IndexFunc(columns, func(c table.Column) bool { return c.Name == name })
+		if at < 0 && name != "" {
+			p.Addf(key, "found %q, want one of the columns %s%s", name, brief.List(about.Columns, ", "),
+				config.DidYouMean(name, about.Columns))
+		}
+		return at
+	}
+	s.time, s.series, s.group = find("time_column", c.TimeCol), find("series", c.Series), find("group", c.Group)
+	targets := c.Target
+	if len(targets) == 0 && about.Label != "" && slices.Contains([]string{Auto, Classify}, c.Task) {
+		targets = []string{about.Label}
+	}
+	var target, inputs []int
+	for _, name := range targets {
+		target = append(target, find("target", name))
+	}
+	for _, name := range c.Inputs {
+		inputs = append(inputs, find("inputs", name))
+	}
+	for _, name := range slices.Concat(c.Ignore, c.Known) {
+		find("ignore or known", name)
+	}
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	if s.series < 0 && s.group >= 0 && !about.Sequences {
+		s.series = s.group
+	}
+	for _, at := range []int{s.series, s.group} {
+		if at >= 0 {
+			r.AsCategory(at)
+		}
+	}
+	s.findTime(c, r, target)
+	s.plan.Series = nameOf(columns, s.series)
+	if err := s.settleTask(c, r, target); err != nil {
+		return nil, err
+	}
+	columns = r.Columns()
+	taken := func(i int) bool {
+		return i == s.time || i == s.series || i == s.group || slices.Contains(c.Ignore, columns[i].Name)
+	}
+	if len(target) == 0 { // all numbers
+		for i, col := range columns {
+			if col.Kind == table.Number && !taken(i) && (len(inputs) == 0 || slices.Contains(inputs, i)) {
+				target = append(target, i)
+			}
+		}
+	}
+	if err := s.checkTargets(columns, target); err != nil {
+		return nil, err
+	}
+	own := slices.Contains([]string{Next, Forecast, Fill, Anomaly}, s.plan.Task) // targets go in, too
+	for i, col := range columns {
+		k := Column{Column: col, Target: slices.Contains(target, i), Known: slices.Contains(c.Known, col.Name)}
+		k.In = !k.Target || own
+		switch {
+		case taken(i) && !k.Target || col.Kind == table.Time:
+			continue
+		case !k.Target && (len(inputs) > 0 && !slices.Contains(inputs, i) || len(inputs) == 0 && s.useless(col, about)):
+			continue
+		}
+		s.plan.Columns, s.columns = append(s.plan.Columns, k), append(s.columns, i)
+	}
+	if !slices.ContainsFunc(s.plan.Columns, func(k Column) bool { return k.In }) {
+		return nil, fmt.Errorf("found no column that goes in beside the target %s; want one or more, or --task next "+
+			"or "+
+			"forecast, which go on from the target itself", brief.List(targets, ", "))
+	}
+	s.plan.Comma = r.Comma()
+	return s, nil
+}
+
+func nameOf(columns []table.Column, at int) string {
+	if at < 0 {
+		return ""
+	}
+	return columns[at].Name
+}
+
+// useless reports whether a column only says where a sequence came from.
+func (s *roles) useless(col table.Column, about table.About) bool {
+	return col.Name == table.FileColumn || col.Name == table.FolderColumn || col.Name == about.Label
+}
+
+// findTime finds the column of times.
+func (s *roles) findTime(c *Config, r *table.Reader, target []int) {
+	columns := r.Columns()
+	for i, col := range columns {
+		free := !slices.Contains(target, i) && !slices.Contains(c.Ignore, col.Name) && !slices.Contains(c.Inputs,
+			col.Name)
+		named := col.Kind == table.Number && slices.Contains(timeNames, strings.ToLower(col.Name))
+		if s.time < 0 && free && (col.Kind == table.Time || named) {
+			s.time = i
+			s.notes = append(s.notes, fmt.Sprintf("column %s is the time of a row", col.Name))
+		}
+	}
+	if s.time >= 0 {
+		r.AsTime(s.time)
+		col := r.Columns()[s.time]
+		s.plan.Time = &col
+	}
+}
+
+// A number with at most this many values in the first rows, whole and small, is taken for a class.
+const (
+	mostIntegerClasses = 10
+	largestClass       = 100
+)
+
+// settleTask decides what is asked of the data, as far as its columns tell. Whether a target changes within a sequence
+// is known when the data has been read.
+func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
+	columns := r.Columns()
+	if len(target) == 0 && s.plan.Task == Auto {
+		s.plan.Task = Next
+		s.notes = append(s.notes, "no target is named: all numbers of the next row are predicted (--task next)")
+	}
+	for _, at := range target {
+		categories := columns[at].Kind == table.Category
+		asked := s.plan.Task == Classify || s.plan.Task == Auto || s.plan.Task == Steps
+		if !categories && asked && looksClass(r, at) {
+			r.AsCategory(at)
+			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: they are classes "+
+				"(--task "+
+				"regress or next otherwise)", columns[at].Name))
+			categories = true
+		}
+		if s.plan.Task == Classify && !categories {
+			r.AsCategory(at)
+		}
+		if categories && slices.Contains([]string{Regress, Next, Forecast, Fill, Anomaly}, s.plan.Task) {
+			return fmt.Errorf("target: found %s, whose values are texts, want a column of numbers for --task %s",
+				columns[at].Name, s.plan.Task)
+		}
+	}
+	return nil
+}
+
+// looksClass reports whether a column of numbers has few values, all of them small whole numbers.
+func looksClass(r *table.Reader, at int) bool {
+	if r.Columns()[at].Kind != table.Number {
+		return false
+	}
+	seen := r.Seen(at, mostIntegerClasses)
+	if len(seen) > mostIntegerClasses {
+		return false
+	}
+	for x := range seen {
+		if x != math.Trunc(x) || math.Abs(x) > largestClass {
+			return false
+		}
+	}
+	return true
+}
+
+// checkTargets checks that the targets can be predicted together.
+func (s *roles) checkTargets(columns []table.Column, target []int) error {
+	if len(target) == 0 {
+		return fmt.Errorf("found no column of numbers to predict, want --target COLUMN, one of %s", namesOf(columns))
+	}
+	categories := 0
+	for _, at := range target {
+		switch columns[at].Kind {
+		case table.Category:
+			categories++
+		case table.Time:
+			return fmt.Errorf("target: found %s, which holds times, want a column of numbers or classes",
+				columns[at].Name)
+		}
+	}
+	if categories > 0 && len(target) > 1 {
+		return fmt.Errorf("target: found %d columns, %d of them of classes; want one column of classes, or any "+
+			"number of "+
+			"columns of numbers", len(target), categories)
+	}
+	return nil
+}
+
+func namesOf(columns []table.Column) string {
+	var all []string
+	for _, c := range columns {
+		all = append(all, c.Name)
+	}
+	return brief.List(all, ", ")
+}
+
+// openTable opens the data of a run.
+func openTable(c *Config, stdin io.Reader) (*table.Reader, error) {
+	return table.Open(c.Data, stdin, c.Options, nil)
+}

@@ -1,0 +1,320 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Events are functions that a run calls, in its goroutine. Any may be nil.
+type Events struct {
+	Start func(about Start)
+	Step  func(train.Progress)
+	Eval  func(train.Progress)
+	Note  func(text string)
+}
+
+// Start is what a run is about.
+type Start struct {
+	Plan    *Plan
+	Rows    int
+	Series  int
+	Params  int
+	Windows [3]int // of training, validation and test
+	Resumed int    // the update that it goes on from
+}
+
+// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+var ErrInterrupted = errors.New("interrupted")
+
+// The networks that are trained where nobody says which.
+const (
+	causalLayers   = "s4d*3"
+	forecastLayers = "s4d*2"
+	fillLayers     = "s4d(bidirectional=true)*2"
+)
+
+// Run trains a network on data, measures it beside simple forecasts, and writes the folder of the run: the network, the
+// result and a report. A run that was interrupted goes on; one that has ended gives its result again. stdin is read for
+// the data "-".
+func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result, err error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if c.Out == "" {
+		c.Out = Folder(&c)
+	}
+	err = train.InFolder(c.Out, func() error {
+		res, err = runHere(ctx, c, stdin, ev)
+		return err
+	})
+	return res, err
+}
+
+// Folder is where a run is kept where nobody names a place.
+func Folder(c *Config) string {
+	name := filepath.Base(c.Data[0])
+	name = strings.TrimSuffix(name, filepath.Ext(name))
+	if name == "-" || name == "" || name == "." || name == string(filepath.Separator) {
+		name = "data"
+	}
+	if len(c.Target) > 0 {
+		name += "-" + strings.Join(c.Target, "-")
+	}
+	clean := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.+=,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	if len(clean) > 80 {
+		clean = clean[:80]
+	}
+	folder := "fit"
+	if c.Task == Forecast {
+		folder = "forecast"
+	}
+	return filepath.Join("runs", folder, clean)
+}
+
+// runHere is Run in a folder that is this process's own.
+func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result, error) {
+	if done, err := ReadResult(c.Out); err == nil {
+		if err := c.same(&done.Config); err != nil {
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
+				"another "+
+				"folder with --out", c.Out, err)
+		}
+		return done, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f, err := read(ctx, &c, stdin)
+	if err != nil {
+		return nil, err
+	}
+	res, err := learn(ctx, c, f, ev)
+	return res, errors.Join(err, f.rows.close())
+}
+
+// read reads the data of a run and decides what is asked of it.
+func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
+	r, err := openTable(c, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	s, err := newRoles(c, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
+	}
+	f, err := load(ctx, c, r, s, c.Out)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.settle(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", c.Data[0], err), f.rows.close())
+	}
+	return f, nil
+}
+
+// job is a run in progress.
+type job struct {
+	*train.Labelled
+	c                  Config
+	f                  *frame
+	m                  *Model
+	ev                 Events
+	trained, held, out *windows // the parts
+	how                string   // data was divided
+}
+
+// learn trains and measures.
+func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) {
+	divided, how, err := f.divide(&c)
+	if err == nil {
+		err = f.measure(divided[trainPart])
+	}
+	var set *task.Set
+	if err == nil {
+		set, err = f.set(&c, divided)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
+	}
+	if f.plan.Task == Forecast && c.Base == "linear" {
+		f.plan.Linear = f.fitLinear(set.Train.(*windows))
+		set.About = f.plan.about()
+	}
+	asked := c
+	c.choose(f.plan, set)
+	w, err := train.OpenLabelled(c.LabelledConfig, &asked, set, func(saved []byte) error {
+		before := DefaultConfig()
+		if err := json.Unmarshal(saved, &before); err != nil {
+			return err
+		}
+		if err := asked.same(&before); err != nil {
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
+				"folder with "+
+				"--out", c.Out, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel(w.Net, f.plan)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{Labelled: w, c: asked, f: f, m: m, ev: ev, how: how}
+	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*windows), set.Test.(*windows)
+	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+		return nil, err
+	}
+	if ev.Start != nil {
+		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
+			[3]int{set.Train.Len(), set.Valid.Len(), set.Test.Len()}, w.Steps()})
+	}
+	f.notes = append(f.notes, "the data is divided "+how)
+	for _, note := range f.notes {
+		w.Note(note)
+	}
+	res, err := j.make(ctx)
+	return res, errors.Join(err, w.Close())
+}
+
+// Updates that a run makes where nobody says how many epochs it has.
+const (
+	usualUpdates = 600
+	mostEpochs   = 100
+	usualBatch   = 32
+	smallBatch   = 8 // of data that makes few windows
+)
+
+// choose fills in what the user has left open.
+func (c *Config) choose(p *Plan, set *task.Set) {
+	if c.Model.Layers == "" {
+		c.Model.Layers = map[string]string{Forecast: forecastLayers, Fill: fillLayers}[p.Task]
+		if c.Model.Layers == "" {
+			c.Model.Layers = causalLayers
+		}
+	}
+	if c.BatchSize == 0 {
+		c.BatchSize = usualBatch
+		if set.Train.Len() < 20*usualBatch {
+			c.BatchSize = smallBatch
+		}
+	}
+	perEpoch := max(1, (set.Train.Len()+c.BatchSize-1)/c.BatchSize)
+	if c.Epochs == 0 {
+		c.Epochs = min(mostEpochs, max(1, (usualUpdates+perEpoch-1)/perEpoch))
+	}
+	if c.Optim.Warmup == 0 && c.Optim.WarmupEpochs == 0 {
+		c.Optim.Warmup = min(50, c.Epochs*perEpoch/10)
+	}
+}
+
+// same returns an error that names the settings in which two runs differ, if these change the result.
+func (c *Config) same(other *Config) error {
+	if !slices.Equal(c.Data, other.Data) {
+		return fmt.Errorf("the data %q, now %q", other.Data, c.Data)
+	}
+	before := *other
+	before.Out, before.Memory = c.Out, c.Memory
+	if diff := config.Diff(&before, c); len(diff) > 0 {
+		return fmt.Errorf("%s", strings.Join(diff, ", "))
+	}
+	return nil
+}
+
+// make makes the updates that are left, then the result.
+func (j *job) make(ctx context.Context) (*Result, error) {
+	interrupted, err := j.Train(ctx)
+	if err == nil && !interrupted {
+		var res *Result
+		if res, err = j.conclude(ctx); err == nil {
+			return res, nil
+		}
+		interrupted = errors.Is(err, ctx.Err()) && ctx.Err() != nil
+	}
+	if interrupted {
+		return nil, ErrInterrupted
+	}
+	return nil, err
+}
+
+// conclude measures the network that did best on the validation part, and writes the result and the report.
+func (j *job) conclude(ctx context.Context) (*Result, error) {
+	if _, err := j.TakeBest(); err != nil {
+		return nil, err
+	}
+	p, f := j.f.plan, j.f
+	res := &Result{
+		Task: p.Task, Config: j.c, Plan: p, Rows: f.rows.n, Series: len(f.seqs), Divided: j.how, Notes: f.notes,
+		Params: j.Net.NumParams(), Model: j.Net.Config.Model.Layers, Curve: j.Points(), Steps: j.Steps(),
+		Epochs:  j.Epochs(),
+		Windows: [3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, Maker: train.ThisMaker(),
+	}
+	var err error
+	if _, ok := p.classes(); ok {
+		res.Classes, err = j.m.classes(ctx, f, j.out, f.counts(j.trained))
+	} else {
+		err = j.numbers(ctx, res)
+	}
+	if err != nil {
+		return nil, err
+	}
+	j.Net.Config.Signal.About = p.about()
+	if err := j.KeepAsBest(); err != nil {
+		return nil, err
+	}
+	res.TrainSeconds, res.Seconds = j.Trained().Seconds(), j.Elapsed().Seconds()
+	res.Date = time.Now().UTC().Format(time.RFC3339)
+	if err := res.write(j.c.Out); err != nil {
+		return nil, err
+	}
+	return res, res.WriteReport()
+}
+
+// numbers calibrates the intervals of a network and measures it beside simple forecasts.
+func (j *job) numbers(ctx context.Context, res *Result) (err error) {
+	if err := j.m.calibrate(ctx, j.held); err != nil {
+		return err
+	}
+	if j.f.plan.Task == Anomaly {
+		share, _ := strconv.ParseFloat(j.c.Alarms, 64)
+		if err := j.m.alarm(ctx, j.f, j.held, share); err != nil {
+			return err
+		}
+	}
+	guesses := j.f.baselines(j.trained)
+	for _, g := range guesses {
+		if err := g.fit(ctx, j.f, j.held); err != nil {
+			return err
+		}
+	}
+	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses); err != nil {
+		return err
+	}
+	if j.f.plan.Task == Forecast {
+		res.Forecasts, err = j.m.examples(ctx, j.f, j.out)
+	}
+	return err
+}
+
+// rowsText is a number of rows in words.
+func rowsText(n int) string { return status.Count(float64(n)) + " rows" }

@@ -1,0 +1,257 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// settle decides what was left open until the data was read: what is asked, and how long windows are.
+func (f *frame) settle(c *Config) error {
+	p := f.plan
+	if p.Task == Auto {
+		p.Task = f.ask()
+	}
+	if p.whole() && f.unlike {
+		name := p.Columns[p.targets()[0]].Name
+		return fmt.Errorf("column %s: found values that change within a sequence, want one for each for --task %s; "+
+			"--task "+
+			"steps predicts one at each row, --series COLUMN says which rows are a sequence", name, p.Task)
+	}
+	if err := f.checkClasses(); err != nil {
+		return err
+	}
+	if c.Calendar == "auto" && p.Time != nil {
+		sizes, _ := c.split()
+		most := f.longest()
+		p.Calendar = calendarOf(p.Step, f.span()*float64(partEnds(most, sizes)[trainPart])/float64(most))
+	}
+	if _, ok := p.classes(); !ok {
+		p.Levels, _ = c.levels()
+	}
+	return f.settleLengths(c)
+}
+
+// ask is what is asked of data with a target, where nobody has said it.
+func (f *frame) ask() string {
+	_, classes := f.plan.classes()
+	task := Steps
+	if len(f.seqs) > 1 && !f.unlike {
+		task = Regress
+		if classes {
+			task = Classify
+		}
+	}
+	f.notes = append(f.notes, fmt.Sprintf("the target %s, so that it is predicted for each %s (--task %s)",
+		map[bool]string{true: "changes from row to row", false: "is the same in all rows of a sequence"}[task == Steps],
+		map[bool]string{true: "row", false: "sequence"}[task == Steps], task))
+	return task
+}
+
+// checkClasses checks that classes can be told apart, and leaves out inputs with too many.
+func (f *frame) checkClasses() error {
+	p := f.plan
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		switch n := len(c.Classes); {
+		case c.Kind != table.Category:
+		case c.Target && n < 2:
+			found := "no class"
+			if n == 1 {
+				found = fmt.Sprintf("one class only, %q", c.Classes[0])
+			}
+			return fmt.Errorf("column %s: found %s in %d rows, want two or more", c.Name, found, f.rows.n)
+		case c.Target && n > mostTargetClasses:
+			return fmt.Errorf("column %s: found more than %d classes (%s), want fewer; numbers are predicted by "+
+				"--task "+
+				"regress or steps", c.Name, mostTargetClasses, brief.List(c.Classes[:5], ", "))
+		case !c.Target && n > mostInputClasses:
+			c.In, c.Classes = false, nil
+			f.notes = append(f.notes, fmt.Sprintf("column %s has more than %d different texts: it is left out", c.Name,
+				mostInputClasses))
+		}
+	}
+	return nil
+}
+
+// span is the seconds from the first row of a series to its last, of the longest.
+func (f *frame) span() (most float64) {
+	for _, s := range f.seqs {
+		most = max(most, f.plan.time(f.rows.row(s.hi-1))-f.plan.time(f.rows.row(s.lo)))
+	}
+	return most
+}
+
+// longest is the rows of the longest sequence.
+func (f *frame) longest() (most int) {
+	for _, s := range f.seqs {
+		most = max(most, s.hi-s.lo)
+	}
+	return most
+}
+
+// The lengths of windows where nobody says them.
+const (
+	usualLength   = 256
+	usualHorizon  = 24
+	shortLookback = 16
+	longLookback  = 336
+)
+
+// settleLengths decides on the rows of windows.
+func (f *frame) settleLengths(c *Config) error {
+	p, most := f.plan, f.longest()
+	p.Length, p.Horizon, p.Lookback, p.Season = c.Length, c.Horizon, c.Lookback, c.Season
+	if p.Season == 0 {
+		p.Season = seasonOf(p.Step)
+	}
+	if p.Task != Forecast {
+		p.Horizon, p.Lookback = 0, 0
+		if p.Length == 0 && !p.whole() {
+			p.Length = min(usualLength, max(8, most/8))
+		}
+		return nil
+	}
+	p.Length = 0
+	if p.Horizon == 0 {
+		p.Horizon = usualHorizon
+		if p.Season > 1 && p.Season < 2*usualHorizon {
+			p.Horizon = p.Season
+		}
+	}
+	sizes, err := c.split()
+	if err != nil {
+		return err
+	}
+	train := partEnds(most, sizes)[0]
+	if p.Lookback == 0 {
+		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)), max(1, train-2*p.Horizon))
+	}
+	if train < p.Lookback+p.Horizon {
+		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, --lookback %d and "+
+			"--horizon %d "+
+			"together, or more", most, train, p.Lookback+p.Horizon, p.Lookback, p.Horizon)
+	}
+	short := 0
+	for _, s := range f.seqs {
+		if s.hi-s.lo < p.Lookback+p.Horizon {
+			short++
+		}
+	}
+	if short > 0 {
+		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: they "+
+			"have no "+
+			"part in training", short, len(f.seqs), p.Lookback+p.Horizon))
+	}
+	p.Local = c.Scale == "window"
+	return nil
+}
+
+// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months;
+// 1 where there is none.
+func seasonOf(step float64) int {
+	near := func(a, b float64) bool { return math.Abs(a-b) < 0.01*b }
+	switch {
+	case step <= 0 || step > 366*day:
+		return 1
+	case step < day:
+		n := day / step
+		if near(n, math.Round(n)) && n <= 1440 {
+			return int(math.Round(n))
+		}
+	case near(step, day):
+		return 7
+	case near(step, 7*day):
+		return 52
+	case step > 27*day && step < 32*day:
+		return 12
+	case step > 89*day && step < 93*day:
+		return 4
+	}
+	return 1
+}
+
+// measure takes the scales of all columns from the training part.
+func (f *frame) measure(train []segment) error {
+	p := f.plan
+	for i := range p.Columns {
+		if c := &p.Columns[i]; c.Kind == table.Number {
+			if err := f.measureColumn(i, train); err != nil {
+				return err
+			}
+		}
+	}
+	if p.Task == Fill { // a value that is hidden goes in as missing
+		for _, i := range p.targets() {
+			p.Columns[i].Gaps = true
+		}
+	}
+	return nil
+}
+
+// measureColumn takes the scale of one column.
+func (f *frame) measureColumn(i int, train []segment) error {
+	c := &f.plan.Columns[i]
+	var sum, square, change, n, changes float64
+	low, high := math.Inf(1), math.Inf(-1)
+	rows := 0
+	for _, s := range train {
+		before := math.NaN()
+		for at := s.lo; at < s.hi; at++ {
+			x := float64(f.rows.row(at)[i])
+			rows++
+			if x != x {
+				continue
+			}
+			n++
+			delta := x - sum
+			sum += delta / n // the mean so far
+			square += delta * (x - sum)
+			low, high = min(low, x), max(high, x)
+			if before == before {
+				change += (x - before) * (x - before)
+				changes++
+			}
+			before = x
+		}
+		f.rows.release(s.lo, s.hi)
+	}
+	if n == 0 && c.Target {
+		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)
+	}
+	c.Mean, c.Deviation, c.Change, c.Gaps = sum, math.Sqrt(square/max(1, n)), math.Sqrt(change/max(1, changes)),
+		int(n) < rows
+	if n > 0 {
+		c.Low, c.High = low, high
+	}
+	if !(c.Deviation > 1e-12*max(1e-12, math.Abs(c.Mean))) {
+		c.Deviation = 1
+		if c.Target && n > 0 && f.plan.Task != Forecast {
+			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, want values that "+
+				"differ",
+				c.Name, c.Mean+c.Base)
+		}
+	}
+	if !(c.Change > 0) {
+		c.Change = c.Deviation
+	}
+	for _, x := range []float64{c.Mean, c.Deviation, c.Change, c.Low, c.High} {
+		if math.IsNaN(x) || math.IsInf(x, 0) || math.Abs(x) > math.MaxFloat32/1e6 {
+			return fmt.Errorf("column %s: found numbers up to %.3g, want such as 32 bits can hold", c.Name,
+				max(high, -low))
+		}
+	}
+	return nil
+}
+
+// classNames are the names of classes without signs that break lines.
+func classNames(names []string) []string {
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = plain(names[i])
+	}
+	return names
+}

@@ -1,0 +1,110 @@
+package fit
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"unsafe"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// store is a table of float32: in memory while it is small, else in a file that is mapped, so that the memory of a
+// program does not grow with its data.
+type store struct {
+	dir   string // of the file
+	width int    // of a row
+	n     int    // rows
+	mem   []float32
+	file  *os.File
+	out   *bufio.Writer
+	m     disk.Mapping
+}
+
+// mostInMemory is how many numbers of a store are kept in memory.
+var mostInMemory = 32 << 20 // a variable for tests
+
+func newStore(dir string, width int) *store { return &store{dir: dir, width: width} }
+
+// add appends a row.
+func (s *store) add(row []float32) error {
+	s.n++
+	if s.file == nil && len(s.mem)+s.width <= mostInMemory {
+		s.mem = append(s.mem, row...)
+		return nil
+	}
+	if s.file == nil {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	_, err := s.out.Write(bytesOf(row))
+	return err
+}
+
+// spill begins the file with what is in memory.
+func (s *store) spill() (err error) {
+	if err := os.MkdirAll(s.dir, 0o777); err != nil {
+		return err
+	}
+	if s.file, err = disk.Temp(s.dir, "rows"); err != nil {
+		return err
+	}
+	s.out = bufio.NewWriterSize(s.file, 1<<20)
+	_, err = s.out.Write(bytesOf(s.mem))
+	s.mem = nil
+	return err
+}
+
+// finish ends adding: rows can be read from now on.
+func (s *store) finish() error {
+	if s.file == nil {
+		return nil
+	}
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	var err error
+	s.m, err = disk.Map(s.file, s.n*s.width*4)
+	if err != nil {
+		return err
+	}
+	s.mem = floatsOf(s.m.Data)
+	return nil
+}
+
+// rows are the rows from lo to hi, which must not be changed.
+func (s *store) rows(lo, hi int) []float32 { return s.mem[lo*s.width : hi*s.width] }
+
+// row is row i, which must not be changed.
+func (s *store) row(i int) []float32 { return s.rows(i, i+1) }
+
+// release says that rows are not needed for now.
+func (s *store) release(lo, hi int) {
+	if s.file != nil {
+		s.m.Release(bytesOf(s.rows(lo, hi)))
+	}
+}
+
+// close gives memory and file back.
+func (s *store) close() error {
+	if s.file == nil {
+		return nil
+	}
+	var err error
+	if s.m.Close != nil {
+		err = s.m.Close()
+	}
+	s.mem = nil
+	return errors.Join(err, s.file.Close(), os.Remove(s.file.Name()))
+}
+
+// bytesOf is the memory of numbers, in the machine's own order: a store is read by the process that wrote it.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}
+
+// floatsOf are the numbers in memory that bytesOf gave.
+func floatsOf(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}

@@ -1,0 +1,283 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// window is rows of a sequence.
+type window struct {
+	seq    int
+	lo, hi int // of the store: of a forecast, all that is seen and asked
+}
+
+// windows is a Split of the windows of a part of the data. It makes an example when it is asked for.
+type windows struct {
+	f      *frame
+	parts  []segment
+	ends   []int // windows of the segments up to each
+	length int   // rows, 0 for whole sequences
+	stride int
+	seed   uint64
+	part   int
+}
+
+// newWindows are the windows of a part.
+func (f *frame) newWindows(segments []segment, part, stride int, seed uint64) *windows {
+	p := f.plan
+	w := &windows{f: f, length: p.Length, stride: max(1, stride), seed: seed, part: part}
+	if p.whole() {
+		w.length = 0
+	}
+	if p.Task == Forecast {
+		w.length = p.Lookback + p.Horizon
+	}
+	n := 0
+	for _, s := range segments {
+		count := w.count(&s)
+		if count <= 0 {
+			continue
+		}
+		n += count
+		w.parts, w.ends = append(w.parts, s), append(w.ends, n)
+	}
+	return w
+}
+
+// count is how many windows a segment has. The rows that a forecast sees may lie in the part before.
+func (w *windows) count(s *segment) int {
+	p := w.f.plan
+	switch rows := s.hi - s.lo; {
+	case w.length == 0:
+		return 1
+	case p.Task == Forecast:
+		s.lo = max(s.lo, w.f.seqs[s.seq].lo+p.Lookback)
+		if s.hi-s.lo < p.Horizon {
+			return 0
+		}
+		return (s.hi-s.lo-p.Horizon)/w.stride + 1
+	case p.foretells() && rows < 2:
+		return 0
+	case rows <= w.length:
+		return 1
+	default:
+		return (rows-w.length+w.stride-1)/w.stride + 1
+	}
+}
+
+// Len is the number of windows.
+func (w *windows) Len() int {
+	if len(w.ends) == 0 {
+		return 0
+	}
+	return w.ends[len(w.ends)-1]
+}
+
+// at is window i.
+func (w *windows) at(i int) window {
+	k := sort.SearchInts(w.ends, i+1)
+	s := w.parts[k]
+	if k > 0 {
+		i -= w.ends[k-1]
+	}
+	p := w.f.plan
+	switch {
+	case w.length == 0:
+		return window(s)
+	case p.Task == Forecast:
+		lo := s.lo + i*w.stride - p.Lookback
+		return window{s.seq, lo, lo + w.length}
+	}
+	lo := s.lo + i*w.stride
+	if lo+w.length > s.hi { // the last one ends with the segment
+		lo = max(s.lo, s.hi-w.length)
+	}
+	return window{s.seq, lo, min(s.hi, lo+w.length)}
+}
+
+// Length is the number of positions of example i.
+func (w *windows) Length(i int) int {
+	at := w.at(i)
+	if w.f.plan.foretells() {
+		return at.hi - at.lo - 1
+	}
+	return at.hi - at.lo
+}
+
+// Example makes example i.
+func (w *windows) Example(i int, ex *task.Example) {
+	ex.Reset()
+	f, at := w.f, w.at(i)
+	e, err := newEncoder(f.plan)
+	if err != nil { // the zone was there when the data was read
+		panic(err)
+	}
+	rows := f.rows.rows(at.lo, at.hi)
+	var before float64 = math.NaN()
+	if at.lo > f.seqs[at.seq].lo {
+		before = f.plan.time(f.rows.row(at.lo - 1))
+	}
+	e.example(ex, rows, before, w.hides(i))
+	if f.rows.file != nil && w.length == 0 {
+		f.rows.release(at.lo, at.hi)
+	}
+}
+
+// hides returns a function that says which columns are hidden at a row of window i, for filling; else nil.
+func (w *windows) hides(i int) func(row int) []bool {
+	p := w.f.plan
+	if p.Task != Fill {
+		return nil
+	}
+	rng := rand.New(rand.NewPCG(w.seed^uint64(w.part), uint64(i)))
+	targets := p.targets()
+	hidden := make([]bool, len(p.Columns))
+	left := make([]int, len(p.Columns)) // rows that stay as they are
+	return func(int) []bool {
+		for _, k := range targets {
+			if left[k]--; left[k] < 0 { // gaps of 1 to 12 rows, four times as much between them
+				hidden[k] = !hidden[k]
+				left[k] = rng.IntN(12)
+				if !hidden[k] {
+					left[k] = 4 * rng.IntN(12)
+				}
+			}
+		}
+		return hidden
+	}
+}
+
+// example makes inputs and targets of the rows of a window.
+func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide func(row int) []bool) {
+	p, width := e.p, e.p.width()
+	n := len(rows) / width
+	seen := n
+	switch {
+	case p.Task == Forecast:
+		seen = n - p.Horizon
+		e.from(rows[:seen*width])
+	case p.foretells():
+		n-- // the last row has no next one
+	}
+	targets := p.targets()
+	_, classes := p.classes()
+	known := make([]float64, len(p.Columns)) // the last number of each target
+	for i := range known {
+		if known[i] = p.Columns[i].Mean; p.whole() {
+			known[i] = math.NaN()
+		}
+	}
+	for r := range n {
+		row := rows[r*width : (r+1)*width]
+		var hidden []bool
+		if hide != nil {
+			hidden = hide(r)
+		}
+		step := -1
+		if r >= seen {
+			step = r - seen
+		}
+		ex.Values = e.row(ex.Values, row, before, step, hidden)
+		before = p.time(row)
+		for _, i := range targets {
+			if x := float64(row[i]); x == x {
+				known[i] = x
+			}
+		}
+		if p.whole() && r < n-1 || p.Task == Forecast && r < seen {
+			continue
+		}
+		for k, i := range targets {
+			if p.Task == Forecast {
+				known[i] = e.ahead[k][r-seen]
+			}
+			x := row[i]
+			if p.whole() {
+				x = float32(known[i])
+			}
+			switch {
+			case classes && x == x:
+				ex.Targets = append(ex.Targets, int32(x))
+			case classes:
+				ex.Targets = append(ex.Targets, task.Ignore)
+			case p.foretells():
+				ex.Numbers = append(ex.Numbers, float32(e.target(i, float64(rows[(r+1)*width+i]), known[i])))
+			case p.Task == Fill && !hidden[i]:
+				ex.Numbers = append(ex.Numbers, float32(math.NaN()))
+			default:
+				ex.Numbers = append(ex.Numbers, float32(e.target(i, float64(x), known[i])))
+			}
+		}
+	}
+}
+
+// set is the data as package train learns it.
+func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
+	p := f.plan
+	stride := c.Stride
+	if stride == 0 {
+		stride = max(1, p.Length/2)
+		if p.Task == Forecast {
+			stride = 1
+		}
+	}
+	s := &task.Set{Channels: len(p.inputs()), Everywhere: !p.whole(), Inputs: p.inputs(), About: p.about()}
+	if names, ok := p.classes(); ok {
+		s.Outputs, s.Classes = len(names), classNames(names)
+	} else {
+		s.Numbers, s.Results = true, p.results()
+		for _, level := range p.Levels {
+			s.Levels = append(s.Levels, float32(level))
+		}
+		s.Outputs = len(p.targets()) * len(p.Levels)
+	}
+	var splits [parts]*windows
+	for i := range splits {
+		step := stride
+		if i != trainPart && p.Task != Forecast {
+			step = max(1, p.Length) // windows that share no rows
+		}
+		if splits[i] = f.newWindows(divided[i], i, step, c.Seed); splits[i].Len() == 0 {
+			return nil, f.noWindows(i, divided[i])
+		}
+		for k := range splits[i].parts {
+			s.MaxLength = max(s.MaxLength, splits[i].most(k))
+		}
+	}
+	s.Train, s.Valid, s.Test = splits[trainPart], splits[validPart], splits[testPart]
+	return s, nil
+}
+
+// most is the positions of the longest window of a segment.
+func (w *windows) most(k int) int {
+	if w.length > 0 {
+		return w.length
+	}
+	return w.parts[k].hi - w.parts[k].lo
+}
+
+// noWindows is the error of a part without windows.
+func (f *frame) noWindows(part int, segments []segment) error {
+	p, most := f.plan, 0
+	for _, s := range segments {
+		most = max(most, s.hi-s.lo)
+	}
+	if p.Task == Forecast {
+		return fmt.Errorf("the %s part: found %d rows in its longest series, want the horizon, %d, or more "+
+			"(--horizon, --split)",
+			partNames[part], most, p.Horizon)
+	}
+	return fmt.Errorf("the %s part: found no rows to learn from (%d series, the longest of %d rows), want more data "+
+		"or another "+
+		"--split", partNames[part], len(segments), most)
+}
+
+// interface checks
+var (
+	_ task.Split   = (*windows)(nil)
+	_ task.Lengths = (*windows)(nil)
+)

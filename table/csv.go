@@ -1,0 +1,285 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// CSV is text with a row a line: cells between commas, semicolons, tabs, bars or spaces, quoted as RFC 4180 says.
+var CSV = &Format{
+	Name: "csv", About: "rows of text: cells between commas, semicolons, tabs, bars or spaces",
+	Extensions: []string{".csv", ".txt", ".dat"},
+	Open:       func(in *Input, opt *Options) (Source, error) { return openCSV(in, opt, 0) },
+}
+
+// TSV is CSV with tabs.
+var TSV = &Format{
+	Name: "tsv", About: "rows of text: cells between tabs", Extensions: []string{".tsv", ".tab"},
+	Open: func(in *Input, opt *Options) (Source, error) { return openCSV(in, opt, '\t') },
+}
+
+// records gives the cells of one line after the other, of lines that are not empty.
+type records interface {
+	next() (cells []string, line int64, err error)
+}
+
+// csvSource is the rows of a CSV file.
+type csvSource struct {
+	name  string
+	text  *patcher
+	lines records
+	about About
+	first []string // a first line that is no header
+	line  int64    // of first
+	notes []string
+}
+
+// separators are those that are found out, the ones first that numbers and texts hardly contain.
+var separators = []rune{'\t', ';', '|', ',', ' '}
+
+func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
+	asked, err := opt.separator()
+	if err != nil {
+		return nil, err
+	}
+	s := &csvSource{name: in.Name, text: textReader(in.R, opt.Encoding)}
+	r := bufio.NewReaderSize(s.text, peekSize)
+	head := peek(r)
+	switch {
+	case asked != 0:
+		separator = asked
+	case separator == 0:
+		separator = guessSeparator(head)
+		if separator != ',' {
+			s.notes = append(s.notes, fmt.Sprintf("cells are read as separated by %s (--separator says otherwise)",
+				separatorName(separator)))
+		}
+	}
+	s.lines = newRecords(r, separator)
+	first, line, err := s.lines.next()
+	if err == io.EOF {
+		return nil, fmt.Errorf("%s: found no row, want a line that names the columns and rows below it", in.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", in.Name, err)
+	}
+	if err := s.takeHead(first, line, head, separator, opt); err != nil {
+		return nil, fmt.Errorf("%s: %w", in.Name, err)
+	}
+	if opt.Wide {
+		return newWide(s, opt)
+	}
+	return s, nil
+}
+
+// mostColumns bounds what a hostile first line can cost.
+const mostColumns = 20_000
+
+// takeHead takes the names of the columns from the first line, or makes them where it is data.
+func (s *csvSource) takeHead(first []string, line int64, head []byte, separator rune, opt *Options) error {
+	if len(first) > mostColumns {
+		return fmt.Errorf("line %d: found %d cells, want at most %d", line, len(first), mostColumns)
+	}
+	header := opt.Header == "yes" || opt.Header == "auto" && isHeader(first, secondLine(head, separator), opt)
+	seen := map[string]int{}
+	for i, name := range first {
+		name = strings.TrimSpace(name)
+		if !header || name == "" {
+			name = fmt.Sprintf("column%d", i+1)
+		}
+		if seen[name]++; seen[name] > 1 {
+			other := fmt.Sprintf("%s.%d", name, seen[name])
+			s.notes = append(s.notes, fmt.Sprintf("the column %s stands in line %d more than once: number %d is "+
+				"called "+
+				"%s", name, line, seen[name], other))
+			name = other
+			seen[name]++
+		}
+		s.about.Columns = append(s.about.Columns, name)
+	}
+	if !header {
+		s.about.Headless = true
+		s.first, s.line = first, line
+		if opt.Header == "auto" {
+			s.notes = append(s.notes, fmt.Sprintf("the first line is data, as it holds values: columns are called "+
+				"column1 "+
+				"to column%d (--header yes otherwise)", len(first)))
+		}
+	}
+	return nil
+}
+
+// isHeader reports whether a first line names columns: it has no value in it that is a number or is missing. A line of
+// texts alone is a header unless the next one holds one of them, too.
+func isHeader(first, second []string, opt *Options) bool {
+	for _, cell := range first {
+		cell = strings.TrimSpace(cell)
+		_, point := parseNumber(cell, false)
+		_, comma := parseNumber(cell, true)
+		if point || comma || cell != "" && opt.isMissing(cell) {
+			return false
+		}
+		if layout, _ := findLayout([]string{cell}, time.UTC); layout != "" {
+			return false
+		}
+	}
+	for i, cell := range second {
+		if i < len(first) && cell == first[i] && strings.TrimSpace(cell) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// secondLine is the cells of the second line of a text, nil for none.
+func secondLine(head []byte, separator rune) []string {
+	lines := newRecords(bufio.NewReader(bytes.NewReader(head)), separator)
+	if _, _, err := lines.next(); err != nil {
+		return nil
+	}
+	cells, _, err := lines.next()
+	if err != nil {
+		return nil
+	}
+	return cells
+}
+
+// guessSeparator is the first of separators that cuts all lines of a text into equally many cells, more than one; else
+// a comma.
+func guessSeparator(head []byte) rune {
+	if end := bytes.LastIndexByte(head, '\n'); end >= 0 {
+		head = head[:end+1] // whole lines
+	}
+	for _, separator := range separators {
+		lines := newRecords(bufio.NewReader(bytes.NewReader(head)), separator)
+		cells, same, rows := 0, true, 0
+		for ; same && rows < 100; rows++ {
+			row, _, err := lines.next()
+			if err != nil {
+				break
+			}
+			same = len(row) > 1 && (rows == 0 || len(row) == cells)
+			cells = len(row)
+		}
+		if same && rows > 0 {
+			return separator
+		}
+	}
+	return ','
+}
+
+func separatorName(separator rune) string {
+	switch separator {
+	case '\t':
+		return "tabs"
+	case ' ':
+		return "spaces"
+	}
+	return fmt.Sprintf("%q", separator)
+}
+
+// About describes the columns.
+func (s *csvSource) About() About { return s.about }
+
+// Notes say what was found out.
+func (s *csvSource) Notes() []string {
+	return append(s.notes[:len(s.notes):len(s.notes)], s.text.Notes()...)
+}
+
+// Close does nothing.
+func (s *csvSource) Close() error { return nil }
+
+// Next reads the next line that is not empty.
+func (s *csvSource) Next(row *Row) error {
+	cells, line := s.first, s.line
+	var err error
+	if s.first = nil; cells == nil {
+		cells, line, err = s.lines.next()
+	}
+	row.Place, row.Cells = Place{s.name, "line", line}, row.Cells[:0]
+	var syntax *csv.ParseError
+	switch {
+	case err == io.EOF:
+		return err
+	case errors.As(err, &syntax) && !errors.As(err, &errTooLong{}):
+		return &RowError{Place: row.Place, Text: fmt.Sprintf("found a cell that is not quoted as CSV is: %v",
+			syntax.Err)}
+	case err != nil:
+		return fmt.Errorf("%s: %w", row.Place, err)
+	}
+	// some programs end lines with a separator
+	if len(cells) == len(s.about.Columns)+1 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	if len(cells) != len(s.about.Columns) {
+		return &RowError{Place: row.Place, Text: fmt.Sprintf("found %d cells, want %d", len(cells),
+			len(s.about.Columns))}
+	}
+	for _, text := range cells {
+		row.Cells = append(row.Cells, Cell{Form: Text, Text: text})
+	}
+	return nil
+}
+
+// newRecords reads cells between separators, or between any number of spaces.
+func newRecords(r *bufio.Reader, separator rune) records {
+	m := &meter{r: r, left: maxRow}
+	if separator == ' ' {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxRow)
+		return &spaced{lines: lines}
+	}
+	c := csv.NewReader(m)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = separator, -1, true
+	c.TrimLeadingSpace = separator != '\t'
+	c.LazyQuotes = separator == '\t' // where quotes have no meaning
+	return &quoted{c, m}
+}
+
+// quoted is records of encoding/csv.
+type quoted struct {
+	r *csv.Reader
+	m *meter
+}
+
+func (q *quoted) next() ([]string, int64, error) {
+	q.m.left = maxRow
+	cells, err := q.r.Read()
+	var line int
+	var syntax *csv.ParseError
+	switch {
+	case errors.As(err, &syntax):
+		line = syntax.StartLine
+	case len(cells) > 0:
+		line, _ = q.r.FieldPos(0)
+	}
+	return cells, int64(line), err
+}
+
+// spaced is records with any number of spaces between cells.
+type spaced struct {
+	lines *bufio.Scanner
+	line  int64
+}
+
+func (s *spaced) next() ([]string, int64, error) {
+	for s.lines.Scan() {
+		s.line++
+		if cells := strings.Fields(s.lines.Text()); len(cells) > 0 {
+			return cells, s.line, nil
+		}
+	}
+	if err := s.lines.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = errTooLong{}
+		}
+		return nil, s.line + 1, err
+	}
+	return nil, s.line, io.EOF
+}

@@ -1,0 +1,175 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+)
+
+// peekSize is how much of a file is looked at before it is read.
+const peekSize = 64 << 10
+
+// peek is the beginning of what r reads: what it gives at once, but at least a whole line, unless that is longer than
+// peekSize. From a pipe it does not wait for more.
+func peek(r *bufio.Reader) []byte {
+	for n := 1; ; {
+		head, err := r.Peek(n)
+		head, _ = r.Peek(max(len(head), r.Buffered()))
+		if err != nil || bytes.IndexByte(head, '\n') >= 0 || len(head) >= peekSize {
+			return head
+		}
+		n = len(head) + 1
+	}
+}
+
+// textReader is the text that in holds as UTF-8. Bytes that are not UTF-8 are read as Windows-1252, in which Latin-1 is
+// contained, so that a file of mixed encodings is read as it was meant.
+func textReader(in *bufio.Reader, encoding string) *patcher {
+	head := peek(in)
+	p := &patcher{}
+	switch {
+	case encoding == "windows-1252":
+		p.r = bufio.NewReaderSize(charmap.Windows1252.NewDecoder().Reader(in), peekSize)
+		return p
+	case encoding == "utf-16" || encoding == "auto" && looksUTF16(head):
+		order := unicode.LittleEndian
+		if zeros(head, 0) > zeros(head, 1) {
+			order = unicode.BigEndian
+		}
+		decoder := unicode.UTF16(order, unicode.UseBOM).NewDecoder()
+		p.r = bufio.NewReaderSize(decoder.Reader(in), peekSize)
+		if encoding == "auto" {
+			p.said = append(p.said, "the text is read as UTF-16")
+		}
+		return p
+	}
+	if bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")) {
+		_, _ = in.Discard(3) // they have been seen
+	}
+	p.r, p.patch = in, true
+	return p
+}
+
+// looksUTF16 reports whether a text begins with a mark of UTF-16, or every second byte is mostly 0.
+func looksUTF16(head []byte) bool {
+	if bytes.HasPrefix(head, []byte("\xFF\xFE")) || bytes.HasPrefix(head, []byte("\xFE\xFF")) {
+		return true
+	}
+	even, odd := zeros(head, 0), zeros(head, 1)
+	return len(head) >= 8 && max(even, odd) > len(head)*3/8 && min(even, odd) < len(head)/16
+}
+
+func zeros(text []byte, from int) (n int) {
+	for i := from; i < len(text); i += 2 {
+		if text[i] == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// patcher reads text and gives bytes that are not UTF-8 as the characters that they are in Windows-1252.
+type patcher struct {
+	r       *bufio.Reader
+	patch   bool
+	waiting []byte // characters that did not fit into p
+	rest    []byte // the beginning of a character
+	patched int
+	line    int64 // of the first that was patched, from 1
+	lines   int64
+	said    []string
+	buffer  []byte
+	err     error
+}
+
+// Notes say how many bytes were not UTF-8.
+func (p *patcher) Notes() []string {
+	if p.patched == 0 {
+		return p.said
+	}
+	return append(p.said, fmt.Sprintf("%d bytes that are not UTF-8 are read as Windows-1252, the first in line %d",
+		p.patched, p.line))
+}
+
+func (p *patcher) Read(to []byte) (int, error) {
+	if !p.patch {
+		return p.r.Read(to)
+	}
+	for len(p.waiting) == 0 {
+		if p.err != nil {
+			return 0, p.err
+		}
+		if p.buffer == nil {
+			p.buffer = make([]byte, 32<<10)
+		}
+		kept := copy(p.buffer, p.rest)
+		n, err := p.r.Read(p.buffer[kept:])
+		p.err = err
+		p.take(p.buffer[:kept+n], err != nil)
+	}
+	n := copy(to, p.waiting)
+	p.waiting = p.waiting[n:]
+	return n, nil
+}
+
+// take makes text wait to be read. An unfinished character at its end is kept for the next call, unless it is the last.
+func (p *patcher) take(text []byte, last bool) {
+	p.rest = p.rest[:0]
+	if utf8.Valid(text) {
+		p.lines += int64(bytes.Count(text, []byte{'\n'}))
+		p.waiting = text
+		return
+	}
+	var out []byte
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r != utf8.RuneError || size > 1:
+			out = append(out, text[i:i+size]...)
+		case !last && !utf8.FullRune(text[i:]):
+			p.rest = append(p.rest, text[i:]...)
+			p.waiting = out
+			return
+		default:
+			if p.patched++; p.patched == 1 {
+				p.line = p.lines + 1
+			}
+			out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(text[i]))
+		}
+		if text[i] == '\n' {
+			p.lines++
+		}
+		i += size
+	}
+	p.waiting = out
+}
+
+// errTooLong is the error of a row that is longer than maxRow.
+type errTooLong struct{}
+
+func (errTooLong) Error() string {
+	return fmt.Sprintf("found a row of more than %d MB, want shorter ones: is a quote not closed?", maxRow>>20)
+}
+
+// maxRow is the longest row of text, in bytes: a quote that is not closed makes one row of all that follows.
+const maxRow = 16 << 20
+
+// meter ends a reader that has given more than maxRow since the last row ended.
+type meter struct {
+	r    io.Reader
+	left int
+}
+
+func (m *meter) Read(to []byte) (int, error) {
+	if m.left <= 0 {
+		return 0, errTooLong{}
+	}
+	n, err := m.r.Read(to)
+	m.left -= n
+	return n, err
+}

@@ -1,0 +1,175 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+var nan = math.NaN()
+
+// FASTA is sequences of letters, of DNA, RNA or proteins: a line that begins with > and names a sequence, then its
+// letters. A letter is a row, in upper case.
+var FASTA = &Format{
+	Name: "fasta", About: "sequences of letters, each behind a line that begins with >",
+	Extensions: []string{".fasta", ".fa", ".fna", ".faa", ".ffn"},
+	Open:       func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, false) },
+}
+
+// FASTQ is FASTA with the quality of each letter, of four lines a sequence. The quality is that of Phred, from 0 up.
+var FASTQ = &Format{
+	Name: "fastq", About: "sequences of letters with the quality of each", Extensions: []string{".fastq", ".fq"},
+	Open: func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, true) },
+}
+
+// The columns of FASTA and FASTQ.
+const (
+	nameColumn    = "name"
+	letterColumn  = "letter"
+	qualityColumn = "quality"
+)
+
+// letters reads a FASTA or FASTQ file.
+type letters struct {
+	name  string
+	lines *bufio.Reader
+	line  int64
+	kept  string // the line that names the next sequence
+}
+
+func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
+	s := &letters{name: in.Name, lines: bufio.NewReaderSize(textReader(in.R, opt.Encoding), peekSize)}
+	src := &recordSource{about: About{Columns: []string{letterColumn, nameColumn}, Sequences: true}, next: s.fasta}
+	if quality {
+		src.about.Columns = []string{letterColumn, qualityColumn, nameColumn}
+		src.next = s.fastq
+	}
+	return src, nil
+}
+
+// mostLetters bounds a sequence of letters that is kept in memory: more than the largest chromosome.
+const mostLetters = 1 << 31
+
+// next is the next line that is not empty, which must not be longer than what is left.
+func (s *letters) next(left int) (string, error) {
+	for {
+		var line strings.Builder
+		for {
+			part, err := s.lines.ReadSlice('\n')
+			if line.Len()+len(part) > left {
+				return "", fmt.Errorf("%s, line %d: found more than %d letters, want at most that", s.name,
+					s.line+1, mostLetters)
+			}
+			line.Write(part)
+			if errors.Is(err, bufio.ErrBufferFull) {
+				continue
+			}
+			if err != nil && (err != io.EOF || line.Len() == 0) {
+				return "", err
+			}
+			break
+		}
+		s.line++
+		if text := strings.TrimSpace(line.String()); text != "" {
+			return text, nil
+		}
+	}
+}
+
+func (s *letters) wrong(format string, args ...any) error {
+	return fmt.Errorf("%s, line %d: %s", s.name, s.line, fmt.Sprintf(format, args...))
+}
+
+// fasta reads a sequence.
+func (s *letters) fasta() (*record, error) {
+	if s.kept == "" {
+		line, err := s.next(mostLetters)
+		if err != nil {
+			return nil, err
+		}
+		if line[0] != '>' {
+			return nil, s.wrong("found %.20q, want a line such as >name", line)
+		}
+		s.kept = line
+	}
+	name, at := s.kept[1:], s.line
+	s.kept = ""
+	var b strings.Builder
+	for {
+		line, err := s.next(mostLetters - b.Len())
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if line[0] == '>' {
+			s.kept = line
+			break
+		}
+		if err := s.check(line); err != nil {
+			return nil, err
+		}
+		b.WriteString(strings.ToUpper(line))
+	}
+	if b.Len() == 0 {
+		return nil, s.wrong("found no letters of the sequence %.40q", name)
+	}
+	text := b.String()
+	return &record{place: Place{s.name, "line", at}, name: name, n: len(text), cell: func(row, i int) Cell {
+		if i == 0 {
+			return Cell{Form: Text, Text: text[row : row+1]}
+		}
+		return Cell{Form: Text, Text: name}
+	}}, nil
+}
+
+// check checks that a line has letters only.
+func (s *letters) check(line string) error {
+	for i, c := range []byte(line) {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '*' && c != '.' {
+			return s.wrong("letter %d: found %q, want letters, - or *", i+1, c)
+		}
+	}
+	return nil
+}
+
+// fastq reads a sequence with qualities.
+func (s *letters) fastq() (*record, error) {
+	var lines [4]string
+	at := int64(0)
+	for i := range lines {
+		line, err := s.next(mostLetters)
+		if err == io.EOF && i > 0 {
+			return nil, s.wrong("found the end of the file, want four lines for each sequence")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if lines[i] = line; i == 0 {
+			at = s.line
+		}
+	}
+	switch {
+	case lines[0][0] != '@' || lines[2][0] != '+':
+		return nil, s.wrong("found lines that begin with %q and %q, want @ and +", lines[0][0], lines[2][0])
+	case len(lines[1]) != len(lines[3]):
+		return nil, s.wrong("found %d letters and %d qualities, want as many", len(lines[1]), len(lines[3]))
+	}
+	if err := s.check(lines[1]); err != nil {
+		return nil, err
+	}
+	name, text, quality := lines[0][1:], strings.ToUpper(lines[1]), lines[3]
+	return &record{place: Place{s.name, "line", at}, name: name, n: len(text), cell: func(row, i int) Cell {
+		switch i {
+		case 0:
+			return Cell{Form: Text, Text: text[row : row+1]}
+		case 1:
+			return RealCell(float64(quality[row]) - '!')
+		}
+		return Cell{Form: Text, Text: name}
+	}}, nil
+}

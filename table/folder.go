@@ -1,0 +1,151 @@
+package table
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+)
+
+// The columns that a folder adds to those of its files.
+const (
+	FolderColumn = "folder" // in which a file lies, from the folder that was opened; where there are such
+	FileColumn   = "file"
+)
+
+// folder is the rows of files one behind the other. Each file is a sequence, unless it has several.
+type folder struct {
+	files   []string
+	labels  []string // the folder of each
+	opt     *Options
+	about   About
+	own     int // columns of a file
+	labeled bool
+
+	at    int // of the file that is read
+	now   Source
+	base  int // sequences before those of the file
+	most  int // the last sequence seen
+	notes []string
+}
+
+// newFolder opens files, which are those of a folder or were named.
+func newFolder(root string, files []string, opt *Options) (Source, error) {
+	s := &folder{files: files, opt: opt, most: -1}
+	for _, f := range files {
+		dir, err := filepath.Rel(root, filepath.Dir(f))
+		if err != nil || strings.HasPrefix(dir, "..") || dir == "." {
+			dir = ""
+		}
+		s.labels = append(s.labels, filepath.ToSlash(dir))
+		s.labeled = s.labeled || dir != ""
+	}
+	first, err := openFile(files[0], opt)
+	if err != nil {
+		return nil, err
+	}
+	s.now, s.about = first, first.About()
+	s.about.Columns, s.about.Units = slices.Clone(s.about.Columns), slices.Clone(s.about.Units)
+	s.own = len(s.about.Columns)
+	add := func(name string) {
+		if !slices.Contains(s.about.Columns, name) {
+			s.about.Columns = append(s.about.Columns, name)
+			if s.about.Units != nil {
+				s.about.Units = append(s.about.Units, "")
+			}
+		}
+	}
+	if !s.about.Sequences {
+		add(FileColumn)
+	}
+	if s.labeled {
+		add(FolderColumn)
+		if s.about.Label == "" {
+			s.about.Label = FolderColumn
+		}
+	}
+	s.about.Sequences = true
+	return s, nil
+}
+
+// About describes the files as the first of them does.
+func (s *folder) About() About { return s.about }
+
+// Notes are those of all files so far.
+func (s *folder) Notes() []string {
+	if s.now == nil {
+		return s.notes
+	}
+	return slices.Concat(s.notes, s.now.Notes())
+}
+
+// Next goes from file to file.
+func (s *folder) Next(row *Row) error {
+	for {
+		if s.now == nil {
+			if s.at++; s.at >= len(s.files) {
+				s.at = len(s.files)
+				return io.EOF
+			}
+			next, err := openFile(s.files[s.at], s.opt)
+			if err != nil {
+				return err
+			}
+			s.now, s.base = next, s.most+1
+			if err := s.sameColumns(next.About()); err != nil {
+				return err
+			}
+		}
+		err := s.now.Next(row)
+		if err == io.EOF {
+			s.notes = append(s.notes, s.now.Notes()...)
+			err, s.now = s.now.Close(), nil
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return s.add(row)
+	}
+}
+
+// sameColumns checks that a file has the columns of the first one.
+func (s *folder) sameColumns(about About) error {
+	if want := s.about.Columns[:s.own]; !slices.Equal(about.Columns, want) {
+		return fmt.Errorf("%s: found the columns %s; want those of %s: %s", s.files[s.at],
+			brief.List(about.Columns, ", "), s.files[0], brief.List(want, ", "))
+	}
+	return nil
+}
+
+// add appends what the folder knows of a row.
+func (s *folder) add(row *Row) error {
+	row.Sequence += s.base
+	s.most = max(s.most, row.Sequence)
+	name := s.files[s.at]
+	if row.Name == "" {
+		row.Name = name
+	}
+	for _, column := range s.about.Columns[len(row.Cells):] {
+		text := filepath.Base(name)
+		if column == FolderColumn {
+			text = s.labels[s.at]
+		}
+		row.Cells = append(row.Cells, Cell{Form: Text, Text: text})
+	}
+	return nil
+}
+
+// Close closes the file that is read.
+func (s *folder) Close() error {
+	if s.now == nil {
+		return nil
+	}
+	return s.now.Close()
+}

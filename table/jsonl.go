@@ -1,0 +1,259 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+)
+
+// JSONL is a JSON object a line, a row each: its fields are columns, those of objects in it with a dot. An object with
+// lists of numbers is a sequence: its lists are the rows, its other values hold for all of them.
+var JSONL = &Format{
+	Name: "jsonl", About: "a JSON object a line; lists of numbers in it make it a sequence",
+	Extensions: []string{".jsonl", ".ndjson"}, Open: openJSONL,
+}
+
+// jsonSource is the rows of a JSONL file.
+type jsonSource struct {
+	name   string
+	text   *patcher
+	lines  *bufio.Reader
+	line   int64
+	about  About
+	ahead  []jsonLine // read to find the columns
+	lists  []bool     // columns that are lists
+	now    jsonLine
+	at, n  int // rows of now that have been given, and objects
+	others map[string]bool
+}
+
+type jsonLine struct {
+	line   int64
+	names  []string
+	values map[string]any // string, json.Number, bool, nil or []json.Number
+	length int            // of its lists; 0 for none
+	err    error
+}
+
+// jsonAhead is how many objects tell which fields there are.
+const jsonAhead = 100
+
+func openJSONL(in *Input, opt *Options) (Source, error) {
+	s := &jsonSource{name: in.Name, text: textReader(in.R, opt.Encoding), others: map[string]bool{}}
+	s.lines = bufio.NewReaderSize(s.text, peekSize)
+	for len(s.ahead) < jsonAhead && (len(s.ahead) == 0 || in.File != nil) { // a pipe is not waited for
+		l := s.read()
+		if l.err == io.EOF {
+			break
+		}
+		s.ahead = append(s.ahead, l)
+		for _, name := range l.names {
+			if !slices.Contains(s.about.Columns, name) {
+				_, list := l.values[name].([]json.Number)
+				s.about.Columns, s.lists = append(s.about.Columns, name), append(s.lists, list)
+				s.about.Sequences = s.about.Sequences || list
+			}
+		}
+		var bad *RowError
+		if l.err != nil && !errors.As(l.err, &bad) {
+			return nil, l.err
+		}
+	}
+	if len(s.about.Columns) == 0 {
+		if len(s.ahead) > 0 && s.ahead[0].err != nil {
+			return nil, s.ahead[0].err
+		}
+		return nil, fmt.Errorf("%s: found no object with a field, want one a line", in.Name)
+	}
+	return s, nil
+}
+
+// About describes the fields.
+func (s *jsonSource) About() About { return s.about }
+
+// Notes say how the text was read, and which fields were not in the first objects.
+func (s *jsonSource) Notes() []string {
+	notes := s.text.Notes()
+	if len(s.others) > 0 {
+		notes = append(notes, fmt.Sprintf("%d fields that the first %d objects do not have are left out", len(s.others),
+			jsonAhead))
+	}
+	return notes
+}
+
+// Close does nothing.
+func (s *jsonSource) Close() error { return nil }
+
+// readLine is the next line that is not empty, at most maxRow long.
+func (s *jsonSource) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := s.lines.ReadSlice('\n')
+		if len(line)+len(part) > maxRow {
+			return nil, errTooLong{}
+		}
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (err != io.EOF || len(bytes.TrimSpace(line)) == 0):
+			return nil, err
+		}
+		s.line++
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+// read reads an object.
+func (s *jsonSource) read() jsonLine {
+	text, err := s.readLine()
+	l := jsonLine{line: s.line, values: map[string]any{}, err: err}
+	if err != nil {
+		if err != io.EOF {
+			l.err = fmt.Errorf("%s, line %d: %w", s.name, s.line+1, err)
+		}
+		return l
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := l.object(d, "", 0); err != nil {
+		l.err = &RowError{Place: Place{s.name, "line", s.line}, Text: fmt.Sprintf("found %.60q, want a JSON object of "+
+			"texts, numbers and lists of numbers: %v", text, err)}
+	}
+	return l
+}
+
+// mostDepth bounds objects in objects.
+const mostDepth = 20
+
+// object reads the fields of an object, in their order.
+func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return errors.Join(errors.New("it is no object"), err)
+	}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, ok := token.(string)
+		if !ok || depth > mostDepth {
+			return errors.New("objects lie too deep in each other")
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return err
+		}
+		if raw[0] == '{' {
+			inner := json.NewDecoder(bytes.NewReader(raw))
+			inner.UseNumber()
+			if err := l.object(inner, prefix+key+".", depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.field(prefix+key, raw); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// field takes a field that is no object.
+func (l *jsonLine) field(name string, raw json.RawMessage) error {
+	if name == "" || len(l.names) >= mostColumns {
+		return fmt.Errorf("%d fields, or one without a name", len(l.names))
+	}
+	var value any
+	if raw[0] == '[' {
+		var list []json.Number
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return err
+		}
+		if l.length != 0 && len(list) != l.length {
+			return fmt.Errorf("lists of %d and %d numbers, where all should be equally long", l.length, len(list))
+		}
+		value, l.length = list, len(list)
+	} else {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	if _, again := l.values[name]; !again {
+		l.names = append(l.names, name)
+	}
+	l.values[name] = value
+	return nil
+}
+
+// Next gives the next row.
+func (s *jsonSource) Next(row *Row) error {
+	for s.at >= s.rows() {
+		if len(s.ahead) > 0 {
+			s.now, s.ahead = s.ahead[0], s.ahead[1:]
+		} else if s.now = s.read(); s.now.err == nil {
+			for _, name := range s.now.names {
+				if !slices.Contains(s.about.Columns, name) {
+					s.others[name] = true
+				}
+			}
+		}
+		if s.at = 0; s.now.err != nil {
+			s.now.values = nil
+			return s.now.err
+		}
+		s.n++
+	}
+	row.Place, row.Step, row.Cells = Place{s.name, "line", s.now.line}, 0, row.Cells[:0]
+	row.Sequence, row.Name = 0, ""
+	if s.about.Sequences {
+		row.Sequence, row.Name = s.n-1, fmt.Sprintf("line %d", s.now.line)
+	}
+	for _, name := range s.about.Columns {
+		row.Cells = append(row.Cells, jsonCell(s.now.values[name], s.at))
+	}
+	s.at++
+	return nil
+}
+
+// rows is how many rows the object has.
+func (s *jsonSource) rows() int {
+	switch {
+	case s.now.values == nil:
+		return 0
+	case s.about.Sequences:
+		return s.now.length
+	}
+	return 1
+}
+
+// jsonCell is the cell of a value, or of an element of a list.
+func jsonCell(value any, at int) Cell {
+	switch x := value.(type) {
+	case string:
+		return Cell{Form: Text, Text: x}
+	case bool:
+		return Cell{Form: Text, Text: strconv.FormatBool(x)}
+	case json.Number:
+		y, err := x.Float64()
+		if err != nil {
+			return Cell{}
+		}
+		return RealCell(y)
+	case []json.Number:
+		if at < len(x) && x[at] != "" { // null
+			return jsonCell(x[at], 0)
+		}
+	}
+	return Cell{}
+}

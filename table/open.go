@@ -1,0 +1,161 @@
+package table
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// Format is a form of files.
+type Format struct {
+	Name       string
+	About      string   // one line
+	Extensions []string // of files, with the dot, in lower case
+	// Open reads the head of a file. It leaves closing in.File to its caller.
+	Open func(in *Input, opt *Options) (Source, error)
+}
+
+// Input is a file to be read.
+type Input struct {
+	Name string        // for errors
+	R    *bufio.Reader // its content, no longer compressed
+	File *os.File      // for formats that need more than one way through; nil where there is none
+	Size int64         // of File
+}
+
+// Formats are all formats.
+func Formats() []*Format { return formats }
+
+// formatOf is the format of a file: the one that is asked for, or that of its name.
+func formatOf(name string, opt *Options) (*Format, error) {
+	var known []string
+	for _, f := range formats {
+		if opt.Format == f.Name || opt.Format == "" && slices.Contains(f.Extensions, extension(name)) {
+			return f, nil
+		}
+		known = append(known, f.Name)
+	}
+	if opt.Format != "" {
+		return nil, fmt.Errorf("format: found %.40q, want one of %s", opt.Format, strings.Join(known, ", "))
+	}
+	return nil, fmt.Errorf("%s: found the ending %q, want that of one of the formats %s (--format says which it is)",
+		name, extension(name), strings.Join(known, ", "))
+}
+
+// extension is the ending of a file's name, in lower case, without that of a compressed file.
+func extension(name string) string {
+	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))
+}
+
+// openSource opens the rows of files.
+func openSource(paths []string, stdin io.Reader, opt *Options) (Source, error) {
+	if len(paths) == 1 && paths[0] == "-" {
+		f, err := formatOf("standard input.csv", opt)
+		if err != nil {
+			return nil, err
+		}
+		return f.Open(&Input{Name: "standard input", R: bufio.NewReaderSize(stdin, peekSize)}, opt)
+	}
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, err
+		case !info.IsDir():
+			files = append(files, path)
+			continue
+		}
+		inside, err := filesIn(path, opt)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, inside...)
+	}
+	if len(paths) == 1 && len(files) == 1 && files[0] == paths[0] {
+		return openFile(files[0], opt)
+	}
+	return newFolder(paths[0], files, opt)
+}
+
+// filesIn are the files of a folder and of those in it, by their names. They must all be of one format.
+func filesIn(dir string, opt *Options) (files []string, err error) {
+	var first *Format
+	others := 0
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(entry.Name(), ".") && path != dir && entry.IsDir():
+			return fs.SkipDir
+		case entry.IsDir() || strings.HasPrefix(entry.Name(), "."):
+			return nil
+		}
+		f, err := formatOf(path, opt)
+		switch {
+		case err != nil:
+			others++
+		case first == nil || f == first:
+			first, files = f, append(files, path)
+		default:
+			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; want files of one format (--format "+
+				"chooses)", dir, path, f.Name, first.Name)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: found %d files, none of a format that can be read; want files such as .csv or .wav", dir,
+			others)
+	}
+	return files, err
+}
+
+// fileSource is the source of a file that it closes.
+type fileSource struct {
+	Source
+	file *os.File
+}
+
+func (s *fileSource) Close() error {
+	err := s.Source.Close()
+	if e := s.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// openFile opens the rows of a file.
+func openFile(path string, opt *Options) (Source, error) {
+	f, err := formatOf(path, opt)
+	if err != nil {
+		return nil, err
+	}
+	file, info, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	in := &Input{Name: path, R: bufio.NewReaderSize(file, peekSize), File: file, Size: info.Size()}
+	if strings.HasSuffix(strings.ToLower(path), ".gz") {
+		z, err := gzip.NewReader(in.R)
+		if err != nil {
+			file.Close()
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		in.R, in.File = bufio.NewReaderSize(z, peekSize), nil
+	}
+	src, err := f.Open(in, opt)
+	if err != nil {
+		file.Close()
+		return nil, brief.Error(err)
+	}
+	return &fileSource{src, file}, nil
+}

@@ -1,0 +1,83 @@
+package table
+
+import (
+	"fmt"
+	"io"
+)
+
+// record is a sequence that is read whole: columns of steps, and values that hold for all of them.
+type record struct {
+	place Place
+	name  string
+	step  float64 // seconds
+	n     int     // rows
+	cell  func(row, column int) Cell
+}
+
+// records of a file become a Source: next gives them one by one, with io.EOF behind the last.
+type recordSource struct {
+	about About
+	next  func() (*record, error)
+	unit  string // of rows; "" for the place of the record
+	now   *record
+	at, n int
+	notes []string
+}
+
+// About describes the columns.
+func (s *recordSource) About() About { return s.about }
+
+// Notes say what was found out.
+func (s *recordSource) Notes() []string { return s.notes }
+
+// Close does nothing.
+func (s *recordSource) Close() error { return nil }
+
+// Next gives the next row.
+func (s *recordSource) Next(row *Row) error {
+	for s.now == nil || s.at >= s.now.n {
+		r, err := s.next()
+		if err != nil {
+			return err
+		}
+		s.now, s.at = r, 0
+		s.n++
+	}
+	r := s.now
+	row.Place, row.Sequence, row.Name, row.Step = r.place, s.n-1, r.name, r.step
+	if s.unit != "" {
+		row.Unit, row.At = s.unit, int64(s.at)+1
+	}
+	if !s.about.Sequences {
+		row.Sequence, row.Name = 0, ""
+	}
+	row.Cells = row.Cells[:0]
+	for i := range s.about.Columns {
+		row.Cells = append(row.Cells, r.cell(s.at, i))
+	}
+	s.at++
+	return nil
+}
+
+// once gives one record, then io.EOF.
+func once(r *record) func() (*record, error) {
+	return func() (*record, error) {
+		out := r
+		if r = nil; out == nil {
+			return nil, io.EOF
+		}
+		return out, nil
+	}
+}
+
+// numbered are n names such as channel1.
+func numbered(name string, n int) []string {
+	if n == 1 {
+		return []string{name}
+	}
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s%d", name, i+1)
+	}
+	return all
+}

@@ -1,0 +1,176 @@
+// Package table reads people's data as a stream of rows with named columns: numbers, categories and times, from files
+// of many formats, folders of them, or a pipe. It knows the file, the row and the column of each value, and says so
+// where something is wrong. A row never waits for those behind it, so that files larger than memory are read.
+//
+// A format is a file with a Format in it and a line in registry.go. What it gives is a Source: rows of cells, each a
+// text that is still to be understood, a number or an instant. Reader understands texts: it finds out from the first
+// rows what each column holds. It may import internal/brief and internal/disk.
+package table
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Kind is what the cells of a column are.
+type Kind string
+
+// The kinds of columns.
+const (
+	Number   Kind = "number"
+	Category Kind = "category" // one of some texts
+	Time     Kind = "time"     // an instant
+)
+
+// Form is how a format gives a cell.
+type Form uint8
+
+// The forms of cells.
+const (
+	Missing Form = iota
+	Text         // what it says is not known yet
+	Real         // a number
+	Instant      // seconds since 1970, UTC
+)
+
+// Cell is one value of a row.
+type Cell struct {
+	Form   Form
+	Text   string  // of Text
+	Number float64 // of Real and Instant; finite
+}
+
+// RealCell is the cell of a number, Missing for one that is not finite.
+func RealCell(x float64) Cell {
+	if x-x != 0 { // NaN or infinite
+		return Cell{}
+	}
+	return Cell{Form: Real, Number: x}
+}
+
+// Place is where a row stands.
+type Place struct {
+	File string
+	Unit string // what At counts: line, row, sample
+	At   int64  // from 1
+}
+
+// String is the place in words: data.csv, line 17.
+func (p Place) String() string { return fmt.Sprintf("%s, %s %d", p.File, p.Unit, p.At) }
+
+// Row is a row of a Source. Sequences follow each other; rows of one are in the order of time.
+type Row struct {
+	Place
+	Sequence int     // number of its sequence, from 0: always 0 where the format knows of none
+	Name     string  // of the sequence, such as its file's
+	Step     float64 // seconds from one row of the sequence to the next; 0 if that is not known
+	Cells    []Cell  // one for each column
+}
+
+// About describes a source.
+type About struct {
+	Columns   []string // names, not empty, no two alike
+	Units     []string // of the columns; nil for none
+	Sequences bool     // the format says which rows are a sequence
+	Label     string   // the column that names the class of a sequence, such as that of folders; "" for none
+	Headless  bool     // the names of columns are made up
+}
+
+// Source is the rows of a file.
+type Source interface {
+	About() About
+	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF behind the last one, a
+	// *RowError for a row that cannot be read while the next one may be, and any other error where nothing more can.
+	Next(row *Row) error
+	// Notes are what a user should know of how the rows have been read so far.
+	Notes() []string
+	Close() error
+}
+
+// RowError says what is wrong with a row, or with one of its cells.
+type RowError struct {
+	Place
+	Column string // "" for the whole row
+	Text   string // such as: found "x", want a number
+}
+
+// Error names the file, the row and the column.
+func (e *RowError) Error() string {
+	if e.Column == "" {
+		return fmt.Sprintf("%s: %s", e.Place, e.Text)
+	}
+	return fmt.Sprintf("%s, column %s: %s", e.Place, e.Column, e.Text)
+}
+
+// Problems collect errors of rows: the first few as they are, of the others their number. The zero value has none.
+type Problems struct {
+	First []error
+	More  int
+}
+
+// mostShown is how many errors of rows are shown.
+const mostShown = 3
+
+// mostProblems is after how many errors of rows nobody wants to know of more.
+const mostProblems = 1000
+
+// Add takes an error that leaves the next row readable, and reports whether reading should go on.
+func (p *Problems) Add(err error) (goOn bool) {
+	if len(p.First) < mostShown {
+		p.First = append(p.First, err)
+	} else {
+		p.More++
+	}
+	return p.More < mostProblems
+}
+
+// Err is nil if there is no problem.
+func (p *Problems) Err() error {
+	if len(p.First) == 0 {
+		return nil
+	}
+	return p
+}
+
+// Error lists the first problems and counts the others.
+func (p *Problems) Error() string {
+	var lines []string
+	for _, err := range p.First {
+		lines = append(lines, err.Error())
+	}
+	switch {
+	case p.More >= mostProblems:
+		lines = append(lines, fmt.Sprintf("and %d more such rows or more; reading stopped there", p.More))
+	case p.More > 0:
+		lines = append(lines, fmt.Sprintf("and %d more such rows", p.More))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the errors that are shown.
+func (p *Problems) Unwrap() []error { return p.First }
+
+// Each calls f with every row of a reader. Errors of single rows are collected, and come together in the end.
+func Each(r *Reader, f func(v *Values) error) error {
+	var problems Problems
+	var v Values
+	for {
+		err := r.Next(&v)
+		if errors.Is(err, io.EOF) {
+			return problems.Err()
+		}
+		if err == nil {
+			err = f(&v)
+		}
+		var bad *RowError
+		switch {
+		case err == nil:
+		case !errors.As(err, &bad):
+			return err
+		case !problems.Add(err):
+			return problems.Err()
+		}
+	}
+}

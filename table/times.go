@@ -1,0 +1,99 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// layouts are the forms of times that are found out, those with a zone first. Fractions of seconds are read by all that
+// have seconds.
+var layouts = func() []string {
+	days := []string{"2006-01-02", "2006/01/02", "2006.01.02", "02.01.2006", "01/02/2006", "02/01/2006", "02-01-2006",
+		"1/2/2006", "2/1/2006", "2.1.2006", "1/2/06", "2/1/06", "02 Jan 2006", "2 Jan 2006", "02-Jan-2006", "Jan 2, " +
+			"2006"}
+	hours := []string{"15:04:05", "15:04", "3:04:05 PM", "3:04 PM"}
+	zones := []string{"Z07:00", " Z07:00", "Z0700", " -0700", " MST", ""}
+	var all []string
+	for _, day := range days {
+		for _, hour := range hours {
+			for _, zone := range zones {
+				all = append(all, day+" "+hour+zone)
+				if day == days[0] {
+					all = append(all, day+"T"+hour+zone)
+				}
+			}
+		}
+	}
+	all = append(all, days...)
+	return append(all, "2006-01", time.RFC1123, time.RFC1123Z, time.ANSIC, "20060102T150405", "20060102T150405Z07:00",
+		"02/Jan/2006:15:04:05 -0700")
+}()
+
+// findLayout returns the layout that reads all texts, and, where several do and disagree, another one that does. Of
+// those that read all it takes the one in whose times they rise or fall.
+func findLayout(texts []string, zone *time.Location) (layout, other string) {
+	if len(texts) == 0 || !strings.ContainsAny(texts[0], "-/.: ") {
+		return "", ""
+	}
+	var first []int64
+	found := false
+	for _, l := range layouts {
+		at, ok := readAll(texts, l, zone)
+		switch {
+		case !ok:
+		case !found:
+			layout, first, found = l, at, true
+		case slices.Equal(at, first):
+		case !inOrder(first) && inOrder(at):
+			return l, layout
+		default:
+			return layout, l
+		}
+	}
+	return layout, ""
+}
+
+func readAll(texts []string, layout string, zone *time.Location) (at []int64, ok bool) {
+	for _, text := range texts {
+		t, err := time.ParseInLocation(layout, text, zone)
+		if err != nil {
+			return nil, false
+		}
+		at = append(at, t.UnixNano())
+	}
+	return at, true
+}
+
+func inOrder(at []int64) bool {
+	if slices.IsSorted(at) {
+		return true
+	}
+	back := slices.Clone(at)
+	slices.Reverse(back)
+	return slices.IsSorted(back)
+}
+
+// unixSeconds is the instant that a number of a column of times means: seconds since 1970, or, where it is so large,
+// thousandths, millionths or billionths of them.
+func unixSeconds(x float64) float64 {
+	switch size := max(x, -x); {
+	case size > 1e17:
+		return x / 1e9
+	case size > 1e14:
+		return x / 1e6
+	case size > 1e11:
+		return x / 1e3
+	}
+	return x
+}
+
+// parseTime is the instant of a text, in seconds since 1970.
+func parseTime(text, layout string, zone *time.Location) (float64, error) {
+	t, err := time.ParseInLocation(layout, text, zone)
+	if err != nil {
+		return 0, fmt.Errorf("found %.40q, want a time such as %s", text, layout)
+	}
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9, nil
+}

@@ -1,0 +1,144 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// TS is the format .ts of the archives UCR and UEA (timeseriesclassification.com): lines that begin with @, then a line
+// for each sequence, its dimensions between colons, the numbers of each between commas, its class the last.
+var TS = &Format{
+	Name: "ts", About: "the .ts files of the UCR and UEA archives", Extensions: []string{".ts"}, Open: openTS,
+}
+
+// The columns of a .ts file.
+const (
+	dimColumn   = "dim"
+	classColumn = "class"
+)
+
+// tsSource reads a .ts file.
+type tsSource struct {
+	name    string
+	lines   *bufio.Scanner
+	line    int64
+	labeled bool // a line ends with a class, or with a number to predict
+	dims    int
+	pending []string // the fields of the first line
+}
+
+func openTS(in *Input, opt *Options) (Source, error) {
+	text := textReader(in.R, opt.Encoding)
+	s := &tsSource{name: in.Name, lines: bufio.NewScanner(text)}
+	s.lines.Buffer(nil, maxRow)
+	for {
+		line, err := s.next()
+		if err != nil {
+			return nil, fmt.Errorf("%s: found no line @data: %w", in.Name, err)
+		}
+		words := strings.Fields(strings.ToLower(line))
+		switch {
+		case words[0] == "@data":
+			return s.source()
+		case (words[0] == "@classlabel" || words[0] == "@targetlabel") && len(words) > 1:
+			s.labeled = words[1] == "true"
+		case words[0] == "@timestamps" && len(words) > 1 && words[1] == "true":
+			return nil, fmt.Errorf("%s, line %d: found time stamps in sequences, want sequences without", in.Name,
+				s.line)
+		case line[0] != '@':
+			return nil, fmt.Errorf("%s, line %d: found %.40q, want lines that begin with @ up to @data", in.Name,
+				s.line, line)
+		}
+	}
+}
+
+// next is the next line that is neither empty nor a comment.
+func (s *tsSource) next() (string, error) {
+	for s.lines.Scan() {
+		s.line++
+		if line := strings.TrimSpace(s.lines.Text()); line != "" && line[0] != '#' {
+			return line, nil
+		}
+	}
+	if err := s.lines.Err(); err != nil {
+		return "", err
+	}
+	return "", io.EOF
+}
+
+// source reads the first sequence, which tells how many dimensions there are.
+func (s *tsSource) source() (Source, error) {
+	line, err := s.next()
+	if err != nil {
+		return nil, fmt.Errorf("%s: found no sequence behind @data", s.name)
+	}
+	s.pending = strings.Split(line, ":")
+	s.dims = len(s.pending)
+	about := About{Sequences: true}
+	if s.labeled {
+		s.dims--
+		about.Label = classColumn
+	}
+	if s.dims < 1 || s.dims > mostColumns {
+		return nil, fmt.Errorf("%s, line %d: found %d dimensions, want 1 to %d", s.name, s.line, s.dims, mostColumns)
+	}
+	about.Columns = numbered(dimColumn, s.dims)
+	if s.labeled {
+		about.Columns = append(about.Columns, classColumn)
+	}
+	return &recordSource{about: about, next: s.record}, nil
+}
+
+// record reads a sequence.
+func (s *tsSource) record() (*record, error) {
+	fields := s.pending
+	if s.pending = nil; fields == nil {
+		line, err := s.next()
+		if err != nil {
+			if errors.Is(err, bufio.ErrTooLong) {
+				err = fmt.Errorf("%s, line %d: %w", s.name, s.line+1, errTooLong{})
+			}
+			return nil, err
+		}
+		fields = strings.Split(line, ":")
+	}
+	r := &record{place: Place{s.name, "line", s.line}, name: fmt.Sprintf("line %d", s.line)}
+	want := s.dims
+	if s.labeled {
+		want++
+	}
+	if len(fields) != want {
+		return nil, &RowError{Place: r.place, Text: fmt.Sprintf("found %d fields between colons, want %d",
+			len(fields), want)}
+	}
+	dims := make([][]float64, s.dims)
+	for i := range dims {
+		for text := range strings.SplitSeq(fields[i], ",") {
+			text = strings.TrimSpace(text)
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil && text != "?" {
+				return nil, &RowError{Place: r.place, Column: fmt.Sprint(dimColumn, i+1),
+					Text: fmt.Sprintf("found %.40q, want a number or ?", text)}
+			}
+			if text == "?" {
+				x = nan
+			}
+			dims[i] = append(dims[i], x)
+		}
+		r.n = max(r.n, len(dims[i]))
+	}
+	r.cell = func(row, i int) Cell {
+		switch {
+		case i == s.dims:
+			return Cell{Form: Text, Text: fields[i]}
+		case row >= len(dims[i]):
+			return Cell{}
+		}
+		return RealCell(dims[i][row])
+	}
+	return r, nil
+}
