@@ -166,3 +166,67 @@ func layerOutput(c golden.Case, gate, glu bool, z, x []float64) []float64 {
 	}
 	return z
 }
+
+// A whole H3 layer by its heads: in the order in which the official code flattens their outputs, and in the other one.
+func TestGoldenH3Heads(t *testing.T) {
+	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
+		var config struct {
+			HeadDim int `json:"head_dim"`
+		}
+		c.Config(&config)
+		shape, p, modes := c.Shape("in/x"), config.HeadDim, c.Shape("param/kernel.kernel.A_imag")[1]
+		batch, l, d := shape[0], shape[1], shape[2]
+		n := c.Shape("param/ssm_k_kernel.kernel.B")[1]
+		var y, yHD []float64
+		for b := range batch {
+			var q, k, v [][]float64
+			for t := range l {
+				x := row(c.F64("in/x"), b*l+t, d)
+				q, k, v = append(q, linear(c, "param/q_proj", x)), append(k, linear(c, "param/k_proj", x)),
+					append(v, linear(c, "param/v_proj", x))
+			}
+			dh, hd := zeroRows(l, d), zeroRows(l, d)
+			for h := range d / p {
+				channels := func(x [][]float64) [][]float64 { // of this head
+					part := make([][]float64, l)
+					for t := range part {
+						part[t] = row(x[t], h, p)
+					}
+					return part
+				}
+				for t, step := range h3Head(c, h, p, n, modes).Steps(channels(q), channels(k), channels(v)) {
+					for i, value := range step.Y {
+						dh[t][i*(d/p)+h], hd[t][h*p+i] = value, value
+					}
+				}
+			}
+			for t := range l {
+				y = append(y, linear(c, "param/output_linear", dh[t])...)
+				yHD = append(yHD, linear(c, "param/output_linear", hd[t])...)
+			}
+		}
+		golden.Close(t, "y", y, c.F64("out/y"), tolLayer)
+		if c.Has("out/y_hd_layout") {
+			golden.Close(t, "y in (h d) order", yHD, c.F64("out/y_hd_layout"), tolLayer)
+		}
+	})
+}
+
+// h3Head reads head h of an H3 layer.
+func h3Head(c golden.Case, h, p, n, modes int) *H3 {
+	const at = "param/kernel.kernel."
+	s := &Diagonal{
+		A: make([]complex128, modes), B: row(pairs(c, at+"B"), h, modes), C: row(pairs(c, at+"C"), h, modes),
+		Dt: math.Exp(c.F64(at + "log_dt")[h]), Pairs: true,
+	}
+	for i := range s.A {
+		s.A[i] = complex(-math.Exp(c.F64(at + "inv_A_real")[h*modes+i]), c.F64(at + "A_imag")[h*modes+i])
+	}
+	head := &H3{ShiftD: row(c.F64("param/ssm_k_D"), h, p), Diag: s, D: c.F64("param/D")[h], Method: Bilinear}
+	for i := h * p; i < (h+1)*p; i++ {
+		head.Shift = append(head.Shift, &Shift{
+			B: row(c.F64("param/ssm_k_kernel.kernel.B"), i, n), C: row(c.F64("param/ssm_k_kernel.kernel.C"), i, n),
+		})
+	}
+	return head
+}

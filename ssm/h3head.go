@@ -2,23 +2,27 @@ package ssm
 
 import "gonum.org/v1/gonum/floats"
 
-// H3 is one head of the H3 layer, of p channels that share its two state-space models:
+// H3 is one head of the H3 layer, of p channels. Each channel has a shift SSM of its own; the diagonal one is that of
+// the head:
 //
-//	kv_t = SSM_shift(k)_t v_tᵀ          (p, p): what is written
-//	m_t  = SSM_diag(kv)_t               (p, p): the memory, every entry through the same SSM
-//	y_t  = m_tᵀ q_t                     (p):    what is read
+//	key_t = SSM_shift(k)_t + ShiftD k_t      (p)
+//	kv_t  = key_t v_tᵀ                       (p, p): what is written
+//	m_t   = SSM_diag(kv)_t + D kv_t          (p, p): the memory, every entry through the same SSM
+//	y_t   = m_tᵀ q_t                         (p):    what is read
 //
-// q, k and v (l, p) are linear in the layer's input. The skips D of the two SSMs are left out. H3, arXiv:2212.14052,
-// §3.1 and algorithm 1.
+// q, k and v (l, p) are linear in the layer's input, and its output is linear in the y of all heads. H3,
+// arXiv:2212.14052, §3.1 and algorithm 1.
 type H3 struct {
-	Shift  *Shift
+	Shift  []*Shift  // of each channel (p)
+	ShiftD []float64 // their skips (p), nil for none
 	Diag   *Diagonal
-	Method Method // of sampling Diag
+	D      float64 // its skip
+	Method Method  // of sampling Diag
 }
 
 // H3Step is what happens in a head of [H3] at one position.
 type H3Step struct {
-	Key    []float64   // SSM_shift(k)_t (p)
+	Key    []float64   // (p)
 	Write  [][]float64 // kv_t (p, p): row i and column j is key i times value j
 	Memory [][]float64 // m_t (p, p)
 	Y      []float64   // (p)
@@ -46,8 +50,11 @@ func (h *H3) Steps(q, k, v [][]float64) []H3Step {
 		for t := range signal {
 			signal[t] = k[t][i]
 		}
-		for t, key := range h.Shift.Scan(nil, signal) {
+		for t, key := range h.Shift[i].Scan(nil, signal) {
 			steps[t].Key[i] = key
+			if h.ShiftD != nil {
+				steps[t].Key[i] += h.ShiftD[i] * signal[t]
+			}
 		}
 		for j := range p {
 			for t := range signal {
@@ -55,7 +62,7 @@ func (h *H3) Steps(q, k, v [][]float64) []H3Step {
 				steps[t].Write[i][j] = signal[t]
 			}
 			for t, m := range h.Diag.Scan(h.Method, nil, signal) {
-				steps[t].Memory[i][j] = m
+				steps[t].Memory[i][j] = m + h.D*signal[t]
 			}
 		}
 	}
@@ -67,17 +74,19 @@ func (h *H3) Steps(q, k, v [][]float64) []H3Step {
 	return steps
 }
 
-// Recaller returns the head of [H3] that recalls: its keys are those of the position before, and what it writes stays.
-// With one-hot q, k and v of the tokens, y_t counts for every token how often it has followed the token of position t.
-// With decay > 0 a pair that was written a steps ago counts exp(-decay a). H3, arXiv:2212.14052, §3.1, the key-value
-// memory of figure 1.
-func Recaller(decay float64) *H3 {
-	return &H3{
-		Shift: &Shift{B: []float64{1, 0}, C: []float64{0, 1}},
+// Recaller returns the head of [H3] that recalls, of p channels: its keys are those of the position before, and what it
+// writes stays. With one-hot q, k and v of p tokens, y_t counts for every token how often it has followed the token of
+// position t. With decay > 0 a pair that was written a steps ago counts exp(-decay a). H3, arXiv:2212.14052, §3.1.
+func Recaller(p int, decay float64) *H3 {
+	h := &H3{
 		Diag: &Diagonal{A: []complex128{complex(-decay, 0)}, B: []complex128{holdOne(decay)}, C: []complex128{1},
 			Dt: 1},
 		Method: ZOH,
 	}
+	for range p {
+		h.Shift = append(h.Shift, &Shift{B: []float64{1, 0}, C: []float64{0, 1}})
+	}
+	return h
 }
 
 // holdOne is the B of a mode -decay whose Bbar is 1 when it is held for a step of 1.

@@ -9,17 +9,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// y_t = Σ_{s≤t} K_diag[t-s] (q_t · (K_shift * k)_s) v_s: a head is an attention whose weights are a product of a key's
-// fit and its age.
+// y_t = Σ_{s≤t} K_diag[t-s] (q_t · key_s) v_s + D (q_t · key_t) v_t: a head is an attention whose weights are a product
+// of a key's fit and its age.
 func TestH3HeadIsAnAttention(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := drawRNG(t)
 		l, p := rapid.IntRange(1, 9).Draw(t, "l"), rapid.IntRange(1, 3).Draw(t, "p")
 		h := &H3{
-			Shift: &Shift{B: normals(rng, 4), C: normals(rng, 4)},
 			Diag: &Diagonal{A: []complex128{-0.5, -0.2 + 2i}, B: complexNormals(rng, 2), C: complexNormals(rng, 2),
 				Dt: 0.3, Pairs: true},
-			Method: drawMethod(t),
+			ShiftD: normals(rng, p), D: rng.NormFloat64(), Method: drawMethod(t),
+		}
+		for range p {
+			h.Shift = append(h.Shift, &Shift{B: normals(rng, 4), C: normals(rng, 4)})
 		}
 		draw := func() [][]float64 {
 			x := make([][]float64, l)
@@ -29,13 +31,17 @@ func TestH3HeadIsAnAttention(t *testing.T) {
 			return x
 		}
 		q, k, v := draw(), draw(), draw()
-		shift, diag := h.Shift.Kernel(l), h.Diag.Kernel(h.Method, l)
+		diag := h.Diag.Kernel(h.Method, l)
+		diag[0] += h.D
 		for at, step := range h.Steps(q, k, v) {
 			want := make([]float64, p)
 			for s := range at + 1 {
 				key := make([]float64, p)
-				for j := range s + 1 {
-					floats.AddScaled(key, shift[s-j], k[j])
+				for i := range key {
+					key[i] = h.ShiftD[i] * k[s][i]
+					for j, w := range h.Shift[i].Kernel(s + 1) {
+						key[i] += w * k[s-j][i]
+					}
 				}
 				floats.AddScaled(want, diag[at-s]*floats.Dot(q[at], key), v[s])
 			}
@@ -54,7 +60,7 @@ func TestRecallerCountsSuccessors(t *testing.T) {
 		for i, id := range tokens {
 			x[i] = Delta(id, p)
 		}
-		for at, step := range Recaller(decay).Steps(x, x, x) {
+		for at, step := range Recaller(p, decay).Steps(x, x, x) {
 			want := make([]float64, p)
 			for s := 1; s <= at; s++ {
 				if tokens[s-1] == tokens[at] {
@@ -67,7 +73,7 @@ func TestRecallerCountsSuccessors(t *testing.T) {
 }
 
 func TestH3HeadOfNothing(t *testing.T) {
-	if got := Recaller(0).Steps(nil, nil, nil); got != nil {
+	if got := Recaller(2, 0).Steps(nil, nil, nil); got != nil {
 		t.Errorf("found %v steps, want none", got)
 	}
 }

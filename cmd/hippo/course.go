@@ -70,9 +70,8 @@ says what is off. Behind --, an answer may begin with a minus sign.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; an answer that begins with a minus sign stands behind --: hippo course check 3.1 -- "+
-			"-3/4",
-			config.FlagError(c.Flags(), err))
+		const hint = "an answer that begins with a minus sign stands behind --: hippo course check 3.1 -- -3/4"
+		return fmt.Errorf("%w; %s", config.FlagError(c.Flags(), err), hint)
 	})
 	cmd.Flags().BoolVar(&solution, "solution", false, "print the answer and the way to it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

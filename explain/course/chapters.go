@@ -333,7 +333,7 @@ func recall(text string, decay float64) (names []string, y []float64) {
 		}
 		x = append(x, row)
 	}
-	steps := ssm.Recaller(decay).Steps(x, x, x)
+	steps := ssm.Recaller(len(names), decay).Steps(x, x, x)
 	return names, steps[len(steps)-1].Y
 }
 

@@ -141,8 +141,8 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 			o.regions(own),
 			still("frequency", "Frequency responses",
 				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: at ω it has "+
-					"the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), since u_k enters alone and "+
-					"not as the mean of u_k and u_{k-1}.", "", bode),
+					"the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), since u_k enters "+
+					"alone and not as the mean of u_k and u_{k-1}.", "", bode),
 			o.order(),
 		},
 	}

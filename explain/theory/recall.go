@@ -90,7 +90,7 @@ func (o *RecallOptions) Page(context.Context) (*figure.Page, error) {
 		x[t], shown[t] = ssm.Delta(id, p), names[id]
 		spaced[t] = names[id] + " "
 	}
-	head := ssm.Recaller(o.Decay)
+	head := ssm.Recaller(p, o.Decay)
 	steps := head.Steps(x, x, x)
 	fading := head.Diag.Kernel(head.Method, len(ids))
 	top := 1.0
