@@ -194,10 +194,16 @@ func BenchmarkInfluence(b *testing.B) {
 			}
 			m.Init(1)
 			ids := toymodel.Text(1, 1024, c.VocabSize)
-			for b.Loop() {
-				if _, err := OfModel(m).Influence(b.Context(), ids, usual()); err != nil {
-					b.Fatal(err)
-				}
+			for _, measure := range []string{Share, Norm} {
+				b.Run(measure, func(b *testing.B) {
+					o := usual()
+					o.Measure = measure
+					for b.Loop() {
+						if _, err := OfModel(m).Influence(b.Context(), ids, o); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
 			}
 		})
 	}

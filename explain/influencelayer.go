@@ -57,7 +57,7 @@ func (l *layerSums) run(ctx context.Context) error {
 		y[i] -= v
 	}
 	l.weigh(y, a.Width)
-	if l.m, err = l.measure(ctx, a, y, rest); err != nil {
+	if l.m, err = l.measure(ctx, a, y); err != nil {
 		return err
 	}
 	l.sum()
@@ -77,13 +77,13 @@ func (l *layerSums) weigh(written []float32, d int) {
 }
 
 // measure is the measure of all pairs (l, l).
-func (l *layerSums) measure(ctx context.Context, a *action.Action, written, rest []float32) ([]float32, error) {
+func (l *layerSums) measure(ctx context.Context, a *action.Action, written []float32) ([]float32, error) {
 	of := action.Select{Head: l.r.Options.Head}
 	switch l.r.Options.Measure {
 	case Mean:
 		return a.Mean(ctx, of)
 	case Norm:
-		return norms(ctx, a, rest)
+		return a.Norms(ctx)
 	}
 	for t, size := range rowSizes(written, a.Width) {
 		row := written[t*a.Width:][:a.Width]
@@ -95,20 +95,6 @@ func (l *layerSums) measure(ctx context.Context, a *action.Action, written, rest
 		}
 	}
 	return a.Along(ctx, written, of)
-}
-
-// norms are ‖C[t,s]‖.
-func norms(ctx context.Context, a *action.Action, rest []float32) ([]float32, error) {
-	m := make([]float32, a.Length*a.Length)
-	for s := range a.Length {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		for t, size := range rowSizes(a.From(s, rest), a.Width) {
-			m[t*a.Length+s] = float32(size)
-		}
-	}
-	return m, nil
 }
 
 // sum makes the map's cells, the token's row and what describes the layer.

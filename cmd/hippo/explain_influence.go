@@ -29,7 +29,7 @@ times kernels, of Mamba products of decays, each with its short filter. Measures
 
   share  the part of what the layer writes at t that comes from s; a row sums to 1, and a part may work against the rest
   mean   the mean of the matrices of all channels, as in the paper
-  norm   the size of C[t,s]; it takes as long as running a layer once for each token
+  norm   the size of C[t,s]; it takes some twenty times as long as the others
 
 The page shows, for --token, what it draws on in each layer and what it comes from through all layers (rollout,
 arXiv:2005.00928), and a map for each layer, a row of which is shown in the text by a click. --gradient has gradient
