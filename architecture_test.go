@@ -111,7 +111,8 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain train task " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+		"explain/figure train task " +
 		"chat session session/store generate generate/constrain generate/sample release release/hub model " +
 		"checkpoint tokenizer tokenizer/template data internal/brief internal/config internal/disk internal/status " +
 		"internal/licenses",
