@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
@@ -42,7 +43,7 @@ func (l *layerSums) run(ctx context.Context) error {
 	defer t.Reset()
 	a, err := action.Of(t, b.Mixer, l.in.u)
 	if err != nil {
-		l.out.Why = err.Error()
+		l.out.Why = "it has no linear form: " + err.Error()
 		return nil
 	}
 	l.out.Held = a.Held()
@@ -50,8 +51,13 @@ func (l *layerSums) run(ctx context.Context) error {
 	if !finite(y) || !finite(rest) {
 		return errNotFinite
 	}
-	if n := a.Heads(); l.r.Options.Head >= max(1, n) {
-		return fmt.Errorf("head: found %d, want 0 to %d", l.r.Options.Head, max(1, n)-1)
+	switch n := a.Heads(); {
+	case l.r.Options.Head == AllHeads:
+	case n == 0:
+		l.out.Why = "it has no heads"
+		return nil
+	case l.r.Options.Head >= n:
+		return fmt.Errorf("head: found %d, want 0 to %d", l.r.Options.Head, n-1)
 	}
 	for i, v := range rest {
 		y[i] -= v
@@ -191,7 +197,5 @@ func (o *rollout) back(l *layerSums) {
 
 // end puts the rows in the order of the layers.
 func (o *rollout) end() {
-	for i, j := 0, len(o.r.Rollout)-1; i < j; i, j = i+1, j-1 {
-		o.r.Rollout[i], o.r.Rollout[j] = o.r.Rollout[j], o.r.Rollout[i]
-	}
+	slices.Reverse(o.r.Rollout)
 }

@@ -46,7 +46,7 @@ type Action struct {
 // Of finds what a mixer does to u (l, d_model). The tape's kind of engine computes. Errors: a mixer that is not linear
 // in values however much is held fixed.
 func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
-	e := &tracer{of: map[*tensor.Tensor]origin{}, l: u.Rows()}
+	e := &tracer{of: map[*tensor.Tensor]origin{}}
 	a := &Action{Length: u.Rows(), Width: u.Dim(-1), e: e, by: map[*tensor.Tensor]*step{}}
 	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
 		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
@@ -87,15 +87,22 @@ func (a *Action) trim() error {
 			a.by[y] = s
 		}
 	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		a.steps = append(a.steps, steps[i])
+	slices.Reverse(steps)
+	a.steps = steps
+	for _, s := range a.steps {
+		a.source(s.in...)
 	}
-	for x := range needed {
-		if a.local(x) {
+	a.source(a.y)
+	return nil
+}
+
+// source adds those of xs that are values to the sources.
+func (a *Action) source(xs ...*tensor.Tensor) {
+	for _, x := range xs {
+		if a.local(x) && !slices.Contains(a.sources, x) {
 			a.sources = append(a.sources, x)
 		}
 	}
-	return nil
 }
 
 // local tells whether a tensor depends on the sequence's own position alone: whether it is values.
@@ -191,9 +198,7 @@ func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) 
 			}
 		}
 	}
-	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {
-		steps[i], steps[j] = steps[j], steps[i]
-	}
+	slices.Reverse(steps)
 	for _, x := range a.sources {
 		if reached[x] {
 			bare = append(bare, x)
@@ -326,10 +331,11 @@ func (a *Action) before(last *step) (steps []*step) {
 		if !some {
 			continue
 		}
-		steps = slices.Insert(steps, 0, s)
+		steps = append(steps, s)
 		for _, x := range s.in {
 			needed[x] = true
 		}
 	}
+	slices.Reverse(steps)
 	return steps
 }
