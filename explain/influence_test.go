@@ -73,8 +73,8 @@ func TestLayersOfEveryKind(t *testing.T) {
 	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
 	notes := strings.Join(page.Notes, " ")
 	for _, want := range []string{
-		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "Layer 3 (spatten) is left out: it has no linear form",
-		"keep_heads",
+		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,",
+		"Layer 3 (spatten) is left out: it has no linear form", "keep_heads",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("found notes %q, want %q in them", notes, want)
