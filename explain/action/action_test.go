@@ -154,6 +154,9 @@ func exact(t *testing.T, entry string, length int) {
 	}
 }
 
+// TestManyBlocksOfAScan: pairs of positions in neighboring blocks, in far ones, and in one.
+func TestManyBlocksOfAScan(t *testing.T) { exact(t, "mamba(d_state=3)", 3*scanBlock+5) }
+
 // lengthOf is the length of a vector.
 func lengthOf(x []float32) float32 { return float32(math.Sqrt(float64(dot(x, x)))) }
 
