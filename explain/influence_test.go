@@ -73,7 +73,8 @@ func TestLayersOfEveryKind(t *testing.T) {
 	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
 	notes := strings.Join(page.Notes, " ")
 	for _, want := range []string{
-		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "Layer 3 (spatten) has no linear form", "keep_heads",
+		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,",
+		"Layer 3 (spatten) is left out: it has no linear form", "keep_heads",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("found notes %q, want %q in them", notes, want)
@@ -194,10 +195,16 @@ func BenchmarkInfluence(b *testing.B) {
 			}
 			m.Init(1)
 			ids := toymodel.Text(1, 1024, c.VocabSize)
-			for b.Loop() {
-				if _, err := OfModel(m).Influence(b.Context(), ids, usual()); err != nil {
-					b.Fatal(err)
-				}
+			for _, measure := range []string{Share, Norm} {
+				b.Run(measure, func(b *testing.B) {
+					o := usual()
+					o.Measure = measure
+					for b.Loop() {
+						if _, err := OfModel(m).Influence(b.Context(), ids, o); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
 			}
 		})
 	}

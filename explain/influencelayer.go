@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
@@ -42,7 +43,7 @@ func (l *layerSums) run(ctx context.Context) error {
 	defer t.Reset()
 	a, err := action.Of(t, b.Mixer, l.in.u)
 	if err != nil {
-		l.out.Why = err.Error()
+		l.out.Why = "it has no linear form: " + err.Error()
 		return nil
 	}
 	l.out.Held = a.Held()
@@ -50,14 +51,19 @@ func (l *layerSums) run(ctx context.Context) error {
 	if !finite(y) || !finite(rest) {
 		return errNotFinite
 	}
-	if n := a.Heads(); l.r.Options.Head >= max(1, n) {
-		return fmt.Errorf("head: found %d, want 0 to %d", l.r.Options.Head, max(1, n)-1)
+	switch n := a.Heads(); {
+	case l.r.Options.Head == AllHeads:
+	case n == 0:
+		l.out.Why = "it has no heads"
+		return nil
+	case l.r.Options.Head >= n:
+		return fmt.Errorf("head: found %d, want 0 to %d", l.r.Options.Head, n-1)
 	}
 	for i, v := range rest {
 		y[i] -= v
 	}
 	l.weigh(y, a.Width)
-	if l.m, err = l.measure(ctx, a, y, rest); err != nil {
+	if l.m, err = l.measure(ctx, a, y); err != nil {
 		return err
 	}
 	l.sum()
@@ -77,13 +83,13 @@ func (l *layerSums) weigh(written []float32, d int) {
 }
 
 // measure is the measure of all pairs (l, l).
-func (l *layerSums) measure(ctx context.Context, a *action.Action, written, rest []float32) ([]float32, error) {
+func (l *layerSums) measure(ctx context.Context, a *action.Action, written []float32) ([]float32, error) {
 	of := action.Select{Head: l.r.Options.Head}
 	switch l.r.Options.Measure {
 	case Mean:
 		return a.Mean(ctx, of)
 	case Norm:
-		return norms(ctx, a, rest)
+		return a.Norms(ctx)
 	}
 	for t, size := range rowSizes(written, a.Width) {
 		row := written[t*a.Width:][:a.Width]
@@ -95,20 +101,6 @@ func (l *layerSums) measure(ctx context.Context, a *action.Action, written, rest
 		}
 	}
 	return a.Along(ctx, written, of)
-}
-
-// norms are ‖C[t,s]‖.
-func norms(ctx context.Context, a *action.Action, rest []float32) ([]float32, error) {
-	m := make([]float32, a.Length*a.Length)
-	for s := range a.Length {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		for t, size := range rowSizes(a.From(s, rest), a.Width) {
-			m[t*a.Length+s] = float32(size)
-		}
-	}
-	return m, nil
 }
 
 // sum makes the map's cells, the token's row and what describes the layer.
@@ -205,7 +197,5 @@ func (o *rollout) back(l *layerSums) {
 
 // end puts the rows in the order of the layers.
 func (o *rollout) end() {
-	for i, j := 0, len(o.r.Rollout)-1; i < j; i, j = i+1, j-1 {
-		o.r.Rollout[i], o.r.Rollout[j] = o.r.Rollout[j], o.r.Rollout[i]
-	}
+	slices.Reverse(o.r.Rollout)
 }

@@ -52,7 +52,7 @@ func (r *Influence) notes() []string {
 	}
 	for _, l := range r.Layers {
 		if l.Why != "" {
-			notes = append(notes, fmt.Sprintf("Layer %d (%s) has no linear form and is left out: %s.", l.Layer, l.Mixer,
+			notes = append(notes, fmt.Sprintf("Layer %d (%s) is left out: %s.", l.Layer, l.Mixer,
 				l.Why))
 		}
 		if l.Shared {
@@ -234,7 +234,7 @@ func (r *Influence) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "writes", "itself", "reach", "draws most on"}}
 	for _, l := range r.Layers {
 		if l.Why != "" {
-			t.Rows = append(t.Rows, []string{fmt.Sprint(l.Layer), l.Mixer, "", "", "", "no linear form"})
+			t.Rows = append(t.Rows, []string{fmt.Sprint(l.Layer), l.Mixer, "", "", "", "left out"})
 			continue
 		}
 		t.Rows = append(t.Rows, []string{

@@ -29,7 +29,7 @@ times kernels, of Mamba products of decays, each with its short filter. Measures
 
   share  the part of what the layer writes at t that comes from s; a row sums to 1, and a part may work against the rest
   mean   the mean of the matrices of all channels, as in the paper
-  norm   the size of C[t,s]; it takes as long as running a layer once for each token
+  norm   the size of C[t,s]; it takes some twenty times as long as the others
 
 The page shows, for --token, what it draws on in each layer and what it comes from through all layers (rollout,
 arXiv:2005.00928), and a map for each layer, a row of which is shown in the text by a click. --gradient has gradient
@@ -55,9 +55,6 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		if err := out.check(); err != nil {
 			return err
 		}
-		if most < 0 {
-			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
-		}
 		text, err := explainText(cmd, args[1:])
 		if err != nil {
 			return err
@@ -66,13 +63,9 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		if err != nil {
 			return err
 		}
-		ids, err := tok.Encode(nil, []byte(text))
+		ids, note, err := firstTokens(tok, text, most)
 		if err != nil {
 			return err
-		}
-		whole := len(ids)
-		if most > 0 && whole > most {
-			ids = ids[:most]
 		}
 		if next != "" {
 			if opt.Next, err = nextToken(tok, next); err != nil {
@@ -92,9 +85,8 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		page := r.Page(explain.TokenNames(tok, ids), explain.TokenNames(tok, []int32{r.Next})[0])
 		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
 		page.Command = commandLine(os.Args)
-		if whole > len(ids) {
-			page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
-				"--tokens.", whole, len(ids)))
+		if note != "" {
+			page.Notes = append(page.Notes, note)
 		}
 		return out.write(cmd, page)
 	}

@@ -46,7 +46,7 @@ type Action struct {
 // Of finds what a mixer does to u (l, d_model). The tape's kind of engine computes. Errors: a mixer that is not linear
 // in values however much is held fixed.
 func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
-	e := &tracer{of: map[*tensor.Tensor]origin{}, l: u.Rows()}
+	e := &tracer{of: map[*tensor.Tensor]origin{}}
 	a := &Action{Length: u.Rows(), Width: u.Dim(-1), e: e, by: map[*tensor.Tensor]*step{}}
 	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
 		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
@@ -87,15 +87,22 @@ func (a *Action) trim() error {
 			a.by[y] = s
 		}
 	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		a.steps = append(a.steps, steps[i])
+	slices.Reverse(steps)
+	a.steps = steps
+	for _, s := range a.steps {
+		a.source(s.in...)
 	}
-	for x := range needed {
-		if a.local(x) {
+	a.source(a.y)
+	return nil
+}
+
+// source adds those of xs that are values to the sources.
+func (a *Action) source(xs ...*tensor.Tensor) {
+	for _, x := range xs {
+		if a.local(x) && !slices.Contains(a.sources, x) {
 			a.sources = append(a.sources, x)
 		}
 	}
-	return nil
 }
 
 // local tells whether a tensor depends on the sequence's own position alone: whether it is values.
@@ -120,74 +127,6 @@ func (a *Action) From(s int, b []float32) []float32 {
 		y[i] -= b[i]
 	}
 	return y
-}
-
-// replay is y for other values.
-func (a *Action) replay(values func(x []float32, width int) []float32) []float32 {
-	mark := a.e.Engine.Mark()
-	defer a.e.Engine.ReleaseSince(mark)
-	with := map[*tensor.Tensor]*tensor.Tensor{}
-	for _, x := range a.sources {
-		with[x] = tensor.FromSlice(values(floats(x), x.Dim(-1)), x.Shape()...)
-	}
-	return floats(a.again(a.steps, with, a.y))
-}
-
-// again runs steps with some tensors replaced, and gives y.
-func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y *tensor.Tensor) *tensor.Tensor {
-	for _, s := range steps {
-		if with[s.out[0]] != nil {
-			continue
-		}
-		in, some := append(list(nil), s.in...), false
-		for i, x := range in {
-			if z := with[x]; z != nil {
-				in[i], some = z, true
-			}
-		}
-		if !some {
-			continue
-		}
-		for i, z := range s.run(in) {
-			with[s.out[i]] = z
-		}
-	}
-	if z := with[y]; z != nil {
-		return z
-	}
-	return y
-}
-
-// seeds are weights of the elements of tensors.
-type seeds map[*tensor.Tensor][]float32
-
-// pull gives what the weighted sum over the seeds' tensors has for derivatives by each of the leaves, from which steps
-// lead to them.
-func (a *Action) pull(steps []*step, from seeds, leaves []*tensor.Tensor) [][]float32 {
-	mark := a.e.Engine.Mark()
-	a.tape.Record(true)
-	with := map[*tensor.Tensor]*tensor.Tensor{}
-	for _, x := range leaves {
-		z := tensor.FromSlice(floats(x), x.Shape()...)
-		z.SetNeedsGrad(true)
-		with[x] = z
-	}
-	a.again(steps, with, a.y)
-	for y, dy := range from {
-		if z := with[y]; z != nil {
-			a.tape.Seed(z, dy)
-		}
-	}
-	a.tape.BackwardSeeded()
-	grads := make([][]float32, len(leaves))
-	for i, x := range leaves {
-		grads[i] = make([]float32, x.Len())
-		a.tape.Grad(with[x], grads[i])
-		a.tape.DropGrads(with[x])
-	}
-	a.tape.Record(false)
-	a.e.Engine.ReleaseSince(mark)
-	return grads
 }
 
 // Select says which part of an action is asked for.
@@ -259,9 +198,7 @@ func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) 
 			}
 		}
 	}
-	for i, j := 0, len(steps)-1; i < j; i, j = i+1, j-1 {
-		steps[i], steps[j] = steps[j], steps[i]
-	}
+	slices.Reverse(steps)
 	for _, x := range a.sources {
 		if reached[x] {
 			bare = append(bare, x)
@@ -394,10 +331,11 @@ func (a *Action) before(last *step) (steps []*step) {
 		if !some {
 			continue
 		}
-		steps = slices.Insert(steps, 0, s)
+		steps = append(steps, s)
 		for _, x := range s.in {
 			needed[x] = true
 		}
 	}
+	slices.Reverse(steps)
 	return steps
 }

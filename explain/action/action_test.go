@@ -121,6 +121,10 @@ func exact(t *testing.T, entry string, length int) {
 	for i, v := range b {
 		sum[i] = float64(v)
 	}
+	norms, err := a.Norms(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
 	size, worst, largest := 0.0, 0.0, 0.0
 	for s := range length {
 		c := a.From(s, b)
@@ -133,6 +137,7 @@ func exact(t *testing.T, entry string, length int) {
 				want += float64(v) * float64(p[to*width+i])
 			}
 			largest = max(largest, math.Abs(want))
+			worst = max(worst, math.Abs(float64(norms[to*length+s]-lengthOf(c[to*width:][:width]))))
 			worst = max(worst, math.Abs(got-want))
 		}
 	}
@@ -148,6 +153,12 @@ func exact(t *testing.T, entry string, length int) {
 		t.Errorf("of %d positions, the sum differs by %g from outputs of up to %g", length, apart, size)
 	}
 }
+
+// TestManyBlocksOfAScan: pairs of positions in neighboring blocks, in far ones, and in one.
+func TestManyBlocksOfAScan(t *testing.T) { exact(t, "mamba(d_state=3)", 3*scanBlock+5) }
+
+// lengthOf is the length of a vector.
+func lengthOf(x []float32) float32 { return float32(math.Sqrt(float64(dot(x, x)))) }
 
 // TestWhatIsHeldFixed is the table of what is held fixed of each mixer, on the way of its values.
 func TestWhatIsHeldFixed(t *testing.T) {

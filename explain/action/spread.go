@@ -2,6 +2,7 @@ package action
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"sync"
@@ -167,11 +168,17 @@ func (k *kernel) between(t, r, l int) []float32 {
 	return k.ahead[(l-1-(r-t))*k.n:][:k.n]
 }
 
-func (k *kernel) add(w *work) error {
-	if k.gates.HeadDim > 1 {
-		return k.addHeads(w)
+// last is the last position that target t sees.
+func (k *kernel) last(t, l int) int {
+	if k.ahead != nil {
+		return l - 1
 	}
-	p, parts := w.p, append([]part(nil), w.parts...)
+	return t
+}
+
+// folded is p and the parts with the gates multiplied in.
+func (k *kernel) folded(w *work) (p []float32, parts []part) {
+	p, parts = w.p, append([]part(nil), w.parts...)
 	if k.gates.Q != nil {
 		p = product(p, floats(k.gates.Q))
 	}
@@ -181,13 +188,17 @@ func (k *kernel) add(w *work) error {
 			parts[i].x = product(parts[i].x, gate)
 		}
 	}
+	return p, parts
+}
+
+func (k *kernel) add(w *work) error {
+	if k.gates.HeadDim > 1 {
+		return k.addHeads(w)
+	}
+	p, parts := k.folded(w)
 	return w.rows(func(t int) {
 		own, through := p[t*k.n:][:k.n], make([]float32, k.n)
-		last := t
-		if k.ahead != nil {
-			last = w.l - 1
-		}
-		for r := range last + 1 {
+		for r := range k.last(t, w.l) + 1 {
 			taps := k.between(t, r, w.l)
 			if len(parts) == 1 {
 				if x, ok := parts[0].row(r); ok {
@@ -259,6 +270,14 @@ func (p *pattern) channels(h int) []int {
 }
 
 func (p *pattern) add(w *work) error {
+	return p.weights(w, func(from, n int, y []float32) error {
+		return w.rows(func(t int) { p.addRow(w, t, from, n, y) })
+	})
+}
+
+// weights calls use with the weights of all targets and heads (l, heads·width) for n sources, the columns of each head,
+// for one block of sources after the other.
+func (p *pattern) weights(w *work, use func(from, n int, y []float32) error) error {
 	d := p.keyHeads * p.width
 	var base []float32
 	if p.affine {
@@ -276,7 +295,7 @@ func (p *pattern) add(w *work) error {
 		for i, v := range base {
 			y[i] -= v
 		}
-		if err := w.rows(func(t int) { p.addRow(w, t, from, n, y) }); err != nil {
+		if err := errors.Join(w.ctx.Err(), use(from, n, y)); err != nil {
 			return err
 		}
 	}

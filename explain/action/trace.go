@@ -12,7 +12,6 @@ type tracer struct {
 	on    bool
 	of    map[*tensor.Tensor]origin
 	steps []*step
-	l     int // positions of the sequence
 }
 
 // origin says how a tensor depends on the sequence. One that is not known is the same for every sequence.

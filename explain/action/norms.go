@@ -1,0 +1,282 @@
+package action
+
+import (
+	"context"
+	"math"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Norms are ‖C[t,s]‖ (l, l). Where one operation along the sequence stands before one or more matrices, as in nearly
+// every mixer, what each channel adds is multiplied by these, a block of pairs at a time: l²/2 products of a vector and
+// a matrix. Elsewhere the mixer is run once for each position.
+func (a *Action) Norms(ctx context.Context) ([]float32, error) {
+	w := &work{ctx: ctx, l: a.Length, m: make([]float32, a.Length*a.Length)}
+	if up, top, ok := a.above(); ok {
+		parts, ok := a.parts(top.in[0], false)
+		if each, is := top.spread.(splitter); ok && is && each.fits(w.l) {
+			w.p, w.parts = up.first, parts
+			split, err := each.split(w)
+			if err != nil {
+				return nil, err
+			}
+			return w.m, a.normsThrough(w, up, split)
+		}
+	}
+	b := a.Constant()
+	for s := range w.l {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c := a.From(s, b)
+		for t := range w.l {
+			w.m[t*w.l+s] = length(c[t*a.Width:][:a.Width])
+		}
+	}
+	return w.m, nil
+}
+
+// length is that of a vector.
+func length(x []float32) float32 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return float32(math.Sqrt(sum))
+}
+
+// splitter is a spread that can tell what each channel adds.
+type splitter interface {
+	// fits tells whether the memory for l positions is no more than a map's own should be.
+	fits(l int) bool
+	// split returns a function that adds p_c[t] α_c[t,r] x_c[r], of each part of the values, to z[r-lag] (l, channels),
+	// for one target.
+	split(w *work) (func(t int, z []float32), error)
+}
+
+// above is what happens at each position behind the last operation along the sequence.
+type above struct {
+	first  []float32 // factors (l, n) of its result
+	stages []stage
+}
+
+// stage is y = k[t] ⊙ (W x), of some columns.
+type stage struct {
+	weight    *tensor.Tensor
+	factors   []float32 // (l, width), nil for ones
+	at, width int
+}
+
+// above finds what is between the one operation along the sequence and y; ok is false where it is not one way alone.
+func (a *Action) above() (up above, top *step, ok bool) {
+	var steps []*step
+	var results []*tensor.Tensor
+	for y := a.y; ; {
+		s := a.by[y]
+		if s == nil {
+			return up, nil, false
+		}
+		if s.along {
+			top = s
+			break
+		}
+		if len(s.in) != 1 || !s.pointwise && s.weight == nil && s.at == nil {
+			return up, nil, false
+		}
+		steps, results, y = append(steps, s), append(results, y), s.in[0]
+	}
+	up.first = make([]float32, top.out[0].Len())
+	for i := range up.first {
+		up.first[i] = 1
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		s, n := steps[i], len(up.stages)
+		switch {
+		case s.weight != nil:
+			up.stages = append(up.stages, stage{weight: s.weight, width: s.weight.Dim(0)})
+		case n == 0 && s.pointwise:
+			up.first = product(up.first, a.factors(s))
+		case n == 0:
+			return up, nil, false
+		case s.pointwise:
+			last := &up.stages[n-1]
+			k := a.factors(s)
+			if last.factors != nil {
+				k = product(k, last.factors)
+			}
+			last.factors = k
+		default:
+			last := &up.stages[n-1]
+			if last.factors != nil {
+				return up, nil, false
+			}
+			for j, y := range s.out {
+				if y == results[i] {
+					last.at, last.width = last.at+s.at[j], y.Dim(-1)
+				}
+			}
+		}
+	}
+	return up, top, true
+}
+
+// pairsAtOnce is how many pairs of positions are multiplied at a time.
+const pairsAtOnce = 4096
+
+// normsThrough finds the norms of what split tells, behind what is above it.
+func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32)) error {
+	d := len(up.first) / w.l
+	n := max(1, pairsAtOnce/w.l)
+	for from := 0; from < w.l; from += n {
+		count := min(n, w.l-from)
+		z := make([]float32, count*w.l*d)
+		if err := w.rows(func(t int) {
+			if t < count {
+				split(from+t, z[t*w.l*d:][:w.l*d])
+			}
+		}); err != nil {
+			return err
+		}
+		seen := 0 // by some of the targets
+		for t := range count {
+			seen = max(seen, lastRow(z[t*w.l*d:][:w.l*d], d))
+		}
+		for t := range count {
+			copy(z[t*seen*d:], z[t*w.l*d:][:seen*d])
+		}
+		y, width := a.raise(z[:count*seen*d], d, from, seen, up.stages)
+		for i := range count * seen {
+			w.m[(from+i/seen)*w.l+i%seen] = length(y[i*width:][:width])
+		}
+	}
+	return nil
+}
+
+// lastRow is the number of rows of z (n, d) up to the last that is not 0, at least 1.
+func lastRow(z []float32, d int) int {
+	for i := len(z) - 1; i >= d; i-- {
+		if z[i] != 0 {
+			return i/d + 1
+		}
+	}
+	return 1
+}
+
+// raise takes z (targets·l, d) through stages, for targets from one on.
+func (a *Action) raise(z []float32, d, from, l int, stages []stage) (y []float32, width int) {
+	for _, s := range stages {
+		mark := a.e.Engine.Mark()
+		x := tensor.FromSlice(z, len(z)/d, d)
+		y = floats(a.e.Engine.Linear(x, s.weight, nil, engine.None))
+		a.e.Engine.ReleaseSince(mark)
+		n := s.weight.Dim(0)
+		z = make([]float32, len(y)/n*s.width)
+		for i := range len(y) / n {
+			row := z[i*s.width:][:s.width]
+			copy(row, y[i*n+s.at:])
+			if s.factors == nil {
+				continue
+			}
+			for c, k := range s.factors[(from+i/l)*s.width:][:s.width] {
+				row[c] *= k
+			}
+		}
+		d = s.width
+	}
+	return z, d
+}
+
+// through adds own ⊙ taps ⊙ x to z.
+func through(z, own, taps, x []float32) {
+	taps, x, z = taps[:len(own)], x[:len(own)], z[:len(own)]
+	for c, v := range own {
+		z[c] += v * taps[c] * x[c]
+	}
+}
+
+func (f *filter) fits(int) bool { return true }
+
+func (f *filter) split(w *work) (func(t int, z []float32), error) {
+	d := f.heads()
+	return func(t int, z []float32) {
+		for i := range min(f.width, t+1) {
+			tap := f.tap(i)
+			for _, p := range w.parts {
+				if x, ok := p.row(t - i); ok {
+					through(z[(t-i-p.lag)*d:], w.p[t*d:][:d], tap, x)
+				}
+			}
+		}
+	}, nil
+}
+
+func (k *kernel) fits(int) bool { return k.gates.HeadDim == 1 }
+
+func (k *kernel) split(w *work) (func(t int, z []float32), error) {
+	p, parts := k.folded(w)
+	return func(t int, z []float32) {
+		for r := range k.last(t, w.l) + 1 {
+			for i := range parts {
+				if x, ok := parts[i].row(r); ok {
+					through(z[(r-parts[i].lag)*k.n:], p[t*k.n:][:k.n], k.between(t, r, w.l), x)
+				}
+			}
+		}
+	}, nil
+}
+
+func (f *fading) fits(int) bool { return true }
+
+func (f *fading) split(w *work) (func(t int, z []float32), error) {
+	d := f.heads()
+	return func(t int, z []float32) {
+		left := append([]float32(nil), w.p[t*d:][:d]...)
+		for r := t; r >= 0; r-- {
+			for i := range w.parts {
+				if x, ok := w.parts[i].row(r); ok {
+					through(z[(r-w.parts[i].lag)*d:], left, f.b[r*d:], x)
+				}
+			}
+			fade(left, f.a[r*d:][:d])
+		}
+	}, nil
+}
+
+// mostWeights bounds the matrices of all heads that are kept at a time, in numbers.
+const mostWeights = 64 << 20
+
+func (p *pattern) fits(l int) bool { return l*l*p.n <= mostWeights }
+
+func (p *pattern) split(w *work) (func(t int, z []float32), error) {
+	var all [][]float32 // of each block of sources: (l, heads·width)
+	if err := p.weights(w, func(_, _ int, y []float32) error {
+		all = append(all, y)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	d := p.n * p.width
+	return func(t int, z []float32) {
+		for r := range w.l {
+			y := all[r/p.width][t*d:][:d]
+			for h := range p.n {
+				weight := y[h*p.width+r%p.width]
+				if weight == 0 {
+					continue
+				}
+				at := p.at + h/(p.n/p.keyHeads)*p.width
+				for i := range w.parts {
+					x, ok := w.parts[i].row(r)
+					if !ok {
+						continue
+					}
+					own, to := w.p[t*d+h*p.width:][:p.width], z[(r-w.parts[i].lag)*d+h*p.width:]
+					for c, v := range x[at:][:p.width] {
+						to[c] += weight * own[c] * v
+					}
+				}
+			}
+		}
+	}, nil
+}
