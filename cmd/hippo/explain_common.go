@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
+func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
+	dir, err := modelPath(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !release.IsGGUF(dir) {
+		n, err := model.FindNetwork(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if n != nil {
+			g, err := explain.OfNetwork(n)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", dir, err)
+			}
+			return g, tokenizer.IDs(n.Config.Vocab), nil
+		}
+	}
+	m, dir, err := release.LoadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := release.LoadTokenizer(dir, &m.Config)
+	return explain.OfModel(m), tok, err
+}
+
+// firstTokens are the tokens of a text, the first most of them (0 for all) and no more than the model takes, with a
+// note where there are more.
+func firstTokens(g *explain.Language, tok tokenizer.Tokenizer, text string, most int) (ids []int32, note string,
+	err error) {
+	if most < 0 {
+		return nil, "", fmt.Errorf("--tokens: found %d, want 0 or more", most)
+	}
+	why := "see --tokens"
+	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
+		most, why = longest, "the model takes no more"
+	}
+	ids, err = tok.Encode(nil, []byte(text))
+	if all := len(ids); err == nil && most > 0 && all > most {
+		ids, note = ids[:most], fmt.Sprintf("The text has %d tokens, of which the first %d were read: %s.", all, most,
+			why)
+	}
+	return ids, note, err
+}
+
+// commandLine is a command as a page tells it, with the name of the program in the place of its path.
+func commandLine(args []string) string {
+	parts := []string{"hippo"}
+	for _, a := range args[1:] {
+		if strings.ContainsAny(a, " \t\n\"'$&|;<>()*") || a == "" {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		parts = append(parts, a)
+	}
+	return strings.Join(parts, " ")
+}
