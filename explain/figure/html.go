@@ -31,10 +31,11 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	head, err := p.head()
+	data, err := json.Marshal(p.Head())
 	if err != nil {
 		return err
 	}
+	head := base64.StdEncoding.EncodeToString(data)
 	var figures strings.Builder
 	for _, f := range p.Figures {
 		text, err := packed(f)
@@ -92,22 +93,23 @@ type entry struct {
 	Frames int    `json:"frames"`
 }
 
-// head is what the script needs before it reads a figure, as JSON in base64.
-func (p *Page) head() (string, error) {
-	var h struct {
-		Title    string   `json:"title"`
-		Subtitle string   `json:"subtitle"`
-		Command  string   `json:"command"`
-		Notes    []string `json:"notes"`
-		Figures  []entry  `json:"figures"`
-		Colors   colors   `json:"colors"`
-	}
-	h.Title, h.Subtitle, h.Command, h.Notes, h.Colors = p.Title, p.Subtitle, p.Command, p.Notes, pageColors()
+// Head is what a page's script needs to know before it reads a figure.
+type Head struct {
+	Title    string   `json:"title"`
+	Subtitle string   `json:"subtitle"`
+	Command  string   `json:"command"`
+	Notes    []string `json:"notes"`
+	Figures  []entry  `json:"figures"`
+	Colors   colors   `json:"colors"`
+}
+
+// Head is that of a page.
+func (p *Page) Head() Head {
+	h := Head{Title: p.Title, Subtitle: p.Subtitle, Command: p.Command, Notes: p.Notes, Colors: pageColors()}
 	for _, f := range p.Figures {
 		h.Figures = append(h.Figures, entry{f.Name, f.Title, f.Group, f.Pick, len(f.Frames)})
 	}
-	data, err := json.Marshal(h)
-	return base64.StdEncoding.EncodeToString(data), err
+	return h
 }
 
 // colors are those of the page, [light, dark] where the two differ.
