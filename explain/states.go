@@ -72,7 +72,7 @@ func surpriseOf(tokens []string, logProbs []float32) *figure.Figure {
 	return &figure.Figure{
 		Name: "text", Title: "The text",
 		Caption: "How surprising each token was that the model wrote: -log p, in nats.",
-		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: t}}}},
+		Frames:  []figure.Frame{{Panels: []figure.Panel{{Text: t}}}},
 	}
 }
 

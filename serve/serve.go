@@ -1,16 +1,17 @@
 // Package serve answers requests over HTTP with models, in the languages of OpenAI and of Ollama, and in that of
 // evaluation harnesses. A Server is an http.Handler: it opens no port, and any number of models share it.
 //
-// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
-// come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
-// library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
-// replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead; shelf
-// and record keep what clients leave with the server, responses and sessions; live has sessions that are in memory, and
-// who has one, explain what is seen of them; structured keeps replies to a format, tools, toolforms and toolpython are
-// calls of functions, reasoning takes replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
-// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
-// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
-// pages may, tls certificates, admin the address of its own.
+// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who
+// may come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is
+// wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
+// and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
+// ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
+// are in memory, and who has one, explain what is seen of them; structured keeps replies to a format, tools,
+// toolforms and toolpython are calls of functions, reasoning takes replies apart; reply and stream carry a reply to
+// a client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
+// languages. For those who run a server: watch follows a request through all that works at it, metrics has the
+// figures, limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its
+// own.
 //
 // It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
 // generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
