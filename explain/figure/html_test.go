@@ -98,6 +98,30 @@ func TestScriptIsOne(t *testing.T) {
 	}
 }
 
+// TestScriptsMakeNoMarkup: no script of this package makes markup or code of texts, or asks another place for anything,
+// and each can be read at one sitting.
+func TestScriptsMakeNoMarkup(t *testing.T) {
+	entries, err := assets.ReadDir("assets")
+	if err != nil || len(entries) < 10 {
+		t.Fatalf("found %d assets (%v)", len(entries), err)
+	}
+	inside := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=["']|<script(?:>| [^>]*>[^<])|innerHTML|outerHTML|` +
+		`insertAdjacentHTML|document\.write|eval\(|new Function|https?://`)
+	for _, e := range entries {
+		text := asset(e.Name())
+		if found := inside.FindString(text); found != "" {
+			t.Errorf("%s has %q", e.Name(), found)
+		}
+		if lines := strings.Count(text, "\n"); lines > 400 {
+			t.Errorf("%s has %d lines, want at most 400", e.Name(), lines)
+		}
+		used := e.Name() == "live.js" || strings.Contains(strings.Join(scripts, " "), e.Name())
+		if strings.HasSuffix(e.Name(), ".js") && !used {
+			t.Errorf("%s is in no page", e.Name())
+		}
+	}
+}
+
 // unpack reads a packed figure as the page's script does.
 func unpack(t *testing.T, text string) (header map[string]any, rest []byte) {
 	t.Helper()
