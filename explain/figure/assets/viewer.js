@@ -30,7 +30,10 @@ export function show(element, head, load) {
   useColors(head.colors);
   document.title = `${short(head.title, 100)} · hippo`;
   const sections = grouped(head.figures).map((entries) => section(entries, load));
-  const nameOf = (s) => short(s.entries.length > 1 ? s.entries[0].entry.group : s.entries[0].entry.title, 60);
+  const nameOf = ({ entries }) => { // a title that all of a group share says more than its name
+    const [{ group, title }] = entries.map(({ entry }) => entry);
+    return short(entries.every(({ entry }) => entry.title === title) ? title : group, 60);
+  };
   const redraw = () => sections.forEach((s) => s.draw());
   const theme = h('button', {
     type: 'button', id: 'theme', className: 'button square', 'aria-label': 'Light or dark', title: 'Light or dark',
