@@ -45,8 +45,8 @@ func (p *Page) WriteHTML(w io.Writer) error {
 		fmt.Fprintf(&figures, dataElement, "figure", text)
 	}
 	title := html.EscapeString(visible(p.Title))
-	_, err = fmt.Fprintf(w, frame, hashOf(script()), hashOf(style1()), title, style1(), title,
-		html.EscapeString(visible(p.Subtitle)), fmt.Sprintf(dataElement, "head", head), figures.String(), script())
+	_, err = fmt.Fprintf(w, frame, hashOf(pageScript()), hashOf(pageStyle()), title, pageStyle(), title,
+		html.EscapeString(visible(p.Subtitle)), fmt.Sprintf(dataElement, "head", head), figures.String(), pageScript())
 	return err
 }
 
@@ -139,8 +139,8 @@ func asset(name string) string {
 	return string(data)
 }
 
-// style1 is the styles in one text.
-var style1 = sync.OnceValue(func() string {
+// pageStyle is the styles in one text.
+var pageStyle = sync.OnceValue(func() string {
 	var b strings.Builder
 	for _, name := range styles {
 		b.WriteString(asset(name))
@@ -155,10 +155,10 @@ var (
 	byDefault = regexp.MustCompile(`(?m)^export \{ (\w+) as default \};$`)
 )
 
-// script is the scripts in one text. A module becomes a function that is called at once and returns what the module
+// pageScript is the scripts in one text. A module becomes a function that is called at once and returns what the module
 // exports, in the order of scripts: the files themselves stay modules, which a server can send as they are. The license
 // of what others wrote goes with it.
-var script = sync.OnceValue(func() string {
+var pageScript = sync.OnceValue(func() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* uPlot, a part of this script:\n\n%s*/\n'use strict';\n", asset("uplot/LICENSE"))
 	for _, name := range scripts {

@@ -71,7 +71,7 @@ func TestPolicyNamesWhatThePageHas(t *testing.T) {
 // TestScriptIsOne: of the modules nothing is left that only a module may have, what they import is there, and each is
 // in the script once.
 func TestScriptIsOne(t *testing.T) {
-	text := script()
+	text := pageScript()
 	found := regexp.MustCompile(`(?m)^(import|export)\b.*$`).FindAllString(text, -1)
 	if len(found) > 1 { // one is in a comment
 		t.Errorf("found %q", found)
