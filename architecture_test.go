@@ -104,8 +104,9 @@ var house = []layer{
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve", "serve/batch session session/store chat generate generate/constrain generate/sample model tokenizer " +
-		"tokenizer/template internal/brief internal/disk internal/origin", "github.com/prometheus/client_golang"},
+	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
+		"model tokenizer tokenizer/template internal/brief internal/disk internal/origin",
+		"github.com/prometheus/client_golang"},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +

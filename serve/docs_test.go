@@ -25,7 +25,7 @@ func TestPageOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, Options{Library: &newBooks(t, "org/model").Library})
+	s := newSite(t, Options{Library: &newBooks(t, "org/model").Library, Views: testViews})
 	found := example.FindAllStringSubmatch(string(page), -1)
 	if n := strings.Count(string(page), "\ncurl "); n != len(found) {
 		t.Errorf("%d examples are understood of %d", len(found), n)

@@ -1,20 +1,21 @@
 // Package serve answers requests over HTTP with models, in the languages of OpenAI and of Ollama, and in that of
 // evaluation harnesses. A Server is an http.Handler: it opens no port, and any number of models share it.
 //
-// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who may
-// come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is wrong;
-// library says where models come from, and registry which are loaded; model has a Model, work reads prompts and draws
-// replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads ahead; shelf
-// and record keep what clients leave with the server, responses and sessions; live has sessions that are in memory, and
-// who has one; structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning
-// takes replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
-// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
-// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
-// pages may, tls certificates, admin the address of its own.
+// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who
+// may come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is
+// wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
+// and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
+// ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
+// are in memory, and who has one, explain what is seen of them; structured keeps replies to a format, tools,
+// toolforms and toolpython are calls of functions, reasoning takes replies apart; reply and stream carry a reply to
+// a client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
+// languages. For those who run a server: watch follows a request through all that works at it, metrics has the
+// figures, limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its
+// own.
 //
-// It may import serve/batch, session, session/store, chat, generate, generate/constrain, generate/sample, model,
-// tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and prometheus/client_golang, and looks
-// inside no tensor.
+// It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
+// generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
+// prometheus/client_golang, and looks inside no tensor.
 package serve
 
 import (
@@ -72,6 +73,8 @@ type Options struct {
 	Library *Library
 	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
 	Pages map[string]http.Handler
+	// Views explain sessions, to who may use them. The first is shown where none is named.
+	Views []View
 	// Version is that of the program.
 	Version string
 	// Log is told of every request, and never of what is in it; nil for nobody.
@@ -219,6 +222,7 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
 		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
 		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
+		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.explainSession},
 		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
 		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
 		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},

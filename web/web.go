@@ -41,8 +41,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 // shared are the assets that pages of other packages have, too.
-var shared = []string{"dom.js", "format.js", "hippo.svg", "style.css", "theme.js", "uplot/LICENSE", "uplot/uPlot.css",
-	"uplot/uPlot.js"}
+var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "style.css", "theme.js", "uplot/LICENSE",
+	"uplot/uPlot.css", "uplot/uPlot.js"}
 
 // Shared is one of the assets that all pages have, such as "style.css" and "uplot/uPlot.js", for pages that are one
 // file. Error: there is none of that name.

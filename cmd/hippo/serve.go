@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
@@ -155,7 +157,9 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	}
 	if !o.NoPage {
 		limits.Pages = web.Chat()
+		maps.Copy(limits.Pages, figure.Live())
 	}
+	limits.Views = sessionViews()
 	switch o.Log {
 	case "json":
 		limits.Log = slog.New(slog.NewJSONHandler(os.Stderr, nil))

@@ -31,10 +31,11 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	head, err := p.head()
+	data, err := json.Marshal(p.Head())
 	if err != nil {
 		return err
 	}
+	head := base64.StdEncoding.EncodeToString(data)
 	var figures strings.Builder
 	for _, f := range p.Figures {
 		text, err := packed(f)
@@ -44,8 +45,8 @@ func (p *Page) WriteHTML(w io.Writer) error {
 		fmt.Fprintf(&figures, dataElement, "figure", text)
 	}
 	title := html.EscapeString(visible(p.Title))
-	_, err = fmt.Fprintf(w, frame, hashOf(script()), hashOf(style1()), title, style1(), title,
-		html.EscapeString(visible(p.Subtitle)), fmt.Sprintf(dataElement, "head", head), figures.String(), script())
+	_, err = fmt.Fprintf(w, frame, hashOf(pageScript()), hashOf(pageStyle()), title, pageStyle(), title,
+		html.EscapeString(visible(p.Subtitle)), fmt.Sprintf(dataElement, "head", head), figures.String(), pageScript())
 	return err
 }
 
@@ -92,22 +93,23 @@ type entry struct {
 	Frames int    `json:"frames"`
 }
 
-// head is what the script needs before it reads a figure, as JSON in base64.
-func (p *Page) head() (string, error) {
-	var h struct {
-		Title    string   `json:"title"`
-		Subtitle string   `json:"subtitle"`
-		Command  string   `json:"command"`
-		Notes    []string `json:"notes"`
-		Figures  []entry  `json:"figures"`
-		Colors   colors   `json:"colors"`
-	}
-	h.Title, h.Subtitle, h.Command, h.Notes, h.Colors = p.Title, p.Subtitle, p.Command, p.Notes, pageColors()
+// Head is what a page's script needs to know before it reads a figure.
+type Head struct {
+	Title    string   `json:"title"`
+	Subtitle string   `json:"subtitle"`
+	Command  string   `json:"command"`
+	Notes    []string `json:"notes"`
+	Figures  []entry  `json:"figures"`
+	Colors   colors   `json:"colors"`
+}
+
+// Head is that of a page.
+func (p *Page) Head() Head {
+	h := Head{Title: p.Title, Subtitle: p.Subtitle, Command: p.Command, Notes: p.Notes, Colors: pageColors()}
 	for _, f := range p.Figures {
 		h.Figures = append(h.Figures, entry{f.Name, f.Title, f.Group, f.Pick, len(f.Frames)})
 	}
-	data, err := json.Marshal(h)
-	return base64.StdEncoding.EncodeToString(data), err
+	return h
 }
 
 // colors are those of the page, [light, dark] where the two differ.
@@ -137,8 +139,8 @@ func asset(name string) string {
 	return string(data)
 }
 
-// style1 is the styles in one text.
-var style1 = sync.OnceValue(func() string {
+// pageStyle is the styles in one text.
+var pageStyle = sync.OnceValue(func() string {
 	var b strings.Builder
 	for _, name := range styles {
 		b.WriteString(asset(name))
@@ -153,10 +155,10 @@ var (
 	byDefault = regexp.MustCompile(`(?m)^export \{ (\w+) as default \};$`)
 )
 
-// script is the scripts in one text. A module becomes a function that is called at once and returns what the module
+// pageScript is the scripts in one text. A module becomes a function that is called at once and returns what the module
 // exports, in the order of scripts: the files themselves stay modules, which a server can send as they are. The license
 // of what others wrote goes with it.
-var script = sync.OnceValue(func() string {
+var pageScript = sync.OnceValue(func() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* uPlot, a part of this script:\n\n%s*/\n'use strict';\n", asset("uplot/LICENSE"))
 	for _, name := range scripts {

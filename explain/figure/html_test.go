@@ -71,7 +71,7 @@ func TestPolicyNamesWhatThePageHas(t *testing.T) {
 // TestScriptIsOne: of the modules nothing is left that only a module may have, what they import is there, and each is
 // in the script once.
 func TestScriptIsOne(t *testing.T) {
-	text := script()
+	text := pageScript()
 	found := regexp.MustCompile(`(?m)^(import|export)\b.*$`).FindAllString(text, -1)
 	if len(found) > 1 { // one is in a comment
 		t.Errorf("found %q", found)
@@ -95,6 +95,30 @@ func TestScriptIsOne(t *testing.T) {
 	}
 	if !strings.Contains(text, "MIT License") {
 		t.Error("the license of uPlot is not with it")
+	}
+}
+
+// TestScriptsMakeNoMarkup: no script of this package makes markup or code of texts, or asks another place for anything,
+// and each can be read at one sitting.
+func TestScriptsMakeNoMarkup(t *testing.T) {
+	entries, err := assets.ReadDir("assets")
+	if err != nil || len(entries) < 10 {
+		t.Fatalf("found %d assets (%v)", len(entries), err)
+	}
+	inside := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=["']|<script(?:>| [^>]*>[^<])|innerHTML|outerHTML|` +
+		`insertAdjacentHTML|document\.write|eval\(|new Function|https?://`)
+	for _, e := range entries {
+		text := asset(e.Name())
+		if found := inside.FindString(text); found != "" {
+			t.Errorf("%s has %q", e.Name(), found)
+		}
+		if lines := strings.Count(text, "\n"); lines > 400 {
+			t.Errorf("%s has %d lines, want at most 400", e.Name(), lines)
+		}
+		used := e.Name() == "live.js" || strings.Contains(strings.Join(scripts, " "), e.Name())
+		if strings.HasSuffix(e.Name(), ".js") && !used {
+			t.Errorf("%s is in no page", e.Name())
+		}
 	}
 }
 

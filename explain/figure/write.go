@@ -48,15 +48,17 @@ func (p *Page) Write(path string, frame int) (files []string, err error) {
 		return []string{path}, disk.WriteFile(path, func(w io.Writer) error { return write(p, w) })
 	}
 	for _, f := range p.Figures {
+		// A figure of one frame is the same at every frame of the others.
+		if n := len(f.Frames); n > 1 && (frame < 0 || frame >= n) {
+			return nil, fmt.Errorf("figure %s: found frame %d, want one from 0 to %d", f.Name, frame, n-1)
+		}
+	}
+	for _, f := range p.Figures {
 		to := path
 		if len(p.Figures) > 1 {
 			to = strings.TrimSuffix(path, filepath.Ext(path)) + "-" + f.Name + filepath.Ext(path)
 		}
-		// A figure of one frame is the same at every frame of the others.
-		at := frame
-		if len(f.Frames) == 1 {
-			at = 0
-		}
+		at := min(frame, len(f.Frames)-1)
 		if err := disk.WriteFile(to, func(w io.Writer) error { return drawers[ending](f, at, w) }); err != nil {
 			return files, err
 		}

@@ -26,6 +26,7 @@ export function diagram(first) {
         s('path', { d: 'M0 0L8 4L0 8z', class: 'head' }))),
       ...(edges ?? []).map((e) => edge(places.get(e.from), places.get(e.to), e.label)),
       ...all.map((n) => node(n, places.get(n.id), kinds.indexOf(n.kind ?? ''))));
+    picture.style.minWidth = `${width * 0.6}px`; // a wider one is moved, so that its letters stay readable
     element.replaceChildren(picture);
     element.setAttribute('aria-label', `${short(panel.title) || 'Diagram'}: ${all.slice(0, 40).map((n) => short(n.label)).join(', ')}`);
   }

@@ -5,6 +5,7 @@ import { h, say } from './dom.js';
 import { short, visible } from './scale.js';
 import { part } from './panels.js';
 
+const reserved = ['figures', 'theme', 'tip']; // names of elements that may not be there yet
 const steps = { j: 1, k: -1, ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 // section makes the section of some entries of the page's head: one figure, or those of a group. load reads figure i.
@@ -26,7 +27,8 @@ export function section(entries, load) {
   const error = h('p', { className: 'error', role: 'alert', hidden: true });
   const element = h('section', { className: 'figure', 'aria-label': name || visible(entries[0].entry.title), tabIndex: -1 },
     h('header', {}, title, picks), frames, panels, error, caption, source);
-  element.id = entries[0].entry.name;
+  const own = entries[0].entry.name;
+  element.id = reserved.includes(own) || document.getElementById(own) ? `figure-${own}` : own;
   let at = 0, f = 0, figure = null, parts = [], timer = 0, wanted = 0, started = false;
 
   // pick shows another figure of the group. What was picked last wins, however long reading takes.
@@ -129,6 +131,11 @@ export function section(entries, load) {
     },
     pick,
     has: (wantedName) => entries.findIndex(({ entry }) => entry.name === wantedName),
+    // refresh shows what another reader has of the same figures.
+    refresh(another) {
+      load = another;
+      if (started) pick(at, true);
+    },
     draw() { for (const p of parts) p.draw(); },
     // key answers a key of the page: j, k and arrows pick the next figure, or else the next frame; space plays.
     key(e) {

@@ -17,7 +17,7 @@ export function plane(box, o) {
     stroke: cssColor('--muted'), grid: line, ticks: { ...line, size: 4 }, font: `12px ${cssColor('--sans')}`,
     labelFont: `12px ${cssColor('--sans')}`, label: a.label ? short(a.label) : undefined, labelSize: 18, labelGap: 2,
     values: a.values ?? ((_, at) => at.map((v) => (v === null ? '' : number(v)))),
-    ...(a.log ? { splits: powers, filter: (_, at) => at } : {}), ...(a.splits ? { splits: a.splits } : {}), ...(a.rotate ? { rotate: -90 } : {}), ...more,
+    ...(a.whole ? { incrs: whole } : {}), ...(a.log ? { splits: powers, filter: (_, at) => at } : {}), ...(a.splits ? { splits: a.splits } : {}), ...(a.rotate ? { rotate: -90 } : {}), ...more,
   });
   const scale = (a) => ({ time: false, distr: a.log ? 3 : 1, range: () => a.ends() });
   const plot = new uPlot({
@@ -50,6 +50,9 @@ export function plane(box, o) {
   }, [null, [[0, 1], [0, 1]]], box);
   return plot;
 }
+
+// whole are the steps of ticks where all values are whole.
+const whole = Array.from({ length: 10 }, (_, e) => [1, 2, 5].map((d) => d * 10 ** e)).flat();
 
 // powers are the ticks of a logarithmic axis: powers of ten, with 2 and 5 times them where there are few.
 function powers(u, i, lo, hi) {
@@ -226,7 +229,8 @@ export function lines(first) {
     plot?.destroy();
     plot = null;
     read();
-    const axis = (key) => ({ ...panel[key], ends: () => sameScale(key) });
+    const axis = (key) => ({ ...panel[key], ends: () => sameScale(key),
+      whole: series.length > 0 && series.every((s) => s[key].every(Number.isInteger)) });
     plot = plane(box, { x: axis('x'), y: axis('y'), size, draw, hover });
     if (panel.square) queueMicrotask(() => plot.setData(plot.data, true)); // then its size is known
   }

@@ -22,12 +22,18 @@ function grouped(figures) {
   return found;
 }
 
-// show fills an element with a page: head is what pack.go and html.go say of all figures, load reads one.
+// show fills an element with a page: head is what html.go says of all figures, load reads one. It returns {update, close}:
+// update shows another page and tells whether its figures are the same ones, without which it does nothing; close ends
+// what listens to the window.
 export function show(element, head, load) {
+  const end = new AbortController(), until = { signal: end.signal };
   useColors(head.colors);
   document.title = `${short(head.title, 100)} · hippo`;
   const sections = grouped(head.figures).map((entries) => section(entries, load));
-  const nameOf = (s) => short(s.entries.length > 1 ? s.entries[0].entry.group : s.entries[0].entry.title, 60);
+  const nameOf = ({ entries }) => { // a title that all of a group share says more than its name
+    const [{ group, title }] = entries.map(({ entry }) => entry);
+    return short(entries.every(({ entry }) => entry.title === title) ? title : group, 60);
+  };
   const redraw = () => sections.forEach((s) => s.draw());
   const theme = h('button', {
     type: 'button', id: 'theme', className: 'button square', 'aria-label': 'Light or dark', title: 'Light or dark',
@@ -37,7 +43,8 @@ export function show(element, head, load) {
     },
   }, icon('theme'));
   const list = h('nav', { 'aria-label': 'Figures', hidden: sections.length < 3 },
-    h('ul', {}, sections.map((s) => h('li', {}, h('a', { href: `#${encodeURIComponent(s.element.id)}` }, nameOf(s))))));
+    h('ul', {}, sections.map((s) => h('li', {}, h('a', { href: `#${encodeURIComponent(s.entries[0].entry.name)}` }, nameOf(s))))));
+  const subtitle = h('p', { className: 'muted' }, visible(head.subtitle));
   const copy = h('button', {
     type: 'button', className: 'button quiet', onclick: async () => {
       try {
@@ -50,7 +57,7 @@ export function show(element, head, load) {
   element.replaceChildren(
     h('a', { className: 'skip', href: '#figures' }, 'To the figures'),
     h('header', { className: 'top' }, h('div', { className: 'words' }, h('h1', {}, visible(head.title)),
-      h('p', { className: 'muted' }, visible(head.subtitle))), theme),
+      subtitle), theme),
     h('main', { id: 'figures', tabIndex: -1, 'aria-label': visible(head.title) || 'Figures' },
       head.notes?.length ? h('ul', { className: 'notes', 'aria-label': 'Notes' }, head.notes.map((note) => h('li', {}, visible(note)))) : null,
       list, sections.map((s) => s.element)),
@@ -79,8 +86,8 @@ export function show(element, head, load) {
     const on = e.target;
     if (on instanceof Element && (on.matches('input, select, textarea') || (e.key === ' ' && on.matches('button, a')))) return;
     if (current()?.key(e)) e.preventDefault();
-  });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  }, until);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw, until);
 
   // A link to a figure picks it in its group.
   const follow = () => {
@@ -93,6 +100,20 @@ export function show(element, head, load) {
       s.element.scrollIntoView();
     }
   };
-  addEventListener('hashchange', follow);
+  addEventListener('hashchange', follow, until);
   if (location.hash.length > 1) follow();
+
+  const names = (all) => JSON.stringify(all.map((f) => [f.name, f.group, f.pick]));
+  return {
+    update(next, another) {
+      if (names(next.figures) !== names(head.figures)) return false;
+      subtitle.textContent = visible(next.subtitle);
+      sections.forEach((s) => s.refresh(another));
+      return true;
+    },
+    close() {
+      end.abort();
+      watch.disconnect();
+    },
+  };
 }
