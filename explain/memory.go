@@ -25,6 +25,8 @@ type Memory struct {
 	Parts  []*PartMemory // of each layer the parts of its state, the one that reaches furthest first
 	Reads  []*ReadOut    // of each layer with a state of fixed size
 	Notes  []string
+
+	shots int // pictures of a state
 }
 
 // PartMemory is a part of one layer's state while a text passes:
@@ -77,12 +79,13 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		return nil, err
 	}
 	out := &Memory{Tokens: ids}
+	layers := len(opt.Layers)
+	if layers == 0 {
+		layers = len(g.backbone.Blocks)
+	}
+	out.shots = min(24, max(4, allShots/layers)) // a page has room for so many numbers
 	cells := opt.Cells
 	if cells == 0 {
-		layers := len(opt.Layers)
-		if layers == 0 {
-			layers = len(g.backbone.Blocks)
-		}
 		cells = min(256, int(math.Sqrt(1.5e6/float64(layers))))
 	}
 	step := (len(ids) + cells - 1) / cells
@@ -167,7 +170,7 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, u *tensor
 			step = max(step, (w.l+most-1)/most)
 		}
 	}
-	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step}
+	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step, shots: m.shots}
 	for _, p := range parts {
 		f.add(p)
 	}

@@ -70,7 +70,7 @@ func TestStateIsTheSumOfWhatIsLeft(t *testing.T) {
 			w, parts := walkOf(t, entry)
 			end := w.begin()
 			w.run([]mixer.State{end}, []int{0}, w.l)
-			f := &follow{w: w, step: 1, cells: w.l}
+			f := &follow{w: w, step: 1, cells: w.l, shots: 3}
 			for _, p := range parts {
 				f.add(p)
 			}

@@ -184,10 +184,7 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 		cells := memoryCells(names, p.Step)
 		values := make(figure.Floats, len(p.Left))
 		for i, v := range p.Left {
-			values[i] = float64(v)
-			if v < 1e-3 {
-				values[i] = 0 // short in a file
-			}
+			values[i] = math.Round(float64(v)*1e3) / 1e3 // short in a file
 		}
 		all = append(all, &figure.Figure{
 			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",
