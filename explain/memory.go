@@ -41,7 +41,7 @@ type PartMemory struct {
 	Name     string // of the part in the state
 	Rule     string // how it goes on from token to token, in words
 	Channels int
-	Numbers  int // of all channels
+	Numbers  int // of all channels; of a part with a row for each token, of a row
 
 	// Step is how many tokens a cell of Left stands for; there are Cells of them.
 	Step, Cells int
@@ -63,7 +63,8 @@ type PartMemory struct {
 	ShotAt             []int
 	Shots              [][]float32
 
-	reach int // how far the part can reach back: for the order
+	reach int  // how far the part can reach back: for the order
+	rows  bool // it has a row for each token
 }
 
 // Linear tells whether it is known what is left of each token.

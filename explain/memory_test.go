@@ -315,6 +315,16 @@ func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 			t.Errorf("head %d: a half-life of %g tokens, want %g", i, h, math.Ln2/-math.Log(gamma))
 		}
 	}
+	for _, c := range []struct {
+		entry string
+		want  float64
+	}{{"window-attention(window=9)", 8}, {"gated-conv(d_conv=5)", 4}} {
+		got, err = OfModel(toymodel.New(t, c.entry, 12)).Memory(context.Background(), toymodel.Text(4, 40, 12),
+			MemoryOptions{})
+		if err != nil || got.Parts[0].HalfLives[0] != c.want {
+			t.Errorf("%s: it keeps tokens for %v, want %g (%v)", c.entry, got.Parts[0].HalfLives, c.want, err)
+		}
+	}
 	got, err = OfModel(toymodel.New(t, "linear-attention", 12)).Memory(context.Background(), toymodel.Text(4, 40, 12),
 		MemoryOptions{})
 	if err != nil || !math.IsInf(got.Parts[0].HalfLives[0], 1) {

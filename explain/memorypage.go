@@ -153,7 +153,11 @@ func (m *Memory) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "part", "what happens to it at a token", "numbers",
 		"half-life 10 %", "median", "90 %"}}
 	for _, p := range m.Parts {
-		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, strconv.Itoa(p.Numbers)}
+		numbers := strconv.Itoa(p.Numbers)
+		if p.rows {
+			numbers += " a token"
+		}
+		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, numbers}
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			h := quantileOf(p.HalfLives, q)
 			switch {
