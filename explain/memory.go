@@ -54,7 +54,7 @@ type PartMemory struct {
 	// HalfLives are after how many tokens half of what was written is left, by norm, for each channel, or for each
 	// number where those of a channel differ: in rising order, +Inf for never.
 	HalfLives []float64
-	// Rows, Cols and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
+	// Rows and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
 	// of each cell, (rows, cells).
 	Rows int
 	Heat []float32

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -329,5 +331,28 @@ func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 		MemoryOptions{})
 	if err != nil || !math.IsInf(got.Parts[0].HalfLives[0], 1) {
 		t.Errorf("linear attention forgets: %v, %v", got, err)
+	}
+}
+
+// TestMemoryOfAStateThatGrowsOutOfBounds: it comes out as a page that can be written.
+func TestMemoryOfAStateThatGrowsOutOfBounds(t *testing.T) {
+	m := toymodel.New(t, "s4d", 12)
+	m.Params("", func(name string, p *nn.Param) {
+		if strings.HasSuffix(name, "log_dt") {
+			p.CopyFrom(slices.Repeat([]float32{87}, p.Len()))
+		}
+		if strings.HasSuffix(name, "log_A_real") {
+			p.CopyFrom(slices.Repeat([]float32{-200}, p.Len()))
+		}
+	})
+	got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, 80, 12), MemoryOptions{ReadOut: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := got.Parts[0].Norm[79]; last < math.MaxFloat32 {
+		t.Errorf("the state is %g large: it does not show the case", last)
+	}
+	if _, err := json.Marshal(got.Page(make([]string, 80))); err != nil {
+		t.Error(err)
 	}
 }
