@@ -205,6 +205,12 @@ func TestMemoryOfEveryMixer(t *testing.T) {
 			t.Errorf("%s: %v", entry, err)
 			continue
 		}
+		for l := 2; l < 4; l++ { // the shortest texts
+			if short, err := OfModel(toymodel.New(t, entry, 12)).Memory(context.Background(), toymodel.Text(3, l, 12),
+				MemoryOptions{ReadOut: true}); err != nil || len(short.Page(names[:l]).Figures) < 4 {
+				t.Errorf("%s: a text of %d tokens: %v", entry, l, err)
+			}
+		}
 		last := -1
 		for _, p := range m.main() {
 			last = p.Layer
