@@ -54,7 +54,7 @@ func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
 					{Title: "In frequency", X: figure.Axis{Label: "cycles per token"},
 						Y: figure.Axis{Label: "gain", Log: true}, Lines: inFrequency},
 					{Title: "All channels", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "channel"},
-						Map: kernel.heat()},
+						Map: kernel.heat(len(now.Layers))},
 				}}}})
 		}
 		for k := range l.Systems {
@@ -133,9 +133,12 @@ func spectrumOf(k figure.Floats) (f, gain figure.Floats) {
 	return f, gain
 }
 
-// heat is the kernels of at most 96 channels at 256 lags.
-func (k *LayerKernel) heat() *figure.Map {
+// heat is the kernels of at most 96 channels at 256 lags, and of less of a model of many layers.
+func (k *LayerKernel) heat(layers int) *figure.Map {
 	rows, cols := min(96, k.Channels), min(256, k.Taps)
+	if layers > 24 {
+		rows, cols = min(32, rows), min(128, cols)
+	}
 	m := &figure.Map{Rows: rows, Cols: cols, Diverging: true}
 	for r := range rows {
 		for j := range cols {

@@ -62,7 +62,7 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 		if err != nil {
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
 		}
-		f := &follow{w: w, step: w.l, cells: 1}
+		f := &follow{w: w, step: w.l, cells: 1, shots: 1}
 		for _, p := range parts {
 			f.add(p)
 		}

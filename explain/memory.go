@@ -25,6 +25,8 @@ type Memory struct {
 	Parts  []*PartMemory // of each layer the parts of its state, the one that reaches furthest first
 	Reads  []*ReadOut    // of each layer with a state of fixed size
 	Notes  []string
+
+	shots int // pictures of a state
 }
 
 // PartMemory is a part of one layer's state while a text passes:
@@ -39,7 +41,7 @@ type PartMemory struct {
 	Name     string // of the part in the state
 	Rule     string // how it goes on from token to token, in words
 	Channels int
-	Numbers  int // of all channels
+	Numbers  int // of all channels; of a part with a row for each token, of a row
 
 	// Step is how many tokens a cell of Left stands for; there are Cells of them.
 	Step, Cells int
@@ -52,7 +54,7 @@ type PartMemory struct {
 	// HalfLives are after how many tokens half of what was written is left, by norm, for each channel, or for each
 	// number where those of a channel differ: in rising order, +Inf for never.
 	HalfLives []float64
-	// Rows, Cols and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
+	// Rows and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
 	// of each cell, (rows, cells).
 	Rows int
 	Heat []float32
@@ -61,7 +63,8 @@ type PartMemory struct {
 	ShotAt             []int
 	Shots              [][]float32
 
-	reach int // how far the part can reach back: for the order
+	reach int  // how far the part can reach back: for the order
+	rows  bool // it has a row for each token
 }
 
 // Linear tells whether it is known what is left of each token.
@@ -77,12 +80,13 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		return nil, err
 	}
 	out := &Memory{Tokens: ids}
+	layers := len(opt.Layers)
+	if layers == 0 {
+		layers = len(g.backbone.Blocks)
+	}
+	out.shots = min(24, max(4, allShots/layers)) // a page has room for so many numbers
 	cells := opt.Cells
 	if cells == 0 {
-		layers := len(opt.Layers)
-		if layers == 0 {
-			layers = len(g.backbone.Blocks)
-		}
 		cells = min(256, int(math.Sqrt(1.5e6/float64(layers))))
 	}
 	step := (len(ids) + cells - 1) / cells
@@ -167,7 +171,7 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, u *tensor
 			step = max(step, (w.l+most-1)/most)
 		}
 	}
-	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step}
+	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step, shots: m.shots}
 	for _, p := range parts {
 		f.add(p)
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -70,7 +72,7 @@ func TestStateIsTheSumOfWhatIsLeft(t *testing.T) {
 			w, parts := walkOf(t, entry)
 			end := w.begin()
 			w.run([]mixer.State{end}, []int{0}, w.l)
-			f := &follow{w: w, step: 1, cells: w.l}
+			f := &follow{w: w, step: 1, cells: w.l, shots: 3}
 			for _, p := range parts {
 				f.add(p)
 			}
@@ -203,6 +205,12 @@ func TestMemoryOfEveryMixer(t *testing.T) {
 			t.Errorf("%s: %v", entry, err)
 			continue
 		}
+		for l := 2; l < 4; l++ { // the shortest texts
+			if short, err := OfModel(toymodel.New(t, entry, 12)).Memory(context.Background(), toymodel.Text(3, l, 12),
+				MemoryOptions{ReadOut: true}); err != nil || len(short.Page(names[:l]).Figures) < 4 {
+				t.Errorf("%s: a text of %d tokens: %v", entry, l, err)
+			}
+		}
 		last := -1
 		for _, p := range m.main() {
 			last = p.Layer
@@ -315,9 +323,42 @@ func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 			t.Errorf("head %d: a half-life of %g tokens, want %g", i, h, math.Ln2/-math.Log(gamma))
 		}
 	}
+	for _, c := range []struct {
+		entry string
+		want  float64
+	}{{"window-attention(window=9)", 8}, {"gated-conv(d_conv=5)", 4}} {
+		got, err = OfModel(toymodel.New(t, c.entry, 12)).Memory(context.Background(), toymodel.Text(4, 40, 12),
+			MemoryOptions{})
+		if err != nil || got.Parts[0].HalfLives[0] != c.want {
+			t.Errorf("%s: it keeps tokens for %v, want %g (%v)", c.entry, got.Parts[0].HalfLives, c.want, err)
+		}
+	}
 	got, err = OfModel(toymodel.New(t, "linear-attention", 12)).Memory(context.Background(), toymodel.Text(4, 40, 12),
 		MemoryOptions{})
 	if err != nil || !math.IsInf(got.Parts[0].HalfLives[0], 1) {
 		t.Errorf("linear attention forgets: %v, %v", got, err)
+	}
+}
+
+// TestMemoryOfAStateThatGrowsOutOfBounds: it comes out as a page that can be written.
+func TestMemoryOfAStateThatGrowsOutOfBounds(t *testing.T) {
+	m := toymodel.New(t, "s4d", 12)
+	m.Params("", func(name string, p *nn.Param) {
+		if strings.HasSuffix(name, "log_dt") {
+			p.CopyFrom(slices.Repeat([]float32{87}, p.Len()))
+		}
+		if strings.HasSuffix(name, "log_A_real") {
+			p.CopyFrom(slices.Repeat([]float32{-200}, p.Len()))
+		}
+	})
+	got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, 80, 12), MemoryOptions{ReadOut: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := got.Parts[0].Norm[79]; last < math.MaxFloat32 {
+		t.Errorf("the state is %g large: it does not show the case", last)
+	}
+	if _, err := json.Marshal(got.Page(make([]string, 80))); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ type follow struct {
 	parts       []*followed
 	sketch      *sketch // nil for none
 	beside      bool    // some part's decays depend on the token
+	shots       int     // pictures of the state on the way
 }
 
 // followed is a part and what is gathered of it.
@@ -49,7 +50,7 @@ type followed struct {
 const (
 	heatRows = 64
 	shotSide = 32 // channels of a shot, and numbers of each
-	shots    = 24
+	allShots = 480
 )
 
 func (f *follow) add(p *statePart) {
@@ -57,7 +58,7 @@ func (f *follow) add(p *statePart) {
 	if p.steps() {
 		x.rows = min(heatRows, p.channels)
 		x.heat = make([]float32, x.rows*f.cells)
-		x.every = (f.w.l + shots - 1) / shots
+		x.every = (f.w.l + f.shots - 1) / f.shots
 		x.shots = make([][]float32, f.w.l/x.every)
 	}
 	switch {

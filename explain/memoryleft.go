@@ -15,6 +15,7 @@ func (x *followed) memory(ctx context.Context, f *follow) (*PartMemory, error) {
 	m := &PartMemory{
 		Name: x.name, Rule: x.words(), Channels: x.channels, Numbers: x.size(), Step: f.step, Cells: f.cells,
 		Written: x.written, Norm: x.norm, Rows: x.rows, Heat: x.heat, reach: 1,
+		rows: x.rule == ruleRows,
 	}
 	for i, s := range x.shots {
 		if s != nil {
@@ -232,6 +233,10 @@ func profileHalves(profiles []float32, channels int) []float64 {
 		t := 1
 		for t < l && at(t) > quarter {
 			t++
+		}
+		if t < l && at(t) < 1e-12*at(0) { // all of it falls off at once, as from a register
+			out = append(out, float64(t))
+			continue
 		}
 		if t < l {
 			hi, lo := math.Log(at(t-1)), math.Log(max(at(t), 1e-300))

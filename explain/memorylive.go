@@ -52,8 +52,13 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 		var sizes []float64
 		for _, s := range p.Shots {
 			for _, v := range s {
-				sizes = append(sizes, math.Abs(float64(v)))
+				if x := math.Abs(float64(v)); x <= math.MaxFloat32 {
+					sizes = append(sizes, x)
+				}
 			}
+		}
+		if len(sizes) == 0 {
+			continue // of no finite number
 		}
 		slices.Sort(sizes)
 		most := quantileOf(sizes, 0.99) // a few numbers are often much larger than all others

@@ -153,7 +153,11 @@ func (m *Memory) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "part", "what happens to it at a token", "numbers",
 		"half-life 10 %", "median", "90 %"}}
 	for _, p := range m.Parts {
-		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, strconv.Itoa(p.Numbers)}
+		numbers := strconv.Itoa(p.Numbers)
+		if p.rows {
+			numbers += " a token"
+		}
+		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, numbers}
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			h := quantileOf(p.HalfLives, q)
 			switch {
@@ -184,10 +188,7 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 		cells := memoryCells(names, p.Step)
 		values := make(figure.Floats, len(p.Left))
 		for i, v := range p.Left {
-			values[i] = float64(v)
-			if v < 1e-3 {
-				values[i] = 0 // short in a file
-			}
+			values[i] = math.Round(float64(v)*1e3) / 1e3 // short in a file
 		}
 		all = append(all, &figure.Figure{
 			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",

@@ -101,7 +101,7 @@ func subjectIn(name, text string) (*explain.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := model.FindNetwork(dir)
+	n, err := networkIn(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +116,14 @@ func subjectIn(name, text string) (*explain.Subject, error) {
 		return nil, err
 	}
 	return subjectOf(m, dir, text)
+}
+
+// networkIn is the network of a task's run in a folder, nil where there is something else.
+func networkIn(dir string) (*model.Network, error) {
+	if release.IsGGUF(dir) {
+		return nil, nil
+	}
+	return model.FindNetwork(dir)
 }
 
 // subjectOf is a language model with the tokens of a text.
@@ -140,7 +148,7 @@ func subjectAtStart(name, text string) (*explain.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := model.FindNetwork(dir)
+	n, err := networkIn(dir)
 	if err != nil {
 		return nil, err
 	}
