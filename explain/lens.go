@@ -148,7 +148,7 @@ func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 				"p_final - log p_layer).", 0, func(k, i int) float64 { return r.KL[k][i] }},
 	} {
 		mp := gridOf(r.Depths, names, m.at)
-		mp.Unit, mp.Max = m.unit, m.max
+		mp.Unit, mp.Max, mp.RowClick = m.unit, m.max, m.pick+" after this layer"
 		mp.Notes = r.notes(tok, mp.ColStep)
 		figures = append(figures, &figure.Figure{Name: m.name, Title: "Predictions after every layer", Group: "lens",
 			Pick: m.pick, Caption: m.caption, Source: source,
