@@ -122,6 +122,16 @@ func (g *Language) check(ids []int32) error {
 	return nil
 }
 
+// checkWatched returns an error unless there are such tokens.
+func (g *Language) checkWatched(ids []int32) error {
+	for _, id := range ids {
+		if id < 0 || int(id) >= g.vocab {
+			return fmt.Errorf("watch: found token %d, want one from 0 to %d", id, g.vocab-1)
+		}
+	}
+	return nil
+}
+
 // read goes on by ids, in pieces. after is called behind each piece.
 func (r *reading) read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
 	for len(ids) > 0 {

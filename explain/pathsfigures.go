@@ -32,7 +32,8 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		figures = append(figures, r.blamed(tok))
 	}
 	return append(figures, r.exchanged(tok), &figure.Figure{Name: "paths-next", Title: "What comes after each path",
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"path 1", "path 2"}, r.Next[0], r.Next[1])}}, Columns: 1})
+		Frames:  []figure.Frame{{Panels: beside(tok, []string{"path 1", "path 2"}, nil, r.Next[0], r.Next[1])}},
+		Columns: 1})
 }
 
 // places names the places by the tokens that have been read last.
