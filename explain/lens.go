@@ -38,8 +38,7 @@ const lensTop = 3
 
 // Lens reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
 // and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text it tells,
-// too. Errors: ids that the model cannot read, scores that are not finite,
-// cancellation.
+// too. Errors: ids that the model cannot read, scores that are not finite, cancellation.
 func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*LensReport, error) {
 	if err := g.check(ids); err != nil {
 		return nil, err

@@ -62,8 +62,8 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 	flags.BoolVar(&f.mean, "mean", false, "replace what is ablated by its mean over the text, not by zero")
 	flags.StringVar(&f.at, "at", "", "token where it is changed: its number from 0, last or all (default all; "+
 		"last for the patch of a state)")
-	flags.StringArrayVar(&f.watch, "watch", nil, "text whose first token to follow, such as \" Paris\"; several times for "+
-		"several")
+	flags.StringArrayVar(&f.watch, "watch", nil, "text whose first token to follow, such as \" Paris\"; several times "+
+		"for several")
 	flags.BoolVar(&f.sweep, "sweep", true, "without --ablate and --patch, go without each layer in turn")
 	flags.BoolVar(&f.states, "states", false, "go without the state of each layer in turn")
 	flags.IntVar(&f.heads, "heads", -1, "layer of which to go without each head (or channel) in turn; -1 for none")
