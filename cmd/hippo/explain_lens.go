@@ -37,7 +37,8 @@ comes next moves without one layer after the other.
 With --ablate or --patch show instead what the model predicts before and after a change:
 
   --ablate layer3           without what layer 3 adds to the stream: zero, or --mean for its mean over the text
-  --ablate layer3.head2     without a head; also layer3.channel17, layer3.mixer, layer3.mlp
+  --ablate layer3.head2     without a head; also layer3.channel17, layer3.mixer, layer3.mlp, and of a layer of several
+                            mixers layer3.attention.head2
   --ablate layer3.state     layer 3 carries nothing from token to token
   --patch layer3=TEXT2      with what layer 3 adds in the run of another text, token for token
   --patch layer3.state=TEXT2  before the last token, the state is that of the other text before its last token
