@@ -85,7 +85,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(g, tok, text, f.tokens)
+		ids, note, err := firstTokens(tok, text, taken(g, f.tokens))
 		if err != nil {
 			return err
 		}
@@ -100,6 +100,14 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		return out.write(cmd, page)
 	}
 	return cmd
+}
+
+// taken is how many tokens of a text are read: most (0 for all), and no more than the model takes.
+func taken(g *explain.Language, most int) int {
+	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
+		return longest
+	}
+	return most
 }
 
 // changes are what --ablate and --patch say; the texts of patches are still to be read.
