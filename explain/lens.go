@@ -28,20 +28,29 @@ type LensReport struct {
 	Entropy [][]float64
 	KL      [][]float64
 	Top     [][][]Likely // of each depth and token, the most probable next tokens
+	// Watched are tokens that the reader asks for, and WatchedP their probabilities after the text, by token and depth.
+	Watched  []int32
+	WatchedP [][]float64
 }
 
 // lensTop is how many of the most probable tokens are kept for each depth and token.
 const lensTop = 3
 
 // Lens reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
-// and layer, and the stream of a piece of the text. Errors: ids that the model cannot read, scores that are not finite,
-// cancellation.
-func Lens(ctx context.Context, g *Language, ids []int32) (*LensReport, error) {
+// and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text it tells,
+// too. Errors: ids that the model cannot read, scores that are not finite, cancellation.
+func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*LensReport, error) {
 	if err := g.check(ids); err != nil {
 		return nil, err
 	}
+	if err := g.checkWatched(watched); err != nil {
+		return nil, err
+	}
 	depths := len(g.backbone.Blocks) + 1
-	rep := &LensReport{IDs: ids}
+	rep := &LensReport{IDs: ids, Watched: watched}
+	for range watched {
+		rep.WatchedP = append(rep.WatchedP, make([]float64, depths))
+	}
 	for k := range depths {
 		rep.Depths = append(rep.Depths, g.depth(k))
 		rep.LogP = append(rep.LogP, make([]float64, len(ids)-1))
@@ -112,6 +121,10 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 			l.rep.Top[k][at+j] = likeliest(row, own, lensTop)
 			if at+j+1 < len(l.rep.IDs) {
 				l.rep.LogP[k][at+j] = float64(row[l.rep.IDs[at+j+1]]) - own.norm
+				return
+			}
+			for i, id := range l.rep.Watched {
+				l.rep.WatchedP[i][k] = math.Exp(float64(row[id]) - own.norm)
 			}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
@@ -148,7 +161,7 @@ func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 				"p_final - log p_layer).", 0, func(k, i int) float64 { return r.KL[k][i] }},
 	} {
 		mp := gridOf(r.Depths, names, m.at)
-		mp.Unit, mp.Max = m.unit, m.max
+		mp.Unit, mp.Max, mp.RowClick = m.unit, m.max, m.pick+" after this layer"
 		mp.Notes = r.notes(tok, mp.ColStep)
 		figures = append(figures, &figure.Figure{Name: m.name, Title: "Predictions after every layer", Group: "lens",
 			Pick: m.pick, Caption: m.caption, Source: source,
@@ -198,6 +211,9 @@ func (r *LensReport) curves() *figure.Figure {
 // next is a table of what comes after the last token.
 func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"stream after", "most probable", "", "", "entropy", "KL"}}
+	for _, id := range r.Watched {
+		table.Columns = append(table.Columns, "p of "+quoted(tok, id))
+	}
 	at := len(r.IDs) - 1
 	for k, name := range r.Depths {
 		row := []string{name}
@@ -207,8 +223,11 @@ func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
 		for len(row) < 1+lensTop {
 			row = append(row, "")
 		}
-		table.Rows = append(table.Rows,
-			append(row, fmt.Sprintf("%.4g", r.Entropy[k][at]), fmt.Sprintf("%.4g", r.KL[k][at])))
+		row = append(row, fmt.Sprintf("%.4g", r.Entropy[k][at]), fmt.Sprintf("%.4g", r.KL[k][at]))
+		for i := range r.Watched {
+			row = append(row, percent(r.WatchedP[i][k]))
+		}
+		table.Rows = append(table.Rows, row)
 	}
 	return &figure.Figure{Name: "lens-next", Title: "What comes after the text",
 		Caption: "The most probable tokens after the last one, by the stream after each layer. Entropy and distance " +

@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 const toyVocab = 23
@@ -93,6 +94,26 @@ func TestLensOfTheEmbedding(t *testing.T) {
 				row[top[0].ID], best)
 		}
 	}
+}
+
+// TestWatchedTokens: their probabilities after the text are those of the model, and changes show them.
+func TestWatchedTokens(t *testing.T) {
+	m := toymodel.New(t, "h3,attention", toyVocab)
+	g, ids := OfModel(m), toymodel.Text(1, 9, toyVocab)
+	r, err := Lens(context.Background(), g, ids, 5, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range r.Watched {
+		want := math.Exp(own(m, append(slices.Clone(ids), id))[len(ids)-1])
+		if got := r.WatchedP[i][2]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("token %d has the probability %g, want %g", id, got, want)
+		}
+	}
+	c := change(t, g, ids, Changes{Ablate: []Target{{}}, Watched: []int32{5, 5}})
+	wantFigures(t, append(r.Figures(tokenizer.IDs(toyVocab)), c.Figures(tokenizer.IDs(toyVocab))...))
+	_, err = Lens(context.Background(), g, ids, toyVocab)
+	wantError(t, err, "watch: found token 23, want one from 0 to 22")
 }
 
 // TestLensReadsLongTextsInPieces: a text of several pieces gives the numbers of one reading, for a state is carried.

@@ -33,6 +33,8 @@ type Changes struct {
 	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before that
 	// token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
 	At string
+	// Watched are tokens that the report shows, too, however probable they are.
+	Watched []int32
 }
 
 // ChangeReport is what a model predicts with and without a change.
@@ -43,6 +45,7 @@ type ChangeReport struct {
 	Before, After []float64
 	// NextBefore and NextAfter are the scores of what comes after the text.
 	NextBefore, NextAfter []float32
+	Watched               []int32
 	// KL is Σ p (log p - log q) of the distributions after the text before (p) and after (q) the change, in nats.
 	KL float64
 }
@@ -53,10 +56,13 @@ func Change(ctx context.Context, g *Language, ids []int32, c Changes) (*ChangeRe
 	if err := g.check(ids); err != nil {
 		return nil, err
 	}
+	if err := g.checkWatched(c.Watched); err != nil {
+		return nil, err
+	}
 	if len(c.Ablate)+len(c.Patch) == 0 {
 		return nil, errors.New("found nothing to change, want a part to ablate or to patch")
 	}
-	rep := &ChangeReport{IDs: ids}
+	rep := &ChangeReport{IDs: ids, Watched: c.Watched}
 	plain, changed := watch{cuts: map[int]func(*model.State){}}, watch{cuts: map[int]func(*model.State){}}
 	for _, t := range c.Ablate {
 		if err := g.ablate(ctx, ids, t, c, &changed); err != nil {

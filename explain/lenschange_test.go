@@ -3,23 +3,39 @@ package explain
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
+
+// TestPartsOfSeveralMixers: a layer of several mixers has the heads of each. Without all heads of one, the other alone
+// is left; own values change nothing.
+func TestPartsOfSeveralMixers(t *testing.T) {
+	g, ids := OfModel(toymodel.New(t, "h3+attention*2", toyVocab)), toymodel.Text(1, 12, toyVocab)
+	heads, err := g.HeadTargets(1)
+	if err != nil || len(heads) != 8+2 || heads[9].String() != "layer1.attention.head1" {
+		t.Fatalf("found the heads %v, %v", heads, err)
+	}
+	if r := change(t, g, ids, Changes{Patch: []Patch{{heads[9], ids}, {heads[3], ids}}}); !same(r) {
+		t.Errorf("own values change log p by up to %g", r.most())
+	}
+	one, other := change(t, g, ids, Changes{Ablate: heads[8:]}), change(t, g, ids, Changes{Ablate: heads[:8]})
+	both := change(t, g, ids, Changes{Ablate: heads})
+	if same(one) || same(other) || slices.Equal(one.After, other.After) || slices.Equal(one.After, both.After) {
+		t.Error("the heads of one mixer change what those of the other do")
+	}
+}
 
 // targets are all kinds of parts that a layer has.
 func targets(g *Language, layer int) []Target {
 	var out []Target
-	for _, t := range []Target{{layer, WholeBlock, 0}, {layer, MixerPart, 0}, {layer, MLPPart, 0}, {layer, HeadPart, 1},
-		{layer, ChannelPart, 3}, {layer, StatePart, 0}} {
+	for _, t := range []Target{{}, {Part: MixerPart}, {Part: MLPPart}, {Part: HeadPart, Index: 1},
+		{Part: ChannelPart, Index: 3}, {Part: StatePart}} {
+		t.Layer = layer
 		if g.checkTarget(t) == nil {
 			out = append(out, t)
 		}
@@ -103,16 +119,16 @@ func TestAblateAllHeads(t *testing.T) {
 	everyMixer(t, func(t *testing.T, m *model.Model) {
 		g, ids := OfModel(m), toymodel.Text(1, 12, toyVocab)
 		last := len(g.backbone.Blocks) - 1
-		in, ok := g.interior(last)
+		in, ok := g.interior(last, "")
 		if !ok {
 			return
 		}
 		var channels, heads []Target
 		for i := range in.Channels {
-			channels = append(channels, Target{last, ChannelPart, i})
+			channels = append(channels, Target{Layer: last, Part: ChannelPart, Index: i})
 		}
 		for i := range in.Heads {
-			heads = append(heads, Target{last, HeadPart, i})
+			heads = append(heads, Target{Layer: last, Part: HeadPart, Index: i})
 		}
 		one := change(t, g, ids, Changes{Ablate: channels})
 		if in.Heads > 0 && !slices.Equal(one.After, change(t, g, ids, Changes{Ablate: heads}).After) {
@@ -123,7 +139,7 @@ func TestAblateAllHeads(t *testing.T) {
 		}
 		// What is left is a bias, or nothing: it is the same at every token.
 		var seen [][]float32
-		r, err := g.open(watch{hooks: append(zeros(g, channels), site{last, mixerOut, nil}.read(
+		r, err := g.open(watch{hooks: append(zeros(g, channels), site{layer: last, place: mixerOut}.read(
 			func(_ int, x []float32) bool {
 				seen = append(seen, slices.Clone(x))
 				return false
@@ -161,8 +177,8 @@ func TestAblateState(t *testing.T) {
 			continue
 		}
 		g, ids := OfModel(toymodel.New(t, info.Name, toyVocab)), toymodel.Text(1, 10, toyVocab)
-		after := change(t, g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}}).After
-		once := change(t, g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}, At: "4"}).After
+		after := change(t, g, ids, Changes{Ablate: []Target{{Part: StatePart}}}).After
+		once := change(t, g, ids, Changes{Ablate: []Target{{Part: StatePart}}, At: "4"}).After
 		for i, got := range after {
 			alone, err := g.predict(context.Background(), ids[i:i+2], watch{})
 			if err != nil {
@@ -184,13 +200,13 @@ func TestAblateState(t *testing.T) {
 func TestMeanAblation(t *testing.T) {
 	g := OfModel(toymodel.New(t, "h3,mamba2,attention", toyVocab))
 	alike := make([]int32, 1)
-	for _, target := range []Target{{1, WholeBlock, 0}, {1, HeadPart, 0}, {2, ChannelPart, 5}} {
+	for _, target := range []Target{{Layer: 1}, {Layer: 1, Part: HeadPart}, {Layer: 2, Part: ChannelPart, Index: 5}} {
 		if r := change(t, g, alike, Changes{Ablate: []Target{target}, Mean: true}); !same(r) {
 			t.Errorf("%s: the mean of one token changes it by %g", target, r.KL)
 		}
 	}
 	ids := toymodel.Text(1, 15, toyVocab)
-	sites := g.sites(Target{1, HeadPart, 0})
+	sites := g.sites(Target{Layer: 1, Part: HeadPart})
 	means, err := g.means(context.Background(), ids, sites)
 	if err != nil {
 		t.Fatal(err)
@@ -212,14 +228,14 @@ func TestMeanAblation(t *testing.T) {
 func TestPatchFromLongerText(t *testing.T) {
 	g, ids, longer := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 9, toyVocab),
 		toymodel.Text(2, 12, toyVocab)
-	for _, target := range []Target{{0, WholeBlock, 0}, {1, HeadPart, 1}, {0, StatePart, 0}} {
+	for _, target := range []Target{{}, {Layer: 1, Part: HeadPart, Index: 1}, {Part: StatePart}} {
 		if r := change(t, g, ids, Changes{Patch: []Patch{{target, longer}}, At: AtLastToken}); same(r) {
 			t.Errorf("%s of a longer text changes nothing", target)
 		}
 	}
-	_, err := Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{1, StatePart, 0}, longer}}})
+	_, err := Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{Layer: 1, Part: StatePart}, longer}}})
 	wantError(t, err, "layer 1 · attention keeps something of every token", "after 11 tokens, want one after 8")
-	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{0, WholeBlock, 0}, longer}}})
+	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{}, longer}}})
 	wantError(t, err, "found 12 tokens in the other text, want 9")
 }
 
@@ -236,6 +252,8 @@ func TestChangeRefuses(t *testing.T) {
 		"layer2.state":              "layer 2 · swiglu: found no state in it",
 		"layer2.head0":              "found no single mixer",
 		"layer3.channel0":           "layer 3 · h3+attention: found no single mixer to look into, want layer3.mixer",
+		"layer3.rnn.channel0":       "or layer3.attention.channel0 and so on",
+		"layer3.attention.head2":    "found head 2, want 0 to 1",
 		"layer0.state@x":            `found "layer0.state@x", want layerN`,
 		"layer99999999999999999999": "want a smaller number",
 		"head3":                     "such as layer3.head2",
@@ -254,97 +272,21 @@ func TestChangeRefuses(t *testing.T) {
 		_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{}}, At: at})
 		wantError(t, err, want)
 	}
-	_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{0, StatePart, 0}}, Mean: true})
+	_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{Part: StatePart}}, Mean: true})
 	wantError(t, err, "found a mean for a state")
 	_, err = Change(context.Background(), g, ids, Changes{})
 	wantError(t, err, "found nothing to change")
 	_, err = Change(context.Background(), g, ids, Changes{At: AtEveryToken,
-		Patch: []Patch{{Target{0, StatePart, 0}, ids}}})
+		Patch: []Patch{{Target{Part: StatePart}, ids}}})
 	wantError(t, err, "found a state to exchange at every token")
 	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Change(context.Background(), ahead, ids, Changes{Ablate: []Target{{0, StatePart, 0}}})
+	_, err = Change(context.Background(), ahead, ids, Changes{Ablate: []Target{{Part: StatePart}}})
 	wantError(t, err, "looks ahead, which carries no state")
-	if r := change(t, ahead, ids, Changes{Ablate: []Target{{0, HeadPart, 0}}}); same(r) {
+	if r := change(t, ahead, ids, Changes{Ablate: []Target{{Part: HeadPart}}}); same(r) {
 		t.Error("a head of an encoder changes nothing")
-	}
-}
-
-// TestEveryMixerCanBeLookedInto: all mixers have channels in front of their last projection, those with heads whole
-// ones.
-func TestEveryMixerCanBeLookedInto(t *testing.T) {
-	heads := map[string]int{}
-	for _, info := range model.Mixers() {
-		layer := info.Name
-		if !info.Causal {
-			layer += "(bidirectional=true)"
-		}
-		g, err := OfNetwork(network(t, layer))
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, ok := g.interior(0)
-		if !ok || in.Channels < 1 || in.Heads > 0 && in.Channels%in.Heads != 0 {
-			t.Errorf("%s: found %d channels and %d heads, %v", layer, in.Channels, in.Heads, ok)
-		}
-		for h := range in.Heads {
-			if n := len(in.Of(h)); n != in.Channels/in.Heads {
-				t.Errorf("%s: head %d has %d channels of %d", layer, h, n, in.Channels)
-			}
-		}
-		if in.Heads > 0 {
-			heads[info.Name] = in.Heads
-		}
-	}
-	want := map[string]int{"h3": 16, "attention": 2, "linear-attention": 2, "retention": 2, "window-attention": 2,
-		"bigbird": 2, "sinkhorn": 2, "spatten": 2, "mamba2": 4, "block-recurrent": 4}
-	if !maps.Equal(heads, want) {
-		t.Errorf("found heads %v, want %v", heads, want)
-	}
-}
-
-// TestH3HeadsAreThoseOfItsOperator: the part of a head that is taken away is what Operator says that the head adds, in
-// both orders in which heads are flattened.
-func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
-	for _, layer := range []string{"h3(head_order=dh,head_dim=4)", "h3(head_order=hd,head_dim=4)", "attention"} {
-		g, ids := OfModel(toymodel.New(t, layer, toyVocab)), toymodel.Text(1, 9, toyVocab)
-		d := g.unembedding.Dim(1)
-		outputs := func(hooks []hook) (y []float32) {
-			hooks = append(hooks, hook{0, mixerOut, func(_, _ int, x []float32) bool {
-				y = slices.Clone(x)
-				return false
-			}})
-			if err := g.pass(context.Background(), ids, watch{hooks: hooks}); err != nil {
-				t.Fatal(err)
-			}
-			return y
-		}
-		whole, without := outputs(nil), outputs(zeros(g, []Target{{0, HeadPart, 1}}))
-		tape := autograd.NewTape()
-		g.each(tape, ids, func(_ int, b *model.Block, u *tensor.Tensor) {
-			op, _ := OperatorOf(tape, b.Mixer, u)
-			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)
-			for i := range d {
-				unit[i*d+i] = 1
-			}
-			op.Weights(1, w)
-			op.Written(1, unit, written)
-			for at := range ids {
-				for i := range d {
-					want := 0.0
-					for s := range at + 1 {
-						for j, v := range op.Value(1, s) {
-							want += w[at*len(ids)+s] * written[i*op.HeadDim+j] * float64(v)
-						}
-					}
-					if got := float64(whole[at*d+i] - without[at*d+i]); math.Abs(got-want) > 1e-3 {
-						t.Fatalf("%s: head 1 adds %g to channel %d at token %d, want %g", layer, got, i, at, want)
-					}
-				}
-			}
-		})
 	}
 }
 
@@ -378,7 +320,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("found the name %q, want %q", r.Names[3], want)
 	}
 	if channels, err := OfModel(toymodel.New(t, "rnn", toyVocab)).HeadTargets(0); err != nil || len(channels) != 16 ||
-		channels[3] != (Target{0, ChannelPart, 3}) {
+		channels[3] != (Target{Part: ChannelPart, Index: 3}) {
 		t.Error(fmt.Sprint("an RNN has the channels ", channels, err))
 	}
 }

@@ -19,7 +19,8 @@ func (r *ChangeReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	what := strings.Join(r.Labels, "; ")
 	figures := []*figure.Figure{{Name: "change-next", Title: "What comes after the text, before and after the change",
 		Caption: fmt.Sprintf("%s. KL(before ‖ after) is %.4g nats.", what, r.KL), Columns: 1,
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"before", "after"}, r.NextBefore, r.NextAfter)}}}}
+		Frames: []figure.Frame{{Panels: beside(tok, []string{"before", "after"}, r.Watched, r.NextBefore,
+			r.NextAfter)}}}}
 	if len(r.Before) == 0 {
 		return figures
 	}
@@ -51,10 +52,9 @@ func movedText(tok tokenizer.Tokenizer, ids []int32, a, b []float64, nameA, name
 }
 
 // beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of
-// each.
-func beside(tok tokenizer.Tokenizer, names []string, scores ...[]float32) []figure.Panel {
-	of := make([]softmax, len(scores))
-	var ids []int32
+// each, and those that are watched.
+func beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...[]float32) []figure.Panel {
+	of, ids := make([]softmax, len(scores)), slices.Compact(slices.Sorted(slices.Values(watched)))
 	for i, z := range scores {
 		of[i], _ = softmaxOf(z)
 		for _, x := range likeliest(z, of[i], nextTop) {

@@ -31,6 +31,7 @@ type hook struct {
 	layer int
 	place place
 	see   func(at, width int, x []float32) (changed bool)
+	part  string // of mixerInner: which of several mixers
 }
 
 // watch is what a reading is watched and changed by. The zero value is the model as it is.
@@ -122,6 +123,16 @@ func (g *Language) check(ids []int32) error {
 	return nil
 }
 
+// checkWatched returns an error unless there are such tokens.
+func (g *Language) checkWatched(ids []int32) error {
+	for _, id := range ids {
+		if id < 0 || int(id) >= g.vocab {
+			return fmt.Errorf("watch: found token %d, want one from 0 to %d", id, g.vocab-1)
+		}
+	}
+	return nil
+}
+
 // read goes on by ids, in pieces. after is called behind each piece.
 func (r *reading) read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
 	for len(ids) > 0 {
@@ -191,8 +202,12 @@ func (r *reading) hook(layer int, b *model.Block) error {
 	edit := func(hooks []hook) func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 		return func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return r.edited(t, x, hooks) }
 	}
-	if hooks := of[mixerInner]; len(hooks) > 0 {
-		m, _, ok := mixer.Inside(b.Mixer, edit(hooks))
+	byPart := map[string][]hook{}
+	for _, h := range of[mixerInner] {
+		byPart[h.part] = append(byPart[h.part], h)
+	}
+	for part, hooks := range byPart {
+		m, _, ok := mixer.InsidePart(b.Mixer, part, edit(hooks))
 		if !ok {
 			return fmt.Errorf("layer %d: found %s, want a single mixer to look into", layer, b.Kind)
 		}

@@ -3,8 +3,10 @@ package explain
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -44,7 +46,7 @@ func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progre
 		}
 		name := g.layer(t.Layer)
 		if t.Part == HeadPart || t.Part == ChannelPart {
-			name = fmt.Sprintf("%s %d", t.Part, t.Index)
+			name = strings.TrimSpace(fmt.Sprintf("%s %s %d", t.Mixer, t.Part, t.Index))
 		}
 		rep.Names, rep.Change = append(rep.Names, name), append(rep.Change, change)
 		if progress != nil {
@@ -78,17 +80,26 @@ func (g *Language) HeadTargets(layer int) ([]Target, error) {
 	if err := g.checkLayer(layer); err != nil {
 		return nil, err
 	}
-	in, ok := g.interior(layer)
-	if !ok {
-		return nil, fmt.Errorf("%s: found no single mixer to look into, want a layer with one", g.layer(layer))
+	names := mixer.Parts(g.backbone.Blocks[layer].Mixer)
+	if names == nil {
+		names = []string{""}
 	}
-	part, n := HeadPart, in.Heads
-	if n == 0 {
-		part, n = ChannelPart, in.Channels
+	var out []Target
+	for _, name := range names {
+		in, ok := g.interior(layer, name)
+		if !ok {
+			continue
+		}
+		part, n := HeadPart, in.Heads
+		if n == 0 {
+			part, n = ChannelPart, in.Channels
+		}
+		for i := range n {
+			out = append(out, Target{layer, part, i, name})
+		}
 	}
-	out := make([]Target, n)
-	for i := range out {
-		out[i] = Target{layer, part, i}
+	if len(out) == 0 {
+		return nil, g.noInterior(layer)
 	}
 	return out, nil
 }

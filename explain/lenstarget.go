@@ -29,24 +29,28 @@ type Target struct {
 	Layer int
 	Part  Part
 	Index int // of a head or a channel
+	// Mixer is whose head or channel it is, in a layer of several mixers.
+	Mixer string
 }
 
-var targetForm = regexp.MustCompile(`^layer(\d+)(?:\.(mixer|mlp|state)|\.(head|channel)(\d+))?$`)
+var targetForm = regexp.MustCompile(
+	`^layer(\d+)(?:\.(mixer|mlp|state)|(?:\.([a-z][a-z0-9-]*))?\.(head|channel)(\d+))?$`)
 
-// ParseTarget reads layer3, layer3.mixer, layer3.mlp, layer3.head2, layer3.channel17 or layer3.state.
+// ParseTarget reads layer3, layer3.mixer, layer3.mlp, layer3.head2, layer3.channel17 or layer3.state, and of a layer of
+// several mixers layer3.attention.head2.
 func ParseTarget(text string) (Target, error) {
 	m := targetForm.FindStringSubmatch(text)
 	if m == nil {
 		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, layerN.channelN "+
 			"or layerN.state, such as layer3.head2", text)
 	}
-	t := Target{Part: Part(m[2] + m[3])}
+	t := Target{Part: Part(m[2] + m[4]), Mixer: m[3]}
 	var err error
 	if t.Layer, err = strconv.Atoi(m[1]); err != nil {
 		return t, fmt.Errorf("found %q, want a smaller number of a layer", text)
 	}
-	if m[4] != "" {
-		if t.Index, err = strconv.Atoi(m[4]); err != nil {
+	if m[5] != "" {
+		if t.Index, err = strconv.Atoi(m[5]); err != nil {
 			return t, fmt.Errorf("found %q, want a smaller number of a %s", text, t.Part)
 		}
 	}
@@ -60,14 +64,17 @@ func (t Target) String() string {
 	case WholeBlock:
 		return s
 	case HeadPart, ChannelPart:
+		if t.Mixer != "" {
+			s += "." + t.Mixer
+		}
 		return fmt.Sprintf("%s.%s%d", s, t.Part, t.Index)
 	}
 	return s + "." + string(t.Part)
 }
 
-// interior is what the last projection of a layer's mixer is given.
-func (g *Language) interior(layer int) (mixer.Interior, bool) {
-	_, in, ok := mixer.Inside(g.backbone.Blocks[layer].Mixer,
+// interior is what the last projection of a layer's mixer, or of one of several, is given.
+func (g *Language) interior(layer int, part string) (mixer.Interior, bool) {
+	_, in, ok := mixer.InsidePart(g.backbone.Blocks[layer].Mixer, part,
 		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
 	return in, ok
 }
@@ -87,7 +94,7 @@ func (g *Language) checkTarget(t Target) error {
 	}
 	b, in, inside := g.backbone.Blocks[t.Layer], mixer.Interior{}, false
 	if t.Part == HeadPart || t.Part == ChannelPart {
-		in, inside = g.interior(t.Layer)
+		in, inside = g.interior(t.Layer, t.Mixer)
 	}
 	switch t.Part {
 	case MLPPart:
@@ -98,17 +105,18 @@ func (g *Language) checkTarget(t Target) error {
 	case HeadPart:
 		switch {
 		case !inside:
-			return fmt.Errorf("%s: found no single mixer to look into, want layer%d.mixer", g.layer(t.Layer), t.Layer)
+			return g.noInterior(t.Layer)
 		case in.Heads == 0:
-			return fmt.Errorf("%s: found no heads in it, want a channel from layer%d.channel0 to layer%d.channel%d",
-				g.layer(t.Layer), t.Layer, t.Layer, in.Channels-1)
+			first, last := t, t
+			first.Part, last.Part, first.Index, last.Index = ChannelPart, ChannelPart, 0, in.Channels-1
+			return fmt.Errorf("%s: found no heads in it, want a channel from %s to %s", g.layer(t.Layer), first, last)
 		case t.Index >= in.Heads:
 			return fmt.Errorf("%s: found head %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Heads-1)
 		}
 	case ChannelPart:
 		switch {
 		case !inside:
-			return fmt.Errorf("%s: found no single mixer to look into, want layer%d.mixer", g.layer(t.Layer), t.Layer)
+			return g.noInterior(t.Layer)
 		case t.Index >= in.Channels:
 			return fmt.Errorf("%s: found channel %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Channels-1)
 		}
@@ -128,29 +136,39 @@ func (g *Language) checkTarget(t Target) error {
 	return nil
 }
 
+// noInterior is the error of a layer that is no single mixer, and of a name that none of several has.
+func (g *Language) noInterior(layer int) error {
+	want := fmt.Sprintf("layer%d.mixer", layer)
+	for _, part := range mixer.Parts(g.backbone.Blocks[layer].Mixer) {
+		want += fmt.Sprintf(", or layer%d.%s.channel0 and so on", layer, part)
+	}
+	return fmt.Errorf("%s: found no single mixer to look into, want %s", g.layer(layer), want)
+}
+
 // site is where the values of a part pass.
 type site struct {
 	layer   int
 	place   place
 	columns []int // of the width there; nil for all
+	part    string
 }
 
 // sites are those of a part other than a state.
 func (g *Language) sites(t Target) []site {
 	switch t.Part {
 	case MixerPart:
-		return []site{{t.Layer, mixerOut, nil}}
+		return []site{{layer: t.Layer, place: mixerOut}}
 	case MLPPart:
-		return []site{{t.Layer, mlpOut, nil}}
+		return []site{{layer: t.Layer, place: mlpOut}}
 	case HeadPart:
-		in, _ := g.interior(t.Layer)
-		return []site{{t.Layer, mixerInner, in.Of(t.Index)}}
+		in, _ := g.interior(t.Layer, t.Mixer)
+		return []site{{t.Layer, mixerInner, in.Of(t.Index), t.Mixer}}
 	case ChannelPart:
-		return []site{{t.Layer, mixerInner, []int{t.Index}}}
+		return []site{{t.Layer, mixerInner, []int{t.Index}, t.Mixer}}
 	}
-	all := []site{{t.Layer, mixerOut, nil}}
+	all := []site{{layer: t.Layer, place: mixerOut}}
 	if g.backbone.Blocks[t.Layer].MLP != nil {
-		all = append(all, site{t.Layer, mlpOut, nil})
+		all = append(all, site{layer: t.Layer, place: mlpOut})
 	}
 	return all
 }
@@ -158,7 +176,7 @@ func (g *Language) sites(t Target) []site {
 // read is a hook that passes the values of a site to use: those of one token at a time. use tells whether it has
 // changed them.
 func (s site) read(use func(token int, values []float32) bool) hook {
-	return hook{s.layer, s.place, func(at, width int, x []float32) (changed bool) {
+	see := func(at, width int, x []float32) (changed bool) {
 		columns := s.columns
 		part := make([]float32, len(columns))
 		for i := range len(x) / width {
@@ -178,5 +196,6 @@ func (s site) read(use func(token int, values []float32) bool) hook {
 			}
 		}
 		return changed
-	}}
+	}
+	return hook{s.layer, s.place, see, s.part}
 }

@@ -41,7 +41,7 @@ type MovedParam struct {
 	Layer int    // -1 outside of layers
 	Kind  string // its name within the layer
 	Count int
-	// Relative is ‖b - a‖/‖a‖, Cosine ⟨a, b⟩/(‖a‖ ‖b‖), Norms are ‖a‖ and ‖b‖. A parameter that was 0 has a Relative of
+	// Relative is ‖b - a‖/‖a‖, Cosine a·b/(‖a‖ ‖b‖), Norms are ‖a‖ and ‖b‖. A parameter that was 0 has a Relative of
 	// infinity, unless it still is.
 	Relative, Cosine float64
 	Norms            [2]float64

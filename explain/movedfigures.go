@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
@@ -12,7 +13,7 @@ import (
 const (
 	movedListed = 40   // parameters in the table
 	maxPoles    = 2000 // of a layer that are drawn
-	kernelsSeen = 4    // channels whose kernels are drawn: those that moved most
+	kernelsSeen = 2    // channels whose kernels are drawn: those that moved most
 )
 
 // Figures draws the report.
@@ -50,7 +51,7 @@ func (r *MovedReport) maps() *figure.Figure {
 		return nil
 	}
 	values := func(of func(p *MovedParam) float64) *figure.Map {
-		return gridOf(r.Layers, kinds, func(layer, kind int) float64 {
+		return gridOf(shortKinds(kinds), r.Layers, func(kind, layer int) float64 {
 			p := at[key(layer, kinds[kind])]
 			if p == nil {
 				return math.NaN()
@@ -74,14 +75,30 @@ func (r *MovedReport) maps() *figure.Figure {
 	})
 	norm.Diverging, norm.Unit = true, "log2"
 	axes := func(title string, m *figure.Map) figure.Panel {
-		return figure.Panel{Title: title, X: figure.Axis{Label: "parameter"}, Y: figure.Axis{Label: "layer"}, Map: m}
+		return figure.Panel{Title: title, X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: "parameter"}, Map: m}
 	}
 	return &figure.Figure{Name: "moved-parameters", Title: "What moved", Columns: 1,
 		Caption: fmt.Sprintf("For each parameter a of A (%s) and b of B (%s): how far it moved, ‖b - a‖/‖a‖; by which "+
-			"angle it turned, arccos ⟨a,b⟩/(‖a‖ ‖b‖); and how its size changed, log2 ‖b‖/‖a‖: +1 is twice as large. "+
+			"angle it turned, arccos a·b/(‖a‖ ‖b‖); and how its size changed, log2 ‖b‖/‖a‖: +1 is twice as large. "+
 			"Cells without a color are parameters that one does not have, or that were 0.", r.Names[0], r.Names[1]),
 		Frames: []figure.Frame{{Panels: []figure.Panel{axes("relative change", relative), axes("turn", angle),
 			axes("change of the norm", norm)}}}}
+}
+
+// shortKinds are names of parameters by their last two parts, in full where two would have the same.
+func shortKinds(kinds []string) []string {
+	out, times := make([]string, len(kinds)), map[string]int{}
+	for i, kind := range kinds {
+		parts := strings.Split(kind, ".")
+		out[i] = strings.Join(parts[max(0, len(parts)-2):], ".")
+		times[out[i]]++
+	}
+	for i := range out {
+		if times[out[i]] > 1 {
+			out[i] = kinds[i]
+		}
+	}
+	return out
 }
 
 // table lists the parameters that moved most.
@@ -136,6 +153,14 @@ func (r *MovedReport) system(s MovedSystem) *figure.Figure {
 		panels = append(panels, figure.Panel{Title: "dt", X: figure.Axis{Label: "channels, sorted"},
 			Y: figure.Axis{Label: "dt", Log: true}, Lines: &figure.Lines{
 				Series: []figure.Series{sorted("A", s.A.Dt), sorted("B", s.B.Dt)}}})
+		if ratio := (figure.Series{Name: "channels", Points: true}); len(s.A.Dt) == len(s.B.Dt) {
+			for i, dt := range s.A.Dt {
+				ratio.X, ratio.Y = append(ratio.X, dt), append(ratio.Y, s.B.Dt[i]/dt)
+				ratio.Labels = append(ratio.Labels, fmt.Sprintf("channel %d: %.4g, then %.4g", i, dt, s.B.Dt[i]))
+			}
+			panels = append(panels, figure.Panel{Title: "change of dt", X: figure.Axis{Label: "dt of A", Log: true},
+				Y: figure.Axis{Label: "dt of B / dt of A"}, Lines: &figure.Lines{Series: []figure.Series{ratio}}})
+		}
 	}
 	if len(s.A.Tokens) > 0 {
 		panels = append(panels, figure.Panel{Title: "time constants", X: figure.Axis{Label: "channels, sorted"},
@@ -158,7 +183,7 @@ func (r *MovedReport) system(s MovedSystem) *figure.Figure {
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 
-// kernels are those of the channels that moved most. It is false where the models have others.
+// kernels are those of the channels that moved most. It is false where none has, or the models have others.
 func (s *MovedSystem) kernels() (p figure.Panel, ok bool) {
 	a, b := s.A.KernelOf, s.B.KernelOf
 	if len(a) != len(b) || len(s.A.Kernel) != len(s.B.Kernel) {
@@ -177,6 +202,9 @@ func (s *MovedSystem) kernels() (p figure.Panel, ok bool) {
 	slices.SortStableFunc(channels, func(i, j int) int { return cmp.Compare(moved[j], moved[i]) })
 	lines := &figure.Lines{}
 	for _, c := range channels[:min(n, kernelsSeen)] {
+		if moved[c] == 0 {
+			break
+		}
 		for _, of := range []struct {
 			name   string
 			k      []float32
@@ -192,7 +220,7 @@ func (s *MovedSystem) kernels() (p figure.Panel, ok bool) {
 		}
 	}
 	return figure.Panel{Title: "kernels that moved most", X: figure.Axis{Label: "tokens back"},
-		Y: figure.Axis{Label: "K"}, Lines: lines}, true
+		Y: figure.Axis{Label: "K"}, Lines: lines}, len(lines.Series) > 0
 }
 
 // poles are points in the plane; of very many, as many as can be seen.

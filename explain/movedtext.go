@@ -39,7 +39,7 @@ func Differ(ctx context.Context, a, b *Language, ids []int32) (*TextDifference, 
 // Figures draws the difference.
 func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{{Name: "moved-next", Title: "What comes after the text, by A and by B", Columns: 1,
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"A", "B"}, d.Next[0], d.Next[1])}}}}
+		Frames: []figure.Frame{{Panels: beside(tok, []string{"A", "B"}, nil, d.Next[0], d.Next[1])}}}}
 	if len(d.IDs) < 2 {
 		return figures
 	}

@@ -32,7 +32,8 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		figures = append(figures, r.blamed(tok))
 	}
 	return append(figures, r.exchanged(tok), &figure.Figure{Name: "paths-next", Title: "What comes after each path",
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"path 1", "path 2"}, r.Next[0], r.Next[1])}}, Columns: 1})
+		Frames:  []figure.Frame{{Panels: beside(tok, []string{"path 1", "path 2"}, nil, r.Next[0], r.Next[1])}},
+		Columns: 1})
 }
 
 // places names the places by the tokens that have been read last.
@@ -156,23 +157,41 @@ func (r *PathsReport) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Bars: bars}}}}}
 }
 
+// contrast is the token that the distribution of scores a favors most over that of b, and the one that b favors most.
+func contrast(a, b []float32, of, from softmax) (first, second int32) {
+	least, most := math.Inf(1), math.Inf(-1)
+	for i := range a {
+		d := math.Exp(float64(a[i])-of.norm) - math.Exp(float64(b[i])-from.norm)
+		if d > most {
+			first, most = int32(i), d
+		}
+		if d < least {
+			second, least = int32(i), d
+		}
+	}
+	return first, second
+}
+
 // exchanged is a table by layer.
 func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 	var of [2]softmax
-	var top [2]Likely
 	for i, z := range r.Next {
 		of[i], _ = softmaxOf(z)
-		top[i] = likeliest(z, of[i], 1)[0]
 	}
+	first, second := contrast(r.Next[0], r.Next[1], of[0], of[1])
 	p := func(z []float32, id int32) string {
 		s, _ := softmaxOf(z)
 		return percent(math.Exp(float64(z[id]) - s.norm))
 	}
 	table := &figure.Table{Columns: []string{"state from path 2", "KL from path 1", "KL from path 2",
-		"p of " + quoted(tok, top[0].ID), "p of " + quoted(tok, top[1].ID), "most probable"}}
+		"p of " + quoted(tok, first), "p of " + quoted(tok, second), "most probable"}}
+	most := func(z []float32) string {
+		s, _ := softmaxOf(z)
+		return likelyText(tok, likeliest(z, s, 1))
+	}
 	table.Rows = append(table.Rows, []string{"none: path 1", "0",
-		fmt.Sprintf("%.4g", divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], top[0].ID),
-		p(r.Next[0], top[1].ID), quoted(tok, top[0].ID)})
+		fmt.Sprintf("%.4g", divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], first),
+		p(r.Next[0], second), most(r.Next[0])})
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "KL from path 1, nats"},
 		{Name: "KL from path 2, nats"}}}
 	for _, x := range r.Exchange {
@@ -181,17 +200,16 @@ func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 				"not exchanged: the paths have other lengths, and the state holds each token"})
 			continue
 		}
-		s, _ := softmaxOf(x.Scores)
 		table.Rows = append(table.Rows, []string{r.Layers[x.Layer], fmt.Sprintf("%.4g", x.FromFirst),
-			fmt.Sprintf("%.4g", x.FromSecond), p(x.Scores, top[0].ID), p(x.Scores, top[1].ID),
-			likelyText(tok, likeliest(x.Scores, s, 1))})
+			fmt.Sprintf("%.4g", x.FromSecond), p(x.Scores, first), p(x.Scores, second),
+			most(x.Scores)})
 		bars.Names = append(bars.Names, r.Layers[x.Layer])
 		bars.Series[0].Y = append(bars.Series[0].Y, x.FromFirst)
 		bars.Series[1].Y = append(bars.Series[1].Y, x.FromSecond)
 	}
 	table.Rows = append(table.Rows, []string{"all: path 2",
-		fmt.Sprintf("%.4g", divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], top[0].ID),
-		p(r.Next[1], top[1].ID), quoted(tok, top[1].ID)})
+		fmt.Sprintf("%.4g", divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], first),
+		p(r.Next[1], second), most(r.Next[1])})
 	panels := []figure.Panel{{Table: table}}
 	if len(bars.Names) > 0 {
 		panels = append(panels, figure.Panel{Title: "what one layer's state changes", Bars: bars})
@@ -199,6 +217,7 @@ func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 	return &figure.Figure{Name: "paths-exchange", Title: "One layer's state from the other path", Columns: 1,
 		Caption: "Path 1 is read up to its last token. Then the state of one layer is replaced by that of path 2 " +
 			"before its last token, and the last token of path 1 is read: how the prediction moves away from that of " +
-			"path 1, and towards that of path 2. KL is Σ p (log p - log q), p the prediction of the path.",
+			"path 1, and towards that of path 2. KL is Σ p (log p - log q), p the prediction of the path. " +
+			"The two tokens are those whose probabilities differ most between the paths.",
 		Frames: []figure.Frame{{Panels: panels}}}
 }

@@ -1,6 +1,8 @@
 package mixer
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
@@ -24,6 +26,31 @@ func (in Interior) Of(head int) (channels []int) {
 		}
 	}
 	return channels
+}
+
+// Parts are the names of the mixers that m is the sum of, nil where it is one.
+func Parts(m Mixer) []string {
+	if p, ok := m.(*parallel); ok {
+		return p.names
+	}
+	return nil
+}
+
+// InsidePart is Inside for one of the Parts of m, or for m itself where part is empty.
+func InsidePart(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor) (Mixer, Interior,
+	bool) {
+	if part == "" {
+		return Inside(m, edit)
+	}
+	i := slices.Index(Parts(m), part)
+	if i < 0 {
+		return m, Interior{}, false
+	}
+	c := *m.(*parallel)
+	c.parts = slices.Clone(c.parts)
+	inner, interior, ok := Inside(c.parts[i], edit)
+	c.parts[i] = inner
+	return &c, interior, ok
 }
 
 // Inside returns a mixer that shares the parameters of m and calls edit with what the last projection is given, (n,

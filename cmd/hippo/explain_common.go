@@ -37,21 +37,15 @@ func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, err
 	return explain.OfModel(m), tok, err
 }
 
-// firstTokens are the tokens of a text, the first most of them (0 for all) and no more than the model takes, with a
-// note where there are more.
-func firstTokens(g *explain.Language, tok tokenizer.Tokenizer, text string, most int) (ids []int32, note string,
-	err error) {
+// firstTokens are the tokens of a text, the first most of them (0 for all), with a note where there are more.
+func firstTokens(tok tokenizer.Tokenizer, text string, most int) (ids []int32, note string, err error) {
 	if most < 0 {
 		return nil, "", fmt.Errorf("--tokens: found %d, want 0 or more", most)
 	}
-	why := "see --tokens"
-	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
-		most, why = longest, "the model takes no more"
-	}
 	ids, err = tok.Encode(nil, []byte(text))
 	if all := len(ids); err == nil && most > 0 && all > most {
-		ids, note = ids[:most], fmt.Sprintf("The text has %d tokens, of which the first %d were read: %s.", all, most,
-			why)
+		ids, note = ids[:most], fmt.Sprintf("The text has %d tokens, of which the first %d were read: see --tokens.",
+			all, most)
 	}
 	return ids, note, err
 }

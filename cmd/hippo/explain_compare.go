@@ -139,7 +139,7 @@ func compareModels(ctx context.Context, names []string, text string, most int, p
 	case a.Fingerprint() != b.Fingerprint():
 		return errors.New("--text: found two models of different tokenizers, want one to compare predictions of a text")
 	}
-	ids, note, err := firstTokens(of[0].language, a, text, most)
+	ids, note, err := firstTokens(a, text, taken(of[0].language, most))
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(g, tok, text, most)
+		ids, note, err := firstTokens(tok, text, most)
 		if err != nil {
 			return err
 		}

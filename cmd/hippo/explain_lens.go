@@ -17,6 +17,7 @@ import (
 // lensFlags are the flags of hippo explain lens.
 type lensFlags struct {
 	ablate, patch []string
+	watch         []string
 	mean          bool
 	sweep, states bool
 	at            string
@@ -36,7 +37,8 @@ comes next moves without one layer after the other.
 With --ablate or --patch show instead what the model predicts before and after a change:
 
   --ablate layer3           without what layer 3 adds to the stream: zero, or --mean for its mean over the text
-  --ablate layer3.head2     without a head; also layer3.channel17, layer3.mixer, layer3.mlp
+  --ablate layer3.head2     without a head; also layer3.channel17, layer3.mixer, layer3.mlp, and of a layer of several
+                            mixers layer3.attention.head2
   --ablate layer3.state     layer 3 carries nothing from token to token
   --patch layer3=TEXT2      with what layer 3 adds in the run of another text, token for token
   --patch layer3.state=TEXT2  before the last token, the state is that of the other text before its last token
@@ -45,6 +47,7 @@ With --ablate or --patch show instead what the model predicts before and after a
 run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		Example: `  hippo explain lens runs/tiny "Call me Ishmael. Some years ago"
   hippo explain lens models/h3-125m "The capital of France is" --ablate layer8 --ablate layer9.head2
+  hippo explain lens models/h3-125m "The capital of France is" --watch " Paris" --watch " Rome"
   hippo explain lens models/h3-125m "The capital of France is" --patch layer6.state="The capital of Italy is"
   hippo explain lens models/h3-125m --file chapter1.txt --heads 6 --out lens.json`,
 		Args:              wantArgs(1, 2),
@@ -60,6 +63,8 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 	flags.BoolVar(&f.mean, "mean", false, "replace what is ablated by its mean over the text, not by zero")
 	flags.StringVar(&f.at, "at", "", "token where it is changed: its number from 0, last or all (default all; "+
 		"last for the patch of a state)")
+	flags.StringArrayVar(&f.watch, "watch", nil, "text whose first token to follow, such as \" Paris\"; several times "+
+		"for several")
 	flags.BoolVar(&f.sweep, "sweep", true, "without --ablate and --patch, go without each layer in turn")
 	flags.BoolVar(&f.states, "states", false, "go without the state of each layer in turn")
 	flags.IntVar(&f.heads, "heads", -1, "layer of which to go without each head (or channel) in turn; -1 for none")
@@ -80,7 +85,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(g, tok, text, f.tokens)
+		ids, note, err := firstTokens(tok, text, taken(g, f.tokens))
 		if err != nil {
 			return err
 		}
@@ -95,6 +100,14 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		return out.write(cmd, page)
 	}
 	return cmd
+}
+
+// taken is how many tokens of a text are read: most (0 for all), and no more than the model takes.
+func taken(g *explain.Language, most int) int {
+	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
+		return longest
+	}
+	return most
 }
 
 // changes are what --ablate and --patch say; the texts of patches are still to be read.
@@ -130,6 +143,16 @@ func (f *lensFlags) changes() (explain.Changes, error) {
 // figures are those that the flags ask for.
 func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, ids []int32,
 	c explain.Changes) (figures []*figure.Figure, err error) {
+	for _, text := range f.watch {
+		token, err := tok.Encode(nil, []byte(text))
+		if err == nil && len(token) == 0 {
+			err = errors.New("found an empty text, want one with a token")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--watch: %w", err)
+		}
+		c.Watched = append(c.Watched, token[0])
+	}
 	changed := len(c.Ablate)+len(c.Patch) > 0
 	if changed {
 		for i, patch := range f.patch {
@@ -144,7 +167,7 @@ func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokeni
 		}
 		figures = append(figures, r.Figures(tok)...)
 	} else {
-		r, err := explain.Lens(ctx, g, ids)
+		r, err := explain.Lens(ctx, g, ids, c.Watched...)
 		if err != nil {
 			return nil, err
 		}

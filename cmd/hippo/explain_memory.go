@@ -55,7 +55,7 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(g, tok, text, most)
+		ids, note, err := firstTokens(tok, text, most)
 		if err != nil {
 			return err
 		}

@@ -60,10 +60,10 @@ each token, and what it carries when that token is read: what of the other text 
 			case files:
 				var all []byte
 				if all, err = os.ReadFile(text); err == nil {
-					ids[i], note, err = firstTokens(g, tok, string(all), most)
+					ids[i], note, err = firstTokens(tok, string(all), taken(g, most))
 				}
 			default:
-				ids[i], note, err = firstTokens(g, tok, text, most)
+				ids[i], note, err = firstTokens(tok, text, taken(g, most))
 			}
 			if err != nil {
 				return err
