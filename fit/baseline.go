@@ -2,10 +2,7 @@ package fit
 
 import (
 	"context"
-	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/hippo-ssm/hippo/task"
 )
@@ -21,7 +18,7 @@ type guesser struct {
 }
 
 // baselines are the simple forecasts that a task is compared with.
-func (f *frame) baselines(train *windows) []*guesser {
+func (f *frame) baselines(train, valid *windows) []*guesser {
 	p := f.plan
 	switch p.Task {
 	case Forecast:
@@ -29,7 +26,7 @@ func (f *frame) baselines(train *windows) []*guesser {
 		if p.Season > 1 && p.Season <= p.Lookback {
 			all = append(all, &guesser{name: "seasonal-naive (" + rowsText(p.Season) + ")", guess: f.repeat(p.Season)})
 		}
-		if l := f.fitLinear(train); l != nil {
+		if l := f.fitLinear(train, valid); l != nil {
 			all = append(all, &guesser{name: "linear (NLinear, least squares)", guess: f.guessLinear(l)})
 		}
 		return all
@@ -94,28 +91,6 @@ func (f *frame) seen(at window) [][]float64 {
 		all = append(all, x)
 	}
 	return all
-}
-
-// ridge solves min |X W - Y|² + λ|W|², λ a share of the mean of the diagonal of XᵀX; nil where it cannot.
-func ridge(x, y *mat.Dense) *mat.Dense {
-	_, n := x.Dims()
-	var gram mat.SymDense
-	gram.SymOuterK(1, x.T())
-	trace := 0.0
-	for j := range n {
-		trace += gram.At(j, j)
-	}
-	for j := range n {
-		gram.SetSym(j, j, gram.At(j, j)+linearRidge*trace/float64(n)+math.SmallestNonzeroFloat32)
-	}
-	var right, w mat.Dense
-	right.Mul(x.T(), y)
-	var chol mat.Cholesky
-	if !chol.Factorize(&gram) {
-		return nil
-	}
-	_ = chol.SolveTo(&w, &right) // an error says that it is not exact
-	return &w
 }
 
 // fit finds the quantiles of the errors of a guesser on the validation part.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/fit"
+	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -382,5 +383,31 @@ func TestGoesOn(t *testing.T) {
 	}
 	if again := run(t, c); again.Date != res.Date {
 		t.Error("a run that had ended was made again")
+	}
+}
+
+// TestBrokenWeights: a network that gives NaN says so, and no prediction.
+func TestBrokenWeights(t *testing.T) {
+	path := write(t, "wave.csv", spikes(300))
+	res := run(t, small(t, path, func(c *fit.Config) { c.Task, c.Length, c.Epochs = fit.Next, 32, 1 }))
+	m, err := fit.Open(res.Config.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Net().Params("", func(_ string, p *nn.Param) {
+		x := make([]float32, p.Len())
+		for i := range x {
+			x[i] = float32(math.NaN())
+		}
+		p.CopyFrom(x)
+		p.Changed()
+	})
+	err = m.Predict(context.Background(), []string{path}, nil, fit.PredictOptions{Options: fit.DefaultReadOptions()},
+		func(*fit.Prediction) error {
+			t.Error("found a prediction")
+			return nil
+		})
+	if err == nil || !strings.Contains(err.Error(), "the network gives NaN") {
+		t.Errorf("found %v", err)
 	}
 }

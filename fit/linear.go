@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"math"
+
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -19,47 +21,99 @@ const (
 	linearOrder   = 336
 	linearWeights = 400_000
 	linearWindows = 8000
-	linearRidge   = 1e-3
+	linearChecks  = 500 // windows of the validation part
 )
 
-// fitLinear fits the linear forecast to the training part, nil where there are too few windows.
-func (f *frame) fitLinear(train *windows) *linear {
+// linearRidges are the strengths of the ridge, as parts of the mean of the diagonal of XᵀX. The last ones leave little
+// but the last value repeated.
+var linearRidges = []float64{1e-3, 1e-2, 1e-1, 1, 10, 100}
+
+// fitLinear fits the linear forecast to the training part, with the ridge that is best on the validation part. It is
+// nil where there are too few windows.
+func (f *frame) fitLinear(train, valid *windows) *linear {
 	p := f.plan
 	targets, indices := p.targets(), some(train.Len(), linearWindows)
 	l := &linear{Order: min(p.Lookback, linearOrder, linearWeights/(len(targets)*p.Horizon))}
 	if l.Order < 2 || len(indices) <= l.Order {
 		return nil
 	}
-	e := &encoder{p: &Plan{Columns: p.Columns, Local: p.Local, Time: p.Time}}
-	for k, i := range targets {
-		x, y := mat.NewDense(len(indices), l.Order, nil), mat.NewDense(len(indices), p.Horizon, nil)
-		for n, index := range indices {
-			at := train.at(index)
-			past := f.seen(at)[k]
-			e.from(f.rows.rows(at.lo, at.hi-p.Horizon))
-			last := past[len(past)-1]
-			for j := range l.Order {
-				x.Set(n, j, (past[len(past)-l.Order+j]-last)/e.scale[i])
-			}
-			for h := range p.Horizon {
-				if v := float64(f.rows.row(at.hi - p.Horizon + h)[i]); v == v {
-					y.Set(n, h, (v-last)/e.scale[i])
-				}
+	for k := range targets {
+		x, y := f.differences(train, indices, k, l.Order)
+		vx, vy := f.differences(valid, some(valid.Len(), linearChecks), k, l.Order)
+		best, least := (*mat.Dense)(nil), math.Inf(1)
+		for _, w := range ridges(x, y, linearRidges) {
+			var off mat.Dense
+			off.Mul(vx, w)
+			off.Sub(&off, vy)
+			if e := mat.Norm(&off, 2); e < least {
+				best, least = w, e
 			}
 		}
-		solved := ridge(x, y)
-		if solved == nil {
+		if best == nil {
 			return nil
 		}
-		w := make([]float32, 0, l.Order*p.Horizon)
+		weights := make([]float32, 0, l.Order*p.Horizon)
 		for j := range l.Order {
 			for h := range p.Horizon {
-				w = append(w, float32(solved.At(j, h)))
+				weights = append(weights, float32(best.At(j, h)))
 			}
 		}
-		l.Weights = append(l.Weights, w)
+		l.Weights = append(l.Weights, weights)
 	}
 	return l
+}
+
+// differences are, of windows, the last rows that a forecast of target k sees (n, order) and those that follow
+// (n, horizon), each less the last that is seen, on the scale of the window. One that is missing is 0.
+func (f *frame) differences(w *windows, indices []int, k, order int) (x, y *mat.Dense) {
+	p := f.plan
+	e := &encoder{p: &Plan{Columns: p.Columns, Local: p.Local, Time: p.Time}}
+	i := p.targets()[k]
+	x, y = mat.NewDense(len(indices), order, nil), mat.NewDense(len(indices), p.Horizon, nil)
+	for n, index := range indices {
+		at := w.at(index)
+		past := f.seen(at)[k]
+		e.from(f.rows.rows(at.lo, at.hi-p.Horizon))
+		last := past[len(past)-1]
+		for j := range order {
+			x.Set(n, j, (past[len(past)-order+j]-last)/e.scale[i])
+		}
+		for h := range p.Horizon {
+			if v := float64(f.rows.row(at.hi - p.Horizon + h)[i]); v == v {
+				y.Set(n, h, (v-last)/e.scale[i])
+			}
+		}
+	}
+	return x, y
+}
+
+// ridges solve min |X W - Y|² + λ|W|² for several λ, parts of the mean of the diagonal of XᵀX; those that can be.
+func ridges(x, y *mat.Dense, parts []float64) (all []*mat.Dense) {
+	_, n := x.Dims()
+	var gram mat.SymDense
+	gram.SymOuterK(1, x.T())
+	trace := 0.0
+	for j := range n {
+		trace += gram.At(j, j)
+	}
+	var right mat.Dense
+	right.Mul(x.T(), y)
+	for _, part := range parts {
+		with := mat.NewSymDense(n, nil)
+		for j := range n {
+			for i := range j {
+				with.SetSym(i, j, gram.At(i, j))
+			}
+			with.SetSym(j, j, gram.At(j, j)+part*trace/float64(n)+math.SmallestNonzeroFloat32)
+		}
+		var chol mat.Cholesky
+		if chol.Factorize(with) {
+			w := new(mat.Dense)
+			_ = chol.SolveTo(w, &right) // an error says that it is not exact
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 // ahead fills dst with how far the forecast of target k is above the last of the rows that it sees.

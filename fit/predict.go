@@ -284,6 +284,9 @@ func (d *input) sequence(items []item, visit func(p *Prediction) error) error {
 	}
 	in.Lengths = []int{len(items)}
 	y := d.m.net.Predict(in)
+	if err := finite(y, items[0].place); err != nil {
+		return err
+	}
 	if d.p.whole() {
 		return visit(d.said(&items[0], y, nil))
 	}
@@ -383,6 +386,9 @@ func (d *input) forecast(items []item, step float64, visit func(p *Prediction) e
 	in.Lengths = []int{p.Lookback + p.Horizon}
 	y, outputs := d.m.net.Predict(in), d.m.net.Config.Outputs
 	y = y[p.Lookback*outputs:]
+	if err := finite(y, last.place); err != nil {
+		return err
+	}
 	for h := range p.Horizon {
 		out := &Prediction{Series: last.series, Place: last.place, Time: given[h], Step: h + 1}
 		for k := range targets {

@@ -135,6 +135,9 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", items[0].place, err)
 	}
+	if err := finite(y, items[0].place); err != nil {
+		return err
+	}
 	width := d.m.net.Config.Outputs
 	for i := range items {
 		for k, at := range d.p.targets() {
@@ -153,6 +156,18 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 		}
 		if err := visit(out); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// finite returns an error if an output of the network is not a number.
+func finite(y []float32, place table.Place) error {
+	for _, x := range y {
+		if x-x != 0 {
+			return fmt.Errorf("%s: the network gives %g, want numbers: its weights are broken, or what goes in is "+
+				"too large",
+				place, x)
 		}
 	}
 	return nil

@@ -156,7 +156,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
 	}
 	if f.plan.Task == Forecast && c.Base == "linear" {
-		f.plan.Linear = f.fitLinear(set.Train.(*windows))
+		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*windows))
 		set.About = f.plan.about()
 	}
 	asked := c
@@ -301,7 +301,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 			return err
 		}
 	}
-	guesses := j.f.baselines(j.trained)
+	guesses := j.f.baselines(j.trained, j.held)
 	for _, g := range guesses {
 		if err := g.fit(ctx, j.f, j.held); err != nil {
 			return err

@@ -192,6 +192,9 @@ func (f *frame) measure(train []segment) error {
 	return nil
 }
 
+// releaseRows is after how many rows of a pass over all of them memory is given back.
+const releaseRows = 1 << 16
+
 // measureColumn takes the scale of one column.
 func (f *frame) measureColumn(i int, train []segment) error {
 	c := &f.plan.Columns[i]
@@ -216,8 +219,10 @@ func (f *frame) measureColumn(i int, train []segment) error {
 				changes++
 			}
 			before = x
+			if (at-s.lo)%releaseRows == releaseRows-1 || at == s.hi-1 {
+				f.rows.release(max(s.lo, at-releaseRows), at+1)
+			}
 		}
-		f.rows.release(s.lo, s.hi)
 	}
 	if n == 0 && c.Target {
 		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)

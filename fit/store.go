@@ -22,7 +22,7 @@ type store struct {
 }
 
 // mostInMemory is how many numbers of a store are kept in memory.
-var mostInMemory = 32 << 20 // a variable for tests
+var mostInMemory = 8 << 20 // a variable for tests
 
 func newStore(dir string, width int) *store { return &store{dir: dir, width: width} }
 

@@ -122,9 +122,7 @@ func (w *windows) Example(i int, ex *task.Example) {
 		before = f.plan.time(f.rows.row(at.lo - 1))
 	}
 	e.example(ex, rows, before, w.hides(i))
-	if f.rows.file != nil && w.length == 0 {
-		f.rows.release(at.lo, at.hi)
-	}
+	f.rows.release(at.lo, at.hi)
 }
 
 // hides returns a function that says which columns are hidden at a row of window i, for filling; else nil.

@@ -1,0 +1,60 @@
+package fit
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// FuzzPlan: whatever a network's folder says of its data is a plan that encodes a row, or is an error.
+func FuzzPlan(f *testing.F) {
+	c := Column{Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}
+	for _, p := range []Plan{
+		{Version: planVersion, Task: Next, Columns: []Column{c}, Levels: []float64{0.5}},
+		{Version: planVersion, Task: Forecast, Columns: []Column{c}, Levels: []float64{0.1, 0.5, 0.9}, Lookback: 3,
+			Horizon: 2,
+			Time:    &table.Column{Name: "t", Kind: table.Time}, Calendar: []string{"hour"}, Irregular: true, Step: 1,
+			Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 3, 4}}}, Widen: [][][]float64{{{1}}}},
+		{Version: planVersion, Task: Steps, Columns: []Column{{Column: table.Column{Name: "y", Kind: table.Category},
+			Target: true, Classes: []string{"a", "b"}}, c}, Levels: nil},
+	} {
+		f.Add([]byte(p.about()))
+	}
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		p := &Plan{}
+		if json.Unmarshal(text, p) != nil || len(p.Columns) > 100 || p.Horizon > 100 || p.Lookback > 100 {
+			return
+		}
+		outputs := len(p.targets()) * len(p.Levels)
+		if names, ok := p.classes(); ok {
+			outputs = len(names)
+		}
+		net := &model.Network{Config: model.NetworkConfig{Channels: len(p.inputs()), Outputs: outputs,
+			Everywhere: !p.whole(), Signal: &model.Signal{About: text}}}
+		q, err := PlanOf(net)
+		if err != nil {
+			return
+		}
+		m, err := newModel(net, q)
+		if err != nil {
+			return
+		}
+		rows := make([]float32, (q.Lookback+q.Horizon+1)*q.width())
+		step := -1
+		if q.Task == Forecast {
+			m.enc.from(rows[:q.Lookback*q.width()])
+			step = q.Horizon - 1
+		}
+		if got := m.enc.row(nil, rows[:q.width()], math.NaN(), step, nil); len(got) != net.Config.Channels {
+			panic("a row of another length")
+		}
+		if _, ok := q.classes(); !ok {
+			for k := range q.targets() {
+				m.quantiles(m.enc, make([]float32, outputs), k, 0, 0)
+			}
+		}
+	})
+}
