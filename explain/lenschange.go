@@ -30,8 +30,8 @@ type Changes struct {
 	// Mean replaces what is ablated by its mean over the tokens of the text, and not by zero. It is not for states.
 	Mean  bool
 	Patch []Patch
-	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before that
-	// token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
+	// At is the token where it is changed: its number from 0, AtLastToken or AtEveryToken. A state is changed before
+	// that token is read. Empty is AtEveryToken, but AtLastToken for the patch of a state.
 	At string
 	// Watched are tokens that the report shows, too, however probable they are.
 	Watched []int32

@@ -201,7 +201,8 @@ func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
 		s.Poles = append(s.Poles, pole)
 	}
 	s.constants(rows)
-	if k := mixer.Kernels(t, m, kernelTaps); k != nil {
+	if all := mixer.Responses(t, m, kernelTaps); len(all) > 0 {
+		k := all[0].Taps
 		s.KernelOf = floats(k)
 		channels := k.Dim(1)
 		for i := 0; i < len(s.KernelOf); i += channels {

@@ -140,29 +140,3 @@ func headsOf(out *nn.Linear, heads int) Interior {
 	channels := out.Weight.Dim(1)
 	return Interior{Channels: channels, Heads: heads, Head: func(channel int) int { return channel * heads / channels }}
 }
-
-// Kernels returns the first l taps of the convolution of each channel (l, channels), of a mixer that convolves by
-// kernels that do not depend on its input: the first of several for each channel. It is nil for other mixers.
-func Kernels(t *autograd.Tape, m Mixer, l int) *tensor.Tensor {
-	rows := func(k *tensor.Tensor, channels int) *tensor.Tensor { return t.KernelRows(k, channels) }
-	of := func(layer *s4Layer) *tensor.Tensor {
-		return rows(layer.systems[0].kernel(t, min(l, layer.systems[0].longest)), layer.d)
-	}
-	switch m := m.(type) {
-	case scaled:
-		return Kernels(t, m.Mixer, l)
-	case *H3:
-		return rows(t.DiagKernel(m.Diag.System(t), min(l, engine.LongestAtOnce)), m.D.Len())
-	case *GSS:
-		return rows(t.DiagKernel(m.Diag.System(t), min(l, engine.LongestAtOnce)), m.D.Len())
-	case *S4:
-		return of(&m.s4Layer)
-	case *S4D:
-		return of(&m.s4Layer)
-	case *DSS:
-		return of(&m.s4Layer)
-	case *Hyena:
-		return rows(m.Filter.kernels(t, min(l, m.opt.LMax))[0], m.d)
-	}
-	return nil
-}

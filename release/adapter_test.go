@@ -166,9 +166,9 @@ func largest(a, b []float32) float64 {
 	return worst / most
 }
 
-// TestPEFTOfFamilies: an adapter that names the tensors of a published model, as PEFT's do, gives the logits of the model
-// with the changes added to the tensors of its files: also where several of these are one matrix here, or where one is
-// several. The fingerprint of the files is that of the weights in memory.
+// TestPEFTOfFamilies: an adapter that names the tensors of a published model, as PEFT's do, gives the logits of the
+// model with the changes added to the tensors of its files: also where several of these are one matrix here, or where
+// one is several. The fingerprint of the files is that of the weights in memory.
 func TestPEFTOfFamilies(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "13_hf_*", model.ConfigFile))
 	if err != nil || len(dirs) < 10 {
@@ -394,7 +394,8 @@ func TestHostileAdapters(t *testing.T) {
 	}
 }
 
-// TestAdapterDialects: files of other versions of PEFT: names with that of the adapter, float16, rank-stabilized scales.
+// TestAdapterDialects: files of other versions of PEFT: names with that of the adapter, float16, rank-stabilized
+// scales.
 func TestAdapterDialects(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	p := newPEFT(4, modulesOf(t, base))

@@ -42,10 +42,10 @@ func contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// TestLoRA: an adapter of a run, of a published model and of a GGUF file, over weights in each precision: the first loss
-// is that of the model, the loss falls, the checkpoints hold the adapter alone, a run that is interrupted makes the
-// same adapter to the bit, and the model's own files stay as they are. The measured model is the model with the adapter
-// that was saved.
+// TestLoRA: an adapter of a run, of a published model and of a GGUF file, over weights in each precision: the first
+// loss is that of the model, the loss falls, the checkpoints hold the adapter alone, a run that is interrupted makes
+// the same adapter to the bit, and the model's own files stay as they are. The measured model is the model with the
+// adapter that was saved.
 func TestLoRA(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)

@@ -112,6 +112,20 @@ func (e *tracer) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.
 	return y
 }
 
+// LinearLowRank is traced.
+func (e *tracer) LinearLowRank(x, w, bias *tensor.Tensor, change engine.LowRank,
+	a engine.Activation) *tensor.Tensor {
+	y := e.Engine.LinearLowRank(x, w, bias, change, a)
+	weight, b, held := constant(w), constant(bias), change
+	held.Down, held.Up = constant(change.Down), constant(change.Up)
+	e.activated(&step{name: "LinearLowRank"}, x, y, a, func(x *tensor.Tensor) *tensor.Tensor {
+		held := held
+		held.X = x
+		return e.Engine.LinearLowRank(x, weight, b, held, engine.None)
+	})
+	return y
+}
+
 // BlockLinear is traced.
 func (e *tracer) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	y := e.Engine.BlockLinear(x, w, bias, a)

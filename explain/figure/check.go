@@ -152,7 +152,8 @@ func (m *Map) check() error {
 		return fmt.Errorf("map: %w", err)
 	}
 	return checkSizes("map", sizes{"values", len(m.Values), m.Rows * m.Cols, false},
-		sizes{"row names", len(m.RowNames), m.Rows, true}, sizes{"column names", len(m.ColNames), m.Cols, true})
+		sizes{"row names", len(m.RowNames), m.Rows, true}, sizes{"column names", len(m.ColNames), m.Cols, true},
+		sizes{"notes", len(m.Notes), m.Rows * m.Cols, true})
 }
 
 // checkEnds checks the ends of a color scale.

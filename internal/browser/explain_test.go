@@ -120,9 +120,9 @@ func (p *tab) mouse(selector string, across, down float64, click bool) {
 // tip is an expression: the text beside the pointer.
 const tip = `(document.querySelector('#tip:not([hidden])')?.innerText ?? '')`
 
-// TestExplanationAnswers: pointing at a cell, a point, a token, a bar and a box says what it is; a click on a row of a map
-// shows it as tokens, a click on a token its links; the picker and keys change the figure, the slider, keys and the button
-// the frame; a link picks the figure that it names.
+// TestExplanationAnswers: pointing at a cell, a point, a token, a bar and a box says what it is; a click on a row of a
+// map shows it as tokens, a click on a token its links; the picker and keys change the figure, the slider, keys and the
+// button the frame; a link picks the figure that it names.
 func TestExplanationAnswers(t *testing.T) {
 	p := newExplanation(t)
 	p.shown("influence-0", "canvas.map")
@@ -195,7 +195,8 @@ func TestExplanationAnswers(t *testing.T) {
 	p.until(tip + `.includes('a note about in')`)
 }
 
-// TestExplanationZooms: a wheel over a map that has the focus shows a part of it, and Escape all again; arrows read cells.
+// TestExplanationZooms: a wheel over a map that has the focus shows a part of it, and Escape all again; arrows read
+// cells.
 func TestExplanationZooms(t *testing.T) {
 	p := newExplanation(t)
 	p.shown("influence-0", "canvas.map")

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// TestLiveSession: a text is read into a new session and its states are shown, the model writes and the pictures go along
-// token by token, what another client reads into the session appears, and another view can be chosen.
+// TestLiveSession: a text is read into a new session and its states are shown, the model writes and the pictures go
+// along token by token, what another client reads into the session appears, and another view can be chosen.
 func TestLiveSession(t *testing.T) {
 	pages := web.Chat()
 	maps.Copy(pages, figure.Live())

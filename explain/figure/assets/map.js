@@ -164,6 +164,7 @@ export function map(first, showRow) {
   const words = ({ r, c }) => [
     `${number(values[r * m.cols + c])} ${short(m.unit)}`.trim(), named(m.row_names, r, m.row_step, short(panel.y?.label, 30) || 'row'),
     named(m.col_names, c, m.col_step, short(panel.x?.label, 30) || 'column'),
+    ...(m.notes ? [short(m.notes[r * m.cols + c], 300)] : []),
   ];
 
   function frame(cell) {
