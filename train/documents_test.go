@@ -299,6 +299,26 @@ func TestTemplateWithoutReplies(t *testing.T) {
 	}
 }
 
+// TestLongQuestions: a run whose sequences are shorter than a question still measures replies, and one whose validation
+// text has none does not begin.
+func TestLongQuestions(t *testing.T) {
+	c := small(t)
+	var chats []any
+	for range 20 {
+		chats = append(chats, map[string]string{"prompt": strings.Repeat("long ", 60), "completion": "short"})
+	}
+	c.Data, c.Train.EvalTokens = []string{jsonl(t, chats...)}, 40
+	if res := mustRun(t, c); res.ValidLoss <= 0 {
+		t.Errorf("a loss of %v", res.ValidLoss)
+	}
+	c.Out += "-2"
+	c.Valid = []string{jsonl(t, map[string]string{"text": "a"}, map[string]string{"text": "b"})}
+	if _, err := Run(t.Context(), c, Events{}); err == nil ||
+		!strings.Contains(err.Error(), "validation text: found nothing in 2 tokens that counts") {
+		t.Errorf("nothing to measure: %v", err)
+	}
+}
+
 // TestTrainOnChats: a run learns the replies and not the questions, and the model that it makes knows how to be talked
 // with.
 func TestTrainOnChats(t *testing.T) {
