@@ -195,7 +195,7 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, prompt, generation, sessions, scale, memory, load, files, store, serve`,
+			`decode, prompt, generation, sessions, scale, long, memory, load, files, store, serve`,
 		"train":     "train: found no configuration, want some of a, b, c",
 		"train d":   `train: found the configuration "d", want one of a, b, c`,
 		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,

@@ -59,4 +59,3 @@ func TestPackedDocuments(t *testing.T) {
 		})
 	}
 }
-

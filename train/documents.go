@@ -46,6 +46,20 @@ func countAsked(targets []int32) (n int) {
 	return n
 }
 
+// firstAsked is the beginning of a validation text: so many pairs, or more where nothing is asked in these.
+func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
+	for ; pairs+1 < tokens.Len(); pairs *= 2 {
+		part := tokens.Slice(0, pairs+1)
+		if !tokens.Given() && !tokens.IsApart() {
+			return part, nil
+		}
+		if n, _, err := part.Targets(); err != nil || n > 0 {
+			return part, err
+		}
+	}
+	return tokens, nil
+}
+
 // next reads the sequences of an update. Sequences of which nothing is asked, such as parts of long questions, are
 // passed over, unless states are carried through them.
 func (tr *Trainer) next() (anew bool, err error) {

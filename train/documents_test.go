@@ -134,7 +134,7 @@ func TestDocumentsResume(t *testing.T) {
 // TestRunOfEarlierVersion: a run whose settings say nothing of documents goes on with them joined, as it began.
 func TestRunOfEarlierVersion(t *testing.T) {
 	c := small(t)
-	c.Documents = documentsJoin
+	c.Documents, c.Train.Clock = documentsJoin, wallClock
 	c.Data = []string{jsonl(t, documents(60)...)}
 	mustRun(t, c)
 	path := filepath.Join(c.Out, model.LastDir, trainerFile)
@@ -159,6 +159,21 @@ func TestRunOfEarlierVersion(t *testing.T) {
 	saved, err := ReadRun(c.Out)
 	if err != nil || saved.Documents != documentsJoin {
 		t.Fatalf("documents %q, %v", saved.Documents, err)
+	}
+	yaml, err := os.ReadFile(filepath.Join(c.Out, ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		string(yaml): documentsJoin, strings.ReplaceAll(string(yaml), "documents: join", ""): documentsJoin,
+		strings.ReplaceAll(string(yaml), "documents: join", "documents: apart"): documentsApart,
+	} {
+		if err := os.WriteFile(filepath.Join(c.Out, ConfigFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if run, _, err := RunOf(c.Out); err != nil || run.Documents != want {
+			t.Errorf("documents %q, %v; want %q", run.Documents, err, want)
+		}
 	}
 	saved.Train.Steps += 2
 	if _, err := Resume(t.Context(), saved, Events{}); err != nil {
@@ -296,6 +311,26 @@ func TestTemplateWithoutReplies(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "messages[1]: the chat template shows nothing of this reply") {
 			t.Errorf("%q: %v", source, err)
 		}
+	}
+}
+
+// TestLongQuestions: a run whose sequences are shorter than a question still measures replies, and one whose validation
+// text has none does not begin.
+func TestLongQuestions(t *testing.T) {
+	c := small(t)
+	var chats []any
+	for range 20 {
+		chats = append(chats, map[string]string{"prompt": strings.Repeat("long ", 60), "completion": "short"})
+	}
+	c.Data, c.Train.EvalTokens = []string{jsonl(t, chats...)}, 40
+	if res := mustRun(t, c); res.ValidLoss <= 0 {
+		t.Errorf("a loss of %v", res.ValidLoss)
+	}
+	c.Out += "-2"
+	c.Valid = []string{jsonl(t, map[string]string{"text": "a"}, map[string]string{"text": "b"})}
+	if _, err := Run(t.Context(), c, Events{}); err == nil ||
+		!strings.Contains(err.Error(), "validation text: found nothing in 2 tokens that counts") {
+		t.Errorf("nothing to measure: %v", err)
 	}
 }
 

@@ -117,6 +117,12 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; give more text or a larger "+
 			"valid_fraction", d.Valid.Len())
 	}
+	if n, _, err := d.Valid.Targets(); err != nil {
+		return nil, err
+	} else if n == 0 {
+		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, or documents "+
+			"of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
+	}
 	n := cfg.Train.tokensPerStep()
 	tr := &Trainer{
 		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
@@ -209,9 +215,11 @@ func (tr *Trainer) Evaluate(ctx context.Context, limit int) (float64, error) {
 }
 
 func (tr *Trainer) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, limit int) (Score, error) {
-	tokens := tr.Data.Valid
+	tokens, err := tr.Data.Valid, error(nil)
 	if limit > 0 && limit+1 < tokens.Len() {
-		tokens = tokens.Slice(0, limit+1)
+		if tokens, err = firstAsked(tokens, limit); err != nil {
+			return Score{}, err
+		}
 	}
 	c := &tr.Config.Train
 	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, Chunk: c.Chunk,

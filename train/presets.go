@@ -12,7 +12,7 @@ const defaultPreset = "tiny"
 func tiny() Config {
 	return Config{
 		Preset: defaultPreset, Seed: 1, Precision: "float32", Memory: memoryCheck, ValidFraction: 0.1,
-		TextField: "text", Tokenizer: "bytes", LoRA: LoRA{Base: engine.Float32.String()},
+		TextField: "text", Documents: documentsApart, Tokenizer: "bytes", LoRA: LoRA{Base: engine.Float32.String()},
 		Train: Loop{
 			Steps: 700, BatchSize: 4, SeqLen: 256, Shards: 1, EvalEvery: 100, EvalTokens: 16 << 10, SampleEvery: 200,
 			SampleTokens: 200, SaveEvery: 100, LogEvery: 10, Clock: wallClock,

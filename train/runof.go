@@ -23,7 +23,9 @@ func RunOf(dir string) (run Config, out string, err error) {
 		}
 		if file := filepath.Join(out, ConfigFile); exists(file) {
 			run, err := Load(config.Options{File: file})
-			run.Documents = cmp.Or(run.Documents, documentsJoin) // a run of an earlier version
+			var said Config
+			_ = config.Load(&said, config.Options{File: file})    // whose problems are in err
+			run.Documents = cmp.Or(said.Documents, documentsJoin) // a run of an earlier version
 			return run, out, err
 		}
 	}

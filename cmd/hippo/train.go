@@ -85,9 +85,9 @@ the weights as the best model. A run that diverges ends with an error.`,
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
-	cmd.Flags().BoolVar(&smoke, "smoke", false, 
+	cmd.Flags().BoolVar(&smoke, "smoke", false,
 		"try: two updates, a checkpoint, a sample text; nothing is kept without --out")
-	cmd.Flags().StringVar(&batch, "batch", "", 
+	cmd.Flags().StringVar(&batch, "batch", "",
 		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
 	cmd.Flags().IntVar(&show, "show", 0, "print so many training texts, with what counts in each, and stop")
 	cmd.Flags().IntVar(&find, "lr-find", 0,

@@ -102,7 +102,12 @@ func TestSumOfAllPositionsIsTheMixer(t *testing.T) {
 
 func exact(t *testing.T, entry string, length int) {
 	t.Helper()
-	m, u := newMixer(t, entry), input(length)
+	exactly(t, newMixer(t, entry), length)
+}
+
+func exactly(t *testing.T, m mixer.Mixer, length int) {
+	t.Helper()
+	u := input(length)
 	a, err := Of(autograd.NewTape(), m, u)
 	if err != nil {
 		t.Fatal(err)
