@@ -63,9 +63,9 @@ func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 	}
 }
 
-// TestAdapterGradients: loss and gradients of an adapter are those of the reference engine, over weights in float32, and
-// over rounded ones those of float32 with the rounded numbers, in layers of every kind of product. The weights of the
-// model have no gradients, and stay as they are.
+// TestAdapterGradients: loss and gradients of an adapter are those of the reference engine, over weights in float32,
+// and over rounded ones those of float32 with the rounded numbers, in layers of every kind of product. The weights of
+// the model have no gradients, and stay as they are.
 func TestAdapterGradients(t *testing.T) {
 	const layers = "h3,attention/swiglu,mamba,mamba2/none," + mixtures
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {

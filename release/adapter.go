@@ -226,8 +226,8 @@ func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]strin
 	return disk.WriteBytes(filepath.Join(dir, AdapterConfigFile), append(text, '\n'))
 }
 
-// ModuleNames are the names, without ".weight", that the files of the model at a path have for the matrices of m, a model
-// of the same shape: of those that are whole tensors there. They are what PEFT's adapters of it name.
+// ModuleNames are the names, without ".weight", that the files of the model at a path have for the matrices of m, a
+// model of the same shape: of those that are whole tensors there. They are what PEFT's adapters of it name.
 func ModuleNames(m *model.Model, path string) (names map[string]string, err error) {
 	_, _, err = withModel(path, func(_ *model.Model, w model.Weights) error {
 		names = map[string]string{}

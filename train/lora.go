@@ -13,8 +13,8 @@ import (
 )
 
 // LoRA is the settings of an adapter (arXiv:2106.09685), which is trained in place of the model that Init names: to
-// each of some matrices W (n, k) it adds Alpha/Rank·B A, B (n, rank), A (rank, k). The model itself stays as it is, has no
-// gradients and moments, and is not saved with the run.
+// each of some matrices W (n, k) it adds Alpha/Rank·B A, B (n, rank), A (rank, k). The model itself stays as it is, has
+// no gradients and moments, and is not saved with the run.
 type LoRA struct {
 	Rank   int      `json:"rank" min:"0" help:"train an adapter of this rank, which alone is saved; 0: the model"`
 	Alpha  float64  `json:"alpha" help:"alpha by rank multiplies the adapter's changes; 0: twice the rank"`

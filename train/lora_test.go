@@ -42,10 +42,10 @@ func contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// TestLoRA: an adapter of a run, of a published model and of a GGUF file, over weights in each precision: the first loss
-// is that of the model, the loss falls, the checkpoints hold the adapter alone, a run that is interrupted makes the
-// same adapter to the bit, and the model's own files stay as they are. The measured model is the model with the adapter
-// that was saved.
+// TestLoRA: an adapter of a run, of a published model and of a GGUF file, over weights in each precision: the first
+// loss is that of the model, the loss falls, the checkpoints hold the adapter alone, a run that is interrupted makes
+// the same adapter to the bit, and the model's own files stay as they are. The measured model is the model with the
+// adapter that was saved.
 func TestLoRA(t *testing.T) {
 	first := small(t)
 	mustRun(t, first)
@@ -236,8 +236,9 @@ func TestLoRASettings(t *testing.T) {
 	}
 	for lines, want := range map[string][]string{
 		"lora: {rank: 8}": {"lora.rank: found 8 without init"},
-		"init: " + first.Out + "\nlora: {rank: 17}":                    {"lora.rank: found 17, want 1 to 16"},
-		"init: " + first.Out + "\nlora: {rank: 2, target: [q_prj, x]}": {`lora.target: "q_prj" matches no`, `lora.target: "x"`},
+		"init: " + first.Out + "\nlora: {rank: 17}": {"lora.rank: found 17, want 1 to 16"},
+		"init: " + first.Out + "\nlora: {rank: 2, target: [q_prj, x]}": {
+			`lora.target: "q_prj" matches no`, `lora.target: "x"`},
 		"init: " + first.Out + "\nlora: {rank: 2, base: int4}":         {"lora.base", "int8"},
 		"init: " + first.Out + "\nlora: {rank: 2, alpha: -1}":          {"lora.alpha: found -1"},
 		"init: " + first.Out + "\nlora: {target: [mlp]}":               {"lora.rank: found 0 together"},

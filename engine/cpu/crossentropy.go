@@ -10,9 +10,9 @@ import (
 // The fused loss computes logits for as many rows at a time as fit logitsBudget, but at least logitsRows, with which
 // products still run at nearly full speed. Where that is all rows, the logits are kept for backward. Otherwise
 // gradients are computed in forward, while the logits of some rows are there, up to the factor that backward brings.
-// That takes the memory of the weights once more, unless they are frozen; to compute the logits twice would take a third
-// more time. Where all logits take no more memory than that, they are kept too: then each product is a single one, which
-// packs the weights into panels once and passes over their gradient once.
+// That takes the memory of the weights once more, unless they are frozen; to compute the logits twice would take a
+// third more time. Where all logits take no more memory than that, they are kept too: then each product is a single
+// one, which packs the weights into panels once and passes over their gradient once.
 const (
 	logitsBudget = 1 << 21
 	logitsRows   = 256

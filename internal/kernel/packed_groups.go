@@ -162,8 +162,8 @@ func (w *Packed) groupsRow(dst []float32, j int) {
 	}
 }
 
-// groupsRows sets dst (n, k) to n rows from row j on, which are of one panel: group by group, in the order in which they
-// lie in memory. It gives the bits of groupsRow.
+// groupsRows sets dst (n, k) to n rows from row j on, which are of one panel: group by group, in the order in which
+// they lie in memory. It gives the bits of groupsRow.
 func (w *Packed) groupsRows(dst []float32, j, n int) {
 	form, first := w.form(), j%groupWidth
 	var factors, leasts [groupWidth]float32
