@@ -251,6 +251,13 @@ func TestLoRASettings(t *testing.T) {
 			}
 		}
 	}
+	bare := adapting(t, first.Out, "") // as settings of a version without adapters
+	bare.Train.Clock = wallClock
+	bare.Memory = memoryCheck
+	mustRun(t, bare)
+	if again, _, err := RunOf(bare.Out); err != nil || again.LoRA.Base != "float32" {
+		t.Errorf("a run of settings without a precision: %+v, %v", again.LoRA, err)
+	}
 	_, err = release.ReadAdapter(first.Out)
 	if err == nil || errors.Is(err, release.ErrBase) {
 		t.Errorf("a run without an adapter: %v", err)
