@@ -98,7 +98,7 @@ func TestFields(t *testing.T) {
 		"conv":   "b d l precision fwd_ns fwd_bwd_ns",
 		"kernel": "d modes l precision fwd_ms fwd_bwd_ms",
 		"mixer":  "mixer d l precision fwd_us fwd_bwd_us",
-		"train":  "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops",
+		"train":  "config model precision params tokens_per_s tokens_per_s_wall matmul_gflops memory_mb",
 		"synth":  "task model precision ms_per_step",
 		"chars":  "loss precision valid_loss steps s_to_loss s_to_loss_wall",
 		"decode": "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share",
@@ -196,8 +196,11 @@ func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
 			`decode, prompt, generation, sessions, scale, long, memory, load, files, store, serve`,
-		"train":     "train: found no configuration, want some of a, b, c",
-		"train d":   `train: found the configuration "d", want one of a, b, c`,
+		"train": "train: found no configuration, want some of a, b, c",
+		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16 or ` +
+			`-lora-int8 behind it`,
+		"train a-lora-int4": `train: found the configuration "a-lora-int4", want one of a, b, c, each also with -lora, ` +
+			`-lora-bf16 or -lora-int8 behind it`,
 		"synth x":   `synth: found the task "x", want one of ar10, ar20, ind`,
 		"gemm 5":    `gemm: found the argument "5", want none`,
 		"store a 0": `store: found "0" sessions, want a number of at least 1`,

@@ -22,9 +22,9 @@ type identity struct {
 }
 
 // Fingerprint is a name for the configuration and the values of all weights, as they are in memory: of a packed model
-// those that it has been rounded to, of one with an adapter those of the adapter, too. It is a checksum
-// against mistakes, not against somebody who wants two models to have the same. It is computed once, in about the time
-// that reading the weights takes.
+// those that it has been rounded to, of one with an adapter those of the adapter, too. It is a checksum against
+// mistakes, not against somebody who wants two models to have the same. It is computed once, in about the time that
+// reading the weights takes.
 func (m *Model) Fingerprint() string {
 	version := uint64(0)
 	add := func(_ string, p *nn.Param) { version += p.Version() }

@@ -323,7 +323,7 @@ func TestHostileAdapters(t *testing.T) {
 		"other ranks": {func(p *peft) { p.tensors[1] = tensor(module+".lora_B.weight", 1, n, 3) },
 			[]string{fmt.Sprintf("%s.lora_B: found shape [%d 3], want [%d 2]", module, n, n)}},
 		"another rank than is said": {func(p *peft) { p.config["r"] = 4 }, []string{"found rank 2", "want r of"}},
-		"a huge rank":               {func(p *peft) { p.config["r"] = 1 << 30 }, []string{"r: found 1073741824, want 1 to"}},
+		"a huge rank":               {func(p *peft) { p.config["r"] = 1 << 30 }, []string{"r: found 1073741824"}},
 		"no rank":                   {func(p *peft) { p.config["r"] = 0 }, []string{"r: found 0"}},
 		"unknown modules": {func(p *peft) {
 			p.tensors = append(p.tensors, tensor("layers.0.up.lora_A.weight", 1, 2, 3),
@@ -343,11 +343,14 @@ func TestHostileAdapters(t *testing.T) {
 			p.tensors = append(p.tensors, checkpoint.NewTensor(peftPrefix+"backbone.embeddings.lora_embedding_A",
 				[]int{2, 3}, make([]float32, 6)))
 		}, []string{"lora_embedding_A", "want changes of linear layers alone"}},
-		"another method":   {func(p *peft) { p.config["peft_type"] = "IA3" }, []string{`"IA3", want LORA`}},
-		"DoRA and biases":  {func(p *peft) { p.config["use_dora"], p.config["bias"] = true, "all" }, []string{"use_dora", "bias"}},
-		"no alpha":         {func(p *peft) { p.config["lora_alpha"] = 0 }, []string{"lora_alpha: found 0"}},
-		"a broken pattern": {func(p *peft) { p.config["alpha_pattern"] = map[string]float64{"(": 1} }, []string{"alpha_pattern"}},
-		"other weights":    {func(p *peft) { p.meta = map[string]string{metaBaseWeights: "abc"} }, []string{"another model", "want abc"}},
+		"another method": {func(p *peft) { p.config["peft_type"] = "IA3" }, []string{`"IA3", want LORA`}},
+		"DoRA and biases": {func(p *peft) { p.config["use_dora"], p.config["bias"] = true, "all" },
+			[]string{"use_dora", "bias"}},
+		"no alpha": {func(p *peft) { p.config["lora_alpha"] = 0 }, []string{"lora_alpha: found 0"}},
+		"a broken pattern": {func(p *peft) { p.config["alpha_pattern"] = map[string]float64{"(": 1} },
+			[]string{"alpha_pattern"}},
+		"other weights": {func(p *peft) { p.meta = map[string]string{metaBaseWeights: "abc"} },
+			[]string{"another model", "want abc"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			m, _, err := LoadDir(base)

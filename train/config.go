@@ -33,7 +33,6 @@ type Config struct {
 	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init; filled in, or compared"`
 	Freeze      []string `json:"freeze" help:"parameters that are not trained, by names and patterns"`
 	Base        Base     `json:"base,omitzero" config:"-"` // the model that Init names
-	LoRA        LoRA     `json:"lora" help:"an adapter that is trained in place of the model of init"`
 
 	Data          []string `json:"data" help:"files (also .gz, .zst, .jsonl), folders, globs, -; empty: Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
@@ -54,6 +53,7 @@ type Config struct {
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`
 	Optim Optim        `json:"optim" help:"AdamW and the learning rate"`
+	LoRA  LoRA         `json:"lora" help:"an adapter that is trained in place of the model of init"`
 }
 
 // Loop says how long and on what batches to train, and what to do on the way.
@@ -108,8 +108,11 @@ type Optim struct {
 	MinLRRatio float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
 }
 
-// settle gives settings of earlier versions their names of today.
-func (c *Config) settle() { c.Train.settle() }
+// settle gives settings of earlier versions their names of today, and those that they did not have their values.
+func (c *Config) settle() {
+	c.Train.settle()
+	c.LoRA.settle()
+}
 
 func (t *Loop) settle() {
 	if t.Accumulation > 0 {

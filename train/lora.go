@@ -23,6 +23,13 @@ type LoRA struct {
 	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the model's weights, which are frozen"`
 }
 
+// settle sets what settings of earlier versions lack.
+func (l *LoRA) settle() {
+	if l.Base == "" {
+		l.Base = engine.Float32.String()
+	}
+}
+
 // alpha is Alpha, or what stands for it.
 func (l *LoRA) alpha() float64 {
 	if l.Alpha == 0 {
@@ -45,13 +52,11 @@ var bases = []string{engine.Float32.String(), engine.BF16.String(), engine.Int8.
 
 // validate adds the problems of the settings.
 func (l *LoRA) validate(c *Config, p *config.Problems) {
-	if l.Base != "" { // which is float32
-		checkOneOf(p, "lora.base", l.Base, bases)
-	}
+	checkOneOf(p, "lora.base", l.Base, bases)
 	switch {
 	case l.Rank < 0:
 		p.Addf("lora.rank", "found %d, want 0 or more", l.Rank)
-	case l.Rank == 0 && (l.Alpha != 0 || len(l.Target) > 0 || l.Base != "" && l.Base != bases[0]):
+	case l.Rank == 0 && (l.Alpha != 0 || len(l.Target) > 0 || l.Base != bases[0]):
 		p.Addf("lora.rank", "found 0 together with other settings of an adapter, want its rank, such as 16")
 	case l.Rank == 0:
 		return

@@ -236,8 +236,9 @@ func TestLoRASettings(t *testing.T) {
 	}
 	for lines, want := range map[string][]string{
 		"lora: {rank: 8}": {"lora.rank: found 8 without init"},
-		"init: " + first.Out + "\nlora: {rank: 17}":                    {"lora.rank: found 17, want 1 to 16"},
-		"init: " + first.Out + "\nlora: {rank: 2, target: [q_prj, x]}": {`lora.target: "q_prj" matches no`, `lora.target: "x"`},
+		"init: " + first.Out + "\nlora: {rank: 17}": {"lora.rank: found 17, want 1 to 16"},
+		"init: " + first.Out + "\nlora: {rank: 2, target: [q_prj, x]}": {
+			`lora.target: "q_prj" matches no`, `lora.target: "x"`},
 		"init: " + first.Out + "\nlora: {rank: 2, base: int4}":         {"lora.base", "int8"},
 		"init: " + first.Out + "\nlora: {rank: 2, alpha: -1}":          {"lora.alpha: found -1"},
 		"init: " + first.Out + "\nlora: {target: [mlp]}":               {"lora.rank: found 0 together"},
@@ -249,6 +250,13 @@ func TestLoRASettings(t *testing.T) {
 				t.Errorf("%s: %v, want %q", lines, err, part)
 			}
 		}
+	}
+	bare := adapting(t, first.Out, "") // as settings of a version without adapters
+	bare.Train.Clock = wallClock
+	bare.Memory = memoryCheck
+	mustRun(t, bare)
+	if again, _, err := RunOf(bare.Out); err != nil || again.LoRA.Base != "float32" {
+		t.Errorf("a run of settings without a precision: %+v, %v", again.LoRA, err)
 	}
 	_, err = release.ReadAdapter(first.Out)
 	if err == nil || errors.Is(err, release.ErrBase) {

@@ -95,7 +95,7 @@ program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve runs/tiny --store state
   hippo serve granite=models/granite-4.0-h-350m --precision int8
-  hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/tiny-2/best
+  hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/other
   hippo serve --keep_alive 1h --max_memory 8000
   hippo key alice --keys keys.txt && hippo serve runs/tiny --keys keys.txt --listen :8080
   curl http://127.0.0.1:8080/v1/completions -d '{"prompt":"Call me"}'`,

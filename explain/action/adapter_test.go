@@ -13,7 +13,8 @@ func TestAdaptersAreTraced(t *testing.T) {
 		m := newMixer(t, entry)
 		changed := 0
 		m.Params("", func(name string, p *nn.Param) {
-			if p.Dims() == 2 && (strings.HasSuffix(name, "proj.weight") || strings.HasSuffix(name, "linear.weight")) {
+			if p.Dims() == 2 && (strings.HasSuffix(name, "proj.weight") || strings.HasSuffix(name, "Wqkv.weight") ||
+				strings.HasSuffix(name, "linear.weight")) {
 				p.Change = nn.NewLowRank(p.Dim(0), p.Dim(1), 2, 0.5)
 				for _, x := range []*nn.Param{p.Change.A, p.Change.B} {
 					x.SetData(make([]float32, x.Len()))
