@@ -31,8 +31,8 @@ times; --open shows the page.`,
   hippo explain compare runs/tiny runs/longer
   hippo explain show influence.json --out influence.svg`,
 	}
-	cmd.AddCommand(newExplainSSM(), newExplainModel(), newExplainInfluence(), newExplainMemory(), newExplainLens(), newExplainPaths(),
-		newExplainSurprise(), newExplainCompare(), newExplainShow())
+	cmd.AddCommand(newExplainSSM(), newExplainModel(), newExplainInfluence(), newExplainMemory(), newExplainLens(),
+		newExplainPaths(), newExplainSurprise(), newExplainCompare(), newExplainShow())
 	return cmd
 }
 
