@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/spf13/cobra"
 )
 
 // languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
@@ -60,4 +62,24 @@ func commandLine(args []string) string {
 		parts = append(parts, a)
 	}
 	return strings.Join(parts, " ")
+}
+
+// layersFlag is a flag for layers to look at.
+type layersFlag struct{ texts []string }
+
+func (f *layersFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.texts, "layer", nil,
+		"layers to look at, counted from 0, such as 0,3 (default all)")
+}
+
+// layers are those that are given, nil for all.
+func (f *layersFlag) layers() (all []int, err error) {
+	for _, text := range f.texts {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("--layer: found %.40q, want numbers of layers, such as 0,3", text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }

@@ -13,6 +13,7 @@ import (
 
 func newExplainInfluence() *cobra.Command {
 	var out explainOutput
+	var layers layersFlag
 	opt := explain.InfluenceOptions{Next: explain.LikeliestToken}
 	most, next := 0, ""
 	cmd := &cobra.Command{
@@ -44,7 +45,7 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 	out.register(cmd, "influence")
 	explainTextFlag(cmd)
 	f := cmd.Flags()
-	f.IntSliceVar(&opt.Layers, "layer", nil, "layers to look at, counted from 0, such as 0,3 (default all)")
+	layers.register(cmd)
 	f.IntVar(&opt.Head, "head", explain.AllHeads, "one head of these layers, counted from 0; -1 for all together")
 	f.IntVar(&opt.Token, "token", explain.LastToken, "token whose sources are shown, counted from 0; -1: the last")
 	f.StringVar(&opt.Measure, "measure", explain.Share, "of what a token adds: "+strings.Join(explain.Measures, ", "))
@@ -53,6 +54,10 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 	f.IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
+			return err
+		}
+		var err error
+		if opt.Layers, err = layers.layers(); err != nil {
 			return err
 		}
 		text, err := explainText(cmd, args[1:])

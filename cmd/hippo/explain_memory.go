@@ -11,6 +11,7 @@ import (
 
 func newExplainMemory() *cobra.Command {
 	var out explainOutput
+	var layers layersFlag
 	opt := explain.MemoryOptions{ReadOut: true}
 	most := 0
 	cmd := &cobra.Command{
@@ -40,11 +41,15 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 	}
 	out.register(cmd, "memory")
 	explainTextFlag(cmd)
-	cmd.Flags().IntSliceVar(&opt.Layers, "layer", nil, "layers to look at, counted from 0, such as 0,3 (default all)")
+	layers.register(cmd)
 	cmd.Flags().BoolVar(&opt.ReadOut, "readout", true, "fit what can be read out of the states")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
+			return err
+		}
+		var err error
+		if opt.Layers, err = layers.layers(); err != nil {
 			return err
 		}
 		text, err := explainText(cmd, args[1:])
