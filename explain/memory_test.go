@@ -345,10 +345,13 @@ func TestMemoryOfAStateThatGrowsOutOfBounds(t *testing.T) {
 	m := toymodel.New(t, "s4d", 12)
 	m.Params("", func(name string, p *nn.Param) {
 		if strings.HasSuffix(name, "log_dt") {
-			p.CopyFrom(slices.Repeat([]float32{87}, p.Len()))
+			p.CopyFrom(make([]float32, p.Len()))
 		}
 		if strings.HasSuffix(name, "log_A_real") {
-			p.CopyFrom(slices.Repeat([]float32{-200}, p.Len()))
+			p.CopyFrom(slices.Repeat([]float32{-6}, p.Len()))
+		}
+		if strings.HasSuffix(name, "norm.weight") || strings.HasSuffix(name, "norm1.weight") {
+			p.CopyFrom(slices.Repeat([]float32{5e37}, p.Len()))
 		}
 	})
 	got, err := OfModel(m).Memory(context.Background(), toymodel.Text(4, 80, 12), MemoryOptions{ReadOut: true})
