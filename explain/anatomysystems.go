@@ -148,8 +148,17 @@ func eigenvalues(m []float64, n int) []complex128 {
 	return e.Values(nil)
 }
 
-// continuousSystems reads dt and the spectrum of A from the parameters of a mixer, by their names.
-func continuousSystems(prefix string, params map[string]*nn.Param) []LayerSystem {
+// diagonalOf is the diagonal of A and the steps dt of a system, read from its parameters.
+type diagonalOf struct {
+	base  string // in front of the names of its parameters
+	poles []complex128
+	dt    []float64
+	rows  int       // of poles, one for each channel; 1 where all channels share them
+	p     []float64 // the term of low rank of S4, nil for none
+}
+
+// diagonals reads the systems of a mixer from its parameters, by their names.
+func diagonals(prefix string, params map[string]*nn.Param) []diagonalOf {
 	var names []string
 	for name := range params {
 		if strings.HasPrefix(name, prefix) {
@@ -171,54 +180,68 @@ func continuousSystems(prefix string, params map[string]*nn.Param) []LayerSystem
 	}
 	negExp := func(v float64) float64 { return -math.Exp(v) }
 	softplus := func(v float64) float64 { return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
-	var out []LayerSystem
+	var out []diagonalOf
 	for _, name := range names {
 		base, last := name[:strings.LastIndexByte(name, '.')+1], name[strings.LastIndexByte(name, '.')+1:]
-		var s LayerSystem
+		s := diagonalOf{base: base, rows: params[name].Dim(0)}
+		if params[name].Dims() == 1 && last != "A_log" {
+			s.rows = 1
+		}
 		var re, im []float64
 		switch last {
 		case "inv_A_real", "log_A_real":
 			re, im = mapped(get(name), negExp), get(base+"A_imag")
 		case "inv_w_real":
 			re, im = mapped(get(name), negExp), get(base+"w_imag")
+			s.p = get(base + "P")
 		case "Lambda_log_neg_re":
 			re, im = mapped(get(name), negExp), get(base+"Lambda_im")
 		case "A_log":
 			re = mapped(get(name), negExp)
-			s.Dt = mapped(get(base+"dt_proj.bias"), softplus)
-			if s.Dt == nil {
-				s.Dt = mapped(get(base+"dt_bias"), softplus)
+			s.dt = mapped(get(base+"dt_proj.bias"), softplus)
+			if s.dt == nil {
+				s.dt = mapped(get(base+"dt_bias"), softplus)
 			}
 		case "recurrent_param": // a = exp(-8·softplus(Λ)·r): the gate r is the step
 			re = mapped(get(name), func(v float64) float64 { return -engine.RGLRUPower * softplus(v) })
 		default:
 			continue
 		}
-		if s.Dt == nil {
-			s.Dt = mapped(get(base+"log_dt"), math.Exp)
+		if s.dt == nil {
+			s.dt = mapped(get(base+"log_dt"), math.Exp)
 		}
-		if p := get(base + "P"); p != nil && last == "inv_w_real" {
-			s.Poles = lowRankPoles(re, im, p, params[name].Dim(0))
-		} else {
-			for i, x := range re {
-				y := 0.0
-				if im != nil {
-					y = im[i]
-				}
-				s.Poles = append(s.Poles, complex(x, y))
+		for i, x := range re {
+			y := 0.0
+			if im != nil {
+				y = im[i]
 			}
+			s.poles = append(s.poles, complex(x, y))
 		}
-		s.Part, s.Rule = strings.TrimSuffix(strings.TrimPrefix(base, prefix), "."), "its parameters"
 		out = append(out, s)
 	}
 	return out
 }
 
+// continuousSystems reads dt and the spectrum of A from the parameters of a mixer.
+func continuousSystems(prefix string, params map[string]*nn.Param) (all []LayerSystem) {
+	for _, d := range diagonals(prefix, params) {
+		s := LayerSystem{
+			Part: strings.TrimSuffix(strings.TrimPrefix(d.base, prefix), "."), Rule: "its parameters",
+			Dt: d.dt, Poles: d.poles,
+		}
+		if d.p != nil {
+			s.Poles = lowRankPoles(d.poles, d.p, d.rows)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 // lowRankPoles are the eigenvalues of Λ - P P^* in some channels of S4. With the conjugate pairs that only one half of
 // is kept, x' = Λ x - 2 P Re(P^* x), which is linear in real and imaginary parts.
-func lowRankPoles(re, im, p []float64, channels int) []complex128 {
-	n := len(re) / channels
-	rank := len(p) / (2 * len(re))
+func lowRankPoles(lambda []complex128, p []float64, channels int) []complex128 {
+	n := len(lambda) / channels
+	rank := len(p) / (2 * len(lambda))
 	var out []complex128
 	for c := range channels {
 		if c%max(1, channels/denseChannels) != 0 {
@@ -226,7 +249,7 @@ func lowRankPoles(re, im, p []float64, channels int) []complex128 {
 		}
 		a := make([]float64, 4*n*n)
 		for i := range n {
-			l := complex(re[c*n+i], im[c*n+i])
+			l := lambda[c*n+i]
 			a[2*i*2*n+2*i], a[2*i*2*n+2*i+1] = real(l), -imag(l)
 			a[(2*i+1)*2*n+2*i], a[(2*i+1)*2*n+2*i+1] = imag(l), real(l)
 			for r := range rank {

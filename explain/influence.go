@@ -10,7 +10,6 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -191,8 +190,8 @@ func (g *Language) inputs(ids []int32) []layerInput {
 		with := *b
 		seen[i].number, seen[i].block = i, b
 		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) { seen[i].u = tensor.FromSlice(floats(u), u.Shape()...) }}
-		with.Norm1 = streamNorm{b.Norm1, b.Shared != nil,
-			func(x *tensor.Tensor) { seen[i].sizes = rowSizes(floats(x), x.Dim(-1)) }}
+		sizes := func(x *tensor.Tensor) { seen[i].sizes = rowSizes(floats(x), x.Dim(-1)) }
+		with.Norm1 = seenNorm{b.Norm1, sizes, b.Shared != nil}
 		blocks = append(blocks, &with)
 	}
 	t := autograd.NewTape()
@@ -217,23 +216,6 @@ func allFinite(seen []layerInput) error {
 }
 
 var errNotFinite = errors.New("found an output that is not finite, want weights without NaN and infinities")
-
-// streamNorm is a norm whose stream is observed. Behind a shared block the stream is what the norm is given second.
-type streamNorm struct {
-	nn.AddNorm
-	shared bool
-	see    func(x *tensor.Tensor)
-}
-
-func (m streamNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
-	s, y = m.AddNorm.AddForward(t, x, r)
-	if m.shared {
-		m.see(r)
-	} else {
-		m.see(s)
-	}
-	return s, y
-}
 
 // rowSizes are the lengths of the rows of x (n, d).
 func rowSizes(x []float32, d int) []float64 {

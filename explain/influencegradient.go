@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -40,7 +39,7 @@ func (g *Language) gradient(ctx context.Context, ids []int32, r *Influence) erro
 	blocks = append(blocks, &model.Block{Norm1: last, Mixer: nothing{}})
 	g.forward(t, blocks, ids)
 	_, hidden := g.backbone.LnF.AddForward(t, last.stream, nil)
-	scores := g.scoresAt(t, t.Slice(hidden, r.Token, 1))
+	scores := g.head(t, t.Slice(hidden, r.Token, 1))
 	if r.Next = r.Options.Next; r.Next == LikeliestToken {
 		r.Next = 0
 		all := floats(scores)
@@ -65,17 +64,6 @@ func (g *Language) gradient(ctx context.Context, ids []int32, r *Influence) erro
 		r.Gradient[i/d] -= float64(v) * float64(x[i])
 	}
 	return nil
-}
-
-// scoresAt maps what is behind the final norm to scores of tokens.
-func (g *Language) scoresAt(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
-	switch {
-	case g.language != nil:
-		return g.language.Logits(t, hidden)
-	case g.network.Head != nil:
-		return g.network.Head.Forward(t, hidden)
-	}
-	return t.Linear(hidden, g.unembedding, nil, engine.None)
 }
 
 // freeze lets no parameter want a gradient until thaw is called.

@@ -171,36 +171,12 @@ func (r *MovedReport) systems(a, b Weighed) {
 
 // systemOf reads the systems of a mixer.
 func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
-	var re, im []float32
-	rows := 1
-	m.Params("", func(name string, p *nn.Param) {
-		base := name[strings.LastIndexByte(name, '.')+1:]
-		switch {
-		case slices.Contains([]string{"inv_A_real", "log_A_real", "inv_w_real", "Lambda_log_neg_re", "A_log"}, base):
-			re, rows = floats(p.Tensor), p.Dim(0)
-			if p.Dims() == 1 && base != "A_log" {
-				rows = 1 // of all channels
-			}
-		case slices.Contains([]string{"A_imag", "w_imag", "Lambda_im"}, base):
-			im = floats(p.Tensor)
-		case base == "log_dt":
-			for _, x := range floats(p.Tensor) {
-				s.Dt = append(s.Dt, math.Exp(float64(x)))
-			}
-		case base == "dt_bias" || strings.HasSuffix(name, "dt_proj.bias"):
-			for _, x := range floats(p.Tensor) {
-				s.Dt = append(s.Dt, math.Log1p(math.Exp(float64(x))))
-			}
-		}
-	})
-	for i, x := range re {
-		pole := complex(-math.Exp(float64(x)), 0)
-		if i < len(im) {
-			pole = complex(real(pole), float64(im[i]))
-		}
-		s.Poles = append(s.Poles, pole)
+	params := map[string]*nn.Param{}
+	m.Params("", func(name string, p *nn.Param) { params[name] = p })
+	for _, d := range diagonals("", params) {
+		s.Poles, s.Dt = append(s.Poles, d.poles...), append(s.Dt, d.dt...)
+		s.Tokens = append(s.Tokens, d.constants()...)
 	}
-	s.constants(rows)
 	if all := mixer.Responses(t, m, kernelTaps); len(all) > 0 {
 		k := all[0].Taps
 		s.KernelOf = floats(k)
@@ -217,24 +193,23 @@ func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
 	return s
 }
 
-// constants finds the time constants, with the poles in rows for one channel each, or in one for all.
-func (s *System) constants(rows int) {
-	if len(s.Poles) == 0 || len(s.Dt) == 0 {
-		return
+// constants are the time constants in tokens of the slowest mode of each channel: none where poles are shared in a way
+// that is not known.
+func (d *diagonalOf) constants() (tokens []float64) {
+	if len(d.poles) == 0 || d.rows != 1 && d.rows != len(d.dt) {
+		return nil
 	}
-	n := len(s.Poles) / rows
-	for i, dt := range s.Dt {
-		row := s.Poles
-		switch {
-		case rows == len(s.Dt):
-			row = s.Poles[i*n:][:n]
-		case rows > 1:
-			return // shared in another way
+	n := len(d.poles) / d.rows
+	for i, dt := range d.dt {
+		row := d.poles
+		if d.rows > 1 {
+			row = d.poles[i*n:][:n]
 		}
 		slowest := math.Inf(1)
 		for _, p := range row {
 			slowest = min(slowest, -real(p))
 		}
-		s.Tokens = append(s.Tokens, 1/(dt*slowest))
+		tokens = append(tokens, 1/(dt*slowest))
 	}
+	return tokens
 }

@@ -3,7 +3,6 @@ package cpu
 import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
-	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -17,15 +16,8 @@ func (eng *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *
 			C: o.pre.Data()[e*n:], LDC: o.pre.Dim(-1), Bias: bias.Data()[e*n:][:n],
 		})
 	}
-	o.y = o.pre
 	record := eng.wants(x, w, bias)
-	if a != engine.None {
-		if record { // backward needs the values before the activation
-			o.y = eng.like(o.pre)
-		}
-		pre, y := o.pre.Data(), o.y.Data()
-		parallel.For(len(pre), grain, func(lo, hi int) { activate(a, y[lo:hi], pre[lo:hi]) })
-	}
+	o.y = eng.activated(o.pre, a, record)
 	if record {
 		op := take[blockLinearOp](eng)
 		*op = o

@@ -17,19 +17,27 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 		b = bias.Data()
 	}
 	eng.product(m, x.Data(), w, pre.Data(), b)
-	y, record := pre, eng.wants(x, w, bias)
-	if a != engine.None {
-		if record { // backward needs the values before the activation
-			y = eng.like(pre)
-		}
-		xd, yd := pre.Data(), y.Data()
-		parallel.For(len(xd), grain, func(lo, hi int) { activate(a, yd[lo:hi], xd[lo:hi]) })
-	}
+	record := eng.wants(x, w, bias)
+	y := eng.activated(pre, a, record)
 	if record {
 		op := take[linearOp](eng)
 		*op = linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}
 		eng.push(op)
 	}
+	return y
+}
+
+// activated is a(pre). It takes the place of pre, unless that is kept for backward.
+func (eng *Engine) activated(pre *tensor.Tensor, a engine.Activation, keep bool) *tensor.Tensor {
+	if a == engine.None {
+		return pre
+	}
+	y := pre
+	if keep {
+		y = eng.like(pre)
+	}
+	xd, yd := pre.Data(), y.Data()
+	parallel.For(len(xd), grain, func(lo, hi int) { activate(a, yd[lo:hi], xd[lo:hi]) })
 	return y
 }
 

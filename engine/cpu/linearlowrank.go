@@ -25,14 +25,8 @@ func (eng *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a 
 	eng.precision().Gemm(kernel.Product{
 		Op: kernel.NT, M: m, N: n, K: r, A: mid, LDA: r, B: c.Up.Data(), LDB: r, C: pre.Data(), LDC: n, Add: true,
 	})
-	y, record := pre, eng.wants(x, w, bias, c.X, c.Down, c.Up)
-	if a != engine.None {
-		if record { // backward needs the values before the activation
-			y = eng.like(pre)
-		}
-		xd, yd := pre.Data(), y.Data()
-		parallel.For(len(xd), grain, func(lo, hi int) { activate(a, yd[lo:hi], xd[lo:hi]) })
-	}
+	record := eng.wants(x, w, bias, c.X, c.Down, c.Up)
+	y := eng.activated(pre, a, record)
 	if record {
 		op := take[lowRankOp](eng)
 		*op = lowRankOp{linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}, c, mid}

@@ -63,83 +63,74 @@ func (o *logitsLossOp) Backward(eng *Engine) {
 
 // SquaredError adds up in float64.
 func (eng *Engine) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
-	op := take[squaredErrorOp](eng)
-	*op = squaredErrorOp{x: x, loss: eng.New(1), diff: eng.arena.Floats(x.Len()), count: engine.CountNumbers(target)}
 	xd := x.Data()
-	sum := parallel.Sum(len(target), grain, func(lo, hi int) float64 {
-		d := op.diff[lo:hi]
-		for i := range d {
-			d[i] = xd[lo+i] - target[lo+i]
-			if target[lo+i] != target[lo+i] { // NaN
-				d[i] = 0
-			}
-		}
-		return kernel.SumSquares(d)
-	})
-	op.loss.Data()[0] = float32(sum / float64(max(1, op.count)))
-	if eng.wants(x) {
-		eng.push(op)
-	}
-	return op.loss
-}
-
-type squaredErrorOp struct {
-	x, loss *tensor.Tensor
-	diff    []float32
-	count   int
-}
-
-func (o *squaredErrorOp) Name() string                   { return "SquaredError" }
-func (o *squaredErrorOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
-func (o *squaredErrorOp) Backward(eng *Engine) {
-	if o.loss.Grad() != nil {
-		eng.addScaled(o.x, o.diff, 2*o.loss.Grad()[0]/float32(max(1, o.count)))
-	}
-}
-
-// Pinball adds up in float64 and keeps the slope of each element for backward.
-func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
-	op, q := take[pinballOp](eng), len(levels)
-	*op = pinballOp{x: x, loss: eng.New(1), slope: eng.arena.Floats(x.Len()), count: q * engine.CountNumbers(target)}
-	xd := x.Data()
-	sum := parallel.Sum(len(target), rowGrain(q), func(lo, hi int) float64 {
-		part := 0.0
-		for i := lo; i < hi; i++ {
-			missing := target[i] != target[i] // NaN
-			for k, level := range levels {
-				j := i*q + k
-				d := target[i] - xd[j]
-				switch {
-				case missing:
-					op.slope[j] = 0
-				case d >= 0:
-					op.slope[j] = -level
-					part += float64(level) * float64(d)
-				default:
-					op.slope[j] = 1 - level
-					part += float64(level-1) * float64(d)
+	return eng.numbersLoss("SquaredError", x, 2, engine.CountNumbers(target), len(target), grain,
+		func(lo, hi int, slope []float32) float64 {
+			d := slope[lo:hi]
+			for i := range d {
+				d[i] = xd[lo+i] - target[lo+i]
+				if target[lo+i] != target[lo+i] { // NaN
+					d[i] = 0
 				}
 			}
-		}
-		return part
-	})
-	op.loss.Data()[0] = float32(sum / float64(max(1, op.count)))
+			return kernel.SumSquares(d)
+		})
+}
+
+// Pinball adds up in float64.
+func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
+	xd, q := x.Data(), len(levels)
+	return eng.numbersLoss("Pinball", x, 1, q*engine.CountNumbers(target), len(target), rowGrain(q),
+		func(lo, hi int, slope []float32) float64 {
+			part := 0.0
+			for i := lo; i < hi; i++ {
+				missing := target[i] != target[i] // NaN
+				for k, level := range levels {
+					j := i*q + k
+					d := target[i] - xd[j]
+					switch {
+					case missing:
+						slope[j] = 0
+					case d >= 0:
+						slope[j] = -level
+						part += float64(level) * float64(d)
+					default:
+						slope[j] = 1 - level
+						part += float64(level-1) * float64(d)
+					}
+				}
+			}
+			return part
+		})
+}
+
+// numbersLoss is the mean over count numbers of a loss that is a sum over n targets. sum adds up the loss of targets lo
+// to hi, and sets the slopes of the elements of x that belong to them, divided by scale, which are kept for backward.
+func (eng *Engine) numbersLoss(name string, x *tensor.Tensor, scale float32, count, n, grain int,
+	sum func(lo, hi int, slope []float32) float64) *tensor.Tensor {
+	op := take[numbersLossOp](eng)
+	*op = numbersLossOp{name: name, x: x, loss: eng.New(1), slope: eng.arena.Floats(x.Len()), scale: scale,
+		count: max(1, count)}
+	total := parallel.Sum(n, grain, func(lo, hi int) float64 { return sum(lo, hi, op.slope) })
+	op.loss.Data()[0] = float32(total / float64(op.count))
 	if eng.wants(x) {
 		eng.push(op)
 	}
 	return op.loss
 }
 
-type pinballOp struct {
+type numbersLossOp struct {
+	name    string
 	x, loss *tensor.Tensor
 	slope   []float32
+	scale   float32
 	count   int
 }
 
-func (o *pinballOp) Name() string                   { return "Pinball" }
-func (o *pinballOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
-func (o *pinballOp) Backward(eng *Engine) {
+func (o *numbersLossOp) Name() string                   { return o.name }
+func (o *numbersLossOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
+func (o *numbersLossOp) Backward(eng *Engine) {
 	if o.loss.Grad() != nil {
-		eng.addScaled(o.x, o.slope, o.loss.Grad()[0]/float32(max(1, o.count)))
+		eng.addScaled(o.x, o.slope, o.scale*o.loss.Grad()[0]/float32(o.count))
 	}
 }

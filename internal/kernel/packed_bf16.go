@@ -19,7 +19,12 @@ const tinyTerm = 0x23800000
 
 // termBits are the bits of x as an operand: rounded to bfloat16, the lower half zero.
 func termBits(x float32) uint32 {
-	if bits := bf16Bits(x); bits&^(1<<31) >= tinyTerm {
+	return unlessTiny(bf16Bits(x))
+}
+
+// unlessTiny is zero in the place of the bits of a tiny term.
+func unlessTiny(bits uint32) uint32 {
+	if bits&^(1<<31) >= tinyTerm {
 		return bits
 	}
 	return 0

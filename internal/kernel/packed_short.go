@@ -259,14 +259,7 @@ func (words *shortWords) setHalf(w *Packed, r int, terms []byte) {
 	for s := range shortSteps {
 		pair := bits.RotateLeft32(binary.LittleEndian.Uint32(row[4*s:]), 16) // the first term is above
 		if !w.exact {
-			first, second := pair&^0xffff, pair<<16 // as termBits, of numbers that need no rounding
-			if first&^(1<<31) < tinyTerm {
-				first = 0
-			}
-			if second&^(1<<31) < tinyTerm {
-				second = 0
-			}
-			pair = first | second>>16
+			pair = unlessTiny(pair&^0xffff) | unlessTiny(pair<<16)>>16 // they need no rounding
 		}
 		words[s*packedWidth+r] = pair
 	}
