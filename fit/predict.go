@@ -210,9 +210,31 @@ func (d *input) atRate(step float64) {
 	d.once(text + "the steps dt of the continuous systems are scaled by their ratio (other layers cannot be)")
 }
 
+// each calls visit with all rows and a key of the sequence and series that each is of. Errors: there is none.
+func (d *input) each(ctx context.Context, visit func(key string, it item) error) error {
+	var v table.Values
+	for some := false; ; some = true {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		it, err := d.next(&v)
+		if errors.Is(err, io.EOF) && !some {
+			return errors.New("found no rows, want some")
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = visit(fmt.Sprint(v.Sequence, " ", it.series), it)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // sequences predicts series or sequences that are read whole.
 func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) error {
-	var v table.Values
 	all, order := map[string][]item{}, []string{}
 	emit := func(key string) error {
 		items := all[key]
@@ -220,18 +242,7 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 		return d.sequence(items, visit)
 	}
 	before := ""
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		it, err := d.next(&v)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		key := fmt.Sprint(v.Sequence, " ", it.series)
+	err := d.each(ctx, func(key string, it item) error {
 		if all[key] == nil {
 			order = append(order, key)
 			if d.series < 0 && before != "" { // sequences of files follow each other
@@ -245,9 +256,10 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.Lookback-d.p.Horizon)
 		}
 		all[key], before = append(all[key], it), key
-	}
-	if len(order) == 0 {
-		return errors.New("found no rows, want some")
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, key := range order {
 		if err := emit(key); err != nil {

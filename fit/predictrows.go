@@ -2,9 +2,7 @@ package fit
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
@@ -35,8 +33,7 @@ type track struct {
 // rows predicts each row of data from those before it in its series, from the recurrent state of the network.
 func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error {
 	tracks, order := map[string]*track{}, []*track{}
-	var v table.Values
-	waiting, some := 0, false
+	waiting := 0
 	flush := func() error {
 		waiting = 0
 		for _, t := range order {
@@ -46,19 +43,7 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 		}
 		return nil
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		it, err := d.next(&v)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		some = true
-		key := fmt.Sprint(v.Sequence, " ", it.series)
+	err := d.each(ctx, func(key string, it item) (err error) {
 		t := tracks[key]
 		if t == nil {
 			if d.series < 0 { // sequences of files follow each other
@@ -82,13 +67,12 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 		}
 		t.waiting = append(t.waiting, it)
 		if waiting++; d.opt.Live || waiting >= atATime {
-			if err := flush(); err != nil {
-				return err
-			}
+			return flush()
 		}
-	}
-	if !some {
-		return errors.New("found no rows, want some")
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return flush()
 }

@@ -97,11 +97,7 @@ checkpoint, or the random weights that training began with, made again from the 
 
 // subjectIn is the model or network in a folder.
 func subjectIn(name, text string) (*explain.Subject, error) {
-	dir, err := modelPath(name)
-	if err != nil {
-		return nil, err
-	}
-	n, err := networkIn(dir)
+	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +112,6 @@ func subjectIn(name, text string) (*explain.Subject, error) {
 		return nil, err
 	}
 	return subjectOf(m, dir, text)
-}
-
-// networkIn is the network of a task's run in a folder, nil where there is something else.
-func networkIn(dir string) (*model.Network, error) {
-	if release.IsGGUF(dir) {
-		return nil, nil
-	}
-	return model.FindNetwork(dir)
 }
 
 // subjectOf is a language model with the tokens of a text.
@@ -144,11 +132,7 @@ func subjectOf(m *model.Model, dir, text string) (*explain.Subject, error) {
 
 // subjectAtStart makes the weights again that a run began with.
 func subjectAtStart(name, text string) (*explain.Subject, error) {
-	dir, err := modelPath(name)
-	if err != nil {
-		return nil, err
-	}
-	n, err := networkIn(dir)
+	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
 	}

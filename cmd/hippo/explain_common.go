@@ -2,41 +2,89 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/spf13/cobra"
 )
 
-// languageAndTokens is languageIn with the tokenizer of the folder: that of a language model, or the numbers of a task.
-func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
-	dir, err := modelPath(name)
+// networkNamed is the network of a task's run, nil where there is something else, and the folder or file of a name.
+func networkNamed(name string) (dir string, n *model.Network, err error) {
+	if dir, err = modelPath(name); err == nil && !release.IsGGUF(dir) {
+		n, err = model.FindNetwork(dir)
+	}
+	return dir, n, err
+}
+
+// languageNamed reads the network of a task's run, or else a language model. tokens is its tokenizer: of a network the
+// numbers of its task.
+func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.Tokenizer, error), err error) {
+	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !release.IsGGUF(dir) {
-		n, err := model.FindNetwork(dir)
-		if err != nil {
-			return nil, nil, err
+	if n != nil {
+		if g, err = explain.OfNetwork(n); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
 		}
-		if n != nil {
-			g, err := explain.OfNetwork(n)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", dir, err)
-			}
-			return g, tokenizer.IDs(n.Config.Vocab), nil
-		}
+		return g, func() (tokenizer.Tokenizer, error) { return tokenizer.IDs(n.Config.Vocab), nil }, nil
 	}
 	m, dir, err := release.LoadDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	tok, err := release.LoadTokenizer(dir, &m.Config)
-	return explain.OfModel(m), tok, err
+	return explain.OfModel(m), func() (tokenizer.Tokenizer, error) { return release.LoadTokenizer(dir, &m.Config) }, nil
+}
+
+// languageAndTokens is languageNamed with the tokenizer.
+func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, error) {
+	g, tokens, err := languageNamed(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := tokens()
+	return g, tok, err
+}
+
+// textView is a model and the text that it is shown to read.
+type textView struct {
+	name     string // of the model
+	language *explain.Language
+	tok      tokenizer.Tokenizer
+	text     string
+	ids      []int32
+	note     string // what of the text was left out
+}
+
+// openText reads the text of a view and its model, which is the first argument.
+func openText(cmd *cobra.Command, args []string) (*textView, error) {
+	text, err := explainText(cmd, args[1:])
+	if err != nil {
+		return nil, err
+	}
+	g, tok, err := languageAndTokens(args[0])
+	return &textView{name: args[0], language: g, tok: tok, text: text}, err
+}
+
+// take makes tokens of the text, most of them at most: see firstTokens.
+func (v *textView) take(most int) (err error) {
+	v.ids, v.note, err = firstTokens(v.tok, v.text, most)
+	return err
+}
+
+// head says on a page what it is of.
+func (v *textView) head(page *figure.Page) {
+	page.Subtitle = fmt.Sprintf("%s · %d tokens", v.name, len(v.ids))
+	page.Command = commandLine(os.Args)
+	if v.note != "" {
+		page.Notes = append(page.Notes, v.note)
+	}
 }
 
 // firstTokens are the tokens of a text, the first most of them (0 for all), with a note where there are more.

@@ -73,23 +73,17 @@ type weighed struct {
 
 // openWeighed reads a model of any kind.
 func openWeighed(name string) (w weighed, err error) {
-	dir, err := modelPath(name)
+	dir, n, err := networkNamed(name)
 	if err != nil {
 		return w, err
 	}
 	w.run = metricsOf(dir)
-	if !release.IsGGUF(dir) {
-		n, err := model.FindNetwork(dir)
-		if err != nil {
-			return w, err
+	if n != nil {
+		w.Weighed = explain.Weighed{Name: name, Params: n, Blocks: n.Blocks}
+		if w.language, err = explain.OfNetwork(n); err == nil {
+			w.tok = tokenizer.IDs(n.Config.Vocab)
 		}
-		if n != nil {
-			w.Weighed = explain.Weighed{Name: name, Params: n, Blocks: n.Blocks}
-			if w.language, err = explain.OfNetwork(n); err == nil {
-				w.tok = tokenizer.IDs(n.Config.Vocab)
-			}
-			return w, nil // one that predicts no tokens has weights all the same
-		}
+		return w, nil // one that predicts no tokens has weights all the same
 	}
 	m, dir, err := release.LoadDir(dir)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,20 +59,15 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		if opt.Layers, err = layers.layers(); err != nil {
 			return err
 		}
-		text, err := explainText(cmd, args[1:])
+		v, err := openText(cmd, args)
 		if err != nil {
 			return err
 		}
-		g, tok, err := languageAndTokens(args[0])
-		if err != nil {
-			return err
-		}
-		ids, note, err := firstTokens(tok, text, most)
-		if err != nil {
+		if err := v.take(most); err != nil {
 			return err
 		}
 		if next != "" {
-			if opt.Next, err = nextToken(tok, next); err != nil {
+			if opt.Next, err = nextToken(v.tok, next); err != nil {
 				return err
 			}
 			opt.Gradient = true
@@ -81,18 +75,14 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		p := newProgress("influence, layers:")
 		opt.Progress = p.update
 		r, err := unlessDone(cmd.Context(), func() (*explain.Influence, error) {
-			return g.Influence(cmd.Context(), ids, opt)
+			return v.language.Influence(cmd.Context(), v.ids, opt)
 		})
 		p.close()
 		if err != nil {
 			return err
 		}
-		page := r.Page(explain.TokenNames(tok, ids), explain.TokenNames(tok, []int32{r.Next})[0])
-		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
-		page.Command = commandLine(os.Args)
-		if note != "" {
-			page.Notes = append(page.Notes, note)
-		}
+		page := r.Page(explain.TokenNames(v.tok, v.ids), explain.TokenNames(v.tok, []int32{r.Next})[0])
+		v.head(page)
 		return out.write(cmd, page)
 	}
 	return cmd

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,24 +76,16 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		text, err := explainText(cmd, args[1:])
+		v, err := openText(cmd, args)
 		if err != nil {
 			return err
 		}
-		g, tok, err := languageAndTokens(args[0])
-		if err != nil {
+		if err := v.take(taken(v.language, f.tokens)); err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(tok, text, taken(g, f.tokens))
-		if err != nil {
-			return err
-		}
-		page := &figure.Page{Title: "Lens", Subtitle: fmt.Sprintf("%s · %d tokens", args[0], len(ids)),
-			Command: commandLine(os.Args)}
-		if note != "" {
-			page.Notes = append(page.Notes, note)
-		}
-		if page.Figures, err = f.figures(cmd.Context(), g, tok, ids, c); err != nil {
+		page := &figure.Page{Title: "Lens"}
+		v.head(page)
+		if page.Figures, err = f.figures(cmd.Context(), v.language, v.tok, v.ids, c); err != nil {
 			return err
 		}
 		return out.write(cmd, page)

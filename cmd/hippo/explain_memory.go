@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
@@ -33,8 +30,8 @@ Both are those of the model, gates included, so that what is left of all tokens 
 Attention keeps keys and values of its window or of all tokens. Mixers whose state is not linear in itself show how
 large it is, and their read-out. MODEL may be the folder of a task's run, too, whose tokens are numbers: TEXT is "3 1
 4".`,
-		Example: `  hippo explain memory runs/tiny "Call me Ishmael. Some years ago, never mind how long precisely"
---open   hippo explain memory models/h3-125m --file chapter1.txt --tokens 1024 --layer 0,6,11
+		Example: `  hippo explain memory runs/tiny "Call me Ishmael. Some years ago" --open
+  hippo explain memory models/h3-125m --file chapter1.txt --tokens 1024 --layer 0,6,11
   hippo explain memory runs/task/recall/h3-seed1 "3 17 5 11 3" --out memory.json`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
@@ -52,28 +49,19 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if opt.Layers, err = layers.layers(); err != nil {
 			return err
 		}
-		text, err := explainText(cmd, args[1:])
+		v, err := openText(cmd, args)
 		if err != nil {
 			return err
 		}
-		g, tok, err := languageAndTokens(args[0])
+		if err := v.take(most); err != nil {
+			return err
+		}
+		m, err := v.language.Memory(cmd.Context(), v.ids, opt)
 		if err != nil {
 			return err
 		}
-		ids, note, err := firstTokens(tok, text, most)
-		if err != nil {
-			return err
-		}
-		m, err := g.Memory(cmd.Context(), ids, opt)
-		if err != nil {
-			return err
-		}
-		page := m.Page(explain.TokenNames(tok, ids))
-		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(ids))
-		page.Command = commandLine(os.Args)
-		if note != "" {
-			page.Notes = append(page.Notes, note)
-		}
+		page := m.Page(explain.TokenNames(v.tok, v.ids))
+		v.head(page)
 		return out.write(cmd, page)
 	}
 	return cmd

@@ -10,8 +10,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/release"
 )
 
 func newTaskHeads() *cobra.Command {
@@ -47,11 +45,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		if top < 0 {
 			return fmt.Errorf("top: found %d, want 0 or more", top)
 		}
-		dir, err := modelPath(args[0])
-		if err != nil {
-			return err
-		}
-		g, err := languageIn(dir)
+		g, _, err := languageNamed(args[0])
 		if err != nil {
 			return err
 		}
@@ -65,25 +59,6 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		return printHeads(cmd.OutOrStdout(), r, top)
 	}
 	return cmd
-}
-
-// languageIn reads the network of a task's run, or else a language model, from a folder.
-func languageIn(dir string) (*explain.Language, error) {
-	if n, err := model.FindNetwork(dir); n != nil || err != nil {
-		if err != nil {
-			return nil, err
-		}
-		g, err := explain.OfNetwork(n)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
-		}
-		return g, nil
-	}
-	m, _, err := release.LoadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	return explain.OfModel(m), nil
 }
 
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
