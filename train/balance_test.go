@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -14,16 +13,8 @@ func TestExpertsAreBalanced(t *testing.T) {
 		c := small(t)
 		c.Model.MLP = mlp
 		c.Train.BatchSize, c.Train.Shards = c.Train.sequences()/shards, shards
-		d, err := c.OpenData(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		tr, err := NewTrainer(c, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loss, _, err = tr.Step()
+		tr := newTestTrainer(t, c)
+		loss, _, err := tr.Step()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,15 +11,7 @@ import (
 // longGradient is the mean loss and the gradient of the first update of a run.
 func longGradient(t *testing.T, c Config) (float64, [][]float32) {
 	t.Helper()
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	tr, err := NewTrainer(c, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := newTestTrainer(t, c)
 	forUpdates(tr.tape, tr.precision)
 	n, err := tr.Read(0)
 	if err != nil {
@@ -91,15 +83,7 @@ func TestChunksTakeFlatMemory(t *testing.T) {
 		c := small(t)
 		c.Model.AttnIdx, c.Model.Layers, c.Data = nil, "h3,mamba,s4d", nil
 		c.Train.SeqLen, c.Train.BatchSize, c.Train.Shards, c.Train.Chunk = l, 1, 1, chunk
-		d, err := c.OpenData(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		tr, err := NewTrainer(c, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := newTestTrainer(t, c)
 		if _, _, err := tr.Step(); err != nil {
 			t.Fatal(err)
 		}
@@ -125,14 +109,7 @@ func TestTrainInChunks(t *testing.T) {
 		file := jsonl(t, documents(60)...)
 		whole, c := config(file), config(file)
 		mustRun(t, whole)
-		ctx, cancel := context.WithCancel(context.Background())
-		if _, err := Run(ctx, c, Events{Step: func(p Progress) {
-			if p.Step == 3 {
-				cancel()
-			}
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		runUntil(t, c, 3)
 		saved, err := ReadRun(c.Out)
 		if err != nil {
 			t.Fatal(err)

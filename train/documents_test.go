@@ -104,14 +104,7 @@ func TestDocumentsResume(t *testing.T) {
 		whole := config()
 		mustRun(t, whole)
 		c := config()
-		ctx, cancel := context.WithCancel(context.Background())
-		if _, err := Run(ctx, c, Events{Step: func(p Progress) {
-			if p.Step == 3 {
-				cancel()
-			}
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		runUntil(t, c, 3)
 		saved, err := ReadRun(c.Out)
 		if err != nil || saved.Documents != documentsApart {
 			t.Fatalf("documents %q, %v", saved.Documents, err)

@@ -84,14 +84,7 @@ func TestAverageOfWeights(t *testing.T) {
 		t.Errorf("the best checkpoint has a loss of %v, %v; the run says %v", got.Loss, err, res.BestLoss)
 	}
 	c := config()
-	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := Run(ctx, c, Events{Step: func(p Progress) {
-		if p.Step == 5 {
-			cancel()
-		}
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	runUntil(t, c, 5)
 	saved, err := ReadRun(c.Out)
 	if err != nil {
 		t.Fatal(err)
@@ -115,15 +108,7 @@ func TestAverageOfWeights(t *testing.T) {
 func TestAverageFormula(t *testing.T) {
 	c := small(t)
 	c.Train.EMA = 0.3
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	tr, err := NewTrainer(c, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := newTestTrainer(t, c)
 	want := tr.opt.Values()
 	for n := 1; n <= 6; n++ {
 		if _, _, err := tr.Step(); err != nil {

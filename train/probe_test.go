@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -129,15 +128,7 @@ func TestProbesOfFrozenLayers(t *testing.T) {
 func TestFrozenPartsTakeNoMemory(t *testing.T) {
 	c := small(t)
 	c.Freeze = []string{"backbone.embeddings", "*.0.mixer"}
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	tr, err := NewTrainer(c, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := newTestTrainer(t, c)
 	if _, _, err := tr.Step(); err != nil {
 		t.Fatal(err)
 	}

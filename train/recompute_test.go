@@ -31,15 +31,7 @@ func TestRecomputedGradients(t *testing.T) {
 	held := func(again bool) int {
 		c := small(t)
 		c.Model.AttnIdx, c.Model.Layers, c.Train.SeqLen, c.Train.Recompute = nil, "h3*8", 256, again
-		d, err := c.OpenData(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		tr, err := NewTrainer(c, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := newTestTrainer(t, c)
 		if _, _, err := tr.Step(); err != nil {
 			t.Fatal(err)
 		}

@@ -73,15 +73,7 @@ func TestSamplesOfAnyAlphabet(t *testing.T) {
 func TestSampleNeverEndsARun(t *testing.T) {
 	c := small(t)
 	c.Train.SampleEvery, c.Train.EvalEvery, c.Train.SaveEvery = 3, 100, 100
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	tr, err := NewTrainer(c, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := newTestTrainer(t, c)
 	const name = "backbone.layers.1.mlp.fc1.weight"
 	var kept []float32
 	weight := func(visit func(p *nn.Param)) {

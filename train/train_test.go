@@ -56,6 +56,36 @@ func mustRun(t testing.TB, c Config) Result {
 	return res
 }
 
+// newTestTrainer is the trainer of a run before its first update. Its data is closed when the test ends.
+func newTestTrainer(t testing.TB, c Config) *Trainer {
+	t.Helper()
+	d, err := c.OpenData(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	tr, err := NewTrainer(c, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// runUntil begins a run and interrupts it after a step.
+func runUntil(t testing.TB, c Config, step int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := Run(ctx, c, Events{Step: func(p Progress) {
+		if p.Step == step {
+			cancel()
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSameWeights: one seed gives one set of weights, for any number of cores and at each precision.
 func TestSameWeights(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -194,15 +224,7 @@ func TestNonFinite(t *testing.T) {
 // weights here are so large, though finite, that a product overflows.
 func TestNonFiniteResult(t *testing.T) {
 	c := small(t)
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	tr, err := NewTrainer(c, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := newTestTrainer(t, c)
 	tr.Model.Params("", func(name string, p *nn.Param) {
 		if strings.HasSuffix(name, "layers.0.mlp.fc1.weight") || strings.HasSuffix(name, "layers.0.mlp.fc2.weight") {
 			x := make([]float32, p.Len())
@@ -212,7 +234,7 @@ func TestNonFiniteResult(t *testing.T) {
 			p.CopyFrom(x)
 		}
 	})
-	_, _, err = tr.Step()
+	_, _, err := tr.Step()
 	var broke *NonFiniteError
 	if !errors.As(err, &broke) || !strings.Contains(broke.Where, "backbone.layers.0.mlp (Linear)") {
 		t.Errorf("got %v, want a NonFiniteError that names backbone.layers.0.mlp", err)
@@ -234,15 +256,7 @@ func TestStepAllocations(t *testing.T) {
 	bytes := func(batch, l int) (allocs float64, arena int) {
 		c := small(t)
 		c.Train.BatchSize, c.Train.SeqLen = batch, l
-		d, err := c.OpenData(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Close()
-		tr, err := NewTrainer(c, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := newTestTrainer(t, c)
 		step := func() {
 			if _, _, err := tr.Step(); err != nil {
 				t.Fatal(err)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,22 +83,10 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) {
 		if threads > 0 {
 			runtime.GOMAXPROCS(threads)
 		}
-		p := status.New(os.Stderr, 10*time.Second)
-		ctx, stop := whileRead(cmd.Context())
-		defer stop()
-		res, err := fit.Run(ctx, c, cmd.InOrStdin(), watchFit(p))
-		p.Close()
-		switch {
-		case errors.Is(err, fit.ErrInterrupted):
-			fmt.Fprintln(os.Stderr, "interrupted; the same command goes on from here")
-			return errInterrupted
-		case err != nil:
-			return err
+		run := func(ctx context.Context, p *status.Printer) (*fit.Result, error) {
+			return fit.Run(ctx, c, cmd.InOrStdin(), watchFit(p))
 		}
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(res)
-		}
-		return printFit(cmd.OutOrStdout(), res)
+		return watchedRun(cmd, asJSON, fit.ErrInterrupted, run, printFit)
 	}
 }
 

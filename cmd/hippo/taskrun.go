@@ -1,14 +1,11 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,22 +54,10 @@ run that has ended is not run again.`,
 		if threads > 0 {
 			runtime.GOMAXPROCS(threads)
 		}
-		p := status.New(os.Stderr, 10*time.Second)
-		ctx, stop := whileRead(cmd.Context())
-		defer stop()
-		res, err := experiment.Run(ctx, s, watchTask(p))
-		p.Close()
-		switch {
-		case errors.Is(err, experiment.ErrInterrupted):
-			fmt.Fprintln(os.Stderr, "interrupted; the same command goes on from here")
-			return errInterrupted
-		case err != nil:
-			return err
+		run := func(ctx context.Context, p *status.Printer) (*experiment.Result, error) {
+			return experiment.Run(ctx, s, watchTask(p))
 		}
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(res)
-		}
-		return printTaskResult(cmd.OutOrStdout(), res)
+		return watchedRun(cmd, asJSON, experiment.ErrInterrupted, run, printTaskResult)
 	}
 	return cmd
 }

@@ -279,14 +279,19 @@ func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
 	}
 }
 
-// keep writes the records that are there, and returns when they are on disk.
+// keep writes the records that are there, and returns when they are on disk. Where there is not room for all of them it
+// writes those before the first that has none, and returns ErrLimit.
 func (r *run) keep(first record, more <-chan record) error {
 	var data []byte
 	var some []mark
+	var full error
 	for rec, ok := first, true; ok; {
 		text, err := json.Marshal(rec)
 		if err != nil {
 			return err
+		}
+		if full = r.pay(int64(len(text) + 1)); full != nil {
+			break
 		}
 		data = append(append(data, text...), '\n')
 		some = append(some, mark{line: rec.Line, good: rec.Good, size: len(text) + 1})
@@ -298,8 +303,8 @@ func (r *run) keep(first record, more <-chan record) error {
 			}
 		}
 	}
-	if err := r.pay(int64(len(data))); err != nil {
-		return err
+	if len(some) == 0 {
+		return full
 	}
 	if _, err := r.out.Write(data); err != nil {
 		return err
@@ -311,7 +316,7 @@ func (r *run) keep(first record, more <-chan record) error {
 		r.done.add(m.line, m.good, m.size)
 	}
 	r.count()
-	return nil
+	return full
 }
 
 // pay charges the owner for bytes of the journal.
