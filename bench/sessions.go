@@ -7,6 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -40,7 +41,9 @@ func sessionCases(shrink int) []Case {
 						if err := m.Pack(p); err != nil {
 							return trial{}, err
 						}
-						return servedTrial(m, n, past, shrink)
+						weights := newPackedRows(map[engine.Precision]kernel.Precision{
+							engine.BF16: kernel.BF16, engine.Int8: kernel.Int8}[p], n, shrink)
+						return servedTrial(m, weights, n, past, shrink)
 					},
 				})
 			}
@@ -53,7 +56,7 @@ func sessionCases(shrink int) []Case {
 const servedTokens = 16
 
 // servedTrial measures n sessions of m, after past positions each.
-func servedTrial(m *model.Model, n, past, shrink int) (trial, error) {
+func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (trial, error) {
 	sessions := make([]*generate.Session, n)
 	for i := range sessions {
 		sessions[i] = generate.NewSession(m, 1)
@@ -65,14 +68,15 @@ func servedTrial(m *model.Model, n, past, shrink int) (trial, error) {
 	seen := grows * past // keys and values are read only
 	traffic := float64(2*sessions[0].StateSize() - seen)
 	memory := newMemory(shrink)
-	runs := []func() error{serving(m, sessions), serving(m, sessions[:1]), memory.read}
+	runs := []func() error{serving(m, sessions), serving(m, sessions[:1]), memory.read, weights.multiply}
 	return trial{runs: runs, fields: func(t []Timing) Row {
 		many, one := float64(n*servedTokens)/t[0].Wall, servedTokens/t[1].Wall
 		bytes := memory.gigabytes() / t[2].Wall * 1e9
 		bound := bytes * float64(n) / (float64(m.Bytes()) + float64(n)*traffic)
 		return Row{{"tokens_per_s", rounded(many)}, {"over_one", rounded(many / one)},
 			{"state_mb", rounded(traffic / 1e6)}, {"bound_tokens_per_s", rounded(bound)},
-			{"bound_share", rounded(many / bound)}}
+			{"bound_share", rounded(many / bound)},
+			{"products_tokens_per_s", rounded(float64(n*weights.bytes()) / (t[3].Wall * float64(m.Bytes())))}}
 	}}, nil
 }
 
