@@ -94,12 +94,12 @@ var house = []layer{
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
-	{"explain/action", "autograd engine mixer tensor", ""},
+	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
-		"data internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
+		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},

@@ -97,7 +97,7 @@ type Subject struct {
 	backbone *model.Backbone
 	module   nn.Module
 	most     int // positions that it takes, 0 for any
-	unit     int // a multiple of which a sequence must have
+	unit     int // the length of a sequence must be a multiple of it; 0 or 1 for any length
 	run      func(t *autograd.Tape, b *model.Backbone, l int)
 	seen     string
 }
@@ -175,7 +175,7 @@ func randomTokens(vocab, n int) []int32 {
 	return ids
 }
 
-// length is that of the short run.
+// length is how many positions the short run reads: shortRun, or what the model takes if that is less.
 func (s *Subject) length() int {
 	l := shortRun
 	if s.most > 0 {

@@ -80,7 +80,7 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 				Selects: x.rule == ruleDecay && !x.fixed})
 		}
 	}
-	// The first systems of the state are those of the parameters: a layer has one kind of them.
+	// The parameters of a layer describe one kind of system, which comes first in its state.
 	for k, c := range continuous {
 		if k < len(l.Systems) {
 			l.Systems[k].Dt, l.Systems[k].Poles = c.Dt, c.Poles
@@ -136,7 +136,7 @@ func wideOf(x []float32) []float64 {
 	return out
 }
 
-// eigenvalues are those of a matrix (n, n); nil where they are not found, or there are too many.
+// eigenvalues of a matrix (n, n); nil where they are not found, or where n is too large to look for them.
 func eigenvalues(m []float64, n int) []complex128 {
 	if n > 512 {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -30,19 +31,6 @@ func newModel(t *testing.T, change func(c *model.Config)) *model.Model {
 	return m
 }
 
-// randomize makes every parameter of a module a normal draw.
-func randomize(m nn.Module, std float64) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	m.Params("", func(_ string, p *nn.Param) {
-		x := floats(p.Tensor)
-		for i := range x {
-			x[i] += float32(std * rng.NormFloat64())
-		}
-		p.CopyFrom(x)
-		p.Changed()
-	})
-}
-
 // TestOperatorIsTheMixer puts the sum over heads and positions of an Operator beside the output of the layer.
 func TestOperatorIsTheMixer(t *testing.T) {
 	for _, entry := range []string{
@@ -54,7 +42,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 		t.Run(entry, func(t *testing.T) {
 			const l, d = 37, 24
 			m := newModel(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
-			randomize(m, 0.2)
+			toymodel.Randomize(m, 0.2)
 			rng := rand.New(rand.NewPCG(1, 2))
 			u := tensor.New(l, d)
 			x := make([]float32, l*d)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -18,7 +19,7 @@ func TestMeanIsThatOfTheWeightsOfAllHeads(t *testing.T) {
 		"attention(num_heads=4,kv_heads=2)", "bigbird(num_heads=2,block=4,random=1)"} {
 		const l, d = 37, 24
 		m := newModel(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
-		randomize(m, 0.2)
+		toymodel.Randomize(m, 0.2)
 		rng := rand.New(rand.NewPCG(1, 2))
 		x := make([]float32, l*d)
 		for i := range x {

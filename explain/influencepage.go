@@ -104,7 +104,7 @@ func influenceScale(values []float64, own func(i int) bool) (low, high float64, 
 	return -high, high, true
 }
 
-// own tells whether a place is that of the token that is looked at.
+// own tells whether i is the number of the token that is looked at.
 func (r *Influence) own(i int) bool { return i == r.Token }
 
 // pick names a layer among others.

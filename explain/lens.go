@@ -104,7 +104,7 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 			truth, l.p = z, slices.Grow(l.p[:0], len(z))[:len(z)]
 		}
 		bad := make([]bool, n)
-		each(n, func(j int) {
+		onCores(n, func(j int) {
 			row := z[j*vocab:][:vocab]
 			own, ok := softmaxOf(row)
 			if bad[j] = !ok; !ok {
@@ -276,7 +276,7 @@ func everyName(names []string, step int) []string {
 	return out
 }
 
-// mean is that of x, 0 of nothing.
+// mean is the mean of x, 0 where x is empty.
 func mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {

@@ -197,6 +197,39 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
+// TestSoftmaxOfManyScores: likewise of more scores than are looked at together, for like and unlike distributions.
+func TestSoftmaxOfManyScores(t *testing.T) {
+	a := normals(3, 2*scoresAtOnce+77)
+	for i := range a {
+		a[i] *= 3
+	}
+	for _, far := range []float32{1e-3, 0.1, 5} {
+		b := slices.Clone(a)
+		for i, v := range normals(4, len(a)) {
+			b[i] += far * v
+		}
+		pa, pb := probabilities(a), probabilities(b)
+		sa, _ := softmaxOf(a)
+		sb, _ := softmaxOf(b)
+		entropy, kl, js := 0.0, 0.0, 0.0
+		for i := range pa {
+			m := (pa[i] + pb[i]) / 2
+			entropy -= pa[i] * math.Log(pa[i])
+			kl += pa[i] * math.Log(pa[i]/pb[i])
+			js += pa[i]*math.Log(pa[i]/m)/2 + pb[i]*math.Log(pb[i]/m)/2
+		}
+		for _, x := range []struct {
+			name             string
+			got, want, least float64
+		}{{"entropy", sa.entropy, entropy, 1}, {"KL", divergence(a, b, sa, sb), kl, 1},
+			{"JS", apart(a, b, sa, sb), js, 1e-8}} { // of which ratios are shown, however small it is
+			if math.Abs(x.got-x.want) > 1e-4*max(x.want, x.least) {
+				t.Errorf("%s of distributions %g apart is %g, want %g", x.name, far, x.got, x.want)
+			}
+		}
+	}
+}
+
 func probabilities(z []float32) []float64 {
 	sum, p := 0.0, make([]float64, len(z))
 	for i, v := range z {

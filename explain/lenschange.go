@@ -171,7 +171,7 @@ func (w *watch) cut(n int, do func(s *model.State)) {
 	w.cuts[n] = do
 }
 
-// means are those of what passes sites as the model reads ids.
+// means are, for each site, the mean over all tokens of what passes it as the model reads ids.
 func (g *Language) means(ctx context.Context, ids []int32, sites []site) ([][]float32, error) {
 	sums := make([][]float64, len(sites))
 	var w watch

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// pieceLen is how many tokens a causal model reads at a time: what is kept of a reading is that of one piece.
+// pieceLen is how many tokens a causal model reads at a time. Only the streams of one such piece are kept.
 const pieceLen = 256
 
 // place is where in a layer a hook sits.
@@ -45,6 +45,53 @@ type watch struct {
 	only int
 	// cuts are done when so many tokens have been read.
 	cuts map[int]func(s *model.State)
+	// from is the first layer that has to run, since those before it do what they did when streams were kept. Where
+	// there are no streams, all layers run.
+	from    int
+	streams *streams
+}
+
+// streams are what stands in front of all layers in a reading of a language model: each layer is run on it.
+type streams struct {
+	at     int // the first token
+	layers [][]float32
+}
+
+// mostStreams bounds the numbers of streams that are kept.
+const mostStreams = 1 << 26
+
+// keepStreams has w keep the streams of n tokens from number at on, and returns them: nil where they are too much, or
+// where the model is not run by layers.
+func (g *Language) keepStreams(w *watch, at, n int) *streams {
+	layers := len(g.backbone.Blocks)
+	if g.language == nil || layers*n > mostStreams/g.unembedding.Dim(1) {
+		return nil
+	}
+	s := &streams{at, make([][]float32, layers+1)}
+	w.only, w.stream = -1, func(layer, _ int, x []float32) { s.layers[layer] = append(s.layers[layer], x...) }
+	return s
+}
+
+// put copies the stream in front of a layer, from a token on, into x (n, d).
+func (s *streams) put(x *tensor.Tensor, layer, at int) {
+	x.CopyFrom(s.layers[layer][(at-s.at)*x.Dim(-1):][:x.Len()])
+}
+
+// final has see told of the stream in front of the final norm, besides what is told already.
+func (w watch) final(g *Language, see func(x []float32)) watch {
+	last, told := len(g.backbone.Blocks), w.stream
+	if told == nil {
+		w.only = last
+	}
+	w.stream = func(layer, at int, x []float32) {
+		if layer == last {
+			see(x)
+		}
+		if told != nil {
+			told(layer, at, x)
+		}
+	}
+	return w
 }
 
 // reading is a sequence on its way through a model.
@@ -78,7 +125,15 @@ func (g *Language) open(w watch) (*reading, error) {
 			if r.state != nil {
 				rows = model.OneRow(len(ids), r.state)
 			}
-			with.Forward(t, ids, rows)
+			if r.w.streams == nil || r.w.from == 0 {
+				with.Forward(t, ids, rows)
+				return nil
+			}
+			d := g.unembedding.Dim(1)
+			stream, first := t.New(len(ids), d), t.New(len(ids), d)
+			r.w.streams.put(stream, r.w.from, r.at)
+			r.w.streams.put(first, 0, r.at)
+			with.Rest(t, r.w.from, stream, first, rows)
 			return nil
 		}
 		return r, nil
@@ -249,7 +304,7 @@ type seenNorm struct {
 	second bool
 }
 
-// AddForward is that of the norm.
+// AddForward calls the norm and shows the stream.
 func (m seenNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
 	s, y = m.AddNorm.AddForward(t, x, r)
 	if m.second {
@@ -266,7 +321,7 @@ type editedMixer struct {
 	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
 }
 
-// Forward is that of the mixer, changed.
+// Forward runs the mixer and changes what it returns.
 func (m editedMixer) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 	return m.edit(t, m.Mixer.Forward(t, u, r))
 }
@@ -277,7 +332,7 @@ type editedMLP struct {
 	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
 }
 
-// Forward is that of the feed-forward part, changed.
+// Forward runs the feed-forward part and changes what it returns.
 func (m editedMLP) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 	return m.edit(t, m.FeedForward.Forward(t, x))
 }

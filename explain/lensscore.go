@@ -8,13 +8,14 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scoreRows is how many positions are scored at a time: the scores of all tokens are kept of no more.
-const scoreRows = 32
+// scoreRows is how many positions are scored at a time: the scores of all tokens are kept of no more. With so many the
+// product with the unembedding runs at nearly full speed.
+const scoreRows = 128
 
 // scorer turns the stream into scores of tokens.
 type scorer struct {
@@ -57,24 +58,30 @@ func (g *Language) head(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor 
 type softmax struct {
 	norm    float64 // log Σ e^z, so that log p = z - norm
 	entropy float64 // -Σ p log p, in nats
+	top     float32 // the largest of z
+	share   float32 // its probability: p = share·e^(z - top)
 }
+
+// scoresAtOnce is how many scores are looked at together: their sums are made in float32, and added up in float64.
+const scoresAtOnce = 1024
+
+// ones are as many.
+var ones = slices.Repeat([]float32{1}, scoresAtOnce)
 
 // softmaxOf measures scores. It is false where they are not finite.
 func softmaxOf(z []float32) (softmax, bool) {
-	top := float32(math.Inf(-1))
-	for _, v := range z {
-		top = max(top, v)
+	top, sum := kernel.SumExp(z)
+	var from, e [scoresAtOnce]float32
+	dot := 0.0 // Σ e^(z - top) (z - top)
+	for part := range slices.Chunk(z, scoresAtOnce) {
+		x, y := from[:len(part)], e[:len(part)]
+		copy(x, part)
+		kernel.Axpy(-top, ones[:len(x)], x)
+		copy(y, x)
+		kernel.ExpShift(y, 0, 1)
+		dot += float64(kernel.Dot(x, y))
 	}
-	sum, dot := 0.0, 0.0
-	for _, v := range z {
-		x := float64(v - top)
-		e := math.Exp(x)
-		sum += e
-		if e > 0 {
-			dot += e * x
-		}
-	}
-	s := softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum}
+	s := softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum, top, float32(1 / sum)}
 	return s, !math.IsNaN(s.norm) && !math.IsInf(s.norm, 0) && !math.IsNaN(s.entropy)
 }
 
@@ -87,18 +94,25 @@ func divergence(a, b []float32, of, from softmax) float64 {
 
 // fill fills p with the probabilities of scores.
 func (s softmax) fill(p, scores []float32) {
-	for i, x := range scores {
-		p[i] = float32(math.Exp(float64(x) - s.norm))
-	}
+	copy(p, scores)
+	kernel.ExpShift(p, s.top, s.share)
 }
 
 // divergence is KL(p‖q) for p the probabilities of scores a, and q those of b.
 func (s softmax) divergence(p, a, b []float32, from softmax) float64 {
+	apart := s.norm - from.norm // log p - log q = a - b - apart
+	shift := float32(apart)
+	var logs [scoresAtOnce]float32
 	sum := 0.0
-	for i, x := range p {
-		sum += float64(x) * (float64(a[i]) - float64(b[i]))
+	for at := 0; at < len(p); at += scoresAtOnce {
+		part := p[at:min(len(p), at+scoresAtOnce)]
+		x := logs[:len(part)]
+		copy(x, a[at:])
+		kernel.Axpy(-1, b[at:][:len(x)], x)
+		kernel.Axpy(-shift, ones[:len(x)], x)
+		sum += float64(kernel.Dot(part, x))
 	}
-	return max(0, sum-s.norm+from.norm)
+	return max(0, sum+float64(shift)-apart)
 }
 
 // Likely is a token and its probability.
@@ -110,8 +124,9 @@ type Likely struct {
 // likeliest returns the n most probable tokens, the most probable first, among equals the lower token.
 func likeliest(z []float32, s softmax, n int) []Likely {
 	var at []int32
+	least := float32(math.Inf(-1)) // of those in at, when there are n
 	for i, x := range z {
-		if len(at) == n && x <= z[at[n-1]] {
+		if len(at) == n && x <= least {
 			continue
 		}
 		if len(at) == n {
@@ -123,7 +138,9 @@ func likeliest(z []float32, s softmax, n int) []Likely {
 			}
 			return 1
 		})
-		at = slices.Insert(at, j, int32(i))
+		if at = slices.Insert(at, j, int32(i)); len(at) == n {
+			least = z[at[n-1]]
+		}
 	}
 	out := make([]Likely, len(at))
 	for i, k := range at {
@@ -144,8 +161,7 @@ type prediction struct {
 func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*prediction, error) {
 	p := &prediction{logP: make([]float64, len(ids)-1), entropy: make([]float64, len(ids))}
 	var final []float32
-	w.stream, w.only = func(_, _ int, x []float32) { final = x }, len(g.backbone.Blocks)
-	r, err := g.open(w)
+	r, err := g.open(w.final(g, func(x []float32) { final = x }))
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +171,7 @@ func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*predicti
 			n := min(scoreRows, len(piece)-i)
 			z, vocab := s.of(final[i*d:][:n*d])
 			bad := make([]bool, n)
-			each(n, func(j int) {
+			onCores(n, func(j int) {
 				row := z[j*vocab:][:vocab]
 				of, ok := softmaxOf(row)
 				k := at + i + j
@@ -171,15 +187,6 @@ func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*predicti
 			}
 		}
 		return nil
-	})
-}
-
-// each calls f for 0 to n-1, side by side.
-func each(n int, f func(i int)) {
-	parallel.For(n, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
 	})
 }
 

@@ -26,13 +26,15 @@ func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progre
 	if err := g.check(ids); err != nil {
 		return nil, err
 	}
-	base, err := g.predict(ctx, ids, watch{})
+	whole := watch{}
+	streams := g.keepStreams(&whole, 0, len(ids)) // layers below a part do the same with and without it
+	base, err := g.predict(ctx, ids, whole)
 	if err != nil {
 		return nil, err
 	}
 	rep := &SweepReport{IDs: ids, Base: base.logP}
 	for i, t := range parts {
-		w := watch{}
+		w := watch{from: t.Layer, streams: streams}
 		if err := g.ablate(ctx, ids, t, Changes{}, &w); err != nil {
 			return nil, fmt.Errorf("ablate %s: %w", t, err)
 		}

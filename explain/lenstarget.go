@@ -153,7 +153,7 @@ type site struct {
 	part    string
 }
 
-// sites are those of a part other than a state.
+// sites are the places in a layer that make up a part; a state has none.
 func (g *Language) sites(t Target) []site {
 	switch t.Part {
 	case MixerPart:

@@ -26,7 +26,8 @@ type Memory struct {
 	Reads  []*ReadOut    // of each layer with a state of fixed size
 	Notes  []string
 
-	shots int // pictures of a state
+	shots int      // pictures of a state
+	fit   *fitting // of the last layer, nil for none
 }
 
 // PartMemory is a part of one layer's state while a text passes:
@@ -105,6 +106,9 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 			failed = out.layer(ctx, layer, b, u, step, reader)
 		}
 	})
+	if err := out.settle(); failed == nil {
+		failed = err
+	}
 	if failed != nil {
 		return nil, failed
 	}
@@ -196,15 +200,41 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, u *tensor
 	}
 	slices.SortStableFunc(found, func(a, b *PartMemory) int { return b.reach - a.reach })
 	m.Parts = append(m.Parts, found...)
-	if f.sketch != nil && f.sketch.size > 0 {
-		read, err := reader.fit(ctx, f.sketch)
-		if err != nil {
-			return err
-		}
-		read.Layer, read.Mixer = layer, b.Kind
-		m.Reads = append(m.Reads, read)
+	if f.sketch == nil || f.sketch.size == 0 {
+		return nil
 	}
+	if err := m.settle(); err != nil { // that of the layer before: one at a time
+		return err
+	}
+	fit, of := &fitting{done: make(chan struct{})}, f.sketch
+	m.fit = fit
+	go func() {
+		defer close(fit.done)
+		if fit.read, fit.err = reader.fit(ctx, of); fit.err == nil {
+			fit.read.Layer, fit.read.Mixer = layer, b.Kind
+		}
+	}()
 	return nil
+}
+
+// fitting is a read-out that is fitted while the next layer is followed.
+type fitting struct {
+	done chan struct{}
+	read *ReadOut
+	err  error
+}
+
+// settle waits for the read-out that is being fitted, if there is one.
+func (m *Memory) settle() error {
+	fit := m.fit
+	if fit == nil {
+		return nil
+	}
+	<-fit.done
+	if m.fit = nil; fit.err == nil {
+		m.Reads = append(m.Reads, fit.read)
+	}
+	return fit.err
 }
 
 // note adds a note once.

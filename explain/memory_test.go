@@ -340,6 +340,28 @@ func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 	}
 }
 
+// TestProfilesOfFadingNumbers: those that are made as a product of matrices are those that come from step to step.
+func TestProfilesOfFadingNumbers(t *testing.T) {
+	const l = 50
+	decays := &statePart{rule: ruleDecay, channels: 2, inner: 3, cStep: 3, iStep: 1,
+		a: []float64{0.9, 0.99, 1, 0.5, 1.01, 0}, b: []float64{0.3, 0.2, 0.1, 1, 0, 2}}
+	modes := &statePart{rule: ruleModes, channels: 2, inner: 4, cStep: 4, iStep: 1,
+		a: []float64{0.6, 0.7, -0.5, 0.1, 0.99, 0.01, 0, 1}, b: []float64{1, 2, 3, 4, 0.1, 0, 0, 0.2}}
+	for _, p := range []*statePart{decays, modes} {
+		got := p.profiles(l)
+		x := slices.Clone(p.b)
+		for at := range l {
+			for c := range p.channels {
+				own := x[c*p.inner:][:p.inner]
+				if want := dotOf(own, own); math.Abs(float64(got[at*p.channels+c])-want) > 1e-6*max(want, 1e-6) {
+					t.Errorf("rule %d, channel %d, age %d: %g, want %g", p.rule, c, at, got[at*p.channels+c], want)
+				}
+			}
+			p.carry(nil, nil, x)
+		}
+	}
+}
+
 // TestMemoryOfAStateThatGrowsOutOfBounds: it comes out as a page that can be written.
 func TestMemoryOfAStateThatGrowsOutOfBounds(t *testing.T) {
 	m := toymodel.New(t, "s4d", 12)

@@ -2,8 +2,9 @@ package explain
 
 import (
 	"math"
-	"runtime"
-	"sync"
+
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
@@ -103,7 +104,7 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 	for c := range p.channels {
 		best, most := 0, 0.0
 		for k, x := range writes {
-			if e := p.energy(x, c); e > most {
+			if e := p.squares(x, c, c+1); e > most {
 				best, most = k, e
 			}
 		}
@@ -114,7 +115,7 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 			b[c*p.inner+i] = float64(writes[best][c*p.cStep+i*p.iStep]) / math.Sqrt(most)
 		}
 		for _, x := range writes {
-			along, e := 0.0, p.energy(x, c)
+			along, e := 0.0, p.squares(x, c, c+1)
 			for i := range p.inner {
 				along += b[c*p.inner+i] * float64(x[c*p.cStep+i*p.iStep])
 			}
@@ -130,28 +131,27 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 	return nil
 }
 
-// energy is the sum of the squares of a channel's numbers.
-func (p *statePart) energy(x []float32, c int) float64 {
+// squares is the sum of the squares of the numbers of the channels [from, to).
+func (p *statePart) squares(x []float32, from, to int) float64 {
+	if p.iStep == 1 { // one channel after the other
+		return kernel.SumSquares(x[from*p.inner : to*p.inner])
+	}
 	sum := 0.0
 	for i := range p.inner {
-		v := float64(x[c*p.cStep+i*p.iStep])
-		sum += v * v
+		sum += kernel.SumSquares(x[i*p.iStep+from : i*p.iStep+to])
 	}
 	return sum
 }
 
 // profiles are the energies E_c(τ) = |Φ^τ b_c|² for τ from 0 to l-1 of a part with one direction, (l, channels).
 func (p *statePart) profiles(l int) []float32 {
+	if p.rule == ruleDecay || p.rule == ruleModes {
+		return p.fadingProfiles(l)
+	}
 	out := make([]float32, l*p.channels)
 	onCores(p.channels, func(c int) {
 		one := *p // a part of this channel alone
 		one.channels, one.cStep, one.iStep = 1, p.inner, 1
-		if p.a != nil {
-			one.a = make([]float64, p.inner)
-			for i := range one.a {
-				one.a[i] = p.a[c*p.cStep+i*p.iStep]
-			}
-		}
 		if p.m != nil {
 			one.m = p.m[c*p.inner*p.inner:][:p.inner*p.inner]
 		}
@@ -166,6 +166,54 @@ func (p *statePart) profiles(l int) []float32 {
 		}
 	})
 	return out
+}
+
+// fadingProfiles are the profiles of decays and modes, where every number or pair i of a channel fades by itself:
+//
+//	E_c(τ) = Σ_i e_i r_i^τ,   e_i = |b_i|², r_i = |a_i|²
+//
+// With τ = n·j + k they are the product of the matrices e_i r_i^(n·j) and r_i^k. The powers are made in float64.
+func (p *statePart) fadingProfiles(l int) []float32 {
+	n := int(math.Ceil(math.Sqrt(float64(l))))
+	out := make([]float32, l*p.channels)
+	onCores(p.channels, func(c int) {
+		e, r := p.fading(c)
+		far, near, y := make([]float32, n*len(e)), make([]float32, n*len(e)), make([]float32, n*n)
+		for i, x := range e {
+			if x == 0 {
+				continue // whatever its decay: it may be above 1
+			}
+			step, power := math.Pow(r[i], float64(n)), 1.0
+			for j := range n {
+				far[j*len(e)+i], near[j*len(e)+i] = float32(x), float32(power)
+				x, power = x*step, power*r[i]
+			}
+		}
+		kernel.GemmInline(kernel.Product{Op: kernel.NT, M: n, N: n, K: len(e), A: far, LDA: len(e), B: near,
+			LDB: len(e), C: y, LDC: n})
+		for t := range l {
+			out[t*p.channels+c] = y[t]
+		}
+	})
+	return out
+}
+
+// fading are |b_i|² and |a_i|² of the numbers, or the pairs of ruleModes, of a channel.
+func (p *statePart) fading(c int) (e, r []float64) {
+	step := 1
+	if p.rule == ruleModes {
+		step = 2
+	}
+	for i := 0; i < p.inner; i += step {
+		b, a := p.b[c*p.inner+i], p.a[c*p.cStep+i*p.iStep]
+		x, y := b*b, a*a
+		if step == 2 {
+			b, a = p.b[c*p.inner+i+1], p.a[c*p.cStep+(i+1)*p.iStep]
+			x, y = x+b*b, y+a*a
+		}
+		e, r = append(e, x), append(r, y)
+	}
+	return e, r
 }
 
 // dual is bᵀΦ for the channels of a part with one direction: b_c·(Φ S)_c = dual_c·S_c.
@@ -203,14 +251,9 @@ func (p *statePart) dual() []float64 {
 
 // onCores calls f for 0 to n-1 on all cores.
 func onCores(n int, f func(i int)) {
-	var wait sync.WaitGroup
-	workers := min(n, runtime.GOMAXPROCS(0))
-	for k := range workers {
-		wait.Go(func() {
-			for i := k; i < n; i += workers {
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
+	parallel.For(n, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
@@ -26,8 +27,9 @@ type followed struct {
 	before        [][]float32
 	other         [][]float32
 
-	dual     []float64
-	energies []float32 // of parts with one direction: of what a token writes into a channel, (l, channels)
+	// Of parts with one direction, laid out as the state is: b and bᵀΦ.
+	along, dual []float32
+	energies    []float32 // likewise: of what a token writes into a channel, (l, channels)
 
 	groups   int         // of decays: channels, or numbers where those of a channel differ
 	sum      [][]float32 // of each piece: energies of what the cell has written so far, as they are now
@@ -63,7 +65,7 @@ func (f *follow) add(p *statePart) {
 	}
 	switch {
 	case p.b != nil:
-		x.dual = p.dual()
+		x.along, x.dual = p.laid(p.b), p.laid(p.dual())
 		x.energies = make([]float32, f.w.l*p.channels)
 	case p.rule == ruleDecay || p.rule == ruleModes:
 		x.groups = p.groups()
@@ -193,11 +195,7 @@ func allOnes(n int) []float32 {
 // see looks at the part of piece c after token t.
 func (x *followed) see(f *follow, c, t int) {
 	now, before := x.now[c], x.before[c]
-	sum := 0.0
-	for _, v := range now {
-		sum += float64(v) * float64(v)
-	}
-	x.norm[t] = math.Sqrt(sum)
+	x.norm[t] = math.Sqrt(kernel.SumSquares(now))
 	if (t+1)%x.every == 0 {
 		x.shots[(t+1)/x.every-1] = x.shot(now)
 	}
@@ -226,17 +224,37 @@ func (x *followed) see(f *follow, c, t int) {
 
 // seeDirection notes the numbers x of w_t = x·b_c: those of S_t - Φ S_{t-1} along b_c.
 func (x *followed) seeDirection(t int, now, before []float32) {
-	total := 0.0
-	for c := range x.channels {
-		along := 0.0
-		for i := range x.inner {
-			k := c*x.cStep + i*x.iStep
-			along += x.b[c*x.inner+i]*float64(now[k]) - x.dual[c*x.inner+i]*float64(before[k])
+	e := x.energies[t*x.channels:][:x.channels]
+	if x.iStep == 1 {
+		for c := range e {
+			at := c * x.inner
+			e[c] = kernel.Dot(x.along[at:][:x.inner], now[at:]) - kernel.Dot(x.dual[at:][:x.inner], before[at:])
 		}
-		x.energies[t*x.channels+c] = float32(along * along)
-		total += along * along
+	} else {
+		was := make([]float32, len(e))
+		for at := 0; at < len(now); at += x.iStep {
+			kernel.MulAdd(e, x.along[at:], now[at:])
+			kernel.MulAdd(was, x.dual[at:], before[at:])
+		}
+		kernel.Axpy(-1, was, e)
+	}
+	total := 0.0
+	for c, v := range e {
+		e[c] = v * v
+		total += float64(v) * float64(v)
 	}
 	x.written[t] = math.Sqrt(total)
+}
+
+// laid puts numbers (channels, inner) where the state has them.
+func (p *statePart) laid(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for c := range p.channels {
+		for i := range p.inner {
+			out[c*p.cStep+i*p.iStep] = float32(x[c*p.inner+i])
+		}
+	}
+	return out
 }
 
 // decays are those at a token, for each number.
@@ -255,52 +273,57 @@ func (x *followed) decays(c int, now, before []float32) []float64 {
 		return a
 	}
 	for i := range a {
-		a[i] = float64(x.other[c][i]-now[i]) / (probeScale - float64(before[i]))
-	}
-	if x.same { // equal in a channel, up to rounding
-		for from := 0; from < len(a); from += x.inner {
-			mean := 0.0
-			for _, v := range a[from:][:x.inner] {
-				mean += v / float64(x.inner)
-			}
-			for i := range x.inner {
-				a[from+i] = mean
-			}
+		if x.same && i%x.inner != 0 {
+			a[i] = a[i-1]
+		} else if x.same {
+			a[i] = x.decay(c, i/x.inner, now, before)
+		} else {
+			a[i] = float64(x.other[c][i]-now[i]) / (probeScale - float64(before[i]))
 		}
 	}
 	return a
 }
 
+// decay is the one decay of all numbers of a channel. It is found from their sums, which rounding errors of single
+// numbers hardly move.
+func (x *followed) decay(c, channel int, now, before []float32) float64 {
+	at, n := channel*x.inner, x.inner
+	if x.fixed {
+		return x.a[at]
+	}
+	return (sumOf(x.other[c][at:][:n]) - sumOf(now[at:][:n])) / (probeScale*float64(n) - sumOf(before[at:][:n]))
+}
+
 // seeDecays adds the energy of w_t = S_t - a ⊙ S_{t-1} to what is left of the cell's.
 func (x *followed) seeDecays(c, t int, now, before []float32) {
-	sum, fade := x.sum[c], x.fade[c]
-	total := 0.0
-	if x.rule == ruleModes {
+	sum, fade, total := x.sum[c], x.fade[c], 0.0
+	wrote := func(group int, e, a2 float64) { // energy e into a group, whose energy fades by a2
+		total += e
+		sum[group] = sum[group]*float32(a2) + float32(e)
+		if t > 0 { // before there was nothing
+			fade[group] *= float32(a2)
+		}
+	}
+	switch {
+	case x.rule == ruleModes:
 		for i := 0; i < len(now); i += 2 {
 			re, im := float64(before[i]), float64(before[i+1])
 			wr := float64(now[i]) - x.a[i]*re + x.a[i+1]*im
 			wi := float64(now[i+1]) - x.a[i]*im - x.a[i+1]*re
-			e, a2 := wr*wr+wi*wi, x.a[i]*x.a[i]+x.a[i+1]*x.a[i+1]
-			total += e
-			sum[i] = sum[i]*float32(a2) + float32(e)
-			fade[i] *= float32(a2)
+			wrote(i, wr*wr+wi*wi, x.a[i]*x.a[i]+x.a[i+1]*x.a[i+1])
 		}
-		x.written[t] = math.Sqrt(total)
-		return
-	}
-	a := x.decays(c, now, before)
-	per := len(now) / x.groups
-	for g := range sum {
-		e := 0.0
-		for i := g * per; i < (g+1)*per; i++ {
-			w := float64(now[i]) - a[i]*float64(before[i])
-			e += w * w
+	case x.same && !x.gate:
+		rest := make([]float32, x.inner)
+		for g := range x.groups {
+			a := x.decay(c, g, now, before)
+			copy(rest, now[g*x.inner:])
+			kernel.Axpy(-float32(a), before[g*x.inner:][:x.inner], rest)
+			wrote(g, kernel.SumSquares(rest), a*a)
 		}
-		d := a[g*per]
-		total += e
-		sum[g] = sum[g]*float32(d*d) + float32(e)
-		if t > 0 { // before there was nothing
-			fade[g] *= float32(d * d)
+	default:
+		for i, a := range x.decays(c, now, before) { // each number is a group
+			w := float64(now[i]) - a*float64(before[i])
+			wrote(i, w*w, a*a)
 		}
 	}
 	x.written[t] = math.Sqrt(total)
@@ -310,11 +333,7 @@ func (x *followed) seeDecays(c, t int, now, before []float32) {
 func (x *followed) warm(f *follow, cell int, now []float32) {
 	for r := range x.rows {
 		from, to := r*x.channels/x.rows, (r+1)*x.channels/x.rows
-		sum := 0.0
-		for c := from; c < to; c++ {
-			sum += x.energy(now, c)
-		}
-		x.heat[r*f.cells+cell] = float32(math.Sqrt(sum))
+		x.heat[r*f.cells+cell] = float32(math.Sqrt(x.squares(now, from, to)))
 	}
 }
 
@@ -347,15 +366,9 @@ func (x *followed) seeRows(from, to int, s mixer.State) {
 	for t := max(from, to-have); t < to; t++ {
 		row, sum := have-(to-t), 0.0
 		for at := row * inside; at < len(v); at += have * inside {
-			for _, y := range v[at:][:inside] {
-				sum += float64(y) * float64(y)
-			}
+			sum += kernel.SumSquares(v[at:][:inside])
 		}
 		x.written[t] = math.Sqrt(sum)
 	}
-	whole := 0.0
-	for _, y := range v {
-		whole += float64(y) * float64(y)
-	}
-	x.norm[to-1] = math.Sqrt(whole)
+	x.norm[to-1] = math.Sqrt(kernel.SumSquares(v))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -159,15 +160,11 @@ func (x *followed) decayLeft(f *follow) []float32 {
 	onCores(f.cells, func(s int) {
 		e := slices.Clone(x.cellSum[s])
 		for t := s; t < f.cells; t++ {
-			total := float32(0)
-			if t == s {
-				for _, v := range e {
-					total += v
-				}
-			} else {
-				total = fadeBy(e, x.cellFade[t])
+			if t > s {
+				kernel.Mul(e, x.cellFade[t])
 			}
-			if sums[t*f.cells+s] = float64(total); float64(total) < 1e-14*x.cellOf[s] {
+			total := sumOf(e)
+			if sums[t*f.cells+s] = total; total < 1e-14*x.cellOf[s] {
 				return // what is left is nothing
 			}
 		}
@@ -175,23 +172,13 @@ func (x *followed) decayLeft(f *follow) []float32 {
 	return shares(f, sums, x.cellOf)
 }
 
-// fadeBy multiplies e by a, and returns the sum.
-func fadeBy(e, a []float32) float32 {
-	var s0, s1, s2, s3 float32
-	a = a[:len(e)]
-	i := 0
-	for ; i+4 <= len(e); i += 4 {
-		e[i] *= a[i]
-		e[i+1] *= a[i+1]
-		e[i+2] *= a[i+2]
-		e[i+3] *= a[i+3]
-		s0, s1, s2, s3 = s0+e[i], s1+e[i+1], s2+e[i+2], s3+e[i+3]
+// sumOf is Σ x, of some numbers at a time in float32.
+func sumOf(x []float32) float64 {
+	sum := 0.0
+	for part := range slices.Chunk(x, 128) {
+		sum += float64(kernel.Dot(part, ones))
 	}
-	for ; i < len(e); i++ {
-		e[i] *= a[i]
-		s0 += e[i]
-	}
-	return s0 + s1 + s2 + s3
+	return sum
 }
 
 // decayHalves are half-lives at the mean of ln a over the text.

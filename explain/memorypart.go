@@ -235,7 +235,8 @@ func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 	return nil
 }
 
-// steady tells whether the decays a are those of another token, closer than agrees looks: a decay near one acts often.
+// steady tells whether the decays at another token, y/x, equal a. It is stricter than agrees, since a small error in a
+// decay near 1 adds up over many tokens.
 func steady(a []float64, x, y []float32) bool {
 	for i := range a {
 		if math.Abs(float64(y[i])/float64(x[i])-a[i]) > 2e-6 {

@@ -31,7 +31,7 @@ type MovedReport struct {
 	OnlyA  []string // parameters that only A has
 	OnlyB  []string
 	Other  []string // those of other shapes
-	// Systems are those of the layers that have any in both.
+	// Systems has the layers that have a state-space system in both models.
 	Systems []MovedSystem
 }
 

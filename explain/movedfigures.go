@@ -183,7 +183,8 @@ func (r *MovedReport) system(s MovedSystem) *figure.Figure {
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 
-// kernels are those of the channels that moved most. It is false where none has, or the models have others.
+// kernels draws the kernels of the channels that moved most. ok is false where there are none, or where the two models
+// have other channels.
 func (s *MovedSystem) kernels() (p figure.Panel, ok bool) {
 	a, b := s.A.KernelOf, s.B.KernelOf
 	if len(a) != len(b) || len(s.A.Kernel) != len(s.B.Kernel) {

@@ -120,11 +120,10 @@ type walker struct {
 	of    softmax
 }
 
-func (g *Language) newWalker(hooks ...hook) (*walker, error) {
+func (g *Language) newWalker(with watch) (*walker, error) {
 	w := &walker{s: g.newScorer()}
 	var err error
-	w.reading, err = g.open(watch{hooks: hooks, only: len(g.backbone.Blocks),
-		stream: func(_, _ int, x []float32) { w.final = x }})
+	w.reading, err = g.open(with.final(g, func(x []float32) { w.final = x }))
 	return w, err
 }
 
@@ -165,7 +164,7 @@ func (w *walk) along(ctx context.Context) error {
 	var walkers [2]*walker
 	for i := range walkers {
 		var err error
-		if walkers[i], err = w.g.newWalker(); err != nil {
+		if walkers[i], err = w.g.newWalker(watch{}); err != nil {
 			return err
 		}
 	}
@@ -204,20 +203,36 @@ func (w *walk) along(ctx context.Context) error {
 	return nil
 }
 
-// apart is the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores a and b.
+// apart is the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores a and b. With
+// u = (p-q)/(p+q) it is
+//
+//	½ Σ m ((1+u) log(1+u) + (1-u) log(1-u))
 func apart(a, b []float32, of, from softmax) float64 {
+	var p, q [scoresAtOnce]float32
 	sum := 0.0
-	for i := range a {
-		p, q := math.Exp(float64(a[i])-of.norm), math.Exp(float64(b[i])-from.norm)
-		m := (p + q) / 2
-		if p > 0 {
-			sum += p * math.Log(p/m) / 2
-		}
-		if q > 0 {
-			sum += q * math.Log(q/m) / 2
+	for at := 0; at < len(a); at += scoresAtOnce {
+		n := min(scoresAtOnce, len(a)-at)
+		of.fill(p[:n], a[at:])
+		from.fill(q[:n], b[at:])
+		for i, x := range p[:n] {
+			x, y := float64(x), float64(q[i])
+			if x+y > 0 {
+				sum += (x + y) / 4 * disagreement((x-y)/(x+y))
+			}
 		}
 	}
 	return max(0, sum)
+}
+
+// disagreement is (1+u) log(1+u) + (1-u) log(1-u), for u from -1 to 1.
+func disagreement(u float64) float64 {
+	switch x := u * u; {
+	case x < 0.01: // the first terms of Σ_k u^(2k) / (k (2k-1)): a relative error below 1e-12
+		return x * (1 + x*(1./6+x*(1./15+x*(1./28+x*(1./45+x*(1./66))))))
+	case x < 1:
+		return (1+u)*math.Log1p(u) + (1-u)*math.Log1p(-u)
+	}
+	return 2 * math.Ln2
 }
 
 // blame makes one token of the second path after the other equal to that of the first.
@@ -235,7 +250,7 @@ func (w *walk) blame(ctx context.Context) error {
 	if len(other) < 2 || len(other) > maxBlamed {
 		return nil
 	}
-	p, err := w.g.newWalker()
+	p, err := w.g.newWalker(watch{})
 	if err != nil {
 		return err
 	}
@@ -258,7 +273,7 @@ func (w *walk) blame(ctx context.Context) error {
 // exchange lets one layer of the first path after the other go on from the state of the second, before the last token.
 func (w *walk) exchange(ctx context.Context) error {
 	for i, ids := range w.rep.IDs {
-		p, err := w.g.newWalker()
+		p, err := w.g.newWalker(watch{})
 		if err != nil {
 			return err
 		}
@@ -270,7 +285,7 @@ func (w *walk) exchange(ctx context.Context) error {
 		}
 		w.last[i] = p.state
 	}
-	p, err := w.g.newWalker()
+	p, err := w.g.newWalker(watch{})
 	if err != nil {
 		return err
 	}

@@ -122,12 +122,14 @@ func (tr *tracer) ends(ctx context.Context) error {
 		})...)
 	}
 	var err error
-	if tr.with, err = tr.g.newWalker(exchange...); err != nil {
+	var first watch
+	streams := tr.g.keepStreams(&first, common, len(tr.rep.IDs[0])-common)
+	if tr.with, err = tr.g.newWalker(watch{hooks: exchange, streams: streams}); err != nil {
 		return err
 	}
 	var at *model.State
-	for i, hooks := range [][]hook{nil, record} {
-		if tr.paths[i], err = tr.g.newWalker(); err != nil {
+	for i, w := range []watch{first, {hooks: record}} {
+		if tr.paths[i], err = tr.g.newWalker(watch{}); err != nil {
 			return err
 		}
 		if at == nil {
@@ -138,7 +140,7 @@ func (tr *tracer) ends(ctx context.Context) error {
 		} else {
 			tr.paths[i].from(at)
 		}
-		end, err := tr.g.newWalker(hooks...)
+		end, err := tr.g.newWalker(w)
 		if err != nil {
 			return err
 		}
@@ -159,6 +161,7 @@ func (tr *tracer) exchange(ctx context.Context, layer, i int) error {
 	at := tr.rep.Common + i
 	w := tr.with
 	rest := tr.rep.IDs[0][at:]
+	w.w.from = layer // those below do what they do in the first path
 	for j, to := range []*float64{&tr.rep.Added[layer][i], &tr.rep.State[layer][i]} {
 		w.from(tr.paths[0].state)
 		tr.now.layer, tr.now.token = layer, at

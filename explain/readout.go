@@ -7,10 +7,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -39,16 +38,17 @@ type ReadOut struct {
 
 // readings fit read-outs of the states that see a text.
 type readings struct {
-	l       int // states that are looked at, one in step tokens
-	step    int
-	ids     []int32
-	ages    []int
-	targets [][]float64 // of each token of the text, centered
-	fitted  int         // tokens of the first part
-	tuned   int         // tokens of the first two
-	notes   []string
-	known   []int32     // different tokens of the text
-	of      [][]float64 // their targets
+	l      int // states that are looked at, one in step tokens
+	step   int
+	ids    []int32
+	ages   []int
+	fitted int // tokens of the first part
+	tuned  int // tokens of the first two
+	notes  []string
+	known  []int32   // different tokens of the text
+	place  []int     // of each token of the text, among known
+	of     []float32 // the targets of known, centered, (known, width)
+	width  int
 }
 
 const (
@@ -78,30 +78,23 @@ func newReader(g *Language, ids []int32) *readings {
 		}
 	}
 	r.known = slices.Compact(slices.Sorted(slices.Values(ids)))
-	t := autograd.NewTape()
-	table := floats(t.Embedding(g.unembedding, r.known))
-	d := len(table) / len(r.known)
-	n := min(d, readTargets)
-	mix := make([]float64, d*n) // a random projection, or the embedding itself
-	rng := rand.New(rand.NewPCG(readSeed, 1))
-	for i := range d {
-		for j := range n {
-			if n == d {
-				mix[i*n+j] = map[bool]float64{true: 1}[i == j]
-			} else {
-				mix[i*n+j] = rng.NormFloat64() / math.Sqrt(float64(n))
-			}
-		}
+	for _, id := range ids {
+		at, _ := slices.BinarySearch(r.known, id)
+		r.place = append(r.place, at)
 	}
-	r.of = make([][]float64, len(r.known))
-	for k := range r.known {
-		y := make([]float64, n)
-		for i, x := range table[k*d:][:d] {
-			for j := range y {
-				y[j] += float64(x) * mix[i*n+j]
+	t := autograd.NewTape()
+	r.of = floats(t.Embedding(g.unembedding, r.known))
+	d := len(r.of) / len(r.known)
+	if r.width = min(d, readTargets); r.width < d { // a random projection
+		mix := make([]float32, r.width*d)
+		rng := rand.New(rand.NewPCG(readSeed, 1))
+		for i := range d {
+			for j := range r.width {
+				mix[j*d+i] = float32(rng.NormFloat64() / math.Sqrt(float64(r.width)))
 			}
 		}
-		r.of[k] = y
+		table := tensor.FromSlice(r.of, len(r.known), d)
+		r.of = floats(t.Linear(table, tensor.FromSlice(mix, r.width, d), nil, engine.None))
 	}
 	r.center()
 	return r
@@ -109,26 +102,22 @@ func newReader(g *Language, ids []int32) *readings {
 
 // center subtracts the mean over the first part of the text from all targets.
 func (r *readings) center() {
-	place := map[int32]int{}
-	for k, id := range r.known {
-		place[id] = k
-	}
-	mean := make([]float64, len(r.of[0]))
-	first := r.ids[:r.fitted*r.step]
-	for _, id := range first {
-		for j, v := range r.of[place[id]] {
-			mean[j] += v / float64(len(first))
+	mean, first := make([]float64, r.width), r.place[:r.fitted*r.step]
+	for _, at := range first {
+		for j, v := range r.target(at) {
+			mean[j] += float64(v) / float64(len(first))
 		}
 	}
-	for _, y := range r.of {
+	for at := range r.known {
+		y := r.target(at)
 		for j := range y {
-			y[j] -= mean[j]
+			y[j] -= float32(mean[j])
 		}
-	}
-	for _, id := range r.ids {
-		r.targets = append(r.targets, r.of[place[id]])
 	}
 }
+
+// target is the target of the known token number at.
+func (r *readings) target(at int) []float32 { return r.of[at*r.width:][:r.width] }
 
 // sketch is the state after each token, in fewer numbers where there are very many.
 type sketch struct {
@@ -138,10 +127,28 @@ type sketch struct {
 	step          int
 }
 
-// sketched says where each number of a part goes, and with which sign; nil for a part that is left out.
+// sketched says where the numbers of a part go: one behind the other to places from at on, or, where there are more
+// numbers than places, with random signs around these places several times, from a random one on each time.
 type sketched struct {
-	to   []int32
-	sign []float32
+	at, room int // no room for a part that is left out
+	turns    []int
+	sign     []float32 // nil if there is room for all
+}
+
+// add adds the numbers of a part to a row.
+func (p *sketched) add(row, x []float32) {
+	row = row[p.at:][:p.room]
+	if p.sign == nil {
+		kernel.Add(row, x)
+		return
+	}
+	for i, turn := range p.turns {
+		from := i * p.room
+		n := min(p.room, len(x)-from)
+		head := min(n, p.room-turn)
+		kernel.MulAdd(row[turn:turn+head], x[from:], p.sign[from:])
+		kernel.MulAdd(row[:n-head], x[from+head:], p.sign[from+head:])
+	}
 }
 
 // sketch lays out the parts of a state of fixed size. Each part gets its own share of the features.
@@ -167,15 +174,17 @@ func (r *readings) sketch(parts []*statePart) *sketch {
 		if s.numbers > most {
 			room = max(1, most/n)
 		}
-		one := sketched{make([]int32, size), make([]float32, size)}
-		for k := range one.to {
-			one.to[k], one.sign[k] = int32(s.size+k), 1
-			if size > room {
-				one.to[k] = int32(s.size + rng.IntN(room))
+		one := sketched{at: s.size, room: min(size, room)}
+		if size > room {
+			one.sign = make([]float32, size)
+			for k := range one.sign {
 				one.sign[k] = float32(1 - 2*rng.IntN(2))
 			}
+			for range (size + room - 1) / room {
+				one.turns = append(one.turns, rng.IntN(room))
+			}
 		}
-		s.parts[i], s.size = one, s.size+min(size, room)
+		s.parts[i], s.size = one, s.size+one.room
 	}
 	s.x = make([]float32, r.l*s.size)
 	return s
@@ -187,114 +196,64 @@ func (s *sketch) add(t int, value func(i int) []float32) {
 		return
 	}
 	row := s.x[t/s.step*s.size:][:s.size]
-	for i, p := range s.parts {
-		if p.to == nil {
-			continue
-		}
-		for k, v := range value(i) {
-			row[p.to[k]] += v * p.sign[k]
+	for i := range s.parts {
+		if s.parts[i].room > 0 {
+			s.parts[i].add(row, value(i))
 		}
 	}
 }
 
 // fit fits the read-outs of a layer.
 func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
-	n := len(r.of[0])
+	n := r.width
 	out := &ReadOut{Features: s.size, Numbers: s.numbers, Ages: r.ages}
-	products := s.products(r.l, r.fitted)
+	s.standardize(r.l, r.fitted)
 	// All ages are scored on the same tokens.
 	from := (r.ages[len(r.ages)-1] + r.step - 1) / r.step
-	block := func(a, b int) *mat.Dense { // products of the states of some tokens with those of the first part
-		k := mat.NewDense(b-a, r.fitted-from, nil)
-		for t := a; t < b; t++ {
-			row := k.RawRowView(t - a)
-			for j := range row {
-				row[j] = float64(products[t*r.l+from+j])
-			}
-		}
-		return k
-	}
-	wanted := func(a, b int) *mat.Dense { // targets of all ages, side by side
-		y := mat.NewDense(b-a, n*len(r.ages), nil)
-		for t := a; t < b; t++ {
-			for i, age := range r.ages {
-				copy(y.RawRowView(t - a)[i*n:], r.targets[t*r.step-age])
-			}
-		}
-		return y
-	}
-	first, later, y := block(from, r.fitted), block(r.fitted, r.l), wanted(from, r.fitted)
-	yTune, yLast := wanted(r.fitted, r.tuned), wanted(r.tuned, r.l)
+	fits := newRidges(s.x[from*s.size:], s.size, r.fitted-from, r.wanted(from, r.fitted))
+	yTune, yLast := r.wanted(r.fitted, r.tuned), r.wanted(r.tuned, r.l)
 	lambdas := []float64{1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100}
-	guesses := make([]*mat.Dense, len(lambdas)) // of all later tokens
+	guesses := make([][]float32, len(lambdas)) // of all later tokens
 	onCores(len(lambdas), func(i int) {
 		if ctx.Err() == nil {
-			guesses[i] = ridge(first, later, y, lambdas[i])
+			guesses[i] = fits.guess(lambdas[i])
 		}
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	tuned := r.tuned - r.fitted
-	read, nothing := mat.NewDense(r.l-r.tuned, n*len(r.ages), nil), mat.NewDense(r.l-r.tuned, n*len(r.ages), nil)
+	width := n * len(r.ages)
+	read, nothing := make([]float32, len(yLast)), make([]float32, len(yLast))
 	for i, age := range r.ages {
 		least := math.Inf(1)
 		for _, guess := range guesses {
 			if guess == nil {
 				continue
 			}
-			if e := squaredError(guess, yTune, i*n, n); e < least {
+			if e := squaredError(guess, yTune, width, i*n, n); e < least {
 				least = e
-				for t := range r.l - r.tuned {
-					copy(read.RawRowView(t)[i*n:][:n], guess.RawRowView(tuned + t)[i*n:][:n])
+				for at := i * n; at < len(read); at += width {
+					copy(read[at:][:n], guess[len(yTune)+at:])
 				}
 			}
 		}
-		out.R2 = append(out.R2, 1-squaredError(read, yLast, i*n, n)/squaredError(nothing, yLast, i*n, n))
+		out.R2 = append(out.R2, 1-squaredError(read, yLast, width, i*n, n)/
+			squaredError(nothing, yLast, width, i*n, n))
 		out.Accuracy = append(out.Accuracy, r.accuracy(read, i, age))
 		out.Chance = append(out.Chance, r.chance(age))
 	}
 	return out, nil
 }
 
-// ridge is the regression in its dual form: later (K + λ k̄ I)⁻¹ y, with K the products of the states that it is fitted
-// on and k̄ the mean of their squares; nil where rounding leaves nothing of the matrix.
-func ridge(first, later, y *mat.Dense, lambda float64) *mat.Dense {
-	n, _ := first.Dims()
-	k := mat.NewSymDense(n, nil)
-	trace := 0.0
-	for i := range n {
-		for j := range i + 1 {
-			k.SetSym(i, j, first.At(i, j))
+// wanted are the targets of all ages side by side, of the states [a, b).
+func (r *readings) wanted(a, b int) []float32 {
+	y := make([]float32, 0, (b-a)*r.width*len(r.ages))
+	for t := a; t < b; t++ {
+		for _, age := range r.ages {
+			y = append(y, r.target(r.place[t*r.step-age])...)
 		}
-		trace += first.At(i, i)
 	}
-	if trace == 0 {
-		return nil
-	}
-	for i := range n {
-		k.SetSym(i, i, k.At(i, i)+lambda*trace/float64(n))
-	}
-	var factor mat.Cholesky
-	var w, guess mat.Dense
-	if !factor.Factorize(k) {
-		return nil
-	}
-	if err := factor.SolveTo(&w, y); err != nil {
-		return nil
-	}
-	guess.Mul(later, &w)
-	return &guess
-}
-
-// products are those of the states of all tokens with each other, (l, l), each number with mean 0 and deviation 1 over
-// the first tokens.
-func (s *sketch) products(l, fitted int) []float32 {
-	s.standardize(l, fitted)
-	tape, x := autograd.NewTape(), tensor.FromSlice(s.x, l, s.size)
-	out := make([]float32, l*l)
-	tape.Linear(x, x, nil, engine.None).CopyTo(out)
-	return out
+	return y
 }
 
 // standardize subtracts from each number its mean over the first tokens, and divides by its deviation.
@@ -327,14 +286,13 @@ func (s *sketch) standardize(l, fitted int) {
 	}
 }
 
-// squaredError sums over columns from to from+n, and the rows of b.
-func squaredError(a, b *mat.Dense, from, n int) float64 {
-	rows, _ := b.Dims()
+// squaredError sums over the columns [from, from+n) of the rows of b, which are so wide.
+func squaredError(a, b []float32, width, from, n int) float64 {
 	sum := 0.0
-	for t := range rows {
-		x, y := a.RawRowView(t)[from:][:n], b.RawRowView(t)[from:][:n]
+	for at := from; at < len(b); at += width {
+		x, y := a[at:][:n], b[at:][:n]
 		for j := range x {
-			d := x[j] - y[j]
+			d := float64(x[j]) - float64(y[j])
 			sum += d * d
 		}
 	}
@@ -342,21 +300,24 @@ func squaredError(a, b *mat.Dense, from, n int) float64 {
 }
 
 // accuracy is how often the nearest embedding to what was read, for the age of number i, is the right one.
-func (r *readings) accuracy(read *mat.Dense, i, age int) float64 {
-	n, hits := len(r.of[0]), 0
+func (r *readings) accuracy(read []float32, i, age int) float64 {
+	n, known := r.width, len(r.known)
+	products := make([]float32, (r.l-r.tuned)*known) // of what was read with all embeddings
+	kernel.Gemm(kernel.Product{Op: kernel.NT, M: r.l - r.tuned, N: known, K: n, A: read[i*n:], LDA: n * len(r.ages),
+		B: r.of, LDB: n, C: products, LDC: known})
+	sizes := make([]float64, known)
+	for k := range sizes {
+		sizes[k] = kernel.SumSquares(r.target(k))
+	}
+	hits := 0
 	for t := r.tuned; t < r.l; t++ {
-		x := read.RawRowView(t - r.tuned)[i*n:][:n]
 		best, least := 0, math.Inf(1)
-		for k, y := range r.of {
-			d := 0.0
-			for j := range x {
-				d += (x[j] - y[j]) * (x[j] - y[j])
-			}
-			if d < least {
+		for k, p := range products[(t-r.tuned)*known:][:known] {
+			if d := sizes[k] - 2*float64(p); d < least { // the squared distance, but for the size of what was read
 				best, least = k, d
 			}
 		}
-		if r.known[best] == r.ids[t*r.step-age] {
+		if best == r.place[t*r.step-age] {
 			hits++
 		}
 	}

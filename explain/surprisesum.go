@@ -64,7 +64,7 @@ func (s *surpriser) window(w data.Batch) error {
 		z.CopyTo(scores)
 		s.t.ReleaseSince(mark)
 		found, bad := make([]Surprise, n), make([]bool, n)
-		each(n, func(j int) {
+		onCores(n, func(j int) {
 			row := scores[j*vocab:][:vocab]
 			of, ok := softmaxOf(row)
 			if bad[j] = !ok; !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Forward in pieces, for rows without states: Embed, then Layer of each layer or Rest of those from one on. What is the
-// same before a layer need not be computed again.
+// Forward in pieces: Embed, then Layer of each layer or Rest of those from one on. What is the same before a layer need
+// not be computed again. Layer takes rows without states; Rest brings the states of its layers forward.
 
 // Embed maps the n token ids of all rows to the stream (n, d_model) that the first layer sees.
 func (m *Model) Embed(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {

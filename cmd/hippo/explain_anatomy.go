@@ -60,7 +60,7 @@ checkpoint, or the random weights that training began with, made again from the 
 		if !(rate >= 0) || rate > 1e12 {
 			return fmt.Errorf("--rate: found %g, want 0 or more", rate)
 		}
-		now, err := subjectIn(args[0], text)
+		now, err := subjectIn(args[0], text, false)
 		if err != nil {
 			return err
 		}
@@ -71,13 +71,10 @@ checkpoint, or the random weights that training began with, made again from the 
 		var b *explain.Anatomy
 		if before != "" || start {
 			old := before
-			var s *explain.Subject
 			if start {
 				old = args[0]
-				s, err = subjectAtStart(args[0], text)
-			} else {
-				s, err = subjectIn(before, text)
 			}
+			s, err := subjectIn(old, text, start)
 			if err != nil {
 				return err
 			}
@@ -95,8 +92,8 @@ checkpoint, or the random weights that training began with, made again from the 
 	return cmd
 }
 
-// subjectIn is the model or network in a folder.
-func subjectIn(name, text string) (*explain.Subject, error) {
+// subjectIn is the model or network in a folder, or, for start, the weights that its run began with, made again.
+func subjectIn(name, text string, start bool) (*explain.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
@@ -105,13 +102,45 @@ func subjectIn(name, text string) (*explain.Subject, error) {
 		if text != "" {
 			return nil, fmt.Errorf("%s: found the network of a task, which reads no --text", name)
 		}
-		return explain.SubjectOfNetwork(n), nil
+		if start {
+			err = networkAtStart(name, dir, n)
+		}
+		return explain.SubjectOfNetwork(n), err
+	}
+	var init func(m *model.Model)
+	if start {
+		run, found, err := train.RunOf(dir)
+		switch {
+		case err != nil:
+			return nil, err
+		case found == "":
+			return nil, fmt.Errorf("%s: found no run of hippo train, whose seed tells the weights that it began with; "+
+				"want --before DIR", name)
+		case run.Init != "":
+			return subjectIn(run.Init, text, false)
+		}
+		init = func(m *model.Model) { m.Init(run.Seed) }
 	}
 	m, dir, err := release.LoadDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	if init != nil {
+		init(m)
+	}
 	return subjectOf(m, dir, text)
+}
+
+// networkAtStart gives a network in a folder the weights again that its run began with.
+func networkAtStart(name, dir string, n *model.Network) error {
+	r, err := experiment.ReadResult(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: found no result of a run, which tells the seed; want --before DIR", name)
+	}
+	if err == nil {
+		n.Init(r.Seed)
+	}
+	return err
 }
 
 // subjectOf is a language model with the tokens of a text.
@@ -128,40 +157,4 @@ func subjectOf(m *model.Model, dir, text string) (*explain.Subject, error) {
 		return nil, err
 	}
 	return explain.SubjectOfModel(m, ids), nil
-}
-
-// subjectAtStart makes the weights again that a run began with.
-func subjectAtStart(name, text string) (*explain.Subject, error) {
-	dir, n, err := networkNamed(name)
-	if err != nil {
-		return nil, err
-	}
-	if n != nil {
-		r, err := experiment.ReadResult(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: found no result of a run, which tells the seed; want --before DIR", name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		n.Init(r.Seed)
-		return explain.SubjectOfNetwork(n), nil
-	}
-	run, found, err := train.RunOf(dir)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case found == "":
-		return nil, fmt.Errorf("%s: found no run of hippo train, whose seed tells the weights that it began with; "+
-			"want --before DIR", name)
-	case run.Init != "":
-		return subjectIn(run.Init, text)
-	}
-	m, dir, err := release.LoadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	m.Init(run.Seed)
-	return subjectOf(m, dir, text)
 }

@@ -2,7 +2,7 @@
 // map from the mixer's own run: an engine that writes down what the mixer computes. So no mixer is defined twice, and
 // one that is new needs nothing here unless it uses a new operation.
 //
-// It may import autograd, engine, mixer and tensor.
+// It may import autograd, engine, mixer, tensor, internal/kernel and internal/parallel.
 package action
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -223,7 +224,7 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 		values := a.values(x, ones)
 		d := x.Dim(-1)
 		for t := range w.l {
-			w.m[t*w.l+t] += dot(grads[i][t*d:][:d], values[t*d:][:d])
+			w.m[t*w.l+t] += kernel.Dot(grads[i][t*d:][:d], values[t*d:][:d])
 		}
 	}
 	head := of.Head
@@ -287,7 +288,7 @@ func (a *Action) Heads() int {
 	return n
 }
 
-// values are those of a source, or ones.
+// values returns the values of a source, or as many ones.
 func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
 	values := floats(x)
 	if ones {
@@ -313,7 +314,7 @@ func (a *Action) slowly(w *work, top *step, ones bool) error {
 		for i, x := range a.sources {
 			values, d := a.values(x, ones), x.Dim(-1)
 			for s := range w.l {
-				w.m[t*w.l+s] += dot(grads[i][s*d:][:d], values[s*d:][:d])
+				w.m[t*w.l+s] += kernel.Dot(grads[i][s*d:][:d], values[s*d:][:d])
 			}
 		}
 	}

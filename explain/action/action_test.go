@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -55,7 +55,7 @@ func newMixer(t *testing.T, entry string) mixer.Mixer {
 	}
 	n.Init(7)
 	m := n.Blocks[0].Mixer
-	randomize(m, 0.2)
+	toymodel.Randomize(m, 0.2)
 	return m
 }
 
@@ -67,19 +67,6 @@ func input(length int) *tensor.Tensor {
 		x[i] = float32(rng.NormFloat64())
 	}
 	return tensor.FromSlice(x, length, width)
-}
-
-// randomize adds normal draws to every parameter of a module.
-func randomize(m nn.Module, std float64) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	m.Params("", func(_ string, p *nn.Param) {
-		x := floats(p.Tensor)
-		for i := range x {
-			x[i] += float32(std * rng.NormFloat64())
-		}
-		p.CopyFrom(x)
-		p.Changed()
-	})
 }
 
 // TestSumOfAllPositionsIsTheMixer: y = b + Σ_s C[·,s], and every C[t,s] along a direction is what Along says, for every
@@ -142,7 +129,7 @@ func exactly(t *testing.T, m mixer.Mixer, length int) {
 				want += float64(v) * float64(p[to*width+i])
 			}
 			largest = max(largest, math.Abs(want))
-			worst = max(worst, math.Abs(float64(norms[to*length+s]-lengthOf(c[to*width:][:width]))))
+			worst = max(worst, math.Abs(float64(norms[to*length+s]-norm(c[to*width:][:width]))))
 			worst = max(worst, math.Abs(got-want))
 		}
 	}
@@ -162,8 +149,8 @@ func exactly(t *testing.T, m mixer.Mixer, length int) {
 // TestManyBlocksOfAScan: pairs of positions in neighboring blocks, in far ones, and in one.
 func TestManyBlocksOfAScan(t *testing.T) { exact(t, "mamba(d_state=3)", 3*scanBlock+5) }
 
-// lengthOf is the length of a vector.
-func lengthOf(x []float32) float32 { return float32(math.Sqrt(float64(dot(x, x)))) }
+// TestManyBlocksOfHeads: likewise of a convolution of heads of several channels.
+func TestManyBlocksOfHeads(t *testing.T) { exact(t, "h3(head_dim=4)", headBlock+5) }
 
 // TestWhatIsHeldFixed is the table of what is held fixed of each mixer, on the way of its values.
 func TestWhatIsHeldFixed(t *testing.T) {

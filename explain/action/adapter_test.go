@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -19,7 +20,7 @@ func TestAdaptersAreTraced(t *testing.T) {
 				for _, x := range []*nn.Param{p.Change.A, p.Change.B} {
 					x.SetData(make([]float32, x.Len()))
 				}
-				randomize(p.Change, 0.3)
+				toymodel.Randomize(p.Change, 0.3)
 				changed++
 			}
 		})

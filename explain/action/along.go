@@ -42,7 +42,7 @@ func (e *tracer) convolved(name string, g engine.Gates, kernels int, y *tensor.T
 	if g.Q == nil && g.K == nil {
 		name = "LongConv" // which holds nothing fixed
 	}
-	how := &kernel{n: kernels, gates: g}
+	how := &longConv{n: kernels, gates: g}
 	how.taps = e.impulse(g.V.Rows(), kernels, 0, func(x *tensor.Tensor) *tensor.Tensor {
 		if g.HeadDim == 1 {
 			return run(engine.Gates{V: x, HeadDim: 1})
@@ -104,7 +104,7 @@ func (e *tracer) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *ten
 	d := constant(skip)
 	run := func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.BothWays(x, k, ahead, d, r) }
 	l, width := u.Rows(), u.Dim(-1)
-	how := &kernel{n: width, gates: engine.Gates{V: u, HeadDim: 1}}
+	how := &longConv{n: width, gates: engine.Gates{V: u, HeadDim: 1}}
 	how.taps, how.ahead = e.impulse(l, width, 0, run), e.impulse(l, width, l-1, run)
 	e.along("BothWays", u, y, how, run)
 	return y

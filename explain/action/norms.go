@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -31,20 +32,14 @@ func (a *Action) Norms(ctx context.Context) ([]float32, error) {
 		}
 		c := a.From(s, b)
 		for t := range w.l {
-			w.m[t*w.l+s] = length(c[t*a.Width:][:a.Width])
+			w.m[t*w.l+s] = norm(c[t*a.Width:][:a.Width])
 		}
 	}
 	return w.m, nil
 }
 
-// length is that of a vector.
-func length(x []float32) float32 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return float32(math.Sqrt(sum))
-}
+// norm is ‖x‖.
+func norm(x []float32) float32 { return float32(math.Sqrt(kernel.SumSquares(x))) }
 
 // splitter is a spread that can tell what each channel adds.
 type splitter interface {
@@ -147,7 +142,7 @@ func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32))
 		}
 		y, width := a.raise(z[:count*seen*d], d, from, seen, up.stages)
 		for i := range count * seen {
-			w.m[(from+i/seen)*w.l+i%seen] = length(y[i*width:][:width])
+			w.m[(from+i/seen)*w.l+i%seen] = norm(y[i*width:][:width])
 		}
 	}
 	return nil
@@ -178,9 +173,7 @@ func (a *Action) raise(z []float32, d, from, l int, stages []stage) (y []float32
 			if s.factors == nil {
 				continue
 			}
-			for c, k := range s.factors[(from+i/l)*s.width:][:s.width] {
-				row[c] *= k
-			}
+			kernel.Mul(row, s.factors[(from+i/l)*s.width:][:s.width])
 		}
 		d = s.width
 	}
@@ -211,9 +204,9 @@ func (f *filter) split(w *work) (func(t int, z []float32), error) {
 	}, nil
 }
 
-func (k *kernel) fits(int) bool { return k.gates.HeadDim == 1 }
+func (k *longConv) fits(int) bool { return k.gates.HeadDim == 1 }
 
-func (k *kernel) split(w *work) (func(t int, z []float32), error) {
+func (k *longConv) split(w *work) (func(t int, z []float32), error) {
 	p, parts := k.folded(w)
 	return func(t int, z []float32) {
 		for r := range k.last(t, w.l) + 1 {
@@ -238,7 +231,7 @@ func (f *fading) split(w *work) (func(t int, z []float32), error) {
 					through(z[(r-w.parts[i].lag)*d:], left, f.b[r*d:], x)
 				}
 			}
-			fade(left, f.a[r*d:][:d])
+			kernel.Mul(left, f.a[r*d:][:d])
 		}
 	}, nil
 }

@@ -46,8 +46,8 @@ func (a *Action) parts(x *tensor.Tensor, ones bool) (parts []part, ok bool) {
 	return parts, true
 }
 
-// factors are those of a step that multiplies each element by a number: what it gives for ones, less what it gives
-// for zeros.
+// factors returns the numbers by which a pointwise step multiplies the elements of its value: its result for ones,
+// less its result for zeros.
 func (a *Action) factors(s *step) []float32 {
 	mark := a.e.Engine.Mark()
 	defer a.e.Engine.ReleaseSince(mark)

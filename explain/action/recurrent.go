@@ -2,6 +2,7 @@ package action
 
 import (
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -33,7 +34,7 @@ func newRecurrent(eng engine.Engine, u, s, r []float32, tanhs int) *recurrent {
 		for i := range z {
 			z[i] = u[at+i]
 			if at > 0 {
-				z[i] += dot(r[i*n:][:n], s[at-n:][:n])
+				z[i] += kernel.Dot(r[i*n:][:n], s[at-n:][:n])
 			}
 		}
 		k := slopes(z, s[at:][:n], 0, 1)
@@ -88,7 +89,7 @@ func (m *recurrent) add(w *work) error {
 			}
 			for i := range w.parts {
 				if x, ok := w.parts[i].row(r); ok {
-					w.m[t*w.l+r-w.parts[i].lag] += dot(own, x)
+					w.m[t*w.l+r-w.parts[i].lag] += kernel.Dot(own, x)
 				}
 			}
 		}

@@ -1,9 +1,9 @@
 package action
 
 import (
-	"math"
-
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -51,35 +51,71 @@ func (s *scan) add(w *work) error {
 	return nil
 }
 
-// addChannels is add of the channels [from, from+d).
-func (s *scan) addChannels(w *work, from, d int) error {
-	l, n, all := w.l, s.states(), s.heads()
-	wide := d * n
-	// reads is what each target reads of the state at the end of a block before it.
-	reads := make([]float32, l*wide)
-	for end := (l - 1) / scanBlock * scanBlock; end >= 0; end -= scanBlock {
-		stop := min(l, end+scanBlock) // the block is [end, stop)
-		decay := make([]float32, (stop-end)*wide)
-		for r := end; r < stop; r++ {
+// stretch is the positions [start, stop) of the channels [from, from+d), with numbers (c, n) of each.
+type stretch struct {
+	start, stop, from, d int
+	decay                []float32   // (positions, d·n): exp(A_cn Δ_c[r])
+	writes               [][]float32 // of each part of the values, (positions, d·n): Δ_c[r] B_n[r] x_c[r]
+}
+
+// row is what x has of position r.
+func (b *stretch) row(x []float32, r int) []float32 {
+	wide := len(x) / (b.stop - b.start)
+	return x[(r-b.start)*wide:][:wide]
+}
+
+// stretch finds the decays and the writes of some positions and channels.
+func (s *scan) stretch(w *work, start, stop, from, d int) *stretch {
+	n, all := s.states(), s.heads()
+	b := &stretch{start: start, stop: stop, from: from, d: d, decay: make([]float32, (stop-start)*d*n),
+		writes: make([][]float32, len(w.parts))}
+	for i := range b.writes {
+		b.writes[i] = make([]float32, len(b.decay))
+	}
+	parallel.For(stop-start, 1, func(lo, hi int) {
+		for r := start + lo; r < start+hi; r++ {
+			decay := b.row(b.decay, r)
 			for c := range d {
-				step := float64(s.delta[r*all+from+c])
-				for i := range n {
-					decay[(r-end)*wide+c*n+i] = float32(math.Exp(step * float64(s.a[(from+c)*n+i])))
+				own := decay[c*n:][:n]
+				copy(own, s.a[(from+c)*n:])
+				kernel.Scale(own, s.delta[r*all+from+c])
+			}
+			kernel.ExpShift(decay, 0, 1)
+			for i := range w.parts {
+				x, ok := w.parts[i].row(r)
+				if !ok {
+					continue
+				}
+				to := b.row(b.writes[i], r)
+				for c := range d {
+					own := to[c*n:][:n]
+					copy(own, s.at(r, 0, from+c))
+					kernel.Scale(own, s.delta[r*all+from+c]*x[from+c])
 				}
 			}
 		}
+	})
+	return b
+}
+
+// addChannels is add of the channels [from, from+d).
+func (s *scan) addChannels(w *work, from, d int) error {
+	l, wide := w.l, d*s.states()
+	// reads is what each target reads of the state at the end of a block before it.
+	reads := make([]float32, l*wide)
+	for start := (l - 1) / scanBlock * scanBlock; start >= 0; start -= scanBlock {
+		stop := min(l, start+scanBlock)
+		b := s.stretch(w, start, stop, from, d)
 		if stop < l {
-			s.meet(w, from, d, end, stop, decay, reads[stop*wide:])
+			s.meet(w, b, reads[stop*wide:])
 		}
 		// What is read at the end of the block is read at its beginning, too, less what fades on the way.
 		through := make([]float32, wide)
 		for i := range through {
 			through[i] = 1
 		}
-		for at := 0; at < len(decay); at += wide {
-			for i := range through {
-				through[i] *= decay[at+i]
-			}
+		for r := start; r < stop; r++ {
+			kernel.Mul(through, b.row(b.decay, r))
 		}
 		for i, v := range through {
 			if v < faded {
@@ -88,9 +124,9 @@ func (s *scan) addChannels(w *work, from, d int) error {
 		}
 		if err := w.rows(func(t int) {
 			if t >= stop {
-				fade(reads[t*wide:][:wide], through)
-			} else if t >= end {
-				s.inside(w, from, d, end, t, decay, reads[t*wide:][:wide])
+				kernel.Mul(reads[t*wide:][:wide], through)
+			} else if t >= start {
+				s.inside(w, b, t, reads[t*wide:][:wide])
 			}
 		}); err != nil {
 			return err
@@ -103,94 +139,67 @@ func (s *scan) addChannels(w *work, from, d int) error {
 // that processors are slow at.
 const faded = 1e-20
 
-// fade multiplies x by k.
-func fade(x, k []float32) {
-	k = k[:len(x)]
-	for i := range x {
-		x[i] *= k[i]
-	}
-}
-
-// back is Σ read·b, and takes read back by a step.
-func back(read, decay, b []float32) float32 {
-	sum := float32(0)
-	decay, b = decay[:len(read)], b[:len(read)]
-	for i, v := range read {
-		sum += v * b[i]
-		read[i] = v * decay[i]
-	}
-	return sum
-}
-
 // inside adds the sums of target t for sources of its own block, and leaves in read what t reads of the state before
 // the block.
-func (s *scan) inside(w *work, from, d, start, t int, decay, read []float32) {
+func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	n, all := s.states(), s.heads()
-	wide := d * n
-	own := w.p[t*all+from:][:d]
+	own := w.p[t*all+b.from:][:b.d]
 	for c, p := range own {
-		for i, v := range s.at(t, 1, from+c) {
-			read[c*n+i] = p * v
+		to := read[c*n:][:n]
+		copy(to, s.at(t, 1, b.from+c))
+		kernel.Scale(to, p)
+	}
+	for i := range w.parts { // what the skip lets through
+		if x, ok := w.parts[i].row(t); ok {
+			sum := float32(0)
+			for c, p := range own {
+				sum += p * s.skip[b.from+c] * x[b.from+c]
+			}
+			w.m[t*w.l+t-w.parts[i].lag] += sum
 		}
 	}
-	into := make([]float32, d)
-	for r := t; r >= start; r-- {
-		for c := range d {
-			at := (r-start)*wide + c*n
-			into[c] = s.delta[r*all+from+c] * back(read[c*n:][:n], decay[at:][:n], s.at(r, 0, from+c))
-			if r == t {
-				into[c] += own[c] * s.skip[from+c]
-			}
-		}
+	for r := t; r >= b.start; r-- {
 		for i := range w.parts {
-			if x, ok := w.parts[i].row(r); ok {
-				w.m[t*w.l+r-w.parts[i].lag] += dot(into, x[from:])
+			if lag := w.parts[i].lag; r >= lag {
+				w.m[t*w.l+r-lag] += kernel.Dot(read, b.row(b.writes[i], r))
 			}
 		}
+		kernel.Mul(read, b.row(b.decay, r))
 	}
 }
 
-// meet adds the sums of all targets from stop on, of which reads (n, d·n) is what they read of the state at the end of
-// the block [start, stop), for the sources of the block.
-func (s *scan) meet(w *work, from, d, start, stop int, decay, reads []float32) {
-	n, all := s.states(), s.heads()
-	wide := d * n
+// meet adds the sums of all targets behind a block, of which reads (targets, d·n) is what they read of the state at its
+// end, for the sources of the block.
+func (s *scan) meet(w *work, b *stretch, reads []float32) {
+	wide := b.d * s.states()
 	most := 0
 	for _, p := range w.parts {
 		most = max(most, p.lag)
 	}
 	// owes is what the state at the end owes to each source, which may lie up to most before the block.
-	sources := stop - start + most
+	sources := b.stop - b.start + most
 	owes := make([]float32, sources*wide)
 	left := make([]float32, wide)
 	for i := range left {
 		left[i] = 1
 	}
-	for r := stop - 1; r >= start; r-- {
-		for _, p := range w.parts {
-			x, ok := p.row(r)
-			if !ok {
-				continue
-			}
-			to := owes[(r-p.lag-start+most)*wide:][:wide]
-			for c := range d {
-				v := x[from+c] * s.delta[r*all+from+c]
-				for i, b := range s.at(r, 0, from+c) {
-					to[c*n+i] += v * b * left[c*n+i]
-				}
+	for r := b.stop - 1; r >= b.start; r-- {
+		for i := range w.parts {
+			if lag := w.parts[i].lag; r >= lag {
+				kernel.MulAdd(owes[(r-lag-b.start+most)*wide:][:wide], b.row(b.writes[i], r), left)
 			}
 		}
-		fade(left, decay[(r-start)*wide:][:wide])
+		kernel.Mul(left, b.row(b.decay, r))
 	}
 	mark := s.engine.Mark()
 	defer s.engine.ReleaseSince(mark)
 	rows := len(reads) / wide
-	a, b := tensor.FromSlice(reads, rows, wide), tensor.FromSlice(owes, sources, wide)
-	sums := floats(s.engine.Linear(a, b, nil, engine.None))
+	x, y := tensor.FromSlice(reads, rows, wide), tensor.FromSlice(owes, sources, wide)
+	sums := floats(s.engine.Linear(x, y, nil, engine.None))
 	for i := range rows {
 		for j, v := range sums[i*sources:][:sources] {
-			if at := start - most + j; at >= 0 {
-				w.m[(stop+i)*w.l+at] += v
+			if at := b.start - most + j; at >= 0 {
+				w.m[(b.stop+i)*w.l+at] += v
 			}
 		}
 	}

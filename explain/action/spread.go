@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime"
-	"sync"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -42,61 +42,29 @@ func (p *part) row(r int) ([]float32, bool) { return p.x[r*p.width:][:p.width], 
 
 // rows calls f for every target, on all cores. f writes only to its own row of m.
 func (w *work) rows(f func(t int)) error {
-	n := min(runtime.GOMAXPROCS(0), w.l)
-	var all sync.WaitGroup
-	for k := range n {
-		all.Go(func() {
-			for t := k; t < w.l && w.ctx.Err() == nil; t += n {
-				f(t)
-			}
-		})
-	}
-	all.Wait()
+	return w.blocks(1, func(t, _ int) { f(t) })
+}
+
+// blocks calls f for the targets [from, to) of each block of so many, on all cores. f writes only to their rows of m.
+func (w *work) blocks(size int, f func(from, to int)) error {
+	parallel.For(w.l, size, func(from, to int) {
+		if w.ctx.Err() == nil {
+			f(from, to)
+		}
+	})
 	return w.ctx.Err()
 }
 
-// dot is Σ a b.
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3 float32
-	b = b[:len(a)]
-	n := len(a) &^ 3
-	for i := 0; i < n; i += 4 {
-		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-	}
-	for i := n; i < len(a); i++ {
-		s0 += a[i] * b[i]
-	}
-	return s0 + s1 + (s2 + s3)
-}
-
-// dot3 is Σ a b c.
-func dot3(a, b, c []float32) float32 {
-	var s0, s1, s2, s3 float32
-	b, c = b[:len(a)], c[:len(a)]
-	n := len(a) &^ 3
-	for i := 0; i < n; i += 4 {
-		x, y, z := a[i:i+4:i+4], b[i:i+4:i+4], c[i:i+4:i+4]
-		s0 += x[0] * y[0] * z[0]
-		s1 += x[1] * y[1] * z[1]
-		s2 += x[2] * y[2] * z[2]
-		s3 += x[3] * y[3] * z[3]
-	}
-	for i := n; i < len(a); i++ {
-		s0 += a[i] * b[i] * c[i]
-	}
-	return s0 + s1 + (s2 + s3)
+// triple is Σ a b c. scratch has room for as many numbers.
+func triple(scratch, a, b, c []float32) float32 {
+	kernel.MulInto(scratch, a, b)
+	return kernel.Dot(scratch, c)
 }
 
 // product is a ⊙ b.
 func product(a, b []float32) []float32 {
 	out := make([]float32, len(a))
-	for i, x := range a {
-		out[i] = x * b[i]
-	}
+	kernel.MulInto(out, a, b)
 	return out
 }
 
@@ -115,7 +83,7 @@ type filter struct {
 func (f *filter) heads() int           { return len(f.taps) / f.width }
 func (f *filter) channels(h int) []int { return []int{h} }
 
-// tap is that of all channels for inputs i positions ago.
+// tap is the weight (d) that each channel gives to its input of i positions ago.
 func (f *filter) tap(i int) []float32 {
 	out := make([]float32, f.heads())
 	for c := range out {
@@ -131,28 +99,29 @@ func (f *filter) add(w *work) error {
 		taps[i] = f.tap(i)
 	}
 	return w.rows(func(t int) {
+		scratch := make([]float32, d)
 		for i, tap := range taps[:min(len(taps), t+1)] {
 			for _, p := range w.parts {
 				if x, ok := p.row(t - i); ok {
-					w.m[t*w.l+t-i-p.lag] += dot3(w.p[t*d:][:d], tap, x)
+					w.m[t*w.l+t-i-p.lag] += triple(scratch, w.p[t*d:][:d], tap, x)
 				}
 			}
 		}
 	})
 }
 
-// kernel is a long convolution between gates: α_c[t,r] = q_c[t] K_c[t-r] k_c[r], or with heads of several channels the
-// sum of q_i[t] K_h[t-r] k_i[r] over those of the head.
-type kernel struct {
+// longConv is a long convolution between gates: α_c[t,r] = q_c[t] K_c[t-r] k_c[r], or with heads of several channels
+// the sum of q_i[t] K_h[t-r] k_i[r] over the channels of the head.
+type longConv struct {
 	taps  []float32 // (l, heads), with the skip
 	ahead []float32 // (l, heads): what position l-1 adds to all before it; nil for nothing
 	gates engine.Gates
 	n     int
 }
 
-func (k *kernel) heads() int { return k.n }
+func (k *longConv) heads() int { return k.n }
 
-func (k *kernel) channels(h int) []int {
+func (k *longConv) channels(h int) []int {
 	var out []int
 	for j := range k.gates.HeadDim {
 		out = append(out, k.gates.OutChannel(h, j, k.n))
@@ -161,7 +130,7 @@ func (k *kernel) channels(h int) []int {
 }
 
 // between is the kernels from position r to position t.
-func (k *kernel) between(t, r, l int) []float32 {
+func (k *longConv) between(t, r, l int) []float32 {
 	if r <= t {
 		return k.taps[(t-r)*k.n:][:k.n]
 	}
@@ -169,7 +138,7 @@ func (k *kernel) between(t, r, l int) []float32 {
 }
 
 // last is the last position that target t sees.
-func (k *kernel) last(t, l int) int {
+func (k *longConv) last(t, l int) int {
 	if k.ahead != nil {
 		return l - 1
 	}
@@ -177,7 +146,7 @@ func (k *kernel) last(t, l int) int {
 }
 
 // folded is p and the parts with the gates multiplied in.
-func (k *kernel) folded(w *work) (p []float32, parts []part) {
+func (k *longConv) folded(w *work) (p []float32, parts []part) {
 	p, parts = w.p, append([]part(nil), w.parts...)
 	if k.gates.Q != nil {
 		p = product(p, floats(k.gates.Q))
@@ -191,58 +160,71 @@ func (k *kernel) folded(w *work) (p []float32, parts []part) {
 	return p, parts
 }
 
-func (k *kernel) add(w *work) error {
+func (k *longConv) add(w *work) error {
 	if k.gates.HeadDim > 1 {
 		return k.addHeads(w)
 	}
 	p, parts := k.folded(w)
-	return w.rows(func(t int) {
-		own, through := p[t*k.n:][:k.n], make([]float32, k.n)
-		for r := range k.last(t, w.l) + 1 {
-			taps := k.between(t, r, w.l)
-			if len(parts) == 1 {
-				if x, ok := parts[0].row(r); ok {
-					w.m[t*w.l+r-parts[0].lag] += dot3(own, taps, x)
-				}
-				continue
-			}
-			for c, v := range own {
-				through[c] = v * taps[c]
-			}
-			for i := range parts {
-				if x, ok := parts[i].row(r); ok {
-					w.m[t*w.l+r-parts[i].lag] += dot(through, x)
+	return w.blocks(kernelBlock, func(from, to int) {
+		through := make([]float32, k.n)
+		last := k.last(to-1, w.l)
+		for first := 0; first <= last; first += kernelBlock {
+			for t := from; t < to; t++ {
+				for r := first; r <= min(first+kernelBlock-1, k.last(t, w.l)); r++ {
+					kernel.MulInto(through, p[t*k.n:][:k.n], k.between(t, r, w.l))
+					for i := range parts {
+						if x, ok := parts[i].row(r); ok {
+							w.m[t*w.l+r-parts[i].lag] += kernel.Dot(through, x)
+						}
+					}
 				}
 			}
 		}
 	})
 }
 
-// addHeads is add for heads of several channels.
-func (k *kernel) addHeads(w *work) error {
-	hd, d := k.gates.HeadDim, k.n*k.gates.HeadDim
+// kernelBlock is how many targets, and sources, are looked at together: so the kernels between them, which depend on
+// the distance alone, are still in the cache.
+const kernelBlock = 16
+
+// headBlock is how many targets are looked at together where heads have several channels.
+const headBlock = 64
+
+// addHeads is add for heads of several channels: the sums over the channels of a head are products of matrices.
+func (k *longConv) addHeads(w *work) error {
+	l, hd, d := w.l, k.gates.HeadDim, k.n*k.gates.HeadDim
 	q, key := floats(k.gates.Q), floats(k.gates.K)
 	p := make([]float32, len(w.p)) // head by head
-	for t := range w.l {
+	for t := range l {
 		for h := range k.n {
 			for j := range hd {
 				p[t*d+h*hd+j] = w.p[t*d+k.gates.OutChannel(h, j, k.n)]
 			}
 		}
 	}
-	return w.rows(func(t int) {
-		for r := range t + 1 {
-			taps := k.between(t, r, w.l)
+	taps := make([]float32, k.n*l) // of each head, the farthest first
+	for h := range k.n {
+		for i := range l {
+			taps[h*l+i] = k.taps[(l-1-i)*k.n+h]
+		}
+	}
+	return w.blocks(headBlock, func(from, to int) {
+		gates, values := make([]float32, (to-from)*to), make([]float32, (to-from)*to) // of all pairs
+		products := func(c, a, b []float32, ldb int) {
+			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: to - from, N: to, K: hd, A: a, LDA: d, B: b, LDB: ldb,
+				C: c, LDC: to})
+		}
+		for h := range k.n {
+			products(gates, q[from*d+h*hd:], key[h*hd:], d)
+			for t := from; t < to; t++ {
+				kernel.Mul(gates[(t-from)*to:][:t+1], taps[h*l+l-1-t:])
+			}
 			for _, part := range w.parts {
-				x, ok := part.row(r)
-				if !ok {
-					continue
+				products(values, p[from*d+h*hd:], part.x[h*hd:], part.width)
+				for t := max(from, part.lag); t < to; t++ {
+					at := (t-from)*to + part.lag
+					kernel.MulAdd(w.m[t*l:][:t+1-part.lag], gates[at:], values[at:])
 				}
-				sum := float32(0)
-				for h, tap := range taps {
-					sum += tap * dot(q[t*d+h*hd:][:hd], key[r*d+h*hd:][:hd]) * dot(p[t*d+h*hd:][:hd], x[h*hd:])
-				}
-				w.m[t*w.l+r-part.lag] += sum
 			}
 		}
 	})
@@ -313,7 +295,7 @@ func (p *pattern) addRow(w *work, t, from, n int, y []float32) {
 			}
 			for i := range w.parts {
 				if x, ok := w.parts[i].row(from + s); ok {
-					w.m[t*w.l+from+s-w.parts[i].lag] += weight * dot(own, x[at:])
+					w.m[t*w.l+from+s-w.parts[i].lag] += weight * kernel.Dot(own, x[at:])
 				}
 			}
 		}
@@ -350,8 +332,11 @@ func newFading(r, i, lambda []float32) *fading {
 	return f
 }
 
-// gone is what is too small to be carried further.
-const gone = 1e-30
+// What is below gone is too small to be carried further. It is looked for each goneAfter positions.
+const (
+	gone      = 1e-30
+	goneAfter = 16
+)
 
 func (f *fading) add(w *work) error {
 	d := f.heads()
@@ -364,12 +349,15 @@ func (f *fading) add(w *work) error {
 		for r := t; r >= 0; r-- {
 			for i := range parts {
 				if x, ok := parts[i].row(r); ok {
-					w.m[t*w.l+r-parts[i].lag] += dot(left, x)
+					w.m[t*w.l+r-parts[i].lag] += kernel.Dot(left, x)
 				}
 			}
-			for c, a := range f.a[r*d:][:d] {
-				if left[c] *= a; left[c] < gone && left[c] > -gone {
-					left[c] = 0
+			kernel.Mul(left, f.a[r*d:][:d])
+			if (t-r)%goneAfter == goneAfter-1 {
+				for c, v := range left {
+					if v < gone && v > -gone {
+						left[c] = 0
+					}
 				}
 			}
 		}

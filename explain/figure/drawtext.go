@@ -136,7 +136,7 @@ func (t *tableDrawer) height(vg.Length) vg.Length {
 	return t.rowHeight() * vg.Length(min(len(t.Rows), mostRows)+2)
 }
 
-// widths are those of the columns: what their cells need, less where all together are too wide.
+// widths returns the widths of the columns: as much as their cells need, or less where they would not fit together.
 func (t *tableDrawer) widths(width vg.Length) []vg.Length {
 	widths := make([]vg.Length, len(t.Columns))
 	total := vg.Length(0)

@@ -103,7 +103,7 @@ type Head struct {
 	Colors   colors   `json:"colors"`
 }
 
-// Head is that of a page.
+// Head describes a page without its numbers.
 func (p *Page) Head() Head {
 	h := Head{Title: p.Title, Subtitle: p.Subtitle, Command: p.Command, Notes: p.Notes, Colors: pageColors()}
 	for _, f := range p.Figures {
@@ -112,7 +112,7 @@ func (p *Page) Head() Head {
 	return h
 }
 
-// colors are those of the page, [light, dark] where the two differ.
+// colors are the colors that a page draws with: [light, dark] where the two differ.
 type colors struct {
 	Lines      [2][]string `json:"lines"`
 	Sequential [2][]string `json:"sequential"`

@@ -22,10 +22,10 @@ var (
 // lineColorsDark are lineColors for a dark ground: those that are too dark for it lighter.
 var lineColorsDark = stops("3b9fdc", "e8742a", "1fb98b", "dd8fb9", "e69f00", "7cc4ee", "f0ede8", "a3a3a3")
 
-// emptyColor is that of a cell without a value.
+// emptyColor is the color of a cell that has no value.
 var emptyColor = color.RGBA{232, 232, 232, 255}
 
-// kindColors are those of a diagram's boxes, by the order in which their kinds appear: light tints of lineColors.
+// kindColors color the boxes of a diagram, in the order in which kinds of boxes appear: light tints of lineColors.
 var kindColors = stops("cfe3f2", "f9d9c3", "c5e8dd", "f2dbe8", "f9e7c4", "d9eefa", "e4e4e4")
 
 // stops are colors by their hexadecimal names.

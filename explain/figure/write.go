@@ -21,7 +21,7 @@ var drawers = map[string]func(f *Figure, frame int, w io.Writer) error{
 	".png": (*Figure).WritePNG, ".svg": (*Figure).WriteSVG,
 }
 
-// Endings are those of the files that Write can write, in the order in which they are explained.
+// Endings are the endings of the names of files that Write can write, in the order in which help lists them.
 func Endings() []string { return []string{".html", ".png", ".svg", ".json", ".npz"} }
 
 // CheckEnding says what is wrong with the name of a file to write to: an ending that says no format.

@@ -34,6 +34,20 @@ func New(t testing.TB, layers string, vocab int) *model.Model {
 	return m
 }
 
+// Randomize adds normal draws of a standard deviation to every parameter of a module.
+func Randomize(m nn.Module, std float64) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	m.Params("", func(_ string, p *nn.Param) {
+		x := make([]float32, p.Len())
+		p.CopyTo(x)
+		for i := range x {
+			x[i] += float32(std * rng.NormFloat64())
+		}
+		p.CopyFrom(x)
+		p.Changed()
+	})
+}
+
 // Text is n random ids below vocab.
 func Text(seed uint64, n, vocab int) []int32 {
 	rng := rand.New(rand.NewPCG(seed, 3))
