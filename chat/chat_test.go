@@ -218,7 +218,17 @@ func TestLoadSettings(t *testing.T) {
 	if s.Defaults.Apply(&o); o.Temperature != 0 || s.EndIDs[0] != 5 {
 		t.Errorf("got %+v, %+v", o, s)
 	}
+	s, err = load(map[string]string{
+		GenerationFile: `{"stop_strings":["User:","\n\n"]}`, template.ConfigFile: `{"eos_token":"</s>"}`,
+	})
+	if want := []string{"User:", "\n\n", "</s>"}; err != nil || !slices.Equal(s.Stop, want) || len(s.EndIDs) > 0 {
+		t.Errorf("got %+v, %v, want the texts %q", s, err, want)
+	}
+	if s, err = load(map[string]string{GenerationFile: `{"stop_strings":"User:"}`}); err != nil || len(s.Stop) != 1 {
+		t.Errorf("got %+v, %v", s, err)
+	}
 	for text, want := range map[string]string{
+		`{"stop_strings":7}`: "want a text or a list of texts", `{"stop_strings":[""]}`: "found an empty text",
 		`{"eos_token_id":256}`: "want ids from 0 to 255", `{"eos_token_id":"x"}`: "want an id or a list",
 		`{"temperature":-1}`: "temperature", `{"top_p":2}`: "top_p", `{"max_new_tokens":0}`: "max_new_tokens",
 		`[]`: "array",

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -30,7 +31,8 @@ type Settings struct {
 	Source   string             // of Template
 	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
 	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
-	Stop     []string           // texts that do, where the tokenizer has no token for EOS
+	// Stop are texts that do: those that the model names, and EOS where the tokenizer has no token for it.
+	Stop     []string
 	Defaults Defaults
 }
 
@@ -163,7 +165,8 @@ func (s *Settings) loadGeneration(dir string, tok tokenizer.Tokenizer) error {
 func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err error) {
 	var file struct {
 		Defaults
-		EOS json.RawMessage `json:"eos_token_id"`
+		EOS  json.RawMessage `json:"eos_token_id"`
+		Stop json.RawMessage `json:"stop_strings"`
 	}
 	if data != nil {
 		if err := json.Unmarshal(data, &file); err != nil {
@@ -173,17 +176,37 @@ func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err erro
 	if s.EndIDs, err = endIDs(file.EOS, tok.VocabSize()); err != nil {
 		return err
 	}
+	if s.Stop, err = stopTexts(file.Stop); err != nil {
+		return err
+	}
 	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil {
 		switch len(ids) {
 		case 0:
 		case 1:
 			s.EndIDs = ids
 		default:
-			s.Stop = []string{s.EOS}
+			s.Stop = append(s.Stop, s.EOS)
 		}
 	}
 	s.Defaults = file.Defaults
 	return s.Defaults.check()
+}
+
+// stopTexts reads a text, a list of texts or null.
+func stopTexts(data json.RawMessage) (texts []string, err error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		texts = []string{one}
+	} else if json.Unmarshal(data, &texts) != nil {
+		return nil, fmt.Errorf("stop_strings: found %.40s, want a text or a list of texts", data)
+	}
+	if slices.Contains(texts, "") {
+		return nil, errors.New("stop_strings: found an empty text, want none")
+	}
+	return texts, nil
 }
 
 // endIDs reads an id, a list of ids or null.

@@ -26,26 +26,22 @@ func TestBatchOfModelThatNeverHasRoom(t *testing.T) {
 // TestLoadedSaysWhatRuns: /api/ps counts the texts that a model works at.
 func TestLoadedSaysWhatRuns(t *testing.T) {
 	library := newBooks(t, "one")
-	server := library.server(t, Options{})
+	server := library.server(t, Options{MaxTokens: 1 << 30})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		ask(ctx, server, http.MethodPost, "/v1/completions", `{"prompt":"a","max_tokens":16384,"ignore_eos":true}`)
+		ask(ctx, server, http.MethodPost, "/v1/completions",
+			`{"prompt":"a","max_tokens":1000000000,"ignore_eos":true}`) // it ends when its client goes
 	}()
 	running := 0
-	for range 5000 {
+	waitUntil(t, func() bool {
 		_, data := ask(t.Context(), server, http.MethodGet, "/api/ps", "")
-		var a Loaded
-		if err := json.Unmarshal([]byte(data), &a); err != nil {
-			t.Fatal(err)
-		}
-		if len(a.Models) == 1 && a.Models[0].Running > 0 {
+		if a := decode[Loaded](t, []byte(data)); len(a.Models) == 1 {
 			running = a.Models[0].Running
-			break
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return running > 0
+	})
 	cancel()
 	<-ended
 	if running != 1 {

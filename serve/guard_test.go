@@ -295,7 +295,7 @@ func waitUntil(t *testing.T, ok func() bool) {
 // much waits for it. Nobody else notices.
 func TestSlowReader(t *testing.T) {
 	ended := make(chan error, 10)
-	s := newSiteOf(t, Options{MaxUnread: 1 << 20, WriteTimeout: 50 * time.Millisecond, MaxTokens: 1 << 30},
+	s := newSiteOf(t, Options{MaxUnread: 1 << 20, WriteTimeout: time.Second, MaxTokens: 1 << 30},
 		func(ctx context.Context, r *session.Request) error {
 			err := session.Direct{}.Run(ctx, r)
 			if r.Next != nil {

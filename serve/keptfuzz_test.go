@@ -13,6 +13,7 @@ func FuzzKept(f *testing.F) {
 	for _, body := range []string{
 		`{"input":"a","max_output_tokens":2}`,
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"é"}]}]}`,
+		`{"input":[{"type":"item_reference","id":"msg_ABCDEFGHIJKLMNOPQRSTUVWXYZ_o0"},{"id":"fc_"}]}`,
 		`{"text":"a"}`, `{"ids":[1,2]}`, `{"messages":[{"role":"user","content":"a"}]}`, `{"name":"a","remove":true}`,
 		`{"endings":["a",""]}`, `{"mark":"a"}`, `{"position":1}`, `{"max_tokens":2,"stream":true,"logprobs":true}`,
 		`{"metadata":{"a":"b"},"previous_response_id":"resp_x","include":["x"]}`, `null`, `[`, "",

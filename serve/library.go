@@ -78,9 +78,9 @@ func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	growth, _ := net.Growth()
 	layers, _ := net.Config.Plan() // it was valid when the model was made
 	return ModelCard{
-		Template: settings.Source, Sampling: parameters(settings.Defaults), Parameters: net.NumParams(),
-		MaxLength: net.MaxLength(), DModel: net.Config.DModel, Layers: strings.Join(layers, ","),
-		VocabSize: net.Config.VocabSize,
+		Template: settings.Source, Sampling: parameters(settings.Defaults, settings.Stop...),
+		Parameters: net.NumParams(), MaxLength: net.MaxLength(), DModel: net.Config.DModel,
+		Layers: strings.Join(layers, ","), VocabSize: net.Config.VocabSize,
 
 		StateBytes: generate.NewSession(net, 1).StateSize(), StateBytesPerToken: growth,
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// live are sessions of a model that are in memory, besides being stored: what is used least goes first. One whose last
-// change could not be stored stays. Who uses one has locked it.
+// live are sessions of a model that are in memory, besides being stored: what is used least goes first. Of one whose
+// last change could not be stored the text stays, in the server's pending. Who uses one has locked it.
 type live struct {
 	most int // bytes
 
@@ -24,7 +24,6 @@ type liveSession struct {
 	id       string
 	revision string // that it is, or was before a change that is not stored
 	session  *session.Session
-	unstored bool // its last change is nowhere else
 	bytes    int
 }
 
@@ -60,12 +59,8 @@ func (l *live) put(x *liveSession) {
 	}
 	l.all[x.id] = l.recent.PushFront(x)
 	l.bytes += x.bytes
-	for e := l.recent.Back(); e != nil && l.bytes > l.most; {
-		before := e.Prev()
-		if !e.Value.(*liveSession).unstored {
-			l.remove(e)
-		}
-		e = before
+	for l.bytes > l.most && l.recent.Len() > 0 {
+		l.remove(l.recent.Back())
 	}
 }
 
@@ -74,36 +69,6 @@ func (l *live) remove(e *list.Element) {
 	x := l.recent.Remove(e).(*liveSession)
 	l.bytes -= x.bytes
 	delete(l.all, x.id)
-}
-
-// pending are the records of sessions whose last change could not be stored. They are never changed.
-type pending struct {
-	mu  sync.Mutex
-	all map[string]*sessionRecord
-}
-
-// set notes the record of a session, or that there is none.
-func (u *pending) set(id string, r *sessionRecord) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if r == nil {
-		delete(u.all, id)
-		return
-	}
-	if u.all == nil {
-		u.all = map[string]*sessionRecord{}
-	}
-	u.all[id] = r
-}
-
-// get returns the record of a session that was changed since what is stored, or nil.
-func (u *pending) get(stored *sessionRecord) *sessionRecord {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if r := u.all[stored.ID]; r != nil && r.Revision == stored.Revision {
-		return r
-	}
-	return nil
 }
 
 // locks keep requests of this server from using one session at the same time.

@@ -75,11 +75,16 @@ func (m *Model) info() ModelInfo {
 	}
 }
 
-// close gives up a model that nobody uses. What it has read is kept where there is a place for it outside of memory.
-func (m *Model) close(log *slog.Logger) {
+// close gives up a model that nobody uses, after going was called. What it has read is kept where there is a place for
+// it outside of memory.
+func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
+	before := contained(ctx, 0, func(context.Context, int) error {
+		going(m)
+		return nil
+	})
 	err := contained(ctx, 0, func(ctx context.Context, _ int) (err error) {
 		m.Close()
 		if m.texts != nil {
@@ -90,7 +95,7 @@ func (m *Model) close(log *slog.Logger) {
 		}
 		return err
 	})
-	if err != nil {
+	if err = errors.Join(before, err); err != nil {
 		log.Error("model not closed as it should be", "model", m.name, "error", err.Error())
 	}
 }
@@ -106,11 +111,15 @@ func (m *Model) identity() string {
 
 // defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
 func (m *Model) defaults(maxTokens int) generate.Options {
-	o := generate.Options{MaxTokens: maxTokens}
-	o.Temperature = 1
+	o := m.ends()
+	o.MaxTokens, o.Temperature = maxTokens, 1
 	m.settings.Defaults.Apply(&o)
-	o.EndIDs = m.settings.EndIDs
 	return o
+}
+
+// ends are the options that say where the model itself ends a reply.
+func (m *Model) ends() generate.Options {
+	return generate.Options{EndIDs: m.settings.EndIDs, Stop: m.settings.Stop}
 }
 
 // encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.

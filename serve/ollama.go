@@ -234,7 +234,7 @@ func (q *ollamaReply) replyOptions(s *Server, n int) (generate.Options, error) {
 			return generate.Options{}, err
 		}
 	}
-	base := generate.Options{EndIDs: q.model.settings.EndIDs}
+	base := q.model.ends()
 	base.Temperature, base.TopK, base.TopP, base.RepetitionPenalty, base.RepetitionWindow = 0.8, 40, 0.9, 1.1, 64
 	q.model.settings.Defaults.Apply(&base)
 	own := base.MaxTokens

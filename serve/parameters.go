@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// parameters are the sampling that a model asks for as Ollama shows it: a line for each, in its words.
-func parameters(d chat.Defaults) string {
+// parameters are the sampling that a model asks for as Ollama shows it: a line for each, in its words, and for each
+// text that ends a reply.
+func parameters(d chat.Defaults, stops ...string) string {
 	var b strings.Builder
 	if d.DoSample != nil && !*d.DoSample {
 		d.Temperature = new(float64)
@@ -19,6 +20,9 @@ func parameters(d chat.Defaults) string {
 	line(&b, "min_p", d.MinP)
 	line(&b, "repeat_penalty", d.RepetitionPenalty)
 	line(&b, "num_predict", d.MaxNewTokens)
+	for _, stop := range stops {
+		fmt.Fprintf(&b, "stop %q\n", stop)
+	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

@@ -17,6 +17,9 @@ func TestParametersOfAModel(t *testing.T) {
 	if want := "temperature 0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := parameters(chat.Defaults{}, "</s>", "\n\n"), `stop "</s>"`+"\n"+`stop "\n\n"`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	if got := parameters(chat.Defaults{}); got != "" {
 		t.Errorf("got %q, want nothing", got)
 	}

@@ -19,6 +19,7 @@ type registry struct {
 	lib      *Library // nil where all models are always there
 	log      *slog.Logger
 	metrics  *metrics
+	going    func(*Model)  // is called before a model goes that nobody uses
 	queued   int           // requests that may wait for a model
 	patience time.Duration // after which one that waits for room is turned away
 	running  context.Context
@@ -73,10 +74,10 @@ type loading struct {
 // freshness is how long a list of the library is good.
 const freshness = time.Second
 
-func newRegistry(o Options, running context.Context, models []*Model) *registry {
+func newRegistry(o Options, running context.Context, going func(*Model), models []*Model) *registry {
 	r := &registry{
 		lib: o.Library, log: o.Log, queued: o.Queue, patience: o.QueueWait, running: running,
-		left: make(chan struct{}, 1), entries: map[string]*resident{},
+		left: make(chan struct{}, 1), entries: map[string]*resident{}, going: going,
 	}
 	for _, m := range models {
 		e := &resident{fixed: true, model: m, bytes: int64(m.net.Bytes()), info: m.info()}

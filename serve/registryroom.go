@@ -203,7 +203,7 @@ func (r *registry) unload(e *resident) {
 		e.timer.Stop()
 	}
 	go func() {
-		m.close(r.log)
+		m.close(r.log, r.going)
 		m = nil // for the garbage collector
 		debug.FreeOSMemory()
 		r.log.Info("model unloaded", "model", name)

@@ -10,8 +10,11 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
-// responseInput is what a request says: the messages that its items make up, or one of the user.
-type responseInput []draft
+// responseInput are the items that a request says, or one of the user.
+type responseInput []inputFields
+
+// drafts are the messages that items make up.
+type drafts []draft
 
 // draft is a message on the way to a template. A reply of several items, thoughts, a text and calls, is one message.
 type draft struct {
@@ -30,6 +33,7 @@ const (
 	itemReasoning = "reasoning"
 	itemCall      = "function_call"
 	itemOutput    = "function_call_output"
+	itemReference = "item_reference"
 )
 
 const (
@@ -43,36 +47,45 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 		if err := json.Unmarshal(data, &text); err != nil {
 			return err
 		}
-		*q = responseInput{{Role: userRole, Content: text}}
+		*q = responseInput{{Role: userRole, Content: bytes.Clone(data)}}
 		return nil
 	}
 	var items []json.RawMessage
 	if err := unmarshalList(data, &items, inputForms); err != nil {
 		return err
 	}
-	*q = nil
-	var thoughts []string // of the reply that follows
+	*q = make(responseInput, len(items))
 	for i, data := range items {
-		var item inputFields
-		err := json.Unmarshal(data, &item)
-		if err != nil {
-			err = errors.New(describe(err))
-		} else {
-			thoughts, err = q.add(&item, thoughts)
+		if err := json.Unmarshal(data, &(*q)[i]); err != nil {
+			return fmt.Errorf("%d: %s", i, describe(err))
 		}
-		if err != nil {
-			return fmt.Errorf("%d: %w", i, err)
-		}
-	}
-	for i := range *q {
-		d := &(*q)[i]
-		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
 	}
 	return nil
 }
 
+// drafts are the messages of the items. refer gives the item that the one at a place refers to.
+func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (all drafts, err error) {
+	var thoughts []string // of the reply that follows
+	for i, item := range q {
+		if item.refers() {
+			if item, err = refer(i, item.ID); err != nil {
+				return nil, err
+			}
+		}
+		if thoughts, err = all.add(&item, thoughts); err != nil {
+			return nil, wrong("input", "%d: %v", i, err)
+		}
+	}
+	for i := range all {
+		d := &all[i]
+		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
+	}
+	return all, nil
+}
+
 // inputFields are those of an item of any type.
 type inputFields struct {
+	ID        string          `json:"id"`
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
 	Content   json.RawMessage `json:"content"`
@@ -83,7 +96,7 @@ type inputFields struct {
 }
 
 // add adds an item, behind thoughts that have no message yet. It returns those that have none then.
-func (q *responseInput) add(item *inputFields, thoughts []string) ([]string, error) {
+func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 	switch item.Type {
 	case "", itemMessage:
 		d, err := item.message()
@@ -112,8 +125,8 @@ func (q *responseInput) add(item *inputFields, thoughts []string) ([]string, err
 		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
 		return nil, err
 	}
-	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
-		itemReasoning, itemCall, itemOutput)
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s or %s", item.Type, itemMessage,
+		itemReasoning, itemCall, itemOutput, itemReference)
 }
 
 // message is the message of an item.
@@ -179,9 +192,9 @@ func (item *inputFields) call() (toolCall, error) {
 	}, nil
 }
 
-// messages are those of the input. The outputs of functions get their names: each is of a call before it, which may be
-// one of an earlier response.
-func (q responseInput) messages(before []message) (all []message, err error) {
+// messages are those that a template is given. The outputs of functions get their names: each is of a call before it,
+// which may be one of an earlier response.
+func (q drafts) messages(before []message) (all []message, err error) {
 	names, sought := map[string]string{}, false
 	for i := range q {
 		d := q[i]

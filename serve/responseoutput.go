@@ -2,9 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/generate"
 )
@@ -38,12 +35,9 @@ const (
 	partReasoning = "reasoning_text"
 )
 
-// idPrefixes are what the ids of items begin with.
-var idPrefixes = map[string]string{itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_"}
-
 // newItem is an item of a type, on the way.
-func newItem(kind string) responseItem {
-	item := responseItem{ID: idPrefixes[kind] + rand.Text(), Type: kind, Status: responseRunning}
+func (a *responseObject) newItem(kind string) responseItem {
+	item := responseItem{ID: itemID(kind, a.ID, outputMark, len(a.Output)), Type: kind, Status: responseRunning}
 	switch kind {
 	case itemMessage:
 		item.Role, item.Content = assistantRole, []responsePart{}
@@ -88,8 +82,7 @@ func (r *responseRecord) inputItems() []responseItem {
 	items := []responseItem{}
 	add := func(kind string) *responseItem {
 		items = append(items, responseItem{
-			ID:   fmt.Sprint(idPrefixes[kind], strings.TrimPrefix(r.Response.ID, responsePrefix), "_", len(items)),
-			Type: kind, Status: responseCompleted,
+			ID: itemID(kind, r.Response.ID, inputMark, len(items)), Type: kind, Status: responseCompleted,
 		})
 		return &items[len(items)-1]
 	}
@@ -156,7 +149,7 @@ func (w *outputWriter) open(kind string) *responseItem {
 		return w.last()
 	}
 	w.close(responseCompleted)
-	w.q.object.Output, w.going = append(w.q.object.Output, newItem(kind)), true
+	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(kind)), true
 	item := w.last()
 	w.item("response.output_item.added", responseEvent{Item: item})
 	if item.Content != nil {
@@ -263,7 +256,7 @@ func (w *outputWriter) text(text string) {
 // call adds a call.
 func (w *outputWriter) call(c toolCall) {
 	w.close(responseCompleted)
-	w.q.object.Output, w.going = append(w.q.object.Output, newItem(itemCall)), true
+	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(itemCall)), true
 	item := w.last()
 	item.CallID, item.Name = c.ID, c.Function.Name
 	w.item("response.output_item.added", responseEvent{Item: item})

@@ -63,6 +63,7 @@ type responding struct {
 	*work
 	server   *Server
 	object   responseObject
+	said     int       // messages of the input
 	messages []message // all that the prompt says, the instructions first
 	dialog   *dialog
 	record   responseRecord
@@ -123,8 +124,15 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 	if previous != nil {
 		q.record.Messages = previous.Messages
 	}
-	if q.record.Input, err = q.Input.messages(q.record.Messages); err != nil {
+	input, err := q.Input.drafts(s.references(c))
+	if err != nil {
 		return err
+	}
+	if q.record.Input, err = input.messages(q.record.Messages); err != nil {
+		return err
+	}
+	if q.said = len(input); q.said == 0 {
+		return wrong("input", "found nothing, want %s", inputForms)
 	}
 	before := len(q.record.Messages)
 	q.record.Messages = append(q.record.Messages[:before:before], q.record.Input...)
@@ -161,7 +169,6 @@ func (q *responding) check(s *Server) error {
 	none := func(param string, raw json.RawMessage, why string) {
 		ch.that(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", shorten(raw), why)
 	}
-	ch.that(len(q.Input) > 0, "input", "found nothing, want %s", inputForms)
 	ch.that(asked >= 1 && asked <= s.o.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d", asked,
 		s.o.MaxTokens)
 	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
@@ -244,7 +251,7 @@ func digest(text string) string {
 func (q *responding) behind(ctx context.Context, previous *responseRecord, all string) (ids []int32, ok bool,
 	err error) {
 	in := q.dialog.in
-	in.Messages = in.Messages[:len(in.Messages)-len(q.Input)-1] // up to the earlier reply
+	in.Messages = in.Messages[:len(in.Messages)-q.said-1] // up to the earlier reply
 	before, err := q.model.render(ctx, "input", in)
 	if err != nil {
 		return nil, false, err

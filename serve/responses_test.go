@@ -85,7 +85,9 @@ func TestResponsesBelongToTheirClients(t *testing.T) {
 	for body, text := range map[string]string{
 		`{}`:            `"param":"input"`,
 		`{"input":[5]}`: `input: 0: found a JSON number`,
-		`{"input":[{"type":"item_reference","id":"a"}]}`: `want message, reasoning, function_call or`,
+		`{"input":[{"type":"item_reference","id":"a"}]}`: `input: 0: id: found \"a\", which is no item`,
+		`{"input":[{"type":"reference"}]}`:               `function_call_output or item_reference`,
+		`{"input":[{"type":"reasoning"}]}`:               `input: found nothing`,
 		`{"input":[{"role":"user"}]}`:                    `want a string or a list of parts`,
 		`{"input":"x","background":true}`:                `"param":"background"`,
 		`{"input":"x","max_output_tokens":0}`:            `"param":"max_output_tokens"`,

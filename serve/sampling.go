@@ -3,6 +3,7 @@ package serve
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -52,7 +53,10 @@ func (q *sampling) replies(s *Server, m *Model, o generate.Options) (generate.Op
 	if q.Seed != nil {
 		o.Seed = uint64(*q.Seed)
 	}
-	o.Stop, o.IgnoreEnd = q.Stop, q.IgnoreEOS
+	if o.IgnoreEnd = q.IgnoreEOS; o.IgnoreEnd {
+		o.Stop = nil // where the model itself would end
+	}
+	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
 	n := or(q.N, 1)
 	var c checks
 	c.that(o.Temperature >= 0, "temperature", "found %v, want a number from 0 up", o.Temperature)
@@ -66,8 +70,8 @@ func (q *sampling) replies(s *Server, m *Model, o generate.Options) (generate.Op
 	c.that(math.Abs(o.PresencePenalty) <= 2, "presence_penalty", "found %v, want a number from -2 to 2",
 		o.PresencePenalty)
 	c.that(n >= 1 && n <= s.o.MaxChoices, "n", "found %d, want an integer from 1 to %d", n, s.o.MaxChoices)
-	c.that(len(o.Stop) <= maxStops, "stop", "found %d strings, want at most %d", len(o.Stop), maxStops)
-	for _, stop := range o.Stop {
+	c.that(len(q.Stop) <= maxStops, "stop", "found %d strings, want at most %d", len(q.Stop), maxStops)
+	for _, stop := range q.Stop {
 		c.that(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",
 			len(stop), maxStop)
 	}

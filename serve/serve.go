@@ -6,12 +6,12 @@
 // wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
 // and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
 // ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
-// are in memory, and who has one, explain what is seen of them; structured keeps replies to a format, tools,
-// toolforms and toolpython are calls of functions, reasoning takes replies apart; reply and stream carry a reply to
-// a client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
-// languages. For those who run a server: watch follows a request through all that works at it, metrics has the
-// figures, limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its
-// own.
+// are in memory, held one that a request has, pending those that could not be stored, explain what is seen of them;
+// structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
+// replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
+// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
+// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
+// pages may, tls certificates, admin the address of its own.
 //
 // It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
 // generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
@@ -133,7 +133,7 @@ func New(o Options, models ...*Model) (*Server, error) {
 		heavy: make(chan struct{}, mostHeavy),
 	}
 	s.running, s.stop = context.WithCancelCause(context.Background())
-	s.models = newRegistry(o, s.running, models)
+	s.models = newRegistry(o, s.running, s.storePending, models)
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
@@ -278,13 +278,17 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) Drain() { s.ends.Store(true) }
 
 // Close lets no more requests in and ends those that run. It does not wait for them, nor close the models (see Unload),
-// but batches stand still when it returns.
+// but batches stand still when it returns, and of sessions that could not be stored it was tried once more.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
 	if err := s.files.Close(); err != nil {
 		s.o.Log.Error("files", "error", err.Error())
 	}
+	for _, e := range s.models.loaded() {
+		s.storePending(e.model)
+	}
+	s.storePending(nil)
 }
 
 // model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.

@@ -20,13 +20,14 @@ import (
 
 // TestClientGoesInTheMiddleOfAReply: the session ends where the reply was cut off, is stored there, and goes on.
 func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
-	s := newSite(t, Options{})
+	const long = 1_000_000 // of which no machine is at the end before the client goes
+	s := newSite(t, Options{MaxTokens: long})
 	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
 	path := "/v1/sessions/" + a.ID
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path+"/generate",
-		strings.NewReader(`{"max_tokens":16000,"ignore_eos":true,"stream":true}`))
+		strings.NewReader(fmt.Sprintf(`{"max_tokens":%d,"ignore_eos":true,"stream":true}`, long)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestClientGoesInTheMiddleOfAReply(t *testing.T) {
 	cancel()
 	answer.Body.Close()
 	b := post[sessionObject](s, path+"/append", `{"text":"!"}`) // waits for the reply to end
-	if b.Position < 9 || b.Position >= 16000 || b.Drawn != b.Position-8 {
+	if b.Position < 9 || b.Position >= long || b.Drawn != b.Position-8 {
 		t.Errorf("after that: %+v", b)
 	}
 }

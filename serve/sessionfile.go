@@ -89,7 +89,11 @@ func (s *Server) importSession(c *call) error {
 	if n := len(x.Marks()); n > maxMarks {
 		return wrong("session", "found %d marks, want at most %d", n, maxMarks)
 	}
-	return s.addSession(c, m, x, nil, nil)
+	o, err := s.addSession(c, m, x, nil, nil)
+	if err != nil {
+		return err
+	}
+	return c.json(o)
 }
 
 // mostHeavy is how many sessions are sent or received at a time: each is in memory as a whole.

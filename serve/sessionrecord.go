@@ -159,6 +159,11 @@ func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string)
 	if data != nil {
 		_ = setAside(s.shelf, p.states(r.Revision)) // there may be no room for it
 	}
+	return m.sessionOf(r, client)
+}
+
+// sessionOf is the session of a record without its states: it reads its text again when it is used, to the same bits.
+func (m *Model) sessionOf(r *sessionRecord, client string) (*session.Session, error) {
 	return session.From(m.net, m.tok, m.sessionOptions(client), session.Text{Plan: segments(r.Plan), Names: r.Marks})
 }
 
@@ -258,7 +263,7 @@ const leftAfter = time.Hour
 
 // removeSession removes a session, whatever there is of it: the record first.
 func (s *Server) removeSession(p place) error {
-	s.unsaved.set(p.id, nil)
+	s.unsaved.set(p, nil)
 	if err := s.shelf.remove(p.record()); err != nil {
 		return err
 	}

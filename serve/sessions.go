@@ -14,99 +14,6 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// held is a session that a request has, and nobody else meanwhile.
-type held struct {
-	*session.Session
-	*call
-	server  *Server
-	model   *Model
-	place   place
-	record  *sessionRecord
-	changed bool // what a request does has begun to change it
-}
-
-// withSession has a function do what a request asks for with its session, and keeps what that has changed, also where
-// it fails: a reply that is cut off ends where it is.
-func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) error) error {
-	p := place{c.owner(), c.r.PathValue("id")}
-	release, err := s.lockSession(c.r.Context(), p)
-	if err != nil {
-		return err
-	}
-	defer release()
-	r, err := s.sessionRecord(p)
-	if err != nil {
-		return err
-	}
-	// First the model, then a place among those that run: a request that waits for a model to be loaded must not keep
-	// from running one whose model has to go for it.
-	m, err := s.model(c, r.Model)
-	if err != nil {
-		return err
-	}
-	c.note("model", m.name)
-	if err := s.enter(c); err != nil {
-		return err
-	}
-	defer s.admit.leave()
-	h, err := s.hold(c, p, r, m)
-	if err != nil {
-		return err
-	}
-	return do(c.r.Context(), h)
-}
-
-// hold returns the session of a place, which is locked, with its record and model.
-func (s *Server) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, err error) {
-	if m.identity() != r.Identity {
-		return nil, &Error{
-			Status: http.StatusConflict, Code: "other_model",
-			Message: fmt.Sprintf("the session %s is of a model %s that had other weights, another precision or "+
-				"another tokenizer than the one of this server", p.id, r.Model),
-		}
-	}
-	x := m.live.get(p.id, r.Revision)
-	if changed := s.unsaved.get(r); changed != nil && x != nil {
-		*r = *changed
-	}
-	if x == nil {
-		s.unsaved.set(p.id, nil) // the model was unloaded meanwhile, or another server has stored a change
-		if x, err = s.loadSession(p, r, m, c.client()); err != nil {
-			return nil, err
-		}
-		m.live.put(&liveSession{id: p.id, revision: r.Revision, session: x})
-	}
-	return &held{Session: x, call: c, server: s, model: m, place: p, record: r}, nil
-}
-
-// keep stores the session if it has changed. Where that fails it goes on in memory, and its object says so.
-func (h *held) keep() {
-	if !h.changed {
-		return
-	}
-	h.changed = false
-	x := &liveSession{id: h.place.id, session: h.Session}
-	if err := h.server.keepSession(h.place, h.record, h.Session); err != nil {
-		h.server.o.Log.Warn("a session could not be stored", "request", h.call.id, "session", h.place.id,
-			"error", err.Error())
-		record := *h.record
-		h.server.unsaved.set(h.place.id, &record)
-		x.unstored = true
-	} else {
-		h.server.unsaved.set(h.place.id, nil)
-	}
-	x.revision = h.record.Revision
-	h.model.live.put(x)
-}
-
-// change calls a function that changes the session, and stores it.
-func (h *held) change(do func() error) error {
-	h.changed = true
-	err := contained(h.r.Context(), 0, func(context.Context, int) error { return do() })
-	h.keep()
-	return err
-}
-
 // newSession is the body of POST /v1/sessions. At most one of text, messages and ids is given.
 type newSession struct {
 	Model    string            `json:"model"`
@@ -161,7 +68,11 @@ func (s *Server) createSession(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.addSession(c, m, x, q.Metadata, nil)
+	o, err := s.addSession(c, m, x, q.Metadata, nil)
+	if err != nil {
+		return err
+	}
+	return c.json(o)
 }
 
 // ids are those that a session begins with, and the field that has them.
@@ -187,9 +98,9 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 	return ids, param, err
 }
 
-// addSession stores a session that is new, and answers with it.
+// addSession stores a session that is new.
 func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
-	from *sessionOrigin) error {
+	from *sessionOrigin) (*sessionObject, error) {
 	s.sweep()
 	if metadata == nil {
 		metadata = map[string]string{}
@@ -200,13 +111,13 @@ func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[
 	}}
 	p := place{c.owner(), r.ID}
 	if err := s.keepSession(p, r, x); err != nil {
-		return &Error{
+		return nil, &Error{
 			Status: http.StatusInsufficientStorage, Code: "store_failed",
 			Message: fmt.Sprintf("the session could not be stored: %v", err),
 		}
 	}
 	m.live.put(&liveSession{id: r.ID, revision: r.Revision, session: x})
-	return c.json(&r.sessionObject)
+	return &r.sessionObject, nil
 }
 
 // listSessions answers with all sessions of the client, the last changed first.
@@ -220,10 +131,18 @@ func (s *Server) listSessions(c *call) error {
 		Data   []sessionObject `json:"data"`
 	}{Object: "list", Data: []sessionObject{}}
 	for _, id := range ids {
-		var o sessionObject                                               // without the text
-		if getRecord(s.shelf, place{c.owner(), id}.record(), &o) == nil { // else it is removed, or damaged
-			list.Data = append(list.Data, o)
+		var r struct { // without the text
+			sessionObject
+			Revision string `json:"revision"`
 		}
+		p := place{c.owner(), id}
+		if getRecord(s.shelf, p.record(), &r) != nil { // it is removed, or damaged
+			continue
+		}
+		if changed := s.unsaved.get(p, r.Revision); changed != nil {
+			r.sessionObject = changed.sessionObject
+		}
+		list.Data = append(list.Data, r.sessionObject)
 	}
 	slices.SortFunc(list.Data, func(a, b sessionObject) int {
 		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.ID, b.ID))
@@ -234,21 +153,22 @@ func (s *Server) listSessions(c *call) error {
 // showSession answers with a session, and with its text if that is asked for.
 func (s *Server) showSession(c *call) error {
 	if c.r.URL.Query().Get("text") != "true" {
-		r, err := s.sessionRecord(place{c.owner(), c.r.PathValue("id")})
+		p := place{c.owner(), c.r.PathValue("id")}
+		r, err := s.sessionRecord(p)
 		if err != nil {
 			return err
 		}
-		if changed := s.unsaved.get(r); changed != nil { // also while another request uses the session
+		if changed := s.unsaved.get(p, r.Revision); changed != nil { // also while another request uses the session
 			r = changed
 		}
 		return c.json(&r.sessionObject)
 	}
-	return s.withSession(c, func(_ context.Context, h *held) error {
-		return c.json(struct {
+	return s.answerSession(c, func(_ context.Context, h *held) (any, error) {
+		return struct {
 			*sessionObject
 			Text string  `json:"text"`
 			IDs  []int32 `json:"ids"`
-		}{&h.record.sessionObject, text(h.Text()), append([]int32{}, h.IDs()...)})
+		}{&h.record.sessionObject, text(h.Text()), append([]int32{}, h.IDs()...)}, nil
 	})
 }
 
@@ -287,9 +207,9 @@ func (s *Server) forkSession(c *call) error {
 	if err := checkMetadata(q.Metadata); err != nil {
 		return err
 	}
-	return s.withSession(c, func(_ context.Context, h *held) error {
+	return s.answerSession(c, func(_ context.Context, h *held) (any, error) {
 		if err := s.roomForSession(h.place.owner, 1); err != nil {
-			return err
+			return nil, err
 		}
 		if q.Metadata == nil {
 			q.Metadata = maps.Clone(h.record.Metadata)
@@ -316,13 +236,13 @@ func (s *Server) markSession(c *call) error {
 	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
 		return wrong("name", "found a name of %d bytes, want 1 to %d", n, maxMarkName)
 	}
-	return s.withSession(c, func(_ context.Context, h *held) error {
+	return s.answerSession(c, func(_ context.Context, h *held) (any, error) {
 		_, there := h.MarkAt(q.Name)
 		switch {
 		case q.Remove && !there:
-			return wrong("name", "found no mark %q", q.Name)
+			return nil, wrong("name", "found no mark %q", q.Name)
 		case !q.Remove && !there && len(h.Marks()) >= maxMarks:
-			return wrong("name", "found %d marks, want at most %d", len(h.Marks()), maxMarks)
+			return nil, wrong("name", "found %d marks, want at most %d", len(h.Marks()), maxMarks)
 		}
 		err := h.change(func() error {
 			if q.Remove {
@@ -332,10 +252,7 @@ func (s *Server) markSession(c *call) error {
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		return c.json(&h.record.sessionObject)
+		return &h.record.sessionObject, err
 	})
 }
 
@@ -357,16 +274,16 @@ func (s *Server) rewindSession(c *call) error {
 	if (q.Mark == nil) == (q.Position == nil) {
 		return wrong("mark", "found both of mark and position, or none, want one")
 	}
-	return s.withSession(c, func(ctx context.Context, h *held) error {
+	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		to := or(q.Position, 0)
 		if q.Mark != nil {
 			var ok bool
 			if to, ok = h.MarkAt(*q.Mark); !ok {
-				return wrong("mark", "found no mark %.100q in the session", *q.Mark)
+				return nil, wrong("mark", "found no mark %.100q in the session", *q.Mark)
 			}
 		}
 		if to < 0 || to > h.Position() {
-			return wrong("position", "found %d, want 0 to %d", to, h.Position())
+			return nil, wrong("position", "found %d, want 0 to %d", to, h.Position())
 		}
 		var again int
 		err := h.change(func() (err error) {
@@ -374,9 +291,9 @@ func (s *Server) rewindSession(c *call) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.note("prompt_tokens", again)
-		return c.json(rewound{h.record.sessionObject, again})
+		return rewound{h.record.sessionObject, again}, nil
 	})
 }

@@ -26,7 +26,7 @@ func (s *Server) appendSession(c *call) error {
 	if given != 1 {
 		return wrong("text", "found %d of text, messages and ids, want one", given)
 	}
-	return s.withSession(c, func(ctx context.Context, h *held) error {
+	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		ids, param, err := q.IDs, "ids", error(nil)
 		switch {
 		case q.Text != nil:
@@ -37,16 +37,16 @@ func (s *Server) appendSession(c *call) error {
 			ids, err = h.encodeMessages(ctx, q.Messages)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := h.canGrow(param, ids, 0); err != nil {
-			return err
+			return nil, err
 		}
 		if err := h.change(func() error { return h.Append(ctx, ids) }); err != nil {
-			return err
+			return nil, err
 		}
 		c.note("prompt_tokens", len(ids))
-		return c.json(&h.record.sessionObject)
+		return &h.record.sessionObject, nil
 	})
 }
 
@@ -108,32 +108,38 @@ func (s *Server) generateInSession(c *call) error {
 	if err := s.readBody(c.w, c.r, &q); err != nil {
 		return err
 	}
-	return s.withSession(c, func(ctx context.Context, h *held) error {
+	if q.Stream {
+		return s.withSession(c, func(_ context.Context, h *held) error { return q.stream(s, h) })
+	}
+	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		o, err := q.options(s, h)
 		if err != nil {
-			return err
-		}
-		if q.Stream {
-			return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
-				last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
-				if err != nil {
-					return err
-				}
-				to.add(sse(last), sseDone)
-				return nil
-			}, sseFailed)
+			return nil, err
 		}
 		all := sessionReply{IDs: []int32{}}
 		last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) {
 			all.Text, all.IDs = all.Text+p.Text, append(all.IDs, p.IDs...)
 			all.Logprobs = append(all.Logprobs, p.Logprobs...)
 		})
+		last.Text, last.IDs, last.Logprobs = all.Text, all.IDs, all.Logprobs
+		return last, err
+	})
+}
+
+// stream draws a reply and sends each piece as it comes.
+func (q *sessionGenerate) stream(s *Server, h *held) error {
+	o, err := q.options(s, h)
+	if err != nil {
+		return err
+	}
+	return s.carry(h.call, "text/event-stream", func(ctx context.Context, to *queue) error {
+		last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
 		if err != nil {
 			return err
 		}
-		last.Text, last.IDs, last.Logprobs = all.Text, all.IDs, all.Logprobs
-		return c.json(last)
-	})
+		to.add(sse(last), sseDone)
+		return nil
+	}, sseFailed)
 }
 
 // options are the options of a reply in a session.
@@ -212,13 +218,13 @@ func (s *Server) scoreInSession(c *call) error {
 	if n := len(q.Endings); n == 0 || n > s.o.MaxPrompts {
 		return wrong("endings", "found %d, want 1 to %d", n, s.o.MaxPrompts)
 	}
-	return s.withSession(c, func(ctx context.Context, h *held) error {
+	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		answer := struct {
 			Object string   `json:"object"`
 			Data   []ending `json:"data"`
 		}{Object: "list"}
 		if h.Position() == 0 {
-			return wrong("endings", "found a session without a text, want one to score after: append it")
+			return nil, wrong("endings", "found a session without a text, want one to score after: append it")
 		}
 		var all [][]int32
 		for _, e := range q.Endings {
@@ -226,17 +232,17 @@ func (s *Server) scoreInSession(c *call) error {
 			if ids == nil {
 				var err error
 				if ids, err = h.model.tok.Encode(nil, []byte(e.text)); err != nil {
-					return wrong("endings", "%v", err)
+					return nil, wrong("endings", "%v", err)
 				}
 			}
 			if err := h.canGrow("endings", ids, 0); err != nil {
-				return err
+				return nil, err
 			}
 			all = append(all, ids)
 		}
 		scores, err := h.score(ctx, all)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, of := range scores {
 			one := ending{IDs: all[i], Logprobs: []float64{}}
@@ -248,7 +254,7 @@ func (s *Server) scoreInSession(c *call) error {
 			one.Sum = number(sum)
 			answer.Data = append(answer.Data, one)
 		}
-		return c.json(answer)
+		return answer, nil
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -55,7 +56,12 @@ var errNoAnswer = errors.New("no answer")
 
 // post sends a body.
 func (s *soak) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+path, bytes.NewReader(body))
+	return s.send(ctx, http.MethodPost, path, body)
+}
+
+// send sends a request with a body, which may be none.
+func (s *soak) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +127,9 @@ func (s *soak) learn(ctx context.Context) error {
 	if 2*len(texts) < len(s.alone) {
 		return fmt.Errorf("%d prompts have %d replies: what is mixed up would not be seen", len(s.alone), len(texts))
 	}
-	_, id, _ := s.leave(ctx, "Call me")
-	s.keeps = id != ""
+	s.keeps = slices.ContainsFunc(s.command, func(word string) bool {
+		return word == "--store" || strings.HasPrefix(word, "--store=")
+	})
 	return nil
 }
 
@@ -135,7 +142,7 @@ func (s *soak) client(ctx context.Context, r *rand.Rand) {
 			continue
 		}
 		prompt := all[r.IntN(len(all))]
-		switch what := r.IntN(20); {
+		switch what := r.IntN(25); {
 		case what < 10:
 			s.compare(ctx, prompt, what < 5)
 		case what < 13:
@@ -146,6 +153,10 @@ func (s *soak) client(ctx context.Context, r *rand.Rand) {
 			s.stall(ctx, prompt, r)
 		case what < 17:
 			s.figuresOfModels(ctx)
+		case what < 18:
+			s.slow(ctx, r)
+		case s.keeps && what < 22:
+			s.converse(ctx, prompt, r)
 		case s.keeps && s.keeping.Add(1) < mostKept:
 			s.keep(ctx, prompt)
 		}
@@ -181,8 +192,7 @@ func (s *soak) rubbish(ctx context.Context, r *rand.Rand) {
 	for i := range noise {
 		noise[i] = byte(r.Uint32())
 	}
-	s.did("rubbish")
-	if r.IntN(2) == 0 {
+	if s.did("rubbish"); r.IntN(2) == 0 {
 		c, err := net.DialTimeout("tcp", s.address, time.Second)
 		if err != nil {
 			return
@@ -203,6 +213,7 @@ func (s *soak) rubbish(ctx context.Context, r *rand.Rand) {
 	}
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
+	s.did(fmt.Sprint("rubbish: status ", a.StatusCode))
 	refused := a.StatusCode >= 400 && a.StatusCode < 500 || a.StatusCode == http.StatusServiceUnavailable
 	if err == nil && !refused {
 		s.problem("rubbish is answered with status %d: %.200s", a.StatusCode, text)

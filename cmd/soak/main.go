@@ -1,8 +1,9 @@
 // Command soak treats hippo serve badly for a while, and checks that no reply is mixed up, nothing that was stored
-// is lost, and memory and goroutines do not grow. Clients read replies, go in their middle, send rubbish, and
-// stall; now and then the server is killed and started again.
+// is lost, and memory and goroutines do not grow. Clients read replies, go in their middle, send rubbish, stall, and,
+// where the server has a store, leave responses and change sessions; now and then the server is killed and started
+// again.
 //
-//	go build -o hippo ./cmd/hippo && go run ./cmd/soak --for 30m ./hippo serve runs/tiny --precision int8
+//	go build -o hippo ./cmd/hippo && go run ./cmd/soak --for 30m ./hippo serve runs/tiny --store state
 //
 // It prints a summary as JSON, and ends with status 1 if something was found.
 package main
@@ -19,7 +20,7 @@ import (
 func main() {
 	s := &soak{}
 	flag.DurationVar(&s.time, "for", 30*time.Minute, "how long")
-	flag.DurationVar(&s.kill, "kill", time.Minute, "time between kills of the server")
+	flag.DurationVar(&s.kill, "kill", time.Minute, "time between kills of the server; 0: none")
 	flag.IntVar(&s.clients, "clients", 64, "clients at a time")
 	flag.IntVar(&s.tokens, "tokens", 32, "tokens of a reply")
 	flag.Usage = func() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -26,9 +27,11 @@ type soak struct {
 	now     *server // nil while there is none
 	since   time.Time
 	stored  map[string]string // texts of responses by ids, where the server keeps them
-	keeps   bool
-	keeping atomic.Int64 // responses that were asked for
-	counts  sync.Map     // *atomic.Int64 by name
+	keeps   bool              // what is stored outlives a kill
+	keeping atomic.Int64      // responses that were asked for
+	slowing atomic.Int64      // clients that are slow
+	talks   [mostSessions]talk
+	counts  sync.Map // *atomic.Int64 by name
 	summary
 }
 
@@ -44,7 +47,7 @@ type summary struct {
 	Problems []string         `json:"problems"`
 }
 
-// life is a time between two starts of the server.
+// life is a time between two starts of the server, or, where it is never killed, a minute of it.
 type life struct {
 	Seconds    float64 `json:"seconds"`
 	Goroutines float64 `json:"goroutines"` // the most
@@ -125,6 +128,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 		return true
 	})
 	s.wantStored(ctx)
+	s.wantSessions(ctx)
 	s.Stored = len(s.stored)
 	return s.rest()
 }
@@ -133,7 +137,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 func (s *soak) lives(ctx context.Context) error {
 	for {
 		run, since := s.life()
-		end := time.NewTimer(s.kill)
+		end := time.NewTimer(cmp.Or(s.kill, time.Minute))
 		var l life
 		for alive := true; alive; {
 			if f, err := run.figures(); err == nil {
@@ -153,6 +157,9 @@ func (s *soak) lives(ctx context.Context) error {
 			}
 		}
 		s.Lives = append(s.Lives, l)
+		if s.kill == 0 {
+			continue
+		}
 		s.setLife(nil)
 		run.kill()
 		s.Kills++
@@ -162,6 +169,7 @@ func (s *soak) lives(ctx context.Context) error {
 		}
 		s.setLife(next)
 		s.wantStored(ctx)
+		s.wantSessions(ctx)
 	}
 }
 

@@ -148,10 +148,29 @@ class App extends EventTarget {
     return this.reply(tree.add(this.current, last, 'user', content, { files }).id);
   }
 
-  // edit makes another branch in place of a message, and asks for a reply to it.
+  // edit makes another branch in place of a message, and asks for a reply to it. Of several answers to the calls of a
+  // reply the others stay.
   edit(node, content, files) {
     if (this.turn) return undefined;
-    return this.reply(tree.add(this.current, node.parent, node.role, content, { files }).id);
+    const c = this.current;
+    const others = [];
+    for (let next = tree.chosen(c, node.id); node.role === 'tool' && next?.role === 'tool'; next = tree.chosen(c, next.id)) {
+      others.push(next);
+    }
+    const more = node.role === 'tool' ? { call: node.call, name: node.name } : { files };
+    let last = tree.add(c, node.parent, node.role, content, more);
+    for (const { content: text, call, name } of others) last = tree.add(c, last.id, 'tool', text, { call, name });
+    return this.reply(last.id);
+  }
+
+  // answer says what the functions have answered that a reply calls, and asks for the reply to that.
+  answer(node, texts) {
+    if (this.turn) return undefined;
+    let last = node;
+    node.calls.forEach(({ id, function: { name } }, i) => {
+      last = tree.add(this.current, last.id, 'tool', texts[i], { call: id, name });
+    });
+    return this.reply(last.id);
   }
 
   // goOn continues a reply that has ended early.

@@ -49,10 +49,12 @@ export function branches(body) {
 }
 
 function spot({ node }, on, x, y) {
-  const words = node.content.trim().replace(/\s+/g, ' ').slice(0, 80);
-  const name = `${node.role === 'user' ? 'You' : 'Reply'}: ${words || '(nothing)'}`;
+  const called = (node.calls ?? []).map((call) => `calls ${call.function.name}`);
+  const words = [node.content, ...called].join(' ').trim().replace(/\s+/g, ' ').slice(0, 80);
+  const who = { user: 'You', tool: `Answer of ${node.name}` }[node.role] ?? 'Reply';
+  const name = `${who}: ${words || '(nothing)'}`;
   const go = () => app.pick(node.id);
-  const shape = node.role === 'user' ? s('rect', { x: x - 6, y: y - 6, width: 12, height: 12, rx: 3 })
+  const shape = node.role !== 'assistant' ? s('rect', { x: x - 6, y: y - 6, width: 12, height: 12, rx: 3 })
     : s('circle', { cx: x, cy: y, r: 6.5 });
   return s('g', {
     class: `spot ${on.has(node.id) ? 'on' : ''}`, id: `spot-${node.id}`, role: 'button', tabindex: 0, 'aria-label': name,

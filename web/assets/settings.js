@@ -5,6 +5,7 @@ import { app } from './app.js';
 import { branches } from './branches.js';
 import { button, byID, h, replace } from './dom.js';
 import { bytes } from './format.js';
+import { formatOf, toolsOf } from './tools.js';
 import { touch } from './tree.js';
 
 const fields = [
@@ -101,14 +102,54 @@ function sampling(body) {
       id: 'set-stop', rows: 2, value: c.settings.stop ?? '', 'aria-describedby': 'why-stop',
       oninput: (event) => kept((to) => { to.settings.stop = event.target.value; }),
     }), h('small', { id: 'why-stop' }, 'a line each, before which a reply ends; \\n is a line end'));
+  // json is a field of JSON that says what is wrong with it.
+  const json = (name, label, why, check, placeholder) => {
+    const says = h('small', { id: `why-${name}` });
+    const field = h('textarea', {
+      id: `set-${name}`, className: 'json', rows: 4, value: c.settings[name] ?? '', placeholder, 'aria-describedby': `why-${name}`,
+      oninput: () => {
+        kept((to) => { to.settings[name] = field.value; });
+        tell();
+      },
+    });
+    const tell = () => {
+      let wrong = '';
+      try {
+        check(field.value);
+      } catch (error) {
+        wrong = error.message;
+      }
+      field.setAttribute('aria-invalid', String(wrong !== ''));
+      says.textContent = wrong || why;
+    };
+    tell();
+    return h('div', { className: 'field long' }, h('label', { htmlFor: `set-${name}` }, label), field, says);
+  };
+  const model = app.model();
+  const knows = !model?.known || /\btools\b/.test(model.template);
+  const tools = json('tools', 'Tools', knows ? 'functions as JSON that the model may call; you say what they answer'
+    : 'the chat template of this model knows no tools', toolsOf,
+  '[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]');
+  const choice = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-tool_choice' }, 'Calls'),
+    h('select', {
+      id: 'set-tool_choice', onchange: (event) => kept((to) => { to.settings.tool_choice = event.target.value; }),
+    }, ...[['auto', 'as the model likes'], ['required', 'each reply is a call'], ['none', 'no reply is a call']].map(([value, words]) => h('option', {
+      value, selected: value === (c.settings.tool_choice ?? 'auto'),
+    }, words))));
+  const schema = json('schema', 'Reply as JSON', 'a JSON schema that each reply is of; {} is any object', formatOf,
+    '{"type": "object", "properties": {"age": {"type": "integer"}}}');
+  const ofChats = c.kind === 'chat' ? [tools, choice, schema] : [];
   const key = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-key' }, 'API key'),
     h('input', {
       type: 'password', id: 'set-key', autocomplete: 'off', value: apiKey(), 'aria-describedby': 'why-key',
       onchange: (event) => { setAPIKey(event.target.value.trim()); app.tell('retry'); },
     }), h('small', { id: 'why-key' }, 'kept until this window is closed'));
-  body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, key].filter(Boolean));
+  body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, ...ofChats, key].filter(Boolean));
   body.append(button('As the model has it', 'again', () => {
-    kept((to) => { to.settings = {}; });
+    kept((to) => { // what the person has written stays
+      const { tools: functions, tool_choice: when, schema: form } = to.settings;
+      to.settings = Object.fromEntries(Object.entries({ tools: functions, tool_choice: when, schema: form }).filter(([, x]) => x));
+    });
     showSettings(true);
   }, { words: true }));
 }

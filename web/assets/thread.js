@@ -1,6 +1,7 @@
 // thread shows the messages of the chosen branch, and replies side by side from which one is to be chosen.
 
 import { app } from './app.js';
+import { answerForm, callsOf, waits } from './calls.js';
 import { button, byID, h, replace } from './dom.js';
 import { bytes, count, seconds, speed } from './format.js';
 import { copyText, Markdown } from './markdown.js';
@@ -16,11 +17,13 @@ class Message {
     this.id = node.id;
     this.column = column; // from 1, where replies stand side by side
     this.text = null;
+    this.form = null; // for the answers of functions
     this.thoughts = h('details', { className: 'thoughts', hidden: true }, h('summary', {}, 'Thoughts'), h('div', { className: 'plain' }));
     this.body = h('div', { className: 'body' });
     this.foot = h('div', { className: 'foot' });
-    const name = node.role === 'user' ? 'You' : column ? `Reply ${column}` : 'Reply';
-    this.element = h('article', { className: `message ${node.role}`, 'aria-label': name }, this.body, this.foot);
+    const name = { user: 'You', tool: `Answer of ${node.name}` }[node.role] ?? (column ? `Reply ${column}` : 'Reply');
+    const kind = node.role === 'tool' ? 'user answer' : node.role;
+    this.element = h('article', { className: `message ${kind}`, 'aria-label': name }, this.body, this.foot);
     this.element.dataset.id = node.id;
   }
 
@@ -28,8 +31,9 @@ class Message {
   grow(node) {
     const asTokens = app.current.showTokens && node.tokens?.length;
     const kind = asTokens ? TokenText : Markdown;
-    if (node.role === 'user') {
-      replace(this.body, h('div', { className: 'plain', dir: 'auto' }, node.content), files(node));
+    if (node.role !== 'assistant') {
+      replace(this.body, node.role === 'tool' && h('p', { className: 'muted' }, `${node.name} answers`),
+        h('div', { className: 'plain', dir: 'auto' }, node.content), files(node));
     } else {
       if (!(this.text instanceof kind)) {
         this.text = asTokens ? new TokenText((at, token) => other(this.node, at, token)) : new Markdown();
@@ -55,7 +59,8 @@ class Message {
   update(node) {
     this.node = node;
     this.grow(node);
-    replace(this.foot, trouble(node), this.column ? this.choose(node) : actions(node, this), facts(node));
+    this.form = !waits(node) ? null : this.form ?? answerForm(node);
+    replace(this.foot, callsOf(node), trouble(node), this.column ? null : this.form, this.column ? this.choose(node) : actions(node, this), facts(node));
     this.element.setAttribute('aria-busy', String(node.state === 'running'));
   }
 
@@ -147,10 +152,11 @@ export function switches(node) {
 function actions(node, view) {
   const running = Boolean(app.turn);
   const list = [switches(node)];
-  if (node.role === 'user') list.push(button('Edit', 'edit', () => view.edit(node), { disabled: running }));
+  if (node.role !== 'assistant') list.push(button('Edit', 'edit', () => view.edit(node), { disabled: running }));
   list.push(button('Copy', 'copy', () => copyText(node.content)));
   if (node.role === 'assistant') {
-    if (node.state !== 'running' && (node.state !== 'done' || node.finish === 'length')) {
+    const early = node.state !== 'done' || node.finish === 'length';
+    if (node.state !== 'running' && early && !app.current.settings.schema) { // no reply of a schema goes on from its middle
       list.push(button('Go on', 'go', () => app.goOn(node), { disabled: running, words: true }));
     }
     list.push(button('Another reply', 'again', () => app.reply(node.parent), { disabled: running }));

@@ -110,8 +110,14 @@ export function contentOf(node) {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-const roles = ['user', 'assistant'];
+const roles = ['user', 'assistant', 'tool'];
 const isText = (x) => typeof x === 'string';
+
+// callsIn are the calls of functions among what a file has.
+function callsIn(list) {
+  return (Array.isArray(list) ? list : []).filter((one) => [one?.id, one?.function?.name, one?.function?.arguments].every(isText))
+    .map(({ id, function: { name, arguments: given } }) => ({ id, type: 'function', function: { name, arguments: given } }));
+}
 
 // check returns a conversation of a file that somebody may have made, with what belongs in it and nothing else.
 export function check(x) {
@@ -131,9 +137,12 @@ export function check(x) {
     const files = (Array.isArray(node.files) ? node.files : [])
       .filter((file) => isText(file?.name) && isText(file?.text))
       .map(({ name, text }) => ({ name, text, size: new Blob([text]).size }));
+    const calls = node.role === 'assistant' ? callsIn(node.calls) : [];
+    const answer = { call: isText(node.call) ? node.call : '', name: isText(node.name) ? node.name : '' };
     c.nodes[ids.get(id)] = {
       id: ids.get(id), parent: node.parent && ids.get(node.parent), role: node.role, content: node.content, files,
       created: Number.isFinite(node.created) ? node.created : 0, revision: 1, state: 'done',
+      ...(calls.length && { calls }), ...(node.role === 'tool' && answer),
     };
   }
   for (const id of Object.keys(c.nodes)) {

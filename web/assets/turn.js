@@ -1,6 +1,7 @@
 // turn asks a model for replies and puts what comes into nodes.
 
 import { LostConnection, stream } from './api.js';
+import { formatOf, toolsOf } from './tools.js';
 import { ancestors, contentOf } from './tree.js';
 
 // tops is how many alternatives a token has.
@@ -27,9 +28,15 @@ function sampling(c, nodes) {
   return fields;
 }
 
+// messageOf is what the server is told of a node.
+function messageOf(node) {
+  if (node.role === 'tool') return { role: 'tool', tool_call_id: node.call, name: node.name, content: node.content };
+  return { role: node.role, content: contentOf(node), ...(node.calls?.length && { tool_calls: node.calls }) };
+}
+
 // messages are those before a reply, and the beginning of the reply where it goes on.
 function messages(c, node) {
-  const all = ancestors(c, node.parent).map((one) => ({ role: one.role, content: contentOf(one) }));
+  const all = ancestors(c, node.parent).map(messageOf);
   if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
   if (node.content) all.push({ role: 'assistant', content: node.content });
   return all;
@@ -44,11 +51,15 @@ function body(c, nodes) {
       fields: { max_tokens: textTokens, ...sampling(c, nodes), prompt, ...(c.showTokens && { logprobs: tops }) },
     };
   }
+  const tools = toolsOf(c.settings.tools);
+  const format = formatOf(c.settings.schema);
   return {
     path: '/v1/chat/completions',
     fields: {
       ...sampling(c, nodes), messages: messages(c, node),
       ...(node.content && { continue_final_message: true }),
+      ...(tools.length && { tools, tool_choice: c.settings.tool_choice || 'auto' }),
+      ...(format && { response_format: format }),
       ...(c.showTokens && { logprobs: true, top_logprobs: tops }),
     },
   };
@@ -87,6 +98,7 @@ export class Turn {
       Object.assign(node, { state: 'running', error: '', model: this.conversation.model });
       node.stats = { prompt: 0, cached: 0, made: 0, first: 0, ms: 0 };
       if (!node.content) delete node.thoughts; // they come again
+      delete node.calls;
     }
     this.changed(this.nodes[0]);
     let state = 'done';
@@ -116,13 +128,15 @@ export class Turn {
       const text = choice.delta ? choice.delta.content ?? '' : choice.text;
       const thoughts = choice.delta?.reasoning_content ?? '';
       const tokens = tokensOf(choice);
-      if (text || thoughts || tokens.length) {
+      const calls = choice.delta?.tool_calls ?? [];
+      if (text || thoughts || tokens.length || calls.length) {
         this.first ||= now;
         const made = tokens.length || 1;
         this.tokens += made;
         node.content += text;
         if (thoughts) node.thoughts = (node.thoughts ?? '') + thoughts;
         else if (tokens.length) (node.tokens ??= []).push(...tokens);
+        for (const { id, type, function: called } of calls) (node.calls ??= []).push({ id, type, function: called });
         Object.assign(node.stats, {
           made: node.stats.made + made, first: this.first - this.begun, ms: now - this.first,
         });

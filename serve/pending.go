@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// pending are the records of sessions whose last change could not be stored. They have the whole text, from which a
+// session goes on when its model has gone, and its states with it. They are never changed.
+type pending struct {
+	mu  sync.Mutex
+	all map[place]*sessionRecord
+}
+
+// set notes the record of a session, or that there is none.
+func (u *pending) set(p place, r *sessionRecord) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r == nil {
+		delete(u.all, p)
+		return
+	}
+	if u.all == nil {
+		u.all = map[place]*sessionRecord{}
+	}
+	u.all[p] = r
+}
+
+// get returns the record of a session that was changed since the revision that is stored, or nil.
+func (u *pending) get(p place, stored string) *sessionRecord {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r := u.all[p]; r != nil && r.Revision == stored {
+		return r
+	}
+	return nil
+}
+
+// places are those of all that is pending.
+func (u *pending) places() []place {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Keys(u.all))
+}
+
+// storePending tries once more to store what could not be stored, while its states are there: of the sessions of a
+// model that is about to go, or, where m is nil, of all, without states. What cannot be stored now stays pending.
+func (s *Server) storePending(m *Model) {
+	for _, p := range s.unsaved.places() {
+		if err := s.storeAgain(p, m); err != nil {
+			s.o.Log.Warn("a session could still not be stored", "store", s.shelf.String(), "session", p.id, "error",
+				err.Error())
+		}
+	}
+}
+
+// storeAgain is storePending of one session. One that a request uses is left to it.
+func (s *Server) storeAgain(p place, m *Model) error {
+	at, cancel := context.WithCancel(context.Background())
+	cancel() // it does not wait: a request may have the session while it waits for this model to go and come again
+	release, err := s.lockSession(at, p)
+	if err != nil {
+		if answerOf(err).Status == http.StatusConflict {
+			return nil
+		}
+		return err
+	}
+	defer release()
+	stored, err := s.sessionRecord(p)
+	if err != nil {
+		if answerOf(err).Status == http.StatusNotFound { // another server has removed it
+			s.unsaved.set(p, nil)
+			return nil
+		}
+		return err
+	}
+	r := s.unsaved.get(p, stored.Revision)
+	if r == nil {
+		s.unsaved.set(p, nil) // another server has stored a change since
+		return nil
+	}
+	next := *r
+	if m != nil {
+		x := m.live.get(p.id, r.Revision)
+		if x == nil {
+			return nil // it is of another model, or has to read its text again in any case
+		}
+		if s.keepSession(p, &next, x) == nil {
+			s.unsaved.set(p, nil)
+			return nil
+		}
+		next = *r
+	}
+	// For the states there is no room. The text is small, and they can be had of it.
+	next.Revision, next.StoreError, next.Stored = rand.Text(), "", 0
+	if _, err := putRecord(s.shelf, p.record(), &next); err != nil {
+		return err
+	}
+	s.unsaved.set(p, nil)
+	return s.shelf.remove(p.states(r.Revision))
+}
