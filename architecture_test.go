@@ -94,7 +94,7 @@ var house = []layer{
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
-	{"explain/action", "autograd engine mixer tensor", ""},
+	{"explain/action", "autograd engine mixer tensor internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/toyfigure", "explain/figure", ""}, // likewise
@@ -107,6 +107,7 @@ var house = []layer{
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
 		"model tokenizer tokenizer/template internal/brief internal/disk internal/origin",
 		"github.com/prometheus/client_golang"},
+	{"serve/views", "serve explain explain/figure data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +
@@ -119,7 +120,7 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+	{"cmd/hippo", ". bench verify quantize serve serve/batch serve/views web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
 		"internal/disk internal/status internal/licenses explain/theory explain/course fit",

@@ -1,10 +1,6 @@
 package explain
 
-import (
-	"math"
-	"runtime"
-	"sync"
-)
+import "math"
 
 // carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
 // gates of ruleTanh.
@@ -143,7 +139,7 @@ func (p *statePart) energy(x []float32, c int) float64 {
 // profiles are the energies E_c(τ) = |Φ^τ b_c|² for τ from 0 to l-1 of a part with one direction, (l, channels).
 func (p *statePart) profiles(l int) []float32 {
 	out := make([]float32, l*p.channels)
-	onCores(p.channels, func(c int) {
+	each(p.channels, func(c int) {
 		one := *p // a part of this channel alone
 		one.channels, one.cStep, one.iStep = 1, p.inner, 1
 		if p.a != nil {
@@ -199,18 +195,4 @@ func (p *statePart) dual() []float64 {
 		}
 	}
 	return out
-}
-
-// onCores calls f for 0 to n-1 on all cores.
-func onCores(n int, f func(i int)) {
-	var wait sync.WaitGroup
-	workers := min(n, runtime.GOMAXPROCS(0))
-	for k := range workers {
-		wait.Go(func() {
-			for i := k; i < n; i += workers {
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
 }

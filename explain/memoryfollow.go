@@ -132,7 +132,7 @@ func (f *follow) run(ctx context.Context) error {
 		beside = f.other
 	}
 	return f.w.steps(ctx, piece, begin, beside, func(at []int, now, others []mixer.State) {
-		onCores(len(at), func(c int) {
+		each(len(at), func(c int) {
 			for _, x := range f.parts {
 				if !x.steps() {
 					continue

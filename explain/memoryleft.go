@@ -156,7 +156,7 @@ func shares(f *follow, sums, written []float64) []float32 {
 // decayLeft is the map of a part whose numbers fade each by itself.
 func (x *followed) decayLeft(f *follow) []float32 {
 	sums := make([]float64, f.cells*f.cells)
-	onCores(f.cells, func(s int) {
+	each(f.cells, func(s int) {
 		e := slices.Clone(x.cellSum[s])
 		for t := s; t < f.cells; t++ {
 			total := float32(0)

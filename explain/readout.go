@@ -227,7 +227,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 	yTune, yLast := wanted(r.fitted, r.tuned), wanted(r.tuned, r.l)
 	lambdas := []float64{1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100}
 	guesses := make([]*mat.Dense, len(lambdas)) // of all later tokens
-	onCores(len(lambdas), func(i int) {
+	each(len(lambdas), func(i int) {
 		if ctx.Err() == nil {
 			guesses[i] = ridge(first, later, y, lambdas[i])
 		}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime"
-	"sync"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -42,16 +41,11 @@ func (p *part) row(r int) ([]float32, bool) { return p.x[r*p.width:][:p.width], 
 
 // rows calls f for every target, on all cores. f writes only to its own row of m.
 func (w *work) rows(f func(t int)) error {
-	n := min(runtime.GOMAXPROCS(0), w.l)
-	var all sync.WaitGroup
-	for k := range n {
-		all.Go(func() {
-			for t := k; t < w.l && w.ctx.Err() == nil; t += n {
-				f(t)
-			}
-		})
-	}
-	all.Wait()
+	parallel.For(w.l, 1, func(lo, hi int) {
+		for t := lo; t < hi && w.ctx.Err() == nil; t++ {
+			f(t)
+		}
+	})
 	return w.ctx.Err()
 }
 

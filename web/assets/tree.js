@@ -110,6 +110,13 @@ export function contentOf(node) {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
+// messagesOf are nodes from the beginning as messages to a model.
+export function messagesOf(c, nodes) {
+  const all = nodes.map((one) => ({ role: one.role, content: contentOf(one) }));
+  if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
+  return all;
+}
+
 const roles = ['user', 'assistant'];
 const isText = (x) => typeof x === 'string';
 

@@ -1,7 +1,7 @@
 // turn asks a model for replies and puts what comes into nodes.
 
 import { LostConnection, stream } from './api.js';
-import { ancestors, contentOf } from './tree.js';
+import { ancestors, messagesOf } from './tree.js';
 
 // tops is how many alternatives a token has.
 const tops = 5;
@@ -29,8 +29,7 @@ function sampling(c, nodes) {
 
 // messages are those before a reply, and the beginning of the reply where it goes on.
 function messages(c, node) {
-  const all = ancestors(c, node.parent).map((one) => ({ role: one.role, content: contentOf(one) }));
-  if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
+  const all = messagesOf(c, ancestors(c, node.parent));
   if (node.content) all.push({ role: 'assistant', content: node.content });
   return all;
 }
