@@ -107,6 +107,7 @@ var house = []layer{
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
 		"model tokenizer tokenizer/template internal/brief internal/disk internal/origin",
 		"github.com/prometheus/client_golang"},
+	{"serve/views", "serve explain explain/figure data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +
@@ -122,7 +123,7 @@ var house = []layer{
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course fit",
+		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -61,6 +61,9 @@ type Influence struct {
 	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
 	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
 	Rollout [][]float64
+	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
+	// is, and for texts of more than linksTokens.
+	Sources []float64
 	// Gradient is gradient times input of the log-probability of Next behind Token; empty where it was not asked for.
 	Gradient []float64
 	Next     int32
@@ -69,20 +72,23 @@ type Influence struct {
 
 // InfluenceLayer is what tokens draw on in a layer.
 type InfluenceLayer struct {
-	Layer  int
-	Mixer  string
-	Held   []string  // what is held fixed
-	Shared bool      // the mixer sees more than the stream, from a block that layers share
-	Map    []float64 // (cells, cells): the measure, summed over the sources of a cell, the mean over its targets
-	Cells  int
-	Step   int       // tokens of a cell, the last may have less
-	Row    []float64 // the measure for Token, by source
+	Layer int
+	Mixer string
+	Held  []string  // what is held fixed
+	Map   []float64 // (cells, cells): the measure, summed over the sources of a cell, the mean over its targets
+	Cells int
+	Step  int       // tokens of a cell, the last may have less
+	Row   []float64 // the measure for Token, by source
 	// Reach is the mean distance to what is drawn on, weighed by the size of the measure, in tokens. Own is the mean
 	// size of a position itself in what it draws on.
 	Reach, Own float64
 	// Writes is the size of what the layer writes beside the size of the stream: ‖y-b‖/(‖x‖+‖y-b‖), the mean.
 	Writes float64
 	Why    string // why the layer is left out; then Map and Row are empty
+	// Shared is the block of a layer that shares one with others (see mixer.Shared), nil for none: what positions draw
+	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
+	Shared *InfluenceLayer
+	Block  bool // it is such a block
 }
 
 // Influence finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
@@ -95,7 +101,10 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	if err := g.checkInfluence(ids, &o, r.Token); err != nil {
 		return nil, err
 	}
-	seen := g.inputs(ids)
+	seen := g.inputs(ctx, ids)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := allFinite(seen); err != nil {
 		return nil, err
 	}
@@ -107,12 +116,16 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	through := newRollout(r, len(layers) == len(seen) && o.Head == AllHeads)
 	for done, i := range slices.Backward(layers) {
 		l := &layerSums{r: r, in: &seen[i], cells: influenceCells(len(layers), len(ids))}
-		if err := l.run(ctx); err != nil {
+		err := l.run(ctx)
+		if err == nil && l.lacks && (l.before == nil || l.before.lacks) {
+			err = fmt.Errorf("head: found %d, want 0 to %d", o.Head, l.heads-1)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("layer %d (%s): %w", i, seen[i].block.Kind, err)
 		}
 		r.Layers = append(r.Layers, l.out)
 		through.back(l)
-		seen[i].u = nil
+		seen[i].u, seen[i].stream = nil, nil
 		if o.Progress != nil {
 			o.Progress(len(layers)-done, len(layers))
 		}
@@ -180,18 +193,34 @@ type layerInput struct {
 	block  *model.Block
 	u      *tensor.Tensor // the mixer's input (l, d_model)
 	sizes  []float64      // of the stream before the layer, by position
+	// Of a layer with a block that layers share, the stream before it, and what that began as (l, d_model).
+	stream, first *tensor.Tensor
 }
 
-// inputs runs the model and keeps what each layer is given.
-func (g *Language) inputs(ids []int32) []layerInput {
+// inputs runs the model and keeps what each layer is given. It does not break off when ctx is done, but asks at each
+// layer: there are contexts that give way to others then.
+func (g *Language) inputs(ctx context.Context, ids []int32) []layerInput {
 	seen := make([]layerInput, len(g.backbone.Blocks))
 	var blocks []*model.Block
+	var first *tensor.Tensor
 	for i, b := range g.backbone.Blocks {
 		with := *b
 		seen[i].number, seen[i].block = i, b
 		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) { seen[i].u = tensor.FromSlice(floats(u), u.Shape()...) }}
-		sizes := func(x *tensor.Tensor) { seen[i].sizes = rowSizes(floats(x), x.Dim(-1)) }
-		with.Norm1 = seenNorm{b.Norm1, sizes, b.Shared != nil}
+		stream := func(x *tensor.Tensor) {
+			if ctx.Err() != nil {
+				return
+			}
+			values := floats(x)
+			seen[i].sizes = rowSizes(values, x.Dim(-1))
+			if i == 0 {
+				first = tensor.FromSlice(values, x.Shape()...)
+			}
+			if b.Shared != nil {
+				seen[i].stream, seen[i].first = tensor.FromSlice(values, x.Shape()...), first
+			}
+		}
+		with.Norm1 = seenNorm{b.Norm1, stream, b.Shared != nil}
 		blocks = append(blocks, &with)
 	}
 	t := autograd.NewTape()

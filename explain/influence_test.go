@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,9 +60,8 @@ func TestSharesOfATokenAddUp(t *testing.T) {
 	}
 }
 
-// TestLayersOfEveryKind: a block that layers share is told, as it is not in the map; experts and what stands in
-// the place
-// of a mixer move nothing; what has no linear form is left out and said, with the reason.
+// TestLayersOfEveryKind: a block that layers share has a map of its own; experts and what stands in the place of a
+// mixer move nothing; what has no linear form is left out and said, with the reason.
 func TestLayersOfEveryKind(t *testing.T) {
 	m := toymodel.New(t, "zamba2-shared(num_heads=2,d_inner=24)>mamba2(d_state=8,headdim=8),h3/swiglu-experts,gelu,"+
 		"spatten(block=4,keep=8,keep_heads=1),h3+attention/none", 20)
@@ -73,7 +73,7 @@ func TestLayersOfEveryKind(t *testing.T) {
 	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
 	notes := strings.Join(page.Notes, " ")
 	for _, want := range []string{
-		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,",
+		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "(zamba2-shared) has a map of its own",
 		"Layer 3 (spatten) is left out: it has no linear form", "keep_heads",
 	} {
 		if !strings.Contains(notes, want) {
@@ -83,8 +83,73 @@ func TestLayersOfEveryKind(t *testing.T) {
 	if l := r.Layers[2]; math.Abs(l.Own-1) > 1e-9 || l.Reach != 0 {
 		t.Errorf("a feed-forward part draws on itself by %g, from %g tokens away; want 1 and 0", l.Own, l.Reach)
 	}
-	if len(r.Rollout) != 0 {
+	if len(r.Rollout) != 0 || len(r.Sources) != 0 {
 		t.Error("found a rollout through a layer without a linear form")
+	}
+	var names []string
+	for _, f := range page.Figures {
+		names = append(names, f.Name)
+	}
+	for _, want := range []string{"influence-shared-0", "influence-layer-0", "drawn-shared-0", "drawn-layer-0"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("found the figures %q, want %s among them", names, want)
+		}
+	}
+}
+
+// TestBlocksThatLayersShare: the shares of the block's own map add up, a rollout through it is a whole, also for every
+// token that may be picked, and without the block another one.
+func TestBlocksThatLayersShare(t *testing.T) {
+	const mamba = "mamba2(d_state=8,headdim=8)"
+	layer := "zamba2-shared(num_heads=2,d_inner=24,adapter_rank=2)>" + mamba
+	g, ids := OfModel(toymodel.New(t, mamba+","+layer+","+layer, 20)), toymodel.Text(1, 23, 20)
+	r, err := g.Influence(context.Background(), ids, usual())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(ids)
+	whole := func(what string, v []float64, most float64) {
+		t.Helper()
+		sum := 0.0
+		for _, x := range v {
+			sum += x
+		}
+		if math.Abs(sum-1) > most {
+			t.Errorf("%s comes to %g, want 1", what, sum)
+		}
+	}
+	for _, l := range r.Layers {
+		if (l.Shared != nil) != strings.Contains(l.Mixer, ">") {
+			t.Errorf("layer %d (%s): found a shared block: %v", l.Layer, l.Mixer, l.Shared != nil)
+		}
+		if l.Shared == nil {
+			continue
+		}
+		if l.Shared.Mixer != "zamba2-shared" || l.Shared.Why != "" || l.Shared.Writes <= 0 {
+			t.Errorf("found the block %+v", l.Shared)
+		}
+		for i := range n {
+			whole("a row of the block", l.Shared.Map[i*n:][:n], 5e-3)
+		}
+	}
+	if len(r.Sources) != n*n {
+		t.Fatalf("found %d shares of sources, want one for each pair of %d tokens", len(r.Sources), n)
+	}
+	for i := range n {
+		whole("the rollout of a token", r.Sources[i*n:][:n], 1e-6)
+	}
+	if last := r.Sources[(n-1)*n:]; !slices.Equal(last, r.Rollout[0]) {
+		t.Error("the rollout of the last token is another one among all")
+	}
+	o := usual()
+	o.Head = 1
+	o.Layers = []int{1}
+	if r, err = g.Influence(context.Background(), ids, o); err != nil || len(r.Layers[0].Shared.Map) == 0 {
+		t.Errorf("one head of a shared block: %v", err)
+	}
+	o.Head = 99
+	if _, err = g.Influence(context.Background(), ids, o); err == nil || !strings.Contains(err.Error(), "found 99") {
+		t.Errorf("found error %v, want one about the head", err)
 	}
 }
 

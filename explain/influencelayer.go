@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
@@ -25,23 +26,37 @@ func influenceCells(layers, tokens int) (step int) {
 // negligible is what a layer writes, in parts of the stream, when it writes nothing but rounding errors.
 const negligible = 1e-12
 
-// layerSums measures one layer.
+// layerSums measures one layer, or the block in front of its mixer that layers share.
 type layerSums struct {
-	r     *Influence
-	in    *layerInput
-	cells int // tokens of a cell
-	out   InfluenceLayer
+	r      *Influence
+	in     *layerInput
+	cells  int        // tokens of a cell
+	block  bool       // it is the block
+	before *layerSums // the block of a layer that has one
+	out    InfluenceLayer
 
+	heads  int       // that it has
+	lacks  bool      // the head that is asked for is none of them
 	m      []float32 // the measure (l, l)
 	writes []float64 // of each position: the layer's part of the stream behind it
+	sizes  []float64 // the sums of the sizes of the rows of m, for the rollout
 }
 
 func (l *layerSums) run(ctx context.Context) error {
 	b := l.in.block
-	l.out = InfluenceLayer{Layer: l.in.number, Mixer: b.Kind, Shared: b.Shared != nil, Step: l.cells}
+	l.out = InfluenceLayer{Layer: l.in.number, Mixer: b.Kind, Block: l.block, Step: l.cells}
+	if l.block {
+		l.out.Mixer, _, _ = strings.Cut(b.Kind, ">")
+	} else if b.Shared != nil {
+		l.before = &layerSums{r: l.r, in: l.in, cells: l.cells, block: true}
+		if err := l.before.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", l.before.out.Mixer, err)
+		}
+		l.out.Shared = &l.before.out
+	}
 	t := autograd.NewTape()
 	defer t.Reset()
-	a, err := action.Of(t, b.Mixer, l.in.u)
+	a, err := l.action(t)
 	if err != nil {
 		l.out.Why = "it has no linear form: " + err.Error()
 		return nil
@@ -51,13 +66,15 @@ func (l *layerSums) run(ctx context.Context) error {
 	if !finite(y) || !finite(rest) {
 		return errNotFinite
 	}
-	switch n := a.Heads(); {
-	case l.r.Options.Head == AllHeads:
-	case n == 0:
-		l.out.Why = "it has no heads"
-		return nil
-	case l.r.Options.Head >= n:
-		return fmt.Errorf("head: found %d, want 0 to %d", l.r.Options.Head, n-1)
+	if head := l.r.Options.Head; head != AllHeads {
+		switch l.heads = a.Heads(); {
+		case l.heads == 0:
+			l.out.Why = "it has no heads"
+			return nil
+		case head >= l.heads:
+			l.out.Why, l.lacks = fmt.Sprintf("it has heads 0 to %d", l.heads-1), true
+			return nil
+		}
 	}
 	for i, v := range rest {
 		y[i] -= v
@@ -68,6 +85,14 @@ func (l *layerSums) run(ctx context.Context) error {
 	}
 	l.sum()
 	return nil
+}
+
+// action is what is measured.
+func (l *layerSums) action(t *autograd.Tape) (*action.Action, error) {
+	if l.block {
+		return action.OfShared(t, l.in.block.Shared, l.in.stream, l.in.first)
+	}
+	return action.Of(t, l.in.block.Mixer, l.in.u)
 }
 
 // weigh finds how much the layer writes, y - b, beside the stream.
@@ -144,58 +169,101 @@ func finite(x []float32) bool {
 //	A[t,s] = (1-λ[t]) δ_ts + λ[t] |m[t,s]| / Σ_s' |m[t,s']|,   λ[t] = ‖y[t]-b[t]‖ / (‖x[t]‖ + ‖y[t]-b[t]‖)
 //	v ← v A
 //
-// with x the stream before the layer. It starts with 1 at the token. Feed-forward parts, which take positions alone, do
-// not move anything.
+// with x the stream before the layer. It starts with 1 at the token. Of a layer whose mixer sees what a block adds
+// that layers share, m is the product of the mixer's and the block's A, and λ of the block weighs what it adds beside
+// x: what it reads of the stream's beginning counts as of the stream, at the same position. Feed-forward parts, which
+// take positions alone, do not move anything.
 type rollout struct {
-	r *Influence
-	v []float64 // nil where it is not asked for, or broke off
+	r   *Influence
+	v   [][]float64 // for each token that is followed; nil where it is not asked for, or broke off
+	row int         // of v: that of the token that is looked at
 }
 
 func newRollout(r *Influence, on bool) *rollout {
+	o := &rollout{r: r}
 	if !on {
-		return &rollout{r: r}
+		return o
 	}
-	v := make([]float64, r.Tokens)
-	v[r.Token] = 1
-	r.Rollout = [][]float64{v}
-	return &rollout{r: r, v: v}
+	tokens := []int{r.Token}
+	if r.Tokens <= linksTokens {
+		tokens, o.row = numbersTo(r.Tokens), r.Token
+	}
+	for _, t := range tokens {
+		v := make([]float64, r.Tokens)
+		v[t] = 1
+		o.v = append(o.v, v)
+	}
+	r.Rollout = [][]float64{o.v[o.row]}
+	return o
 }
 
-// back takes v through a layer.
+// back takes all of v through a layer.
 func (o *rollout) back(l *layerSums) {
 	if o.v == nil {
 		return
 	}
-	if l.m == nil {
+	if l.m == nil || l.before != nil && l.before.m == nil {
 		o.v, o.r.Rollout = nil, nil
 		return
 	}
-	n := o.r.Tokens
+	for _, part := range []*layerSums{l, l.before} {
+		if part != nil {
+			part.sizes = sumsOfSizes(part.m, o.r.Tokens)
+		}
+	}
+	onCores(len(o.v), func(i int) { o.v[i] = l.through(o.v[i]) })
+	o.r.Rollout = append(o.r.Rollout, o.v[o.row])
+}
+
+// sumsOfSizes are those of the rows of m, of n numbers each.
+func sumsOfSizes(m []float32, n int) []float64 {
+	out := make([]float64, len(m)/n)
+	for t := range out {
+		for _, x := range m[t*n:][:n] {
+			out[t] += math.Abs(float64(x))
+		}
+	}
+	return out
+}
+
+// through is v A.
+func (l *layerSums) through(v []float64) []float64 {
+	n := len(v)
 	next := make([]float64, n)
-	for t, share := range o.v {
+	moved := next
+	if l.before != nil {
+		moved = make([]float64, n)
+	}
+	for t, share := range v {
 		if share == 0 {
 			continue
 		}
-		row, size := l.m[t*n:][:n], 0.0
-		for _, x := range row {
-			size += math.Abs(float64(x))
-		}
-		part := l.writes[t]
+		part, size := l.writes[t], l.sizes[t]
 		if size == 0 {
 			part = 0
 		}
 		next[t] += share * (1 - part)
-		for s, x := range row {
+		for s, x := range l.m[t*n:][:n] {
 			if x != 0 {
-				next[s] += share * part * math.Abs(float64(x)) / size
+				moved[s] += share * part * math.Abs(float64(x)) / size
 			}
 		}
 	}
-	o.v = next
-	o.r.Rollout = append(o.r.Rollout, next)
+	if l.before != nil {
+		for s, share := range l.before.through(moved) {
+			next[s] += share
+		}
+	}
+	return next
 }
 
 // end puts the rows in the order of the layers.
 func (o *rollout) end() {
 	slices.Reverse(o.r.Rollout)
+	if o.v == nil || o.r.Tokens > linksTokens {
+		return
+	}
+	for _, v := range o.v {
+		o.r.Sources = append(o.r.Sources, v...)
+	}
 }

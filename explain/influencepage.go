@@ -25,8 +25,8 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 	}
 	add(r.attribution(names, next))
 	for _, of := range []func(*InfluenceLayer, []string) *figure.Figure{r.drawn, r.mapOf} {
-		for i := range r.Layers {
-			if l := &r.Layers[i]; l.Why == "" {
+		for _, l := range r.all() {
+			if l.Why == "" {
 				add(of(l, names))
 			}
 		}
@@ -34,6 +34,17 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 	add(r.depths())
 	add(r.table())
 	return p
+}
+
+// all are the layers, each behind the block that it shares with others, if it does.
+func (r *Influence) all() (all []*InfluenceLayer) {
+	for i := range r.Layers {
+		if block := r.Layers[i].Shared; block != nil {
+			all = append(all, block)
+		}
+		all = append(all, &r.Layers[i])
+	}
+	return all
 }
 
 // notes say what was summarized, left out or is not what it seems.
@@ -50,16 +61,15 @@ func (r *Influence) notes() []string {
 		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a "+
 			"linear form of each.")
 	}
-	for _, l := range r.Layers {
+	for _, l := range r.all() {
 		if l.Why != "" {
 			notes = append(notes, fmt.Sprintf("Layer %d (%s) is left out: %s.", l.Layer, l.Mixer,
 				l.Why))
 		}
-		if l.Shared {
+		if l.Shared != nil {
 			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention "+
-				"finds that layers share. The map is of what comes behind that block: the block's own reading is "+
-				"not in it.",
-				l.Layer, l.Mixer))
+				"finds that layers share. That block (%s) has a map of its own; the layer's is of what comes "+
+				"behind it.", l.Layer, l.Mixer, l.Shared.Mixer))
 		}
 	}
 	if r.Options.Head != AllHeads {
@@ -110,6 +120,32 @@ func (r *Influence) own(i int) bool { return i == r.Token }
 // pick names a layer among others.
 func (l *InfluenceLayer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
 
+// key is the layer's part of the names of its figures.
+func (l *InfluenceLayer) key() string {
+	if l.Block {
+		return fmt.Sprintf("shared-%d", l.Layer)
+	}
+	return fmt.Sprintf("layer-%d", l.Layer)
+}
+
+// output is what the operator makes, in words, and source the papers.
+func (l *InfluenceLayer) output() (words, source string) {
+	if l.Block {
+		return "What the block adds to what the layer's mixer sees",
+			influenceSource + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
+	}
+	return "The layer's output", influenceSource
+}
+
+// links are the values of all tokens for each token that is picked, nil where the map has no row for each.
+func (r *Influence) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
+	if n := r.Tokens; n <= linksTokens && len(values) == n*n {
+		return &figure.Map{Rows: n, Cols: n, Values: rounded(values), Diverging: diverging, Min: low, Max: high,
+			Unit: unit}
+	}
+	return nil
+}
+
 // fixed tells what is held fixed.
 func (l *InfluenceLayer) fixed() string {
 	if len(l.Held) == 0 {
@@ -121,38 +157,46 @@ func (l *InfluenceLayer) fixed() string {
 // mapOf is the map of a layer.
 func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
+	low, high, diverging := l.scale()
+	output, source := l.output()
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
 		Rows: l.Cells, Cols: l.Cells, Values: rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
 		RowNames: cells, ColNames: cells, RowStep: l.Step, ColStep: l.Step, RowClick: "what this token draws on",
 	}
 	return &figure.Figure{
-		Name: fmt.Sprintf("influence-layer-%d", l.Layer), Title: "Who draws on whom",
+		Name: "influence-" + l.key(), Title: "Who draws on whom",
 		Group: "influence", Pick: l.pick(),
 		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws "+
-			"on. The layer's output is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. "+
-			"%s", l.Mixer, formula, l.fixed()),
-		Source: influenceSource,
+			"on. %s is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. "+
+			"%s", l.Mixer, output, formula, l.fixed()),
+		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "drawn on"}, Y: figure.Axis{Label: "written at"}, Square: true, Map: m,
 		}}}},
 	}
 }
 
+// scale gives the map its colors.
+func (l *InfluenceLayer) scale() (low, high float64, diverging bool) {
+	return influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
+}
+
 // drawn is what the token draws on in a layer.
 func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
 	low, high, diverging := influenceScale(l.Row, r.own)
+	_, source := l.output()
+	allLow, allHigh, signs := l.scale()
 	return &figure.Figure{
-		Name: fmt.Sprintf("drawn-layer-%d", l.Layer), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
+		Name: "drawn-" + l.key(), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
 		Caption: fmt.Sprintf("The color of a token s is %s. What it draws on itself may lie beyond the scale. "+
 			"%s", formula, l.fixed()),
-		Source: influenceSource,
+		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
 			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
-			Mark: r.Token,
+			Mark: r.Token, Links: r.links(l.Map, allLow, allHigh, signs, title),
 		}}}}},
 	}
 }
@@ -168,8 +212,10 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 	if r.Rollout != nil {
 		v := r.Rollout[0]
 		_, high, _ := influenceScale(v, r.own)
+		_, most, _ := influenceScale(r.Sources, func(i int) bool { return i/r.Tokens == i%r.Tokens })
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
 			Tokens: names, Values: rounded(v), Max: high, Unit: "share", Mark: r.Token,
+			Links: r.links(r.Sources, 0, most, false, "share"),
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
 			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) "+
@@ -232,7 +278,7 @@ func (r *Influence) depths() *figure.Figure {
 // table is a line for each layer.
 func (r *Influence) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "writes", "itself", "reach", "draws most on"}}
-	for _, l := range r.Layers {
+	for _, l := range r.all() {
 		if l.Why != "" {
 			t.Rows = append(t.Rows, []string{fmt.Sprint(l.Layer), l.Mixer, "", "", "", "left out"})
 			continue

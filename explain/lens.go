@@ -59,7 +59,11 @@ func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*Len
 		rep.Top = append(rep.Top, make([][]Likely, len(ids)))
 	}
 	streams := make([][]float32, depths)
-	r, err := g.open(watch{only: -1, stream: func(layer, _ int, x []float32) { streams[layer] = x }})
+	r, err := g.open(watch{only: -1, stream: func(layer, _ int, x []float32) {
+		if ctx.Err() == nil { // which may give way to others between layers
+			streams[layer] = x
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}

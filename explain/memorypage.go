@@ -19,10 +19,10 @@ func (m *Memory) Page(names []string) *figure.Page {
 	p.Figures = append(p.Figures, m.text(names)...)
 	p.Figures = append(p.Figures, m.overTime("written", "What each token wrote", names,
 		func(x *PartMemory) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state "+
-			"of each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer: above 1 it wrote more than most."))
+			"of each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer: above 1 it wrote more than most.")...)
 	p.Figures = append(p.Figures, m.overTime("norms", "How large the states are", names,
 		func(x *PartMemory) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
-			"in that layer. A state that grows to the end forgets little."))
+			"in that layer. A state that grows to the end forgets little.")...)
 	p.Figures = append(p.Figures, m.readOuts()...)
 	p.Figures = append(p.Figures, m.channels(names)...)
 	p.Figures = append(p.Figures, m.live(names)...)
@@ -246,9 +246,10 @@ func (m *Memory) text(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// overTime shows a number of each part at each token.
+// overTime shows a number of each part at each token, if it is known of any: keys and values have no norm that grows or
+// fades.
 func (m *Memory) overTime(name, title string, names []string, of func(*PartMemory) []float64,
-	caption string) *figure.Figure {
+	caption string) []*figure.Figure {
 	step := (len(names) + 511) / 512
 	x := &figure.Map{ColNames: memoryCells(names, step), ColStep: step, Unit: "of the mean"}
 	x.Cols = len(x.ColNames)
@@ -274,8 +275,11 @@ func (m *Memory) overTime(name, title string, names []string, of func(*PartMemor
 			x.Values = append(x.Values, math.Round(sum/float64(k)/mean*float64(n)*1e4)/1e4)
 		}
 	}
-	x.Rows = len(x.RowNames)
-	return &figure.Figure{Name: name, Title: title, Caption: caption, Frames: []figure.Frame{{Panels: []figure.Panel{{
-		X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"}, Map: x,
-	}}}}}
+	if x.Rows = len(x.RowNames); x.Rows == 0 {
+		return nil
+	}
+	panel := figure.Panel{X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"}, Map: x}
+	return []*figure.Figure{{
+		Name: name, Title: title, Caption: caption, Frames: []figure.Frame{{Panels: []figure.Panel{panel}}},
+	}}
 }

@@ -199,13 +199,13 @@ func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
 	return or(asked, most)
 }
 
-// encodeChat is the ids of a conversation up to where the reply begins.
-func (m *Model) encodeChat(ctx context.Context, param string, messages []message) ([]int32, error) {
+// encodeChat is the ids of a conversation up to where the reply begins, and of the beginning of that.
+func (m *Model) encodeChat(ctx context.Context, param string, messages []message, begins string) ([]int32, error) {
 	text, err := m.chatText(ctx, param, messages)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := m.tok.Encode(nil, []byte(text))
+	ids, err := m.tok.Encode(nil, []byte(text+begins))
 	if err != nil {
 		return nil, wrong(param, "%v", err)
 	}

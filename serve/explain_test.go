@@ -9,17 +9,59 @@ import (
 	"testing"
 
 	fig "github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/session"
 )
 
-// testViews are one that shows the tokens of a session, and one that cannot.
-var testViews = []View{{"state", "Its tokens", func(_ context.Context, _ *session.Session, tokens []string) (*fig.Page,
-	error) {
-	return &fig.Page{Title: "tokens", Figures: []*fig.Figure{{Name: "one", Frames: []fig.Frame{{Panels: []fig.Panel{{
-		Text: &fig.Text{Tokens: tokens, Mark: -1}}}}}}}}, nil
-}}, {"broken", "None", func(context.Context, *session.Session, []string) (*fig.Page, error) {
-	return nil, errors.New("nothing to see")
-}}}
+// tokenPage is a page with tokens.
+func tokenPage(title string, tokens []string) *fig.Page {
+	return &fig.Page{Title: title, Figures: []*fig.Figure{{Name: "one", Frames: []fig.Frame{{Panels: []fig.Panel{{
+		Text: &fig.Text{Tokens: tokens, Mark: -1}}}}}}}}
+}
+
+// tokensOf is a view's page of its tokens.
+func tokensOf(_ context.Context, x *Viewed) (*fig.Page, error) {
+	var tokens []string
+	for i := range x.IDs {
+		tokens = append(tokens, string(x.Tokenizer.Decode(nil, x.IDs[i:i+1])))
+	}
+	return tokenPage("tokens", tokens), nil
+}
+
+// testViews are one that shows the tokens of a session, one that cannot, and one of what the model reads again.
+var testViews = []View{
+	{Name: "state", Title: "Its tokens", Tokens: []int{64}, State: true, Free: true, Show: tokensOf},
+	{Name: "broken", Title: "None", Tokens: []int{64}, Show: func(context.Context, *Viewed) (*fig.Page, error) {
+		return nil, errors.New("nothing to see")
+	}},
+	{Name: "influence", Title: "What tokens draw on", Tokens: []int{4, 2, 64},
+		Options: []ViewOption{{Name: "measure", Title: "Measure", Values: []string{"share", "mean"}}}, Show: tokensOf},
+}
+
+// explained is an explanation with what the tests look at.
+type explained struct {
+	View     string
+	Options  map[string]string
+	Views    []View
+	Position int
+	Tokens   int
+	Head     struct{ Title string }
+	Figures  []*fig.Figure
+}
+
+// text is that of the tokens.
+func (e *explained) text() string {
+	return strings.Join(e.Figures[0].Frames[0].Panels[0].Text.Tokens, "")
+}
+
+// explain asks for a view.
+func (s *site) explain(path, query string) *explained {
+	s.t.Helper()
+	status, _, data := s.do(http.MethodGet, path+"/explain"+query, "")
+	got := &explained{}
+	if err := json.Unmarshal(data, got); err != nil || status != http.StatusOK {
+		s.t.Fatalf("%s: status %d: %s (%v)", query, status, data, err)
+	}
+	return got
+}
 
 // TestSessionsAreExplained: a view gets the session as it is after each change, of the client that has it alone; what
 // there is not is said.
@@ -29,25 +71,12 @@ func TestSessionsAreExplained(t *testing.T) {
 	path := "/v1/sessions/" + made.ID
 	tokens := func() string {
 		t.Helper()
-		status, _, data := s.do(http.MethodGet, path+"/explain", "")
-		var got struct {
-			View     string
-			Views    []struct{ Name, Title string }
-			Position int
-			Head     struct{ Title string }
-			Figures  []*fig.Figure
-		}
-		if err := json.Unmarshal(data, &got); err != nil || status != http.StatusOK {
-			t.Fatalf("status %d: %s (%v)", status, data, err)
-		}
-		if got.View != "state" || len(got.Views) != 2 || got.Views[1].Title != "None" || got.Head.Title != "tokens" {
+		got := s.explain(path, "")
+		if got.View != "state" || len(got.Views) != len(testViews) || got.Views[1].Title != "None" ||
+			got.Head.Title != "tokens" || got.Position != len(got.text()) {
 			t.Errorf("found %+v", got)
 		}
-		all := got.Figures[0].Frames[0].Panels[0].Text.Tokens
-		if got.Position != len(all) {
-			t.Errorf("found the position %d of %d tokens", got.Position, len(all))
-		}
-		return strings.Join(all, "")
+		return got.text()
 	}
 	if text := tokens(); text != "Call" {
 		t.Errorf("found the text %q, want Call", text)
@@ -57,9 +86,14 @@ func TestSessionsAreExplained(t *testing.T) {
 		t.Errorf("found the text %q, want Call me", text)
 	}
 	for query, want := range map[string]string{
-		path + "/explain?view=nothing":   `found \"nothing\", want one of [\"state\" \"broken\"]`,
-		"/v1/sessions/sess_none/explain": "no session that this server keeps",
-		path + "/explain?view=broken":    "nothing to see",
+		path + "/explain?view=nothing":                   `found \"nothing\", want one of [\"state\" \"broken\"`,
+		"/v1/sessions/sess_none/explain":                 "no session that this server keeps",
+		"/v1/sessions/sess_none/explain?view=influence":  "no session that this server keeps",
+		path + "/explain?view=broken":                    "nothing to see",
+		path + "/explain?view=influence&tokens=65":       "want an integer from 1 to 64",
+		path + "/explain?view=influence&tokens=0":        "want an integer from 1 to 64",
+		path + "/explain?view=influence&tokens=many":     `found \"many\"`,
+		path + "/explain?view=influence&measure=largest": `want one of [\"share\" \"mean\"]`,
 	} {
 		if status, _, data := s.do(http.MethodGet, query, ""); status < 400 || !strings.Contains(string(data), want) {
 			t.Errorf("%s: status %d: %s, want %q", query, status, data, want)
@@ -70,5 +104,53 @@ func TestSessionsAreExplained(t *testing.T) {
 	status, _, data := bare.do(http.MethodGet, "/v1/sessions/"+made.ID+"/explain", "")
 	if status != http.StatusBadRequest {
 		t.Errorf("status %d: %s", status, data)
+	}
+	if _, err := New(Options{Views: []View{{Name: "none"}}}, testModel(t, "tiny")); err == nil {
+		t.Error("found no error for a view of no tokens")
+	}
+}
+
+// TestViewsAreOfTheEnd: a view has the last tokens, as many as are asked for, and the options that are.
+func TestViewsAreOfTheEnd(t *testing.T) {
+	s := newSite(t, Options{Views: testViews})
+	path := "/v1/sessions/" + post[sessionObject](s, "/v1/sessions", `{"text":"Call me Ishmael"}`).ID
+	for query, want := range map[string]string{
+		"?view=influence": "mael", "?view=influence&tokens=8": " Ishmael", "?view=influence&tokens=3": "ael",
+	} {
+		got := s.explain(path, query)
+		if got.text() != want || got.Position != 15 || got.Tokens != len(want) || got.Options["measure"] != "share" {
+			t.Errorf("%s: found %+v, want the text %q", query, got, want)
+		}
+	}
+	if got := s.explain(path, "?view=influence&measure=mean"); got.Options["measure"] != "mean" {
+		t.Errorf("found the options %v", got.Options)
+	}
+	v := s.explain(path, "").Views[2]
+	if len(v.Tokens) != 3 || len(v.Options) != 1 || v.Options[0].Values[1] != "mean" {
+		t.Errorf("found the view %+v, want its numbers of tokens and its options", v)
+	}
+}
+
+// TestSessionOfAReplyThatGoesOn: a session can end in the middle of a reply.
+func TestSessionOfAReplyThatGoesOn(t *testing.T) {
+	s := newSite(t, Options{})
+	const chat = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]`
+	for body, want := range map[string]string{
+		chat + `}`:                               "<user>a\n<assistant>b\n<assistant>",
+		chat + `,"continue_final_message":true}`: "<user>a\n<assistant>b",
+	} {
+		made := post[sessionObject](s, "/v1/sessions", body)
+		got := struct{ Text string }{}
+		_, _, data := s.do(http.MethodGet, "/v1/sessions/"+made.ID+"?text=true", "")
+		if err := json.Unmarshal(data, &got); err != nil || got.Text != want {
+			t.Errorf("%s: found %s, want the text %q", body, data, want)
+		}
+	}
+	for _, body := range []string{`{"text":"a","continue_final_message":true}`,
+		`{"messages":[{"role":"user","content":"a"}],"continue_final_message":true}`} {
+		if status, _, data := s.do(http.MethodPost, "/v1/sessions", body); status != http.StatusBadRequest ||
+			!strings.Contains(string(data), "continue_final_message") {
+			t.Errorf("%s: status %d: %s", body, status, data)
+		}
 	}
 }

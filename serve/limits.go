@@ -90,10 +90,8 @@ func (l *limits) takeRequest(h http.Header, asks bool) error {
 			continue
 		}
 		what.a.fill(now)
-		if wait := what.a.until(1); wait > 0 && err == nil && (asks || what.a == &l.requests) {
-			e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v",
-				what.a.perMinute, what.name, wait.Round(time.Millisecond))
-			e.Limit, e.Retry, err = what.name, wait, e
+		if err == nil && (asks || what.a == &l.requests) {
+			err = what.a.exceeded(what.name)
 		}
 	}
 	if err == nil && l.requests.perMinute > 0 {
@@ -102,6 +100,29 @@ func (l *limits) takeRequest(h http.Header, asks bool) error {
 	l.requests.headers(h, limitRequests)
 	l.tokens.headers(h, limitTokens)
 	return err
+}
+
+// hasTokens returns why what asks for tokens is too much.
+func (l *limits) hasTokens() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokens.fill(time.Now())
+	return l.tokens.exceeded(limitTokens)
+}
+
+// exceeded returns an error if there is nothing left.
+func (a *allowance) exceeded(name string) error {
+	wait := a.until(1)
+	if wait <= 0 {
+		return nil
+	}
+	e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v", a.perMinute, name,
+		wait.Round(time.Millisecond))
+	e.Limit, e.Retry = name, wait
+	return e
 }
 
 // headers tells how much is left.

@@ -6,7 +6,7 @@
 // wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
 // and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
 // ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
-// are in memory, held one that a request has, pending those that could not be stored, explain what is seen of them;
+// are in memory, held one that a request has, pending those that could not be stored, explain and viewing show them;
 // structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
 // replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
 // embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
@@ -74,7 +74,8 @@ type Options struct {
 	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
 	Pages map[string]http.Handler
 	// Views explain sessions, to who may use them. The first is shown where none is named.
-	Views []View
+	Views    []View
+	ViewTime time.Duration // that a view may take: 2 minutes
 	// Version is that of the program.
 	Version string
 	// Log is told of every request, and never of what is in it; nil for nobody.
@@ -101,6 +102,7 @@ type Server struct {
 	locks   locks        // of sessions
 	unsaved pending
 	heavy   chan struct{}
+	viewing *viewing
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
@@ -127,10 +129,15 @@ func New(o Options, models ...*Model) (*Server, error) {
 			}
 		}
 	}
+	for _, v := range o.Views {
+		if len(v.Tokens) == 0 {
+			return nil, fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
+		}
+	}
 	o.fill()
 	s := &Server{
 		o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls), shelf: newShelf(o.Store, o.StateMemory),
-		heavy: make(chan struct{}, mostHeavy),
+		heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o),
 	}
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.models = newRegistry(o, s.running, s.storePending, models)
@@ -166,7 +173,7 @@ func (o *Options) fill() {
 		standard time.Duration
 	}{
 		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
-		{&o.KeepFor, 30 * 24 * time.Hour},
+		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute},
 	} {
 		if *limit.d < 1 {
 			*limit.d = limit.standard

@@ -13,7 +13,7 @@ import (
 func (h *held) encodeMessages(ctx context.Context, messages []message) ([]int32, error) {
 	const param = "messages"
 	if h.Position() == 0 {
-		return h.model.encodeChat(ctx, param, messages)
+		return h.model.encodeChat(ctx, param, messages, "")
 	}
 	if role := messages[0].Role(); role == assistantRole {
 		return nil, wrong(param, "found a first message of the role %s, want another: the session ends by such a one",

@@ -21,6 +21,7 @@ type newSession struct {
 	Messages []message         `json:"messages"`
 	IDs      []int32           `json:"ids"`
 	Metadata map[string]string `json:"metadata"`
+	continued
 }
 
 // createSession makes a session, at the end of a text if one is given. What is stored of it is not read again.
@@ -86,12 +87,19 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 	switch {
 	case given > 1:
 		err = wrong("text", "found %d of text, messages and ids, want one", given)
+	case q.Continue && len(q.Messages) == 0:
+		err = wrong("continue_final_message", "found true and no messages, want them, too")
 	case q.Text != nil:
 		param = "text"
 		ids, err = m.encode(prompt{text: *q.Text})
 	case len(q.Messages) > 0:
 		param = "messages"
-		ids, err = m.encodeChat(ctx, param, q.Messages)
+		all := &conversation{messages: q.Messages, goesOn: q.Continue}
+		var before []message
+		var begins string
+		if before, begins, err = all.beginning(); err == nil {
+			ids, err = m.encodeChat(ctx, param, before, begins)
+		}
 	default:
 		ids, param = q.IDs, "ids"
 	}

@@ -4,9 +4,10 @@
 // what a model wrote as text only.
 //
 // How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
-// conversations, turn asks for replies; thread, calls, sidebar, composer, settings, writing and branches are its
-// parts; tools reads what the settings say of functions and formats; markdown and tokens show text; chat.css is its
-// layout. Any page has dom, theme and format, the colors and controls of style.css, hippo.svg, and uPlot for charts.
+// conversations, turn asks for replies; thread, calls, sidebar, composer, settings, compare, writing and branches are
+// its parts; tools reads what the settings say of functions and formats; markdown and tokens show text; chat.css is its
+// layout. Any page has dom, theme, format, the conversations of tree and store, the colors and controls of style.css,
+// hippo.svg, and uPlot for charts.
 //
 // The package imports the standard library alone.
 package web
@@ -41,8 +42,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 // shared are the assets that pages of other packages have, too.
-var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "style.css", "theme.js", "uplot/LICENSE",
-	"uplot/uPlot.css", "uplot/uPlot.js"}
+var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "store.js", "style.css", "theme.js", "tree.js",
+	"uplot/LICENSE", "uplot/uPlot.css", "uplot/uPlot.js"}
 
 // Shared is one of the assets that all pages have, such as "style.css" and "uplot/uPlot.js", for pages that are one
 // file. Error: there is none of that name.

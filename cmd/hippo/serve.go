@@ -22,6 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/web"
 )
@@ -159,7 +160,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		limits.Pages = web.Chat()
 		maps.Copy(limits.Pages, figure.Live())
 	}
-	limits.Views = sessionViews()
+	limits.Views = views.All()
 	switch o.Log {
 	case "json":
 		limits.Log = slog.New(slog.NewJSONHandler(os.Stderr, nil))

@@ -47,8 +47,24 @@ type Action struct {
 // Of finds what a mixer does to u (l, d_model). The tape's kind of engine computes. Errors: a mixer that is not linear
 // in values however much is held fixed.
 func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
+	return of(t, func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
+		return m.Forward(t, in[0], r)
+	}, u)
+}
+
+// OfShared finds what a block that layers share adds to what a layer's mixer sees, for a stream x (l, d_model) that
+// began as e (l, d_model): see mixer.Shared. Values at s are made of x[s] and e[s] together. Errors: those of Of.
+func OfShared(t *autograd.Tape, m *mixer.Shared, x, e *tensor.Tensor) (*Action, error) {
+	return of(t, func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
+		return m.Forward(t, in[0], in[1], r)
+	}, x, e)
+}
+
+// of finds what forward does to sequences of one length, position by position side by side.
+func of(t *autograd.Tape, forward func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor,
+	in ...*tensor.Tensor) (*Action, error) {
 	e := &tracer{of: map[*tensor.Tensor]origin{}}
-	a := &Action{Length: u.Rows(), Width: u.Dim(-1), e: e, by: map[*tensor.Tensor]*step{}}
+	a := &Action{Length: in[0].Rows(), e: e, by: map[*tensor.Tensor]*step{}}
 	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
 		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
 			return inner
@@ -56,10 +72,16 @@ func Of(t *autograd.Tape, m mixer.Mixer, u *tensor.Tensor) (*Action, error) {
 		e.Engine = inner
 		return e
 	})
-	x := tensor.FromSlice(floats(u), u.Shape()...)
-	e.of[x], e.on = origin{}, true
-	a.y = m.Forward(a.tape, x, &mixer.Rows{Rows: engine.NewRows(a.Length)})
+	var xs []*tensor.Tensor
+	for _, u := range in {
+		x := tensor.FromSlice(floats(u), u.Shape()...)
+		e.of[x] = origin{}
+		xs = append(xs, x)
+	}
+	e.on = true
+	a.y = forward(a.tape, xs, &mixer.Rows{Rows: engine.NewRows(a.Length)})
 	e.on = false
+	a.Width = a.y.Dim(-1)
 	return a, a.trim()
 }
 

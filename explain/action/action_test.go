@@ -47,16 +47,22 @@ const most, width = 37, 24
 // newMixer is the mixer of a layer with random weights.
 func newMixer(t *testing.T, entry string) mixer.Mixer {
 	t.Helper()
+	m := newBlocks(t, entry)[0].Mixer
+	toymodel.Randomize(m, 0.2)
+	return m
+}
+
+// newBlocks are layers of width 24.
+func newBlocks(t *testing.T, layers string) []*model.Block {
+	t.Helper()
 	c := model.NetworkConfig{Model: model.DefaultConfig(), Vocab: 10, Outputs: 10, Everywhere: true, Pool: "last"}
-	c.Model.DModel, c.Model.MLP, c.Model.Layers, c.Model.DState, c.Model.NumHeads = width, "none", entry, 8, 2
+	c.Model.DModel, c.Model.MLP, c.Model.Layers, c.Model.DState, c.Model.NumHeads = width, "none", layers, 8, 2
 	n, err := model.NewNetwork(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n.Init(7)
-	m := n.Blocks[0].Mixer
-	toymodel.Randomize(m, 0.2)
-	return m
+	return n.Blocks
 }
 
 // input is random numbers.
@@ -94,11 +100,17 @@ func exact(t *testing.T, entry string, length int) {
 
 func exactly(t *testing.T, m mixer.Mixer, length int) {
 	t.Helper()
-	u := input(length)
-	a, err := Of(autograd.NewTape(), m, u)
+	a, err := Of(autograd.NewTape(), m, input(length))
 	if err != nil {
 		t.Fatal(err)
 	}
+	addsUp(t, a)
+}
+
+// addsUp fails a test unless y = b + Σ_s C[·,s], and Along and Norms say what each C[t,s] is.
+func addsUp(t *testing.T, a *Action) {
+	t.Helper()
+	length := a.Length
 	y, b := a.Output(), a.Constant()
 	p := make([]float32, len(y))
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -143,6 +155,35 @@ func exactly(t *testing.T, m mixer.Mixer, length int) {
 	}
 	if apart > 1e-5*size {
 		t.Errorf("of %d positions, the sum differs by %g from outputs of up to %g", length, apart, size)
+	}
+}
+
+// TestSumOfAllPositionsIsTheSharedBlock: the same of the block that layers of Zamba2 share, with the stream and what it
+// began as for its values, in a layer that has the block's parameters and in one that only has adapters of its own.
+func TestSumOfAllPositionsIsTheSharedBlock(t *testing.T) {
+	for _, options := range []string{"num_heads=2,d_inner=20", "num_heads=4,d_inner=20,adapter_rank=3,bias=true," +
+		"attention_adapters=true,rotary_emb_dim=4"} {
+		layer := "zamba2-shared(" + options + ")>mamba2(d_state=8,headdim=12)"
+		for i, b := range newBlocks(t, layer+","+layer) {
+			toymodel.Randomize(b.Shared, 0.2)
+			for _, length := range []int{1, most} {
+				x := input(length)
+				e := floats(x)
+				slices.Reverse(e)
+				a, err := OfShared(autograd.NewTape(), b.Shared, x, tensor.FromSlice(e, length, width))
+				if err != nil {
+					t.Fatalf("%s, layer %d: %v", options, i, err)
+				}
+				addsUp(t, a)
+				if n := a.Heads(); n == 0 {
+					t.Errorf("%s, layer %d: found no heads, want those of its attention", options, i)
+				}
+				want := []string{"the attention weights", "the size that the norm divides by", "gates"}
+				if got := a.Held(); !slices.Equal(got, want) {
+					t.Errorf("%s, layer %d: found %q held fixed, want %q", options, i, got, want)
+				}
+			}
+		}
 	}
 }
 

@@ -115,10 +115,33 @@ func TestScriptsMakeNoMarkup(t *testing.T) {
 		if lines := strings.Count(text, "\n"); lines > 400 {
 			t.Errorf("%s has %d lines, want at most 400", e.Name(), lines)
 		}
-		used := e.Name() == "live.js" || strings.Contains(strings.Join(scripts, " "), e.Name())
+		used := Live()["/assets/"+e.Name()] != nil && (e.Name() == "live.js" ||
+			strings.Contains(asset("live.js"), "'./"+e.Name()+"'")) ||
+			strings.Contains(strings.Join(scripts, " "), e.Name())
 		if strings.HasSuffix(e.Name(), ".js") && !used {
 			t.Errorf("%s is in no page", e.Name())
 		}
+	}
+}
+
+// TestLivePageIsWhole: all that the scripts of the page of a session import is there without another page.
+func TestLivePageIsWhole(t *testing.T) {
+	importing, seen := regexp.MustCompile(`from '\./([\w/]+\.js)'`), map[string]bool{}
+	for todo := []string{"live.js"}; len(todo) > 0; todo = todo[1:] {
+		name := todo[0]
+		if seen[name] {
+			continue
+		}
+		if seen[name] = true; Live()["/assets/"+name] == nil {
+			t.Errorf("found no %s", name)
+			continue
+		}
+		for _, found := range importing.FindAllStringSubmatch(asset(name), -1) {
+			todo = append(todo, found[1])
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("found %d scripts", len(seen))
 	}
 }
 

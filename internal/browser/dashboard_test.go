@@ -38,8 +38,9 @@ const hostileText = `<img src=x onerror="window.hacked=1"><script>window.hacked=
 func lines(from, to int, height float64) string {
 	var b strings.Builder
 	for i := from; i <= to; i++ {
-		fmt.Fprintf(&b, `{"step":%d,"loss":%g,"grad_norm":1.5,"lr":%g,"tokens_per_s":9000,"mem_bytes":50331648,"elapsed_s":%d}`+
-			"\n", i*10, height+4*math.Exp(-float64(i)/20)+0.2*math.Sin(float64(i*i)), 1e-4*float64(i), i)
+		fmt.Fprintf(&b, `{"step":%d,"loss":%g,"grad_norm":1.5,"lr":%g,"tokens_per_s":9000,"mem_bytes":50331648,`+
+			`"elapsed_s":%d}`+"\n", i*10, height+4*math.Exp(-float64(i)/20)+0.2*math.Sin(float64(i*i)),
+			1e-4*float64(i), i)
 		if i%20 == 0 {
 			text, _ := json.Marshal(fmt.Sprintf("sample %d %s", i, hostileText))
 			fmt.Fprintf(&b, `{"step":%d,"valid_loss":%g,"sample":%s,"elapsed_s":%d}`+"\n", i*10, height+1, text, i)
@@ -64,7 +65,8 @@ func newRuns(t *testing.T) (site *httptest.Server, dir string) {
 	putFile(t, "# Card\n\n"+hostileText+"\n", dir, "first", "MODEL.md")
 	putFile(t, "{}", dir, "task", "result.json")
 	putFile(t, "epochs: 3\n", dir, "task", "config.yaml")
-	putFile(t, `{"step":23,"epoch":1.5,"valid_accuracy":6.6,"valid_loss":3.1,"elapsed_s":1}`+"\n", dir, "task", "metrics.jsonl")
+	putFile(t, `{"step":23,"epoch":1.5,"valid_accuracy":6.6,"valid_loss":3.1,"elapsed_s":1}`+"\n", dir, "task",
+		"metrics.jsonl")
 	putFile(t, lines(1, 100, 1), dir, "first", "metrics.jsonl")
 	h, err := dashboard.New(dashboard.Options{Dirs: []string{dir}})
 	if err != nil {
@@ -94,9 +96,9 @@ func (p *tab) chosenRun(name string) {
 		quoted(name)+`).querySelector('input').click() ?? true`)
 }
 
-// TestRunsAreShown: the runs of a folder are listed with their states, the last is drawn, a second is drawn over it with
-// what its settings differ in, samples follow a slider, and keys move the cursor of a chart. Nothing of a name or a
-// sample runs.
+// TestRunsAreShown: the runs of a folder are listed with their states, the last is drawn, a second is drawn over it
+// with what its settings differ in, samples follow a slider, and keys move the cursor of a chart. Nothing of a name or
+// a sample runs.
 func TestRunsAreShown(t *testing.T) {
 	site, dir := newRuns(t)
 	p := newTabOnly(t, site)
@@ -104,13 +106,15 @@ func TestRunsAreShown(t *testing.T) {
 		p.until(drawn(measure))
 	}
 	list := p.text("#runs")
-	for _, text := range []string{"first", "ended", "second", "stopped", "1,000 of 2,000 steps", "6.6 % right", "onerror"} {
+	for _, text := range []string{"first", "ended", "second", "stopped", "1,000 of 2,000 steps", "6.6 % right",
+		"onerror"} {
 		if !strings.Contains(list, text) {
 			t.Errorf("the list lacks %q: %q", text, list)
 		}
 	}
-	if text := p.text(`figure[data-measure="mem_bytes"]`); !strings.Contains(text, "MiB") || !strings.Contains(text, "48") {
-		t.Errorf("found the memory %q, want 48 MiB", text)
+	memory := p.text(`figure[data-measure="mem_bytes"]`)
+	if !strings.Contains(memory, "MiB") || !strings.Contains(memory, "48") {
+		t.Errorf("found the memory %q, want 48 MiB", memory)
 	}
 	p.chosenRun("second")
 	const legend = `document.querySelector('figure[data-measure="loss"] .legend').innerText`
@@ -129,7 +133,8 @@ func TestRunsAreShown(t *testing.T) {
 	}
 	for _, change := range []string{`log.click()`, `smooth.value = 0`, `x.value = 'seconds'`} {
 		before := get[string](p, `document.querySelector('figure canvas').toDataURL()`)
-		get[bool](p, `(() => { const { log, smooth, x } = window; `+change+`; smooth.dispatchEvent(new Event('input')); return true; })()`)
+		get[bool](p, `(() => { const { log, smooth, x } = window; `+change+`;
+			smooth.dispatchEvent(new Event('input')); return true; })()`)
 		p.until(drawn("loss") + ` && document.querySelector('figure canvas').toDataURL() !== ` + quoted(before))
 	}
 	get[bool](p, `document.querySelector('figure').focus() ?? true`)
@@ -146,13 +151,15 @@ func TestRunsAreShown(t *testing.T) {
 	p.chosenRun(`x<img src=x onerror=hacked=1>,&#"'`)
 	p.until(legend + `.includes('onerror')`)
 	p.until(`document.querySelector('#settings').innerText.includes('onerror')`)
-	if get[bool](p, `Boolean(window.hacked) || document.querySelectorAll('main img, #runs img, main script').length > 0`) {
+	if get[bool](p, `Boolean(window.hacked) ||
+		document.querySelectorAll('main img, #runs img, main script').length > 0`) {
 		t.Error("a name or a sample became markup")
 	}
 	// What is written appears, and so does a file that took the place of another of the same length.
 	putFile(t, lines(1, 120, 1), dir, "first", "metrics.jsonl")
 	p.until(`document.querySelector('#values').innerText.includes('1,200')`)
-	putFile(t, strings.ReplaceAll(lines(1, 120, 1), `"grad_norm":1.5`, `"grad_norm":7.5`), dir, "first", "metrics.jsonl")
+	putFile(t, strings.ReplaceAll(lines(1, 120, 1), `"grad_norm":1.5`, `"grad_norm":7.5`), dir, "first",
+		"metrics.jsonl")
 	p.until(`document.querySelector('#values').innerText.includes('7.5')`)
 	p.do(chromedp.Navigate(site.URL + "/report" + filepath.ToSlash(dir) + "/first/"))
 	p.until(`document.querySelector('.report h1')`)

@@ -56,8 +56,10 @@ func canvas(selector string) string {
 func TestExplanationIsDrawn(t *testing.T) {
 	p := newExplanation(t)
 	look := func(where string) {
-		for name, inside := range map[string]string{"kernels": "canvas", "influence-0": "canvas", "state": ".uplot canvas",
-			"tokens": ".token", "bars": ".across .bar", "architecture": "svg .node"} {
+		for name, inside := range map[string]string{
+			"kernels": "canvas", "influence-0": "canvas", "state": ".uplot canvas", "tokens": ".token",
+			"bars": ".across .bar", "architecture": "svg .node",
+		} {
 			p.shown(name, inside)
 			p.until(`[...document.querySelectorAll('#` + name + ` canvas')].every((canvas) => {
 				const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -86,7 +88,8 @@ func TestExplanationIsDrawn(t *testing.T) {
 	if get[bool](p, `Boolean(window.hacked) || document.querySelectorAll('#page img, #page script').length > 0`) {
 		t.Error("a token became markup")
 	}
-	if text := p.text("#tokens"); !strings.Contains(text, toyfigure.Hostile[0]) || !strings.Contains(text, `\u202eback`) {
+	text := p.text("#tokens")
+	if !strings.Contains(text, toyfigure.Hostile[0]) || !strings.Contains(text, `\u202eback`) {
 		t.Errorf("found %q, want the tokens as text and marks of direction as escapes", text)
 	}
 }
@@ -216,7 +219,8 @@ func TestExplanationZooms(t *testing.T) {
 	get[bool](p, `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))`)
 	p.until(picture + ` === ` + quoted(whole))
 	for range 2 {
-		get[bool](p, `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true })) || true`)
+		get[bool](p, `document.activeElement.dispatchEvent(new KeyboardEvent('keydown',
+			{ key: 'ArrowRight', bubbles: true })) || true`)
 	}
 	p.until(`document.getElementById('said').innerText.includes('me')`)
 }

@@ -1,44 +1,84 @@
 package browser
 
 import (
-	"context"
 	"fmt"
 	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/web"
 )
 
-// TestLiveSession: a text is read into a new session and its states are shown, the model writes and the pictures go
-// along token by token, what another client reads into the session appears, and another view can be chosen.
-func TestLiveSession(t *testing.T) {
+// newLiveServer serves a model with both pages, as hippo serve does. Views may be wrapped.
+func newLiveServer(t *testing.T, all []serve.View) *httptest.Server {
+	t.Helper()
 	pages := web.Chat()
 	maps.Copy(pages, figure.Live())
-	state := serve.View{Name: "state", Title: "States",
-		Show: func(_ context.Context, x *session.Session, tokens []string) (*figure.Page, error) {
-			m := x.Model()
-			return explain.States(&m.Backbone, x.Snapshot().State, tokens, x.LogProbs()), nil
-		}}
-	other := state
-	other.Name, other.Title = "other", "Again"
-	s, err := serve.New(serve.Options{Pages: pages, Views: []serve.View{state, other}}, newModel(t, "tiny", chatTemplate))
+	s, err := serve.New(serve.Options{Pages: pages, Views: all}, newModel(t, "tiny", chatTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	p := newTabOnly(t, serveHandler(t, s))
+	return serveHandler(t, s)
+}
+
+// newLive opens the page of sessions.
+func newLive(t *testing.T) *tab {
+	t.Helper()
+	p := newTabOnly(t, newLiveServer(t, views.All()))
 	p.do(chromedp.Navigate(p.site + "/explain"))
 	p.until(`document.querySelector('#live-model option')`)
-	p.fill("#live-text", "Call me Ishmael. ")
+	return p
+}
+
+// pickIn chooses a value of a list, as a person does.
+func (p *tab) pickIn(selector, value string) {
+	p.t.Helper()
+	p.until(`document.querySelector(` + quoted(selector+" option") + `)`)
+	get[bool](p, `(() => {
+		const list = document.querySelector(`+quoted(selector)+`);
+		list.focus();
+		list.value = `+quoted(value)+`;
+		return list.value === `+quoted(value)+` && list.dispatchEvent(new Event('change', { bubbles: true }));
+	})()`)
+}
+
+// read has the model read a text into the session.
+func (p *tab) read(text string) {
+	p.t.Helper()
+	p.fill("#live-text", text)
 	p.click("#live-read")
-	const tokens = `document.querySelectorAll('section .token').length`
+}
+
+// quiet is an expression: nothing is being computed.
+const quiet = `document.querySelector('#page').getAttribute('aria-busy') === 'false'`
+
+// noProblem is an expression: nothing is wrong.
+const noProblem = `document.querySelector('#live-problem').hidden`
+
+// view shows another view and waits for it.
+func (p *tab) view(name, figure string) {
+	p.t.Helper()
+	p.pickIn("#live-view", name)
+	p.until(`document.getElementById('` + figure + `') && ` + quiet + ` && ` + noProblem)
+}
+
+// TestLiveSession: a text is read into a new session and its states are shown, the model writes and the pictures go
+// along token by token, what another client reads into the session appears, and another view can be chosen.
+func TestLiveSession(t *testing.T) {
+	p := newLive(t)
+	p.read("Call me Ishmael. ")
+	const tokens = `document.querySelectorAll('#text .token').length`
 	p.until(tokens + ` === 17`)
+	p.shown("state-0", "canvas")
 	p.until(canvas("#state-0 canvas") + ` !== ''`)
 	before := get[string](p, canvas("#state-0 canvas"))
 	p.accessible("live")
@@ -47,7 +87,7 @@ func TestLiveSession(t *testing.T) {
 	p.until(tokens + ` > 20`)
 	p.until(canvas("#state-0 canvas") + ` !== ` + quoted(before))
 	p.click("#live-write") // stops
-	p.until(`document.querySelector('#live-write').innerText === 'Write'`)
+	p.until(`document.querySelector('#live-write').innerText === 'Write' && ` + quiet)
 	if get[int](p, `document.querySelectorAll('section').length`) != 3 {
 		t.Error("what was shown was not brought up to date, but shown again")
 	}
@@ -55,7 +95,258 @@ func TestLiveSession(t *testing.T) {
 	get[bool](p, `(async () => (await fetch('/v1/sessions/' + document.querySelector('#live-session').value + '/append',
 		{ method: 'POST', body: JSON.stringify({ text: 'more' }) })).ok)()`)
 	p.until(fmt.Sprintf("%s >= %d", tokens, written+4))
-	p.do(chromedp.SetValue(chromedp.CSS("#live-view"), "other"))
-	get[bool](p, `document.querySelector('#live-view').dispatchEvent(new Event('change'))`)
-	p.until(`document.querySelector('#live-view').selectedIndex === 1 && ` + tokens + ` > 0`)
+	p.view("influence", "influence-layer-0")
+	if text := p.text("#page h1"); !strings.HasPrefix(text, "Influence") {
+		t.Errorf("found the title %q", text)
+	}
+	p.do(chromedp.Reload()) // the address says what is shown
+	p.until(`document.getElementById('influence-layer-0') &&
+		document.querySelector('#live-view').value === 'influence'`)
+	p.read("Some years ago, never mind")
+	p.until(`document.querySelector('#live-text').value === ''`)
+	p.pickIn("#live-tokens", "32")
+	p.until(`document.querySelector('.notes li')?.innerText.includes('these are the last')`)
+}
+
+// TestLiveViews: each view of a session is drawn, in light, in dark and on a phone, accessible, and goes along as the
+// model writes, with the layer that was picked.
+func TestLiveViews(t *testing.T) {
+	p := newLive(t)
+	p.read("Call me Ishmael. Some years ago")
+	p.until(`document.querySelectorAll('#text .token').length === 31`)
+	looks := func(where string) {
+		t.Helper()
+		p.accessible(where)
+		p.keepPicture(strings.ReplaceAll(where, " ", "-"))
+	}
+	for _, v := range []struct{ name, figure, inside string }{
+		{"influence", "influence-layer-0", "canvas.map"}, {"memory", "half-lives", ".uplot canvas"},
+		{"lens", "lens-probability", "canvas.map"}, {"surprise", "surprise-first", ".token"},
+	} {
+		p.do(chromedp.EmulateViewport(1280, 800))
+		p.view(v.name, v.figure)
+		for _, theme := range []string{"light", "dark"} {
+			_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.until(`matchMedia('(prefers-color-scheme: ` + theme + `)').matches`)
+			p.shown(v.figure, v.inside)
+			looks(v.name + " " + theme)
+		}
+		p.do(chromedp.EmulateViewport(360, 640))
+		p.until(`document.documentElement.clientWidth === 360 && document.documentElement.scrollWidth <= 360`)
+		looks(v.name + " narrow")
+	}
+	p.do(chromedp.EmulateViewport(1280, 800))
+	p.view("influence", "influence-layer-0")
+	p.shown("influence-layer-0", "canvas.map")
+	p.click("#influence-layer-0 [aria-label='Next (j)']")
+	const picked = `document.querySelector('#influence-layer-0 select').selectedIndex`
+	p.until(picked + ` === 1`)
+	before := p.text("#page .words p")
+	p.click("#live-write")
+	p.until(`document.querySelector('#page .words p').innerText !== ` + quoted(before))
+	p.click("#live-write")
+	p.until(`document.querySelector('#live-write').innerText === 'Write' && ` + quiet)
+	if n := get[int](p, picked); n != 1 {
+		t.Errorf("found layer %d picked after the model wrote, want the one that was", n)
+	}
+}
+
+// TestLiveKeyboard: without a mouse one gets from view to view, from layer to layer, to a token and to what it draws
+// on.
+func TestLiveKeyboard(t *testing.T) {
+	p := newLive(t)
+	p.do(chromedp.Focus(chromedp.CSS("#live-text")))
+	p.press("Call me")
+	p.enter(0)
+	p.until(`document.querySelectorAll('#text .token').length === 7`)
+	const focused = `document.activeElement`
+	p.do(chromedp.Focus(chromedp.CSS("#live-write")))
+	p.press("\t")
+	p.until(focused + `.id === 'live-view'`)
+	p.press("i") // the first view of this letter
+	p.until(`document.getElementById('drawn-layer-0') && ` + quiet)
+	p.press("\t")
+	p.until(focused + `.id === 'live-tokens'`)
+	p.press("\t")
+	p.until(focused + `.matches('#live-choices select')`)
+	p.press("m")
+	p.until(quiet + ` && document.querySelector('#live-choices select').value === 'mean' &&
+		document.querySelector('#drawn-layer-0 .range')?.innerText.includes('mean')`)
+	p.shown("drawn-layer-0", ".token")
+	p.do(chromedp.Focus(chromedp.CSS("#drawn-layer-0 .tokens")))
+	for range 3 {
+		get[bool](p, focused+`.dispatchEvent(new KeyboardEvent('keydown',
+			{ key: 'ArrowRight', bubbles: true })) || true`)
+	}
+	p.until(`document.getElementById('said').innerText.includes('token 2')`)
+	p.enter(0)
+	p.until(`document.querySelector('#drawn-layer-0 .picked').innerText.startsWith('For token 2')`)
+	p.press("j")
+	p.until(`document.querySelector('#drawn-layer-0 .picks select').selectedIndex === 1`)
+	p.do(chromedp.Focus(chromedp.CSS("#live-back")))
+	p.enter(0)
+	p.until(`location.pathname === '/' && document.querySelector('#composer-text')`)
+}
+
+// TestConversationIsExplained: the page of a conversation leads to what the model makes of it, by a link that the
+// keyboard reaches, with what the server has read; what is written in another window appears there, and the way leads
+// back. Of a conversation the server keeps one session, and none when it is deleted.
+func TestConversationIsExplained(t *testing.T) {
+	p := newTab(t, newLiveServer(t, views.All()))
+	p.limit("12")
+	p.send("Call me Ishmael")
+	p.until(`document.querySelector('#explain')?.getAttribute('href').startsWith('/explain?conversation=')`)
+	reply := p.text(".message.assistant .prose")
+	p.do(chromedp.Focus(chromedp.CSS("#explain")))
+	p.enter(0)
+	p.until(`location.pathname === '/explain' && document.querySelectorAll('#text .token').length > 20`)
+	if text := p.text("#text .tokens"); !strings.Contains(text, "Call me Ishmael") || reply == "" {
+		t.Errorf("found the text %q, want the message and the reply %q", text, reply)
+	}
+	for _, id := range []string{"live-text", "live-read", "live-write"} {
+		if get[bool](p, `document.getElementById('`+id+`').checkVisibility()`) {
+			t.Errorf("%s is there for a session that follows a conversation", id)
+		}
+	}
+	p.accessible("conversation")
+	p.view("lens", "lens-probability")
+	const sessions = `(async () => (await (await fetch('/v1/sessions')).json()).data.length)()`
+	if n := get[int](p, sessions); n != 1 {
+		t.Errorf("found %d sessions, want 1", n)
+	}
+
+	// Another window of the same browser goes on with it.
+	other := p.another()
+	other.until(`document.querySelector('.conversations .title')`)
+	other.click(".conversations .title")
+	other.until(`document.querySelector('.message.assistant')`)
+	p.view("state", "text")
+	before := get[int](p, `document.querySelectorAll('#text .token').length`)
+	other.fill("#composer-text", "More of it")
+	other.enter(0)
+	other.until(`document.querySelectorAll('.message.assistant').length === 2 && ` + replyEnded)
+	p.until(fmt.Sprintf(`document.querySelectorAll('#text .token').length > %d && `, before+20) + quiet)
+	if text := p.text("#text .tokens"); !strings.Contains(text, "More of it") {
+		t.Errorf("found the text %q, want what another window has sent", text)
+	}
+	p.until(`(async () => await ` + sessions + ` === 1)()`)
+
+	p.click("#live-back")
+	p.until(`location.pathname === '/' && document.querySelectorAll('.message.user').length === 2`)
+	get[bool](p, `(() => { // at once: the list is made anew when another window has saved
+		document.querySelector(".conversations [aria-label^='Delete']").click();
+		document.querySelector('.conversations .danger').click();
+		return true;
+	})()`)
+	p.until(`(async () => await ` + sessions + ` === 0)()`)
+}
+
+// TestLivePageWithoutViews: a server without the page of sessions has no link to it.
+func TestLivePageWithoutViews(t *testing.T) {
+	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
+	if get[bool](p, `Boolean(document.querySelector('#explain'))`) {
+		t.Error("there is a link to a page that there is not")
+	}
+}
+
+// answered is how long a page takes from a click to a picture in which something holds, in milliseconds.
+func (p *tab) answered(click, holds string) float64 {
+	p.t.Helper()
+	return get[float64](p, `(async () => {
+		const begun = performance.now();
+		`+click+`;
+		while (!(`+holds+`)) {
+			await new Promise(requestAnimationFrame);
+			if (performance.now() - begun > 20000) return NaN;
+		}
+		await new Promise(requestAnimationFrame); // and it is painted
+		return performance.now() - begun;
+	})()`)
+}
+
+// TestClicksAskNobody: what a click wants is there: another layer, another token, a measure that was shown or asked for
+// ahead, and a view that was shown before. -v says how long each took.
+func TestClicksAskNobody(t *testing.T) {
+	p := newLive(t)
+	p.read(strings.Repeat("Call me Ishmael. ", 8))
+	p.until(`document.querySelectorAll('#text .token').length === 136`)
+	p.view("lens", "lens-probability")
+	p.view("influence", "influence-layer-0")
+	p.shown("influence-layer-0", "canvas.map")
+	p.shown("drawn-layer-0", ".token")
+	asks := func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		n := 0
+		for _, r := range p.requests {
+			if strings.Contains(r.Request.URL, "/explain?view=") {
+				n++
+			}
+		}
+		return n
+	}
+	p.until(`document.querySelector('#page').dataset.ready === 'influence'`) // the mean was asked for ahead
+	before := asks()
+	var took []float64
+	for _, one := range []struct{ name, click, holds string }{
+		{"another layer", `document.querySelector('#influence-layer-0 [aria-label="Next (j)"]').click()`,
+			`document.querySelector('#influence-layer-0 .picks select').selectedIndex === 1 &&
+				document.querySelector('#influence-layer-0 .caption').innerText.includes('(attention)')`},
+		{"a token", `document.querySelector('#drawn-layer-0 .token:nth-of-type(9)').click()`,
+			`document.querySelector('#drawn-layer-0 .picked').innerText.startsWith('For token 8')`},
+		{"another measure", changed("#live-choices select", "mean"),
+			`document.querySelector('#drawn-layer-0 .caption').innerText.includes('mean of the operator')`},
+		{"the measure before", changed("#live-choices select", "share"),
+			`document.querySelector('#drawn-layer-0 .caption').innerText.includes('the part that s has')`},
+		{"the view before", changed("#live-view", "lens"), `document.getElementById('lens-probability')`},
+	} {
+		ms := p.answered(one.click, one.holds)
+		if ms != ms {
+			t.Fatalf("%s: waited in vain for %s", one.name, one.holds)
+		}
+		t.Logf("%s: %.1f ms", one.name, ms)
+		took = append(took, ms)
+	}
+	t.Logf("the slowest of %d clicks: %.1f ms", len(took), slices.Max(took))
+	if n := asks(); n != before {
+		t.Errorf("clicks asked the server %d times, want all of it to be there", n-before)
+	}
+}
+
+// changed is an expression that chooses a value of a list.
+func changed(selector, value string) string {
+	return `{ const list = document.querySelector('` + selector + `'); list.value = '` + value +
+		`'; list.dispatchEvent(new Event('change')); }`
+}
+
+// TestLiveErrors: what is wrong is said on the page, and goes when it is right again; of a session that is gone nothing
+// new is shown.
+func TestLiveErrors(t *testing.T) {
+	p := newLive(t)
+	p.read("C")
+	p.until(`document.querySelectorAll('#text .token').length === 1`)
+	p.pickIn("#live-view", "memory")
+	p.until(`document.querySelector('#live-problem').innerText.includes('found a text of 1 tokens')`)
+	if get[int](p, `document.querySelectorAll('section').length`) != 0 {
+		t.Error("pictures of another view stayed")
+	}
+	p.read("all me")
+	p.until(`document.getElementById('half-lives') && ` + noProblem)
+	get[bool](p, `(async () => (await fetch('/v1/sessions/' + document.querySelector('#live-session').value,
+		{ method: 'DELETE' })).ok)()`)
+	p.pickIn("#live-view", "surprise")
+	p.until(`document.querySelector('#live-problem').innerText.includes('no session')`)
+}
+
+// another opens another window of the same browser: what one keeps the other has.
+func (p *tab) another() *tab {
+	p.t.Helper()
+	ctx, cancel := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(cancel)
+	return openTab(p.t, ctx, &httptest.Server{URL: p.site})
 }

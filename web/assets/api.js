@@ -44,14 +44,14 @@ async function errorOf(response) {
 }
 
 // request sends JSON, or asks for a path where there is no body. What the caller aborts is an AbortError.
-async function request(path, body, signal) {
+async function request(path, body, signal, method = body ? 'POST' : 'GET') {
   const headers = {};
   if (apiKey()) headers.Authorization = `Bearer ${apiKey()}`;
   if (body) headers['Content-Type'] = 'application/json';
   let response;
   try {
     response = await fetch(path, {
-      method: body ? 'POST' : 'GET', headers, body: body && JSON.stringify(body), signal, credentials: 'omit',
+      method, headers, body: body && JSON.stringify(body), signal, credentials: 'omit',
       redirect: 'error', cache: 'no-store',
     });
   } catch (error) {
@@ -71,6 +71,20 @@ export async function ask(path, body, signal) {
     if (error.name === 'AbortError') throw error;
     throw new LostConnection(lost);
   }
+}
+
+// drop deletes what is at a path.
+export async function drop(path) { await request(path, undefined, undefined, 'DELETE'); }
+
+// explained are the sessions that the server keeps to explain a conversation.
+export async function explained(id) {
+  const { data } = await ask('/v1/sessions');
+  return data.filter((one) => one.metadata?.conversation === id);
+}
+
+// explains tells whether the server has the page that explains sessions.
+export async function explains() {
+  return fetch('/explain', { method: 'HEAD', credentials: 'omit' }).then((answer) => answer.ok, () => false);
 }
 
 // stream yields the events of an answer. It ends by [DONE]; without it, what is missing is an error.

@@ -11,6 +11,7 @@ class App extends EventTarget {
   current = null;
   heads = [];
   turns = new Map(); // of conversations, by their ids
+  explains = false; // the server has a page that explains what a model makes of a text
   #open = new Map(); // conversations that were shown, by their ids
   #saving = new Map(); // times at which they are saved, by their ids
 
@@ -48,6 +49,7 @@ class App extends EventTarget {
   // start asks the server for its models.
   async start() {
     this.models = await api.models();
+    this.explains = await api.explains();
     await this.know();
     if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
     if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
@@ -217,6 +219,7 @@ class App extends EventTarget {
     this.#saving.delete(id);
     this.#open.delete(id);
     await store.remove(id);
+    if (this.explains) api.explained(id).then((all) => all.forEach((one) => api.drop(`/v1/sessions/${one.id}`).catch(() => {})), () => {});
     if (this.current.id === id) this.fresh();
     await this.list();
   }

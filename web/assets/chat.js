@@ -3,7 +3,7 @@
 import { apiKey, setAPIKey } from './api.js';
 import { app } from './app.js';
 import { makeComposer, showComposer, showSpeed } from './composer.js';
-import { button, byID, h, replace, say } from './dom.js';
+import { button, byID, h, icon, replace, say } from './dom.js';
 import { count, speed } from './format.js';
 import { closeSettings, showSettings, toggleSettings } from './settings.js';
 import { makeSidebar, showSidebar, toggleSidebar } from './sidebar.js';
@@ -28,9 +28,19 @@ function bar() {
     button('Tokens', 'tokens', toggleTokens, {
       ...quiet, id: 'tokens', 'aria-pressed': String(c.showTokens), title: 'Color tokens by their probability',
     }),
+    app.explains ? explainLink(c) : null,
     button('Branches', 'tree', () => toggleSettings('branches'), { ...quiet, id: 'open-branches' }),
     button('Settings', 'sliders', () => toggleSettings('settings'), { ...quiet, id: 'open-settings' }),
     button('Light or dark', 'theme', () => say(`Theme: ${nextTheme()}`), { id: 'theme' }));
+}
+
+// explainLink leads to what the model makes of the conversation. A reply that is being written goes on in this window.
+function explainLink(c) {
+  const page = app.turn ? { target: '_blank', rel: 'opener' } : {};
+  return h('a', {
+    id: 'explain', className: 'button quiet', title: 'See what the model makes of it', ...page,
+    href: path(c).length ? `/explain?conversation=${encodeURIComponent(c.id)}` : '/explain', onclick: () => app.keep(),
+  }, icon('see'), h('span', {}, 'Explain'));
 }
 
 function toggleTokens() {
@@ -163,8 +173,16 @@ byID('middle').addEventListener('click', (event) => {
 
 addEventListener('pagehide', () => { if (app.current && app.turn) app.keep(); });
 
+// linked is the conversation that the address of the page names: that to which another page leads back.
+async function linked() {
+  const id = new URLSearchParams(location.hash.slice(1)).get('conversation');
+  if (!id) return;
+  history.replaceState(null, '', location.pathname);
+  await app.show(id);
+}
+
 makeSidebar();
 makeComposer();
 app.fresh('chat');
 app.list();
-start();
+linked().finally(start);

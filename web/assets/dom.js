@@ -47,6 +47,7 @@ const paths = {
   theme: 'M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18',
   tokens: 'M3 8h6v8H3zM11 8h3v8h-3zM16 8h5v8h-5z',
   down: 'M12 5v14M6 13l6 6 6-6',
+  see: 'M2 12c4-8 16-8 20 0-4 8-16 8-20 0zM12 9a3 3 0 1 0 .01 0',
   go: 'M5 12h14M13 6l6 6-6 6',
 };
 

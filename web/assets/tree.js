@@ -110,6 +110,19 @@ export function contentOf(node) {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
+// messageOf is what the server is told of a node.
+function messageOf(node) {
+  if (node.role === 'tool') return { role: 'tool', tool_call_id: node.call, name: node.name, content: node.content };
+  return { role: node.role, content: contentOf(node), ...(node.calls?.length && { tool_calls: node.calls }) };
+}
+
+// messagesOf are nodes from the beginning as messages to a model.
+export function messagesOf(c, nodes) {
+  const all = nodes.map(messageOf);
+  if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
+  return all;
+}
+
 const roles = ['user', 'assistant', 'tool'];
 const isText = (x) => typeof x === 'string';
 

@@ -2,7 +2,7 @@
 
 import { LostConnection, stream } from './api.js';
 import { formatOf, toolsOf } from './tools.js';
-import { ancestors, contentOf } from './tree.js';
+import { ancestors, messagesOf } from './tree.js';
 
 // tops is how many alternatives a token has.
 const tops = 5;
@@ -28,16 +28,9 @@ function sampling(c, nodes) {
   return fields;
 }
 
-// messageOf is what the server is told of a node.
-function messageOf(node) {
-  if (node.role === 'tool') return { role: 'tool', tool_call_id: node.call, name: node.name, content: node.content };
-  return { role: node.role, content: contentOf(node), ...(node.calls?.length && { tool_calls: node.calls }) };
-}
-
 // messages are those before a reply, and the beginning of the reply where it goes on.
 function messages(c, node) {
-  const all = ancestors(c, node.parent).map(messageOf);
-  if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
+  const all = messagesOf(c, ancestors(c, node.parent));
   if (node.content) all.push({ role: 'assistant', content: node.content });
   return all;
 }

@@ -131,9 +131,13 @@ export function section(entries, load) {
     },
     pick,
     has: (wantedName) => entries.findIndex(({ entry }) => entry.name === wantedName),
-    // refresh shows what another reader has of the same figures.
-    refresh(another) {
+    // refresh shows what another reader has of the same figures, which may have other names to pick them by.
+    refresh(another, figures) {
       load = another;
+      entries.forEach((one, i) => {
+        one.entry = figures[one.index];
+        picker.options[i].textContent = short(one.entry.pick || one.entry.title, 80);
+      });
       if (started) pick(at, true);
     },
     draw() { for (const p of parts) p.draw(); },

@@ -45,6 +45,12 @@ export function show(element, head, load) {
   const list = h('nav', { 'aria-label': 'Figures', hidden: sections.length < 3 },
     h('ul', {}, sections.map((s) => h('li', {}, h('a', { href: `#${encodeURIComponent(s.entries[0].entry.name)}` }, nameOf(s))))));
   const subtitle = h('p', { className: 'muted' }, visible(head.subtitle));
+  const notes = h('ul', { className: 'notes', 'aria-label': 'Notes' });
+  const note = (all) => {
+    notes.hidden = !all?.length;
+    notes.replaceChildren(...(all ?? []).map((text) => h('li', {}, visible(text))));
+  };
+  note(head.notes);
   const copy = h('button', {
     type: 'button', className: 'button quiet', onclick: async () => {
       try {
@@ -59,8 +65,7 @@ export function show(element, head, load) {
     h('header', { className: 'top' }, h('div', { className: 'words' }, h('h1', {}, visible(head.title)),
       subtitle), theme),
     h('main', { id: 'figures', tabIndex: -1, 'aria-label': visible(head.title) || 'Figures' },
-      head.notes?.length ? h('ul', { className: 'notes', 'aria-label': 'Notes' }, head.notes.map((note) => h('li', {}, visible(note)))) : null,
-      list, sections.map((s) => s.element)),
+      notes, list, sections.map((s) => s.element)),
     h('footer', {}, head.command ? h('p', { className: 'command' }, h('code', {}, visible(head.command)), copy) : null,
       h('p', { className: 'muted' }, 'Keys: j and k pick the next of a group, ← and → the next frame, space plays. In a plot, '
         + 'arrows read its values, drag to zoom, double-click to see all.')));
@@ -103,12 +108,13 @@ export function show(element, head, load) {
   addEventListener('hashchange', follow, until);
   if (location.hash.length > 1) follow();
 
-  const names = (all) => JSON.stringify(all.map((f) => [f.name, f.group, f.pick]));
+  const names = (all) => JSON.stringify(all.map((f) => [f.name, f.group]));
   return {
     update(next, another) {
       if (names(next.figures) !== names(head.figures)) return false;
       subtitle.textContent = visible(next.subtitle);
-      sections.forEach((s) => s.refresh(another));
+      note(next.notes);
+      sections.forEach((s) => s.refresh(another, next.figures));
       return true;
     },
     close() {

@@ -1,0 +1,142 @@
+// Package views has what a server shows of sessions: the views of hippo explain that are of a text, of a session's last
+// tokens. It may import serve, explain, explain/figure and data.
+package views
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/serve"
+)
+
+// no is the value of options that are off, and yes of those that are on.
+const (
+	no  = "no"
+	yes = "yes"
+)
+
+// All are the views, what the model holds first. Only that is of the session itself; all others have the model read the
+// last tokens as a text of their own, as hippo explain does.
+func All() []serve.View {
+	return []serve.View{{
+		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,
+		Show: state,
+	}, {
+		Name: "influence", Title: "Influence: what tokens draw on", Tokens: []int{128, 32, 64, 256, 512},
+		Options: []serve.ViewOption{{Name: "measure", Title: "Measure", Values: explain.Measures, Ahead: 2}},
+		Show:    influence,
+	}, {
+		Name: "memory", Title: "Memory: what is left of tokens", Tokens: []int{128, 32, 64, 256, 512},
+		Options: []serve.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
+		Show:    memory,
+	}, {
+		Name: "lens", Title: "Lens: predictions after every layer", Tokens: []int{64, 16, 32, 128, 256},
+		Options: []serve.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
+			Ahead: 1}},
+		Show: lens,
+	}, {
+		Name: "surprise", Title: "Surprise: how well it is predicted", Tokens: []int{512, 128, 2048, 8192},
+		Show: surprise,
+	}}
+}
+
+// head says on a page of what it is, and of how much.
+func head(page *figure.Page, x *serve.Viewed, read bool) *figure.Page {
+	n := len(x.IDs)
+	page.Subtitle = fmt.Sprintf("%s · %d tokens", x.Name, n)
+	if x.Before > 0 {
+		page.Subtitle = fmt.Sprintf("%s · tokens %d to %d", x.Name, x.Before, x.Before+n-1)
+		note := fmt.Sprintf("The session has %d tokens, of which these are the last %d, counted from 0 here.",
+			x.Before+n, n)
+		if read {
+			note += " They were read as a text of their own: what was before them is not in these pictures."
+		}
+		page.Notes = append([]string{note}, page.Notes...)
+	}
+	return page
+}
+
+// state is of where the model stands.
+func state(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
+	var tokens []string // with the line ends of the text
+	for i := range x.IDs {
+		tokens = append(tokens, string(x.Tokenizer.Decode(nil, x.IDs[i:i+1])))
+	}
+	page := head(explain.States(&x.Model.Backbone, x.State.State, tokens, x.LogProbs), x, false)
+	if unread := x.Before + len(x.IDs) - x.State.Position; unread > 0 {
+		page.Subtitle += fmt.Sprintf(", the last %d of which the states have not seen yet", unread)
+	}
+	return page, nil
+}
+
+func influence(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	r, err := explain.OfModel(x.Model).Influence(ctx, x.IDs, explain.InfluenceOptions{
+		Head: explain.AllHeads, Token: explain.LastToken, Measure: x.Options["measure"], Next: explain.LikeliestToken,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return head(r.Page(explain.TokenNames(x.Tokenizer, x.IDs), ""), x, true), nil
+}
+
+func memory(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	m, err := explain.OfModel(x.Model).Memory(ctx, x.IDs, explain.MemoryOptions{ReadOut: x.Options["readout"] == yes})
+	if err != nil {
+		return nil, err
+	}
+	return head(m.Page(explain.TokenNames(x.Tokenizer, x.IDs)), x, true), nil
+}
+
+func lens(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	g := explain.OfModel(x.Model)
+	r, err := explain.Lens(ctx, g, x.IDs)
+	if err != nil {
+		return nil, err
+	}
+	page := &figure.Page{Title: "Lens: predictions after every layer", Figures: r.Figures(x.Tokenizer)}
+	parts, of := []explain.Target(nil), x.Options["without"]
+	switch of {
+	case "layer":
+		parts = g.LayerTargets()
+	case "state":
+		parts = g.StateTargets()
+	}
+	switch {
+	case of == no:
+	case len(parts) == 0:
+		page.Notes = append(page.Notes, "No layer of this model has a state of its own to go without.")
+	default:
+		s, err := explain.Sweep(ctx, g, x.IDs, parts, nil)
+		if err != nil {
+			return nil, err
+		}
+		page.Figures = slices.Concat(page.Figures, s.Figures("lens-without-"+of, of, x.Tokenizer))
+	}
+	return head(page, x, true), nil
+}
+
+// surprisePiece is how many tokens the model reads at a time, to know between whether it is to end.
+const surprisePiece = 128
+
+func surprise(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	g, o := explain.OfModel(x.Model), explain.DefaultSurpriseOptions()
+	tokens, err := data.FromIDs(x.IDs, x.Model.Config.PaddedVocab())
+	if err != nil {
+		return nil, err
+	}
+	o.SeqLen, o.Stream = surprisePiece, true
+	if longest := g.MaxLength(); longest > 0 { // and no session is longer
+		o.SeqLen, o.Stream = longest, false
+	}
+	r, err := explain.Surprises(ctx, g, tokens, o)
+	if err != nil {
+		return nil, err
+	}
+	r.Bytes = int64(len(x.Tokenizer.Decode(nil, x.IDs[1:])))
+	page := &figure.Page{Title: "Surprise: how well the text is predicted", Figures: r.Figures(x.Tokenizer)}
+	return head(page, x, true), nil
+}
