@@ -4,7 +4,7 @@
 // what a model wrote as text only.
 //
 // How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
-// conversations, turn asks for replies; thread, calls, sidebar, composer, settings, compare, writing and branches are
+// conversations, turn asks for replies; thread, calls, sidebar, composer, settings, writing and branches are
 // its parts; tools reads what the settings say of functions and formats; markdown and tokens show text; chat.css is its
 // layout. Any page has dom, theme, format, the conversations of tree and store, the colors and controls of style.css,
 // hippo.svg, and uPlot for charts.
