@@ -42,7 +42,7 @@ func newCanned(ctx context.Context, n, events int) (*canned, error) {
 		return nil, err
 	}
 	c := &canned{listener: l, asked: make(chan *cannedCall), closed: make(chan struct{})}
-	c.url = "http://" + l.Addr().String() + "/"
+	c.url = "http://" + l.Addr().String()
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	c.all.Go(func() {
 		defer close(c.asked)

@@ -24,7 +24,9 @@ import (
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
-//     ids, turn_ms that of a turn more, the median of several.
+//     ids, turn_ms that of a turn more, whose text is sent whole, the median of several; response_ms that of a turn
+//     behind a response. The one reads again what stands behind the last multiple of the chunk, the other only what is
+//     new.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by
 //     the CPU time that neighbors disturb less.
@@ -191,11 +193,11 @@ func (v served) turn(n int) Case {
 			return trial{}, err
 		}
 		var first float64
-		var later []float64
+		var later, responses []float64
 		run := func() error {
 			rng := rand.New(rand.NewPCG(3, 3))
 			ids := randomIDs(rng, n, s.net.Config.VocabSize)
-			later = later[:0]
+			later, responses = later[:0], responses[:0]
 			for i := range turns + 1 {
 				begun := time.Now()
 				if err := s.whole(ctx, request{Prompt: ids, Tokens: 1, Ignore: true}); err != nil {
@@ -208,11 +210,20 @@ func (v served) turn(n int) Case {
 				}
 				ids = append(ids, randomIDs(rng, more, s.net.Config.VocabSize)...)
 			}
-			return nil
+			previous, err := s.respond(ctx, ids, "")
+			for range turns {
+				if err != nil {
+					return err
+				}
+				begun := time.Now()
+				previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
+				responses = append(responses, time.Since(begun).Seconds()*1e3)
+			}
+			return err
 		}
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
 			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
-				{"slowest_turn_ms", rounded(quantile(later, 1))}}
+				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))}}
 		}}, nil
 	}}
 }
