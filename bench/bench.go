@@ -63,13 +63,14 @@ var suites = map[string]suite{
 	"store":      storeCases,
 	"serve":      withoutArgs(serveCases),
 	"files":      filesCases,
+	"resume":     resumeCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
-		"sessions", "scale", "long", "memory", "load", "files", "store", "serve",
+		"sessions", "scale", "long", "memory", "load", "files", "resume", "store", "serve",
 	}
 }
 

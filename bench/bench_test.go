@@ -195,7 +195,7 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, prompt, generation, sessions, scale, long, memory, load, files, store, serve`,
+			`decode, prompt, generation, sessions, scale, long, memory, load, files, resume, store, serve`,
 		"train": "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16 or ` +
 			`-lora-int8 behind it`,
@@ -205,6 +205,10 @@ func TestBadArguments(t *testing.T) {
 		"gemm 5":    `gemm: found the argument "5", want none`,
 		"store a 0": `store: found "0" sessions, want a number of at least 1`,
 		"mixer h":   `mixer: found the mixer "h", want all or some of ` + strings.Join(model.MixerNames(), ", "),
+		"resume": "resume: found the arguments [], want cold or restored, a folder, a number of tokens and " +
+			"models",
+		"resume cold d x m": `resume: found "x" tokens, want a number of at least 1`,
+		"resume cold d 5":   "resume: found no model, want files or folders",
 	} {
 		words := strings.Fields(line)
 		if _, err := Cases(words[0], words[1:], "", 1); err == nil || err.Error() != want {

@@ -30,20 +30,8 @@ var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M
 // memory of the process after it, and used_mb what of it came with the model. Of GPT-2, which is not read, a GPT of its
 // size is measured.
 func filesCases(args []string, shrink int) (cases []Case, err error) {
-	if len(args) == 0 {
-		return nil, errors.New("found no model, want files or folders")
-	}
-	for _, path := range args {
-		f := &modelFile{path: path, precision: "stored"}
-		base := strings.TrimSuffix(filepath.Base(path), ".gguf")
-		kind := base[strings.LastIndex(base, "-")+1:]
-		if p, ok := fileKinds[strings.ToLower(kind)]; ok {
-			f.packing, f.precision = &p, p.String()
-		}
-		if f.name, f.gpt, err = modelNameOf(path); err != nil {
-			return nil, err
-		}
-		f.shrink = shrink
+	files, err := modelFiles(args, shrink)
+	for _, f := range files {
 		for _, c := range []struct {
 			batch, context int
 			long           bool
@@ -52,14 +40,34 @@ func filesCases(args []string, shrink int) (cases []Case, err error) {
 				continue
 			}
 			context := c.context / shrink
-			cases = append(cases, f.measured(Row{{"bench", "decode"}, {"model", f.name}, {"precision", f.precision},
-				{"batch", float64(c.batch)}, {"context", float64(context)}}, c.batch, context, 1, c.batch))
+			cases = append(cases, f.measured(f.id("decode", Row{{"batch", float64(c.batch)},
+				{"context", float64(context)}}), c.batch, context, 1, c.batch))
 		}
 		prompt := 512 / shrink
-		cases = append(cases, f.measured(Row{{"bench", "prefill"}, {"model", f.name}, {"precision", f.precision},
-			{"batch", 1.0}, {"l", float64(prompt)}}, 1, 0, prompt, prompt))
+		cases = append(cases, f.measured(f.id("prefill", Row{{"batch", 1.0}, {"l", float64(prompt)}}), 1, 0, prompt,
+			prompt))
 	}
-	return cases, nil
+	return cases, err
+}
+
+// modelFiles are the models of the given paths, of which none is loaded yet.
+func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
+	if len(paths) == 0 {
+		return nil, errors.New("found no model, want files or folders")
+	}
+	for _, path := range paths {
+		f := &modelFile{path: path, precision: "stored", shrink: shrink}
+		base := strings.TrimSuffix(filepath.Base(path), ".gguf")
+		kind := base[strings.LastIndex(base, "-")+1:]
+		if p, ok := fileKinds[strings.ToLower(kind)]; ok {
+			f.packing, f.precision = &p, p.String()
+		}
+		if f.name, f.gpt, err = modelNameOf(path); err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // modelNameOf is what rows call a model, and whether it is GPT-2.
@@ -90,6 +98,11 @@ type modelFile struct {
 	shrink                int
 	net                   *model.Model
 	base                  uint64 // memory of the process before
+}
+
+// id is the row of a case of a benchmark, with its further fields.
+func (f *modelFile) id(bench string, more Row) Row {
+	return append(Row{{"bench", bench}, {"model", f.name}, {"precision", f.precision}}, more...)
 }
 
 func (f *modelFile) load() error {

@@ -10,17 +10,23 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/model"
 )
 
 // serveCases measure models behind package serve, asked over the network of this machine as clients ask, in int8:
 //
 //   - clients: some clients at once that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a
-//     scheduler gives without HTTP, JSON and SSE, measured in turn; overhead_share is how much longer a token takes.
+//     scheduler gives that draws alike, without HTTP, JSON and SSE, measured in turn; overhead_share is how much longer
+//     a token takes. By CPU time, which neighbors disturb less, overhead_cpu_share is how much more a token takes,
+//     the clients' part included, and server_cpu_share without that: client_cpu_us, what it takes the clients to be
+//     sent the same events by a server that has them ready.
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
-//     ids, turn_ms that of a turn more, the median of several.
+//     ids, turn_ms that of a turn more, whose text is sent whole, the median of several; response_ms that of a turn
+//     behind a response. The one reads again what stands behind the last multiple of the chunk, the other only what is
+//     new.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by
 //     the CPU time that neighbors disturb less.
@@ -95,17 +101,30 @@ func (v served) clients(n, past int) Case {
 				return trial{}, err
 			}
 		}
-		over := func() error {
-			return inParallel(n, func(i int) error {
-				return s.stream(ctx, request{Prompt: prompts[i], Tokens: tokens, Seed: i}, func() {})
-			})
+		ready, err := newCanned(ctx, n, tokens)
+		if err != nil {
+			s.close()
+			return trial{}, err
+		}
+		over := func(s *site) func() error {
+			return func() error {
+				return inParallel(n, func(i int) error {
+					return s.stream(ctx, request{Prompt: prompts[i], Tokens: tokens, Seed: i}, func() {})
+				})
+			}
 		}
 		return trial{
-			runs: []func() error{over, serving(s.net, sessions)}, close: s.close,
+			runs:  []func() error{over(s), serving(s.net, sessions, sample.Options{Temperature: 1}), over(&ready.site)},
+			close: func() { s.close(); ready.close() },
 			fields: func(t []Timing) Row {
 				http, alone := float64(n*tokens)/t[0].Wall, float64(n*servedTokens)/t[1].Wall
+				each := float64(runtime.GOMAXPROCS(0)) / float64(n*tokens) // of a token, for all threads
+				cpu, clients := t[0].CPU*each, t[2].CPU*each
+				core := t[1].CPU * each * tokens / servedTokens
 				return Row{{"tokens_per_s", rounded(http)}, {"scheduler_tokens_per_s", rounded(alone)},
-					{"overhead_share", rounded(alone/http - 1)}}
+					{"overhead_share", rounded(alone/http - 1)}, {"overhead_cpu_share", rounded(cpu/core - 1)},
+					{"server_cpu_share", rounded((cpu-clients)/core - 1)}, {"cpu_us", rounded(cpu * 1e6)},
+					{"scheduler_cpu_us", rounded(core * 1e6)}, {"client_cpu_us", rounded(clients * 1e6)}}
 			},
 		}, nil
 	}}
@@ -174,11 +193,11 @@ func (v served) turn(n int) Case {
 			return trial{}, err
 		}
 		var first float64
-		var later []float64
+		var later, responses []float64
 		run := func() error {
 			rng := rand.New(rand.NewPCG(3, 3))
 			ids := randomIDs(rng, n, s.net.Config.VocabSize)
-			later = later[:0]
+			later, responses = later[:0], responses[:0]
 			for i := range turns + 1 {
 				begun := time.Now()
 				if err := s.whole(ctx, request{Prompt: ids, Tokens: 1, Ignore: true}); err != nil {
@@ -191,11 +210,20 @@ func (v served) turn(n int) Case {
 				}
 				ids = append(ids, randomIDs(rng, more, s.net.Config.VocabSize)...)
 			}
-			return nil
+			previous, err := s.respond(ctx, ids, "")
+			for range turns {
+				if err != nil {
+					return err
+				}
+				begun := time.Now()
+				previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
+				responses = append(responses, time.Since(begun).Seconds()*1e3)
+			}
+			return err
 		}
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
 			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
-				{"slowest_turn_ms", rounded(quantile(later, 1))}}
+				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))}}
 		}}, nil
 	}}
 }

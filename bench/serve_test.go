@@ -8,9 +8,10 @@ import (
 // TestServe: each measurement of the server gives its fields, of numbers that can be, and closed streams leave little.
 func TestServe(t *testing.T) {
 	fields := map[string]string{
-		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share",
+		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share overhead_cpu_share " +
+			"server_cpu_share cpu_us scheduler_cpu_us client_cpu_us",
 		"pauses":  "prompt p50_ms p99_ms p99_over_p50 prompts",
-		"turn":    "first_ms turn_ms slowest_turn_ms",
+		"turn":    "first_ms turn_ms slowest_turn_ms response_ms",
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"streams": "kb_each left_mb",
 	}
@@ -27,7 +28,8 @@ func TestServe(t *testing.T) {
 		var got []string
 		for _, f := range row {
 			got = append(got, f.Name)
-			if x, ok := f.Value.(float64); ok && !(x > 0) && f.Name != "overhead_share" && f.Name != "left_mb" {
+			signed := strings.HasSuffix(f.Name, "_share") || f.Name == "left_mb"
+			if x, ok := f.Value.(float64); ok && !(x > 0) && !signed {
 				t.Errorf("%v: %s is not positive", row, f.Name)
 			}
 		}

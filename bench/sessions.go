@@ -68,7 +68,8 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	seen := grows * past // keys and values are read only
 	traffic := float64(2*sessions[0].StateSize() - seen)
 	memory := newMemory(shrink)
-	runs := []func() error{serving(m, sessions), serving(m, sessions[:1]), memory.read, weights.multiply}
+	o := generate.DefaultOptions().Options
+	runs := []func() error{serving(m, sessions, o), serving(m, sessions[:1], o), memory.read, weights.multiply}
 	return trial{runs: runs, fields: func(t []Timing) Row {
 		many, one := float64(n*servedTokens)/t[0].Wall, servedTokens/t[1].Wall
 		bytes := memory.gigabytes() / t[2].Wall * 1e9
@@ -80,16 +81,16 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	}}, nil
 }
 
-// serving has a scheduler write servedTokens tokens after each of the sessions, which stay where they are. What begins
-// and ends a call, a copy of each state among it, is about a hundredth of its time.
-func serving(m *model.Model, sessions []*generate.Session) func() error {
+// serving has a scheduler write servedTokens tokens after each of the sessions, which stay where they are, drawn with
+// some options. What begins and ends a call, a copy of each state among it, is about a hundredth of its time.
+func serving(m *model.Model, sessions []*generate.Session, o sample.Options) func() error {
 	return func() error {
 		s := session.NewScheduler(m, session.SchedulerOptions{Running: len(sessions)})
 		defer s.Close()
 		errs := make([]error, len(sessions))
 		var all sync.WaitGroup
 		for i, one := range sessions {
-			all.Go(func() { errs[i] = s.Run(context.Background(), drawing(one.Fork(), uint64(i))) })
+			all.Go(func() { errs[i] = s.Run(context.Background(), drawing(one.Fork(), o, uint64(i))) })
 		}
 		all.Wait()
 		for _, err := range errs {
@@ -102,8 +103,7 @@ func serving(m *model.Model, sessions []*generate.Session) func() error {
 }
 
 // drawing is a request to read one token and draw until servedTokens tokens have been read in all.
-func drawing(s *generate.Session, seed uint64) *session.Request {
-	o := generate.DefaultOptions().Options
+func drawing(s *generate.Session, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)
 	left := servedTokens

@@ -53,7 +53,7 @@ func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 		scheduler.Close()
 		return nil, err
 	}
-	s.url = "http://" + l.Addr().String() + "/v1/completions"
+	s.url = "http://" + l.Addr().String()
 	s.web = &http.Server{Handler: s.server, ReadHeaderTimeout: time.Minute}
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14}}
 	go s.web.Serve(l) // until close
@@ -67,6 +67,9 @@ func (s *site) close() {
 	s.scheduler.Close()
 }
 
+// completions is the endpoint of requests.
+const completions = "/v1/completions"
+
 // request is the body of a request for a reply.
 type request struct {
 	Prompt   any  `json:"prompt"`
@@ -78,13 +81,13 @@ type request struct {
 	Seed     int  `json:"seed"`
 }
 
-// post sends a request.
-func (s *site) post(ctx context.Context, q request) (*http.Response, error) {
+// post sends a request with a body to an endpoint.
+func (s *site) post(ctx context.Context, endpoint string, q any) (*http.Response, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (s *site) post(ctx context.Context, q request) (*http.Response, error) {
 // stream has a reply, and calls each for every token.
 func (s *site) stream(ctx context.Context, q request, each func()) error {
 	q.Stream, q.Ignore = true, true
-	a, err := s.post(ctx, q)
+	a, err := s.post(ctx, completions, q)
 	if err != nil {
 		return err
 	}
@@ -122,12 +125,27 @@ func (s *site) stream(ctx context.Context, q request, each func()) error {
 
 // whole has an answer in one.
 func (s *site) whole(ctx context.Context, q request) error {
-	a, err := s.post(ctx, q)
+	a, err := s.post(ctx, completions, q)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, a.Body)
 	return errors.Join(err, a.Body.Close())
+}
+
+// respond has the response to some ids, of one token, behind an earlier one unless that is "", and returns its id.
+func (s *site) respond(ctx context.Context, ids []int32, previous string) (id string, err error) {
+	q := map[string]any{"input": string(tokenizer.IDs(s.net.Config.VocabSize).Decode(nil, ids)), "max_output_tokens": 1}
+	if previous != "" {
+		q["previous_response_id"] = previous
+	}
+	a, err := s.post(ctx, "/v1/responses", q)
+	if err != nil {
+		return "", err
+	}
+	var answer struct{ ID string }
+	err = json.NewDecoder(a.Body).Decode(&answer)
+	return answer.ID, errors.Join(err, a.Body.Close())
 }
 
 // inParallel calls f for the numbers below n at once.

@@ -339,11 +339,8 @@ func (q *chatCompletion) answer(c *call) (any, error) {
 func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
 	replies := q.begin()
 	q.frame.Object = "chat.completion.chunk"
-	send := func(choice chatChoice) {
-		event := q.frame
-		event.Choices = []chatChoice{choice}
-		to.add(sse(q.event(&event)))
-	}
+	frames := q.frames()
+	send := func(choice chatChoice) { to.add(frames.of(&choice)) }
 	all := &parts{
 		meter: newMeter(q.work),
 		onPrompt: func(int, []scored) {
@@ -375,6 +372,13 @@ func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
 	}
 	to.add(sseDone)
 	return nil
+}
+
+// frames are the events of the choices.
+func (q *chatCompletion) frames() *frames {
+	bare := q.frame
+	bare.Choices = []chatChoice{}
+	return newFrames(q.event(&bare))
 }
 
 // event is an answer as an event: usage is there, and null, only where it was asked for.

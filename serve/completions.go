@@ -233,12 +233,10 @@ func compareMeans(a, b *writing) int {
 
 // stream does the work and sends each piece as it comes.
 func (q *completion) stream(ctx context.Context, c *call, to *queue) error {
-	replies := make([][]*writing, len(q.prompts))
+	replies, frames := make([][]*writing, len(q.prompts)), q.frames()
 	send := func(w *writing) {
-		event, choice := q.frame, w.choice
-		choice.Text = w.text.String()
-		event.Choices = []completionChoice{choice}
-		to.add(sse(q.event(&event)))
+		w.choice.Text = w.text.String()
+		to.add(frames.of(&w.choice))
 		w.text.Reset()
 		if w.choice.Logprobs != nil {
 			w.choice.Logprobs = newLogprobs()
@@ -271,6 +269,13 @@ func (q *completion) stream(ctx context.Context, c *call, to *queue) error {
 	}
 	to.add(sseDone)
 	return nil
+}
+
+// frames are the events of the choices.
+func (q *completion) frames() *frames {
+	bare := q.frame
+	bare.Choices = []completionChoice{}
+	return newFrames(q.event(&bare))
 }
 
 // event is an answer as an event: usage is there only where it was asked for.

@@ -137,7 +137,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 	}
 	if first := firstOf(data); first != '"' && first != '[' && first != ']' { // ids, or nothing of use
 		*p = prompts{{}}
-		return unmarshalList(data, &(*p)[0].ids, promptForms)
+		return readIDs(data, &(*p)[0].ids, promptForms)
 	}
 	if n := items(data); n > maxItems {
 		return fmt.Errorf("found a list of %d, want at most %d", n, maxItems)
@@ -153,7 +153,7 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 			err = json.Unmarshal(item, &one.text)
 		} else {
 			one.ids = []int32{}
-			err = unmarshalList(item, &one.ids, promptForms)
+			err = readIDs(item, &one.ids, promptForms)
 		}
 		if err != nil {
 			return err
@@ -164,6 +164,31 @@ func (p *prompts) UnmarshalJSON(data []byte) error {
 }
 
 func isText(data []byte) bool { return bytes.HasPrefix(data, []byte{'"'}) }
+
+// readIDs reads a list of ids, or says what was wanted. A prompt of ids may be long: what has digits, commas and spaces
+// alone, as clients write it, is read in one pass.
+func readIDs(data []byte, to *[]int32, want string) error {
+	ids := make([]int32, 0, bytes.Count(data, []byte{','})+1)
+	for rest := data; bytes.HasPrefix(data, []byte{'['}) && len(rest) > 0; {
+		rest = bytes.TrimLeft(rest[1:], " ") // behind a bracket or a comma
+		id, n := int32(0), 0
+		for ; n < len(rest) && rest[n] >= '0' && rest[n] <= '9'; n++ {
+			if n == 9 || n == 1 && id == 0 { // too many digits to be sure that it is one, or none of JSON
+				return unmarshalList(data, to, want)
+			}
+			id = 10*id + int32(rest[n]-'0')
+		}
+		rest = bytes.TrimLeft(rest[n:], " ")
+		if ids = append(ids, id); n == 0 || len(rest) == 0 || rest[0] != ',' && string(rest) != "]" {
+			break
+		}
+		if rest[0] == ']' {
+			*to = ids
+			return nil
+		}
+	}
+	return unmarshalList(data, to, want)
+}
 
 // unmarshalList reads a list, or says what was wanted.
 func unmarshalList[T any](data []byte, to *[]T, want string) error {

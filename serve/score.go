@@ -50,6 +50,7 @@ func (m *Model) openScored(ctx context.Context, ids []int32, top int, client str
 	if err != nil {
 		return nil, nil, stored{}, err
 	}
+	release = sync.OnceFunc(release)
 	defer release()
 	// The logits before the first id that is not known are needed, and so is a session at the end.
 	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]scored, len(ids))}
@@ -58,6 +59,10 @@ func (m *Model) openScored(ctx context.Context, ids []int32, top int, client str
 	for _, to := range m.stops(len(known), found.tokens, len(ids)) {
 		if err := r.readTo(ctx, s, to); err != nil {
 			return nil, nil, stored{}, err
+		}
+		if whole := to / m.scores.chunk; whole == len(keys) && m.texts != nil { // others may go on from here
+			m.scores.keep(keys, r.out, top)
+			release()
 		}
 	}
 	m.scores.keep(keys, r.out, top)

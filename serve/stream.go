@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -129,13 +128,7 @@ func (c *call) page(h http.Handler) error {
 }
 
 // sse is a value as an event of a stream.
-func sse(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		data = []byte("{}") // not of the values here, which have only texts and finite numbers
-	}
-	return append(append([]byte("data: "), data...), "\n\n"...)
-}
+func sse(v any) []byte { return append(append([]byte("data: "), object(v)...), "\n\n"...) }
 
 // sseDone is the last event of a stream.
 var sseDone = []byte("data: [DONE]\n\n")

@@ -70,6 +70,10 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 		x, _ := d.file.Tensor(full)
 		d.values = slices.Grow(d.values[:0], x.Elements())[:x.Elements()]
 		err := x.ReadFloat32(d.values)
+		if err == nil && x.DType == checkpoint.I8 {
+			scales, _ := d.file.Tensor(fmt.Sprint(i, ".", scalePrefix, name))
+			err = widen(full, d.values, x.Shape, scales)
+		}
 		if err == nil {
 			err = n.State.Restore(name, x.Shape, d.values)
 		}

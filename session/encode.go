@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/generate"
@@ -16,19 +17,22 @@ import (
 //	ids              the ids of the text, I32
 //	logprobs         their log-probabilities, F32, NaN for those that are not known
 //	I.state.NAME     the state at place I of the header, with the names of model.State
+//	I.scale.NAME     the factors of the rows of a state whose elements are I8, F32
 //	I.logits         the logits there
 //	checksum         of all bytes before it
 //
-// A saved snapshot has one place and no text. What is exact in bfloat16 is saved as that, such as the keys and values
-// of a model that keeps them so.
+// A saved snapshot has one place and no text. What is exact in bfloat16 or in int8 is saved as that, such as the keys
+// and values of a model that keeps them so. Files with int8 have version 2, others version 1.
 const (
-	headerKey   = "hippo session"
-	fileVersion = 1
+	headerKey       = "hippo session"
+	fileVersion     = 2
+	versionOfFloats = 1
 
 	idsName      = "ids"
 	logProbsName = "logprobs"
 	logitsName   = "logits"
 	statePrefix  = "state."
+	scalePrefix  = "scale."
 	sumName      = "checksum"
 )
 
@@ -76,8 +80,13 @@ type encoding struct {
 // add adds a place.
 func (e *encoding) add(place int, n *Snapshot) {
 	n.State.Values(func(name string, shape []int, values []float32) {
-		e.tensors = append(e.tensors, floats(fmt.Sprint(place, ".", statePrefix, name), shape, values,
-			e.round && len(values) >= minRounded))
+		full := fmt.Sprint(place, ".", statePrefix, name)
+		if q, scales, ok := integers(shape, values); ok {
+			e.tensors = append(e.tensors, checkpoint.NewTensor(full, shape, q),
+				checkpoint.NewTensor(fmt.Sprint(place, ".", scalePrefix, name), shape[:len(shape)-1], scales))
+			return
+		}
+		e.tensors = append(e.tensors, floats(full, shape, values, e.round && len(values) >= minRounded))
 	})
 	if n.Logits != nil {
 		name := fmt.Sprint(place, ".", logitsName)
@@ -108,7 +117,10 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 
 // write writes the file.
 func (e *encoding) write(w io.Writer, h header, key []byte) error {
-	h.Version, h.Rounded = fileVersion, e.round
+	h.Version, h.Rounded = versionOfFloats, e.round
+	if slices.ContainsFunc(e.tensors, func(x checkpoint.Tensor) bool { return x.DType == checkpoint.I8 }) {
+		h.Version = fileVersion
+	}
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err

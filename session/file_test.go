@@ -137,6 +137,16 @@ func TestFileIsForOneModel(t *testing.T) {
 
 // newer is a file of the next version.
 func newer(t *testing.T, data []byte) []byte {
+	return rewritten(t, data, func(h *header, tensors []checkpoint.Tensor) []checkpoint.Tensor {
+		h.Version = fileVersion + 1
+		return tensors
+	})
+}
+
+// rewritten is a file with another header and other tensors. Its checksum is right.
+func rewritten(t *testing.T, data []byte,
+	change func(h *header, tensors []checkpoint.Tensor) []checkpoint.Tensor) []byte {
+	t.Helper()
 	f, err := checkpoint.ParseSafetensors(data)
 	if err != nil {
 		t.Fatal(err)
@@ -145,15 +155,16 @@ func newer(t *testing.T, data []byte) []byte {
 	if err := json.Unmarshal([]byte(f.Metadata()[headerKey]), &h); err != nil {
 		t.Fatal(err)
 	}
-	h.Version++
+	var tensors []checkpoint.Tensor
+	for _, name := range f.Names() {
+		if x, _ := f.Tensor(name); name != sumName {
+			tensors = append(tensors, *x)
+		}
+	}
+	tensors = append(change(&h, tensors), checkpoint.NewTensor(sumName, []int{sumLen}, make([]uint8, sumLen)))
 	text, err := json.Marshal(h)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var tensors []checkpoint.Tensor
-	for _, name := range f.Names() {
-		x, _ := f.Tensor(name)
-		tensors = append(tensors, *x)
 	}
 	var out bytes.Buffer
 	s := &summing{w: &out}

@@ -46,6 +46,21 @@ func TestFilesAreModels(t *testing.T) {
 		if x, ok := rows[0].Number("tokens_per_s"); !ok || x <= 0 || !strings.Contains(rows[0].String(), "int8") {
 			t.Errorf("%s: %v", name, rows[0])
 		}
+		for _, phase := range []string{"cold", "restored"} { // the second takes up what the first has kept
+			cases, err := bench.Cases("resume", []string{phase, dir, "70", path}, "", 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, _, err := bench.Run(context.Background(), cases, bench.Options{Threads: 1, Rounds: 1})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, row := range rows {
+				if x, ok := row.Number("first_ms"); !ok || x <= 0 {
+					t.Errorf("%s: %v", name, row)
+				}
+			}
+		}
 	}
 	for _, name := range []string{"mamba-130m", "mamba-130m-q5_0", "llama-f32", ""} {
 		if err := write(dir, name, 16); err == nil || !strings.Contains(err.Error(), "lfm2-350m") {

@@ -63,6 +63,10 @@ func newBench() *cobra.Command {
                     (stored): s, and memory in MB
   files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
                     precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
+  resume cold|restored DIR TOKENS FILE...
+                    going on with a text of so many tokens, for models in files or folders: in the one phase a text that
+                    is new, one in memory and one whose end has changed; in the other, another process, the text that
+                    the first has kept in DIR: ms to the first logits
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a
                     folder (95 GB for 10,000): ms, what was lost, and memory in MB
   serve             H3-125M and Mamba-130M behind hippo serve in int8: 64 clients beside the scheduler alone, pauses
@@ -81,6 +85,7 @@ they measured are printed with their ratio: how many times faster hippo is.`,
   hippo bench decode --precision int8
   hippo bench generation --precision float32 --plot generation.png --json > generation.jsonl
   hippo bench generation --from generation.jsonl --plot again.png
+  hippo bench resume cold /tmp 4096 models/m-q8_0.gguf && hippo bench resume restored /tmp 4096 models/m-q8_0.gguf
   hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -35,7 +35,8 @@ func BenchmarkNext(b *testing.B) {
 	logits, history := gaussianLogits(50264), []int32{1, 2, 3}
 	for name, opt := range map[string]Options{
 		"greedy": {}, "plain": {Temperature: 1}, "top-k": {Temperature: 1, TopK: 40},
-		"top-p": {Temperature: 1, TopP: 0.95}, "all": allOptions,
+		"top-p": {Temperature: 1, TopP: 0.95}, "min-p": {Temperature: 1, MinP: 0.05}, "warm": {Temperature: 0.8},
+		"all": allOptions,
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := newSampler(b, opt)

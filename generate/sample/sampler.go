@@ -21,6 +21,7 @@ type Sampler struct {
 	drawn     map[int32]int // how often each token was drawn, nil where no penalty asks for it
 	seen      []uint64      // per token, the call of Next that penalized it last
 	call      uint64
+	totals    totals // of the logits
 }
 
 // New returns a sampler, or the error of opt.Validate.
@@ -48,17 +49,30 @@ func (s *Sampler) Next(logits []float32, history []int32) (int32, error) {
 
 // choose is Next, without counting what is drawn.
 func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
-	best, err := largestLogit(logits)
-	if err != nil {
-		return 0, err
-	}
 	if s.changes() {
+		if _, err := largestLogit(logits); err != nil {
+			return 0, err
+		}
+		var err error
 		if logits, err = s.changed(logits, history); err != nil {
 			return 0, err
 		}
-		if best, err = largestLogit(logits); err != nil {
-			return 0, err
+	}
+	r := math.NaN()
+	if s.opt.Temperature > 0 && s.opt.TopK == 0 && s.totals.add(logits, s.opt.Temperature) {
+		r = s.rng.Float64()
+		if token, ok := s.certain(logits, r); ok {
+			return token, nil
 		}
+	}
+	return s.exact(logits, r)
+}
+
+// exact chooses by the weights of all tokens, for a random number r, NaN for the next one.
+func (s *Sampler) exact(logits []float32, r float64) (int32, error) {
+	best, err := largestLogit(logits)
+	if err != nil {
+		return 0, err
 	}
 	if best < 0 {
 		return 0, errNoToken
@@ -71,7 +85,7 @@ func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
 	case k > 0 && k <= fewTop:
 		s.collectTop(logits, k)
 	default:
-		s.collect(logits)
+		s.collectFrom(logits, -math.MaxFloat32)
 		if k > 0 && k < len(s.left) {
 			s.sorted = append(s.sorted[:0], s.left...)
 			selectLargest(s.sorted, k)
@@ -80,9 +94,13 @@ func (s *Sampler) choose(logits []float32, history []int32) (int32, error) {
 	}
 	sum := s.weigh(logits[best])
 	if p := s.opt.TopP; p > 0 && p < 1 {
-		s.cut(s.nucleus(p * sum))
+		last, _ := s.nucleus(p*sum, p*sum)
+		s.cut(last)
 	}
-	return s.draw(s.opt.MinP), nil
+	if r != r {
+		r = s.rng.Float64()
+	}
+	return s.draw(s.opt.MinP, r), nil
 }
 
 // errNoToken is the error of logits that exclude every token.
@@ -199,11 +217,12 @@ func (s *Sampler) penalize(logits []float32, history []int32) error {
 	return nil
 }
 
-// collect makes all tokens candidates, except those at -Inf.
-func (s *Sampler) collect(logits []float32) {
+// collectFrom makes the tokens candidates whose logits are about floor or larger, those at -Inf excepted.
+func (s *Sampler) collectFrom(logits []float32, floor float64) {
+	least := max(-math.MaxFloat32, math.Nextafter32(float32(floor), float32(math.Inf(-1))))
 	s.left = s.left[:0]
 	for i, x := range logits {
-		if x >= -math.MaxFloat32 {
+		if x >= least {
 			s.left = append(s.left, candidate{token: int32(i), logit: x})
 		}
 	}
@@ -278,17 +297,23 @@ func (s *Sampler) cut(last candidate) {
 func (s *Sampler) weigh(top float32) (sum float64) {
 	for i := range s.left {
 		c := &s.left[i]
-		c.weight = math.Exp((float64(c.logit) - float64(top)) / s.opt.Temperature)
+		c.weight = s.weight(c.logit, top)
 		sum += c.weight
 	}
 	return sum
 }
 
-// nucleus returns the candidate with which the sum of weights, from the largest on, reaches target.
+// weight is that of a logit.
+func (s *Sampler) weight(logit, top float32) float64 {
+	return math.Exp((float64(logit) - float64(top)) / s.opt.Temperature)
+}
+
+// nucleus returns the candidate with which the sum of weights, from the largest on, reaches least, and reports whether
+// it reaches most with the same. If it never does, it returns the smallest.
 //
 // Most of a vocabulary is far below any p, so instead of sorting all of it, sort the 64 largest, and if they do not
 // reach the target four times as many of the rest, and so on.
-func (s *Sampler) nucleus(target float64) candidate {
+func (s *Sampler) nucleus(least, most float64) (last candidate, sure bool) {
 	s.sorted = append(s.sorted[:0], s.left...)
 	rest := s.sorted
 	reached := 0.0
@@ -297,25 +322,26 @@ func (s *Sampler) nucleus(target float64) candidate {
 		selectLargest(rest, len(block))
 		sortLargestFirst(block)
 		for _, c := range block {
-			if reached += c.weight; reached >= target {
-				return c
+			if reached += c.weight; reached >= least {
+				return c, reached >= most
 			}
 		}
 		if rest = rest[len(block):]; len(rest) == 0 {
-			return block[len(block)-1] // rounding kept the sum a trifle below the target
+			return block[len(block)-1], false // rounding kept the sum a trifle below
 		}
 	}
 }
 
-// draw returns one of the candidates whose weight is at least least, with a probability proportional to its weight.
-func (s *Sampler) draw(least float64) int32 {
+// draw returns one of the candidates whose weight is at least least, with a probability proportional to its weight: the
+// one that the random number r below 1 says.
+func (s *Sampler) draw(least, r float64) int32 {
 	sum := 0.0
 	for _, c := range s.left {
 		if c.weight >= least {
 			sum += c.weight
 		}
 	}
-	u := s.rng.Float64() * sum
+	u := r * sum
 	var last int32
 	for _, c := range s.left {
 		if c.weight < least || c.weight == 0 {

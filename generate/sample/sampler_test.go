@@ -135,8 +135,17 @@ func TestNextLikeNaive(t *testing.T) {
 		if opt.Temperature == 0 {
 			return
 		}
+		e, changed := newSampler(t, opt), logits
+		if e.changes() {
+			if changed, err = e.changed(logits, history); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := e.exact(changed, math.NaN()); want != got || err != nil {
+			t.Fatalf("drew %d, by the weights of all tokens %d, %v", got, want, err)
+		}
 		n := 0
-		for _, c := range s.left {
+		for _, c := range e.left {
 			if c.weight >= opt.MinP && c.weight > 0 {
 				n++
 			}

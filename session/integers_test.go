@@ -1,0 +1,159 @@
+package session
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// asFloats is the file that a hippo without integers in files has written of the same session.
+func asFloats(t *testing.T, data []byte) []byte {
+	return rewritten(t, data, func(h *header, tensors []checkpoint.Tensor) (old []checkpoint.Tensor) {
+		scales := map[string]*checkpoint.Tensor{}
+		for i := range tensors {
+			scales[tensors[i].Name] = &tensors[i]
+		}
+		for _, x := range tensors {
+			if strings.Contains(x.Name, "."+scalePrefix) {
+				continue
+			}
+			if x.DType == checkpoint.I8 {
+				values, err := x.Float32()
+				if err == nil {
+					err = widen(x.Name, values, x.Shape, scales[strings.Replace(x.Name, statePrefix, scalePrefix, 1)])
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				x = checkpoint.NewTensor(x.Name, x.Shape, values)
+			}
+			old = append(old, x)
+		}
+		h.Version = versionOfFloats
+		return old
+	})
+}
+
+// TestIntegersAreSavedAsTheyAreHeld: keys and values of a model packed as int8 take about a quarter of what they take
+// in float32, the session goes on with the same bits, a fork of the file too, and so does a file that has them in
+// float32.
+func TestIntegersAreSavedAsTheyAreHeld(t *testing.T) {
+	m := language(t, "attention")
+	if err := m.Pack(engine.Int8); err != nil {
+		t.Fatal(err)
+	}
+	s := told(t, m)
+	file := encode(t, s, FileOptions{})
+	floats := asFloats(t, file)
+	d, err := parse(file, nil)
+	if err != nil || d.Version != fileVersion {
+		t.Fatalf("version %d, %v, want %d", d.Version, err, fileVersion)
+	}
+	numbers := 0
+	for _, name := range d.file.Names() {
+		if x, _ := d.file.Tensor(name); x.DType == checkpoint.I8 {
+			numbers += x.Elements()
+		}
+	}
+	if want := s.StateSize(); numbers == 0 || numbers > want || len(floats)-len(file) < 2*numbers {
+		t.Errorf("%d integers of a state of %d bytes, in a file of %d bytes, in float32 %d", numbers, want, len(file),
+			len(floats))
+	}
+	want := rest(t, s)
+	for what, data := range map[string][]byte{
+		"as held": file, "in float32": floats, "encrypted": encode(t, told(t, m), FileOptions{Key: key}),
+	} {
+		var k []byte
+		if what == "encrypted" {
+			k = key
+		}
+		back, err := Decode(data, m, tokenizer.Bytes(), Options{}, k)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := rest(t, back); got != want {
+			t.Errorf("%s: goes on with\n%s\nwant\n%s", what, got, want)
+		}
+	}
+}
+
+// TestIntegersWithoutFactorsAreRefused: a file whose integers have no factors, or too few, is refused.
+func TestIntegersWithoutFactorsAreRefused(t *testing.T) {
+	m := language(t, "attention")
+	if err := m.Pack(engine.Int8); err != nil {
+		t.Fatal(err)
+	}
+	file := encode(t, told(t, m), FileOptions{})
+	for what, change := range map[string]func(x checkpoint.Tensor) []checkpoint.Tensor{
+		"without": func(checkpoint.Tensor) []checkpoint.Tensor { return nil },
+		"too few": func(x checkpoint.Tensor) []checkpoint.Tensor {
+			x = x.Part(0, x.Elements()-1)
+			return []checkpoint.Tensor{x}
+		},
+		"of another kind": func(x checkpoint.Tensor) []checkpoint.Tensor {
+			return []checkpoint.Tensor{checkpoint.NewTensor(x.Name, []int{1}, []int8{1})}
+		},
+	} {
+		bad := rewritten(t, file, func(_ *header, tensors []checkpoint.Tensor) (out []checkpoint.Tensor) {
+			for _, x := range tensors {
+				if strings.Contains(x.Name, "."+scalePrefix) {
+					out = append(out, change(x)...)
+				} else {
+					out = append(out, x)
+				}
+			}
+			return out
+		})
+		if _, err := Decode(bad, m, tokenizer.Bytes(), Options{}, nil); !errors.Is(err, ErrDamaged) {
+			t.Errorf("factors %s: %v, want %v", what, err, ErrDamaged)
+		}
+	}
+}
+
+// TestOnlyExactIntegersAreIntegers: values come back with the same bits, and what is not rows of integers stays.
+func TestOnlyExactIntegersAreIntegers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	const rows, k = 5, 16
+	held := make([]float32, rows*k)
+	for i := range rows {
+		scale := float32(math.Exp2(float64(-40 + 20*i)))
+		for j := range k {
+			held[i*k+j] = scale * float32(rng.IntN(255)-127)
+		}
+		held[i*k+rng.IntN(k)] = -127 * scale
+	}
+	clear(held[2*k : 3*k])
+	q, scales, ok := integers([]int{rows, k}, held)
+	if !ok || len(q) != rows*k || len(scales) != rows {
+		t.Fatalf("%d integers, %d factors, %v", len(q), len(scales), ok)
+	}
+	for i, v := range held {
+		if got := float32(q[i]) * scales[i/k]; math.Float32bits(got) != math.Float32bits(v) {
+			t.Fatalf("element %d is %v, want %v", i, got, v)
+		}
+	}
+	for what, change := range map[string]func(x []float32){
+		"another number":   func(x []float32) { x[70] = math.Nextafter32(x[70]+1, 2) },
+		"NaN":              func(x []float32) { x[70] = float32(math.NaN()) },
+		"an infinity":      func(x []float32) { x[3] = float32(math.Inf(-1)) },
+		"a zero with sign": func(x []float32) { x[2*k] = float32(math.Copysign(0, -1)) },
+	} {
+		x := slices.Clone(held)
+		change(x)
+		if _, _, ok := integers([]int{rows, k}, x); ok {
+			t.Errorf("%s: taken for integers", what)
+		}
+	}
+	for _, shape := range [][]int{nil, {rows * k / 4, 4}} { // rows are too short to gain by it
+		if _, _, ok := integers(shape, held); ok {
+			t.Errorf("shape %v: taken for integers", shape)
+		}
+	}
+}
