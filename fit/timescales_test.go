@@ -10,22 +10,24 @@ import (
 
 // TestSentenceOfScales: the report says how far back the network looks and when the data repeats, in rows and in time.
 func TestSentenceOfScales(t *testing.T) {
-	kernels := func(of string, rows float64) []NetworkScale {
+	kernels := func(of string, half, longest float64) []NetworkScale {
 		return []NetworkScale{
 			{Layer: 0, Kind: "s4d", Part: "ssm", Of: Modes, Rows: Spread{Longest: Reach(math.Inf(1))}},
-			{Layer: 0, Kind: "s4d", Part: "ssm", Of: of, Rows: Spread{Longest: Reach(rows)}},
+			{Layer: 0, Kind: "s4d", Part: "ssm", Of: of, Rows: Spread{Median: Reach(half), Longest: Reach(longest)}},
+			{Layer: 1, Kind: "s4d", Part: "ssm", Of: of, Rows: Spread{Longest: 1}},
 		}
 	}
-	repeats := []DataScale{{Rows: 5}, {Rows: 24, Repeats: true}, {Rows: 168, Repeats: true}}
+	repeats := []DataScale{{Rows: 1}, {Rows: 24, Repeats: true}, {Rows: 168, Repeats: true}}
 	for want, s := range map[string]TimeScales{
-		"The longest kernel remembers 36 rows (1.5 days); the data repeats after 24 rows (1 day) and 168 rows " +
-			"(1 week), and the last of these is further back.": {
-			Step: 3600, Network: kernels(Kernels, 36), Data: repeats},
-		"The longest kernel remembers the whole window, 200 rows; the data repeats after 24 rows and 168 rows.": {
-			Network: kernels(Kernels, 180), Data: repeats},
-		"The slowest state never fades; the data does not repeat within 50 rows (50 ms), and its correlation is " +
-			"below 1/e after 5 rows (5 ms).": {Step: 1e-3, Network: kernels(Modes, 9), Data: repeats[:1],
-			Lags: []int{0, 50}, Correlation: []float64{1, 0}},
+		"Half of the kernels of layer 0 (s4d) remember 12 rows (12 hours) or more, the longest 36 rows (1.5 days); " +
+			"the data repeats after 24 rows (1 day) and 168 rows (1 week), and the last of these is further back.": {
+			Step: 3600, Network: kernels(Kernels, 12, 36), Data: repeats},
+		"Half of the kernels of layer 0 (s4d) remember 90 rows or more, the longest the whole window, 200 rows; the " +
+			"data repeats after 24 rows and 168 rows.": {
+			Network: kernels(Kernels, 90, 180), Data: repeats},
+		"The slowest mode of layer 0 (s4d) never fades; the data does not repeat within 50 rows (50 ms), and its " +
+			"correlation is below 1/e after 1 row (1 ms).": {Step: 1e-3, Network: kernels(Modes, 1, 9),
+			Data: repeats[:1], Lags: []int{0, 50}, Correlation: []float64{1, 0}},
 		"Layer 0 (attention) sees the whole window, 200 rows.": {
 			Network: []NetworkScale{{Kind: "attention", Of: All, Rows: Spread{Longest: 200}}}},
 	} {

@@ -14,21 +14,26 @@ func (s *TimeScales) sentence() string {
 	if n == nil {
 		return ""
 	}
-	rows := float64(n.Rows.Longest)
+	rows, half := float64(n.Rows.Longest), s.both(float64(n.Rows.Median))
 	var b strings.Builder
 	switch whole := rows >= kernelShare*kernelShare*float64(s.Window); {
 	case n.Of == All:
 		fmt.Fprintf(&b, "Layer %d (%s) sees the whole window, %s", n.Layer, n.Kind, s.both(float64(s.Window)))
 	case n.Of == Modes && math.IsInf(rows, 0):
-		b.WriteString("The slowest state never fades")
+		fmt.Fprintf(&b, "The slowest mode of layer %d (%s) never fades", n.Layer, n.Kind)
 	case n.Of == Modes:
-		fmt.Fprintf(&b, "The slowest state remembers %s", s.both(rows))
-	case whole && s.Cut:
-		fmt.Fprintf(&b, "The longest kernel remembers %s or more", s.both(float64(s.Window)))
-	case whole:
-		fmt.Fprintf(&b, "The longest kernel remembers the whole window, %s", s.both(float64(s.Window)))
+		fmt.Fprintf(&b, "Half of the modes of layer %d (%s) remember %s or more, the slowest %s", n.Layer, n.Kind,
+			half, s.both(rows))
 	default:
-		fmt.Fprintf(&b, "The longest kernel remembers %s", s.both(rows))
+		longest := s.both(rows)
+		if whole {
+			longest = "the whole window, " + s.both(float64(s.Window))
+		}
+		if whole && s.Cut {
+			longest = s.both(float64(s.Window)) + " or more"
+		}
+		fmt.Fprintf(&b, "Half of the kernels of layer %d (%s) remember %s or more, the longest %s", n.Layer, n.Kind,
+			half, longest)
 	}
 	var repeats []string
 	last, forgets := 0, 0
@@ -71,6 +76,9 @@ func and(words []string) string {
 // both are rows with what time that is, where it is known.
 func (s *TimeScales) both(rows float64) string {
 	text := lengthText(rows) + " rows"
+	if rows == 1 {
+		text = "1 row"
+	}
 	if s.Step > 0 {
 		text += " (" + spanText(rows*s.Step) + ")"
 	}
