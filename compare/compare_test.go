@@ -229,7 +229,7 @@ func TestNothingIsKept(t *testing.T) {
 func TestCompareGoingOn(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config
-	cfg.Out, cfg.Train.Time, cfg.Train.Steps = filepath.Join(t.TempDir(), "before"), 0, 60
+	cfg.Out, cfg.Train.Time, cfg.Train.Steps = filepath.Join(t.TempDir(), "before"), 0, 40
 	if _, err := train.Run(context.Background(), cfg, train.Events{}); err != nil {
 		t.Fatal(err)
 	}

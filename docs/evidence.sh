@@ -46,9 +46,9 @@ shortened() {
 	case $c in
 	"hippo task run "*) c+=' --epochs 1 --time 200ms --clock wall --eval_limit 5' ;;
 	"hippo task table "*) c+=' --seeds 1 --set epochs=1 --set time=200ms --set eval_limit=5 --jobs 0' ;;
-	"hippo compare "*) c+=' --time 1s --seeds 1' ;;
+	"hippo compare "*) c+=' --time 300ms --seeds 1' ;;
 	"hippo bench "*) c+=' --shrink 32 --rounds 1 --seconds 0' ;;
-	"hippo train "*) c+=' --train.steps 2 --train.eval_tokens 500 --train.sample_every 0' ;;
+	"hippo train "*) c+=' --train.steps 2 --train.sample_every 0 --valid_fraction 0.005' ;;
 	*"hippo forecast "*) # in loops: the first of what each goes through
 		c=$(sed -E 's/(for [a-z]+ in [^ ;]+)[^;]*;/\1;/g; s/--rows [0-9]+//; s/--split [0-9,]+/--split 900,100,100/
 			s/hippo forecast/& --time 200ms --epochs 1 --model.d_model 8 --eval_limit 5/' <<<"$c") ;;
