@@ -119,7 +119,7 @@ var house = []layer{
 		"data internal/config fit", ""},
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
-	{"cmd/evidence", "compare experiment train", ""},
+	{"cmd/evidence", "compare experiment fit train", ""},
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +

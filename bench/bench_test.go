@@ -110,7 +110,7 @@ func TestFields(t *testing.T) {
 			"bound_share products_tokens_per_s",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
-		"long":       "mixer mode d l precision tokens_per_s activation_mb",
+		"long":       "mixer mode d l precision tokens_per_s activation_mb peak_mb",
 		"store":      storeFields,
 	} {
 		var args []string

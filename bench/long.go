@@ -3,15 +3,18 @@ package bench
 import (
 	"context"
 	"math/rand/v2"
+	"runtime/debug"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
 )
 
 // longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
 // goes, and in chunks with exact and with stopped gradients. activation_mb is what is held beside weights, gradients
-// and moments: activations and the states between chunks.
+// and moments: activations and the states between chunks. peak_mb is the most that the whole program held meanwhile:
+// the tokens of the text, too, and what an engine keeps for its own use.
 func longCases(shrink int) []Case {
 	const layers, chunk, mostAtOnce = 1, 16 << 10, 64 << 10
 	d := max(8, 64/shrink)
@@ -46,7 +49,13 @@ func longCases(shrink int) []Case {
 	return cases
 }
 
+// longOnce is the tokens of a sequence from which on one update is measured, not several after one to warm up: it goes
+// through many chunks that are alike.
+const longOnce = 1 << 18
+
 func longTrial(c train.Config) (trial, error) {
+	debug.FreeOSMemory() // what the case before it held
+	status.ResetPeakRSS()
 	tok := tokenizer.Bytes()
 	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), c.Train.SeqLen+1, tok.VocabSize())
 	tokens, err := data.FromIDs(ids, tok.VocabSize())
@@ -61,8 +70,9 @@ func longTrial(c train.Config) (trial, error) {
 		_, _, err := tr.Step()
 		return err
 	}
-	return trial{runs: []func() error{update}, fields: func(t []Timing) Row {
+	return trial{runs: []func() error{update}, long: c.Train.SeqLen >= longOnce, fields: func(t []Timing) Row {
 		return Row{{"tokens_per_s", rounded(float64(c.Train.SeqLen) / t[0].CPU)},
-			{"activation_mb", rounded(float64(tr.ActivationBytes()) / 1e6)}}
+			{"activation_mb", rounded(float64(tr.ActivationBytes()) / 1e6)},
+			{"peak_mb", rounded(float64(status.PeakRSS()) / 1e6)}}
 	}}, nil
 }

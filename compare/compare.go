@@ -3,6 +3,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -131,6 +132,10 @@ const never = math.MaxInt32
 // configure is a model's configuration with what all models have in common, but for its width. A vocab of 0 is not
 // known yet.
 func (o *Options) configure(cfg train.Config, settings map[string]string, vocab int) (train.Config, error) {
+	if cfg.Init != "" && cfg.Tokenizer != o.Tokenizer {
+		return cfg, fmt.Errorf("tokenizer: found %s, want %s, with which the model was trained (--tokenizer)",
+			o.Tokenizer, cfg.Tokenizer)
+	}
 	cfg.Data, cfg.Valid, cfg.ValidFraction, cfg.TextField = o.Data, o.Valid, o.ValidFraction, o.TextField
 	cfg.Tokenizer, cfg.Cache, cfg.CacheLimit = o.Tokenizer, o.Cache, o.CacheLimit
 	cfg.Precision, cfg.Memory = o.Precision, o.Memory
@@ -151,10 +156,14 @@ func (c *Comparison) prepare(cfg train.Config, settings map[string]string, vocab
 		return cfg, 0, err
 	}
 	var n int
-	if o.Params == 0 {
+	if o.Params == 0 || cfg.Init != "" {
 		n, err = cfg.Model.CountParams()
 	} else {
 		cfg.Model, n, err = cfg.Model.FitWidth(o.Params)
+	}
+	if off := n - o.Params; err == nil && cfg.Init != "" && o.Params > 0 && max(off, -off) > o.Params/20 {
+		err = fmt.Errorf("found %d parameters, whose number its weights settle, want about %d as the others have: "+
+			"name it first, or say --params %d", n, o.Params, n)
 	}
 	if err != nil {
 		return cfg, n, err

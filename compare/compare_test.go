@@ -223,3 +223,47 @@ func TestNothingIsKept(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+// TestCompareGoingOn: a model that goes on from a trained one begins with its weights, so that one update leaves it
+// ahead of the same shape from scratch; of another size or with another tokenizer it cannot enter.
+func TestCompareGoingOn(t *testing.T) {
+	c := contest(t, nil, "h3*2", "attention*2")
+	cfg := c.Models[0].Config
+	cfg.Out, cfg.Train.Time, cfg.Train.Steps = filepath.Join(t.TempDir(), "before"), 0, 40
+	if _, err := train.Run(context.Background(), cfg, train.Events{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Entrants([]string{"init:" + cfg.Out, "h3*2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		loop := &all[i].Config.Train
+		loop.BatchSize, loop.SeqLen, all[i].Config.Optim.Warmup = 2, 32, 2
+	}
+	all[1].Config.Model = c.Models[0].Config.Model
+	again, err := New(all, c.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := again.Run(context.Background(), Events{})
+	if err != nil || len(runs) != 2 || runs[0].Steps != 1 {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+	if on, scratch := *runs[0].ValidLoss, *runs[1].ValidLoss; on > 0.8*scratch {
+		t.Errorf("a loss of %g going on, %g from scratch", on, scratch)
+	}
+	for want, change := range map[string]func(o *Options){
+		"whose number its weights settle": func(o *Options) { o.Params = 10 * c.Params[0] },
+		"want bytes, with which":          func(o *Options) { o.Tokenizer = "chars" },
+	} {
+		o := c.Options
+		change(&o)
+		if _, err := New(all[:1], o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := Entrants([]string{"init:" + t.TempDir(), "h3"}); err == nil {
+		t.Error("a folder without a model: no error")
+	}
+}

@@ -21,8 +21,8 @@ type Entrant struct {
 }
 
 // Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for
-// its tiny preset), the path of a YAML file, or a list of layers such as h3*2,attention in the shape of tiny. One named
-// twice enters once.
+// its tiny preset), the path of a YAML file, a list of layers such as h3*2,attention in the shape of tiny, or init: and
+// the folder of a trained model to begin with. One named twice enters once.
 func Entrants(args []string) ([]Entrant, error) {
 	var all []Entrant
 	var p config.Problems
@@ -42,8 +42,8 @@ func Entrants(args []string) ([]Entrant, error) {
 	}
 	if len(trained) > 0 {
 		p.Addf("compare", "found trained models, want some to train: 'hippo eval %s' measures these side by side on "+
-			"the same text; the %s of a run's folder trains its shape again",
-			strings.Join(trained, " "), train.ConfigFile)
+			"the same text; %s in front has its training go on; the %s of a run's folder trains its shape again",
+			strings.Join(trained, " "), goesOn, train.ConfigFile)
 	} else if len(all) < 2 && len(p) == 0 {
 		p.Addf("compare",
 			"found one model, want at least 2: presets, globs over them, mixers, lists of layers or YAML files")
@@ -54,7 +54,24 @@ func Entrants(args []string) ([]Entrant, error) {
 // looksLikeLayers tells lists of layers from names with a slip.
 var looksLikeLayers = regexp.MustCompile(`[,(]|\*\s*\d+$`)
 
+// goesOn stands in front of the folder of a model that an entrant begins with.
+const goesOn = "init:"
+
+// beginsWith is an entrant in the shape and with the weights of a trained model. It trains as tiny does, but for the
+// learning rate, which suits a model that has been trained.
+func beginsWith(arg, path string) (Entrant, error) {
+	c, err := train.Preset("tiny")
+	if err == nil {
+		err = c.StartFrom(path, path)
+	}
+	return Entrant{arg, c}, err
+}
+
 func entrants(arg string) ([]Entrant, error) {
+	if path, ok := strings.CutPrefix(arg, goesOn); ok {
+		e, err := beginsWith(arg, path)
+		return []Entrant{e}, err
+	}
 	names := matchingPresets(arg)
 	if len(names) == 0 && slices.Contains(model.MixerNames(), arg) {
 		names = []string{arg + "-tiny"}

@@ -24,10 +24,10 @@ hippo=${HIPPO:-$tmp/hippo}
 hippo=$(realpath "$hippo")
 data=$(realpath -m "${DATA:-runs/data}")
 
-# commands prints those of the page, one a line: what begins with "hippo " in its blocks of shell, where lines that end in \ go on.
+# commands prints those of the page, one a line: what begins with "hippo " or "for " in its blocks of shell, where lines that end in \ go on.
 commands() {
 	awk '/^```sh/ { on = 1; next } /^```/ { on = 0 }
-		on { sub(/ +# .*/, ""); if (sub(/\\$/, "")) { part = part $0; next } if ((part $0) ~ /^hippo /) print part $0; part = "" }' "$page"
+		on { sub(/ +# .*/, ""); if (sub(/\\$/, "")) { part = part $0; next } if ((part $0) ~ /^(hippo|for) /) print part $0; part = "" }' "$page"
 }
 
 # wanted COMMAND: tells whether it is among those chosen.
@@ -46,8 +46,12 @@ shortened() {
 	case $c in
 	"hippo task run "*) c+=' --epochs 1 --time 200ms --clock wall --eval_limit 5' ;;
 	"hippo task table "*) c+=' --seeds 1 --set epochs=1 --set time=200ms --set eval_limit=5 --jobs 0' ;;
-	"hippo compare "*) c+=' --time 1s --seeds 1' ;;
+	"hippo compare "*) c+=' --time 300ms --seeds 1' ;;
 	"hippo bench "*) c+=' --shrink 32 --rounds 1 --seconds 0' ;;
+	"hippo train "*) c+=' --train.steps 2 --train.sample_every 0 --valid_fraction 0.005' ;;
+	*"hippo forecast "*) # in loops: the first of what each goes through
+		c=$(sed -E 's/(for [a-z]+ in [^ ;]+)[^;]*;/\1;/g; s/--rows [0-9]+//; s/--split [0-9,]+/--split 900,100,100/
+			s/hippo forecast/& --time 200ms --epochs 1 --model.d_model 8 --eval_limit 5/' <<<"$c") ;;
 	esac
 	# Tasks whose data is large by itself are made smaller.
 	c=${c/ smnist / \'smnist(valid=50)\' }
@@ -64,6 +68,9 @@ fi
 mkdir -p runs/evidence docs
 [[ -e runs/data ]] || ln -s "$data" runs/data
 
+# hippo is the program as the page calls it.
+hippo() { "$hippo" "$@" || failed=yes; }
+
 machine="$("$hippo" version | sed 's/.*, \(.*\) kernels/\1/'), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1), 1 of $(nproc) cores"
 n=0
 while IFS= read -r command; do
@@ -71,7 +78,9 @@ while IFS= read -r command; do
 	[[ ! $short ]] || command=$(shortened "$command")
 	n=$((n + 1)) from=$SECONDS
 	echo "\$ $command"
-	if ! eval "\"\$hippo\" ${command#hippo }" </dev/null >"$tmp/log" 2>&1; then
+	failed=
+	eval "$command" </dev/null >"$tmp/log" 2>&1 || failed=yes
+	if [[ $failed ]]; then
 		cat "$tmp/log"
 		echo "FAILED: $command"
 		exit 1

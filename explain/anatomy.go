@@ -98,6 +98,7 @@ type Subject struct {
 	module   nn.Module
 	most     int // positions that it takes, 0 for any
 	unit     int // the length of a sequence must be a multiple of it; 0 or 1 for any length
+	taps     int // of kernels, 0 for KernelTaps
 	run      func(t *autograd.Tape, b *model.Backbone, l int)
 	seen     string
 }
@@ -187,8 +188,11 @@ func (s *Subject) length() int {
 	return l
 }
 
-// KernelTaps is how many taps of kernels an Anatomy has.
+// KernelTaps is how many taps of kernels an Anatomy has where nobody says another number.
 const KernelTaps = 512
+
+// Taps has an Anatomy hold n taps of kernels.
+func (s *Subject) Taps(n int) { s.taps = n }
 
 // Anatomy takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
 func (s *Subject) Anatomy(ctx context.Context, name string, timed bool) (*Anatomy, error) {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -33,7 +34,7 @@ func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn
 				failed = ctx.Err()
 			}
 			if failed == nil {
-				failed = a.layer(ctx, i, b, u, params)
+				failed = a.layer(ctx, i, b, u, params, cmp.Or(s.taps, KernelTaps))
 			}
 		}}
 		bb.Blocks = append(bb.Blocks, &with)
@@ -46,10 +47,10 @@ func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn
 
 // layer looks at the systems of a layer, which is given u.
 func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Tensor,
-	params map[string]*nn.Param) error {
+	params map[string]*nn.Param, taps int) error {
 	l := &a.Layers[i]
 	t := autograd.NewTape()
-	for _, k := range mixer.Responses(t, b.Mixer, KernelTaps) {
+	for _, k := range mixer.Responses(t, b.Mixer, taps) {
 		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), floats(k.Taps)})
 	}
 	t.Reset()

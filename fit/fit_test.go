@@ -263,6 +263,14 @@ func TestAnomaly(t *testing.T) {
 	if res.Errors[0].MAE > 0.5*res.Errors[1].MAE {
 		t.Errorf("found %+v, want errors below those of repeating the last value", res.Errors)
 	}
+	report, err := os.ReadFile(filepath.Join(res.Config.Out, fit.ReportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wave = "; the data repeats after 19 rows" // sin(i/3)
+	if s := res.Scales; s == nil || !strings.Contains(s.Said, wave) || !strings.Contains(string(report), s.Said) {
+		t.Errorf("found the time scales %+v, want one of them, %q, in the report, too", s, wave)
+	}
 	all, _ := predict(t, res.Config.Out, write(t, "new.csv", spikes(300, 200)), true)
 	alarms := 0
 	for i, p := range all {

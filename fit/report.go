@@ -23,6 +23,7 @@ const ReportFile = "report.html"
 type picture struct {
 	File  string
 	Chart explain.Chart
+	Said  string       // below it
 	Data  template.URL // of the file
 }
 
@@ -49,6 +50,9 @@ func (r *Result) pictures() []picture {
 	}
 	if r.Classes != nil {
 		all = append(all, picture{File: "calibration.png", Chart: r.Classes.chart(about)})
+	}
+	if r.Scales != nil && len(r.Scales.Network) > 0 {
+		all = append(all, picture{File: ScalesFile, Chart: r.Scales.chart(about), Said: r.Scales.Said})
 	}
 	return all
 }
@@ -128,6 +132,7 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"shade": shade,
 	"g":     func(x float64) string { return fmt.Sprintf("%.4g", x) },
 	"count": func(n int) string { return status.Count(float64(n)) },
+	"reach": func(s *TimeScales, r Reach) string { return s.reach(r) },
 	"small": func(s *ClassScore) bool { return len(s.Classes) <= mostShownClasses },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>hippo: {{.Task}}</title>
@@ -156,8 +161,14 @@ training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{pr
 {{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>is</th><th>was told</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
 <td>{{.Told}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
-{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>
-{{end}}<h2>Notes</h2><ul>{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
+{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Said}}<p>{{.}}</p>{{end}}
+{{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>looks back</th><th>10 %</th><th>median</th><th>90 %</th>
+<th>longest</th></tr>{{range .Network}}<tr><td>layer {{.Layer}}, {{.Kind}}{{with .Part}} {{.}}{{end}}: {{.Count}}
+{{.Of}}</td><td>{{reach $scales .Rows.Low}}</td><td>{{reach $scales .Rows.Median}}</td>
+<td>{{reach $scales .Rows.High}}</td><td>{{reach $scales .Rows.Longest}}</td></tr>{{end}}</table>
+<p>Modes: their time constants, after which they are down to 1/e. Kernels: the lag up to which 90 % of the energy of
+each is, in a window of {{.Window}} rows.</p>{{end}}
+<h2>Notes</h2><ul>{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
 <h2>Again</h2><pre>{{.Command}}</pre><pre>{{.Settings}}</pre></body></html>
 `))
 

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -27,11 +28,13 @@ type Result struct {
 	Errors    []Errors        `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
 	Classes   *ClassScore     `json:"classes,omitempty"`
 	Forecasts []ForecastChart `json:"forecasts,omitempty"`
+	Scales    *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`
 	TrainSeconds float64 `json:"train_seconds"`
 	Seconds      float64 `json:"seconds"`
+	CPUSeconds   float64 `json:"cpu_seconds"` // of the process
 	train.Maker
 	Date   string        `json:"date"`
 	Config Config        `json:"config"`
@@ -60,6 +63,15 @@ func ReadResult(dir string) (*Result, error) {
 	r.Config.Settle()
 	r.Config.Out = dir // it may have been moved
 	return r, nil
+}
+
+// Pinball is the network's mean pinball loss for the first target, in deviations of the training part; NaN where no
+// numbers are predicted.
+func (r *Result) Pinball() float64 {
+	if len(r.Errors) == 0 {
+		return math.NaN()
+	}
+	return r.Errors[0].CRPS / 2 / r.Plan.Columns[r.Plan.targets()[0]].Deviation
 }
 
 // write writes the result of a run.

@@ -278,11 +278,18 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if res.Scales, err = j.timeScales(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		res.Notes = append(res.Notes, "the report has no time scales: "+err.Error())
+	}
 	j.Net.Config.Signal.About = p.about()
 	if err := j.KeepAsBest(); err != nil {
 		return nil, err
 	}
 	res.TrainSeconds, res.Seconds = j.Trained().Seconds(), j.Elapsed().Seconds()
+	res.CPUSeconds = j.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.write(j.c.Out); err != nil {
 		return nil, err

@@ -41,20 +41,26 @@ type EmbedOptions struct {
 	Priority   int
 }
 
+// settle fills in what is left open and checks the rest.
+func (o *EmbedOptions) settle(m *model.Model) (err error) {
+	if o.Pooling, err = ParsePooling(string(o.Pooling)); err != nil {
+		return err
+	}
+	if o.Runner == nil {
+		o.Runner = Direct{}
+	}
+	if d := m.Config.DModel; o.Dimensions < 0 || o.Dimensions > d {
+		return fmt.Errorf("dimensions: found %d, want 1 to %d, the size of the model's hidden states", o.Dimensions, d)
+	}
+	return nil
+}
+
 // Embed returns a vector of length 1 for each of several texts: hidden states after the final norm, pooled, the first
 // Dimensions of them divided by their length. It depends on the text, the model and the options alone, to the last bit.
 // A text is read in pieces, so that its length takes no memory, but for the keys and values of attention layers.
 func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32) ([][]float32, error) {
-	pooling, err := ParsePooling(string(o.Pooling))
-	if err != nil {
+	if err := o.settle(m); err != nil {
 		return nil, err
-	}
-	if o.Pooling = pooling; o.Runner == nil {
-		o.Runner = Direct{}
-	}
-	if d := m.Config.DModel; o.Dimensions < 0 || o.Dimensions > d {
-		return nil, fmt.Errorf("dimensions: found %d, want 1 to %d, the size of the model's hidden states",
-			o.Dimensions, d)
 	}
 	for i, ids := range texts {
 		if err := generate.NewSession(m, 1).Check(ids); err != nil {
@@ -84,8 +90,70 @@ func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32
 	return out, nil
 }
 
-// embed embeds one text. A panic of the model becomes an error: it must not end the process, whose goroutine it is in.
-func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) (_ []float32, err error) {
+// EmbedTokens calls visit with the place of each id of a text, from 0, and a vector of length 1: its hidden state after
+// the final norm, the first Dimensions numbers of it divided by their length. The vector is visit's own; an error of
+// visit ends it. Nothing is pooled.
+func EmbedTokens(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32,
+	visit func(at int, vector []float32) error) error {
+	if err := o.settle(m); err != nil {
+		return err
+	}
+	if err := generate.NewSession(m, 1).Check(ids); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := make([]float64, m.Config.DModel)
+	err := o.hidden(ctx, m, ids, func(at int, hidden []float32) {
+		if ctx.Err() != nil {
+			return
+		}
+		for i, v := range hidden {
+			x[i] = float64(v)
+		}
+		v, err := unit(o.cut(x))
+		if err == nil {
+			err = visit(at, v)
+		}
+		if err != nil {
+			cancel(err)
+		}
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// cut is the first so many numbers of a vector that are wanted.
+func (o *EmbedOptions) cut(x []float64) []float64 {
+	if o.Dimensions > 0 {
+		return x[:o.Dimensions]
+	}
+	return x
+}
+
+// embed embeds one text.
+func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) ([]float32, error) {
+	sum := make([]float64, m.Config.DModel)
+	err := o.hidden(ctx, m, ids, func(at int, hidden []float32) {
+		if o.Pooling == PoolLast && at < len(ids)-1 {
+			return
+		}
+		for i, x := range hidden {
+			sum[i] += float64(x)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return unit(o.cut(sum))
+}
+
+// hidden calls visit with the hidden states of a text, id by id. A panic of the model becomes an error: it must not end
+// the process, whose goroutine it is in.
+func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
+	visit func(at int, hidden []float32)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{p, debug.Stack()}
@@ -93,25 +161,9 @@ func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) (_ 
 	}()
 	s := generate.NewSession(m, 1)
 	s.Chunk = Chunk(m)
-	sum := make([]float64, m.Config.DModel)
-	err = o.Runner.Run(ctx, &Request{
-		Session: s, Segments: []Segment{{IDs: ids}}, Client: o.Client, Priority: o.Priority,
-		Hidden: func(at int, hidden []float32) {
-			if o.Pooling == PoolLast && at < len(ids)-1 {
-				return
-			}
-			for i, x := range hidden {
-				sum[i] += float64(x)
-			}
-		},
+	return o.Runner.Run(ctx, &Request{
+		Session: s, Segments: []Segment{{IDs: ids}}, Client: o.Client, Priority: o.Priority, Hidden: visit,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if o.Dimensions > 0 {
-		sum = sum[:o.Dimensions]
-	}
-	return unit(sum)
 }
 
 // errNoNumbers is the error of a model whose hidden states are infinite or undefined.

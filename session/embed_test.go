@@ -142,3 +142,40 @@ func TestEmbedRefuses(t *testing.T) {
 		t.Errorf("a vector with NaN: %v", err)
 	}
 }
+
+// TestEmbedTokensIsTheFormula: each id has the hidden state that one call of the model gives, of length 1; the last is
+// the embedding that PoolLast has. An error of the caller ends it.
+func TestEmbedTokensIsTheFormula(t *testing.T) {
+	const rounding = 2e-4 // of one hidden state, from a convolution of another length
+	m := language(t, "h3,attention,mamba")
+	ids := text(1, 2*Chunk(m)+5)
+	for _, o := range []EmbedOptions{{}, {Dimensions: 3}} {
+		n := 0
+		err := EmbedTokens(t.Context(), m, o, ids, func(at int, v []float32) error {
+			if at != n {
+				t.Fatalf("place %d after %d", at, n-1)
+			}
+			if n++; at%29 != 0 && at < len(ids)-1 { // some of them
+				return nil
+			}
+			for i, want := range pooled(m, ids[:n], PoolLast, cmp.Or(o.Dimensions, m.Config.DModel)) {
+				if math.Abs(float64(v[i])-want) > rounding {
+					t.Fatalf("place %d, number %d is %v, want %v", at, i, v[i], want)
+				}
+			}
+			return nil
+		})
+		if err != nil || n != len(ids) {
+			t.Fatalf("%d of %d, %v", n, len(ids), err)
+		}
+	}
+	full := errors.New("full")
+	n := 0
+	err := EmbedTokens(t.Context(), m, EmbedOptions{}, ids, func(int, []float32) error { n++; return full })
+	if !errors.Is(err, full) || n != 1 {
+		t.Errorf("after %d: %v", n, err)
+	}
+	if err := EmbedTokens(t.Context(), m, EmbedOptions{Dimensions: -1}, ids, nil); err == nil {
+		t.Error("-1 dimensions: no error")
+	}
+}

@@ -105,27 +105,52 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestFillGeneration: the table of generation has the rows of its file and says where they were measured; rows
-// without an origin are refused.
-func TestFillGeneration(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "generation.jsonl")
-	const page = "before\n<!-- generation -->\nold\n<!-- end -->\nafter\n"
-	row := `{"peer":"hippo","bench":"generation","context":512,` +
-		`"h3_tokens_per_s":20.06,"gpt_tokens_per_s":10,"h3_over_gpt":2.006}` + "\n"
+// TestFillBenches: a table of measurements has the rows of its file, rounded and named as its first line says, and says
+// where they were measured; rows without an origin are refused.
+func TestFillBenches(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "speed.jsonl")
+	const first = "<!-- bench: speed.jsonl context mode h3_tokens_per_s:1=H3_hybrid ratio:2 more -->\n"
+	const page = "before\n" + first + "old\n<!-- end -->\nafter\n"
+	const row = `{"bench":"speed","context":512,"mode":"exact","h3_tokens_per_s":20.06,"ratio":2.006}` + "\n"
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write(row)
-	if _, err := fillGeneration(page, file); err == nil || !strings.Contains(err.Error(), "origin") {
+	if _, err := fillBenches(page, root); err == nil || !strings.Contains(err.Error(), "origin") {
 		t.Errorf("rows without an origin: got %v", err)
 	}
 	write(row + `{"bench":"origin","commit":"0123456789","date":"2026-11-22T14:00:00Z","machine":"a machine"}` + "\n")
-	got, err := fillGeneration(page, file)
-	const want = "before\n<!-- generation -->\n| context | H3 hybrid | GPT | ratio |\n|---:|---:|---:|---:|\n" +
-		"| 512 | 20.1 | 10.0 | 2.01 |\n\n0123456, 2026-11-22. Machine: a machine.\n<!-- end -->\nafter\n"
+	got, err := fillBenches(page, root)
+	const want = "before\n" + first + "| context | mode | H3 hybrid | ratio | more |\n|---:|---:|---:|---:|---:|\n" +
+		"| 512 | exact | 20.1 | 2.01 |  |\n\n0123456, 2026-11-22. Machine: a machine.\n<!-- end -->\nafter\n"
 	if err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if _, err := fillBenches(strings.Replace(page, "ratio:2", "ratio:x", 1), root); err == nil {
+		t.Error("decimals that are no number: no error")
+	}
+}
+
+// TestFillForecasts: the result of hippo forecast is a row with its error, its pinball loss in deviations, how many
+// truths were in its interval, and what simple forecasts had.
+func TestFillForecasts(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"task":"forecast","params":12,"model":"s4d*2","steps":3,"cpu_seconds":61,"machine":"a machine",
+		"version":"0123456789abcdef","date":"2026-11-22T10:00:00Z",
+		"config":{"data":["x/ETTh1.csv"],"seed":2,"rows":100,"scale":"window","base":"linear"},
+		"plan":{"horizon":24,"columns":[{"name":"OT","target":true,"deviation":2}]},
+		"errors":[{"name":"network","target":"OT","crps":4,"mse_standardized":0.5,"coverage":79,"nominal":80},
+		{"name":"linear","target":"OT","crps":4,"mse_standardized":0.75,"coverage":79,"nominal":80}]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "| `forecast(ETTh1,OT,horizon=24,rows=100)` | `s4d*2,scale=window,base=linear` | 12 | 0.5 MSE | " +
+		"1.0000 | in the 80 % interval: 79.0 %; linear: 0.75 MSE | 3 | 1m1s | 2 | 0123456, 2026-11-22 |\n"
+	if got := table([]result{r}); !strings.Contains(got, want) {
+		t.Errorf("found %s, want %s", got, want)
 	}
 }

@@ -22,10 +22,13 @@ func writeMadeUp(dir string) error {
 			"train-images-idx3-ubyte": images(rng, 300), "train-labels-idx1-ubyte": labels(300),
 			"t10k-images-idx3-ubyte": images(rng, 30), "t10k-labels-idx1-ubyte": labels(30),
 		},
-		"ecg":       {"ecg_mV_float32.raw": heartbeat(40000)},
-		"genome":    {"made-up.fa": genome(rng, 40000)},
-		"ett":       {"ETTh1.csv": hours(), "ETTh2.csv": hours()},
-		"fsdd":      recordings(),
+		"ecg":    {"ecg_mV_float32.raw": heartbeat(40000)},
+		"genome": {"made-up.fa": genome(rng, 40000)},
+		"ett":    {"ETTh1.csv": hours(), "ETTh2.csv": hours()},
+		"fsdd":   recordings(),
+
+		"tinyshakespeare": {"input.txt": words(rng, 60000)},
+
 		"wikitext2": {"train.txt": words(rng, 60000), "valid.txt": words(rng, 6000), "test.txt": words(rng, 6000)},
 	} {
 		if _, err := os.Stat(filepath.Join(dir, folder)); !errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,8 @@
-// Command evidence keeps docs/evidence.md true to the results of runs. It may import train, whose results it reads.
+// Command evidence keeps docs/evidence.md, and tables of other pages, true to the results of runs and measurements. It
+// may import compare, experiment, fit and train, whose results it reads.
 //
-//	evidence RUNS...        takes results of runs over, into docs/evidence/results.jsonl, and fills the page's tables
-//	evidence                fills the tables of the page
+//	evidence RUNS...        takes results of runs over, into docs/evidence/results.jsonl, and fills the pages' tables
+//	evidence                fills the tables of the pages
 //	evidence -check         says whether they are as it would fill them
 //	evidence -made-up DIR   writes made-up data of the tasks that read files, to see that commands run
 //
@@ -33,7 +34,7 @@ func main() {
 	}
 }
 
-// fill takes over the results under the folders of runs and fills the tables of the page.
+// fill takes over the results under the folders of runs and fills the tables of the pages.
 func fill(root string, runs []string, check bool) error {
 	file := filepath.Join(root, "evidence", "results.jsonl")
 	results, err := readResults(file)
@@ -50,26 +51,37 @@ func fill(root string, runs []string, check bool) error {
 		}
 		results = merge(results, found)
 	}
-	page := filepath.Join(root, "evidence.md")
-	text, err := os.ReadFile(page)
+	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
 	if err != nil {
 		return err
 	}
-	filled, err := fillPage(string(text), results)
-	if err == nil {
-		filled, err = fillGeneration(filled, filepath.Join(root, "generation.jsonl"))
+	if len(pages) == 0 {
+		return fmt.Errorf("%s: found no pages, want the folder of evidence.md", root)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", page, err)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return err
+		}
+		filled, err := fillPage(string(text), results)
+		if err == nil {
+			filled, err = fillBenches(filled, root)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", page, err)
+		case filled == string(text):
+			continue
+		case check:
+			return fmt.Errorf("%s: its tables are not those of %s and of measurements: run go run ./cmd/evidence", page,
+				file)
+		}
+		if err := os.WriteFile(page, []byte(filled), 0o644); err != nil {
+			return err
+		}
 	}
 	if check {
-		if filled != string(text) {
-			return fmt.Errorf("%s: its tables are not those of %s: run go run ./cmd/evidence", page, file)
-		}
 		return nil
 	}
-	if err := writeResults(file, results); err != nil {
-		return err
-	}
-	return os.WriteFile(page, []byte(filled), 0o644)
+	return writeResults(file, results)
 }

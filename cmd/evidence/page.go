@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,7 +15,7 @@ var marked = regexp.MustCompile(`(?ms)^<!-- results: ([^\n]*) -->\n(.*?)^<!-- en
 // fillPage fills the tables of a page.
 func fillPage(page string, results []result) (string, error) {
 	const begin = "<!-- results:"
-	if n, ended := strings.Count(page, begin), len(marked.FindAllString(page, -1)); n == 0 || n != ended {
+	if n, ended := strings.Count(page, begin), len(marked.FindAllString(page, -1)); n != ended {
 		return "", fmt.Errorf("found %d tables that begin with %s and %d that end, want as many of both",
 			n, begin, ended)
 	}
@@ -74,7 +75,7 @@ func table(results []result) string {
 			var all []result // with that score as theirs
 			for _, x := range row {
 				if i := slices.IndexFunc(x.Also, func(b also) bool { return b.Name == a.Name }); i >= 0 {
-					x.Score = x.Also[i].Score
+					x.Score, x.Unit = x.Also[i].Score, cmp.Or(x.Also[i].Unit, x.Unit)
 					all = append(all, x)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/compare"
 	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -39,6 +40,7 @@ type result struct {
 type also struct {
 	Name  string  `json:"name"`
 	Score float64 `json:"score"`
+	Unit  string  `json:"unit,omitempty"` // where it is another than that of the result
 }
 
 // key is what a run is of: a later one takes the place of an earlier one.
@@ -76,7 +78,7 @@ func collect(runs string) (all []result, left []string, err error) {
 	return all, left, err
 }
 
-// readRun reads the result of a task's run or of one of a comparison.
+// readRun reads the result of a task's run, of one of a comparison or of hippo fit or forecast.
 func readRun(path string) (result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -86,6 +88,7 @@ func readRun(path string) (result, error) {
 		Run                    *compare.Result
 		Params                 int
 		Machine, Version, Date string
+		Plan                   json.RawMessage // of hippo fit and forecast
 	}
 	if err := json.Unmarshal(text, &compared); err != nil {
 		return result{}, fmt.Errorf("%s: %w", path, err)
@@ -99,6 +102,9 @@ func readRun(path string) (result, error) {
 			Score: *c.ValidLoss, Unit: "nats", Loss: *c.ValidLoss, Steps: c.Steps, CPU: c.Seconds,
 			Machine: compared.Machine, Commit: compared.Version, Date: compared.Date,
 		}, nil
+	}
+	if compared.Plan != nil {
+		return readFit(filepath.Dir(path))
 	}
 	r, err := experiment.ReadResult(filepath.Dir(path))
 	if err != nil {
@@ -115,9 +121,47 @@ func readRun(path string) (result, error) {
 	}
 	for _, x := range r.Extra {
 		if x.Count != r.Test.Count || x.Loss != r.Test.Loss { // else the same, divided into other groups
-			out.Also = append(out.Also, also{x.Name, score(x.Score)})
+			out.Also = append(out.Also, also{Name: x.Name, Score: score(x.Score)})
 		}
 	}
+	return out, nil
+}
+
+// readFit reads the result of hippo fit or forecast: of numbers the squared error of the first target in variances of
+// the training part, and as its loss the pinball loss in deviations of it.
+func readFit(dir string) (result, error) {
+	r, err := fit.ReadResult(dir)
+	if err != nil {
+		return result{}, err
+	}
+	c := &r.Config
+	name := filepath.Base(c.Data[0])
+	name = fmt.Sprintf("%s(%s", r.Task, strings.TrimSuffix(name, filepath.Ext(name)))
+	out := result{Model: r.Model, Seed: c.Seed, Params: r.Params, Steps: r.Steps, CPU: r.CPUSeconds,
+		Machine: r.Machine, Commit: r.Version, Date: r.Date}
+	switch {
+	case r.Classes != nil:
+		out.Score, out.Unit, out.Loss = r.Classes.Accuracy, "%", r.Classes.Loss
+	case len(r.Errors) > 0:
+		network := r.Errors[0]
+		name += "," + network.Target
+		if r.Task == fit.Forecast {
+			name += fmt.Sprintf(",horizon=%d", r.Plan.Horizon)
+			out.Model += fmt.Sprintf(",scale=%s,base=%s", c.Scale, c.Base)
+		}
+		out.Score, out.Unit, out.Loss = network.MSE, "MSE", r.Pinball()
+		inside := fmt.Sprintf("in the %.0f %% interval", network.Nominal)
+		out.Also = append(out.Also, also{inside, network.Coverage, "%"})
+		for _, e := range r.Errors[1:] {
+			if e.Target == network.Target {
+				out.Also = append(out.Also, also{e.Name, e.MSE, "MSE"})
+			}
+		}
+	}
+	if c.Rows > 0 {
+		name += fmt.Sprintf(",rows=%d", c.Rows)
+	}
+	out.Task = name + ")"
 	return out, nil
 }
 

@@ -35,16 +35,17 @@ func newCompare() *cobra.Command {
 and print a table of how well they predict the validation text, beside what counting unigrams and bigrams comes to.
 
 A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), a list of layers in the shape of the
-preset tiny ('h3*2,attention,h3*2'), or a YAML file of settings for train. Learning rate, batch and so on are those of
-the preset or file unless --set says otherwise; text, tokenizer and precision are those of the first model. The width of
-each model is changed so that its parameters come nearest to those of the first, or to --params; one that is within 5 %
-is left as it is.
+preset tiny ('h3*2,attention,h3*2'), a YAML file of settings for train, or init:DIR, which goes on from the model in DIR
+with a learning rate that suits it. Learning rate, batch and so on are those of the preset or file unless --set says
+otherwise; text, tokenizer and precision are those of the first model. The width of each model is changed so that its
+parameters come nearest to those of the first, or to --params; one that is within 5 % is left as it is.
 
 --clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
 of the machine changes little. Evaluations are not counted. With --out, Ctrl-C keeps what is done: the same command goes
 on from there. Without it nothing is kept but the table.`,
 		Example: `  hippo compare tiny attention
   hippo compare '*-tiny' --time 2m --markdown
+  hippo compare init:runs/tiny tiny --data mine.txt            # does it pay to go on from a model?
   hippo compare 'h3*2,attention,h3*2' mamba --time 10m --clock cpu --seeds 3 --out runs/compare
   hippo compare h3 gss --data wiki.txt --tokenizer gpt2 --params 2000000 --set optim.lr=1e-3`,
 		Args: func(_ *cobra.Command, args []string) error {

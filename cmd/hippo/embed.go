@@ -22,7 +22,7 @@ import (
 // embedOptions are the flags of hippo embed.
 type embedOptions struct {
 	Precision  string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
-	Pooling    string `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
+	Pooling    string `json:"pooling" enum:"mean,last,none" help:"of the tokens of a text; none: a vector each"`
 	Dimensions int    `json:"dimensions" help:"the first so many numbers; 0: all" min:"0"`
 	Whole      bool   `json:"whole" help:"each file is one text, instead of each line"`
 }
@@ -34,12 +34,15 @@ func newEmbed() *cobra.Command {
 		Short: "Turn texts into vectors, to compare them by",
 		Long: `Print a vector of length 1 for each line of the files, or of standard input: the mean of the hidden
 states after the model's final norm, or the last of them, divided by its length. The product of two vectors, number by
-number, says how alike the model finds two texts. Empty lines are left out.
+number, says how alike the model finds two texts. Empty lines are left out. With --pooling none each token has a vector
+of its own, such as each base of DNA: its hidden state, of it and those before it.
 
-Each vector is a line of JSON with the file, the number of the line, the number of tokens, and the vector.`,
+Each vector is a line of JSON with the file, the number of the line, the number of tokens, and the vector; or with the
+place of the token, from 1, and its text.`,
 		Example: `  hippo embed runs/tiny questions.txt > questions.jsonl
   hippo embed runs/tiny --whole chapter1.txt chapter2.txt --pooling last
-  echo "Call me Ishmael." | hippo embed runs/tiny --dimensions 16`,
+  echo "Call me Ishmael." | hippo embed runs/tiny --dimensions 16
+  hippo embed runs/genome reads.txt --pooling none             # a vector for each base`,
 		Args:              wantArgs(1, math.MaxInt),
 		ValidArgsFunction: completeFolders,
 	}
@@ -67,7 +70,9 @@ Each vector is a line of JSON with the file, the number of the line, the number 
 type embedded struct {
 	File   string    `json:"file,omitempty"`
 	Line   int       `json:"line,omitempty"` // from 1
-	Tokens int       `json:"tokens"`
+	Tokens int       `json:"tokens,omitempty"`
+	Token  int       `json:"token,omitempty"` // from 1, with its text, where each has a vector
+	Text   string    `json:"text,omitempty"`
 	Vector []float32 `json:"embedding"`
 }
 
@@ -162,6 +167,9 @@ func (e *embedder) add(ctx context.Context, to embedded, text []byte) error {
 		}
 		return fmt.Errorf("%s%w", placeOf(to.File), err)
 	}
+	if e.o.Pooling == eachToken {
+		return e.each(ctx, to, ids)
+	}
 	to.Tokens = len(ids)
 	e.wait, e.ids, e.tokens = append(e.wait, to), append(e.ids, ids), e.tokens+len(ids)
 	if len(e.wait) < texts && e.tokens < tokens {
@@ -170,8 +178,23 @@ func (e *embedder) add(ctx context.Context, to embedded, text []byte) error {
 	return e.flush(ctx)
 }
 
+// eachToken has nothing pooled.
+const eachToken = "none"
+
+// each writes a vector for each token of a text.
+func (e *embedder) each(ctx context.Context, to embedded, ids []int32) error {
+	o := session.EmbedOptions{Runner: e.runner, Dimensions: e.o.Dimensions}
+	return session.EmbedTokens(ctx, e.m.Net(), o, ids, func(at int, v []float32) error {
+		to.Token, to.Text, to.Vector = at+1, string(e.m.Tokenizer().Decode(nil, ids[at:at+1])), v
+		return e.out.Encode(to)
+	})
+}
+
 // flush embeds the texts that wait.
 func (e *embedder) flush(ctx context.Context) error {
+	if len(e.ids) == 0 {
+		return nil
+	}
 	vectors, err := session.Embed(ctx, e.m.Net(), session.EmbedOptions{
 		Runner: e.runner, Pooling: session.Pooling(e.o.Pooling), Dimensions: e.o.Dimensions,
 	}, e.ids...)

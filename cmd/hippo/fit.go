@@ -157,6 +157,9 @@ func printFit(out io.Writer, r *fit.Result) error {
 	}
 	w = newTable(out)
 	w.row("training", "%.1f epochs, %s", r.Epochs, status.Duration(seconds(r.TrainSeconds)))
+	if r.Scales != nil {
+		w.row("scales", "%s", r.Scales.Said)
+	}
 	w.row("report", "%s", filepath.Join(r.Config.Out, fit.ReportFile))
 	w.row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))
 	return w.flush()

@@ -1,7 +1,7 @@
 //go:build ignore
 
 // Command make writes the data of docs/fit.md into the folder that it is given: a machine's sensors, words of tones,
-// genes of two kinds, sales of three shops. All of it is made up, and the same on every machine.
+// genes of two kinds, a chromosome, sales of three shops. All of it is made up, and the same on every machine.
 package main
 
 import (
@@ -22,6 +22,7 @@ func main() {
 	}
 	for name, text := range map[string]string{
 		"machine.csv": machine(1, 20_000, false), "today.csv": machine(2, 3000, true), "sales.csv": sales(),
+		"chromosome.txt": chromosome(6, 1000), "read.txt": chromosome(7, 2),
 	} {
 		write(filepath.Join(os.Args[1], name), text)
 	}
@@ -100,6 +101,30 @@ func recording(seed int, tones [3]float64) string {
 	}
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-8))
 	return string(b)
+}
+
+// chromosome is one line of letters: random ones, and now and then a gene, which begins with ATG, is made of 60 codons
+// that like G and C at their third letter, and ends with TAA.
+func chromosome(seed uint64, genes int) string {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var b strings.Builder
+	letters := func(from string, n int) {
+		for range n {
+			b.WriteByte(from[rng.IntN(len(from))])
+		}
+	}
+	for range genes {
+		letters("ACGT", 40+rng.IntN(120))
+		b.WriteString("ATG")
+		for range 60 {
+			letters("AC", 1) // no codon that ends a gene begins so
+			letters("ACGT", 1)
+			letters("GGGCCCAT", 1)
+		}
+		b.WriteString("TAA")
+	}
+	letters("ACGT", 60)
+	return b.String() + "\n"
 }
 
 // sales are three shops of different sizes for three years, with weeks, and days of a lower price that are known ahead.

@@ -23,6 +23,7 @@ type Chart struct {
 	LogX     bool   // a logarithmic axis, to compare ratios: points that are not above zero are left out
 	LogY     bool
 	Lines    []Line
+	At       []float64 // thin vertical lines at these places of the horizontal axis
 }
 
 // Line is one line of a chart, in the order of its points. A NaN or infinite point is left out and leaves a gap.
@@ -58,7 +59,7 @@ func (c Chart) WritePNG(path string) error {
 
 // lines is what the chart shows below its words.
 func (c Chart) lines() *linesDrawer {
-	p := Panel{X: Axis{Label: c.X, Log: c.LogX}, Y: Axis{Log: c.LogY}, Lines: &Lines{}}
+	p := Panel{X: Axis{Label: c.X, Log: c.LogX}, Y: Axis{Log: c.LogY}, Lines: &Lines{At: c.At}}
 	for _, l := range c.Lines {
 		n := min(len(l.X), len(l.Y))
 		p.Lines.Series = append(p.Lines.Series, Series{Name: l.Name, X: l.X[:n], Y: l.Y[:n]})

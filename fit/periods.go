@@ -1,0 +1,190 @@
+package fit
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// Bounds of what the correlation of data is taken over.
+const (
+	correlationRows   = 1 << 17 // in all
+	correlationSeries = 16      // numbers of a row: columns, or classes of categories
+	mostLag           = 1 << 13
+)
+
+// correlation is the autocorrelation of columns within the sequences of a part, by lag: over pairs of rows that both
+// have a value,
+//
+//	r[k] = (1/n[k]) Σ_t x[t] x[t+k] / ((1/n[0]) Σ_t x[t]²)
+//
+// with x a column less its mean over the sequence, in units of its deviation there; a category is one column of zeros
+// and ones for each class. With changes, x is made of the differences of a row to the one before. It goes up to half of
+// the longest sequence. It is nil where no column changes. n is how many numbers it is from.
+func (f *frame) correlation(parts []segment, columns []int, changes bool) (r []float64, n float64) {
+	longest, rows := 0, 0
+	for i, s := range parts {
+		if rows += s.hi - s.lo; rows > correlationRows && i > 0 {
+			parts = parts[:i]
+			break
+		}
+		longest = max(longest, min(s.hi-s.lo, correlationRows))
+	}
+	lags := min(longest/2, mostLag) + 1
+	sums, pairs := make([]float64, lags), make([]float64, lags)
+	x := make([]float64, longest)
+	for _, s := range parts {
+		x := x[:min(s.hi-s.lo, correlationRows)]
+		count := 0
+		for _, i := range columns {
+			classes := 1
+			if f.plan.Columns[i].Kind == table.Category {
+				classes = len(f.plan.Columns[i].Classes)
+			}
+			for class := range classes {
+				if count++; count > correlationSeries {
+					break
+				}
+				for t := range x {
+					x[t] = float64(f.rows.row(s.lo + t)[i])
+					if f.plan.Columns[i].Kind == table.Category && x[t] == x[t] {
+						x[t] = float64(bit(int(x[t]) == class))
+					}
+				}
+				if changes {
+					differences(x)
+				}
+				addProducts(x, sums, pairs)
+			}
+		}
+		f.rows.release(s.lo, s.lo+len(x))
+	}
+	if pairs[0] == 0 {
+		return nil, 0
+	}
+	n = pairs[0]
+	scale := pairs[0] / sums[0]
+	for k := range sums {
+		sums[k] *= scale / max(1, pairs[k])
+	}
+	return sums, n
+}
+
+// differences puts in the place of each number what it is above the one before.
+func differences(x []float64) {
+	for t := len(x) - 1; t > 0; t-- {
+		x[t] -= x[t-1]
+	}
+	if len(x) > 0 {
+		x[0] = math.NaN()
+	}
+}
+
+// addProducts adds Σ_t x[t] x[t+k] for each lag k to sums, and the number of pairs of numbers to pairs. x is first
+// standardized; where it does not change nothing is added. NaN is a number that is missing.
+func addProducts(x, sums, pairs []float64) {
+	n, mean, square := 0.0, 0.0, 0.0
+	for _, v := range x {
+		if v == v {
+			n++
+			delta := v - mean
+			mean += delta / n
+			square += delta * (v - mean)
+		}
+	}
+	deviation := math.Sqrt(square / max(1, n))
+	if !(deviation > 1e-9*max(1e-9, math.Abs(mean))) {
+		return
+	}
+	size := 1
+	for size < len(x)+len(sums) {
+		size *= 2
+	}
+	values, there := make([]float64, size), make([]float64, size)
+	for t, v := range x {
+		if v == v {
+			values[t], there[t] = (v-mean)/deviation, 1
+		}
+	}
+	fft := fourier.NewFFT(size)
+	for _, one := range []struct{ of, to []float64 }{{values, sums}, {there, pairs}} {
+		y := fft.Coefficients(nil, one.of)
+		for i, z := range y {
+			y[i] = complex(real(z)*real(z)+imag(z)*imag(z), 0)
+		}
+		for k, v := range fft.Sequence(one.of, y)[:len(one.to)] {
+			one.to[k] += v / float64(size)
+		}
+	}
+}
+
+// A peak of the correlation of n numbers must stand leastProminence + noiseProminence/√n above what is on both sides of
+// it: of noise, correlations have the deviation 1/√n, and the highest and the lowest are some of these apart.
+const (
+	leastProminence = 0.03
+	noiseProminence = 5
+)
+
+// periods are the lags at which data repeats, in rising order: the first peak of its correlation that is there at twice
+// its lag, too; then, of the correlation at the peaks, the same again: of hours a day, and then a week of days.
+func periods(r []float64, n float64) (found []int) {
+	least := leastProminence + noiseProminence/math.Sqrt(max(1, n))
+	at := make([]int, len(r))
+	for k := range at {
+		at[k] = k
+	}
+	for len(at) > 2 {
+		tops := peaks(r, at, least)
+		first := -1
+		for i, k := range tops {
+			for _, later := range tops[i+1:] {
+				if math.Abs(float64(later-2*k)) <= max(1, 0.03*float64(k)) {
+					first = k
+				}
+			}
+			if first > 0 {
+				break
+			}
+		}
+		if first < 0 {
+			break
+		}
+		found = append(found, first)
+		at = append([]int{0}, tops...)
+	}
+	return found
+}
+
+// peaks are those of some lags at which the correlation is higher than at the lags beside, and stand by least above the
+// higher of the two valleys to a higher one, or to the end.
+func peaks(r []float64, at []int, least float64) (tops []int) {
+	for i := 1; i+1 < len(at); i++ {
+		top := r[at[i]]
+		if !(top > r[at[i-1]] && top >= r[at[i+1]]) {
+			continue
+		}
+		before, behind := top, top
+		for j := i - 1; j >= 0 && r[at[j]] <= top; j-- {
+			before = min(before, r[at[j]])
+		}
+		for j := i + 1; j < len(at) && r[at[j]] <= top; j++ {
+			behind = min(behind, r[at[j]])
+		}
+		if top-max(before, behind) >= least {
+			tops = append(tops, at[i])
+		}
+	}
+	return tops
+}
+
+// fades is the first lag at which the correlation is below 1/e; 0 where it stays above.
+func fades(r []float64) int {
+	for k, x := range r {
+		if x < 1/math.E {
+			return k
+		}
+	}
+	return 0
+}
