@@ -41,7 +41,7 @@ func Fit(ctx context.Context, c FitConfig, ev FitEvents) (*FitResult, error) {
 	return fit.Run(ctx, c, nil, ev)
 }
 
-// Predictor is a network of Fit. It is for one goroutine.
+// Predictor is a network of Fit. Any number of goroutines may use it.
 type Predictor struct{ m *fit.Model }
 
 // Prediction is what a network says of a row, a sequence, or a row to come.

@@ -103,6 +103,18 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 	return t.engine.Dropout(x, p, r, t.drop())
 }
 
+// Over names the rows that the positions lie in of what DropoutOver will be given until Reset; nil for none.
+func (t *Tape) Over(r *engine.Rows) { t.over = r }
+
+// DropoutOver is Dropout of x (n, d) in the rows that Over has named, for layers that know of no rows. Without any it
+// is the identity, and for an x of another n, which is not of their positions.
+func (t *Tape) DropoutOver(x *tensor.Tensor, p float64) *tensor.Tensor {
+	if t.over == nil || p <= 0 || x.Rows() != t.over.Total() {
+		return x
+	}
+	return t.Dropout(x, p, t.over)
+}
+
 // DecayWindow multiplies kernels h (l, d) by the window of Hyena's filters, which decays at a different rate in each
 // channel:
 //

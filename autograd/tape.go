@@ -26,6 +26,7 @@ type Tape struct {
 	watch  func(name string, x *tensor.Tensor)
 	leaves leaves
 	drops  uint64 // dropouts since Reset
+	over   *engine.Rows
 	aside  []aside
 	beside bool // Aside is listened to
 	// at and one are memory for Last.
@@ -81,7 +82,7 @@ func (t *Tape) Reset() {
 		op.Outputs(t.dropGrad)
 	}
 	t.forget()
-	t.drops = 0
+	t.drops, t.over = 0, nil
 	t.engine.Reset()
 }
 

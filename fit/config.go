@@ -52,7 +52,9 @@ type Config struct {
 	Lookback int    `json:"lookback" min:"0" help:"rows that a forecast sees; 0: chosen"`
 	Season   int    `json:"season" min:"0" help:"rows after which a series is alike; 0: found out"`
 	Calendar string `json:"calendar" enum:"none,auto" help:"auto: hour, weekday, season of the year go in"`
+	Refit    int    `json:"refit" min:"0" help:"forecasts: measure refits too, every so many origins of the test part"`
 	Scale    string `json:"scale" enum:"window,series" help:"forecasts are measured by the rows seen, or by all"`
+	Dt       string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
 	Base     string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
 	Levels   string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
 	Alarms   string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
@@ -65,7 +67,7 @@ type Config struct {
 func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: "window", Base: "linear",
-		Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
+		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
 		Options: table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
 	}
 	c.Epochs, c.BatchSize = 0, 0 // chosen
@@ -98,6 +100,9 @@ func (c *Config) Check() error {
 		if slices.Contains(c.Ignore, name) {
 			p.Addf("ignore", "found %s, which is the target", name)
 		}
+	}
+	if c.Refit > 0 && c.Task != Forecast {
+		p.Addf("refit", "found %d for the task %s, want the task %s", c.Refit, c.Task, Forecast)
 	}
 	for _, name := range c.Known {
 		if slices.Contains(c.Target, name) {

@@ -97,15 +97,22 @@ func (e *encoder) row(dst []float32, row []float32, before float64, step int, hi
 		}
 	}
 	now := p.time(row)
-	if p.Irregular {
+	if p.timeGoesIn() {
 		dst = append(dst, logSteps(now-before, p.Step))
 	}
 	dst = e.calendar(dst, now)
 	if p.Task == Forecast {
 		dst = append(dst, bit(asked))
 	}
+	if p.timeSteps() {
+		dst = append(dst, min(mostGap, logSteps(now-before, p.Step)))
+	}
 	return dst
 }
+
+// mostGap is the logarithm of the most steps that a recurrence goes on by at once, 100: an input of Mamba counts for as
+// long as the time since the row before is, and would drown all others behind a long pause.
+var mostGap = float32(math.Log(100))
 
 // mostSteps bounds how much later a row may seem to be than the one before, as a logarithm.
 const mostSteps = 10

@@ -25,8 +25,21 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 			sums[n] = append(sums[n], p.newErrorSum(name, k))
 		}
 	}
+	err = m.sum(ctx, f, w, some(w.Len(), measureWindows), guesses, sums)
+	for k := range targets {
+		for n := range sums {
+			all = append(all, sums[n][k].errors())
+		}
+	}
+	return all, err
+}
+
+// sum adds the errors on windows up: in sums[0] those of the network, of each target, in the others those of guesses.
+func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, guesses []*guesser,
+	sums [][]*errorSum) error {
+	targets := f.plan.targets()
 	var dst []float64
-	err = m.outputs(ctx, w, some(w.Len(), measureWindows), func(at window, ex *task.Example, y []float32) error {
+	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
 		width := m.net.Config.Outputs
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			sums[0][k].add(r, truth, m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now))
@@ -35,17 +48,12 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 			dst = append(dst[:0], make([]float64, len(ex.Numbers))...)
 			g.guess(at, dst)
 			f.truths(m.enc, at, ex, func(r, k int, truth, _ float64) {
-				sums[n+1][k].add(r, truth, g.quantiles(p, dst[r*targets+k], m.enc.unit(p.targets()[k]), k, r))
+				unit := m.enc.unit(targets[k])
+				sums[n+1][k].add(r, truth, g.quantiles(f.plan, dst[r*len(targets)+k], unit, k, r))
 			})
 		}
 		return nil
 	})
-	for k := range targets {
-		for n := range sums {
-			all = append(all, sums[n][k].errors())
-		}
-	}
-	return all, err
 }
 
 // mostWrong is how many wrong examples are kept.

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Model is a trained network that knows the columns of its data. It is for one goroutine.
+// Model is a trained network that knows the columns of its data. Any number of goroutines may have it predict.
 type Model struct {
 	net  *model.Network
 	plan *Plan

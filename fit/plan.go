@@ -29,7 +29,8 @@ type Plan struct {
 
 	// seconds from one row to the next, the median; 0 if it is not known
 	Step      float64  `json:"step,omitempty"`
-	Irregular bool     `json:"irregular,omitempty"` // rows are not equally far apart: how far goes in
+	Irregular bool     `json:"irregular,omitempty"` // rows are not equally far apart
+	Dt        string   `json:"dt,omitempty"`        // how far apart goes in so: one of the forms of Dt; "" is DtInput
 	Calendar  []string `json:"calendar,omitempty"`  // what of the time goes in
 
 	Length   int       `json:"length,omitempty"` // rows of a training window
@@ -157,8 +158,9 @@ func (p *Plan) inputs() []task.Channel {
 			all = append(all, task.Channel{Name: plain(c.Name + " is missing"), High: 1, Deviation: 1})
 		}
 	}
-	if p.Irregular {
-		all = append(all, task.Channel{Name: "logarithm of the time since the row before, in steps", Deviation: 1})
+	since := task.Channel{Name: "logarithm of the time since the row before, in steps", Deviation: 1}
+	if p.timeGoesIn() {
+		all = append(all, since)
 	}
 	for _, name := range p.Calendar {
 		all = append(all, task.Channel{Name: "sine of the " + name, Low: -1, High: 1, Deviation: 1},
@@ -166,6 +168,10 @@ func (p *Plan) inputs() []task.Channel {
 	}
 	if p.Task == Forecast {
 		all = append(all, task.Channel{Name: "asked", High: 1, Deviation: 1})
+	}
+	if p.timeSteps() { // behind all others: see model.NetworkConfig
+		since.Name += ", of the recurrences"
+		all = append(all, since)
 	}
 	return all
 }
@@ -271,6 +277,10 @@ func (p *Plan) check(net *model.Network) error {
 		return fmt.Errorf("found %d inputs and %d outputs, want %d and %d, those of the network", len(p.inputs()),
 			outputs,
 			net.Config.Channels, net.Config.Outputs)
+	case !slices.Contains([]string{"", DtInput, DtSteps, DtBoth, DtNone}, p.Dt) ||
+		p.timeSteps() != net.Config.Steps || p.Time == nil && net.Config.Steps:
+		return fmt.Errorf("found the time between rows go in as %.40q, and into the recurrences of the network: %v",
+			p.Dt, net.Config.Steps)
 	case p.Task == Forecast && (p.Horizon < 1 || p.Lookback < 1):
 		return fmt.Errorf("found a forecast of %d rows from %d, want 1 or more", p.Horizon, p.Lookback)
 	case net.Config.Everywhere == p.whole():

@@ -17,11 +17,16 @@ import (
 type PredictOptions struct {
 	table.Options
 	// Live predicts each row as it comes, and reads no further before its prediction has been taken. Else rows are
-	// computed some at a time. It is for tasks with a prediction at each row, of networks that do not look ahead.
+	// computed some at a time. It is for tasks with a prediction at each row, of networks that do not look ahead, and
+	// for forecasts, which are then made anew behind each row that has a number of a target.
 	Live bool
+	// Rows and Series bound the data; 0 for any number of rows, and for what a person may have of series.
+	Rows, Series int
 	// Note is told what a user should know: columns that are not there, other rates, numbers far from those of
 	// training. It may be nil.
 	Note func(text string)
+	// Count is called for each row that is read. It may be nil.
+	Count func()
 }
 
 // Prediction is what a network says of a row, of a sequence, or of a row to come.
@@ -57,19 +62,23 @@ func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, op
 	}
 	defer d.r.Close()
 	defer d.tellNotes()
-	if m.plan.whole() || m.plan.Task == Forecast || m.plan.Task == Fill {
-		if opt.Live {
-			return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next or anomaly",
-				m.plan.Task)
-		}
-		return d.sequences(ctx, visit)
+	switch {
+	case m.plan.Task == Forecast && opt.Live:
+		return d.follow(ctx, visit)
+	case !m.plan.whole() && m.plan.Task != Forecast && m.plan.Task != Fill:
+		return d.rows(ctx, visit)
+	case opt.Live:
+		return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next, anomaly or "+
+			"forecast", m.plan.Task)
 	}
-	return d.rows(ctx, visit)
+	return d.sequences(ctx, visit)
 }
 
-// input is new data that is being read.
+// input is new data that is being read. What changes meanwhile is its own: a model may read several at a time.
 type input struct {
 	m       *Model
+	net     *model.Network // that of the model, or one for another rate
+	enc     *encoder
 	p       *Plan
 	r       *table.Reader
 	opt     PredictOptions
@@ -78,13 +87,17 @@ type input struct {
 	time    int
 	told    map[string]bool
 	tell    func(text string)
-	undo    func()
 }
 
 // open opens data and finds the columns of the plan in it. Targets need not be there where they do not go in.
 func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*input, error) {
 	p := m.plan
-	d := &input{m: m, p: p, opt: opt, told: map[string]bool{}, series: -1, time: -1, tell: opt.Note}
+	enc, err := newEncoder(p)
+	if err != nil {
+		return nil, err
+	}
+	d := &input{m: m, net: m.net, enc: enc, p: p, opt: opt, told: map[string]bool{}, series: -1, time: -1,
+		tell: opt.Note}
 	if d.tell == nil {
 		d.tell = func(string) {}
 	}
@@ -102,7 +115,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	if p.Time != nil {
 		d.time = len(want)
 		c := *p.Time
-		c.Optional = len(p.Calendar) == 0 && !p.Irregular
+		c.Optional = len(p.Calendar) == 0 && !p.timeGoesIn() && !p.timeSteps()
 		want = append(want, c)
 	}
 	if p.Series != "" {
@@ -111,7 +124,6 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	}
 	o := opt.Options
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
-	var err error
 	d.r, err = table.Open(paths, stdin, o, want)
 	return d, err
 }
@@ -124,9 +136,12 @@ func (d *input) tellNotes() {
 }
 
 // once tells something that has not been told.
-func (d *input) once(text string) {
-	if !d.told[text] {
-		d.told[text] = true
+func (d *input) once(text string) { d.onceOf(text, text) }
+
+// onceOf tells something unless something has been told of a matter.
+func (d *input) onceOf(matter, text string) {
+	if !d.told[matter] {
+		d.told[matter] = true
 		d.tell(text)
 	}
 }
@@ -196,33 +211,49 @@ func (d *input) class(v *table.Values, i int, text string) float32 {
 const sameStep = 0.02
 
 // atRate has the network take rows that are step seconds apart.
-func (d *input) atRate(step float64) {
+func (d *input) atRate(step float64) error {
 	p := d.p
-	if !(p.Step > 0 && step > 0) || math.Abs(step-p.Step) <= sameStep*p.Step || d.undo != nil {
-		return
+	if !(p.Step > 0 && step > 0) || math.Abs(step-p.Step) <= sameStep*p.Step || d.net != d.m.net {
+		return nil
 	}
 	text := fmt.Sprintf("rows are %.6g seconds apart, %.6g in training: ", step, p.Step)
-	if p.Task == Forecast || p.Irregular {
-		d.once(text + "the forecast is one of rows, whatever time they stand for")
-		return
+	switch {
+	case p.Task == Forecast:
+		d.onceOf("rate", text+"the forecast is one of rows, whatever time they stand for")
+		return nil
+	case p.timeGoesIn() || p.timeSteps():
+		d.onceOf("rate", text+"how far apart they are goes in")
+		return nil
 	}
-	d.undo = d.m.net.ScaleDt(step / p.Step)
-	d.once(text + "the steps dt of the continuous systems are scaled by their ratio (other layers cannot be)")
+	net, err := d.m.net.AtRate(step / p.Step)
+	if err == nil {
+		d.net = net
+		d.onceOf("rate", text+"the steps dt of the continuous systems are scaled by their ratio (other layers cannot "+
+			"be)")
+	}
+	return err
 }
 
 // each calls visit with all rows and a key of the sequence and series that each is of. Errors: there is none.
 func (d *input) each(ctx context.Context, visit func(key string, it item) error) error {
 	var v table.Values
-	for some := false; ; some = true {
+	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		it, err := d.next(&v)
-		if errors.Is(err, io.EOF) && !some {
+		if errors.Is(err, io.EOF) && n == 0 {
 			return errors.New("found no rows, want some")
+		}
+		if err == nil && d.opt.Rows > 0 && n >= d.opt.Rows {
+			return &table.RowError{Place: it.place, Text: fmt.Sprintf("found more than %d rows, want at most that",
+				d.opt.Rows)}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err == nil && d.opt.Count != nil {
+			d.opt.Count()
 		}
 		if err == nil {
 			err = visit(fmt.Sprint(v.Sequence, " ", it.series), it)
@@ -244,6 +275,9 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	before := ""
 	err := d.each(ctx, func(key string, it item) error {
 		if all[key] == nil {
+			if err := d.another(len(all), it.place); err != nil {
+				return err
+			}
 			order = append(order, key)
 			if d.series < 0 && before != "" { // sequences of files follow each other
 				if err := emit(before); err != nil {
@@ -269,6 +303,19 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	return nil
 }
 
+// another returns an error unless a series may follow n others.
+func (d *input) another(n int, place table.Place) error {
+	most := d.opt.Series
+	if most == 0 && (d.opt.Live || d.p.Task == Steps || d.p.foretells()) {
+		most = mostTracks
+	}
+	if most == 0 || n < most {
+		return nil
+	}
+	return &table.RowError{Place: place, Column: d.p.Series, Text: fmt.Sprintf("found more than %d series at a time, "+
+		"want at most that", most)}
+}
+
 // sequence predicts from the rows of one series.
 func (d *input) sequence(items []item, visit func(p *Prediction) error) error {
 	var steps []float64
@@ -281,21 +328,23 @@ func (d *input) sequence(items []item, visit func(p *Prediction) error) error {
 	if d.time < 0 {
 		step = items[0].step
 	}
-	d.atRate(step)
+	if err := d.atRate(step); err != nil {
+		return err
+	}
 	if d.p.Task == Forecast {
 		return d.forecast(items, step, visit)
 	}
 	var in model.Input
 	before := math.NaN()
 	for _, it := range items {
-		in.Values = d.m.enc.row(in.Values, it.row, before, -1, nil)
+		in.Values = d.enc.row(in.Values, it.row, before, -1, nil)
 		before = it.time
 	}
-	if err := d.m.net.Takes(len(items)); err != nil {
-		return fmt.Errorf("%s: %w", items[0].place, err)
+	if err := d.net.Takes(len(items)); err != nil {
+		return &table.RowError{Place: items[0].place, Text: err.Error()}
 	}
 	in.Lengths = []int{len(items)}
-	y := d.m.net.Predict(in)
+	y := d.net.Predict(in)
 	if err := finite(y, items[0].place); err != nil {
 		return err
 	}
@@ -323,92 +372,7 @@ func (d *input) said(it *item, y []float32, now []float64) *Prediction {
 		if now != nil {
 			last = now[k]
 		}
-		out.Quantiles = append(out.Quantiles, d.m.quantiles(d.m.enc, y, k, 0, last))
+		out.Quantiles = append(out.Quantiles, d.m.quantiles(d.enc, y, k, 0, last))
 	}
 	return out
-}
-
-// forecast foretells the rows behind the last one of a series that has a number for a target. Rows behind that one tell
-// what is known of the time to come.
-func (d *input) forecast(items []item, step float64, visit func(p *Prediction) error) error {
-	p, width := d.p, d.p.width()
-	targets := p.targets()
-	now := len(items) // behind the last known row
-	for now > 0 && !slices.ContainsFunc(targets, func(i int) bool { x := items[now-1].row[i]; return x == x }) {
-		now--
-	}
-	if now < 1 {
-		return fmt.Errorf("%s: found no number of %s in the series %q, want some", items[0].place,
-			p.Columns[targets[0]].Name,
-			items[0].series)
-	}
-	if now < p.Lookback {
-		d.once(fmt.Sprintf("series %q: found %d rows, want %d, as many as the network looks back: the others are "+
-			"taken for "+
-			"missing", items[0].series, now, p.Lookback))
-	}
-	if !(step > 0) {
-		step = p.Step
-	}
-	last := items[now-1]
-	rows := make([]float32, 0, (p.Lookback+p.Horizon)*width)
-	empty := func(time float64) {
-		for range p.Columns {
-			rows = append(rows, float32(math.NaN()))
-		}
-		if p.Time != nil {
-			rows = appendTime(rows, time)
-		}
-	}
-	for k := now - p.Lookback; k < 0; k++ {
-		empty(items[0].time + float64(k)*step)
-	}
-	for _, it := range items[max(0, now-p.Lookback):now] {
-		rows = append(rows, it.row...)
-	}
-	given := map[int]float64{}
-	for h := range p.Horizon {
-		at := last.time + float64(h+1)*step
-		if month := step > 27*day && step < 32*day && p.Time != nil; month {
-			at = monthsLater(last.time, h+1)
-		}
-		if now+h < len(items) {
-			rows, at = append(rows, items[now+h].row...), items[now+h].time
-		} else {
-			empty(at)
-			for i := range p.Columns {
-				if p.Columns[i].Known {
-					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: rows to "+
-						"come, with a "+
-						"value of it and none of the target, would make the forecast better", p.Columns[i].Name))
-				}
-			}
-		}
-		given[h] = at
-	}
-	e := d.m.enc
-	e.from(rows[:p.Lookback*width])
-	var in model.Input
-	before := math.NaN()
-	for r := range p.Lookback + p.Horizon {
-		row := rows[r*width : (r+1)*width]
-		in.Values = e.row(in.Values, row, before, max(-1, r-p.Lookback), nil)
-		before = p.time(row)
-	}
-	in.Lengths = []int{p.Lookback + p.Horizon}
-	y, outputs := d.m.net.Predict(in), d.m.net.Config.Outputs
-	y = y[p.Lookback*outputs:]
-	if err := finite(y, last.place); err != nil {
-		return err
-	}
-	for h := range p.Horizon {
-		out := &Prediction{Series: last.series, Place: last.place, Time: given[h], Step: h + 1}
-		for k := range targets {
-			out.Quantiles = append(out.Quantiles, d.m.quantiles(e, y[h*outputs:(h+1)*outputs], k, h, e.ahead[k][h]))
-		}
-		if err := visit(out); err != nil {
-			return err
-		}
-	}
-	return nil
 }

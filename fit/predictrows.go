@@ -23,7 +23,7 @@ const atATime = 256
 
 // track is a series that is followed row by row.
 type track struct {
-	s       *model.Stream
+	s       *model.Stream // nil before the first row
 	before  float64
 	now     []float64 // the last number of each target
 	next    [][]float64
@@ -43,7 +43,7 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 		}
 		return nil
 	}
-	err := d.each(ctx, func(key string, it item) (err error) {
+	err := d.each(ctx, func(key string, it item) error {
 		t := tracks[key]
 		if t == nil {
 			if d.series < 0 { // sequences of files follow each other
@@ -53,17 +53,15 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 				clear(tracks)
 				order = order[:0]
 			}
-			if len(tracks) >= mostTracks {
-				return fmt.Errorf("%s: found more than %d series at a time, want at most that", it.place, mostTracks)
-			}
-			if t, err = d.newTrack(); err != nil {
+			if err := d.another(len(tracks), it.place); err != nil {
 				return err
 			}
+			if err := d.atRate(it.step); err != nil {
+				return err
+			}
+			t = d.newTrack()
 			tracks[key] = t
 			order = append(order, t)
-			if it.step > 0 {
-				d.atRate(it.step)
-			}
 		}
 		t.waiting = append(t.waiting, it)
 		if waiting++; d.opt.Live || waiting >= atATime {
@@ -80,16 +78,12 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 // mostTracks bounds the series that are followed at a time.
 const mostTracks = 10_000
 
-func (d *input) newTrack() (*track, error) {
-	s, err := d.m.net.NewStream()
-	if err != nil {
-		return nil, err
-	}
-	t := &track{s: s, before: math.NaN()}
+func (d *input) newTrack() *track {
+	t := &track{before: math.NaN()}
 	for _, i := range d.p.targets() {
 		t.now = append(t.now, d.p.Columns[i].Mean)
 	}
-	return t, nil
+	return t
 }
 
 // advance goes on by the rows of a series that wait, and says what there is to say of each.
@@ -104,25 +98,32 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 		for i := 1; i < len(items); i++ {
 			steps = append(steps, items[i].time-items[i-1].time)
 		}
-		d.atRate(median(steps))
+		if err := d.atRate(median(steps)); err != nil {
+			return err
+		}
+	}
+	if t.s == nil {
+		var err error
+		if t.s, err = d.net.NewStream(); err != nil {
+			return err
+		}
 	}
 	var in []float32
 	for i := range items {
 		if items[i].time < t.before {
-			return fmt.Errorf("%s: found a time before that of the row before, want times that rise within a series",
-				items[i].place)
+			return d.errTime(&items[i])
 		}
-		in = d.m.enc.row(in, items[i].row, t.before, -1, nil)
+		in = d.enc.row(in, items[i].row, t.before, -1, nil)
 		t.before = items[i].time
 	}
 	y, err := t.s.Values(in...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", items[0].place, err)
+		return &table.RowError{Place: items[0].place, Text: err.Error()}
 	}
 	if err := finite(y, items[0].place); err != nil {
 		return err
 	}
-	width := d.m.net.Config.Outputs
+	width := d.net.Config.Outputs
 	for i := range items {
 		for k, at := range d.p.targets() {
 			if x := float64(items[i].row[at]); x == x {
@@ -149,9 +150,8 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 func finite(y []float32, place table.Place) error {
 	for _, x := range y {
 		if x-x != 0 {
-			return fmt.Errorf("%s: the network gives %g, want numbers: its weights are broken, or what goes in is "+
-				"too large",
-				place, x)
+			return &table.RowError{Place: place, Text: fmt.Sprintf("the network gives %g, want numbers: its weights "+
+				"are broken, or what goes in is too large", x)}
 		}
 	}
 	return nil

@@ -145,19 +145,12 @@ type job struct {
 // learn trains and measures.
 func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) {
 	divided, how, err := f.divide(&c)
-	if err == nil {
-		err = f.measure(divided[trainPart])
-	}
 	var set *task.Set
 	if err == nil {
-		set, err = f.set(&c, divided)
+		set, err = f.learnable(&c, divided)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
-	}
-	if f.plan.Task == Forecast && c.Base == "linear" {
-		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*windows))
-		set.About = f.plan.about()
 	}
 	asked := c
 	c.choose(f.plan, set)
@@ -197,6 +190,19 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	return res, errors.Join(err, w.Close())
 }
 
+// learnable is the data as package train learns it, by the scales and the linear forecast of its training part.
+func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error) {
+	if err := f.measure(divided[trainPart]); err != nil {
+		return nil, err
+	}
+	set, err := f.set(c, divided)
+	if err == nil && f.plan.Task == Forecast && c.Base == "linear" {
+		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*windows))
+		set.About = f.plan.about()
+	}
+	return set, err
+}
+
 // Updates that a run makes where nobody says how many epochs it has.
 const (
 	usualUpdates = 600
@@ -205,14 +211,22 @@ const (
 	smallBatch   = 8 // of data that makes few windows
 )
 
+// layers are those of the network for a task.
+func (c *Config) layers(task string) string {
+	switch {
+	case c.Model.Layers != "":
+		return c.Model.Layers
+	case task == Forecast:
+		return forecastLayers
+	case task == Fill:
+		return fillLayers
+	}
+	return causalLayers
+}
+
 // choose fills in what the user has left open.
 func (c *Config) choose(p *Plan, set *task.Set) {
-	if c.Model.Layers == "" {
-		c.Model.Layers = map[string]string{Forecast: forecastLayers, Fill: fillLayers}[p.Task]
-		if c.Model.Layers == "" {
-			c.Model.Layers = causalLayers
-		}
-	}
+	c.Model.Layers = c.layers(p.Task)
 	if c.BatchSize == 0 {
 		c.BatchSize = usualBatch
 		if set.Train.Len() < 20*usualBatch {
@@ -316,6 +330,17 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 	}
 	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses); err != nil {
 		return err
+	}
+	if j.c.Refit > 0 {
+		again, err := j.refit(ctx)
+		if err != nil {
+			return err
+		}
+		res.Errors = append(res.Errors, again...)
+		slices.SortStableFunc(res.Errors, func(a, b Errors) int { // those of one target together
+			names := j.f.plan.TargetNames()
+			return slices.Index(names, a.Target) - slices.Index(names, b.Target)
+		})
 	}
 	if j.f.plan.Task == Forecast {
 		res.Forecasts, err = j.m.examples(ctx, j.f, j.out)

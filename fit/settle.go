@@ -32,6 +32,9 @@ func (f *frame) settle(c *Config) error {
 	if _, ok := p.classes(); !ok {
 		p.Levels, _ = c.levels()
 	}
+	if err := f.settleDt(c); err != nil {
+		return err
+	}
 	return f.settleLengths(c)
 }
 

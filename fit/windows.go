@@ -213,17 +213,23 @@ func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide
 	}
 }
 
+// stride is the rows from one training window to the next.
+func (c *Config) stride(p *Plan) int {
+	switch {
+	case c.Stride > 0:
+		return c.Stride
+	case p.Task == Forecast:
+		return 1
+	}
+	return max(1, p.Length/2)
+}
+
 // set is the data as package train learns it.
 func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	p := f.plan
-	stride := c.Stride
-	if stride == 0 {
-		stride = max(1, p.Length/2)
-		if p.Task == Forecast {
-			stride = 1
-		}
-	}
-	s := &task.Set{Channels: len(p.inputs()), Everywhere: !p.whole(), Inputs: p.inputs(), About: p.about()}
+	stride := c.stride(p)
+	s := &task.Set{Channels: len(p.inputs()), Steps: p.timeSteps(), Everywhere: !p.whole(), Inputs: p.inputs(),
+		About: p.about()}
 	if names, ok := p.classes(); ok {
 		s.Outputs, s.Classes = len(names), classNames(names)
 	} else {

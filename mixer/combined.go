@@ -77,6 +77,7 @@ func (t Traits) And(one Traits) Traits {
 	all := t
 	all.LooksAhead = t.LooksAhead || one.LooksAhead
 	all.Convolves = t.Convolves || one.Convolves
+	all.Steps = t.Steps || one.Steps
 	all.Growth += one.Growth
 	if t.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < t.MaxLength {
 		all.MaxLength = one.MaxLength
@@ -108,7 +109,7 @@ func (r *Rows) Part(i int) *Rows {
 		r.parts = append(r.parts, &Rows{})
 	}
 	p := r.parts[i]
-	p.Rows, p.States = r.Rows, p.States[:0]
+	p.Rows, p.States, p.Steps = r.Rows, p.States[:0], r.Steps
 	for _, s := range r.States {
 		var part State
 		if s != nil {

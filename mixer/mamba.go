@@ -147,7 +147,7 @@ func (m *Mamba) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Ten
 	x := m.Conv.forward(t, xz[0], r)
 	p := t.Split(m.X.Forward(t, x), m.opt.DtRank, 2*n)
 	dt, bc := m.normed(t, p[0], p[1])
-	dt = m.Dt.Forward(t, dt) // Δ = softplus(Dt Δ' + bias)
+	dt = r.stepped(t, m.Dt.Forward(t, dt)) // Δ = softplus(Dt Δ' + bias)
 	y := t.SelectiveScan(x, dt, t.NegExp(m.ALog.Tensor), bc, m.D.Tensor, 1, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, t.Gate(y, xz[1], engine.SiLU))
 }
@@ -172,7 +172,7 @@ func (m *Mamba) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Mamba) Traits() Traits { return Traits{} }
+func (m *Mamba) Traits() Traits { return Traits{Steps: true} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba) Params(prefix string, visit nn.Visitor) {

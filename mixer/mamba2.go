@@ -121,7 +121,8 @@ func (m *Mamba2) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Te
 	p := t.Split(in, m.d, filtered, m.heads)
 	z, dt := p[0], m.limited(t, t.AddBias(p[2], m.DtBias.Tensor, engine.Softplus))
 	xbc := m.Conv.forward(t, p[1], r)
-	y := t.SSD(xbc, dt, t.NegExp(m.ALog.Tensor), m.D.Tensor, m.opt.HeadDim, m.opt.Groups, r.Rows, r.fixed(1))
+	dt, a := r.stepped(t, dt), t.NegExp(m.ALog.Tensor)
+	y := t.SSD(xbc, dt, a, m.D.Tensor, m.opt.HeadDim, m.opt.Groups, r.Rows, r.fixed(1))
 	return m.Out.Forward(t, m.gate(t, y, z))
 }
 
@@ -187,7 +188,7 @@ func (m *Mamba2) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Mamba2) Traits() Traits { return Traits{} }
+func (m *Mamba2) Traits() Traits { return Traits{Steps: true} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba2) Params(prefix string, visit nn.Visitor) {

@@ -37,6 +37,8 @@ type Traits struct {
 	// Convolves tells whether the rows of a call are long convolutions: pieces of some hundred positions are then read
 	// faster than those of some dozens.
 	Convolves bool
+	// Steps tells whether the recurrence goes by the times of positions: see Rows.Steps.
+	Steps bool
 }
 
 // State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape:

@@ -3,7 +3,9 @@ package mixer
 import (
 	"fmt"
 
+	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Rows describe the input of Forward: sequences, or pieces of some, and the state that each goes on from.
@@ -12,6 +14,9 @@ type Rows struct {
 	// States are those of the rows. A row of a nil state starts from zero and keeps nothing; empty States are nil for
 	// all. No two rows may have the same one.
 	States []State
+	// Steps are how long each position comes behind the one before, in time steps of the model, (n); nil where that is
+	// 1 everywhere. A mixer whose Traits say Steps goes by them, others overlook them.
+	Steps []float32
 
 	// Parts of the states, collected for one operation, which does not keep the slices.
 	slots    []engine.Slots
@@ -39,6 +44,27 @@ func (r *Rows) carry() bool {
 		}
 	}
 	return false
+}
+
+// stepped is dt (n, c), the discretization step of each position, times how long the position comes behind the one
+// before: with r = Steps the continuous system h' = A h + B u then goes on by r[t]·dt[t], Abar[t] = exp(r[t]·dt[t]·A).
+func (r *Rows) stepped(t *autograd.Tape, dt *tensor.Tensor) *tensor.Tensor {
+	if r.Steps == nil {
+		return dt
+	}
+	n, c := dt.Rows(), dt.Dim(-1)
+	if len(r.Steps) != n {
+		panic(fmt.Sprintf("mixer: %d steps of time for %d positions", len(r.Steps), n))
+	}
+	wide := make([]float32, 0, n*c)
+	for _, x := range r.Steps {
+		for range c {
+			wide = append(wide, x)
+		}
+	}
+	by := t.New(n, c)
+	by.CopyFrom(wide)
+	return t.Mul(dt, by)
 }
 
 // Forget lets go of all states.

@@ -111,6 +111,13 @@ func (m *Model) AdaptEach(shapes map[string]ChangeShape) (*Adapter, error) {
 	return a, nil
 }
 
+// SetDropout sets the probability of the dropout before A in all changes: see nn.LowRank.
+func (a *Adapter) SetDropout(p float64) {
+	for _, c := range a.Changes {
+		c.Dropout = p
+	}
+}
+
 // Adapter is the model's, nil for none.
 func (m *Model) Adapter() *Adapter { return m.adapter }
 

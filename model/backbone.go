@@ -80,12 +80,14 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	mark := t.Mark()
 	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
 	r.advance()
+	t.Over(&r.at)
 	for i := from; i < len(bb.Blocks); i++ {
 		residual, hidden = bb.Blocks[i].forward(t, residual, hidden, first, r.of(i), drop)
 		if free {
 			t.ReleaseSince(mark, residual, hidden)
 		}
 	}
+	t.Over(nil)
 	t.Scope("backbone.ln_f")
 	_, out := bb.LnF.AddForward(t, hidden, residual)
 	t.Show("backbone.ln_f", out)
@@ -156,6 +158,17 @@ func (bb *Backbone) LooksAhead() bool {
 // see mixer.Traits.
 func (bb *Backbone) Convolves() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Convolves })
+}
+
+// GoesBySteps tells whether a network of a shape can go by the times of positions: see NetworkConfig.Steps.
+func GoesBySteps(c Config) bool {
+	bb, err := newBackbone(&c, true)
+	return err == nil && bb.goesBySteps()
+}
+
+// goesBySteps tells whether a layer goes by the times of positions.
+func (bb *Backbone) goesBySteps() bool {
+	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Steps })
 }
 
 // maxLength is the longest sequence that all mixers take, 0 for any.

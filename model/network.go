@@ -27,6 +27,10 @@ type NetworkConfig struct {
 	Everywhere bool   `json:"everywhere"`
 	Pairs      bool   `json:"pairs"` // an example is two sequences with one output for both
 	Pool       string `json:"pool"`  // one of Pools, where there is one output for a sequence
+	// Steps says that the last channel is no input: it is the natural logarithm of the time since the position before,
+	// in steps of the data, by which the recurrences of mixers go that can (see mixer.Rows). Those of irregularly
+	// sampled data are then discretized at the times of the data (Δ of Mamba is multiplied by it).
+	Steps bool `json:"steps,omitempty"`
 
 	// Signal describes the data that the network was trained on, nil if that is not known. The network computes the
 	// same without it.
@@ -73,7 +77,11 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	if cfg.Vocab > 0 {
 		m.Embedding = nn.NewEmbedding(c.PaddedVocab(), c.DModel)
 	} else {
-		m.Encoder = newEncoder(cfg.Channels, c.DModel)
+		m.Encoder = newEncoder(cfg.inputs(), c.DModel)
+	}
+	if cfg.Steps && !m.goesBySteps() {
+		return nil, fmt.Errorf("steps: found layers %s, none of which goes by the times of positions; want mamba or "+
+			"mamba2 among them", c.Layers)
 	}
 	if cfg.Pairs {
 		m.Joint = nn.NewLinear(3*c.DModel, c.DModel, 1/math.Sqrt(float64(3*c.DModel)))
@@ -97,6 +105,14 @@ func newEncoder(channels, d int) *nn.Linear {
 	return m
 }
 
+// inputs is the number of channels that go into the encoder.
+func (c *NetworkConfig) inputs() int {
+	if c.Steps {
+		return c.Channels - 1
+	}
+	return c.Channels
+}
+
 // tied tells whether the head shares the weights of the embedding.
 func (c *NetworkConfig) tied() bool { return c.Everywhere && c.Vocab > 0 && c.Outputs == c.Vocab }
 
@@ -115,6 +131,10 @@ func (c *NetworkConfig) validate() error {
 	}
 	if c.Signal != nil {
 		c.Signal.validate(c, &p)
+	}
+	if c.Steps && (c.Channels < 2 || c.Pool == "cls" && !c.Everywhere) {
+		p.Addf("steps", "found %d channels and the pool %s, want a channel besides that of the steps, and another "+
+			"pool than cls", c.Channels, c.Pool)
 	}
 	if c.Pairs && c.Everywhere {
 		p.Addf("pairs", "found an output for each position of a pair, want one for the pair")
@@ -211,8 +231,12 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 	if m.Embedding != nil {
 		x = m.Config.Model.embed(t, m.Embedding, in.Tokens)
 	} else {
-		v := t.New(r.Total(), m.Config.Channels)
-		v.CopyFrom(in.Values)
+		values := in.Values
+		if m.Config.Steps {
+			values, r.steps = m.apart(values)
+		}
+		v := t.New(r.Total(), m.Config.inputs())
+		v.CopyFrom(values)
 		x = m.Encoder.Forward(t, v)
 	}
 	if m.Class != nil {
@@ -228,6 +252,15 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 	}
 	x = t.Dropout(addPositions(t, m.Positions, x, &r.at), m.Config.Model.EmbedDropout, &r.at)
 	return m.run(t, x, r, m.Config.Model.ResidDropout), r
+}
+
+// apart divides rows of numbers into inputs and steps.
+func (m *Network) apart(rows []float32) (inputs, steps []float32) {
+	for ch := m.Config.Channels; len(rows) > 0; rows = rows[ch:] {
+		inputs = append(inputs, rows[:ch-1]...)
+		steps = append(steps, float32(math.Exp(float64(rows[ch-1]))))
+	}
+	return inputs, steps
 }
 
 // pool makes one vector of each row: (n, d) → (rows, d).

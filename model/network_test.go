@@ -120,6 +120,57 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestNetworkSteps: a network whose last channel is the logarithm of the time since the position before gives the same
+// from a stream, position by position, as of the whole; with times of 1 it gives what one without that channel gives;
+// other times change its outputs. A network that cannot go by them is refused.
+func TestNetworkSteps(t *testing.T) {
+	const l, ch = 40, 2
+	for _, layers := range []string{"mamba", "s4d,mamba2", "mamba+attention"} {
+		plain := networkConfig(layers)
+		plain.Everywhere = true
+		c := plain
+		c.Steps, c.Channels = true, ch+1
+		m, without := newNetwork(t, c), newNetwork(t, plain)
+		x := normal(l * (ch + 1))
+		even, inputs := slices.Clone(x), []float32(nil)
+		for i := range l {
+			even[i*(ch+1)+ch] = 0
+			inputs = append(inputs, x[i*(ch+1):][:ch]...)
+		}
+		whole := func(m *Network, x []float32) []float32 { return m.Predict(Input{Lengths: []int{l}, Values: x}) }
+		want := whole(m, x)
+		if !slices.Equal(whole(m, even), whole(without, inputs)) || slices.Equal(want, whole(m, even)) {
+			t.Errorf("%s: steps of 1 change outputs, or others do not", layers)
+		}
+		s, err := m.NewStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 1, 7, 1, 30} {
+			at := s.Position()
+			got, err := s.Values(x[at*(ch+1):][:n*(ch+1)]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range got {
+				if w := want[at*3+k]; math.Abs(float64(v-w)) > 1e-4*(1+math.Abs(float64(w))) {
+					t.Fatalf("%s: position %d, output %d: found %v in a stream, %v of the whole", layers, at, k, v, w)
+				}
+			}
+		}
+	}
+	c := networkConfig("s4d")
+	c.Steps = true
+	if _, err := NewNetwork(c); err == nil || !strings.Contains(err.Error(), "want mamba or mamba2") {
+		t.Errorf("a network of s4d that goes by steps: %v", err)
+	}
+	c = networkConfig("mamba")
+	c.Steps, c.Channels = true, 1
+	if _, err := NewNetwork(c); err == nil || !strings.Contains(err.Error(), "steps: found 1 channels") {
+		t.Errorf("a network of steps alone: %v", err)
+	}
+}
+
 // TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same
 // times agree more closely than without.
 func TestScaleDt(t *testing.T) {

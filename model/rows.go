@@ -15,6 +15,7 @@ import (
 type Rows struct {
 	at     engine.Rows
 	states []*State
+	steps  []float32  // see mixer.Rows
 	layer  mixer.Rows // with the states of one layer at a time
 }
 
@@ -52,7 +53,7 @@ func (r *Rows) Train(seeds ...uint64) { r.at.Train(seeds) }
 func (r *Rows) Clear() {
 	r.at.Clear()
 	clear(r.states)
-	r.states = r.states[:0]
+	r.states, r.steps = r.states[:0], nil
 	r.layer.Forget()
 }
 
@@ -67,7 +68,7 @@ func (r *Rows) Len(i int) int { return r.at.Len(i) }
 
 // of returns the rows with the states of one layer.
 func (r *Rows) of(layer int) *mixer.Rows {
-	r.layer.Rows, r.layer.States = &r.at, r.layer.States[:0]
+	r.layer.Rows, r.layer.States, r.layer.Steps = &r.at, r.layer.States[:0], r.steps
 	for _, s := range r.states {
 		var m mixer.State
 		if s != nil {

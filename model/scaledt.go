@@ -55,6 +55,25 @@ func (m *Network) ScaleDt(factor float64) (undo func()) {
 	}
 }
 
+// AtRate returns a copy of the network for another rate, as ScaleDt makes it. m stays as it is.
+func (m *Network) AtRate(factor float64) (*Network, error) {
+	c, err := NewNetwork(m.Config)
+	if err != nil {
+		return nil, err
+	}
+	var from []*nn.Param
+	m.Params("", func(_ string, p *nn.Param) { from = append(from, p) })
+	values := nn.Values(c)
+	c.Params("", func(_ string, p *nn.Param) {
+		x := values()
+		from[0].CopyTo(x)
+		p.SetData(x)
+		from = from[1:]
+	})
+	c.ScaleDt(factor)
+	return c, nil
+}
+
 // replace sets the values of p to x and returns a function that restores the old ones.
 func replace(p *nn.Param, x []float32) (undo func()) {
 	before := make([]float32, p.Len())

@@ -17,6 +17,9 @@ import (
 type LowRank struct {
 	A, B  *Param
 	Scale float64 // α/r
+	// Dropout is the probability that an element of x is zero before A, in rows that train, as in the PEFT library:
+	// x Aᵀ is then dropout(x) Aᵀ, and x Wᵀ stays. What is kept is multiplied by 1/(1-Dropout). See autograd.Tape.Over.
+	Dropout float64
 }
 
 // NewLowRank returns a change of rank r of weights (n, k) whose parameters have no values yet.
@@ -29,7 +32,7 @@ func NewLowRank(n, k, r int, scale float64) *LowRank {
 
 // forward is Linear with the change.
 func (c *LowRank) forward(t *autograd.Tape, x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	change := engine.LowRank{X: x, Down: c.A.Tensor, Up: c.B.Tensor, Scale: c.Scale}
+	change := engine.LowRank{X: t.DropoutOver(x, c.Dropout), Down: c.A.Tensor, Up: c.B.Tensor, Scale: c.Scale}
 	return t.LinearLowRank(x, w, bias, change, a)
 }
 

@@ -33,8 +33,9 @@ type Adapter struct {
 	Path    string // where it was; "" likewise
 	Weights string // its model.Model.WeightsFingerprint; "" likewise
 
-	Rank  int
-	Alpha float64
+	Rank    int
+	Alpha   float64
+	Dropout float64 // before A, in training
 
 	config adapterConfig
 }
@@ -111,7 +112,7 @@ func (a *Adapter) read() error {
 	if err := a.config.check(); err != nil {
 		return brief.Error(fmt.Errorf("%s: %w", path, err))
 	}
-	a.Rank, a.Alpha = a.config.R, a.config.Alpha
+	a.Rank, a.Alpha, a.Dropout = a.config.R, a.config.Alpha, a.config.Dropout
 	if a.config.Base != nil {
 		a.Name = *a.config.Base
 	}
@@ -216,8 +217,9 @@ func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]strin
 		return err
 	}
 	c := adapterConfig{
-		Type: "LORA", Task: "CAUSAL_LM", Base: &a.Name, R: a.Rank, Alpha: a.Alpha, Targets: names, Bias: "none",
-		Inference: true, InitWeights: true, RankPattern: map[string]int{}, AlphaPattern: map[string]float64{},
+		Type: "LORA", Task: "CAUSAL_LM", Base: &a.Name, R: a.Rank, Alpha: a.Alpha, Dropout: a.Dropout, Targets: names,
+		Bias: "none", Inference: true, InitWeights: true, RankPattern: map[string]int{},
+		AlphaPattern: map[string]float64{},
 	}
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 var (
 	example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) |(-I) )?(?:-o (\S+) )?` +
-		`"?http://127\.0\.0\.1:8080(/[^\s"]*)"?(?: -d '([^']*)'| --data-binary @(\S+)| (-F .*))?$`)
+		`["']?http://127\.0\.0\.1:8080(/[^\s"']*)["']?(?: -d '([^']*)'| --data-binary @(\S+)| (-F .*))?$`)
 	// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
 	variable = regexp.MustCompile(`\$[A-Z]+`)
 	attach   = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
@@ -25,7 +25,8 @@ func TestPageOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, Options{Library: &newBooks(t, "org/model").Library, Views: testViews})
+	s := newSite(t, Options{Library: &newBooks(t, "org/model").Library, Views: testViews,
+		Predictors: testPredictors(t)})
 	found := example.FindAllStringSubmatch(string(page), -1)
 	if n := strings.Count(string(page), "\ncurl "); n != len(found) {
 		t.Errorf("%d examples are understood of %d", len(found), n)

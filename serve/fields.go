@@ -15,24 +15,33 @@ import (
 // readBody reads the JSON object of a request into the fields of a struct, to which into points. Fields that it does
 // not have are ignored, null leaves a field as it is, and the error of another names it.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, into any) error {
+	body, err := s.readAll(w, r)
+	if err != nil {
+		return err
+	}
+	return readObject(body, into)
+}
+
+// readAll reads the body of a request.
+func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(&weighed{http.MaxBytesReader(w, r.Body, s.o.MaxBody), s.weigh(r.Context())})
 	var tooLarge *http.MaxBytesError
 	var busy *Error
 	switch {
 	case errors.As(err, &busy):
-		return busy
+		return nil, busy
 	case errors.As(err, &tooLarge):
-		return &Error{
+		return nil, &Error{
 			Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
 			Message: "the body of the request is larger than this server allows",
 		}
 	case err != nil:
 		w.Header().Set("Connection", "close") // what may still come of the body is not waited for
-		return errBodyLate
+		return nil, errBodyLate
 	}
 	// Reading in the background goes on, to find out when the client goes: without a deadline.
 	http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return readObject(body, into)
+	return body, nil
 }
 
 // errBodyLate is the error of a body that ends early, or comes too slowly.

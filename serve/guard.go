@@ -241,7 +241,8 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		}
 	}
 	c.watch.limits, c.watch.client = ring.limits[c.key.Name], c.key.Name
-	return c.watch.limits.takeRequest(c.Header(), scope == ScopeCompletions && c.r.Method == http.MethodPost)
+	return c.watch.limits.takeRequest(c.Header(),
+		(scope == ScopeCompletions || scope == ScopePredict) && c.r.Method == http.MethodPost)
 }
 
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not

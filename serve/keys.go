@@ -22,6 +22,7 @@ const (
 	ScopeAll         Scope = "all"
 	ScopeModels      Scope = "models"      // list and describe models
 	ScopeCompletions Scope = "completions" // read and write texts
+	ScopePredict     Scope = "predict"     // have networks of hippo fit predict
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
 	ScopeMetrics     Scope = "metrics"     // figures of the server
 	ScopeAdmin       Scope = "admin"       // fetch and delete models
@@ -30,7 +31,8 @@ const (
 
 // Scopes are all of them.
 func Scopes() []Scope {
-	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopeTokenize, ScopeFiles, ScopeMetrics, ScopeAdmin}
+	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopePredict, ScopeTokenize, ScopeFiles, ScopeMetrics,
+		ScopeAdmin}
 }
 
 // Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash

@@ -71,6 +71,17 @@ func (l *limits) takeTokens(n int) {
 	}
 }
 
+// pause is how long it takes until a token may be read for the key.
+func (l *limits) pause() time.Duration {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokens.fill(time.Now())
+	return l.tokens.until(1)
+}
+
 // takeRequest counts a request, or returns why it is too much; too many tokens are for one that asks for some: who has
 // taken them can still look at a batch, and cancel it. It tells a client where it stands, in the headers that
 // OpenAI has for that.

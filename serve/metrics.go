@@ -99,9 +99,13 @@ func newMetrics(s *Server) *metrics {
 	m.registry.MustRegister(
 		m.requests, m.seconds, m.tokens, m.first, m.queued, m.limited, m.moved, m.loading, m.asked, m.spent,
 		build, modelFigures{s},
-		gauge("hippo_requests_running", "Requests that run.", func() float64 { return float64(len(s.admit.places)) }),
+		gauge("hippo_requests_running", "Requests that run.", func() float64 {
+			return float64(len(s.admit.places) + len(s.predictions.places))
+		}),
 		gauge("hippo_requests_waiting", "Requests that wait to run.",
-			func() float64 { return float64(max(0, s.admit.waiting.Load())) }),
+			func() float64 { return float64(max(0, s.admit.waiting.Load()+s.predictions.waiting.Load())) }),
+		gauge("hippo_row_streams", "Streams of rows to predict from that are open.",
+			func() float64 { return float64(len(s.streams)) }),
 		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.loaded())) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

@@ -10,6 +10,7 @@ type modelObject struct {
 	OwnedBy   string `json:"owned_by"`
 	MaxLength int    `json:"max_model_len,omitempty"` // of one that is loaded
 	Loaded    bool   `json:"loaded"`
+	Predict   any    `json:"predict,omitempty"` // of a Predictor: what it is about
 }
 
 // object describes a model.
@@ -36,11 +37,22 @@ func (s *Server) listModels(c *call) error {
 	for _, info := range all {
 		list.Data = append(list.Data, s.object(info, loaded))
 	}
+	for i := range s.o.Predictors {
+		list.Data = append(list.Data, s.o.Predictors[i].object())
+	}
 	return c.json(list)
 }
 
 func (s *Server) showModel(c *call) error {
-	info, err := s.models.find(c.r.Context(), c.r.PathValue("name"))
+	name := c.r.PathValue("name")
+	if s.predicts(name) {
+		p, err := s.predictor(name)
+		if err != nil {
+			return err
+		}
+		return c.json(p.object())
+	}
+	info, err := s.models.find(c.r.Context(), name)
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,22 @@
 // wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
 // and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
 // ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
+<<<<<<< HEAD
 // are in memory, held one that a request has, pending those that could not be stored, explain and viewing show them;
 // structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
 // replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
 // embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
 // request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
-// pages may, tls certificates, admin the address of its own.
+// pages may, tls certificates, admin the address of its own. predict and predictstream have networks for rows of
+// people's own data answer.
+=======
+// are in memory, and who has one, explain what is seen of them; structured keeps replies to a format, tools,
+// toolforms and toolpython are calls of functions, reasoning takes replies apart; reply and stream carry a reply to
+// a client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
+// languages. For those who run a server: watch follows a request through all that works at it, metrics has the
+// figures, limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its
+// own. predict and predictstream have networks for rows of people's own data answer.
+>>>>>>> w19/predict
 //
 // It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
 // generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
@@ -24,6 +34,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +53,10 @@ type Options struct {
 	Concurrent int           // requests that run at a time: 64
 	Queue      int           // requests that wait besides: 256
 	QueueWait  time.Duration // after which a request that waits is turned away: 1 minute
+
+	MaxRows    int           // of a request for predictions: 100,000
+	MaxStreams int           // streams of rows at a time: 256
+	StreamIdle time.Duration // for the next row of a stream to come: 5 minutes
 
 	ReadTimeout  time.Duration // for a body to arrive: 30 seconds
 	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
@@ -71,6 +86,8 @@ type Options struct {
 	Hosts []string
 	// Library has models that are loaded when they are asked for; nil for none.
 	Library *Library
+	// Predictors are networks for rows of people's own data.
+	Predictors []Predictor
 	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
 	Pages map[string]http.Handler
 	// Views explain sessions, to who may use them. The first is shown where none is named.
@@ -102,7 +119,16 @@ type Server struct {
 	locks   locks        // of sessions
 	unsaved pending
 	heavy   chan struct{}
+<<<<<<< HEAD
 	viewing *viewing
+=======
+
+	predictions *admission      // of what predictors compute
+	streams     chan struct{}   // places of streams of rows
+	open        context.Context // done when no more requests are let in
+	shut        context.CancelFunc
+
+>>>>>>> w19/predict
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
@@ -116,10 +142,10 @@ type Server struct {
 	files   *batch.Store
 }
 
-// New returns a server of some models, which are always there, and of those of a library: at least one model or a
-// library. A request that names no model gets the first.
+// New returns a server of some models, which are always there, and of those of a library: at least one model, a library
+// or a predictor. A request that names no model gets the first.
 func New(o Options, models ...*Model) (*Server, error) {
-	if len(models) == 0 && o.Library == nil {
+	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
 		return nil, fmt.Errorf("serve: no model")
 	}
 	for i, m := range models {
@@ -134,11 +160,22 @@ func New(o Options, models ...*Model) (*Server, error) {
 			return nil, fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
 		}
 	}
+	for i, p := range o.Predictors {
+		same := func(other Predictor) bool { return other.Name == p.Name }
+		if slices.ContainsFunc(o.Predictors[:i], same) ||
+			slices.ContainsFunc(models, func(m *Model) bool { return m.name == p.Name }) {
+			return nil, fmt.Errorf("serve: two models have the name %q", p.Name)
+		}
+	}
 	o.fill()
 	s := &Server{
 		o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls), shelf: newShelf(o.Store, o.StateMemory),
-		heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o),
+		heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o), streams: make(chan struct{}, o.MaxStreams),
 	}
+	few := o
+	few.Concurrent = mostPredictions
+	s.predictions = newAdmission(few)
+	s.open, s.shut = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.models = newRegistry(o, s.running, s.storePending, models)
 	if err := s.SetKeys(o.Keys); err != nil {
@@ -161,7 +198,7 @@ func (o *Options) fill() {
 		standard int
 	}{
 		{&o.MaxPrompt, 1 << 20}, {&o.MaxPrompts, 2048}, {&o.MaxTokens, 16384}, {&o.MaxChoices, 128},
-		{&o.Concurrent, 64}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
+		{&o.Concurrent, 64}, {&o.MaxRows, 100_000}, {&o.MaxStreams, 256}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
 		{&o.MaxResponses, 1000}, {&o.MaxSessions, 100},
 	} {
 		if *limit.n < 1 {
@@ -173,7 +210,11 @@ func (o *Options) fill() {
 		standard time.Duration
 	}{
 		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
+<<<<<<< HEAD
 		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute},
+=======
+		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.StreamIdle, 5 * time.Minute},
+>>>>>>> w19/predict
 	} {
 		if *limit.d < 1 {
 			*limit.d = limit.standard
@@ -231,6 +272,8 @@ func (s *Server) endpoints() []route {
 		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
 		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.explainSession},
 		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
+		{"POST /v1/predict", ScopePredict, s.predict},
+		{"POST /v1/predict/stream", ScopePredict, s.predictStream},
 		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
 		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},
 		{"POST /v1/files", ScopeFiles, s.uploadFile},
@@ -281,8 +324,11 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Drain lets no more requests in. /ready says so, and those that run go on.
-func (s *Server) Drain() { s.ends.Store(true) }
+// Drain lets no more requests in. /ready says so, and those that run go on, but for streams of rows, which have no end.
+func (s *Server) Drain() {
+	s.ends.Store(true)
+	s.shut()
+}
 
 // Close lets no more requests in and ends those that run. It does not wait for them, nor close the models (see Unload),
 // but batches stand still when it returns, and of sessions that could not be stored it was tried once more.
@@ -302,6 +348,9 @@ func (s *Server) Close() {
 func (s *Server) model(c *call, name string) (*Model, error) {
 	if s.ends.Load() {
 		return nil, errDraining
+	}
+	if s.predicts(name) {
+		return nil, errPredicts(name)
 	}
 	began := time.Now()
 	e, m, err := s.models.acquire(c.r.Context(), name)

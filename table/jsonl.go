@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // JSONL is a JSON object a line, a row each: its fields are columns, those of objects in it with a dot. An object with
@@ -71,6 +72,16 @@ func openJSONL(in *Input, opt *Options) (Source, error) {
 		return nil, fmt.Errorf("%s: found no object with a field, want one a line", in.Name)
 	}
 	return s, nil
+}
+
+// expect has fields be columns that the first objects need not have: those that data may be without.
+func (s *jsonSource) expect(want []Column) {
+	for _, c := range want {
+		same := func(name string) bool { return strings.EqualFold(name, c.Name) }
+		if c.Optional && !slices.ContainsFunc(s.about.Columns, same) {
+			s.about.Columns, s.lists = append(s.about.Columns, c.Name), append(s.lists, false)
+		}
+	}
 }
 
 // About describes the fields.

@@ -96,6 +96,9 @@ func (r *Reader) Close() error { return r.src.Close() }
 
 // take finds the columns that are wanted. what names the data in errors.
 func (r *Reader) take(want []Column, what string) error {
+	if src, ok := r.src.(*jsonSource); ok {
+		src.expect(want)
+	}
 	about := r.src.About()
 	r.columns = slices.Clone(want)
 	if about.Headless && len(want) > 0 && len(about.Columns) >= len(want) && !slices.Contains(about.Columns,

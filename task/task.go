@@ -33,6 +33,8 @@ var Groups = []string{"synthetic", "long range arena", "classification", "stream
 type Set struct {
 	// The input: tokens below Vocab, or rows of Channels numbers. One of the two is 0.
 	Vocab, Channels int
+	// Steps says that the last channel is the time since the position before: see model.NetworkConfig.
+	Steps bool
 	// The output at a position or for a sequence: Outputs scores of classes, or Outputs numbers if Numbers is true.
 	Outputs int
 	Numbers bool

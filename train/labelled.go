@@ -113,7 +113,7 @@ func (c *LabelledConfig) Validate() error {
 func (c *LabelledConfig) Network(s *task.Set) model.NetworkConfig {
 	n := model.NetworkConfig{
 		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere,
-		Pairs: s.Pairs, Pool: c.Pool,
+		Pairs: s.Pairs, Pool: c.Pool, Steps: s.Steps,
 	}
 	if len(s.Inputs)+len(s.Results)+len(s.Classes)+len(s.About) > 0 {
 		n.Signal = &model.Signal{

@@ -19,6 +19,8 @@ type LoRA struct {
 	Rank   int      `json:"rank" min:"0" help:"train an adapter of this rank, which alone is saved; 0: the model"`
 	Alpha  float64  `json:"alpha" help:"alpha by rank multiplies the adapter's changes; 0: twice the rank"`
 	Target []string `json:"target" help:"matrices it changes, by names, patterns or the last part; empty: all products"`
+	// Dropout is that before A: see nn.LowRank.
+	Dropout float64 `json:"dropout" help:"probability that an input of the adapter's changes is dropped in training"`
 	// Base rounds the weights of the model in memory. Results are those of float32 with the rounded weights.
 	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the model's weights, which are frozen"`
 }
@@ -56,7 +58,7 @@ func (l *LoRA) validate(c *Config, p *config.Problems) {
 	switch {
 	case l.Rank < 0:
 		p.Addf("lora.rank", "found %d, want 0 or more", l.Rank)
-	case l.Rank == 0 && (l.Alpha != 0 || len(l.Target) > 0 || l.Base != bases[0]):
+	case l.Rank == 0 && (l.Alpha != 0 || l.Dropout != 0 || len(l.Target) > 0 || l.Base != bases[0]):
 		p.Addf("lora.rank", "found 0 together with other settings of an adapter, want its rank, such as 16")
 	case l.Rank == 0:
 		return
@@ -65,6 +67,9 @@ func (l *LoRA) validate(c *Config, p *config.Problems) {
 	}
 	if !(l.Alpha >= 0 && l.Alpha <= 1e6) {
 		p.Addf("lora.alpha", "found %g, want a number from 0 to 1e6", l.Alpha)
+	}
+	if !(l.Dropout >= 0 && l.Dropout < 1) {
+		p.Addf("lora.dropout", "found %g, want a number from 0 up, less than 1", l.Dropout)
 	}
 	if len(c.Freeze) > 0 && l.Rank > 0 {
 		p.Addf("freeze", "found %q together with lora.rank, want one of them: an adapter freezes all of the model",
@@ -111,6 +116,7 @@ func (l *LoRA) adapt(m *model.Model) (n paramCount, err error) {
 		}
 	}
 	m.TrainAdapter()
+	m.Adapter().SetDropout(l.Dropout)
 	m.Params("", func(_ string, p *nn.Param) {
 		n.all += p.Len()
 		n.values += model.FrozenBytes(p, l.precision())
@@ -144,7 +150,8 @@ func (tr *Trainer) saveAdapter(dir string) error {
 	if exists(name) {
 		name = b.Path
 	}
-	a := release.Adapter{Name: name, Path: b.Path, Weights: b.Weights, Rank: l.Rank, Alpha: l.alpha()}
+	a := release.Adapter{Name: name, Path: b.Path, Weights: b.Weights, Rank: l.Rank, Alpha: l.alpha(),
+		Dropout: l.Dropout}
 	return release.SaveAdapter(dir, tr.Model, a, tr.modules)
 }
 

@@ -241,6 +241,8 @@ func TestLoRASettings(t *testing.T) {
 			`lora.target: "q_prj" matches no`, `lora.target: "x"`},
 		"init: " + first.Out + "\nlora: {rank: 2, base: int4}":         {"lora.base", "int8"},
 		"init: " + first.Out + "\nlora: {rank: 2, alpha: -1}":          {"lora.alpha: found -1"},
+		"init: " + first.Out + "\nlora: {rank: 2, dropout: 1}":         {"lora.dropout: found 1, want"},
+		"init: " + first.Out + "\nlora: {dropout: 0.1}":                {"lora.rank: found 0 together"},
 		"init: " + first.Out + "\nlora: {target: [mlp]}":               {"lora.rank: found 0 together"},
 		"init: " + first.Out + "\nlora: {rank: 2}\nfreeze: [backbone]": {"freeze: found", "want one of them"},
 	} {

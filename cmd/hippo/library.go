@@ -71,7 +71,7 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library, erro
 	for _, arg := range names {
 		name, path := modelNames(arg)
 		if slices.ContainsFunc(l.named, func(other namedModel) bool { return other.name == name }) {
-			return nil, fmt.Errorf("%s: found two models with the name %q, want NAME=PATH with another", arg, name)
+			return nil, errSameName(arg, name)
 		}
 		l.named = append(l.named, namedModel{name: name, path: path})
 		info, err := l.describe(name, path)

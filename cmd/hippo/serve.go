@@ -46,6 +46,10 @@ type serveOptions struct {
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
 	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
 
+	MaxRows    int           `json:"max_rows" help:"most rows of a request for predictions" min:"1"`
+	MaxStreams int           `json:"max_streams" help:"streams of rows at a time" min:"1"`
+	StreamIdle time.Duration `json:"stream_idle" help:"for the next row of a stream to come" min:"1ms"`
+
 	MaxResponses int           `json:"max_responses" help:"responses of a client that are kept" min:"1"`
 	MaxSessions  int           `json:"max_sessions" help:"sessions of a client" min:"1"`
 	SessionMiB   int           `json:"session_mib" help:"MiB of all sessions of a client" min:"1"`
@@ -71,7 +75,7 @@ func newServe() *cobra.Command {
 		MaxPrompt: 1 << 20, MaxPrompts: 2048, MaxChoices: 128, MaxTokens: 16384, Concurrent: 64, Queue: 256,
 		MaxResponses: 1000, MaxSessions: 100, SessionMiB: 4096, StateMiB: 256, ImportMiB: 256,
 		KeepFor: 30 * 24 * time.Hour, Grace: 30 * time.Second, Log: "json", Pooling: "mean", MaxFile: 100 << 20,
-		onDemand: onDemand{KeepAlive: "5m"},
+		MaxRows: 100_000, MaxStreams: 256, StreamIdle: 5 * time.Minute, onDemand: onDemand{KeepAlive: "5m"},
 	}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL...]",
@@ -80,7 +84,7 @@ func newServe() *cobra.Command {
 OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation harnesses score with it; docs/server.md
 lists every endpoint. In a browser the address shows a page to talk with the models. A model is called by the last part
 of its path, or as NAME=PATH says; a request that names none gets the first. Without a MODEL all are served that hippo
-list shows.
+list shows. The folder of a network of hippo fit or hippo forecast is a MODEL, too: /v1/predict has it predict.
 
 The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
 or when another needs its memory (--max_memory). --adapter serves an adapter as a model MODEL:NAME, NAME being the last
@@ -95,6 +99,7 @@ Ctrl-C and SIGTERM let no more requests in, and replies that are on their way ha
 program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve runs/tiny --store state
+  hippo serve runs/tiny runs/machine runs/sales      # a language model, and networks of hippo fit beside it
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/other
   hippo serve --keep_alive 1h --max_memory 8000
@@ -121,18 +126,33 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	lib, err := o.library(names, limits.Log)
-	if err != nil {
+	var models []string
+	if limits.Predictors, names, err = predictors(names); err != nil {
 		return err
 	}
-	limits.Library = &lib.Library
+	for _, p := range limits.Predictors {
+		models = append(models, p.Name)
+	}
+	var lib *library // none where there are predictors and nothing else
+	if len(names) > 0 || len(models) == 0 || o.Pull || len(o.Adapter) > 0 {
+		if lib, err = o.library(names, limits.Log); err != nil {
+			return err
+		}
+		if err := lib.unlike(limits.Predictors); err != nil {
+			return err
+		}
+		limits.Library = &lib.Library
+	}
 	server, err := serve.New(limits)
 	if err != nil {
 		return err
 	}
-	models, err := lib.preload(ctx, server)
-	if err != nil {
-		return err
+	if lib != nil {
+		loaded, err := lib.preload(ctx, server)
+		if err != nil {
+			return err
+		}
+		models = append(loaded, models...)
 	}
 	defer server.Close()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
@@ -150,6 +170,7 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 func (o *serveOptions) limits() (serve.Options, error) {
 	limits := serve.Options{
 		MaxBody: o.MaxBody, MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens,
+		MaxRows: o.MaxRows, MaxStreams: o.MaxStreams, StreamIdle: o.StreamIdle,
 		MaxChoices: o.MaxChoices, Concurrent: o.Concurrent, Queue: o.Queue, Hosts: o.Hosts, Version: version(),
 		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
 		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,

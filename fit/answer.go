@@ -1,0 +1,136 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// Query is a request for predictions, as a server gets it.
+type Query struct {
+	Rows   io.Reader
+	Format string // of Rows: one of QueryFormats
+	As     string // of what is written: csv or jsonl
+	All    bool   // all quantiles and probabilities
+	Live   bool   // each row is answered before the next is read
+
+	MostRows, MostSeries int // of Rows; 0 for any
+
+	Out  io.Writer         // gets what hippo predict prints
+	Note func(text string) // is told what hippo predict tells on standard error; may be nil
+
+	Count func() // is called for each row; may be nil
+}
+
+// QueryFormats are the formats that the rows of a query may have: those that can be read from a pipe.
+var QueryFormats = []string{"jsonl", "csv", "wav"}
+
+// InputError says what is wrong with the rows of a query.
+type InputError struct {
+	At     int64  // the row or line, from 1; 0 where it is none
+	Column string // "" for none
+	err    error
+}
+
+// Error names the row and the column.
+func (e *InputError) Error() string {
+	var row *table.RowError
+	if !errors.As(e.err, &row) {
+		text := strings.TrimPrefix(e.err.Error(), "-: ")
+		return strings.TrimPrefix(text, "standard input: ")
+	}
+	text := fmt.Sprintf("%s %d", row.Unit, row.At) // which file it is of goes without saying
+	if row.Column != "" {
+		text += ", column " + row.Column
+	}
+	return text + ": " + row.Text
+}
+
+// Unwrap gives the error as Predict has it.
+func (e *InputError) Unwrap() error { return e.err }
+
+// Where is the row and the column that is wrong, 0 and "" for none.
+func (e *InputError) Where() (row int64, column string) { return e.At, e.Column }
+
+// Answer writes what hippo predict prints of some rows, to the bit. What is wrong with them is an *InputError.
+func (m *Model) Answer(ctx context.Context, q Query) error {
+	if !slices.Contains(QueryFormats, q.Format) {
+		return &InputError{err: fmt.Errorf("format: found %.40q, want one of %v", q.Format, QueryFormats)}
+	}
+	opt := PredictOptions{Options: table.DefaultOptions(), Live: q.Live, Rows: q.MostRows, Series: q.MostSeries,
+		Note: q.Note, Count: q.Count}
+	opt.Format = q.Format
+	out := &outlet{to: q.Out}
+	w := NewWriter(out, m.plan, WriteOptions{As: q.As, All: q.All, Live: q.Live})
+	err := m.Predict(ctx, []string{"-"}, q.Rows, opt, w.Write)
+	if err == nil {
+		err = w.Flush()
+	}
+	switch {
+	case err == nil || out.err != nil || ctx.Err() != nil:
+		return err
+	default:
+		bad := &InputError{err: err}
+		var row *table.RowError
+		if errors.As(err, &row) {
+			bad.At, bad.Column = row.At, row.Column
+		}
+		return bad
+	}
+}
+
+// outlet remembers that it could not write.
+type outlet struct {
+	to  io.Writer
+	err error
+}
+
+func (w *outlet) Write(p []byte) (n int, err error) {
+	n, err = w.to.Write(p)
+	w.err = err
+	return n, err
+}
+
+// Card is what those who ask a network for predictions should know of it.
+type Card struct {
+	Task    string       `json:"task"`
+	Columns []CardColumn `json:"columns"`
+	Time    string       `json:"time,omitempty"`   // the column of the time of a row
+	Step    float64      `json:"step,omitempty"`   // seconds from one row to the next in training
+	Series  string       `json:"series,omitempty"` // the column that says which rows are a sequence
+	// Horizon is how many rows a forecast has, and Lookback how many it sees.
+	Horizon  int       `json:"horizon,omitempty"`
+	Lookback int       `json:"lookback,omitempty"`
+	Levels   []float64 `json:"levels,omitempty"` // of the quantiles
+	Streams  bool      `json:"streams"`          // rows can be answered one by one
+}
+
+// CardColumn is a column of the data.
+type CardColumn struct {
+	Name    string     `json:"name"`
+	Kind    table.Kind `json:"kind"`
+	Unit    string     `json:"unit,omitempty"`
+	Input   bool       `json:"input"`
+	Target  bool       `json:"target"`
+	Known   bool       `json:"known,omitempty"`   // of the rows to come, when a forecast is made
+	Classes []string   `json:"classes,omitempty"` // that training had
+}
+
+// Card describes the data of a plan.
+func (p *Plan) Card() Card {
+	c := Card{Task: p.Task, Series: p.Series, Step: p.Step, Horizon: p.Horizon, Lookback: p.Lookback, Levels: p.Levels,
+		Streams: p.Task == Forecast || !p.whole() && p.Task != Fill}
+	if p.Time != nil {
+		c.Time = p.Time.Name
+	}
+	for i := range p.Columns {
+		k := &p.Columns[i]
+		c.Columns = append(c.Columns, CardColumn{k.Name, k.Kind, k.Unit, k.In, k.Target, k.Known, k.Classes})
+	}
+	return c
+}

@@ -1,0 +1,55 @@
+package fit
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// The ways in which the time from row to row goes into a network, where rows are not equally far apart.
+const (
+	DtInput = "input" // the logarithm of the time since the row before is an input
+	DtSteps = "steps" // the systems are discretized with it: Abar = exp(r·Δ·A), r that time in median steps
+	DtBoth  = "both"
+	DtNone  = "none"
+)
+
+// timeGoesIn reports whether the time since the row before is an input.
+func (p *Plan) timeGoesIn() bool {
+	return p.Irregular && (p.Dt == "" || p.Dt == DtInput || p.Dt == DtBoth)
+}
+
+// timeSteps reports whether the recurrences of the network go by the time since the row before.
+func (p *Plan) timeSteps() bool { return p.Dt == DtSteps || p.Dt == DtBoth }
+
+// settleDt decides how the time from row to row goes in.
+func (f *frame) settleDt(c *Config) error {
+	p := f.plan
+	shape := c.Model
+	shape.Layers = c.layers(p.Task)
+	can := model.GoesBySteps(shape)
+	switch {
+	case c.Dt == "auto" && p.Irregular && can:
+		p.Dt = DtSteps
+	case c.Dt == "auto" && p.Irregular:
+		p.Dt = DtInput
+	case c.Dt == "auto":
+		return nil
+	case (c.Dt == DtSteps || c.Dt == DtBoth) && p.Time == nil:
+		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
+	case (c.Dt == DtSteps || c.Dt == DtBoth) && !can:
+		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; want mamba or mamba2 "+
+			"among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
+	default:
+		p.Dt = c.Dt
+	}
+	if p.Irregular {
+		f.notes = append(f.notes, "rows are not equally far apart: "+map[string]string{
+			DtInput: "the logarithm of the time since the row before is an input",
+			DtSteps: "the networks' steps dt are scaled by the time since the row before",
+			DtBoth:  "the networks' steps dt are scaled by the time since the row before, which is an input, too",
+			DtNone:  "this is overlooked",
+		}[p.Dt]+" (--dt)")
+	}
+	return nil
+}

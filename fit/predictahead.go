@@ -1,0 +1,147 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// known reports whether a row has a number of a target.
+func (it *item) known() bool {
+	return slices.ContainsFunc(it.given, func(x float64) bool { return x == x })
+}
+
+// follow forecasts each series anew behind each of its rows that has a number of a target. Rows without one say what is
+// known of the time to come, until the row itself comes.
+func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) error {
+	all, most := map[string][]item{}, 2*(d.p.Lookback+d.p.Horizon)
+	return d.each(ctx, func(key string, it item) error {
+		items, there := all[key]
+		if !there {
+			if err := d.another(len(all), it.place); err != nil {
+				return err
+			}
+		}
+		items, err := d.insert(items, it)
+		if err != nil {
+			return err
+		}
+		if len(items) > most {
+			items = slices.Delete(items, 0, len(items)-most/2)
+		}
+		if all[key] = items; !it.known() {
+			return nil
+		}
+		return d.sequence(items, visit)
+	})
+}
+
+// insert puts a row behind the rows of its series that are not of a later time. Those that are must be of the time to
+// come, and one of the same time gives way.
+func (d *input) insert(items []item, it item) ([]item, error) {
+	at := len(items)
+	for at > 0 && it.time <= items[at-1].time && !items[at-1].known() {
+		at--
+	}
+	if at > 0 && it.time <= items[at-1].time {
+		return nil, d.errTime(&it)
+	}
+	if at < len(items) && items[at].time == it.time {
+		items[at] = it
+		return items, nil
+	}
+	return slices.Insert(items, at, it), nil
+}
+
+// errTime is the error of a row whose time is not behind that of the row before.
+func (d *input) errTime(it *item) error {
+	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, which is not "+
+		"behind that of the row before, want times that rise within a series", timeText(it.time))}
+}
+
+// forecast foretells the rows behind the last one of a series that has a number for a target. Rows behind that one tell
+// what is known of the time to come.
+func (d *input) forecast(items []item, step float64, visit func(p *Prediction) error) error {
+	p, width := d.p, d.p.width()
+	targets := p.targets()
+	now := len(items) // behind the last known row
+	for now > 0 && !items[now-1].known() {
+		now--
+	}
+	if now < 1 {
+		return &table.RowError{Place: items[0].place, Column: p.Columns[targets[0]].Name,
+			Text: fmt.Sprintf("found no number in the series %q, want some", items[0].series)}
+	}
+	if now < p.Lookback {
+		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, as many as the network "+
+			"looks back: the others are taken for missing", items[0].series, now, p.Lookback))
+	}
+	if !(step > 0) {
+		step = p.Step
+	}
+	last := items[now-1]
+	rows := make([]float32, 0, (p.Lookback+p.Horizon)*width)
+	empty := func(time float64) {
+		for range p.Columns {
+			rows = append(rows, float32(math.NaN()))
+		}
+		if p.Time != nil {
+			rows = appendTime(rows, time)
+		}
+	}
+	for k := now - p.Lookback; k < 0; k++ {
+		empty(items[0].time + float64(k)*step)
+	}
+	for _, it := range items[max(0, now-p.Lookback):now] {
+		rows = append(rows, it.row...)
+	}
+	given := map[int]float64{}
+	for h := range p.Horizon {
+		at := last.time + float64(h+1)*step
+		if month := step > 27*day && step < 32*day && p.Time != nil; month {
+			at = monthsLater(last.time, h+1)
+		}
+		if now+h < len(items) {
+			rows, at = append(rows, items[now+h].row...), items[now+h].time
+		} else {
+			empty(at)
+			for i := range p.Columns {
+				if p.Columns[i].Known {
+					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: rows to "+
+						"come, with a "+
+						"value of it and none of the target, would make the forecast better", p.Columns[i].Name))
+				}
+			}
+		}
+		given[h] = at
+	}
+	e := d.enc
+	e.from(rows[:p.Lookback*width])
+	var in model.Input
+	before := math.NaN()
+	for r := range p.Lookback + p.Horizon {
+		row := rows[r*width : (r+1)*width]
+		in.Values = e.row(in.Values, row, before, max(-1, r-p.Lookback), nil)
+		before = p.time(row)
+	}
+	in.Lengths = []int{p.Lookback + p.Horizon}
+	y, outputs := d.net.Predict(in), d.net.Config.Outputs
+	y = y[p.Lookback*outputs:]
+	if err := finite(y, last.place); err != nil {
+		return err
+	}
+	for h := range p.Horizon {
+		out := &Prediction{Series: last.series, Place: last.place, Time: given[h], Step: h + 1}
+		for k := range targets {
+			out.Quantiles = append(out.Quantiles, d.m.quantiles(e, y[h*outputs:(h+1)*outputs], k, h, e.ahead[k][h]))
+		}
+		if err := visit(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

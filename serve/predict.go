@@ -1,0 +1,261 @@
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Predictor says what a network makes of rows with named columns: one that hippo fit has trained on people's own data.
+type Predictor struct {
+	Name    string // no model has it
+	Made    time.Time
+	About   any  // what a client should know, in the lists of models: the task, the columns
+	Streams bool // rows can be answered one by one
+	// Answer answers a query. Any number of goroutines may call it. An error with a method Where() (row int64, column
+	// string) says what is wrong with the rows of the query.
+	Answer func(ctx context.Context, q Query) error
+}
+
+// Query asks a Predictor.
+type Query struct {
+	Rows   io.Reader
+	Format string // of Rows: jsonl, csv or wav
+	As     string // of what is written: jsonl or csv
+	All    bool   // all there is to say of a row
+	Live   bool   // each row is answered before the next is read
+
+	MostRows, MostSeries int // of Rows; 0 for any
+
+	Out   io.Writer
+	Note  func(text string) // is told what a user should know
+	Count func()            // is called for each row
+}
+
+// predictor finds a predictor by its name, "" is the first.
+func (s *Server) predictor(name string) (*Predictor, error) {
+	all := s.o.Predictors
+	i := slices.IndexFunc(all, func(p Predictor) bool { return p.Name == name || name == "" })
+	if i >= 0 {
+		return &all[i], nil
+	}
+	e := errNoModel(name).(*Error)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	e.Message = fmt.Sprintf("model: found %.100q, want a network of hippo fit: this server has %.1000q", name, names)
+	return nil, e
+}
+
+// predicts reports whether a name is that of a predictor.
+func (s *Server) predicts(name string) bool {
+	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
+}
+
+// errPredicts is the error of a predictor that is asked for text.
+func errPredicts(name string) error {
+	return wrong("model", "found %.100q, a network for rows of data: want POST /v1/predict", name)
+}
+
+// object describes a predictor.
+func (p *Predictor) object() modelObject {
+	return modelObject{ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true,
+		Predict: p.About}
+}
+
+// predictRequest is the body of a request with rows as JSON.
+type predictRequest struct {
+	Model string            `json:"model"`
+	Rows  []json.RawMessage `json:"rows"`
+	All   bool              `json:"all"`
+	As    string            `json:"as"`
+}
+
+// prediction is what POST /v1/predict answers.
+type prediction struct {
+	Object string            `json:"object"`
+	Model  string            `json:"model"`
+	Data   []json.RawMessage `json:"data"`
+	Notes  []string          `json:"notes"`
+	Usage  struct {
+		Rows int `json:"rows"`
+	} `json:"usage"`
+}
+
+// mostAnswer is the most bytes of predictions that one request gets.
+const mostAnswer = 64 << 20
+
+// mostSeries is how many series a request may follow at a time: each has a state.
+const mostSeries = 1000
+
+// mostPredictions is how many predictions are computed at a time. Each uses all cores, and memory by its rows.
+const mostPredictions = 4
+
+// rowFormats are the formats of the types of bodies that are rows and nothing else.
+var rowFormats = map[string]string{
+	"text/csv": "csv", "application/csv": "csv",
+	"application/x-ndjson": "jsonl", "application/ndjson": "jsonl", "application/jsonl": "jsonl",
+	"application/x-jsonlines": "jsonl", "application/jsonlines": "jsonl",
+	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav",
+}
+
+// rowFormat is the format of a body that is rows, by the address or the type of the body; "" where it is another.
+func rowFormat(r *http.Request) (string, error) {
+	if format := r.URL.Query().Get("format"); format != "" {
+		if format != "csv" && format != "jsonl" && format != "wav" {
+			return "", wrong("format", "found %.40q, want csv, jsonl or wav", format)
+		}
+		return format, nil
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil { // also where there is none
+		return "", nil
+	}
+	return rowFormats[kind], nil
+}
+
+// predict answers with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
+func (s *Server) predict(c *call) error {
+	var q predictRequest
+	var rows []byte
+	format, err := rowFormat(c.r)
+	switch {
+	case err != nil:
+		return err
+	case format != "":
+		from := c.r.URL.Query()
+		q = predictRequest{Model: from.Get("model"), As: from.Get("as"), All: from.Get("all") == "true"}
+		rows, err = s.readAll(c.w, c.r)
+	default:
+		format = "jsonl"
+		if err = s.readBody(c.w, c.r, &q); err == nil {
+			rows, err = rowLines(q.Rows)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	p, err := s.predictor(q.Model)
+	if err != nil {
+		return err
+	}
+	c.note("model", p.Name)
+	if q.As = cmp.Or(q.As, "json"); !slices.Contains([]string{"json", "jsonl", "csv"}, q.As) {
+		return wrong("as", "found %.40q, want json, jsonl or csv", q.As)
+	}
+	if err := s.enterPrediction(c); err != nil {
+		return err
+	}
+	defer s.predictions.leave()
+	out, answer := &bounded{}, prediction{Object: "prediction", Model: p.Name, Notes: []string{}}
+	query := Query{
+		Rows: bytes.NewReader(rows), Format: format, As: "jsonl", All: q.All, MostRows: s.o.MaxRows,
+		MostSeries: mostSeries, Out: out, Count: func() { answer.Usage.Rows++ },
+		Note: func(text string) { answer.Notes = append(answer.Notes, text) },
+	}
+	if q.As == "csv" {
+		query.As = "csv"
+	}
+	err = p.Answer(c.r.Context(), query)
+	c.countRows(p, answer.Usage.Rows)
+	if err != nil {
+		return ofRows(err, q.Rows != nil)
+	}
+	switch q.As {
+	case "csv":
+		return c.send(http.StatusOK, "text/csv; charset=utf-8", out.Bytes())
+	case "jsonl":
+		return c.send(http.StatusOK, "application/x-ndjson", out.Bytes())
+	}
+	answer.Data = []json.RawMessage{}
+	for line := range bytes.Lines(out.Bytes()) {
+		answer.Data = append(answer.Data, line)
+	}
+	return c.json(answer)
+}
+
+// rowLines are rows of JSON as lines.
+func rowLines(rows []json.RawMessage) ([]byte, error) {
+	if len(rows) == 0 {
+		return nil, wrong("rows", "found none, want a list of objects, one for each row, or a body of the type "+
+			"text/csv or application/x-ndjson")
+	}
+	var b bytes.Buffer
+	for i, row := range rows {
+		if !bytes.HasPrefix(row, []byte{'{'}) {
+			return nil, wrong(fmt.Sprintf("rows[%d]", i), "found %s, want an object with a field for each column",
+				shorten(row))
+		}
+		if err := json.Compact(&b, row); err != nil { // it was valid
+			return nil, err
+		}
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// ofRows is an error of Answer as a client is told it. listed says that the rows were items of a list.
+func ofRows(err error, listed bool) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var bad interface {
+		Where() (row int64, column string)
+	}
+	if !errors.As(err, &bad) {
+		return err
+	}
+	row, param := bad.Where()
+	if listed && row > 0 {
+		if param != "" {
+			param = "." + param
+		}
+		param = fmt.Sprintf("rows[%d]%s", row-1, param)
+	}
+	return &Error{Status: http.StatusBadRequest, Param: param, Code: "invalid_rows", Message: err.Error()}
+}
+
+// enterPrediction waits until a prediction may be computed. predictions.leave gives its place back.
+func (s *Server) enterPrediction(c *call) error {
+	if s.ends.Load() {
+		return errDraining
+	}
+	if err := c.watch.enter(c.r.Context(), s.predictions); err != nil {
+		return fmt.Errorf("waiting for a place: %w", err)
+	}
+	return nil
+}
+
+// countRows counts rows that were read for a call: each as a token.
+func (c *call) countRows(p *Predictor, n int) {
+	c.watch.limits.takeTokens(n)
+	c.watch.metrics.tokenCounter(p.Name, c.watch.client, tokensRead).add(n)
+}
+
+// bounded holds predictions, up to mostAnswer bytes.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > mostAnswer {
+		return 0, &Error{Status: http.StatusRequestEntityTooLarge, Code: "answer_too_large",
+			Message: fmt.Sprintf("the predictions have more than %d bytes: want fewer rows in a request, or "+
+				"POST /v1/predict/stream", mostAnswer)}
+	}
+	return b.Buffer.Write(p)
+}
+
+// wantsEvents reports whether a client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
