@@ -1,41 +1,42 @@
 package main
 
 import (
-	"bufio"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	tables "github.com/hippo-ssm/hippo/table"
 )
 
 // predictOptions are the flags of hippo predict.
 type predictOptions struct {
 	fit.ReadOptions
 	Stream bool   `json:"stream" help:"say what there is to say of each row as it comes"`
-	As     string `json:"as" enum:"csv,jsonl" help:"what is printed"`
+	As     string `json:"as" enum:"auto,csv,jsonl,parquet" help:"what is written; auto: as --out ends, else csv"`
+	Out    string `json:"out" help:"file to write, whole or not at all; empty: standard output"`
 	All    bool   `json:"all" help:"print all quantiles, not the median and the outermost"`
 }
 
 func newPredict() *cobra.Command {
-	opt := predictOptions{ReadOptions: fit.DefaultReadOptions(), As: "csv"}
+	opt := predictOptions{ReadOptions: fit.DefaultReadOptions(), As: autoForm}
 	cmd := &cobra.Command{
 		Use:   "predict DIR DATA...",
 		Short: "Say what a network of hippo fit or hippo forecast makes of new data",
 		Long: `Print what a network of hippo fit or hippo forecast says of new data: classes with probabilities, numbers
 with intervals, the rows to come, what is missing, or how unusual each row is. DATA is read as in training: files, a
 folder, or - for the standard input. The network knows the columns, their scales and classes, and the time from row to
-row; what is other than in training is told on standard error.`,
+row; what is other than in training is told on standard error. Parquet is written to a file or a pipe, not to a
+terminal.`,
 		Example: `  hippo predict runs/fit/machine-state new.csv > states.csv
   sensor | hippo predict runs/machine - --stream     # from the recurrent state, row by row
-  hippo predict runs/forecast/ETTh1-OT ETTh1.csv     # what comes after the last row`,
+  hippo predict runs/forecast/ETTh1-OT ETTh1.csv     # what comes after the last row
+  hippo predict runs/sales sales.parquet --out next.parquet`,
 		Args:              modelArgs(2, math.MaxInt),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
@@ -45,114 +46,82 @@ row; what is other than in training is told on standard error.`,
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
+		form, err := opt.form(cmd.OutOrStdout())
+		if err != nil {
+			return err
+		}
 		m, err := fit.Open(args[0])
 		if err != nil {
 			return err
 		}
 		ctx, stop := whileRead(cmd.Context())
 		defer stop()
-		w := &predictionWriter{out: bufio.NewWriter(cmd.OutOrStdout()), plan: m.Plan(), opt: &opt}
-		w.csv = csv.NewWriter(w.out)
 		note := func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", text) }
-		_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
-			return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
-				fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note}, w.write)
-		})
-		if err != nil {
-			return err
+		predict := func(out io.Writer) error {
+			w := &predictionWriter{out: newRowWriter(form, out), plan: m.Plan(), opt: &opt}
+			_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
+				return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
+					fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note}, w.write)
+			})
+			if err != nil {
+				return err
+			}
+			return w.out.close()
 		}
-		return w.flush()
+		if opt.Out != "" {
+			return disk.WriteFile(opt.Out, predict)
+		}
+		return predict(cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-// predictionWriter prints predictions.
+// predictionWriter writes predictions.
 type predictionWriter struct {
-	out  *bufio.Writer
-	csv  *csv.Writer
-	plan *fit.Plan
-	opt  *predictOptions
-	head []string
+	out    rowWriter
+	plan   *fit.Plan
+	opt    *predictOptions
+	named  bool // the first prediction is of a series with a name: all rows say theirs
+	begun  bool
+	names  []string
+	values []any
 }
 
-// field is a column of what is printed.
-type field struct {
-	name  string
-	value any // a string, a number or a bool; NaN for nothing
-}
-
-// write prints one prediction.
+// write writes one prediction.
 func (w *predictionWriter) write(p *fit.Prediction) error {
-	fields := w.fields(p)
-	if w.opt.As == "jsonl" {
-		if err := w.writeJSON(fields); err != nil {
-			return err
-		}
-	} else {
-		if w.head == nil {
-			for _, f := range fields {
-				w.head = append(w.head, f.name)
-			}
-			if err := w.csv.Write(w.head); err != nil {
-				return err
-			}
-		}
-		var cells []string
-		for _, f := range fields {
-			cells = append(cells, cellText(f.value))
-		}
-		if err := w.csv.Write(cells); err != nil {
-			return err
-		}
+	if !w.begun {
+		w.begun, w.named = true, w.plan.Series != "" || p.Series != ""
+	}
+	w.names, w.values = w.names[:0], w.values[:0]
+	w.fields(p)
+	if err := w.out.write(w.names, w.values); err != nil {
+		return err
 	}
 	if w.opt.Stream {
-		return w.flush()
+		return w.out.flush()
 	}
 	return nil
 }
 
-func (w *predictionWriter) flush() error {
-	w.csv.Flush()
-	if err := w.csv.Error(); err != nil {
-		return err
-	}
-	return w.out.Flush()
+// add adds a column to the row of a prediction.
+func (w *predictionWriter) add(name string, value any) {
+	w.names, w.values = append(w.names, name), append(w.values, value)
 }
 
-// writeJSON prints an object, its fields in their order.
-func (w *predictionWriter) writeJSON(fields []field) error {
-	for i, f := range fields {
-		if x, ok := f.value.(float64); ok && math.IsNaN(x) {
-			f.value = nil
-		}
-		name, err := json.Marshal(f.name)
-		if err != nil {
-			return err
-		}
-		value, err := json.Marshal(f.value)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w.out, "%s%s:%s", map[bool]string{true: "{", false: ","}[i == 0], name, value)
-	}
-	_, err := io.WriteString(w.out, "}\n")
-	return err
-}
-
-// fields are the columns of a prediction.
-func (w *predictionWriter) fields(p *fit.Prediction) (all []field) {
-	add := func(name string, value any) { all = append(all, field{name, value}) }
-	if p.Series != "" {
+// fields adds the columns of a prediction.
+func (w *predictionWriter) fields(p *fit.Prediction) {
+	add := w.add
+	if w.named {
 		add("series", p.Series)
 	}
 	if p.Step == 0 {
-		add(p.Place.Unit, float64(p.Place.At))
+		add(p.Place.Unit, p.Place.At)
 	}
 	if w.plan.Time != nil {
-		add("time", timeText(p.Time))
+		add("time", tables.Moment(p.Time))
 	}
 	if p.Step > 0 {
-		add("step", float64(p.Step))
+		add("step", int64(p.Step))
 	}
 	if p.Probabilities != nil {
 		class, probability := p.Class()
@@ -164,7 +133,7 @@ func (w *predictionWriter) fields(p *fit.Prediction) (all []field) {
 				add("p("+names[i]+")", rounded(x))
 			}
 		}
-		return all
+		return
 	}
 	if w.plan.Task == fit.Anomaly {
 		add("score", rounded(p.Score))
@@ -175,16 +144,15 @@ func (w *predictionWriter) fields(p *fit.Prediction) (all []field) {
 			add(name, p.Given[k])
 			name += " expected"
 		}
-		w.addQuantiles(name, p, k, add)
+		w.addQuantiles(name, p, k)
 	}
-	return all
 }
 
 // mostProbabilities is for how many classes all probabilities are printed.
 const mostProbabilities = 20
 
 // addQuantiles adds the median and the outermost quantiles of target k, or all.
-func (w *predictionWriter) addQuantiles(name string, p *fit.Prediction, k int, add func(string, any)) {
+func (w *predictionWriter) addQuantiles(name string, p *fit.Prediction, k int) {
 	levels := w.plan.Levels
 	q := make([]float64, len(levels))
 	for j := range q {
@@ -196,9 +164,9 @@ func (w *predictionWriter) addQuantiles(name string, p *fit.Prediction, k int, a
 	for j, level := range levels {
 		switch {
 		case level == 0.5:
-			add(name, q[j])
+			w.add(name, q[j])
 		case w.opt.All || j == 0 || j == len(levels)-1:
-			add(fmt.Sprintf("%s %g%%", name, 100*level), q[j])
+			w.add(fmt.Sprintf("%s %g%%", name, 100*level), q[j])
 		}
 	}
 }
@@ -210,27 +178,4 @@ func rounded(x float64) float64 {
 		return x
 	}
 	return y
-}
-
-// timeText is a time as RFC 3339 writes it, "" where it is not known.
-func timeText(seconds float64) string {
-	if math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
-		return ""
-	}
-	whole, part := math.Modf(seconds)
-	return time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC().Format(time.RFC3339Nano)
-}
-
-// cellText is a value as a cell of CSV.
-func cellText(value any) string {
-	switch x := value.(type) {
-	case float64:
-		if math.IsNaN(x) {
-			return ""
-		}
-		return strconv.FormatFloat(x, 'g', -1, 64)
-	case bool:
-		return strconv.Itoa(map[bool]int{true: 1}[x])
-	}
-	return fmt.Sprint(value)
 }
