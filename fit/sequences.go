@@ -89,7 +89,7 @@ func (l *loader) begin(v *table.Values, name string) {
 }
 
 // regroupBytes is how much memory sorting rows may take.
-const regroupBytes = 64 << 20
+var regroupBytes = 64 << 20 // a variable for tests
 
 // regroup writes the rows anew, those of one sequence behind those of another. Those of each sequence are collected
 // before they are written, as many as there is memory for.

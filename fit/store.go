@@ -56,6 +56,9 @@ func (s *store) put(at int, rows []float32) error {
 func (s *store) add(row []float32) error {
 	s.n++
 	if s.file == nil && len(s.mem)+s.width <= mostInMemory {
+		if cap(s.mem) < len(s.mem)+s.width { // twice as many each time, so that little is left behind
+			s.mem = append(make([]float32, 0, min(mostInMemory, max(1<<12, s.width, 2*cap(s.mem)))), s.mem...)
+		}
 		s.mem = append(s.mem, row...)
 		return nil
 	}
