@@ -85,7 +85,8 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk", "golang.org/x/text"},
+	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
+		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
 	{"train", "engine task chat tokenizer/template generate generate/sample release model nn optim autograd " +
 		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
 		"internal/status internal/parallel", ""},
@@ -123,7 +124,7 @@ var house = []layer{
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views",
+		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

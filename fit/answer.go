@@ -69,7 +69,7 @@ func (m *Model) Answer(ctx context.Context, q Query) error {
 	w := NewWriter(out, m.plan, WriteOptions{As: q.As, All: q.All, Live: q.Live})
 	err := m.Predict(ctx, []string{"-"}, q.Rows, opt, w.Write)
 	if err == nil {
-		err = w.Flush()
+		err = w.Close()
 	}
 	switch {
 	case err == nil || out.err != nil || ctx.Err() != nil:

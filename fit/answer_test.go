@@ -30,7 +30,7 @@ func printed(t testing.TB, m *fit.Model, path string, o fit.WriteOptions) string
 	if err := m.Predict(context.Background(), []string{path}, nil, opt, w.Write); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Flush(); err != nil {
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/table"
 )
@@ -13,9 +14,8 @@ import (
 // sequence is rows that follow each other.
 type sequence struct {
 	name   string
-	group  string // what stays in one part of the split
-	lo, hi int    // of the store
-	place  table.Place
+	group  int // what stays in one part of the split: the number of a group, from 0 in the order of their first rows
+	lo, hi int // of the store
 }
 
 // frame is all rows of the data.
@@ -24,6 +24,8 @@ type frame struct {
 	rows  *store
 	seqs  []sequence
 	notes []string
+
+	groups int // of sequences
 
 	unlike bool // a target changes within a sequence
 }
@@ -34,13 +36,15 @@ type loader struct {
 	s       *roles
 	r       *table.Reader
 	f       *frame
-	number  map[string]int // of sequences, by key
-	ids     []uint32       // the sequence of each row, where they are mixed
-	mixed   bool
-	now     int              // the sequence of the row before
-	last    []lastRow        // of each sequence
-	classes []map[string]int // of each column
-	counts  []int            // of sequences
+	number  map[seriesKey]int // of sequences, where a column names them
+	groups  map[string]int    // the numbers of groups that a column names
+	ids     *store            // the sequence of each row, where they are mixed; else nil
+	now     int               // the sequence of the row before
+	last    []lastRow         // of each sequence; of the last one where they follow each other
+	targets []int             // of the plan
+	classes []map[string]int  // of each column
+	counts  []int             // of sequences
+	id      [1]float32
 	row     []float32
 	view    table.Values // the columns of the plan
 	prev    struct {     // what the row before was of
@@ -52,12 +56,19 @@ type loader struct {
 	steps   []float64
 }
 
+// seriesKey tells sequences apart: the number that the format gives them, and what a column says.
+type seriesKey struct {
+	sequence int
+	name     string
+}
+
 // lastRow is what is known of the last row of a sequence.
 type lastRow struct {
 	time   float64
 	place  table.Place
 	target []float32
 	steps  []float64 // seconds between its first rows
+	step   float64   // their median, where it is asked for
 }
 
 // mostRows bounds the rows of data: what 32 bits can count.
@@ -66,8 +77,8 @@ const mostRows = math.MaxInt32
 // load reads all rows. Sequences whose rows are mixed are put one behind the other.
 func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string) (*frame, error) {
 	f := &frame{plan: s.plan, notes: s.notes}
-	l := &loader{c: c, s: s, r: r, f: f, number: map[string]int{}, now: -1, classes: make([]map[string]int,
-		len(s.columns))}
+	l := &loader{c: c, s: s, r: r, f: f, number: map[seriesKey]int{}, groups: map[string]int{}, now: -1,
+		classes: make([]map[string]int, len(s.columns)), targets: s.plan.targets()}
 	for i := range l.classes {
 		l.classes[i] = map[string]int{}
 	}
@@ -82,10 +93,15 @@ func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string)
 		}
 		return l.add(v)
 	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, errors.Join(err, f.rows.close())
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	if err := l.finish(); err != nil {
+	if err == nil {
+		err = l.finish()
+	} else if l.ids != nil {
+		err = errors.Join(err, l.ids.close())
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.rows.close())
 	}
 	return f, nil
@@ -122,6 +138,7 @@ func (l *loader) class(column int, text string) float32 {
 		if n = len(known); n > mostTargetClasses {
 			return float32(math.NaN()) // there are too many, which is told in the end
 		}
+		text = strings.Clone(text) // it is part of a line, and others of it need not stay
 		known[text] = n
 		l.s.plan.Columns[column].Classes = append(l.s.plan.Columns[column].Classes, text)
 	}
@@ -138,7 +155,7 @@ func (l *loader) add(v *table.Values) error {
 	if l.s.time >= 0 {
 		time = v.Numbers[l.s.time]
 	}
-	last := &l.last[seq]
+	last := l.lastOf(seq)
 	if l.s.time >= 0 {
 		drop, err := l.checkTime(v, last, time)
 		if drop || err != nil {
@@ -149,7 +166,7 @@ func (l *loader) add(v *table.Values) error {
 		}
 	} else if v.Step > 0 && len(last.steps) == 0 {
 		last.steps = append(last.steps, v.Step)
-		l.steps = append(l.steps, v.Step)
+		l.addStep(v.Step)
 	}
 	l.row = l.plan(v, time)
 	l.watchTargets(last)
@@ -165,51 +182,6 @@ func (l *loader) plan(v *table.Values, time float64) []float32 {
 		w.Numbers, w.Texts = append(w.Numbers, v.Numbers[at]), append(w.Texts, v.Texts[at])
 	}
 	return l.s.plan.raw(l.row[:0], w, time, l.class)
-}
-
-// keep appends a row of a sequence.
-func (l *loader) keep(seq int, row []float32) error {
-	if seq != l.now && l.counts[seq] > 0 && !l.mixed { // its rows are not one behind the other
-		l.mixed = true
-		for i, n := range l.counts {
-			l.ids = append(l.ids, slices.Repeat([]uint32{uint32(i)}, n)...)
-		}
-	}
-	if l.mixed {
-		l.ids = append(l.ids, uint32(seq))
-	}
-	l.now = seq
-	l.counts[seq]++
-	return l.f.rows.add(row)
-}
-
-// sequence is the number of the sequence of a row.
-func (l *loader) sequence(v *table.Values) int {
-	name := v.Name
-	if l.s.series >= 0 {
-		name = v.Texts[l.s.series]
-	}
-	p := &l.prev
-	if len(l.counts) > 0 && p.sequence == v.Sequence && (l.s.series < 0 || p.series == name) {
-		return p.seq
-	}
-	key := fmt.Sprint(v.Sequence)
-	if l.s.series >= 0 {
-		key += " " + name
-	}
-	seq, ok := l.number[key]
-	if !ok {
-		seq = len(l.counts)
-		l.number[key] = seq
-		group := fmt.Sprint(seq)
-		if l.s.group >= 0 {
-			group = "group " + v.Texts[l.s.group]
-		}
-		l.f.seqs = append(l.f.seqs, sequence{name: name, group: group, place: v.Place})
-		l.counts, l.last = append(l.counts, 0), append(l.last, lastRow{time: math.NaN()})
-	}
-	p.seq, p.sequence, p.series = seq, v.Sequence, name
-	return seq
 }
 
 // checkTime checks that time goes on within a sequence. drop says that a row is left out.
@@ -256,12 +228,15 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	apart := time - last.time
 	if len(last.steps) < firstSteps {
 		last.steps = append(last.steps, apart)
-		l.steps = append(l.steps, apart)
+		l.addStep(apart)
+		if l.s.plan.Task == Forecast {
+			last.step = median(last.steps)
+		}
 	}
 	if l.s.plan.Task != Forecast || len(last.steps) < 3 {
 		return nil
 	}
-	step := median(last.steps)
+	step := last.step
 	n := math.Round(apart / step)
 	if n < 2 || n > mostBridged || math.Abs(apart/step-n) > 0.01*n || step > 27*day { // months differ
 		return nil
@@ -279,6 +254,16 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	return nil
 }
 
+// mostApart bounds the times between rows that tell how far apart rows are.
+const mostApart = 1 << 20
+
+// addStep takes a time between rows.
+func (l *loader) addStep(seconds float64) {
+	if len(l.steps) < mostApart {
+		l.steps = append(l.steps, seconds)
+	}
+}
+
 // median is the middle one of some numbers.
 func median(x []float64) float64 {
 	if len(x) == 0 {
@@ -293,13 +278,12 @@ func (l *loader) watchTargets(last *lastRow) {
 	if l.f.unlike {
 		return
 	}
-	targets := l.s.plan.targets()
 	if last.target == nil {
-		for range targets {
+		for range l.targets {
 			last.target = append(last.target, float32(math.NaN()))
 		}
 	}
-	for k, i := range targets {
+	for k, i := range l.targets {
 		x := l.row[i]
 		if before := last.target[k]; x == x && before == before && x != before {
 			l.f.unlike = true
@@ -332,7 +316,7 @@ func (l *loader) finish() error {
 		f.notes = append(f.notes, fmt.Sprintf("%d rows of a time that was there already are left out", l.dropped))
 	}
 	l.findStep()
-	if !l.mixed {
+	if l.ids == nil {
 		return nil
 	}
 	f.notes = append(f.notes, fmt.Sprintf("the rows of %d series are mixed: they are put in order", len(f.seqs)))
@@ -356,39 +340,4 @@ func (l *loader) findStep() {
 		}
 	}
 	p.Irregular = p.Time != nil && float64(off) > irregularRows*float64(len(l.steps))
-}
-
-// regroupBytes is how much memory sorting rows may take.
-const regroupBytes = 256 << 20
-
-// regroup writes the rows anew, those of one sequence behind those of another: of as many sequences at a time as there
-// is memory for.
-func (l *loader) regroup() error {
-	f := l.f
-	old := f.rows
-	f.rows = newStore(old.dir, old.width)
-	for first := 0; first < len(f.seqs); {
-		end, lo := first, f.seqs[first].lo
-		for end < len(f.seqs) && (end == first || (f.seqs[end].hi-lo)*old.width*4 <= regroupBytes) {
-			end++
-		}
-		part := make([]float32, (f.seqs[end-1].hi-lo)*old.width)
-		next := make([]int, end-first)
-		for i := range next {
-			next[i] = f.seqs[first+i].lo - lo
-		}
-		for at, id := range l.ids {
-			if i := int(id) - first; i >= 0 && i < len(next) {
-				copy(part[next[i]*old.width:], old.row(at))
-				next[i]++
-			}
-		}
-		for at := 0; at < len(part); at += old.width {
-			if err := f.rows.add(part[at : at+old.width]); err != nil {
-				return errors.Join(err, old.close())
-			}
-		}
-		first = end
-	}
-	return errors.Join(f.rows.finish(), old.close())
 }

@@ -155,6 +155,6 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	parts := &sets{set.Train.(*windows), set.Valid.(*windows), set.Test.(*windows)}
+	parts := &sets{set.Train.(*windows), set.Valid.(*thinned).windows, set.Test.(*windows)}
 	return m, f, parts, m.calibrate(ctx, parts.valid)
 }

@@ -22,7 +22,7 @@ func TestRefitsSeeNoFuture(t *testing.T) {
 			f := &frame{plan: &Plan{Task: Forecast, Lookback: lookback, Horizon: horizon}}
 			at := 0
 			for i, n := range lengths {
-				f.seqs = append(f.seqs, sequence{group: fmt.Sprint(i), lo: at, hi: at + n})
+				f.seqs = append(f.seqs, sequence{group: i, lo: at, hi: at + n})
 				at += n
 			}
 			c := DefaultConfig()

@@ -220,5 +220,7 @@ func namesOf(columns []table.Column) string {
 
 // openTable opens the data of a run.
 func openTable(c *Config, stdin io.Reader) (*table.Reader, error) {
-	return table.Open(c.Data, stdin, c.Options, nil)
+	o := c.Options
+	o.Unread = c.Ignore
+	return table.Open(c.Data, stdin, o, nil)
 }

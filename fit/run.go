@@ -174,13 +174,14 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 		return nil, err
 	}
 	j := &job{Labelled: w, c: asked, f: f, m: m, ev: ev, how: how}
-	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*windows), set.Test.(*windows)
+	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*thinned).windows,
+		set.Test.(*windows)
 	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
 		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{set.Train.Len(), set.Valid.Len(), set.Test.Len()}, w.Steps()})
+			[3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, w.Steps()})
 	}
 	f.notes = append(f.notes, "the data is divided "+how)
 	for _, note := range f.notes {
@@ -197,7 +198,7 @@ func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error
 	}
 	set, err := f.set(c, divided)
 	if err == nil && f.plan.Task == Forecast && c.Base == "linear" {
-		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*windows))
+		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*thinned).windows)
 		set.About = f.plan.about()
 	}
 	return set, err

@@ -177,14 +177,36 @@ func seasonOf(step float64) int {
 	return 1
 }
 
-// measure takes the scales of all columns from the training part.
+// releaseRows is after how many rows of a pass over all of them memory is given back.
+const releaseRows = 1 << 16
+
+// measure takes the scales of all columns from the training part, in one pass over its rows.
 func (f *frame) measure(train []segment) error {
 	p := f.plan
+	var scales []*scaler
 	for i := range p.Columns {
-		if c := &p.Columns[i]; c.Kind == table.Number {
-			if err := f.measureColumn(i, train); err != nil {
-				return err
+		if p.Columns[i].Kind == table.Number {
+			scales = append(scales, newScaler(i))
+		}
+	}
+	rows := 0
+	for _, s := range train {
+		for _, k := range scales {
+			k.before = math.NaN()
+		}
+		for at := s.lo; at < s.hi; at++ {
+			row := f.rows.row(at)
+			for _, k := range scales {
+				k.add(float64(row[k.column]))
 			}
+			if rows++; rows%releaseRows == 0 || at == s.hi-1 {
+				f.rows.release(max(s.lo, at-releaseRows), at+1)
+			}
+		}
+	}
+	for _, k := range scales {
+		if err := k.settle(&p.Columns[k.column], p.Task, rows); err != nil {
+			return err
 		}
 	}
 	if p.Task == Fill { // a value that is hidden goes in as missing
@@ -195,52 +217,52 @@ func (f *frame) measure(train []segment) error {
 	return nil
 }
 
-// releaseRows is after how many rows of a pass over all of them memory is given back.
-const releaseRows = 1 << 16
+// scaler takes the scale of a column.
+type scaler struct {
+	column          int
+	mean, square    float64 // so far: of the numbers, and the sum of the squares of what they are off it
+	n               float64
+	change, changes float64 // the sum of the squares of differences, and their number
+	low, high       float64
+	before          float64 // the number in the row before, NaN for none
+}
 
-// measureColumn takes the scale of one column.
-func (f *frame) measureColumn(i int, train []segment) error {
-	c := &f.plan.Columns[i]
-	var sum, square, change, n, changes float64
-	low, high := math.Inf(1), math.Inf(-1)
-	rows := 0
-	for _, s := range train {
-		before := math.NaN()
-		for at := s.lo; at < s.hi; at++ {
-			x := float64(f.rows.row(at)[i])
-			rows++
-			if x != x {
-				continue
-			}
-			n++
-			delta := x - sum
-			sum += delta / n // the mean so far
-			square += delta * (x - sum)
-			low, high = min(low, x), max(high, x)
-			if before == before {
-				change += (x - before) * (x - before)
-				changes++
-			}
-			before = x
-			if (at-s.lo)%releaseRows == releaseRows-1 || at == s.hi-1 {
-				f.rows.release(max(s.lo, at-releaseRows), at+1)
-			}
-		}
+func newScaler(column int) *scaler {
+	return &scaler{column: column, low: math.Inf(1), high: math.Inf(-1), before: math.NaN()}
+}
+
+// add takes a number, NaN for one that is missing.
+func (k *scaler) add(x float64) {
+	if x != x {
+		return
 	}
-	if n == 0 && c.Target {
+	k.n++
+	delta := x - k.mean
+	k.mean += delta / k.n
+	k.square += delta * (x - k.mean)
+	k.low, k.high = min(k.low, x), max(k.high, x)
+	if k.before == k.before {
+		k.change += (x - k.before) * (x - k.before)
+		k.changes++
+	}
+	k.before = x
+}
+
+// settle gives a column its scale, which is of so many rows.
+func (k *scaler) settle(c *Column, task string, rows int) error {
+	if k.n == 0 && c.Target {
 		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)
 	}
-	c.Mean, c.Deviation, c.Change, c.Gaps = sum, math.Sqrt(square/max(1, n)), math.Sqrt(change/max(1, changes)),
-		int(n) < rows
-	if n > 0 {
-		c.Low, c.High = low, high
+	c.Mean, c.Deviation, c.Change, c.Gaps = k.mean, math.Sqrt(k.square/max(1, k.n)),
+		math.Sqrt(k.change/max(1, k.changes)), int(k.n) < rows
+	if k.n > 0 {
+		c.Low, c.High = k.low, k.high
 	}
 	if !(c.Deviation > 1e-12*max(1e-12, math.Abs(c.Mean))) {
 		c.Deviation = 1
-		if c.Target && n > 0 && f.plan.Task != Forecast {
+		if c.Target && k.n > 0 && task != Forecast {
 			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, want values that "+
-				"differ",
-				c.Name, c.Mean+c.Base)
+				"differ", c.Name, c.Mean+c.Base)
 		}
 	}
 	if !(c.Change > 0) {
@@ -249,7 +271,7 @@ func (f *frame) measureColumn(i int, train []segment) error {
 	for _, x := range []float64{c.Mean, c.Deviation, c.Change, c.Low, c.High} {
 		if math.IsNaN(x) || math.IsInf(x, 0) || math.Abs(x) > math.MaxFloat32/1e6 {
 			return fmt.Errorf("column %s: found numbers up to %.3g, want such as 32 bits can hold", c.Name,
-				max(high, -low))
+				max(k.high, -k.low))
 		}
 	}
 	return nil

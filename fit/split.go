@@ -34,11 +34,7 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 	if err != nil {
 		return divided, "", err
 	}
-	groups := map[string]int{}
-	for _, s := range f.seqs {
-		groups[s.group]++
-	}
-	inTime := f.plan.Task == Forecast || !f.plan.whole() && c.Group == "" && len(groups) < leastGroups
+	inTime := f.plan.Task == Forecast || !f.plan.whole() && c.Group == "" && f.groups < leastGroups
 	if inTime {
 		for i, s := range f.seqs {
 			ends := partEnds(s.hi-s.lo, sizes)
@@ -53,19 +49,19 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 		return divided, fmt.Sprintf("in time: the first rows of each series are the training part, the last the test "+
 			"part (%s)", c.Split), nil
 	}
-	if len(groups) < parts {
+	if f.groups < parts {
 		what := "sequences"
 		if c.Group != "" {
 			what = "groups (values of " + c.Group + ")"
 		}
 		return divided, "", fmt.Errorf("found %d %s, want %d or more, so that training, validation and test share none",
-			len(groups), what, parts)
+			f.groups, what, parts)
 	}
-	for i, part := range f.deal(groups, sizes, c.Seed) {
+	for i, part := range f.deal(sizes, c.Seed) {
 		s := &f.seqs[i]
 		divided[part] = append(divided[part], segment{i, s.lo, s.hi})
 	}
-	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", len(groups),
+	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups,
 		c.Split), nil
 }
 
@@ -86,23 +82,21 @@ func partEnds(n int, sizes [parts]float64) (ends [parts]int) {
 
 // deal gives each sequence its part. Groups are dealt in a random order that depends on the seed, those of one class
 // after those of another, so that each part gets its share of each class.
-func (f *frame) deal(groups map[string]int, sizes [parts]float64, seed uint64) []int {
-	var names []string
-	class := map[string]int{}
-	for i, s := range f.seqs {
-		if groups[s.group] > 0 {
-			groups[s.group] = 0
-			names = append(names, s.group)
-			class[s.group] = f.classOf(i)
-		}
+func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
+	order, class := make([]int, f.groups), make([]int, f.groups)
+	for i := len(f.seqs) - 1; i >= 0; i-- { // that of its first sequence stays
+		class[f.seqs[i].group] = f.classOf(i)
+	}
+	for i := range order {
+		order[i] = i
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x73706c6974))
-	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	slices.SortStableFunc(names, func(a, b string) int { return class[a] - class[b] })
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	slices.SortStableFunc(order, func(a, b int) int { return class[a] - class[b] })
 	sum := sizes[0] + sizes[1] + sizes[2]
 	var counts [parts]float64
-	part := map[string]int{}
-	for n, name := range names {
+	part := make([]int, f.groups)
+	for n, group := range order {
 		// the part that lacks most of what it should have by now
 		best := 0
 		lack := math.Inf(-1)
@@ -111,7 +105,7 @@ func (f *frame) deal(groups map[string]int, sizes [parts]float64, seed uint64) [
 				best, lack = i, l
 			}
 		}
-		part[name] = best
+		part[group] = best
 		counts[best]++
 	}
 	all := make([]int, len(f.seqs))

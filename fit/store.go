@@ -26,10 +26,39 @@ var mostInMemory = 8 << 20 // a variable for tests
 
 func newStore(dir string, width int) *store { return &store{dir: dir, width: width} }
 
+// sizedStore is a store of n rows, which put fills in any order.
+func sizedStore(dir string, width, n int) (*store, error) {
+	s := &store{dir: dir, width: width, n: n}
+	if n*width <= mostInMemory {
+		s.mem = make([]float32, n*width)
+		return s, nil
+	}
+	if err := s.spill(); err != nil {
+		return nil, err
+	}
+	if err := s.file.Truncate(int64(n) * int64(width) * 4); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// put writes rows to a sizedStore, from row at on.
+func (s *store) put(at int, rows []float32) error {
+	if s.file == nil {
+		copy(s.mem[at*s.width:], rows)
+		return nil
+	}
+	_, err := s.file.WriteAt(bytesOf(rows), int64(at)*int64(s.width)*4)
+	return err
+}
+
 // add appends a row.
 func (s *store) add(row []float32) error {
 	s.n++
 	if s.file == nil && len(s.mem)+s.width <= mostInMemory {
+		if cap(s.mem) < len(s.mem)+s.width { // twice as many each time, so that little is left behind
+			s.mem = append(make([]float32, 0, min(mostInMemory, max(1<<12, s.width, 2*cap(s.mem)))), s.mem...)
+		}
 		s.mem = append(s.mem, row...)
 		return nil
 	}

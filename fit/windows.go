@@ -228,6 +228,9 @@ func (c *Config) stride(p *Plan) int {
 func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	p := f.plan
 	stride := c.stride(p)
+	if c.Stride == 0 {
+		stride = f.thinOut(divided[trainPart], stride, c.Seed)
+	}
 	s := &task.Set{Channels: len(p.inputs()), Steps: p.timeSteps(), Everywhere: !p.whole(), Inputs: p.inputs(),
 		About: p.about()}
 	if names, ok := p.classes(); ok {
@@ -252,9 +255,49 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 			s.MaxLength = max(s.MaxLength, splits[i].most(k))
 		}
 	}
-	s.Train, s.Valid, s.Test = splits[trainPart], splits[validPart], splits[testPart]
+	s.Train, s.Valid, s.Test = splits[trainPart], thin(splits[validPart]), splits[testPart]
 	return s, nil
 }
+
+// mostChosen bounds the training windows that are chosen where nobody says how far apart they are: their order is
+// kept in memory.
+var mostChosen = 1 << 20 // a variable for tests
+
+// thinOut is a stride, or a longer one where it makes more windows than mostChosen.
+func (f *frame) thinOut(train []segment, stride int, seed uint64) int {
+	n := f.newWindows(train, trainPart, stride, seed).Len()
+	if n <= mostChosen || f.plan.whole() {
+		return stride
+	}
+	longer := stride * ((n + mostChosen - 1) / mostChosen)
+	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, as there are %d at a distance of %d "+
+		"(--stride %d has them all)", longer, n, stride, stride))
+	return longer
+}
+
+// watchedWindows bounds the windows of the validation part that are measured on the way: the best state is chosen by
+// them.
+const watchedWindows = 4000
+
+// thinned is at most watchedWindows of a Split's windows, evenly apart.
+type thinned struct {
+	*windows
+	count int
+}
+
+func thin(w *windows) *thinned { return &thinned{w, min(w.Len(), watchedWindows)} }
+
+// Len is the number of windows.
+func (t *thinned) Len() int { return t.count }
+
+// place is the place of window i among all.
+func (t *thinned) place(i int) int { return i * t.windows.Len() / t.count }
+
+// Length is the number of positions of example i.
+func (t *thinned) Length(i int) int { return t.windows.Length(t.place(i)) }
+
+// Example makes example i.
+func (t *thinned) Example(i int, ex *task.Example) { t.windows.Example(t.place(i), ex) }
 
 // most is the positions of the longest window of a segment.
 func (w *windows) most(k int) int {
@@ -284,4 +327,5 @@ func (f *frame) noWindows(part int, segments []segment) error {
 var (
 	_ task.Split   = (*windows)(nil)
 	_ task.Lengths = (*windows)(nil)
+	_ task.Lengths = (*thinned)(nil)
 )

@@ -1,118 +1,75 @@
 package fit
 
 import (
-	"bufio"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
-	"time"
+
+	"github.com/hippo-ssm/hippo/table"
 )
 
 // WriteOptions say how predictions are written.
 type WriteOptions struct {
-	As   string // csv or jsonl
+	As   string // csv, jsonl or parquet
 	All  bool   // all quantiles, and not the median and the outermost; all probabilities, of however many classes
 	Live bool   // each prediction is passed on before the next is taken
 }
 
-// Writer writes predictions as lines of text.
+// Writer writes predictions as rows.
 type Writer struct {
-	out  *bufio.Writer
-	csv  *csv.Writer
-	plan *Plan
-	opt  WriteOptions
-	head []string
+	rows   rowWriter
+	plan   *Plan
+	opt    WriteOptions
+	named  bool // the first prediction is of a series with a name: all rows say theirs
+	begun  bool
+	names  []string
+	values []any
 }
 
-// NewWriter returns a writer of the predictions of a plan to out. Flush must be called behind the last one.
+// NewWriter returns a writer of the predictions of a plan to out. Close must be called behind the last one.
 func NewWriter(out io.Writer, p *Plan, opt WriteOptions) *Writer {
-	w := &Writer{out: bufio.NewWriter(out), plan: p, opt: opt}
-	w.csv = csv.NewWriter(w.out)
-	return w
-}
-
-// field is a column of what is written.
-type field struct {
-	name  string
-	value any // a string, a number or a bool; NaN for nothing
+	return &Writer{rows: newRowWriter(opt.As, out), plan: p, opt: opt}
 }
 
 // Write writes one prediction.
 func (w *Writer) Write(p *Prediction) error {
-	fields := w.fields(p)
-	if w.opt.As == "jsonl" {
-		if err := w.writeJSON(fields); err != nil {
-			return err
-		}
-	} else {
-		if w.head == nil {
-			for _, f := range fields {
-				w.head = append(w.head, f.name)
-			}
-			if err := w.csv.Write(w.head); err != nil {
-				return err
-			}
-		}
-		var cells []string
-		for _, f := range fields {
-			cells = append(cells, cellText(f.value))
-		}
-		if err := w.csv.Write(cells); err != nil {
-			return err
-		}
+	if !w.begun {
+		w.begun, w.named = true, w.plan.Series != "" || p.Series != ""
+	}
+	w.names, w.values = w.names[:0], w.values[:0]
+	w.fields(p)
+	if err := w.rows.write(w.names, w.values); err != nil {
+		return err
 	}
 	if w.opt.Live {
-		return w.Flush()
+		return w.rows.flush()
 	}
 	return nil
 }
 
-// Flush passes on what has been written.
-func (w *Writer) Flush() error {
-	w.csv.Flush()
-	if err := w.csv.Error(); err != nil {
-		return err
-	}
-	return w.out.Flush()
+// Close writes what has not been written yet. It leaves out open.
+func (w *Writer) Close() error { return w.rows.close() }
+
+// add adds a column to the row of a prediction.
+func (w *Writer) add(name string, value any) {
+	w.names, w.values = append(w.names, name), append(w.values, value)
 }
 
-// writeJSON writes an object, its fields in their order.
-func (w *Writer) writeJSON(fields []field) error {
-	for i, f := range fields {
-		if x, ok := f.value.(float64); ok && math.IsNaN(x) {
-			f.value = nil
-		}
-		name, err := json.Marshal(f.name)
-		if err != nil {
-			return err
-		}
-		value, err := json.Marshal(f.value)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w.out, "%s%s:%s", map[bool]string{true: "{", false: ","}[i == 0], name, value)
-	}
-	_, err := io.WriteString(w.out, "}\n")
-	return err
-}
-
-// fields are the columns of a prediction.
-func (w *Writer) fields(p *Prediction) (all []field) {
-	add := func(name string, value any) { all = append(all, field{name, value}) }
-	if p.Series != "" {
+// fields adds the columns of a prediction.
+func (w *Writer) fields(p *Prediction) {
+	add := w.add
+	if w.named {
 		add("series", p.Series)
 	}
 	if p.Step == 0 || w.opt.Live { // else forecasts are made once, behind the last row
-		add(p.Place.Unit, float64(p.Place.At))
+		add(p.Place.Unit, p.Place.At)
 	}
 	if w.plan.Time != nil {
-		add("time", timeText(p.Time))
+		add("time", table.Moment(p.Time))
 	}
 	if p.Step > 0 {
-		add("step", float64(p.Step))
+		add("step", int64(p.Step))
 	}
 	if p.Probabilities != nil {
 		class, probability := p.Class()
@@ -124,7 +81,7 @@ func (w *Writer) fields(p *Prediction) (all []field) {
 				add("p("+names[i]+")", rounded(x))
 			}
 		}
-		return all
+		return
 	}
 	if w.plan.Task == Anomaly {
 		add("score", rounded(p.Score))
@@ -135,16 +92,15 @@ func (w *Writer) fields(p *Prediction) (all []field) {
 			add(name, p.Given[k])
 			name += " expected"
 		}
-		w.addQuantiles(name, p, k, add)
+		w.addQuantiles(name, p, k)
 	}
-	return all
 }
 
 // mostProbabilities is for how many classes all probabilities are written.
 const mostProbabilities = 20
 
 // addQuantiles adds the median and the outermost quantiles of target k, or all.
-func (w *Writer) addQuantiles(name string, p *Prediction, k int, add func(string, any)) {
+func (w *Writer) addQuantiles(name string, p *Prediction, k int) {
 	levels := w.plan.Levels
 	q := make([]float64, len(levels))
 	for j := range q {
@@ -156,9 +112,9 @@ func (w *Writer) addQuantiles(name string, p *Prediction, k int, add func(string
 	for j, level := range levels {
 		switch {
 		case level == 0.5:
-			add(name, q[j])
+			w.add(name, q[j])
 		case w.opt.All || j == 0 || j == len(levels)-1:
-			add(fmt.Sprintf("%s %g%%", name, 100*level), q[j])
+			w.add(fmt.Sprintf("%s %g%%", name, 100*level), q[j])
 		}
 	}
 }
@@ -170,27 +126,4 @@ func rounded(x float64) float64 {
 		return x
 	}
 	return y
-}
-
-// timeText is a time as RFC 3339 writes it, "" where it is not known.
-func timeText(seconds float64) string {
-	if math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
-		return ""
-	}
-	whole, part := math.Modf(seconds)
-	return time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC().Format(time.RFC3339Nano)
-}
-
-// cellText is a value as a cell of CSV.
-func cellText(value any) string {
-	switch x := value.(type) {
-	case float64:
-		if math.IsNaN(x) {
-			return ""
-		}
-		return strconv.FormatFloat(x, 'g', -1, 64)
-	case bool:
-		return strconv.Itoa(map[bool]int{true: 1}[x])
-	}
-	return fmt.Sprint(value)
 }

@@ -6,7 +6,6 @@
 // wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
 // and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
 // ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
-<<<<<<< HEAD
 // are in memory, held one that a request has, pending those that could not be stored, explain and viewing show them;
 // structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
 // replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
@@ -14,14 +13,6 @@
 // request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
 // pages may, tls certificates, admin the address of its own. predict and predictstream have networks for rows of
 // people's own data answer.
-=======
-// are in memory, and who has one, explain what is seen of them; structured keeps replies to a format, tools,
-// toolforms and toolpython are calls of functions, reasoning takes replies apart; reply and stream carry a reply to
-// a client who may be slow; completions, chat, responses, embeddings, files, batches, tokenize and ollama are the
-// languages. For those who run a server: watch follows a request through all that works at it, metrics has the
-// figures, limits what a key may take in a minute, cors which pages may, tls certificates, admin the address of its
-// own. predict and predictstream have networks for rows of people's own data answer.
->>>>>>> w19/predict
 //
 // It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
 // generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
@@ -119,16 +110,13 @@ type Server struct {
 	locks   locks        // of sessions
 	unsaved pending
 	heavy   chan struct{}
-<<<<<<< HEAD
 	viewing *viewing
-=======
 
 	predictions *admission      // of what predictors compute
 	streams     chan struct{}   // places of streams of rows
 	open        context.Context // done when no more requests are let in
 	shut        context.CancelFunc
 
->>>>>>> w19/predict
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
@@ -210,11 +198,7 @@ func (o *Options) fill() {
 		standard time.Duration
 	}{
 		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
-<<<<<<< HEAD
-		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute},
-=======
-		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.StreamIdle, 5 * time.Minute},
->>>>>>> w19/predict
+		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute}, {&o.StreamIdle, 5 * time.Minute},
 	} {
 		if *limit.d < 1 {
 			*limit.d = limit.standard

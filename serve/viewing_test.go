@@ -40,8 +40,8 @@ func (s *site) newSession() string {
 	return "/v1/sessions/" + post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`).ID
 }
 
-// ask asks for a path until ctx is done, and gives the status.
-func (s *site) ask(ctx context.Context, path string) <-chan int {
+// begin asks for a path until ctx is done, and gives the status.
+func (s *site) begin(ctx context.Context, path string) <-chan int {
 	answer := make(chan int, 1)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestViewsKeepNobodyFromTheSession(t *testing.T) {
 	v, views := newSlowView()
 	s := newSite(t, Options{Views: views})
 	path := s.newSession()
-	answer := s.ask(t.Context(), path+"/explain")
+	answer := s.begin(t.Context(), path+"/explain")
 	<-v.begun
 	if n := len(s.server.admit.places); n != 0 {
 		t.Errorf("a view that is computed has %d places among the requests that run", n)
@@ -93,9 +93,9 @@ func TestViewEndsWithItsClient(t *testing.T) {
 	s := newSite(t, Options{Views: views})
 	path := s.newSession()
 	ctx, cancel := context.WithCancel(t.Context())
-	first := s.ask(ctx, path+"/explain")
+	first := s.begin(ctx, path+"/explain")
 	running := <-v.begun
-	second := s.ask(t.Context(), path+"/explain")
+	second := s.begin(t.Context(), path+"/explain")
 	select {
 	case <-v.begun:
 		t.Fatal("a client has two views at a time")
@@ -213,7 +213,7 @@ func TestViewsHaveLimits(t *testing.T) {
 	v, views = newSlowView()
 	s = newSite(t, Options{Views: views, Queue: 1})
 	path = s.newSession()
-	first := s.ask(t.Context(), path+"/explain")
+	first := s.begin(t.Context(), path+"/explain")
 	<-v.begun
 	status, _, data = s.do(http.MethodGet, path+"/explain", "")
 	if status != http.StatusTooManyRequests || !strings.Contains(string(data), "as many as may") {

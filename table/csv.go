@@ -229,37 +229,13 @@ func (s *csvSource) Next(row *Row) error {
 
 // newRecords reads cells between separators, or between any number of spaces.
 func newRecords(r *bufio.Reader, separator rune) records {
-	m := &meter{r: r, left: maxRow}
 	if separator == ' ' {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, maxRow)
 		return &spaced{lines: lines}
 	}
-	c := csv.NewReader(m)
-	c.Comma, c.FieldsPerRecord, c.ReuseRecord = separator, -1, true
-	c.TrimLeadingSpace = separator != '\t'
-	c.LazyQuotes = separator == '\t' // where quotes have no meaning
-	return &quoted{c, m}
-}
-
-// quoted is records of encoding/csv.
-type quoted struct {
-	r *csv.Reader
-	m *meter
-}
-
-func (q *quoted) next() ([]string, int64, error) {
-	q.m.left = maxRow
-	cells, err := q.r.Read()
-	var line int
-	var syntax *csv.ParseError
-	switch {
-	case errors.As(err, &syntax):
-		line = syntax.StartLine
-	case len(cells) > 0:
-		line, _ = q.r.FieldPos(0)
-	}
-	return cells, int64(line), err
+	tabs := separator == '\t' // where quotes have no meaning
+	return &quoted{r: r, separator: string(separator), trim: !tabs, lazy: tabs}
 }
 
 // spaced is records with any number of spaces between cells.

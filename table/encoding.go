@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
@@ -158,18 +157,3 @@ func (errTooLong) Error() string {
 
 // maxRow is the longest row of text, in bytes: a quote that is not closed makes one row of all that follows.
 const maxRow = 16 << 20
-
-// meter ends a reader that has given more than maxRow since the last row ended.
-type meter struct {
-	r    io.Reader
-	left int
-}
-
-func (m *meter) Read(to []byte) (int, error) {
-	if m.left <= 0 {
-		return 0, errTooLong{}
-	}
-	n, err := m.r.Read(to)
-	m.left -= n
-	return n, err
-}

@@ -16,6 +16,9 @@ func parseNumber(text string, comma bool) (float64, bool) {
 	if comma {
 		point, group = group, point
 	}
+	if x, ok := shortNumber(text, point); ok {
+		return x, true
+	}
 	if comma || strings.IndexByte(text, group) >= 0 {
 		var ok bool
 		if text, ok = ungrouped(text, point, group); !ok {
@@ -32,6 +35,47 @@ func parseNumber(text string, comma bool) (float64, bool) {
 		return 0, false
 	}
 	return x, true
+}
+
+// tens are powers of ten, which a float64 holds exactly.
+var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+
+// mostDigits is how many digits make a whole number below 2^53 for certain.
+const mostDigits = 15
+
+// shortNumber reads what most numbers of a table are: a sign or none, at most mostDigits digits, a point among them or
+// none. The whole number and the power of ten are exact, so that one division gives the nearest float64 (Clinger, "How
+// to read floating point numbers accurately", 1990).
+func shortNumber(text string, point byte) (float64, bool) {
+	i := 0
+	if text[0] == '-' || text[0] == '+' {
+		i++
+	}
+	x, digits, places := int64(0), 0, -1
+	for ; i < len(text); i++ {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			x = 10*x + int64(c-'0')
+			if digits++; digits > mostDigits {
+				return 0, false
+			}
+		case c == point && places < 0:
+			places = digits
+		default:
+			return 0, false
+		}
+	}
+	if digits == 0 {
+		return 0, false
+	}
+	y := float64(x)
+	if places >= 0 {
+		y /= tens[digits-places]
+	}
+	if text[0] == '-' {
+		y = -y
+	}
+	return y, true
 }
 
 // ungrouped is a number with a point for the sign point and without the signs group, which stand before three digits.
@@ -75,4 +119,12 @@ func looksPoint(text string) bool {
 	}
 	_, without := parseNumber(text, true)
 	return !without
+}
+
+// categoryText is a number as a category: one that stands for a thing, such as 1234567, is no 1.234567e+06.
+func categoryText(x float64) string {
+	if x == math.Trunc(x) && math.Abs(x) < mostWhole {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
 }

@@ -20,6 +20,7 @@ type Format struct {
 	Name       string
 	About      string   // one line
 	Extensions []string // of files, with the dot, in lower case
+	Kin        string   // formats of one kin give the same columns, so that a folder may hold both; "" for none
 	// Open reads the head of a file. It leaves closing in.File to its caller.
 	Open func(in *Input, opt *Options) (Source, error)
 }
@@ -104,7 +105,7 @@ func filesIn(dir string, opt *Options) (files []string, err error) {
 		switch {
 		case err != nil:
 			others++
-		case first == nil || f == first:
+		case first == nil || f == first || f.Kin != "" && f.Kin == first.Kin:
 			first, files = f, append(files, path)
 		default:
 			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; want files of one format (--format "+

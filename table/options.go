@@ -21,10 +21,22 @@ type Options struct {
 	Zone       string   `json:"zone" help:"time zone of times that name none, such as Europe/Berlin; empty: UTC"`
 	Categories []string `json:"categories" help:"columns of numbers that stand for categories"`
 	Wide       bool     `json:"wide" help:"each row is a sequence: its columns of numbers are its steps"`
+
+	// Unread are columns that nobody asks for: a format that can need not read them. They are there all the same.
+	Unread []string        `json:"-"`
+	wanted map[string]bool // in lower case; nil for all
 }
 
 // DefaultOptions leave everything to be found out.
 func DefaultOptions() Options { return Options{Header: "auto", Decimal: "auto", Encoding: "auto"} }
+
+// reads reports whether the values of a column are asked for.
+func (o *Options) reads(name string) bool {
+	if o.wanted != nil {
+		return o.wanted[strings.ToLower(name)]
+	}
+	return !slices.Contains(o.Unread, name)
+}
 
 // separator is the character that Separator names, 0 for none.
 func (o *Options) separator() (rune, error) {
@@ -55,8 +67,16 @@ var missing = []string{"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-
 
 // isMissing reports whether a text without spaces around it stands for a missing value.
 func (o *Options) isMissing(text string) bool {
-	if len(text) <= len("missing") && slices.Contains(missing, strings.ToLower(text)) {
+	return standsForMissing(text) || len(o.Missing) > 0 && slices.Contains(o.Missing, text)
+}
+
+// standsForMissing reports whether a text is one of missing.
+func standsForMissing(text string) bool {
+	switch {
+	case text == "":
 		return true
+	case len(text) > len("missing") || text[0] >= '0' && text[0] <= '9':
+		return false
 	}
-	return slices.Contains(o.Missing, text)
+	return slices.Contains(missing, strings.ToLower(text))
 }

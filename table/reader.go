@@ -62,6 +62,12 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	if err != nil {
 		return nil, err
 	}
+	if want != nil && !opt.Wide {
+		opt.wanted = map[string]bool{}
+		for _, c := range want {
+			opt.wanted[strings.ToLower(c.Name)] = true
+		}
+	}
 	src, err := openSource(paths, stdin, &opt)
 	if err != nil {
 		return nil, err
@@ -297,6 +303,11 @@ func (r *Reader) Next(v *Values) error {
 func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err error) {
 	number = math.NaN()
 	if cell.Form == Text {
+		if c.Kind == Number && r.settled && len(cell.Text) > 0 && len(r.opt.Missing) == 0 {
+			if x, ok := shortNumber(cell.Text, r.point()); ok {
+				return x, "", nil
+			}
+		}
 		text = strings.TrimSpace(cell.Text)
 		if r.opt.isMissing(text) {
 			return number, "", nil
@@ -307,7 +318,7 @@ func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err 
 	case c.Kind == Category && cell.Form == Text:
 		return number, text, nil
 	case c.Kind == Category:
-		return number, fmt.Sprint(cell.Number), nil
+		return number, categoryText(cell.Number), nil
 	case c.Kind == Number && cell.Form == Text:
 		number, err = r.number(text)
 	case c.Kind == Time && cell.Form == Text && c.Layout != "":
@@ -324,9 +335,17 @@ func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err 
 	return number, "", err
 }
 
+// point is the sign before the fraction of numbers.
+func (r *Reader) point() byte {
+	if r.comma {
+		return ','
+	}
+	return '.'
+}
+
 // number reads a number. The first one that has a fraction tells how fractions are written, unless that is known.
 func (r *Reader) number(text string) (float64, error) {
-	if !r.settled {
+	if !r.settled && strings.ContainsAny(text, ".,") {
 		switch {
 		case looksComma(text):
 			r.comma, r.settled = true, true

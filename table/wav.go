@@ -13,8 +13,11 @@ import (
 // WAV is a recording: a row for each sample, a column for each channel, of -1 to 1.
 var WAV = &Format{
 	Name: "wav", About: "recordings: a row for each sample; in folders, whose names are the classes",
-	Extensions: []string{".wav", ".wave"}, Open: openWAV,
+	Extensions: []string{".wav", ".wave"}, Kin: recordings, Open: openWAV,
 }
+
+// recordings is the kin of formats with a row for each sample.
+const recordings = "recording"
 
 // wavFormat is the chunk "fmt ".
 type wavFormat struct {

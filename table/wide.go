@@ -19,6 +19,7 @@ type wide struct {
 	at    int // the step that is next
 	end   int // behind the last step with a value: shorter sequences are filled up with missing ones
 	n     int // of the sequence
+	name  string
 	opt   *Options
 }
 
@@ -69,8 +70,9 @@ func (s *wide) Next(row *Row) error {
 			s.end--
 		}
 		s.n++
+		s.name = fmt.Sprintf("%s %d", s.row.Unit, s.row.At)
 	}
-	row.Place, row.Sequence, row.Name = s.row.Place, s.n-1, fmt.Sprintf("%s %d", s.row.Unit, s.row.At)
+	row.Place, row.Sequence, row.Name = s.row.Place, s.n-1, s.name
 	row.Cells = row.Cells[:0]
 	for _, i := range s.other {
 		row.Cells = append(row.Cells, s.row.Cells[i])

@@ -2,34 +2,39 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // predictOptions are the flags of hippo predict.
 type predictOptions struct {
 	fit.ReadOptions
 	Stream bool   `json:"stream" help:"say what there is to say of each row as it comes"`
-	As     string `json:"as" enum:"csv,jsonl" help:"what is printed"`
+	As     string `json:"as" enum:"auto,csv,jsonl,parquet" help:"what is written; auto: as --out ends, else csv"`
+	Out    string `json:"out" help:"file to write, whole or not at all; empty: standard output"`
 	All    bool   `json:"all" help:"print all quantiles, not the median and the outermost"`
 }
 
 func newPredict() *cobra.Command {
-	opt := predictOptions{ReadOptions: fit.DefaultReadOptions(), As: "csv"}
+	opt := predictOptions{ReadOptions: fit.DefaultReadOptions(), As: autoForm}
 	cmd := &cobra.Command{
 		Use:   "predict DIR DATA...",
 		Short: "Say what a network of hippo fit or hippo forecast makes of new data",
 		Long: `Print what a network of hippo fit or hippo forecast says of new data: classes with probabilities, numbers
 with intervals, the rows to come, what is missing, or how unusual each row is. DATA is read as in training: files, a
 folder, or - for the standard input. The network knows the columns, their scales and classes, and the time from row to
-row; what is other than in training is told on standard error.`,
+row; what is other than in training is told on standard error. Parquet is written to a file or a pipe, not to a
+terminal.`,
 		Example: `  hippo predict runs/fit/machine-state new.csv > states.csv
   sensor | hippo predict runs/machine - --stream     # from the recurrent state, row by row
-  hippo predict runs/forecast/ETTh1-OT ETTh1.csv     # what comes after the last row`,
+  hippo predict runs/forecast/ETTh1-OT ETTh1.csv     # what comes after the last row
+  hippo predict runs/sales sales.parquet --out next.parquet`,
 		Args:              modelArgs(2, math.MaxInt),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
@@ -39,22 +44,32 @@ row; what is other than in training is told on standard error.`,
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err
 		}
+		form, err := opt.form(cmd.OutOrStdout())
+		if err != nil {
+			return err
+		}
 		m, err := fit.Open(args[0])
 		if err != nil {
 			return err
 		}
 		ctx, stop := whileRead(cmd.Context())
 		defer stop()
-		w := fit.NewWriter(cmd.OutOrStdout(), m.Plan(), fit.WriteOptions{As: opt.As, All: opt.All, Live: opt.Stream})
 		note := func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", text) }
-		_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
-			return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
-				fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note}, w.Write)
-		})
-		if err != nil {
-			return err
+		predict := func(out io.Writer) error {
+			w := fit.NewWriter(out, m.Plan(), fit.WriteOptions{As: form, All: opt.All, Live: opt.Stream})
+			_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
+				return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
+					fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note}, w.Write)
+			})
+			if err != nil {
+				return err
+			}
+			return w.Close()
 		}
-		return w.Flush()
+		if opt.Out != "" {
+			return disk.WriteFile(opt.Out, predict)
+		}
+		return predict(cmd.OutOrStdout())
 	}
 	return cmd
 }

@@ -1,0 +1,350 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// This file unpacks the frames of FLAC (RFC 9639, section 9).
+
+// flacBits reads bits, the highest of each byte first, and keeps the checksums of all bytes read.
+type flacBits struct {
+	r     *bufio.Reader
+	have  uint64 // bits that have been read, the next one the highest
+	n     uint   // of have
+	crc8  byte
+	crc16 uint16
+	err   error // the first one; zeros are read from then on
+}
+
+// checksums are those of a byte: CRC-8 by x⁸+x²+x+1, CRC-16 by x¹⁶+x¹⁵+x²+1.
+var flacCRC8, flacCRC16 = func() (short [256]byte, long [256]uint16) {
+	for i := range 256 {
+		a, b := byte(i), uint16(i)<<8
+		for range 8 {
+			a = a<<1 ^ 0x07*(a>>7)
+			b = b<<1 ^ 0x8005*(b>>15)
+		}
+		short[i], long[i] = a, b
+	}
+	return short, long
+}()
+
+// fill reads bytes until n bits are there, of at most 57.
+func (b *flacBits) fill(n uint) {
+	for b.n < n && b.err == nil {
+		c, err := b.r.ReadByte()
+		if err != nil {
+			b.err = err
+			return
+		}
+		b.crc8 = flacCRC8[b.crc8^c]
+		b.crc16 = b.crc16<<8 ^ flacCRC16[byte(b.crc16>>8)^c]
+		b.have |= uint64(c) << (56 - b.n)
+		b.n += 8
+	}
+}
+
+// read is a number of n bits, at most 57.
+func (b *flacBits) read(n uint) uint64 {
+	if b.fill(n); b.err != nil || n == 0 {
+		return 0
+	}
+	x := b.have >> (64 - n)
+	b.have <<= n
+	b.n -= n
+	return x
+}
+
+// signed is a number of n bits in two's complement.
+func (b *flacBits) signed(n uint) int64 {
+	x := b.read(n)
+	if n == 0 {
+		return 0
+	}
+	return int64(x<<(64-n)) >> (64 - n)
+}
+
+// mostUnary bounds numbers in unary.
+const mostUnary = 1 << 32
+
+// unary is the zeros before the next one.
+func (b *flacBits) unary() (zeros uint64) {
+	for {
+		if b.fill(1); b.err != nil {
+			return 0
+		}
+		if k := uint(bits.LeadingZeros64(b.have)); k < b.n {
+			b.have <<= k + 1
+			b.n -= k + 1
+			return zeros + uint64(k)
+		}
+		zeros += uint64(b.n)
+		b.have, b.n = 0, 0
+		if zeros > mostUnary {
+			b.err = errors.New("found a number that is too large")
+		}
+	}
+}
+
+// align leaves out the bits up to the next byte.
+func (b *flacBits) align() {
+	b.have <<= b.n % 8
+	b.n -= b.n % 8
+}
+
+// flacInfo is what the head of a file says of it.
+type flacInfo struct {
+	rate, channels, bits int
+	samples              int64 // of each channel; 0 for not known
+	sum                  [16]byte
+}
+
+// The channels of frames whose second, first or second is the difference of both.
+const (
+	leftSide  = 8
+	sideRight = 9
+	midSide   = 10
+)
+
+// flacFrame reads a frame into one slice of samples for each channel. It returns io.EOF where there is none.
+func flacFrame(b *flacBits, info *flacInfo, out [][]int64) error {
+	if _, err := b.r.Peek(1); err == io.EOF {
+		return err
+	}
+	n, channels, err := flacHead(b, info)
+	if err != nil {
+		return err
+	}
+	for i := range out {
+		depth := uint(info.bits)
+		if channels == sideRight && i == 0 || (channels == leftSide || channels == midSide) && i == 1 {
+			depth++ // of a difference
+		}
+		if cap(out[i]) < n {
+			out[i] = make([]int64, n)
+		}
+		out[i] = out[i][:n]
+		if err := flacSubframe(b, depth, out[i]); err != nil {
+			return err
+		}
+	}
+	b.align()
+	sum := b.crc16
+	if want := b.read(16); b.err == nil && uint64(sum) != want {
+		return fmt.Errorf("found a frame with the checksum %04x, want %04x: the file is damaged", sum, want)
+	}
+	if b.err != nil {
+		return b.err
+	}
+	for k := range n {
+		switch channels {
+		case leftSide:
+			out[1][k] = out[0][k] - out[1][k]
+		case sideRight:
+			out[0][k] += out[1][k]
+		case midSide:
+			mid, side := out[0][k], out[1][k]
+			mid = mid<<1 | side&1
+			out[0][k], out[1][k] = (mid+side)>>1, (mid-side)>>1
+		}
+	}
+	return nil
+}
+
+// flacRates are the rates that a frame can name by a number.
+var flacRates = [12]int{0, 88200, 176400, 192000, 8000, 16000, 22050, 24000, 32000, 44100, 48000, 96000}
+
+// flacDepths are the bits of samples that a frame can name; 0 for those of the file, -1 for none.
+var flacDepths = [8]int{0, 8, 12, -1, 16, 20, 24, 32}
+
+// flacHead reads the head of a frame: its samples, and how its channels are packed.
+func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
+	b.crc8, b.crc16 = 0, 0
+	if sync := b.read(15); b.err == nil && sync != 0x7FFC {
+		return 0, 0, fmt.Errorf("found the bits %015b, want the 111111111111100 that a frame begins with", sync)
+	}
+	b.read(1)
+	size, rate := int(b.read(4)), int(b.read(4))
+	channels = int(b.read(4))
+	depth := flacDepths[b.read(3)]
+	b.read(1)
+	for more := bits.LeadingZeros8(^uint8(b.read(8))) - 1; more > 0; more-- { // the number of the frame
+		b.read(8)
+	}
+	switch {
+	case size == 1:
+		n = 192
+	case size >= 2 && size <= 5:
+		n = 576 << (size - 2)
+	case size == 6:
+		n = int(b.read(8)) + 1
+	case size == 7:
+		n = int(b.read(16)) + 1
+	case size >= 8:
+		n = 256 << (size - 8)
+	}
+	hertz := 0
+	switch rate {
+	case 12:
+		hertz = 1000 * int(b.read(8))
+	case 13:
+		hertz = int(b.read(16))
+	case 14:
+		hertz = 10 * int(b.read(16))
+	case 15:
+		hertz = -1
+	default:
+		hertz = flacRates[rate]
+	}
+	sum := b.crc8
+	if want := b.read(8); b.err == nil && uint64(sum) != want {
+		return 0, 0, fmt.Errorf("found the head of a frame with the checksum %02x, want %02x: the file is damaged", sum,
+			want)
+	}
+	if b.err != nil {
+		return 0, 0, b.err
+	}
+	count := channels + 1
+	if channels >= leftSide {
+		count = 2
+	}
+	if n == 0 || channels > midSide || count != info.channels || depth != 0 && depth != info.bits ||
+		hertz != 0 && hertz != info.rate {
+		return 0, 0, fmt.Errorf("found a frame of %d samples of %d channels (%d) of %d bits at %d Hz, want %d "+
+			"channels of %d bits at %d Hz as the head says", n, count, channels, depth, hertz, info.channels,
+			info.bits, info.rate)
+	}
+	return n, channels, nil
+}
+
+// flacSubframe reads the samples of a channel, of some bits.
+func flacSubframe(b *flacBits, depth uint, out []int64) error {
+	zero, kind := b.read(1), int(b.read(6))
+	wasted := uint(0)
+	if b.read(1) == 1 {
+		wasted = uint(b.unary()) + 1
+	}
+	if b.err == nil && (zero != 0 || wasted >= depth) {
+		return fmt.Errorf("found a channel of %d bits, %d of them unused", depth, wasted)
+	}
+	depth -= wasted
+	switch {
+	case b.err != nil:
+	case kind == 0:
+		x := b.signed(depth)
+		for k := range out {
+			out[k] = x
+		}
+	case kind == 1:
+		for k := range out {
+			out[k] = b.signed(depth)
+		}
+	case kind >= 8 && kind <= 12:
+		if err := flacResidual(b, depth, kind-8, out); err != nil {
+			return err
+		}
+		fixedPrediction(kind-8, out)
+	case kind >= 32:
+		if err := flacLinear(b, depth, kind-31, out); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("found a channel of kind %d, which is none", kind)
+	}
+	if wasted > 0 {
+		for k := range out {
+			out[k] <<= wasted
+		}
+	}
+	return b.err
+}
+
+// fixedPrediction adds to what is left over what polynomials foretell: differences of an order are added up.
+func fixedPrediction(order int, out []int64) {
+	for k := order; k < len(out); k++ {
+		switch order {
+		case 1:
+			out[k] += out[k-1]
+		case 2:
+			out[k] += 2*out[k-1] - out[k-2]
+		case 3:
+			out[k] += 3*out[k-1] - 3*out[k-2] + out[k-3]
+		case 4:
+			out[k] += 4*out[k-1] - 6*out[k-2] + 4*out[k-3] - out[k-4]
+		}
+	}
+}
+
+// flacLinear reads samples that weights of those before foretell.
+func flacLinear(b *flacBits, depth uint, order int, out []int64) error {
+	if order > len(out) {
+		return fmt.Errorf("found a channel of %d samples foretold from %d", len(out), order)
+	}
+	for k := range order {
+		out[k] = b.signed(depth)
+	}
+	precision, shift := uint(b.read(4))+1, b.signed(5)
+	if b.err == nil && (precision > 15 || shift < 0) {
+		return fmt.Errorf("found weights of %d bits that are shifted by %d, want at most 15, and 0 or more", precision,
+			shift)
+	}
+	var weights [32]int64
+	for j := range order {
+		weights[j] = b.signed(precision)
+	}
+	if err := flacRice(b, order, out); err != nil {
+		return err
+	}
+	for k := order; k < len(out) && b.err == nil; k++ {
+		sum := int64(0)
+		for j, w := range weights[:order] {
+			sum += w * out[k-1-j]
+		}
+		out[k] += sum >> shift
+	}
+	return nil
+}
+
+// flacResidual reads the first samples as they are, and of the others what is left over.
+func flacResidual(b *flacBits, depth uint, order int, out []int64) error {
+	if order > len(out) {
+		return fmt.Errorf("found a channel of %d samples foretold from %d", len(out), order)
+	}
+	for k := range order {
+		out[k] = b.signed(depth)
+	}
+	return flacRice(b, order, out)
+}
+
+// flacRice reads what is left over of the samples behind the first ones: numbers in parts, each with a width of its own
+// for the lower bits; the higher ones are in unary.
+func flacRice(b *flacBits, from int, out []int64) error {
+	method, parts := b.read(2), 1<<b.read(4)
+	if b.err == nil && (method > 1 || len(out)%parts != 0 || len(out)/parts < from) {
+		return fmt.Errorf("found %d samples packed by method %d in %d parts", len(out), method, parts)
+	}
+	wide := uint(4 + method)
+	for part := range parts {
+		end := len(out) / parts * (part + 1)
+		width := uint(b.read(wide))
+		if b.err != nil {
+			return b.err
+		}
+		if width == 1<<wide-1 { // as they are
+			width = uint(b.read(5))
+			for ; from < end; from++ {
+				out[from] = b.signed(width)
+			}
+			continue
+		}
+		for ; from < end; from++ {
+			x := b.unary()<<width | b.read(width)
+			out[from] = int64(x>>1) ^ -int64(x&1)
+		}
+	}
+	return b.err
+}

@@ -1,0 +1,396 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Bounds of what a file of Parquet can cost: a page, the pages and dictionaries of all columns that are in memory at a
+// time, the head of a page, and its values. Writers make pages of about 1 MB.
+const (
+	mostPage       = 128 << 20
+	mostHeld       = 512 << 20
+	mostPageHead   = 4 << 20
+	mostPageValues = 1 << 24
+	cellBytes      = 32 // of a Cell in a dictionary
+)
+
+// parquetFile is what the columns of a file share.
+type parquetFile struct {
+	r    io.ReaderAt
+	end  int64 // of the pages
+	held int   // bytes of pages and dictionaries
+	in   []byte
+	zstd *zstd.Decoder
+}
+
+// hold says that what took before bytes takes n.
+func (f *parquetFile) hold(before *int, n int) error {
+	f.held += n - *before
+	*before = n
+	if f.held > mostHeld {
+		return fmt.Errorf("found pages that take more than %d MB at a time, want less", mostHeld>>20)
+	}
+	return nil
+}
+
+// read reads n bytes of a page. They are good until the next call.
+func (f *parquetFile) read(at int64, n int) ([]byte, error) {
+	if at < 0 || int64(n) > f.end-at {
+		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: the file is cut off or its footer "+
+			"is wrong", n, at, f.end)
+	}
+	if cap(f.in) < n {
+		f.in = make([]byte, n)
+	}
+	got, err := f.r.ReadAt(f.in[:n], at)
+	if got == n {
+		err = nil
+	}
+	return f.in[:n], err
+}
+
+// head reads the head of the page at an offset, and how long it is.
+func (f *parquetFile) head(at int64) (*format.PageHeader, int64, error) {
+	left := f.end - at
+	if at < 4 || left < 1 { // behind the magic bytes
+		return nil, 0, fmt.Errorf("found the offset %d of a page, want one of 4 to %d: the file is cut off or its "+
+			"footer is wrong", at, f.end)
+	}
+	for n := int64(1 << 9); ; n *= 8 {
+		data, err := f.read(at, int(min(n, left)))
+		if err != nil {
+			return nil, 0, err
+		}
+		size, err := thriftSize(data)
+		if errors.Is(err, errCutOff) && n < min(left, mostPageHead) {
+			continue
+		}
+		h := &format.PageHeader{}
+		if err == nil {
+			err = thrift.Unmarshal(&thrift.CompactProtocol{}, data[:size], h)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("the head of the page at offset %d: %w", at, err)
+		}
+		return h, int64(size), nil
+	}
+}
+
+// parquetColumn reads the values of a column.
+type parquetColumn struct {
+	physical
+	f        *parquetFile
+	name     string
+	leaf     int // its place among the columns that have values
+	optional bool
+	convert  func(raw) (Cell, error)
+
+	codec      format.CompressionCodec
+	at         int64 // of the next page
+	rows       int64 // of the group that are not in the pages so far
+	dictionary []Cell
+	bad        map[int]error // what is wrong with its values
+
+	left       int     // values of the page
+	levels     *hybrid // 1 for a value that is there; nil where all are
+	places     *hybrid // in the dictionary; nil where values is
+	values     decoder
+	data       []byte
+	page, dict int // bytes that are held
+}
+
+// badValue says what is wrong with a value where others can be read.
+type badValue string
+
+func (b badValue) Error() string { return string(b) }
+
+// begin goes to a group of rows.
+func (c *parquetColumn) begin(chunk *format.ColumnChunk, rows int64) error {
+	m := &chunk.MetaData
+	switch {
+	case chunk.FilePath != "":
+		return fmt.Errorf("found values in another file, %.60q, want them in this one", chunk.FilePath)
+	case len(chunk.EncryptedColumnMetadata) > 0 || chunk.CryptoMetadata.Value != nil:
+		return errors.New("found encrypted values, want plain ones")
+	case m.Type != c.kind:
+		return fmt.Errorf("found values of type %s, want %s as the schema says", m.Type, c.kind)
+	}
+	c.codec, c.rows, c.left, c.dictionary, c.bad = m.Codec, rows, 0, nil, nil
+	c.at = m.DataPageOffset
+	if d := m.DictionaryPageOffset; d > 0 && d < c.at {
+		c.at = d
+	}
+	return c.f.hold(&c.dict, 0)
+}
+
+// next is the value of the next row.
+func (c *parquetColumn) next() (Cell, error) {
+	for c.left == 0 {
+		if err := c.nextPage(); err != nil {
+			return Cell{}, err
+		}
+	}
+	c.left--
+	if c.levels != nil {
+		if there, err := c.levels.next(); err != nil || there == 0 {
+			return Cell{}, err
+		}
+	}
+	if c.places == nil {
+		v, err := c.values.next()
+		if err != nil {
+			return Cell{}, err
+		}
+		return c.convert(v)
+	}
+	i, err := c.places.next()
+	if err != nil {
+		return Cell{}, err
+	}
+	if i >= uint64(len(c.dictionary)) {
+		return Cell{}, fmt.Errorf("found value %d of a dictionary, want one of its %d", i, len(c.dictionary))
+	}
+	if c.bad != nil && c.bad[int(i)] != nil {
+		return Cell{}, c.bad[int(i)]
+	}
+	return c.dictionary[i], nil
+}
+
+// nextPage reads a page.
+func (c *parquetColumn) nextPage() error {
+	h, size, err := c.f.head(c.at)
+	if err != nil {
+		return err
+	}
+	begin := c.at + size
+	packed, full := int(h.CompressedPageSize), int(h.UncompressedPageSize)
+	if packed < 0 || full < 0 || packed > mostPage || full > mostPage {
+		return fmt.Errorf("found a page of %d bytes, %d unpacked, want 0 to %d", packed, full, mostPage)
+	}
+	data, err := c.f.read(begin, packed)
+	if err != nil {
+		return err
+	}
+	if h.CRC != 0 && crc32.ChecksumIEEE(data) != uint32(h.CRC) {
+		return fmt.Errorf("found the checksum %08x of the page at offset %d, want %08x: the file is damaged",
+			crc32.ChecksumIEEE(data), c.at, uint32(h.CRC))
+	}
+	c.at = begin + int64(packed)
+	switch {
+	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
+		return c.readDictionary(&h.DictionaryPageHeader.V, data, full)
+	case h.Type == format.DataPage && h.DataPageHeader.Valid:
+		return c.readPage(&h.DataPageHeader.V, data, full)
+	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
+		return c.readPage2(&h.DataPageHeaderV2.V, data, full)
+	case h.Type == format.IndexPage:
+		return nil
+	}
+	return fmt.Errorf("found a page of type %d, want values or a dictionary", h.Type)
+}
+
+// readDictionary reads the dictionary of a group.
+func (c *parquetColumn) readDictionary(h *format.DictionaryPageHeader, data []byte, full int) error {
+	if h.Encoding != format.Plain && h.Encoding != format.PlainDictionary || c.kind == format.Boolean {
+		return fmt.Errorf("found a dictionary of %s encoded as %s, want PLAIN texts or numbers", c.kind, h.Encoding)
+	}
+	n := int(h.NumValues)
+	if n < 0 || n > max(full, len(data)) {
+		return fmt.Errorf("found a dictionary of %d values in %d bytes", n, max(full, len(data)))
+	}
+	if err := c.f.hold(&c.dict, n*cellBytes+full); err != nil {
+		return err
+	}
+	data, err := c.f.unpack(c.codec, nil, data, full)
+	if err != nil {
+		return err
+	}
+	c.dictionary, c.bad = make([]Cell, n), nil
+	values := plain{physical: &c.physical, data: data}
+	for i := range c.dictionary {
+		v, err := values.next()
+		if err != nil {
+			return err
+		}
+		if c.dictionary[i], err = c.convert(v); err != nil {
+			if c.bad == nil {
+				c.bad = map[int]error{}
+			}
+			c.bad[i] = err
+		}
+	}
+	return nil
+}
+
+// readPage reads a page of values of the first version: levels are packed with the values.
+func (c *parquetColumn) readPage(h *format.DataPageHeader, data []byte, full int) error {
+	data, err := c.unpack(data, full)
+	if err != nil {
+		return err
+	}
+	var levels []byte
+	if c.optional {
+		if h.DefinitionLevelEncoding != format.RLE {
+			return fmt.Errorf("found levels encoded as %s, want RLE", h.DefinitionLevelEncoding)
+		}
+		if levels, data, err = sized(data); err != nil {
+			return err
+		}
+	}
+	return c.take(int(h.NumValues), h.Encoding, levels, data)
+}
+
+// readPage2 reads a page of values of the second version: levels stand unpacked before the values.
+func (c *parquetColumn) readPage2(h *format.DataPageHeaderV2, data []byte, full int) error {
+	repeats, there := int(h.RepetitionLevelsByteLength), int(h.DefinitionLevelsByteLength)
+	if repeats < 0 || there < 0 || repeats > len(data) || there > len(data)-repeats || full < repeats+there {
+		return fmt.Errorf("found levels of %d and %d bytes in a page of %d, %d unpacked", repeats, there, len(data),
+			full)
+	}
+	levels := bytes.Clone(data[repeats : repeats+there])
+	data, full = data[repeats+there:], full-repeats-there
+	codec := c.codec
+	if h.IsCompressed.Valid && !h.IsCompressed.V {
+		codec = format.Uncompressed
+	}
+	if err := c.f.hold(&c.page, full+len(data)+there); err != nil {
+		return err
+	}
+	data, err := c.f.unpack(codec, c.data, data, full)
+	if err != nil {
+		return err
+	}
+	c.data = data
+	if !c.optional {
+		levels = nil
+	}
+	return c.take(int(h.NumValues), h.Encoding, levels, data)
+}
+
+// unpack unpacks a page into the memory of the one before it.
+func (c *parquetColumn) unpack(data []byte, full int) ([]byte, error) {
+	if err := c.f.hold(&c.page, full+len(data)); err != nil {
+		return nil, err
+	}
+	data, err := c.f.unpack(c.codec, c.data, data, full)
+	c.data = data
+	return data, err
+}
+
+// take makes the values of a page those that are next.
+func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byte) (err error) {
+	if n < 0 || n > mostPageValues || int64(n) > c.rows {
+		return fmt.Errorf("found a page of %d values where %d rows are left, want at most that, and at most %d", n,
+			c.rows, mostPageValues)
+	}
+	c.rows -= int64(n)
+	c.left, c.levels, c.places, c.values = n, nil, nil, nil
+	if c.optional {
+		c.levels = &hybrid{data: levels, width: 1}
+	}
+	if encoding == format.PlainDictionary || encoding == format.RLEDictionary {
+		c.places = &hybrid{}
+		switch {
+		case len(data) == 0: // all are missing
+		case data[0] > 32:
+			return fmt.Errorf("found places of %d bits in a dictionary, want at most 32", data[0])
+		case c.dictionary == nil:
+			return errNoDictionary
+		default:
+			c.places.width, c.places.data = uint(data[0]), data[1:]
+		}
+		return nil
+	}
+	c.values, err = newDecoder(&c.physical, encoding, data, n)
+	if err != nil && len(data) == 0 { // all are missing
+		c.values, err = &plain{physical: &c.physical}, nil
+	}
+	return err
+}
+
+// The most that a byte of a packed page unpacks to.
+const (
+	mostSnappy = 32
+	mostLZ4    = 256
+)
+
+// unpack is a page unpacked into dst, whose memory is made anew where it is too small. What comes out is full bytes.
+func (f *parquetFile) unpack(codec format.CompressionCodec, dst, data []byte, full int) (out []byte, err error) {
+	lies := func(n int) error {
+		return fmt.Errorf("found a page that unpacks from %d to %d bytes, want %d as its head says", len(data), n, full)
+	}
+	dst = dst[:0]
+	switch {
+	case codec == format.Uncompressed || len(data) == 0:
+		out = append(dst, data...)
+	case codec == format.Snappy:
+		n, err := snappy.DecodedLen(data)
+		if err == nil && (n != full || n > mostSnappy*len(data)) {
+			return nil, lies(n)
+		}
+		if out, err = snappy.Decode(dst[:cap(dst)], data); err != nil {
+			return nil, err
+		}
+	case codec == format.Lz4Raw:
+		if full > mostLZ4*len(data) {
+			return nil, lies(mostLZ4 * len(data))
+		}
+		if cap(dst) < full {
+			dst = make([]byte, full)
+		}
+		n, err := lz4.UncompressBlock(data, dst[:full])
+		if err != nil {
+			return nil, err
+		}
+		out = dst[:n]
+	case codec == format.Zstd:
+		if f.zstd == nil {
+			f.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxMemory(mostPage))
+			if err != nil {
+				return nil, err
+			}
+		}
+		out, err = f.zstd.DecodeAll(data, dst)
+	case codec == format.Gzip:
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			out, err = readUpTo(z, dst, full)
+		}
+	case codec == format.Brotli:
+		out, err = readUpTo(brotli.NewReader(bytes.NewReader(data)), dst, full)
+	default:
+		return nil, fmt.Errorf("found pages packed by %s (%d), want SNAPPY, GZIP, ZSTD, BROTLI, LZ4_RAW or none", codec,
+			int(codec))
+	}
+	if err == nil && len(out) != full {
+		return nil, lies(len(out))
+	}
+	return out, err
+}
+
+// readUpTo appends what r gives to dst, but little more than most bytes.
+func readUpTo(r io.Reader, dst []byte, most int) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	_, err := b.ReadFrom(io.LimitReader(r, int64(most)+1))
+	return b.Bytes(), err
+}
+
+// close gives memory back.
+func (f *parquetFile) close() {
+	if f.zstd != nil {
+		f.zstd.Close()
+	}
+}
