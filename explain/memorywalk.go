@@ -16,10 +16,12 @@ type stateWalk struct {
 	m    mixer.Mixer
 	u    []float32
 	l, d int
+	seen map[int]mixer.State // of before
 }
 
 func newWalk(m mixer.Mixer, u *tensor.Tensor) *stateWalk {
-	return &stateWalk{tape: autograd.NewTape(), m: m, u: floats(u), l: u.Dim(0), d: u.Dim(1)}
+	return &stateWalk{tape: autograd.NewTape(), m: m, u: floats(u), l: u.Dim(0), d: u.Dim(1),
+		seen: map[int]mixer.State{}}
 }
 
 // begin returns the state before the first token.
@@ -58,11 +60,15 @@ func (w *stateWalk) pieces(ctx context.Context, n int, see func(from, to int, s 
 	return starts, nil
 }
 
-// before is the state before a position.
+// before is the state before a position, which must not be changed: it is kept.
 func (w *stateWalk) before(at int) mixer.State {
-	s := w.begin()
-	if at > 0 {
-		w.run([]mixer.State{s}, []int{0}, at)
+	s := w.seen[at]
+	if s == nil {
+		s = w.begin()
+		if at > 0 {
+			w.run([]mixer.State{s}, []int{0}, at)
+		}
+		w.seen[at] = s
 	}
 	return s
 }

@@ -15,8 +15,8 @@ import (
 //	G_λ = L (K + λ k̄ I)⁻¹ Y
 //
 // K (n, n) are the products of the states that are fitted on with each other, k̄ the mean of their squares, L (r, n)
-// the products of later states with these, and Y (n, m) what is to be read. With K = Q T Qᵀ, where Q is orthogonal and T
-// tridiagonal (Golub and Van Loan, Matrix Computations, §8.3.1), all λ share what takes long:
+// the products of later states with these, and Y (n, m) what is to be read. With K = Q T Qᵀ, where Q is orthogonal and
+// T tridiagonal (Golub and Van Loan, Matrix Computations, §8.3.1), all λ share what takes long:
 //
 //	G_λ = (L Q) (T + λ k̄ I)⁻¹ (Qᵀ Y)
 type ridges struct {
