@@ -26,6 +26,9 @@ const (
 	cellBytes      = 32 // of a Cell in a dictionary
 )
 
+// oldDictionary is how files of the first version call a dictionary, and places in it.
+const oldDictionary format.Encoding = 2
+
 // parquetFile is what the columns of a file share.
 type parquetFile struct {
 	r    io.ReaderAt
@@ -203,7 +206,7 @@ func (c *parquetColumn) nextPage() error {
 
 // readDictionary reads the dictionary of a group.
 func (c *parquetColumn) readDictionary(h *format.DictionaryPageHeader, data []byte, full int) error {
-	if h.Encoding != format.Plain && h.Encoding != format.PlainDictionary || c.kind == format.Boolean {
+	if h.Encoding != format.Plain && h.Encoding != oldDictionary || c.kind == format.Boolean {
 		return fmt.Errorf("found a dictionary of %s encoded as %s, want PLAIN texts or numbers", c.kind, h.Encoding)
 	}
 	n := int(h.NumValues)
@@ -300,7 +303,7 @@ func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byt
 	if c.optional {
 		c.levels = &hybrid{data: levels, width: 1}
 	}
-	if encoding == format.PlainDictionary || encoding == format.RLEDictionary {
+	if encoding == oldDictionary || encoding == format.RLEDictionary {
 		c.places = &hybrid{}
 		switch {
 		case len(data) == 0: // all are missing
