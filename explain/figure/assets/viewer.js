@@ -42,8 +42,9 @@ export function show(element, head, load) {
       redraw();
     },
   }, icon('theme'));
+  const links = sections.map((s) => h('a', { href: `#${encodeURIComponent(s.entries[0].entry.name)}` }, nameOf(s)));
   const list = h('nav', { 'aria-label': 'Figures', hidden: sections.length < 3 },
-    h('ul', {}, sections.map((s) => h('li', {}, h('a', { href: `#${encodeURIComponent(s.entries[0].entry.name)}` }, nameOf(s))))));
+    h('ul', {}, links.map((link) => h('li', {}, link))));
   const subtitle = h('p', { className: 'muted' }, visible(head.subtitle));
   const notes = h('ul', { className: 'notes', 'aria-label': 'Notes' });
   const note = (all) => {
@@ -114,7 +115,10 @@ export function show(element, head, load) {
       if (names(next.figures) !== names(head.figures)) return false;
       subtitle.textContent = visible(next.subtitle);
       note(next.notes);
-      sections.forEach((s) => s.refresh(another, next.figures));
+      sections.forEach((s, i) => {
+        s.refresh(another, next.figures);
+        links[i].textContent = nameOf(s);
+      });
       return true;
     },
     close() {
