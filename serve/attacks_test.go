@@ -236,7 +236,7 @@ func TestManyStreams(t *testing.T) {
 			}
 			rest, err := io.ReadAll(a.Body)
 			if ctx.Err() == nil {
-				t.Errorf("a stream ends with %q, %v", rest, err)
+				t.Errorf("a stream ends with %.100q, %v", rest, err)
 			}
 		})
 	}
