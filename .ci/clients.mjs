@@ -43,6 +43,13 @@ if (which === 'openai') {
 		assert.equal(text, a.choices[0].message.content)
 		assert.equal(whole.usage.completion_tokens, a.usage.completion_tokens)
 	})
+	step('structured replies', async () => {
+		const schema = { type: 'object', required: ['big'], properties: { big: { type: 'boolean' } }, additionalProperties: false }
+		const a = await c.chat.completions.create({
+			...chat, max_completion_tokens: 150, response_format: { type: 'json_schema', json_schema: { name: 'size', schema } },
+		})
+		assert.equal(typeof JSON.parse(a.choices[0].message.content).big, 'boolean')
+	})
 	step('abort', async () => {
 		const stop = new AbortController()
 		const stream = await c.chat.completions.create(
@@ -126,6 +133,11 @@ if (which === 'openai') {
 			model: 'tiny', input: 'and', max_output_tokens: 16, previous_response_id: a.id,
 		})
 		assert.equal(b.previous_response_id, a.id)
+		const referred = await c.responses.create({
+			model: 'tiny', max_output_tokens: 16,
+			input: [{ role: 'user', content: 'Call me' }, { type: 'item_reference', id: a.output[0].id }, { role: 'user', content: 'and' }],
+		})
+		assert.equal(typeof referred.output_text, 'string')
 		let text = ''
 		for await (const e of await c.responses.create({ model: 'tiny', input: 'Call me', max_output_tokens: 16, stream: true })) {
 			if (e.type === 'response.output_text.delta') text += e.delta

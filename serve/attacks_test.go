@@ -216,34 +216,44 @@ func TestManyStreams(t *testing.T) {
 	var open atomic.Int64
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
+	// begin returns a stream of which something has come.
+	begin := func(body string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions", strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		a, err := v.client.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.ReadFull(a.Body, make([]byte, 100)); err != nil {
+			a.Body.Close()
+			return nil, err
+		}
+		return a, nil
+	}
 	for i := range streams {
 		all.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"%d","max_tokens":1000,"stream":true,"ignore_eos":true}`, i%10)
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, v.url+"/v1/completions", strings.NewReader(body))
-			if err != nil {
-				t.Error(err)
-				return
+			a, err := begin(body)
+			// On a busy machine a connection may not come about within the seconds that there are for that.
+			for tries := 0; err != nil && tries < 20; tries++ {
+				a, err = begin(body)
 			}
-			a, err := v.client.Do(r)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer a.Body.Close()
-			_, err = io.ReadFull(a.Body, make([]byte, 100))
-			if open.Add(1); err != nil {
-				t.Error(err)
-			}
+			open.Add(1)
 			rest, err := io.ReadAll(a.Body)
 			if ctx.Err() == nil {
-				t.Errorf("a stream ends with %q, %v", rest, err)
+				t.Errorf("a stream ends with %.100q, %v", rest, err)
 			}
 		})
 	}
 	waitUntil(t, func() bool { return open.Load() == int64(streams) || t.Failed() })
-	if n := len(v.server.admit.places); n != streams {
-		t.Errorf("%d streams are open, want %d", n, streams)
-	}
+	waitUntil(t, func() bool { return len(v.server.admit.places) == streams || t.Failed() })
 	cancel()
 	all.Wait()
 	v.wantCalm()

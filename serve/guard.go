@@ -114,6 +114,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMu
 	}
 	defer func() { s.bodies.Add(-c.watch.body.Load()) }()
 	s.guarded(c, by)
+	// For what is left to be sent of the answer, such as its end.
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	s.letGo(c)
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)

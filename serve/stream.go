@@ -116,6 +116,8 @@ func (c *call) write(data []byte, wait time.Duration) error {
 		}
 		data = data[n:]
 	}
+	// Over HTTP/2 a deadline ends a stream on which nothing is written, too: what comes next may take its time.
+	control.SetWriteDeadline(time.Time{})
 	return nil
 }
 

@@ -57,6 +57,15 @@ func TestCanceledAtAnyMoment(t *testing.T) {
 			var out served
 			r := w.request(m, &out)
 			r.Client = fmt.Sprint(i % 5)
+			if i%8 == 0 { // however fast the others are, these are canceled while they write
+				draw := r.Next
+				r.Next = func(logits []float32) (int32, bool, error) {
+					if len(out.ids) == i%5 {
+						cancel()
+					}
+					return draw(logits)
+				}
+			}
 			err := s.Run(ctx, r)
 			switch at := r.Session.Position(); {
 			case err == nil:
