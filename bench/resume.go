@@ -93,6 +93,7 @@ func (r *resuming) cold(ctx context.Context) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.net.Fingerprint() // whose time stands where the text is restored
 	begun = time.Now()
 	if err := s.Save(r.path, session.FileOptions{}); err != nil {
 		return nil, err
