@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -114,11 +114,8 @@ const sumLen = 1 << 16
 
 // addSum appends the checksum of some values.
 func addSum(sums []byte, values []float32) []byte {
-	b := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
-	return binary.LittleEndian.AppendUint32(sums, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+	x := checkpoint.NewTensor("", []int{len(values)}, values) // little-endian, and mostly without a copy
+	return binary.LittleEndian.AppendUint32(sums, crc32.Checksum(x.Data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // sumOf returns checksums of the values of a parameter, however they lie in memory.
