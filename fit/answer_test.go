@@ -185,7 +185,7 @@ func uneven(rows int) string {
 func TestDt(t *testing.T) {
 	path := write(t, "uneven.csv", uneven(600))
 	for _, c := range []struct{ layers, dt, want string }{
-		{"mamba(d_state=4)*1", "auto", fit.DtSteps}, {"mamba2(d_state=4,headdim=8)*1", fit.DtBoth, fit.DtBoth},
+		{"mamba(d_state=4)*1", fit.DtSteps, fit.DtSteps}, {"mamba2(d_state=4,headdim=8)*1", fit.DtBoth, fit.DtBoth},
 		{"s4d*1", "auto", fit.DtInput}, {"mamba(d_state=4)*1", fit.DtNone, fit.DtNone},
 	} {
 		res := run(t, small(t, path, func(f *fit.Config) {

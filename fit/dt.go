@@ -27,17 +27,15 @@ func (f *frame) settleDt(c *Config) error {
 	p := f.plan
 	shape := c.Model
 	shape.Layers = c.layers(p.Task)
-	can := model.GoesBySteps(shape)
+	steps := c.Dt == DtSteps || c.Dt == DtBoth
 	switch {
-	case c.Dt == "auto" && p.Irregular && can:
-		p.Dt = DtSteps
 	case c.Dt == "auto" && p.Irregular:
-		p.Dt = DtInput
+		p.Dt = DtInput // which was measured to do better than the steps: see docs/fit.md
 	case c.Dt == "auto":
 		return nil
-	case (c.Dt == DtSteps || c.Dt == DtBoth) && p.Time == nil:
+	case steps && p.Time == nil:
 		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
-	case (c.Dt == DtSteps || c.Dt == DtBoth) && !can:
+	case steps && !model.GoesBySteps(shape):
 		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; want mamba or mamba2 "+
 			"among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
 	default:

@@ -12,31 +12,31 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// trained is a network that has learnt a little.
-func trained(t testing.TB, data string, change func(c *fit.Config)) *fit.Model {
-	t.Helper()
-	dir := t.TempDir()
+// trained is a network that has learnt a little of the log of a machine.
+func trained(change func(c *fit.Config)) (m *fit.Model, err error) {
+	dir, err := os.MkdirTemp("", "predict")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
 	c := fit.DefaultConfig()
 	c.Data, c.Out = []string{filepath.Join(dir, "data.csv")}, filepath.Join(dir, "run")
-	c.Model.Layers, c.Model.DModel, c.Model.DState, c.Epochs = "s4d*1", 8, 4, 1
+	c.Target, c.Model.Layers, c.Model.DModel, c.Model.DState, c.Epochs = []string{"vibration"}, "s4d*1", 8, 4, 1
 	change(&c)
-	if err := os.WriteFile(c.Data[0], []byte(data), 0o666); err != nil {
-		t.Fatal(err)
+	if err := os.WriteFile(c.Data[0], []byte(machine(120)), 0o666); err != nil {
+		return nil, err
 	}
-	if _, err := fit.Run(t.Context(), c, nil, fit.Events{}); err != nil {
-		t.Fatal(err)
+	if _, err := fit.Run(context.Background(), c, nil, fit.Events{}); err != nil {
+		return nil, err
 	}
-	m, err := fit.Open(c.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return fit.Open(c.Out)
 }
 
 // machine is a log of a machine.
@@ -57,21 +57,35 @@ func predictorOf(name string, m *fit.Model) Predictor {
 		Answer: func(ctx context.Context, q Query) error { return m.Answer(ctx, fit.Query(q)) }}
 }
 
+// threeNetworks are networks of three tasks, for all tests.
+var threeNetworks = sync.OnceValues(func() (all []Predictor, err error) {
+	for _, n := range []struct {
+		name   string
+		change func(c *fit.Config)
+	}{
+		{"machine", func(c *fit.Config) { c.Task, c.Length = fit.Anomaly, 20 }},
+		{"sales", func(c *fit.Config) { c.Task, c.Horizon, c.Lookback = fit.Forecast, 2, 5 }},
+		{"holes", func(c *fit.Config) {
+			c.Task, c.Length, c.Model.Layers = fit.Fill, 20, "s4d(bidirectional=true)*1"
+		}},
+	} {
+		m, err := trained(n.change)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, predictorOf(n.name, m))
+	}
+	return all, nil
+})
+
 // testPredictors are networks of three tasks.
 func testPredictors(t testing.TB) []Predictor {
 	t.Helper()
-	return []Predictor{
-		predictorOf("machine", trained(t, machine(120), func(c *fit.Config) {
-			c.Task, c.Target, c.Length = fit.Anomaly, []string{"vibration"}, 20
-		})),
-		predictorOf("sales", trained(t, machine(120), func(c *fit.Config) {
-			c.Task, c.Target, c.Horizon, c.Lookback = fit.Forecast, []string{"vibration"}, 2, 5
-		})),
-		predictorOf("holes", trained(t, machine(120), func(c *fit.Config) {
-			c.Task, c.Target, c.Length = fit.Fill, []string{"vibration"}, 20
-			c.Model.Layers = "s4d(bidirectional=true)*1"
-		})),
+	all, err := threeNetworks()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return all
 }
 
 // rowsOf are the rows of a table as JSON objects.
@@ -307,7 +321,7 @@ func TestPredictStream(t *testing.T) {
 func TestPredictStreamEnds(t *testing.T) {
 	net := testPredictors(t)[:1]
 	rows := rowsOf(machine(3))
-	s := siteOf(t, Options{Predictors: net, StreamIdle: 50 * time.Millisecond}, testModel(t, "tiny"))
+	s := siteOf(t, Options{Predictors: net, StreamIdle: time.Second}, testModel(t, "tiny"))
 	x := openStream(s, "/v1/predict/stream", "", rows[0])
 	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may be late, too
 		t.Errorf("a silent client: found %q", got)
