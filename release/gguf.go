@@ -62,6 +62,7 @@ type ggufForm struct {
 	column  bool // (n) is (n, 1)
 	groups  bool // (n) is (groups, n/groups)
 	negExp  bool // a is -exp(a)
+	heads   int  // so many heads, of which components i and i + half a head are side by side; 0 for none
 }
 
 // form is that of the tensor of a name.
@@ -127,7 +128,9 @@ func ggufParameters(f *checkpoint.File) (*checkpoint.File, error) {
 		if err != nil {
 			break
 		}
-		if form := arch.form(name); form != (ggufForm{}) {
+		form := arch.form(name)
+		form.heads = k.interleaved(name)
+		if form != (ggufForm{}) {
 			x, _ := f.Tensor(name)
 			y, err := form.parameter(x, k.sizeOr("ssm.group_count", 0, 1))
 			others, errs = append(others, y), append(errs, err)
@@ -142,6 +145,9 @@ func ggufParameters(f *checkpoint.File) (*checkpoint.File, error) {
 // parameter is what a tensor holds, in the form that published models have. One of another shape stays as it is, so
 // that the error tells the shape that was found.
 func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Tensor, error) {
+	if form.heads > 0 {
+		return inHalves(x, form.heads)
+	}
 	y := *x
 	axes := len(x.Shape)
 	switch {
@@ -168,6 +174,23 @@ func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Te
 	}
 	y = checkpoint.NewTensor(x.Name, y.Shape, a)
 	return &y, nil
+}
+
+// inHalves puts the rows of heads into the order of their components.
+func inHalves(x *checkpoint.Tensor, heads int) (*checkpoint.Tensor, error) {
+	rows := x.Shape[0]
+	if rows%(2*heads) != 0 {
+		return x, nil
+	}
+	width, half := len(x.Data)/rows, rows/heads/2
+	data := make([]byte, len(x.Data))
+	err := x.UseData(func(from []byte) {
+		for j := range rows {
+			first, i := j-j%(2*half), j%(2*half)
+			copy(data[(first+i%2*half+i/2)*width:][:width], from[j*width:])
+		}
+	})
+	return &checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: x.Shape, Data: data}, err
 }
 
 // stored is the inverse of parameter: it changes values and returns their shape in a file.

@@ -122,9 +122,6 @@ func TestGGUFHybridProblems(t *testing.T) {
 		return h
 	}
 	for want, h := range map[string]llamaHybrid{
-		"granitehybrid.rope.scaling.finetuned: found true": broken("granitehybrid", func(h *llamaHybrid) {
-			h.values["rope.scaling.finetuned"] = true
-		}),
 		"lfm2.attention.head_count_kv: found 3 numbers, want one": broken("lfm2", func(h *llamaHybrid) {
 			h.values["attention.head_count_kv"] = []int32{1, 2, 3}
 		}),

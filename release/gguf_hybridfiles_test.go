@@ -80,6 +80,16 @@ func interleave(x []float32, rows, heads int) {
 	}
 }
 
+// interleaveHeads interleaves 4 heads of queries and 2 of keys.
+func interleaveHeads(name string, x []float32, rows int) {
+	switch {
+	case strings.HasSuffix(name, "attn_q.weight"):
+		interleave(x, rows, 4)
+	case strings.HasSuffix(name, "attn_k.weight"):
+		interleave(x, rows, 2)
+	}
+}
+
 var llamaHybrids = []llamaHybrid{
 	{"13_hf_jamba_dense_a", "jamba", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(48),
@@ -102,14 +112,15 @@ var llamaHybrids = []llamaHybrid{
 		"ssm.inner_size": uint32(96), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(6),
 		"ssm.group_count": uint32(1), "expert_count": uint32(0), "expert_used_count": uint32(0),
 		"vocab_size": uint32(101),
-	}, func(name string, x []float32, rows int) {
-		switch {
-		case strings.HasSuffix(name, "attn_q.weight"):
-			interleave(x, rows, 4)
-		case strings.HasSuffix(name, "attn_k.weight"):
-			interleave(x, rows, 2)
-		}
-	}},
+	}, interleaveHeads},
+	{"13_hf_bamba_a", "granitehybrid", map[string]any{
+		"embedding_length": uint32(32), "block_count": uint32(4), "feed_forward_length": uint32(64),
+		"attention.head_count": uint32(4), "attention.head_count_kv": []int32{0, 2, 0, 2},
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "rope.scaling.finetuned": true,
+		"rope.dimension_count": uint32(4), "rope.freq_base": float32(10000), "ssm.conv_kernel": uint32(4),
+		"ssm.inner_size": uint32(64), "ssm.state_size": uint32(16), "ssm.time_step_rank": uint32(4),
+		"ssm.group_count": uint32(1), "vocab_size": uint32(101),
+	}, interleaveHeads},
 	{"13_hf_nemotron_h_a", "nemotron_h", map[string]any{
 		"embedding_length": uint32(32), "block_count": uint32(5), "feed_forward_length": []int32{0, 96, 0, 0, 96},
 		"attention.head_count": uint32(6), "attention.head_count_kv": []int32{0, 0, 0, 2, 0},

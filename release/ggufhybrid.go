@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -140,12 +141,33 @@ func ggufFalconH1(k *ggufKeys, p *published) {
 		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
 }
 
-// ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers.
-func ggufGranite(k *ggufKeys, p *published) {
-	if k.truth("rope.scaling.finetuned") { // the halves of queries and keys are then interleaved
-		k.failf(k.arch+".rope.scaling.finetuned", "found true, want false: attention without positions")
+// interleaved is the number of heads of a tensor whose rows the conversion has brought into the order that llama.cpp
+// turns them in, 0 of others. Without rotary positions, no order of components matters. With them, llama.cpp turns
+// other pairs than the definition does where a part of each head is turned.
+func (k *ggufKeys) interleaved(name string) int {
+	if k.arch != graniteArch || !k.rotatedGranite() {
+		return 0
 	}
+	switch {
+	case strings.Contains(name, ".attn_q."):
+		return k.most("attention.head_count")
+	case strings.Contains(name, ".attn_k."):
+		return k.most("attention.head_count_kv")
+	}
+	return 0
+}
+
+// graniteArch is the architecture of Granite 4.0-H and of Bamba, which has rotary positions and no multipliers.
+const graniteArch = "granitehybrid"
+
+func (k *ggufKeys) rotatedGranite() bool { return k.truth("rope.scaling.finetuned") }
+
+// ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers; or Bamba.
+func ggufGranite(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
+	if k.rotatedGranite() {
+		attention = k.rotated(attention, headDim, 10000)
+	}
 	scaled := given{"out_scale": k.number("residual_scale", 1)}
 	attention["scale"] = k.number("attention.scale", 1/math.Sqrt(float64(headDim)))
 	mlp, layer := ggufSwiGLU(scaled), ggufTwoNorms

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -69,6 +67,11 @@ func (o *ssdOp) stateOf(x []float32, h int) []float32 { return x[h*o.p*o.n:][:o.
 // border is the part of block i, counted in all rows, and head h in x, which is laid out as borders.
 func (o *ssdOp) border(x []float32, i, h int) []float32 { return x[(i*o.heads+h)*o.p*o.n:][:o.p*o.n] }
 
+// bordersFrom are the borders of block i of the heads from h on.
+func (o *ssdOp) bordersFrom(i, h int) []float32 {
+	return o.borders[(i*o.heads+h)*o.p*o.n:][:(o.heads-h)*o.p*o.n]
+}
+
 // eachHead calls f for all heads of the rows that are not stepped, on all cores.
 func (o *ssdOp) eachHead(f func(row, h int)) {
 	parallel.For(len(o.whole)*o.heads, max(1, grain/(o.p*o.n)*len(o.whole)/o.count()), func(lo, hi int) {
@@ -107,11 +110,12 @@ type block struct {
 	h0, h1   int
 	fromZero bool // the state before it is zero
 	dt       []float32
+	steps    []float32 // dt·A
 	g        []float32 // C Bᵀ of a group (q, q)
 	decay    []float32 // L of a head (q, q): exp of the steps between, zero above the diagonal
 	m        []float32 // L ⊙ C Bᵀ
 	x        []float32 // dt·x (q, p)
-	w        []float32 // scratch: inputs with other weights (q, p), or gradients of a border (q, n)
+	w        []float32 // scratch: inputs with other weights (q, p) of some heads, or gradients of a border (q, n)
 	start    []float32 // decays from the border (q)
 	ones     []float32
 }
@@ -134,8 +138,8 @@ func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
 	parts := (o.heads + heads - 1) / heads
 	q := min(ssdBlock, o.rows.Longest())
 	parallel.For(o.count()*parts, 1, func(lo, hi int) {
-		wide := max(o.p, o.n)
-		buf := getFloats(3*q*q + q*o.p + q*wide + 3*q)
+		wide := max(o.p*o.headsTogether(), o.n)
+		buf := getFloats(3*q*q + q*o.p + q*wide + 4*q)
 		defer putFloats(buf)
 		rest := *buf
 		take := func(n int) []float32 {
@@ -143,8 +147,8 @@ func (o *ssdOp) eachBlock(heads int, f func(k *block)) {
 			rest = rest[n:]
 			return x
 		}
-		k := block{dt: take(q), g: take(q * q), decay: take(q * q), m: take(q * q), x: take(q * o.p), w: take(q * wide),
-			start: take(q), ones: take(q)}
+		k := block{dt: take(q), steps: take(q), g: take(q * q), decay: take(q * q), m: take(q * q), x: take(q * o.p),
+			w: take(q * wide), start: take(q), ones: take(q)}
 		for i := range k.ones {
 			k.ones[i] = 1
 		}
@@ -181,67 +185,74 @@ func (o *ssdOp) starts(k *block, h int) {
 
 // head computes the decays and the inputs of head h: L, L ⊙ C Bᵀ, dt·x and start.
 func (o *ssdOp) head(k *block, h int) {
-	q, a, in := k.q, o.a.Data()[h], o.xbc.Data()
+	q, a, width := k.q, o.a.Data()[h], o.width()
 	for t := range q {
 		k.dt[t] = o.dt.Data()[(k.first+t)*o.heads+h]
+		k.steps[t] = k.dt[t] * a
 	}
 	o.starts(k, h)
-	// Row t of the exponents is row t-1 plus one step. Each is a sum of its own steps only, so that nothing cancels.
 	l := k.decay[:q*q]
-	minusInf := float32(math.Inf(-1))
-	for t := range q {
-		row := l[t*q:][:q]
-		if t > 0 {
-			copy(row[:t], l[(t-1)*q:])
-			kernel.Axpy(float32(k.dt[t]*a), k.ones[:t], row[:t])
-		}
-		row[t] = 0
-		for s := t + 1; s < q; s++ {
-			row[s] = minusInf
-		}
-	}
-	kernel.ExpShift(l, 0, 1)
+	kernel.Decays(l, k.steps[:q])
 	kernel.MulInto(k.m[:q*q], l, k.g[:q*q])
-	for t := range q {
-		row := k.x[t*o.p:][:o.p]
-		copy(row, k.rows(in, o.width(), t*o.width()+h*o.p))
-		kernel.Scale(row, k.dt[t])
+	kernel.ScaleRows(k.x, o.p, k.rows(o.xbc.Data(), width, h*o.p), width, k.dt, 1, q, o.p)
+}
+
+// toBorder sets w, whose rows are ld floats apart, to the inputs of a head, each times its decay to the end of the
+// block.
+func (k *block) toBorder(w []float32, ld, p int) {
+	kernel.ScaleRows(w, ld, k.x, p, k.decay[(k.q-1)*k.q:], 1, k.q, p)
+}
+
+// togetherWidth is the most channels of heads that are multiplied together by what they share, unless a head has more.
+const togetherWidth = 512
+
+// headsTogether is the most heads that are multiplied together.
+func (o *ssdOp) headsTogether() int { return max(1, min(o.heads/o.groups, togetherWidth/o.p)) }
+
+// eachRun calls f for runs [a, b) of the heads of a block that are of one group.
+func (o *ssdOp) eachRun(k *block, f func(a, b int)) {
+	perGroup := o.heads / o.groups
+	for a := k.h0; a < k.h1; {
+		b := min(k.h1, a+o.headsTogether(), (a/perGroup+1)*perGroup)
+		f(a, b)
+		a = b
 	}
 }
 
-// toBorder are the inputs of a head, each times its decay to the end of the block.
-func (k *block) toBorder(p int) []float32 {
-	last := k.decay[(k.q-1)*k.q:][:k.q]
-	w := k.w[:k.q*p]
-	copy(w, k.x)
-	for s, v := range last {
-		kernel.Scale(w[s*p:][:p], v)
-	}
-	return w
-}
+// insideRows is the number of rows of L ⊙ C Bᵀ that are multiplied at a time, without what is zero behind them.
+const insideRows = 16
 
 // inside computes what the inputs of a block give to its outputs and to the state after it.
 func (o *ssdOp) inside(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
-	for h := k.h0; h < k.h1; h++ {
-		g := o.group(h)
-		if h == k.h0 || h%(o.heads/o.groups) == 0 {
+	known := -1 // the group of k.g
+	o.eachRun(k, func(a, b int) {
+		g, ld := o.group(a), (b-a)*o.p
+		if g != known {
 			o.scores(k, g)
+			known = g
 		}
-		o.head(k, h)
-		kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: o.p, K: q, A: k.m, LDA: q, B: k.x, LDB: o.p,
-			C: k.rows(o.y.Data(), d, h*o.p), LDC: d})
-		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: o.p, N: o.n, K: q, A: k.toBorder(o.p), LDA: o.p,
-			B: k.rows(in, w, o.atB(g)), LDB: w, C: o.border(o.borders, k.i, h), LDC: o.n})
-		o.decays[k.i*o.heads+h] = k.start[q-1]
-	}
+		for h := a; h < b; h++ {
+			o.head(k, h)
+			y := k.rows(o.y.Data(), d, h*o.p)
+			for t := 0; t < q; t += insideRows {
+				rows := min(insideRows, q-t)
+				kernel.GemmInline(kernel.Product{Op: kernel.NN, M: rows, N: o.p, K: t + rows, A: k.m[t*q:], LDA: q,
+					B: k.x, LDB: o.p, C: y[t*d:], LDC: d})
+			}
+			k.toBorder(k.w[(h-a)*o.p:], ld, o.p)
+			o.decays[k.i*o.heads+h] = k.start[q-1]
+		}
+		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: ld, N: o.n, K: q, A: k.w, LDA: ld,
+			B: k.rows(in, w, o.atB(g)), LDB: w, C: o.bordersFrom(k.i, a), LDC: o.n})
+	})
 }
 
 // between replaces what each block of a row adds to the state of a head by the state before that block.
 func (o *ssdOp) between(row, h int) {
-	buf := getFloats(2 * o.p * o.n)
+	buf := getFloats(o.p * o.n)
 	defer putFloats(buf)
-	state, added := (*buf)[:o.p*o.n], (*buf)[o.p*o.n:]
+	state := *buf
 	before, after := o.carried.at(row)
 	if before != nil {
 		copy(state, o.stateOf(before, h))
@@ -249,11 +260,7 @@ func (o *ssdOp) between(row, h int) {
 		clear(state)
 	}
 	for i := o.first[row]; i < o.first[row+1]; i++ {
-		at := o.border(o.borders, i, h)
-		copy(added, at)
-		copy(at, state)
-		kernel.Scale(state, o.decays[i*o.heads+h])
-		kernel.Add(state, added)
+		kernel.CarryState(state, o.border(o.borders, i, h), o.decays[i*o.heads+h])
 	}
 	if after != nil {
 		copy(o.stateOf(after, h), state)
@@ -263,19 +270,19 @@ func (o *ssdOp) between(row, h int) {
 // fromBorder adds what the state before a block gives to its outputs, and D·x.
 func (o *ssdOp) fromBorder(k *block) {
 	d, q, in, w := o.heads*o.p, k.q, o.xbc.Data(), o.width()
-	for h := k.h0; h < k.h1; h++ {
-		o.starts(k, h)
+	o.eachRun(k, func(a, b int) {
+		ld := (b - a) * o.p
 		if !k.fromZero {
-			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: o.p, K: o.n,
-				A: k.rows(in, w, o.atC(o.group(h))), LDA: w, B: o.border(o.borders, k.i, h), LDB: o.n,
-				C: k.w, LDC: o.p})
+			kernel.GemmInline(kernel.Product{Op: kernel.NT, M: q, N: ld, K: o.n,
+				A: k.rows(in, w, o.atC(o.group(a))), LDA: w, B: o.bordersFrom(k.i, a), LDB: o.n, C: k.w, LDC: ld})
 		}
-		for t := range q {
-			y := k.rows(o.y.Data(), d, t*d+h*o.p)[:o.p]
+		for h := a; h < b; h++ {
+			y := k.rows(o.y.Data(), d, h*o.p)
 			if !k.fromZero {
-				kernel.Axpy(k.start[t], k.w[t*o.p:][:o.p], y)
+				o.starts(k, h)
+				kernel.AxpyRows(y, d, k.w[(h-a)*o.p:], ld, k.start, 1, q, o.p)
 			}
-			kernel.Axpy(o.d.Data()[h], k.rows(in, w, t*w+h*o.p)[:o.p], y)
+			kernel.AxpyRows(y, d, k.rows(in, w, h*o.p), w, o.d.Data()[h:], 0, q, o.p)
 		}
-	}
+	})
 }

@@ -51,11 +51,7 @@ func (w *ssdGrads) toStates(k *block) {
 	d, width := w.heads*w.p, w.width()
 	for h := k.h0; h < k.h1; h++ {
 		w.starts(k, h)
-		for t := range k.q {
-			row := k.w[t*w.p:][:w.p]
-			copy(row, k.rows(w.dy, d, t*d+h*w.p))
-			kernel.Scale(row, k.start[t])
-		}
+		kernel.ScaleRows(k.w, w.p, k.rows(w.dy, d, h*w.p), d, k.start, 1, k.q, w.p)
 		kernel.GemmInline(kernel.Product{Op: kernel.TN, M: w.p, N: w.n, K: k.q, A: k.w, LDA: w.p,
 			B: k.rows(w.xbc.Data(), width, w.atC(w.group(h))), LDB: width, C: w.border(w.ends, k.i, h), LDC: w.n})
 	}
@@ -63,20 +59,16 @@ func (w *ssdGrads) toStates(k *block) {
 
 // between replaces what toStates has computed by the gradients of the states after each block.
 func (w *ssdGrads) between(row, h int) {
-	buf := getFloats(2 * w.p * w.n)
+	buf := getFloats(w.p * w.n)
 	defer putFloats(buf)
-	ds, given := (*buf)[:w.p*w.n], (*buf)[w.p*w.n:]
+	ds := *buf
 	clear(ds)
 	states := w.states[row]
 	if states.after != nil {
 		copy(ds, w.stateOf(states.after, h))
 	}
 	for i := w.first[row+1] - 1; i >= w.first[row]; i-- {
-		at := w.border(w.ends, i, h)
-		copy(given, at)
-		copy(at, ds)
-		kernel.Scale(ds, w.decays[i*w.heads+h])
-		kernel.Add(ds, given)
+		kernel.CarryState(ds, w.border(w.ends, i, h), w.decays[i*w.heads+h])
 	}
 	if states.before != nil {
 		kernel.Add(w.stateOf(states.before, h), ds)
@@ -152,7 +144,8 @@ func (w *ssdGrads) borderOut(k *block, h int, z, dc, dstart []float32) {
 func (w *ssdGrads) borderIn(k *block, h int, dx, db, z, steps, dstart []float32) {
 	q, width, last := k.q, w.width(), k.decay[(k.q-1)*k.q:][:k.q]
 	ds, b := w.border(w.ends, k.i, h), k.rows(w.xbc.Data(), width, w.atB(w.group(h)))
-	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.toBorder(w.p), LDA: w.p, B: ds, LDB: w.n,
+	k.toBorder(k.w, w.p, w.p)
+	kernel.GemmInline(kernel.Product{Op: kernel.NN, M: q, N: w.n, K: w.p, A: k.w, LDA: w.p, B: ds, LDB: w.n,
 		C: z, LDC: w.n})
 	for s := range q {
 		kernel.Add(db[s*width:][:w.n], z[s*w.n:][:w.n])

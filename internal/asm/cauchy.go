@@ -11,7 +11,7 @@ import (
 
 // cauchy generates the sums with Cauchy matrices of package kernel and their backward, in float64 with points as lanes.
 func cauchy(ctx *build.Context, s isa) {
-	c := vector{asm{ctx, s}, nil}
+	c := vector{asm{ctx, s}, nil, nil}
 	groups := []int{2} // rows of sums at a time, two accumulators each
 	if c.lanes == 16 {
 		groups = []int{8, 2}

@@ -19,34 +19,68 @@ const (
 // 2, the best of degree 6 that begins with 1 + r (relative error 3e-9). low and high are registers that hold the
 // bounds; high is nil if x cannot exceed it. Four registers are scratch.
 func (c vector) exp(x, low, high reg.Register, scratch []reg.Register) {
-	f, t, p, q := scratch[0], scratch[1], scratch[2], scratch[3]
-	c.VMAXPS(x, low, x) // a NaN in this order of operands stays
-	if high != nil {
-		c.VMINPS(x, high, x)
+	for _, step := range c.expSteps(x, low, high, scratch) {
+		step()
 	}
-	// Adding and subtracting the first part of magic rounds to an integer. What is added besides makes the low bits of
-	// the sum those of the exponent of 2^(k-1).
-	const magic = 1.5*(1<<23) + 126
-	c.set(magic, t)
-	c.with(math.Log2E, c.VFMADD231PS, c.VFMADD231PS_BCST, x, t)
-	c.with(magic, c.VSUBPS, c.VSUBPS_BCST, t, f)
-	ln2 := float32(math.Ln2)
-	c.with(float64(ln2), c.VFNMADD231PS, c.VFNMADD231PS_BCST, f, x)
-	c.with(math.Ln2-float64(ln2), c.VFNMADD231PS, c.VFNMADD231PS_BCST, f, x)
-	c.VPSLLD(U8(23), t, t)
-	k := [7]float64{1, 1, 0.499999934321202, 0.16666520399056875, 0.041668390785373155,
-		0.008368745107635633, 0.001381454008676034}
-	c.VMULPS(x, x, f)
-	c.set(2*k[5], p)
-	c.set(2*k[3], q)
-	c.with(2*k[4], c.VFMADD213PS, c.VFMADD213PS_BCST, x, p)
-	c.with(2*k[2], c.VFMADD213PS, c.VFMADD213PS_BCST, x, q)
-	c.with(2*k[6], c.VFMADD231PS, c.VFMADD231PS_BCST, f, p)
-	c.VFMADD231PS(p, f, q)
-	c.set(2*k[1], p)
-	c.with(2*k[0], c.VFMADD213PS, c.VFMADD213PS_BCST, x, p)
-	c.VFMADD213PS(p, f, q)
-	c.VMULPS(t, q, x)
+}
+
+// The constants of exp. Adding and subtracting the first part of magic rounds to an integer. What is added besides
+// makes the low bits of the sum those of the exponent of 2^(k-1).
+const expMagic = 1.5*(1<<23) + 126
+
+var expTerms = [7]float64{1, 1, 0.499999934321202, 0.16666520399056875, 0.041668390785373155, 0.008368745107635633,
+	0.001381454008676034}
+
+// expConstants are all that exp reads besides its bounds.
+func expConstants() []float64 {
+	all := []float64{expMagic, math.Log2E, float64(float32(math.Ln2)), math.Ln2 - float64(float32(math.Ln2))}
+	for _, k := range expTerms[1:] { // the first two are the same
+		all = append(all, 2*k)
+	}
+	return all
+}
+
+// expSteps are the instructions of exp, which may stand between those of another.
+func (c vector) expSteps(x, low, high reg.Register, scratch []reg.Register) []func() {
+	f, t, p, q := scratch[0], scratch[1], scratch[2], scratch[3]
+	ln2, k := float32(math.Ln2), expTerms
+	steps := []func(){func() { c.VMAXPS(x, low, x) }} // a NaN in this order of operands stays
+	if high != nil {
+		steps = append(steps, func() { c.VMINPS(x, high, x) })
+	}
+	return append(steps,
+		func() { c.set(expMagic, t) },
+		func() { c.with(math.Log2E, c.VFMADD231PS, c.VFMADD231PS_BCST, x, t) },
+		func() { c.with(expMagic, c.VSUBPS, c.VSUBPS_BCST, t, f) },
+		func() { c.with(float64(ln2), c.VFNMADD231PS, c.VFNMADD231PS_BCST, f, x) },
+		func() { c.with(math.Ln2-float64(ln2), c.VFNMADD231PS, c.VFNMADD231PS_BCST, f, x) },
+		func() { c.VPSLLD(U8(23), t, t) },
+		func() { c.VMULPS(x, x, f) },
+		func() { c.set(2*k[5], p) },
+		func() { c.set(2*k[3], q) },
+		func() { c.with(2*k[4], c.VFMADD213PS, c.VFMADD213PS_BCST, x, p) },
+		func() { c.with(2*k[2], c.VFMADD213PS, c.VFMADD213PS_BCST, x, q) },
+		func() { c.with(2*k[6], c.VFMADD231PS, c.VFMADD231PS_BCST, f, p) },
+		func() { c.VFMADD231PS(p, f, q) },
+		func() { c.set(2*k[1], p) },
+		func() { c.with(2*k[0], c.VFMADD213PS, c.VFMADD213PS_BCST, x, p) },
+		func() { c.VFMADD213PS(p, f, q) },
+		func() { c.VMULPS(t, q, x) })
+}
+
+// holdExp keeps the constants of exp in vectors from first on, which AVX-512 has enough of: reading them takes as long
+// as computing with them.
+func (c *vector) holdExp(first int) {
+	if c.lanes < 16 {
+		return
+	}
+	held := map[uint32]reg.Register{}
+	for i, k := range expConstants() {
+		v := c.vec(first + i)
+		c.set(k, v)
+		held[math.Float32bits(float32(k))] = v
+	}
+	c.held = held
 }
 
 // sigmoid replaces -x by 1/(1+e^-x). one holds ones.

@@ -48,6 +48,8 @@ var files = []struct {
 	{"packed_avx512", func(c *build.Context) { packed(c, avx512) }},
 	{"packed_avx2", func(c *build.Context) { packed(c, avx2) }},
 	{"packed_bf16", packedPairs},
+	{"halves_avx512", func(c *build.Context) { halves(c, avx512) }},
+	{"halves_avx2", func(c *build.Context) { halves(c, avx2) }},
 	{"quantize_avx512", func(c *build.Context) { quantize(c, avx512) }},
 	{"quantize_avx2", func(c *build.Context) { quantize(c, avx2) }},
 	{"pack_avx2", pack},

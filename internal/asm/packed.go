@@ -29,7 +29,7 @@ func packed(ctx *build.Context, s isa) {
 	c.packedBF16()
 	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
 		asm{c.Context, pairs}.groups()
-		vector{c, &constants{at: map[uint32]int{}}}.short()
+		vector{c, &constants{at: map[uint32]int{}}, nil}.short()
 	} else {
 		c.packedFloat32()
 		c.groups()

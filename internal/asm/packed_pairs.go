@@ -12,7 +12,7 @@ import (
 // halves of two words first, then, with a rounding between, that of the lower ones. So the first term of a word is in
 // its upper half, and sums run in the order of terms.
 func packedPairs(ctx *build.Context) {
-	c := vector{asm{ctx, pairs}, &constants{at: map[uint32]int{}}}
+	c := vector{asm{ctx, pairs}, &constants{at: map[uint32]int{}}, nil}
 	c.roundPacked()
 	c.packedPairs()
 	c.shortPairs()

@@ -11,7 +11,7 @@ import (
 // quantize generates what rounds a row of floats to integers of 8 bits. What is left to do across lanes is the
 // caller's.
 func quantize(ctx *build.Context, s isa) {
-	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}}
+	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}, nil}
 	c.largestBits()
 	c.roundInto()
 	c.quantizeGroups()

@@ -38,9 +38,19 @@ func (c vector) scanForward(name string, outputs bool) {
 	u, delta, b, lanes := c.arg("u"), c.arg("delta"), c.arg("b"), c.arg("lanes")
 	mask := c.mask(c.arg("width"))
 	dt, in, low, sum, skip := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4)
-	x, t := c.vec(5), c.vec(6)
-	scratch := []reg.Register{c.vec(7), c.vec(8), c.vec(9), c.vec(10)}
 	c.set(expLow, low)
+	// Several states at a time do not wait for each other. Each has six vectors.
+	const each = 6
+	together := 1
+	if c.lanes == 16 {
+		together = 2
+		c.holdExp(5 + each*together)
+	}
+	x := func(s int) reg.Register { return c.vec(5 + each*s) }
+	t := func(s int) reg.Register { return c.vec(6 + each*s) }
+	scratch := func(s int) []reg.Register {
+		return []reg.Register{c.vec(7 + each*s), c.vec(8 + each*s), c.vec(9 + each*s), c.vec(10 + each*s)}
+	}
 	var out, cc reg.GPVirtual
 	if outputs {
 		out, cc = c.arg("y"), c.arg("c")
@@ -49,7 +59,51 @@ func (c vector) scanForward(name string, outputs bool) {
 	} else {
 		out = c.arg("work")
 	}
-	i, at := c.GP64(), c.GP64()
+	i, at, left := c.GP64(), c.GP64(), c.GP64()
+	states := func(count int) {
+		of := func(s, part int) Mem { return Mem{Base: at, Disp: s*scanStride + part} }
+		var exps [][]func()
+		for s := range count {
+			c.VMULPS(of(s, scanA), dt, x(s))
+			exps = append(exps, c.expSteps(x(s), low, nil, scratch(s)))
+		}
+		for step := range exps[0] {
+			for s := range count {
+				exps[s][step]()
+			}
+		}
+		for s := range count {
+			b := float(b, i).Offset(4 * s)
+			if c.lanes == 16 {
+				c.VMULPS_BCST(b, in, t(s))
+			} else {
+				c.VBROADCASTSS(b, t(s))
+				c.VMULPS(in, t(s), t(s))
+			}
+		}
+		for s := range count {
+			if outputs {
+				c.VFMADD231PS(of(s, scanH), x(s), t(s))
+				cc := float(cc, i).Offset(4 * s)
+				if c.lanes == 16 {
+					c.VFMADD231PS_BCST(cc, t(s), sum)
+				} else {
+					c.VBROADCASTSS(cc, x(s))
+					c.VFMADD231PS(t(s), x(s), sum)
+				}
+			} else {
+				h := scratch(s)[0]
+				c.VMOVUPS(of(s, scanH), h)
+				c.VMOVUPS(h, Mem{Base: out, Disp: workH})
+				c.VMOVUPS(x(s), Mem{Base: out, Disp: workDecay})
+				c.VFMADD231PS(h, x(s), t(s))
+				c.ADDQ(I32(scanStride), out)
+			}
+			c.VMOVUPS(t(s), of(s, scanH))
+		}
+		c.ADDQ(I32(count*scanStride), at)
+		c.ADDQ(U8(count), i)
+	}
 
 	c.Label("row")
 	c.load(Mem{Base: delta}, dt, mask)
@@ -60,28 +114,23 @@ func (c vector) scanForward(name string, outputs bool) {
 	c.VMULPS(dt, in, in)
 	c.XORQ(i, i)
 	c.MOVQ(lanes, at)
-	c.Label("state")
-	c.VMULPS(Mem{Base: at, Disp: scanA}, dt, x)
-	c.exp(x, low, nil, scratch)
-	c.VBROADCASTSS(float(b, i), t)
-	c.VMULPS(in, t, t)
-	if outputs {
-		c.VFMADD231PS(Mem{Base: at, Disp: scanH}, x, t)
-		c.VBROADCASTSS(float(cc, i), x)
-		c.VFMADD231PS(t, x, sum)
-	} else {
-		h := scratch[0]
-		c.VMOVUPS(Mem{Base: at, Disp: scanH}, h)
-		c.VMOVUPS(h, Mem{Base: out, Disp: workH})
-		c.VMOVUPS(x, Mem{Base: out, Disp: workDecay})
-		c.VFMADD231PS(h, x, t)
-		c.ADDQ(I32(scanStride), out)
+	c.MOVQ(n, left)
+	if together > 1 {
+		c.SUBQ(U8(together), left)
+		c.JL(LabelRef("rest"))
+		c.Label("states")
+		states(together)
+		c.SUBQ(U8(together), left)
+		c.JGE(LabelRef("states"))
+		c.Label("rest")
+		c.ADDQ(U8(together), left)
+		c.JZ(LabelRef("next"))
 	}
-	c.VMOVUPS(t, Mem{Base: at, Disp: scanH})
-	c.ADDQ(I32(scanStride), at)
-	c.INCQ(i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("state"))
+	c.Label("state")
+	states(1)
+	c.DECQ(left)
+	c.JNZ(LabelRef("state"))
+	c.Label("next")
 	c.ADDQ(step, u)
 	c.ADDQ(step, delta)
 	c.ADDQ(stride, b)
@@ -195,6 +244,7 @@ func (c vector) scanStep() {
 	dt, in, low, sum, x, t := c.vec(0), c.vec(1), c.vec(2), c.vec(3), c.vec(4), c.vec(5)
 	scratch := []reg.Register{c.vec(6), c.vec(7), c.vec(8), c.vec(9)}
 	c.set(expLow, low)
+	c.holdExp(10)
 	c.Label("channel")
 	c.VBROADCASTSS(Mem{Base: delta}, dt)
 	c.VBROADCASTSS(Mem{Base: u}, in)

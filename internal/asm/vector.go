@@ -15,11 +15,12 @@ import (
 type vector struct {
 	asm
 	constants *constants
+	held      map[uint32]reg.Register // constants that are in registers, see holdExp
 }
 
 // vectors generates the kernels over slices besides the products.
 func vectors(ctx *build.Context, s isa) {
-	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}}
+	c := vector{asm{ctx, s}, &constants{at: map[uint32]int{}}, nil}
 	c.elementwise()
 	c.activations()
 	c.softmax()
@@ -33,6 +34,7 @@ func vectors(ctx *build.Context, s isa) {
 	c.discretize()
 	c.recurrence()
 	c.scan()
+	c.ssd()
 	c.dropout()
 	c.maskTable()
 	c.table()
@@ -182,6 +184,10 @@ func (c vector) with(k float64, plain, broadcast instruction, ops ...Op) {
 
 // withBits is with for a constant given by its bits.
 func (c vector) withBits(bits uint32, plain, broadcast instruction, ops ...Op) {
+	if v, ok := c.held[bits]; ok {
+		plain(append([]Op{v}, ops...)...)
+		return
+	}
 	f := plain
 	if c.lanes == 16 {
 		f = broadcast
@@ -191,5 +197,10 @@ func (c vector) withBits(bits uint32, plain, broadcast instruction, ops ...Op) {
 
 // set fills a vector with a constant.
 func (c vector) set(k float64, v reg.Register) {
-	c.VBROADCASTSS(c.word(math.Float32bits(float32(k))), v)
+	bits := math.Float32bits(float32(k))
+	if from, ok := c.held[bits]; ok {
+		c.VMOVAPS(from, v)
+		return
+	}
+	c.VBROADCASTSS(c.word(bits), v)
 }

@@ -215,6 +215,36 @@ func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
 //go:noescape
 func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 
+// vecNarrowHalves rounds x to bfloat16. n is a positive multiple of 16.
+//
+// The lowest level with code for it is avx512.
+//
+//go:noescape
+func vecNarrowHalves(n int, y *uint16, x *float32)
+
+// vecHalfRanges sets the lower half of ranges[b] to the smallest magnitude, as bits, of the bfloat16 numbers x[r·ld +
+// 16b + i] for r < rows, at least 1, and i < 16, and the upper half to the largest one, for b < blocks.
+//
+// The lowest level with code for it is avx512.
+//
+//go:noescape
+func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32)
+
+// vecShorten writes blocks of a panel of bfloat16 in the short form to dst. heads are those of the blocks. w has their
+// words step by step, 48 in each, the first number in the lower half. Numbers become 0 whose magnitude, as bits, is
+// less than the half of least in their place.
+//
+// The lowest level with code for it is avx512.
+//
+//go:noescape
+func vecShorten(blocks int, w *uint32, heads *uint32, least uint32, dst *uint32)
+
+// vecTurnHalves exchanges the halves of words, which are bfloat16 numbers. Those become 0 whose magnitude, as bits, is
+// less than the half of least in their place.
+//
+//go:noescape
+func vecTurnHalves(n int, w *float32, least uint32)
+
 // vecLargestBits sets lanes[i], of 16, to the largest of the bits of |x[i + 16·j]| for all j. n is a positive multiple
 // of 16.
 //
@@ -734,6 +764,27 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 //
 //go:noescape
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
+
+// vecDecays sets l[t·q + s], for s and t < q, to the exponential of the sum of steps s+1 to t, in this order, for s ≤
+// t and to 0 for the others.
+//
+//go:noescape
+func vecDecays(q int, steps *float32, l *float32)
+
+// vecScaleRows sets y[r·ys + i] = s[r·ss]·x[r·xs + i] for r < rows, at least 1, and i < n.
+//
+//go:noescape
+func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+// vecAxpyRows adds s[r·ss]·x[r·xs + i] to y[r·ys + i], rounded once, for r < rows, at least 1, and i < n.
+//
+//go:noescape
+func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+// vecCarryState sets state = decay·state + added, both operations rounded, and added to what state was.
+//
+//go:noescape
+func vecCarryState(n int, state *float32, added *float32, decay float32)
 
 // vecDrop replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
 //

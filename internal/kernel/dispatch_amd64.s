@@ -178,6 +178,22 @@ TEXT ·vecExpandShort(SB), NOSPLIT, $0-32
 TEXT ·vecExpandPairs(SB), NOSPLIT, $0-80
 	JMP  ·expandPairsAVX512BF16(SB)
 
+// func vecNarrowHalves(n int, y *uint16, x *float32)
+TEXT ·vecNarrowHalves(SB), NOSPLIT, $0-24
+	JMP  ·narrowHalvesAVX512(SB)
+
+// func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32)
+TEXT ·vecHalfRanges(SB), NOSPLIT, $0-40
+	JMP  ·halfRangesAVX512(SB)
+
+// func vecShorten(blocks int, w *uint32, heads *uint32, least uint32, dst *uint32)
+TEXT ·vecShorten(SB), NOSPLIT, $0-40
+	JMP  ·shortenAVX512(SB)
+
+// func vecTurnHalves(n int, w *float32, least uint32)
+TEXT ·vecTurnHalves(SB), NOSPLIT, $0-20
+	JMP  ·turnHalvesAVX2(SB)
+
 // func vecLargestBits(n int, x *float32, lanes *uint32)
 TEXT ·vecLargestBits(SB), NOSPLIT, $0-24
 	CMPQ ·cpu(SB), $const_avx512
@@ -967,6 +983,42 @@ TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
 
 avx2:
 	JMP  ·ssdStepAVX2(SB)
+
+// func vecDecays(q int, steps *float32, l *float32)
+TEXT ·vecDecays(SB), NOSPLIT, $0-24
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·decaysAVX512(SB)
+
+avx2:
+	JMP  ·decaysAVX2(SB)
+
+// func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+TEXT ·vecScaleRows(SB), NOSPLIT, $0-64
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·scaleRowsAVX512(SB)
+
+avx2:
+	JMP  ·scaleRowsAVX2(SB)
+
+// func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+TEXT ·vecAxpyRows(SB), NOSPLIT, $0-64
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·axpyRowsAVX512(SB)
+
+avx2:
+	JMP  ·axpyRowsAVX2(SB)
+
+// func vecCarryState(n int, state *float32, added *float32, decay float32)
+TEXT ·vecCarryState(SB), NOSPLIT, $0-28
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·carryStateAVX512(SB)
+
+avx2:
+	JMP  ·carryStateAVX2(SB)
 
 // func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDrop(SB), NOSPLIT, $0-32

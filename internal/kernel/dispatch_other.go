@@ -68,6 +68,14 @@ func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32) {}
 func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32) {
 }
 
+func vecNarrowHalves(n int, y *uint16, x *float32) {}
+
+func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32) {}
+
+func vecShorten(blocks int, w *uint32, heads *uint32, least uint32, dst *uint32) {}
+
+func vecTurnHalves(n int, w *float32, least uint32) {}
+
 func vecLargestBits(n int, x *float32, lanes *uint32) {}
 
 func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32) {}
@@ -284,6 +292,14 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32) {
 }
+
+func vecDecays(q int, steps *float32, l *float32) {}
+
+func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int) {}
+
+func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int) {}
+
+func vecCarryState(n int, state *float32, added *float32, decay float32) {}
 
 func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32) {}
 

@@ -78,7 +78,11 @@ func pack(precision Precision, exact bool, ms []Matrix) []*Packed {
 		}
 	}
 	for i, p := range out {
-		if p.short == nil {
+		switch {
+		case p.short != nil:
+		case precision == BF16:
+			p.fillHalves(ms[i])
+		default:
 			p.fill(ms[i])
 		}
 	}
@@ -116,11 +120,6 @@ func (w *Packed) words() int { return w.panels() * w.panelSteps() * packedWidth 
 // pieceTerms is about the number of elements that are asked of a Matrix at a time.
 const pieceTerms = 1 << 18
 
-// pieces calls f on all cores with panels lo to hi and their rows.
-func (w *Packed) pieces(from Matrix, f func(lo, hi int, rows []float32)) {
-	w.eachPiece(func(lo, hi, j, n int) { from.Rows(j, n, func(rows []float32) { f(lo, hi, rows) }) })
-}
-
 // eachPiece calls f on all cores with panels lo to hi, which are n rows from row j on.
 func (w *Packed) eachPiece(f func(lo, hi, j, n int)) {
 	width := w.width()
@@ -129,30 +128,34 @@ func (w *Packed) eachPiece(f func(lo, hi, j, n int)) {
 	})
 }
 
-// fill stores all rows.
+// fill stores all rows of floats or integers.
 func (w *Packed) fill(from Matrix) {
-	w.pieces(from, func(lo, hi int, rows []float32) {
-		for j := lo * w.width(); j < min(w.n, hi*w.width()); j++ {
-			w.setRow(j, rows[(j-lo*w.width())*w.k:][:w.k])
-		}
+	w.eachPiece(func(lo, hi, j, n int) {
+		from.Rows(j, n, func(rows []float32) {
+			if w.inGroups() {
+				for i := range n {
+					w.setGroups(j+i, rows[i*w.k:][:w.k])
+				}
+				return
+			}
+			for panel := lo; panel < hi; panel++ {
+				at := (panel - lo) * packedWidth
+				w.setFloats(panel, rows[at*w.k:][:min(packedWidth, n-at)*w.k])
+			}
+		})
 	})
 }
 
-// setRow stores row j.
-func (w *Packed) setRow(j int, row []float32) {
-	if w.inGroups() {
-		w.setGroups(j, row)
+// setFloats stores the rows of a panel.
+func (w *Packed) setFloats(panel int, rows []float32) {
+	at, step := w.at(panel * packedWidth)
+	if cpu != generic && w.k > 0 {
+		transpose(w.f32[at:], rows, w.k, len(rows)/w.k, w.k, step)
 		return
 	}
-	at, step := w.at(j)
-	switch w.precision {
-	case Float32:
-		for i, v := range row {
-			w.f32[at+i*step] = v
-		}
-	case BF16:
-		for i, v := range row {
-			w.bf16[at+i/2*step+1-i%2] = uint16(w.bits(v) >> 16)
+	for r := 0; r*w.k < len(rows); r++ {
+		for i, v := range rows[r*w.k:][:w.k] {
+			w.f32[at+r+i*step] = v
 		}
 	}
 }
@@ -209,14 +212,6 @@ func (w *Packed) Bytes() int {
 
 // roundsX tells whether x is rounded to bfloat16, too.
 func (w *Packed) roundsX() bool { return w.precision == BF16 && !w.exact }
-
-// bits are the bits of a weight at BF16.
-func (w *Packed) bits(x float32) uint32 {
-	if w.exact {
-		return bf16Bits(x)
-	}
-	return termBits(x)
-}
 
 // Precision is the precision of the weights.
 func (w *Packed) Precision() Precision { return w.precision }

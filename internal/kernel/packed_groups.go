@@ -251,30 +251,46 @@ func (q *quantized) rows(lo, hi, k int, x []float32, ldx int, zero int32) {
 // row is row i.
 func (q *quantized) row(i int) []record { return q.records[i*q.groups:][:q.groups] }
 
-// panelGroups computes the columns of the panel that begins with column j.
-func (p *packedProduct) panelGroups(j int) {
-	const most = 8 // rows at a time
-	var tile [most * groupWidth]float32
-	rows := most
+// groupRows is the most rows of x that a call for a panel takes.
+const groupRows = 8
+
+// With more than mostFetched rows as many panels as fit into cachedGroups bytes, a part of the second-level cache, are
+// read for a few rows after the other: what is read again is in the cache, and so is what is written.
+const cachedGroups = 384 << 10
+
+// panelsOfGroups computes the columns of panels lo to hi.
+func (p *packedProduct) panelsOfGroups(lo, hi int) {
+	rows := groupRows
 	if cpu > generic && cpu < avx512bf16 {
 		rows = 1
 	}
-	if j+groupWidth <= p.n {
+	several := 1
+	if rows > 1 && p.m > mostFetched {
+		several = max(1, cachedGroups/(p.rowBlocks()*p.form().blockBytes()+1))
+	}
+	for ; lo < hi; lo += several {
 		for i := 0; i < p.m; i += rows {
-			p.rowsOfGroups(i, min(rows, p.m-i), j, p.y[i*p.ldy+j:], p.ldy, p.biasFrom(j))
+			for panel := lo; panel < min(hi, lo+several); panel++ {
+				p.tileOfGroups(i, min(rows, p.m-i), panel*groupWidth)
+			}
 		}
+	}
+}
+
+// tileOfGroups computes m rows from i on of the columns of the panel that begins with column j.
+func (p *packedProduct) tileOfGroups(i, m, j int) {
+	if j+groupWidth <= p.n {
+		p.rowsOfGroups(i, m, j, p.y[i*p.ldy+j:], p.ldy, p.biasFrom(j))
 		return
 	}
-	for i := 0; i < p.m; i += rows { // columns past the last one of y go to a tile, without bias
-		n := min(rows, p.m-i)
-		p.rowsOfGroups(i, n, j, tile[:], groupWidth, nil)
-		for r := range n {
-			row := p.y[(i+r)*p.ldy+j:][:p.n-j]
-			copy(row, tile[r*groupWidth:])
-			if p.bias != nil {
-				for t, b := range p.bias[j:][:len(row)] {
-					row[t] += b
-				}
+	var tile [groupRows * groupWidth]float32 // columns past the last one of y go here, without bias
+	p.rowsOfGroups(i, m, j, tile[:], groupWidth, nil)
+	for r := range m {
+		row := p.y[(i+r)*p.ldy+j:][:p.n-j]
+		copy(row, tile[r*groupWidth:])
+		if p.bias != nil {
+			for t, b := range p.bias[j:][:len(row)] {
+				row[t] += b
 			}
 		}
 	}

@@ -58,10 +58,12 @@ func (p packedProduct) shared() {
 
 // compute computes the columns of panels lo to hi.
 func (p *packedProduct) compute(lo, hi int) {
+	if p.inGroups() {
+		p.panelsOfGroups(lo, hi)
+		return
+	}
 	for panel := lo; panel < hi; panel++ {
-		switch j := panel * p.width(); {
-		case p.inGroups():
-			p.panelGroups(j)
+		switch j := panel * packedWidth; {
 		case p.roundsX() && cpu == avx512bf16 && p.m > fewPairs:
 			p.panelPairs(j)
 		case p.directFloat(j):

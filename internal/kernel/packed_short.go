@@ -1,9 +1,9 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/hippo-ssm/hippo/internal/hugepage"
 )
@@ -34,8 +34,8 @@ const (
 // shortWords are the words of a block, step by step.
 type shortWords [shortSteps * packedWidth]uint32
 
-// hiddenPart returns the bits of the last word of a group that word i stores, and how far they are shifted to the right
-// for it. The third word also stores the signs, shifted by one.
+// hiddenPart returns the bits of the last word of a group that word i stores, and how far they are shifted to the left
+// for it. The third word also stores the signs, shifted to the right by one.
 func hiddenPart(i int) (bits uint32, shift int) {
 	if i == shortGroup-2 {
 		return 7 * shortOnes << 8, 3
@@ -56,32 +56,6 @@ func reveal(word uint32, i int) uint32 {
 		found |= word << 1 & shortSigns
 	}
 	return found
-}
-
-// put writes the words of a block and returns their number.
-func (words *shortWords) put(dst []uint32, head uint32) int {
-	if head == plainBlock {
-		return copy(dst, words[:])
-	}
-	type lanes = [packedWidth]uint32 // arrays, whose bounds need no checks
-	at := 0
-	for step := 0; step < shortSteps; step += shortGroup {
-		last := (*lanes)(words[(step+shortGroup-1)*packedWidth:])
-		for i := range shortGroup - 1 {
-			from, to := (*lanes)(words[(step+i)*packedWidth:]), (*lanes)(dst[at:])
-			bits, shift := hiddenPart(i)
-			signs := uint32(0)
-			if i == shortGroup-2 {
-				signs = shortSigns
-			}
-			for j := range to {
-				hidden := last[j] - head
-				to[j] = from[j] - head | hidden&bits<<(shift&31) | hidden&signs>>1
-			}
-			at += packedWidth
-		}
-	}
-	return at
 }
 
 // get reads the words of the block at the start of src and returns how many it takes there.
@@ -150,11 +124,14 @@ func (w *Packed) blocks() int { return w.k / shortTerms }
 func (w *Packed) shortLayout(from Matrix) int {
 	blocks, size := w.blocks(), 0
 	w.heads = make([]uint32, w.panels()*blocks)
-	w.shortBlocks(from, func(i, rows int, x []float32, half []byte) {
-		if half != nil {
-			w.heads[i] = w.headOfHalf(half, rows)
-		} else {
-			w.heads[i] = w.head(x, rows)
+	w.halves(from, func(panel, rows int, x []byte) {
+		heads := w.heads[panel*blocks:][:blocks]
+		const few = 256 // blocks of a call
+		for b := 0; b < blocks; b += few {
+			vecHalfRanges(rows, min(few, blocks-b), &halvesOf(x)[b*shortTerms], w.k, &heads[b])
+		}
+		for i, found := range heads {
+			heads[i] = w.headOf(found<<16, found&^0xffff)
 		}
 	})
 	w.starts = make([]int, 0, w.panels()*w.chunks()+1)
@@ -168,115 +145,36 @@ func (w *Packed) shortLayout(from Matrix) int {
 	return size
 }
 
-// head returns the head of a block of n rows that are k floats apart.
-func (w *Packed) head(rows []float32, n int) uint32 {
-	low, high := uint32(math.MaxUint32), uint32(0) // magnitudes, which are in the order of their bits, rounded or not
-	for j := range n {
-		row := (*[shortTerms]float32)(rows[j*w.k:])
-		for i := 0; i < shortTerms; i += 4 { // four at a time do not wait for each other
-			a, b := math.Float32bits(row[i])&^(1<<31), math.Float32bits(row[i+1])&^(1<<31)
-			c, d := math.Float32bits(row[i+2])&^(1<<31), math.Float32bits(row[i+3])&^(1<<31)
-			low, high = min(low, min(a, b), min(c, d)), max(high, max(a, b), max(c, d))
-		}
-	}
-	return w.headOf(low, high)
-}
-
 // headOf returns the head of a block whose magnitudes are between two, as the bits of float32.
 func (w *Packed) headOf(low, high uint32) uint32 {
-	low, high = w.bits(math.Float32frombits(low))>>23, w.bits(math.Float32frombits(high))>>23
+	if w.roundsX() {
+		low, high = unlessTiny(low), unlessTiny(high)
+	}
+	low, high = low>>23, high>>23
 	if high-low >= shortRange {
 		return plainBlock
 	}
 	return low * shortOnes << 7
 }
 
-// fillShort writes all blocks.
+// fillShort writes all blocks, a chunk at a time so that it stays in the cache.
 func (w *Packed) fillShort(from Matrix) {
-	ends := make([]int, len(w.heads)+1) // of blocks
-	for i, head := range w.heads {
-		ends[i+1] = ends[i] + blockSize(head)
-	}
-	w.shortBlocks(from, func(i, rows int, x []float32, half []byte) {
-		var words shortWords
-		for r := range rows {
-			if half != nil {
-				words.setHalf(w, r, half[2*r*w.k:])
-			} else {
-				words.setRow(w, r, x[r*w.k:])
+	w.halves(from, func(panel, rows int, x []byte) {
+		var words [shortChunk / 2 * packedWidth]float32
+		for k := 0; k < w.k; k += shortChunk {
+			terms := min(shortChunk, w.k-k)
+			transpose(words[:], wordsOf(x)[k/2:], terms/2, rows, w.k/2, packedWidth)
+			heads := w.heads[panel*w.blocks()+k/shortTerms:][:terms/shortTerms]
+			for r := rows; r < packedWidth; r++ { // missing ones: any number that has a code
+				for s := range terms / 2 {
+					head := bits.RotateLeft32(heads[s/shortSteps], 16)
+					words[s*packedWidth+r] = math.Float32frombits(head)
+				}
 			}
-		}
-		for s := range shortSteps { // for missing rows: any number that has a code
-			for r := rows; r < packedWidth; r++ {
-				words[s*packedWidth+r] = w.heads[i]
-			}
-		}
-		words.put(w.short[ends[i]:], w.heads[i])
-	})
-}
-
-// shortBlocks calls f on all cores with each block and its rows, which begin at x and are k floats apart, or at half
-// where they are bfloat16 numbers.
-func (w *Packed) shortBlocks(from Matrix, f func(i, rows int, x []float32, half []byte)) {
-	blocks := w.blocks()
-	each := func(lo, hi int, x []float32, half []byte) {
-		for i := lo * blocks; i < hi*blocks; i++ {
-			j := i / blocks * packedWidth
-			at, rows := (j-lo*packedWidth)*w.k+i%blocks*shortTerms, min(packedWidth, w.n-j)
-			if half != nil {
-				f(i, rows, nil, half[2*at:])
-			} else {
-				f(i, rows, x[at:], nil)
-			}
-		}
-	}
-	w.eachPiece(func(lo, hi, j, n int) {
-		if from.BF16 != nil {
-			from.BF16(j, n, func(x []byte) { each(lo, hi, nil, x) })
-		} else {
-			from.Rows(j, n, func(x []float32) { each(lo, hi, x, nil) })
+			vecShorten(len(heads), (*uint32)(unsafe.Pointer(&words[0])), &heads[0], w.least(),
+				&w.short[w.starts[panel*w.chunks()+k/shortChunk]])
 		}
 	})
-}
-
-// headOfHalf is head of rows of bfloat16 numbers.
-func (w *Packed) headOfHalf(rows []byte, n int) uint32 {
-	low, high := uint64(math.MaxUint16), uint64(0)
-	for j := range n {
-		row := (*[2 * shortTerms]byte)(rows[2*j*w.k:])
-		for i := 0; i < len(row); i += 8 {
-			four := binary.LittleEndian.Uint64(row[i:]) & 0x7fff_7fff_7fff_7fff
-			a, b, c, d := four&0xffff, four>>16&0xffff, four>>32&0xffff, four>>48
-			low, high = min(low, min(a, b), min(c, d)), max(high, max(a, b), max(c, d))
-		}
-	}
-	return w.headOf(uint32(low)<<16, uint32(high)<<16)
-}
-
-// setHalf is setRow of bfloat16 numbers.
-func (words *shortWords) setHalf(w *Packed, r int, terms []byte) {
-	row := (*[2 * shortTerms]byte)(terms)
-	for s := range shortSteps {
-		pair := bits.RotateLeft32(binary.LittleEndian.Uint32(row[4*s:]), 16) // the first term is above
-		if !w.exact {
-			pair = unlessTiny(pair&^0xffff) | unlessTiny(pair<<16)>>16 // they need no rounding
-		}
-		words[s*packedWidth+r] = pair
-	}
-}
-
-// setRow sets the words of a row, packedWidth apart, to its terms.
-func (words *shortWords) setRow(w *Packed, r int, terms []float32) {
-	row := (*[shortTerms]float32)(terms)
-	if w.exact { // as w.bits, which is not inlined
-		for s := range shortSteps {
-			words[s*packedWidth+r] = bf16Bits(row[2*s]) | bf16Bits(row[2*s+1])>>16
-		}
-		return
-	}
-	for s := range shortSteps {
-		words[s*packedWidth+r] = termBits(row[2*s]) | termBits(row[2*s+1])>>16
-	}
 }
 
 // pairTerm is term i%2 of a word.

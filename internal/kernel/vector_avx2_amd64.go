@@ -192,6 +192,18 @@ func scanStepAVX2(d int, n int, y *float32, h *float32, a *float32, u *float32, 
 func ssdStepAVX2(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
 //go:noescape
+func decaysAVX2(q int, steps *float32, l *float32)
+
+//go:noescape
+func scaleRowsAVX2(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+//go:noescape
+func axpyRowsAVX2(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+//go:noescape
+func carryStateAVX2(n int, state *float32, added *float32, decay float32)
+
+//go:noescape
 func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

@@ -4668,6 +4668,7 @@ row:
 	VMULPS     Y0, Y1, Y1
 	XORQ       R12, R12
 	MOVQ       R9, R13
+	MOVQ       CX, R14
 
 state:
 	VMULPS       (R13), Y0, Y5
@@ -4696,9 +4697,9 @@ state:
 	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      Y6, 64(R13)
 	ADDQ         $+256, R13
-	INCQ         R12
-	CMPQ         R12, CX
-	JLT          state
+	ADDQ         $0x01, R12
+	DECQ         R14
+	JNZ          state
 	ADDQ         DX, SI
 	ADDQ         DX, DI
 	ADDQ         BX, R8
@@ -4736,6 +4737,7 @@ row:
 	VMULPS     Y0, Y1, Y1
 	XORQ       R11, R11
 	MOVQ       R9, R12
+	MOVQ       CX, R13
 
 state:
 	VMULPS       (R12), Y0, Y5
@@ -4766,9 +4768,9 @@ state:
 	ADDQ         $+256, R10
 	VMOVUPS      Y6, 64(R12)
 	ADDQ         $+256, R12
-	INCQ         R11
-	CMPQ         R11, CX
-	JLT          state
+	ADDQ         $0x01, R11
+	DECQ         R13
+	JNZ          state
 	ADDQ         DX, SI
 	ADDQ         DX, DI
 	ADDQ         BX, R8
@@ -5053,6 +5055,391 @@ states_done:
 	LEAQ         (BX)(CX*4), BX
 	DECQ         AX
 	JNZ          channel
+	VZEROUPPER
+	RET
+
+// func decaysAVX2(q int, steps *float32, l *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·decaysAVX2(SB), NOSPLIT, $0-24
+	MOVQ         q+0(FP), AX
+	MOVQ         steps+8(FP), CX
+	MOVQ         l+16(FP), DX
+	MOVQ         AX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, AX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	MOVQ         q+0(FP), SI
+	SHLQ         $0x02, SI
+	VBROADCASTSS constants<>+192(SB), Y6
+	VBROADCASTSS constants<>+224(SB), Y7
+	VXORPS       Y8, Y8, Y8
+	XORQ         R11, R11
+	TESTQ        AX, AX
+	JZ           columns_tail
+
+columns_loop:
+	LEAQ  (DX)(R11*4), DI
+	LEAQ  (CX)(R11*4), R9
+	MOVQ  R11, R8
+	TESTQ R8, R8
+	JZ    diagonal
+
+above:
+	VMOVUPS Y8, (DI)
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     above
+
+diagonal:
+	VXORPS Y0, Y0, Y0
+	LEAQ   diagonal<>+64(SB), R10
+	MOVQ   $0x00000008, R8
+
+rows:
+	VBROADCASTSS (R9), Y1
+	VADDPS       Y1, Y0, Y0
+	VANDPS       (R10), Y0, Y0
+	VORPS        128(R10), Y0, Y0
+	SUBQ         $0x04, R10
+	VMOVAPS      Y0, Y1
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y1, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y1
+	VFNMADD231PS constants<>+352(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y1, Y1, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y1, Y4
+	VFMADD213PS  constants<>+480(SB), Y1, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y1, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y1
+	VMOVUPS      Y1, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          rows
+	MOVQ         q+0(FP), R8
+	SUBQ         R11, R8
+	SUBQ         $0x08, R8
+	JZ           below_end
+
+below:
+	VBROADCASTSS (R9), Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, Y1
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y1, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y1
+	VFNMADD231PS constants<>+352(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y1, Y1, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y1, Y4
+	VFMADD213PS  constants<>+480(SB), Y1, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y1, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y1
+	VMOVUPS      Y1, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          below
+
+below_end:
+	ADDQ $0x08, R11
+	CMPQ R11, AX
+	JLT  columns_loop
+
+columns_tail:
+	TESTQ BX, BX
+	JZ    columns_done
+	LEAQ  (DX)(R11*4), DI
+	LEAQ  (CX)(R11*4), R9
+	MOVQ  R11, R8
+	TESTQ R8, R8
+	JZ    diagonal_tail
+
+above_tail:
+	VMASKMOVPS Y8, Y15, (DI)
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        above_tail
+
+diagonal_tail:
+	VXORPS Y0, Y0, Y0
+	LEAQ   diagonal<>+64(SB), R10
+	MOVQ   BX, R8
+
+rows_tail:
+	VBROADCASTSS (R9), Y1
+	VADDPS       Y1, Y0, Y0
+	VANDPS       (R10), Y0, Y0
+	VORPS        128(R10), Y0, Y0
+	SUBQ         $0x04, R10
+	VMOVAPS      Y0, Y1
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y1, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y1
+	VFNMADD231PS constants<>+352(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y1, Y1, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y1, Y4
+	VFMADD213PS  constants<>+480(SB), Y1, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y1, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y1
+	VMASKMOVPS   Y1, Y15, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          rows_tail
+
+columns_done:
+	VZEROUPPER
+	RET
+
+DATA diagonal<>+0(SB)/4, $0xffffffff
+DATA diagonal<>+4(SB)/4, $0xffffffff
+DATA diagonal<>+8(SB)/4, $0xffffffff
+DATA diagonal<>+12(SB)/4, $0xffffffff
+DATA diagonal<>+16(SB)/4, $0xffffffff
+DATA diagonal<>+20(SB)/4, $0xffffffff
+DATA diagonal<>+24(SB)/4, $0xffffffff
+DATA diagonal<>+28(SB)/4, $0xffffffff
+DATA diagonal<>+32(SB)/4, $0xffffffff
+DATA diagonal<>+36(SB)/4, $0xffffffff
+DATA diagonal<>+40(SB)/4, $0xffffffff
+DATA diagonal<>+44(SB)/4, $0xffffffff
+DATA diagonal<>+48(SB)/4, $0xffffffff
+DATA diagonal<>+52(SB)/4, $0xffffffff
+DATA diagonal<>+56(SB)/4, $0xffffffff
+DATA diagonal<>+60(SB)/4, $0xffffffff
+DATA diagonal<>+64(SB)/4, $0x00000000
+DATA diagonal<>+68(SB)/4, $0x00000000
+DATA diagonal<>+72(SB)/4, $0x00000000
+DATA diagonal<>+76(SB)/4, $0x00000000
+DATA diagonal<>+80(SB)/4, $0x00000000
+DATA diagonal<>+84(SB)/4, $0x00000000
+DATA diagonal<>+88(SB)/4, $0x00000000
+DATA diagonal<>+92(SB)/4, $0x00000000
+DATA diagonal<>+96(SB)/4, $0x00000000
+DATA diagonal<>+100(SB)/4, $0x00000000
+DATA diagonal<>+104(SB)/4, $0x00000000
+DATA diagonal<>+108(SB)/4, $0x00000000
+DATA diagonal<>+112(SB)/4, $0x00000000
+DATA diagonal<>+116(SB)/4, $0x00000000
+DATA diagonal<>+120(SB)/4, $0x00000000
+DATA diagonal<>+124(SB)/4, $0x00000000
+DATA diagonal<>+128(SB)/4, $0x00000000
+DATA diagonal<>+132(SB)/4, $0x00000000
+DATA diagonal<>+136(SB)/4, $0x00000000
+DATA diagonal<>+140(SB)/4, $0x00000000
+DATA diagonal<>+144(SB)/4, $0x00000000
+DATA diagonal<>+148(SB)/4, $0x00000000
+DATA diagonal<>+152(SB)/4, $0x00000000
+DATA diagonal<>+156(SB)/4, $0x00000000
+DATA diagonal<>+160(SB)/4, $0x00000000
+DATA diagonal<>+164(SB)/4, $0x00000000
+DATA diagonal<>+168(SB)/4, $0x00000000
+DATA diagonal<>+172(SB)/4, $0x00000000
+DATA diagonal<>+176(SB)/4, $0x00000000
+DATA diagonal<>+180(SB)/4, $0x00000000
+DATA diagonal<>+184(SB)/4, $0x00000000
+DATA diagonal<>+188(SB)/4, $0x00000000
+DATA diagonal<>+192(SB)/4, $0x00000000
+DATA diagonal<>+196(SB)/4, $0xff800000
+DATA diagonal<>+200(SB)/4, $0xff800000
+DATA diagonal<>+204(SB)/4, $0xff800000
+DATA diagonal<>+208(SB)/4, $0xff800000
+DATA diagonal<>+212(SB)/4, $0xff800000
+DATA diagonal<>+216(SB)/4, $0xff800000
+DATA diagonal<>+220(SB)/4, $0xff800000
+DATA diagonal<>+224(SB)/4, $0xff800000
+DATA diagonal<>+228(SB)/4, $0xff800000
+DATA diagonal<>+232(SB)/4, $0xff800000
+DATA diagonal<>+236(SB)/4, $0xff800000
+DATA diagonal<>+240(SB)/4, $0xff800000
+DATA diagonal<>+244(SB)/4, $0xff800000
+DATA diagonal<>+248(SB)/4, $0xff800000
+DATA diagonal<>+252(SB)/4, $0xff800000
+GLOBL diagonal<>(SB), RODATA|NOPTR, $256
+
+// func scaleRowsAVX2(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+// Requires: AVX
+TEXT ·scaleRowsAVX2(SB), NOSPLIT, $0-64
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+16(FP), CX
+	MOVQ    ys+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    x+32(FP), BX
+	MOVQ    xs+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    s+48(FP), DI
+	MOVQ    ss+56(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    n+8(FP), R9
+	MOVQ    R9, R10
+	ANDQ    $0x07, R10
+	SUBQ    R10, R9
+	MOVQ    R10, R11
+	LEAQ    masks<>+32(SB), R12
+	NEGQ    R11
+	VMOVUPS (R12)(R11*4), Y15
+
+row:
+	VBROADCASTSS (DI), Y0
+	XORQ         R11, R11
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS (BX)(R11*4), Y1
+	VMULPS  Y0, Y1, Y2
+	VMOVUPS Y2, (CX)(R11*4)
+	ADDQ    $0x08, R11
+	CMPQ    R11, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ      R10, R10
+	JZ         columns_done
+	VMASKMOVPS (BX)(R11*4), Y15, Y1
+	VMULPS     Y0, Y1, Y2
+	VMASKMOVPS Y2, Y15, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func axpyRowsAVX2(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+// Requires: AVX, FMA3
+TEXT ·axpyRowsAVX2(SB), NOSPLIT, $0-64
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+16(FP), CX
+	MOVQ    ys+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    x+32(FP), BX
+	MOVQ    xs+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    s+48(FP), DI
+	MOVQ    ss+56(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    n+8(FP), R9
+	MOVQ    R9, R10
+	ANDQ    $0x07, R10
+	SUBQ    R10, R9
+	MOVQ    R10, R11
+	LEAQ    masks<>+32(SB), R12
+	NEGQ    R11
+	VMOVUPS (R12)(R11*4), Y15
+
+row:
+	VBROADCASTSS (DI), Y0
+	XORQ         R11, R11
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS     (BX)(R11*4), Y1
+	VMOVUPS     (CX)(R11*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (CX)(R11*4)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R9
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R10, R10
+	JZ          columns_done
+	VMASKMOVPS  (BX)(R11*4), Y15, Y1
+	VMASKMOVPS  (CX)(R11*4), Y15, Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMASKMOVPS  Y2, Y15, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func carryStateAVX2(n int, state *float32, added *float32, decay float32)
+// Requires: AVX
+TEXT ·carryStateAVX2(SB), NOSPLIT, $0-28
+	MOVQ         state+8(FP), AX
+	MOVQ         added+16(FP), CX
+	VBROADCASTSS decay+24(FP), Y12
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x07, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	LEAQ         masks<>+32(SB), DI
+	NEGQ         SI
+	VMOVUPS      (DI)(SI*4), Y15
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Y0
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVAPS Y0, Y2
+	VMULPS  Y12, Y0, Y0
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y2, Y1
+	VMOVUPS Y0, (AX)(SI*4)
+	VMOVUPS Y1, (CX)(SI*4)
+	ADDQ    $0x08, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ      BX, BX
+	JZ         vectors_done
+	VMASKMOVPS (AX)(SI*4), Y15, Y0
+	VMASKMOVPS (CX)(SI*4), Y15, Y1
+	VMOVAPS    Y0, Y2
+	VMULPS     Y12, Y0, Y0
+	VADDPS     Y1, Y0, Y0
+	VMOVAPS    Y2, Y1
+	VMASKMOVPS Y0, Y15, (AX)(SI*4)
+	VMASKMOVPS Y1, Y15, (CX)(SI*4)
+
+vectors_done:
 	VZEROUPPER
 	RET
 

@@ -192,6 +192,18 @@ func scanStepAVX512(d int, n int, y *float32, h *float32, a *float32, u *float32
 func ssdStepAVX512(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
 //go:noescape
+func decaysAVX512(q int, steps *float32, l *float32)
+
+//go:noescape
+func scaleRowsAVX512(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+//go:noescape
+func axpyRowsAVX512(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+
+//go:noescape
+func carryStateAVX512(n int, state *float32, added *float32, decay float32)
+
+//go:noescape
 func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

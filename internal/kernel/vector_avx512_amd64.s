@@ -5024,6 +5024,16 @@ TEXT ·scanAVX512(SB), NOSPLIT, $0-96
 	BZHIL        R10, R11, R11
 	KMOVW        R11, K1
 	VBROADCASTSS constants<>+24(SB), Z2
+	VBROADCASTSS constants<>+32(SB), Z17
+	VBROADCASTSS constants<>+36(SB), Z18
+	VBROADCASTSS constants<>+40(SB), Z19
+	VBROADCASTSS constants<>+44(SB), Z20
+	VBROADCASTSS constants<>+68(SB), Z21
+	VBROADCASTSS constants<>+60(SB), Z22
+	VBROADCASTSS constants<>+52(SB), Z23
+	VBROADCASTSS constants<>+56(SB), Z24
+	VBROADCASTSS constants<>+48(SB), Z25
+	VBROADCASTSS constants<>+64(SB), Z26
 	MOVQ         y+24(FP), R10
 	MOVQ         c+64(FP), R11
 	MOVQ         d+80(FP), R12
@@ -5036,45 +5046,104 @@ row:
 	VMULPS    Z0, Z1, Z1
 	XORQ      R12, R12
 	MOVQ      R9, R13
+	MOVQ      CX, R14
+	SUBQ      $0x02, R14
+	JL        rest
+
+states:
+	VMULPS           (R13), Z0, Z5
+	VMULPS           256(R13), Z0, Z11
+	VMAXPS           Z5, Z2, Z5
+	VMAXPS           Z11, Z2, Z11
+	VMOVAPS          Z17, Z8
+	VMOVAPS          Z17, Z14
+	VFMADD231PS      Z18, Z5, Z8
+	VFMADD231PS      Z18, Z11, Z14
+	VSUBPS           Z17, Z8, Z7
+	VSUBPS           Z17, Z14, Z13
+	VFNMADD231PS     Z19, Z7, Z5
+	VFNMADD231PS     Z19, Z13, Z11
+	VFNMADD231PS     Z20, Z7, Z5
+	VFNMADD231PS     Z20, Z13, Z11
+	VPSLLD           $0x17, Z8, Z8
+	VPSLLD           $0x17, Z14, Z14
+	VMULPS           Z5, Z5, Z7
+	VMULPS           Z11, Z11, Z13
+	VMOVAPS          Z25, Z9
+	VMOVAPS          Z25, Z15
+	VMOVAPS          Z23, Z10
+	VMOVAPS          Z23, Z16
+	VFMADD213PS      Z24, Z5, Z9
+	VFMADD213PS      Z24, Z11, Z15
+	VFMADD213PS      Z22, Z5, Z10
+	VFMADD213PS      Z22, Z11, Z16
+	VFMADD231PS      Z26, Z7, Z9
+	VFMADD231PS      Z26, Z13, Z15
+	VFMADD231PS      Z9, Z7, Z10
+	VFMADD231PS      Z15, Z13, Z16
+	VMOVAPS          Z21, Z9
+	VMOVAPS          Z21, Z15
+	VFMADD213PS      Z21, Z5, Z9
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS      Z9, Z7, Z10
+	VFMADD213PS      Z15, Z13, Z16
+	VMULPS           Z8, Z10, Z5
+	VMULPS           Z14, Z16, Z11
+	VMULPS.BCST      (R8)(R12*4), Z1, Z6
+	VMULPS.BCST      4(R8)(R12*4), Z1, Z12
+	VFMADD231PS      64(R13), Z5, Z6
+	VFMADD231PS.BCST (R11)(R12*4), Z6, Z3
+	VMOVUPS          Z6, 64(R13)
+	VFMADD231PS      320(R13), Z11, Z12
+	VFMADD231PS.BCST 4(R11)(R12*4), Z12, Z3
+	VMOVUPS          Z12, 320(R13)
+	ADDQ             $+512, R13
+	ADDQ             $0x02, R12
+	SUBQ             $0x02, R14
+	JGE              states
+
+rest:
+	ADDQ $0x02, R14
+	JZ   next
 
 state:
-	VMULPS            (R13), Z0, Z5
-	VMAXPS            Z5, Z2, Z5
-	VBROADCASTSS      constants<>+32(SB), Z8
-	VFMADD231PS.BCST  constants<>+36(SB), Z5, Z8
-	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z5
-	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z5
-	VPSLLD            $0x17, Z8, Z8
-	VMULPS            Z5, Z5, Z7
-	VBROADCASTSS      constants<>+48(SB), Z9
-	VBROADCASTSS      constants<>+52(SB), Z10
-	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z9
-	VFMADD213PS.BCST  constants<>+60(SB), Z5, Z10
-	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
-	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+68(SB), Z9
-	VFMADD213PS.BCST  constants<>+68(SB), Z5, Z9
-	VFMADD213PS       Z9, Z7, Z10
-	VMULPS            Z8, Z10, Z5
-	VBROADCASTSS      (R8)(R12*4), Z6
-	VMULPS            Z1, Z6, Z6
-	VFMADD231PS       64(R13), Z5, Z6
-	VBROADCASTSS      (R11)(R12*4), Z5
-	VFMADD231PS       Z6, Z5, Z3
-	VMOVUPS           Z6, 64(R13)
-	ADDQ              $+256, R13
-	INCQ              R12
-	CMPQ              R12, CX
-	JLT               state
-	ADDQ              DX, SI
-	ADDQ              DX, DI
-	ADDQ              BX, R8
-	VMOVUPS           Z3, K1, (R10)
-	ADDQ              DX, R10
-	ADDQ              BX, R11
-	DECQ              AX
-	JNZ               row
+	VMULPS           (R13), Z0, Z5
+	VMAXPS           Z5, Z2, Z5
+	VMOVAPS          Z17, Z8
+	VFMADD231PS      Z18, Z5, Z8
+	VSUBPS           Z17, Z8, Z7
+	VFNMADD231PS     Z19, Z7, Z5
+	VFNMADD231PS     Z20, Z7, Z5
+	VPSLLD           $0x17, Z8, Z8
+	VMULPS           Z5, Z5, Z7
+	VMOVAPS          Z25, Z9
+	VMOVAPS          Z23, Z10
+	VFMADD213PS      Z24, Z5, Z9
+	VFMADD213PS      Z22, Z5, Z10
+	VFMADD231PS      Z26, Z7, Z9
+	VFMADD231PS      Z9, Z7, Z10
+	VMOVAPS          Z21, Z9
+	VFMADD213PS      Z21, Z5, Z9
+	VFMADD213PS      Z9, Z7, Z10
+	VMULPS           Z8, Z10, Z5
+	VMULPS.BCST      (R8)(R12*4), Z1, Z6
+	VFMADD231PS      64(R13), Z5, Z6
+	VFMADD231PS.BCST (R11)(R12*4), Z6, Z3
+	VMOVUPS          Z6, 64(R13)
+	ADDQ             $+256, R13
+	ADDQ             $0x01, R12
+	DECQ             R14
+	JNZ              state
+
+next:
+	ADDQ    DX, SI
+	ADDQ    DX, DI
+	ADDQ    BX, R8
+	VMOVUPS Z3, K1, (R10)
+	ADDQ    DX, R10
+	ADDQ    BX, R11
+	DECQ    AX
+	JNZ     row
 	VZEROUPPER
 	RET
 
@@ -5096,6 +5165,16 @@ TEXT ·scanStepsAVX512(SB), NOSPLIT, $0-80
 	BZHIL        R10, R11, R11
 	KMOVW        R11, K1
 	VBROADCASTSS constants<>+24(SB), Z2
+	VBROADCASTSS constants<>+32(SB), Z17
+	VBROADCASTSS constants<>+36(SB), Z18
+	VBROADCASTSS constants<>+40(SB), Z19
+	VBROADCASTSS constants<>+44(SB), Z20
+	VBROADCASTSS constants<>+68(SB), Z21
+	VBROADCASTSS constants<>+60(SB), Z22
+	VBROADCASTSS constants<>+52(SB), Z23
+	VBROADCASTSS constants<>+56(SB), Z24
+	VBROADCASTSS constants<>+48(SB), Z25
+	VBROADCASTSS constants<>+64(SB), Z26
 	MOVQ         work+24(FP), R10
 
 row:
@@ -5104,44 +5183,110 @@ row:
 	VMULPS    Z0, Z1, Z1
 	XORQ      R11, R11
 	MOVQ      R9, R12
+	MOVQ      CX, R13
+	SUBQ      $0x02, R13
+	JL        rest
+
+states:
+	VMULPS       (R12), Z0, Z5
+	VMULPS       256(R12), Z0, Z11
+	VMAXPS       Z5, Z2, Z5
+	VMAXPS       Z11, Z2, Z11
+	VMOVAPS      Z17, Z8
+	VMOVAPS      Z17, Z14
+	VFMADD231PS  Z18, Z5, Z8
+	VFMADD231PS  Z18, Z11, Z14
+	VSUBPS       Z17, Z8, Z7
+	VSUBPS       Z17, Z14, Z13
+	VFNMADD231PS Z19, Z7, Z5
+	VFNMADD231PS Z19, Z13, Z11
+	VFNMADD231PS Z20, Z7, Z5
+	VFNMADD231PS Z20, Z13, Z11
+	VPSLLD       $0x17, Z8, Z8
+	VPSLLD       $0x17, Z14, Z14
+	VMULPS       Z5, Z5, Z7
+	VMULPS       Z11, Z11, Z13
+	VMOVAPS      Z25, Z9
+	VMOVAPS      Z25, Z15
+	VMOVAPS      Z23, Z10
+	VMOVAPS      Z23, Z16
+	VFMADD213PS  Z24, Z5, Z9
+	VFMADD213PS  Z24, Z11, Z15
+	VFMADD213PS  Z22, Z5, Z10
+	VFMADD213PS  Z22, Z11, Z16
+	VFMADD231PS  Z26, Z7, Z9
+	VFMADD231PS  Z26, Z13, Z15
+	VFMADD231PS  Z9, Z7, Z10
+	VFMADD231PS  Z15, Z13, Z16
+	VMOVAPS      Z21, Z9
+	VMOVAPS      Z21, Z15
+	VFMADD213PS  Z21, Z5, Z9
+	VFMADD213PS  Z21, Z11, Z15
+	VFMADD213PS  Z9, Z7, Z10
+	VFMADD213PS  Z15, Z13, Z16
+	VMULPS       Z8, Z10, Z5
+	VMULPS       Z14, Z16, Z11
+	VMULPS.BCST  (R8)(R11*4), Z1, Z6
+	VMULPS.BCST  4(R8)(R11*4), Z1, Z12
+	VMOVUPS      64(R12), Z7
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z5, 64(R10)
+	VFMADD231PS  Z7, Z5, Z6
+	ADDQ         $+256, R10
+	VMOVUPS      Z6, 64(R12)
+	VMOVUPS      320(R12), Z13
+	VMOVUPS      Z13, (R10)
+	VMOVUPS      Z11, 64(R10)
+	VFMADD231PS  Z13, Z11, Z12
+	ADDQ         $+256, R10
+	VMOVUPS      Z12, 320(R12)
+	ADDQ         $+512, R12
+	ADDQ         $0x02, R11
+	SUBQ         $0x02, R13
+	JGE          states
+
+rest:
+	ADDQ $0x02, R13
+	JZ   next
 
 state:
-	VMULPS            (R12), Z0, Z5
-	VMAXPS            Z5, Z2, Z5
-	VBROADCASTSS      constants<>+32(SB), Z8
-	VFMADD231PS.BCST  constants<>+36(SB), Z5, Z8
-	VSUBPS.BCST       constants<>+32(SB), Z8, Z7
-	VFNMADD231PS.BCST constants<>+40(SB), Z7, Z5
-	VFNMADD231PS.BCST constants<>+44(SB), Z7, Z5
-	VPSLLD            $0x17, Z8, Z8
-	VMULPS            Z5, Z5, Z7
-	VBROADCASTSS      constants<>+48(SB), Z9
-	VBROADCASTSS      constants<>+52(SB), Z10
-	VFMADD213PS.BCST  constants<>+56(SB), Z5, Z9
-	VFMADD213PS.BCST  constants<>+60(SB), Z5, Z10
-	VFMADD231PS.BCST  constants<>+64(SB), Z7, Z9
-	VFMADD231PS       Z9, Z7, Z10
-	VBROADCASTSS      constants<>+68(SB), Z9
-	VFMADD213PS.BCST  constants<>+68(SB), Z5, Z9
-	VFMADD213PS       Z9, Z7, Z10
-	VMULPS            Z8, Z10, Z5
-	VBROADCASTSS      (R8)(R11*4), Z6
-	VMULPS            Z1, Z6, Z6
-	VMOVUPS           64(R12), Z7
-	VMOVUPS           Z7, (R10)
-	VMOVUPS           Z5, 64(R10)
-	VFMADD231PS       Z7, Z5, Z6
-	ADDQ              $+256, R10
-	VMOVUPS           Z6, 64(R12)
-	ADDQ              $+256, R12
-	INCQ              R11
-	CMPQ              R11, CX
-	JLT               state
-	ADDQ              DX, SI
-	ADDQ              DX, DI
-	ADDQ              BX, R8
-	DECQ              AX
-	JNZ               row
+	VMULPS       (R12), Z0, Z5
+	VMAXPS       Z5, Z2, Z5
+	VMOVAPS      Z17, Z8
+	VFMADD231PS  Z18, Z5, Z8
+	VSUBPS       Z17, Z8, Z7
+	VFNMADD231PS Z19, Z7, Z5
+	VFNMADD231PS Z20, Z7, Z5
+	VPSLLD       $0x17, Z8, Z8
+	VMULPS       Z5, Z5, Z7
+	VMOVAPS      Z25, Z9
+	VMOVAPS      Z23, Z10
+	VFMADD213PS  Z24, Z5, Z9
+	VFMADD213PS  Z22, Z5, Z10
+	VFMADD231PS  Z26, Z7, Z9
+	VFMADD231PS  Z9, Z7, Z10
+	VMOVAPS      Z21, Z9
+	VFMADD213PS  Z21, Z5, Z9
+	VFMADD213PS  Z9, Z7, Z10
+	VMULPS       Z8, Z10, Z5
+	VMULPS.BCST  (R8)(R11*4), Z1, Z6
+	VMOVUPS      64(R12), Z7
+	VMOVUPS      Z7, (R10)
+	VMOVUPS      Z5, 64(R10)
+	VFMADD231PS  Z7, Z5, Z6
+	ADDQ         $+256, R10
+	VMOVUPS      Z6, 64(R12)
+	ADDQ         $+256, R12
+	ADDQ         $0x01, R11
+	DECQ         R13
+	JNZ          state
+
+next:
+	ADDQ DX, SI
+	ADDQ DX, DI
+	ADDQ BX, R8
+	DECQ AX
+	JNZ  row
 	VZEROUPPER
 	RET
 
@@ -5263,6 +5408,16 @@ TEXT ·scanStepAVX512(SB), NOSPLIT, $0-80
 	BZHIL        R14, R15, R15
 	KMOVW        R15, K1
 	VBROADCASTSS constants<>+24(SB), Z2
+	VBROADCASTSS constants<>+32(SB), Z10
+	VBROADCASTSS constants<>+36(SB), Z11
+	VBROADCASTSS constants<>+40(SB), Z12
+	VBROADCASTSS constants<>+44(SB), Z13
+	VBROADCASTSS constants<>+68(SB), Z14
+	VBROADCASTSS constants<>+60(SB), Z15
+	VBROADCASTSS constants<>+52(SB), Z16
+	VBROADCASTSS constants<>+56(SB), Z17
+	VBROADCASTSS constants<>+48(SB), Z18
+	VBROADCASTSS constants<>+64(SB), Z19
 
 channel:
 	VBROADCASTSS (R8), Z0
@@ -5274,67 +5429,67 @@ channel:
 	JZ           states_tail
 
 states_loop:
-	VMOVUPS           (SI)(R14*4), Z4
-	VMULPS            Z0, Z4, Z4
-	VMAXPS            Z4, Z2, Z4
-	VBROADCASTSS      constants<>+32(SB), Z7
-	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z7
-	VSUBPS.BCST       constants<>+32(SB), Z7, Z6
-	VFNMADD231PS.BCST constants<>+40(SB), Z6, Z4
-	VFNMADD231PS.BCST constants<>+44(SB), Z6, Z4
-	VPSLLD            $0x17, Z7, Z7
-	VMULPS            Z4, Z4, Z6
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VBROADCASTSS      constants<>+52(SB), Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z9
-	VFMADD231PS.BCST  constants<>+64(SB), Z6, Z8
-	VFMADD231PS       Z8, Z6, Z9
-	VBROADCASTSS      constants<>+68(SB), Z8
-	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z8
-	VFMADD213PS       Z8, Z6, Z9
-	VMULPS            Z7, Z9, Z4
-	VMOVUPS           (BX)(R14*4), Z5
-	VMULPS            Z4, Z5, Z5
-	VMOVUPS           (R9)(R14*4), Z4
-	VFMADD231PS       Z1, Z4, Z5
-	VMOVUPS           Z5, (BX)(R14*4)
-	VMOVUPS           (R10)(R14*4), Z4
-	VFMADD231PS       Z5, Z4, Z3
-	ADDQ              $0x10, R14
-	CMPQ              R14, R12
-	JLT               states_loop
+	VMOVUPS      (SI)(R14*4), Z4
+	VMULPS       Z0, Z4, Z4
+	VMAXPS       Z4, Z2, Z4
+	VMOVAPS      Z10, Z7
+	VFMADD231PS  Z11, Z4, Z7
+	VSUBPS       Z10, Z7, Z6
+	VFNMADD231PS Z12, Z6, Z4
+	VFNMADD231PS Z13, Z6, Z4
+	VPSLLD       $0x17, Z7, Z7
+	VMULPS       Z4, Z4, Z6
+	VMOVAPS      Z18, Z8
+	VMOVAPS      Z16, Z9
+	VFMADD213PS  Z17, Z4, Z8
+	VFMADD213PS  Z15, Z4, Z9
+	VFMADD231PS  Z19, Z6, Z8
+	VFMADD231PS  Z8, Z6, Z9
+	VMOVAPS      Z14, Z8
+	VFMADD213PS  Z14, Z4, Z8
+	VFMADD213PS  Z8, Z6, Z9
+	VMULPS       Z7, Z9, Z4
+	VMOVUPS      (BX)(R14*4), Z5
+	VMULPS       Z4, Z5, Z5
+	VMOVUPS      (R9)(R14*4), Z4
+	VFMADD231PS  Z1, Z4, Z5
+	VMOVUPS      Z5, (BX)(R14*4)
+	VMOVUPS      (R10)(R14*4), Z4
+	VFMADD231PS  Z5, Z4, Z3
+	ADDQ         $0x10, R14
+	CMPQ         R14, R12
+	JLT          states_loop
 
 states_tail:
-	TESTQ             R13, R13
-	JZ                states_done
-	VMOVUPS.Z         (SI)(R14*4), K1, Z4
-	VMULPS            Z0, Z4, Z4
-	VMAXPS            Z4, Z2, Z4
-	VBROADCASTSS      constants<>+32(SB), Z7
-	VFMADD231PS.BCST  constants<>+36(SB), Z4, Z7
-	VSUBPS.BCST       constants<>+32(SB), Z7, Z6
-	VFNMADD231PS.BCST constants<>+40(SB), Z6, Z4
-	VFNMADD231PS.BCST constants<>+44(SB), Z6, Z4
-	VPSLLD            $0x17, Z7, Z7
-	VMULPS            Z4, Z4, Z6
-	VBROADCASTSS      constants<>+48(SB), Z8
-	VBROADCASTSS      constants<>+52(SB), Z9
-	VFMADD213PS.BCST  constants<>+56(SB), Z4, Z8
-	VFMADD213PS.BCST  constants<>+60(SB), Z4, Z9
-	VFMADD231PS.BCST  constants<>+64(SB), Z6, Z8
-	VFMADD231PS       Z8, Z6, Z9
-	VBROADCASTSS      constants<>+68(SB), Z8
-	VFMADD213PS.BCST  constants<>+68(SB), Z4, Z8
-	VFMADD213PS       Z8, Z6, Z9
-	VMULPS            Z7, Z9, Z4
-	VMOVUPS.Z         (BX)(R14*4), K1, Z5
-	VMULPS            Z4, Z5, Z5
-	VMOVUPS.Z         (R9)(R14*4), K1, Z4
-	VFMADD231PS       Z1, Z4, Z5
-	VMOVUPS           Z5, K1, (BX)(R14*4)
-	VMOVUPS.Z         (R10)(R14*4), K1, Z4
-	VFMADD231PS       Z5, Z4, Z3
+	TESTQ        R13, R13
+	JZ           states_done
+	VMOVUPS.Z    (SI)(R14*4), K1, Z4
+	VMULPS       Z0, Z4, Z4
+	VMAXPS       Z4, Z2, Z4
+	VMOVAPS      Z10, Z7
+	VFMADD231PS  Z11, Z4, Z7
+	VSUBPS       Z10, Z7, Z6
+	VFNMADD231PS Z12, Z6, Z4
+	VFNMADD231PS Z13, Z6, Z4
+	VPSLLD       $0x17, Z7, Z7
+	VMULPS       Z4, Z4, Z6
+	VMOVAPS      Z18, Z8
+	VMOVAPS      Z16, Z9
+	VFMADD213PS  Z17, Z4, Z8
+	VFMADD213PS  Z15, Z4, Z9
+	VFMADD231PS  Z19, Z6, Z8
+	VFMADD231PS  Z8, Z6, Z9
+	VMOVAPS      Z14, Z8
+	VFMADD213PS  Z14, Z4, Z8
+	VFMADD213PS  Z8, Z6, Z9
+	VMULPS       Z7, Z9, Z4
+	VMOVUPS.Z    (BX)(R14*4), K1, Z5
+	VMULPS       Z4, Z5, Z5
+	VMOVUPS.Z    (R9)(R14*4), K1, Z4
+	VFMADD231PS  Z1, Z4, Z5
+	VMOVUPS      Z5, K1, (BX)(R14*4)
+	VMOVUPS.Z    (R10)(R14*4), K1, Z4
+	VFMADD231PS  Z5, Z4, Z3
 
 states_done:
 	VEXTRACTF64X4 $0x01, Z3, Y5
@@ -5425,6 +5580,398 @@ states_done:
 	LEAQ          (BX)(CX*4), BX
 	DECQ          AX
 	JNZ           channel
+	VZEROUPPER
+	RET
+
+// func decaysAVX512(q int, steps *float32, l *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·decaysAVX512(SB), NOSPLIT, $0-24
+	MOVQ         q+0(FP), AX
+	MOVQ         steps+8(FP), CX
+	MOVQ         l+16(FP), DX
+	MOVQ         AX, BX
+	ANDQ         $0x0f, BX
+	SUBQ         BX, AX
+	MOVQ         BX, SI
+	MOVL         $-1, DI
+	BZHIL        SI, DI, DI
+	KMOVW        DI, K1
+	MOVQ         q+0(FP), SI
+	SHLQ         $0x02, SI
+	VBROADCASTSS constants<>+24(SB), Z6
+	VBROADCASTSS constants<>+28(SB), Z7
+	VPXORD       Z8, Z8, Z8
+	VBROADCASTSS constants<>+32(SB), Z10
+	VBROADCASTSS constants<>+36(SB), Z11
+	VBROADCASTSS constants<>+40(SB), Z12
+	VBROADCASTSS constants<>+44(SB), Z13
+	VBROADCASTSS constants<>+68(SB), Z14
+	VBROADCASTSS constants<>+60(SB), Z15
+	VBROADCASTSS constants<>+52(SB), Z16
+	VBROADCASTSS constants<>+56(SB), Z17
+	VBROADCASTSS constants<>+48(SB), Z18
+	VBROADCASTSS constants<>+64(SB), Z19
+	XORQ         R11, R11
+	TESTQ        AX, AX
+	JZ           columns_tail
+
+columns_loop:
+	LEAQ  (DX)(R11*4), DI
+	LEAQ  (CX)(R11*4), R9
+	MOVQ  R11, R8
+	TESTQ R8, R8
+	JZ    diagonal
+
+above:
+	VMOVUPS Z8, (DI)
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     above
+
+diagonal:
+	VPXORD Z0, Z0, Z0
+	LEAQ   diagonal<>+64(SB), R10
+	MOVQ   $0x00000010, R8
+
+rows:
+	VADDPS.BCST  (R9), Z0, Z0
+	VANDPS       (R10), Z0, Z0
+	VORPS        128(R10), Z0, Z0
+	SUBQ         $0x04, R10
+	VMOVAPS      Z0, Z1
+	VMAXPS       Z1, Z6, Z1
+	VMINPS       Z1, Z7, Z1
+	VMOVAPS      Z10, Z3
+	VFMADD231PS  Z11, Z1, Z3
+	VSUBPS       Z10, Z3, Z2
+	VFNMADD231PS Z12, Z2, Z1
+	VFNMADD231PS Z13, Z2, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VMULPS       Z1, Z1, Z2
+	VMOVAPS      Z18, Z4
+	VMOVAPS      Z16, Z5
+	VFMADD213PS  Z17, Z1, Z4
+	VFMADD213PS  Z15, Z1, Z5
+	VFMADD231PS  Z19, Z2, Z4
+	VFMADD231PS  Z4, Z2, Z5
+	VMOVAPS      Z14, Z4
+	VFMADD213PS  Z14, Z1, Z4
+	VFMADD213PS  Z4, Z2, Z5
+	VMULPS       Z3, Z5, Z1
+	VMOVUPS      Z1, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          rows
+	MOVQ         q+0(FP), R8
+	SUBQ         R11, R8
+	SUBQ         $0x10, R8
+	JZ           below_end
+
+below:
+	VADDPS.BCST  (R9), Z0, Z0
+	VMOVAPS      Z0, Z1
+	VMAXPS       Z1, Z6, Z1
+	VMINPS       Z1, Z7, Z1
+	VMOVAPS      Z10, Z3
+	VFMADD231PS  Z11, Z1, Z3
+	VSUBPS       Z10, Z3, Z2
+	VFNMADD231PS Z12, Z2, Z1
+	VFNMADD231PS Z13, Z2, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VMULPS       Z1, Z1, Z2
+	VMOVAPS      Z18, Z4
+	VMOVAPS      Z16, Z5
+	VFMADD213PS  Z17, Z1, Z4
+	VFMADD213PS  Z15, Z1, Z5
+	VFMADD231PS  Z19, Z2, Z4
+	VFMADD231PS  Z4, Z2, Z5
+	VMOVAPS      Z14, Z4
+	VFMADD213PS  Z14, Z1, Z4
+	VFMADD213PS  Z4, Z2, Z5
+	VMULPS       Z3, Z5, Z1
+	VMOVUPS      Z1, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          below
+
+below_end:
+	ADDQ $0x10, R11
+	CMPQ R11, AX
+	JLT  columns_loop
+
+columns_tail:
+	TESTQ BX, BX
+	JZ    columns_done
+	LEAQ  (DX)(R11*4), DI
+	LEAQ  (CX)(R11*4), R9
+	MOVQ  R11, R8
+	TESTQ R8, R8
+	JZ    diagonal_tail
+
+above_tail:
+	VMOVUPS Z8, K1, (DI)
+	ADDQ    SI, DI
+	DECQ    R8
+	JNZ     above_tail
+
+diagonal_tail:
+	VPXORD Z0, Z0, Z0
+	LEAQ   diagonal<>+64(SB), R10
+	MOVQ   BX, R8
+
+rows_tail:
+	VADDPS.BCST  (R9), Z0, Z0
+	VANDPS       (R10), Z0, Z0
+	VORPS        128(R10), Z0, Z0
+	SUBQ         $0x04, R10
+	VMOVAPS      Z0, Z1
+	VMAXPS       Z1, Z6, Z1
+	VMINPS       Z1, Z7, Z1
+	VMOVAPS      Z10, Z3
+	VFMADD231PS  Z11, Z1, Z3
+	VSUBPS       Z10, Z3, Z2
+	VFNMADD231PS Z12, Z2, Z1
+	VFNMADD231PS Z13, Z2, Z1
+	VPSLLD       $0x17, Z3, Z3
+	VMULPS       Z1, Z1, Z2
+	VMOVAPS      Z18, Z4
+	VMOVAPS      Z16, Z5
+	VFMADD213PS  Z17, Z1, Z4
+	VFMADD213PS  Z15, Z1, Z5
+	VFMADD231PS  Z19, Z2, Z4
+	VFMADD231PS  Z4, Z2, Z5
+	VMOVAPS      Z14, Z4
+	VFMADD213PS  Z14, Z1, Z4
+	VFMADD213PS  Z4, Z2, Z5
+	VMULPS       Z3, Z5, Z1
+	VMOVUPS      Z1, K1, (DI)
+	ADDQ         SI, DI
+	ADDQ         $0x04, R9
+	DECQ         R8
+	JNZ          rows_tail
+
+columns_done:
+	VZEROUPPER
+	RET
+
+DATA diagonal<>+0(SB)/4, $0xffffffff
+DATA diagonal<>+4(SB)/4, $0xffffffff
+DATA diagonal<>+8(SB)/4, $0xffffffff
+DATA diagonal<>+12(SB)/4, $0xffffffff
+DATA diagonal<>+16(SB)/4, $0xffffffff
+DATA diagonal<>+20(SB)/4, $0xffffffff
+DATA diagonal<>+24(SB)/4, $0xffffffff
+DATA diagonal<>+28(SB)/4, $0xffffffff
+DATA diagonal<>+32(SB)/4, $0xffffffff
+DATA diagonal<>+36(SB)/4, $0xffffffff
+DATA diagonal<>+40(SB)/4, $0xffffffff
+DATA diagonal<>+44(SB)/4, $0xffffffff
+DATA diagonal<>+48(SB)/4, $0xffffffff
+DATA diagonal<>+52(SB)/4, $0xffffffff
+DATA diagonal<>+56(SB)/4, $0xffffffff
+DATA diagonal<>+60(SB)/4, $0xffffffff
+DATA diagonal<>+64(SB)/4, $0x00000000
+DATA diagonal<>+68(SB)/4, $0x00000000
+DATA diagonal<>+72(SB)/4, $0x00000000
+DATA diagonal<>+76(SB)/4, $0x00000000
+DATA diagonal<>+80(SB)/4, $0x00000000
+DATA diagonal<>+84(SB)/4, $0x00000000
+DATA diagonal<>+88(SB)/4, $0x00000000
+DATA diagonal<>+92(SB)/4, $0x00000000
+DATA diagonal<>+96(SB)/4, $0x00000000
+DATA diagonal<>+100(SB)/4, $0x00000000
+DATA diagonal<>+104(SB)/4, $0x00000000
+DATA diagonal<>+108(SB)/4, $0x00000000
+DATA diagonal<>+112(SB)/4, $0x00000000
+DATA diagonal<>+116(SB)/4, $0x00000000
+DATA diagonal<>+120(SB)/4, $0x00000000
+DATA diagonal<>+124(SB)/4, $0x00000000
+DATA diagonal<>+128(SB)/4, $0x00000000
+DATA diagonal<>+132(SB)/4, $0x00000000
+DATA diagonal<>+136(SB)/4, $0x00000000
+DATA diagonal<>+140(SB)/4, $0x00000000
+DATA diagonal<>+144(SB)/4, $0x00000000
+DATA diagonal<>+148(SB)/4, $0x00000000
+DATA diagonal<>+152(SB)/4, $0x00000000
+DATA diagonal<>+156(SB)/4, $0x00000000
+DATA diagonal<>+160(SB)/4, $0x00000000
+DATA diagonal<>+164(SB)/4, $0x00000000
+DATA diagonal<>+168(SB)/4, $0x00000000
+DATA diagonal<>+172(SB)/4, $0x00000000
+DATA diagonal<>+176(SB)/4, $0x00000000
+DATA diagonal<>+180(SB)/4, $0x00000000
+DATA diagonal<>+184(SB)/4, $0x00000000
+DATA diagonal<>+188(SB)/4, $0x00000000
+DATA diagonal<>+192(SB)/4, $0x00000000
+DATA diagonal<>+196(SB)/4, $0xff800000
+DATA diagonal<>+200(SB)/4, $0xff800000
+DATA diagonal<>+204(SB)/4, $0xff800000
+DATA diagonal<>+208(SB)/4, $0xff800000
+DATA diagonal<>+212(SB)/4, $0xff800000
+DATA diagonal<>+216(SB)/4, $0xff800000
+DATA diagonal<>+220(SB)/4, $0xff800000
+DATA diagonal<>+224(SB)/4, $0xff800000
+DATA diagonal<>+228(SB)/4, $0xff800000
+DATA diagonal<>+232(SB)/4, $0xff800000
+DATA diagonal<>+236(SB)/4, $0xff800000
+DATA diagonal<>+240(SB)/4, $0xff800000
+DATA diagonal<>+244(SB)/4, $0xff800000
+DATA diagonal<>+248(SB)/4, $0xff800000
+DATA diagonal<>+252(SB)/4, $0xff800000
+GLOBL diagonal<>(SB), RODATA|NOPTR, $256
+
+// func scaleRowsAVX512(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaleRowsAVX512(SB), NOSPLIT, $0-64
+	MOVQ  rows+0(FP), AX
+	MOVQ  y+16(FP), CX
+	MOVQ  ys+24(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  x+32(FP), BX
+	MOVQ  xs+40(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  s+48(FP), DI
+	MOVQ  ss+56(FP), R8
+	SHLQ  $0x02, R8
+	MOVQ  n+8(FP), R9
+	MOVQ  R9, R10
+	ANDQ  $0x0f, R10
+	SUBQ  R10, R9
+	MOVQ  R10, R11
+	MOVL  $-1, R12
+	BZHIL R11, R12, R12
+	KMOVW R12, K1
+
+row:
+	VBROADCASTSS (DI), Z0
+	XORQ         R11, R11
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS (BX)(R11*4), Z1
+	VMULPS  Z0, Z1, Z2
+	VMOVUPS Z2, (CX)(R11*4)
+	ADDQ    $0x10, R11
+	CMPQ    R11, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ     R10, R10
+	JZ        columns_done
+	VMOVUPS.Z (BX)(R11*4), K1, Z1
+	VMULPS    Z0, Z1, Z2
+	VMOVUPS   Z2, K1, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func axpyRowsAVX512(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyRowsAVX512(SB), NOSPLIT, $0-64
+	MOVQ  rows+0(FP), AX
+	MOVQ  y+16(FP), CX
+	MOVQ  ys+24(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  x+32(FP), BX
+	MOVQ  xs+40(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  s+48(FP), DI
+	MOVQ  ss+56(FP), R8
+	SHLQ  $0x02, R8
+	MOVQ  n+8(FP), R9
+	MOVQ  R9, R10
+	ANDQ  $0x0f, R10
+	SUBQ  R10, R9
+	MOVQ  R10, R11
+	MOVL  $-1, R12
+	BZHIL R11, R12, R12
+	KMOVW R12, K1
+
+row:
+	VBROADCASTSS (DI), Z0
+	XORQ         R11, R11
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS     (BX)(R11*4), Z1
+	VMOVUPS     (CX)(R11*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (CX)(R11*4)
+	ADDQ        $0x10, R11
+	CMPQ        R11, R9
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R10, R10
+	JZ          columns_done
+	VMOVUPS.Z   (BX)(R11*4), K1, Z1
+	VMOVUPS.Z   (CX)(R11*4), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func carryStateAVX512(n int, state *float32, added *float32, decay float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·carryStateAVX512(SB), NOSPLIT, $0-28
+	MOVQ         state+8(FP), AX
+	MOVQ         added+16(FP), CX
+	VBROADCASTSS decay+24(FP), Z12
+	MOVQ         n+0(FP), DX
+	MOVQ         DX, BX
+	ANDQ         $0x0f, BX
+	SUBQ         BX, DX
+	MOVQ         BX, SI
+	MOVL         $-1, DI
+	BZHIL        SI, DI, DI
+	KMOVW        DI, K1
+	XORQ         SI, SI
+	TESTQ        DX, DX
+	JZ           vectors_tail
+
+vectors_loop:
+	VMOVUPS (AX)(SI*4), Z0
+	VMOVUPS (CX)(SI*4), Z1
+	VMOVAPS Z0, Z2
+	VMULPS  Z12, Z0, Z0
+	VADDPS  Z1, Z0, Z0
+	VMOVAPS Z2, Z1
+	VMOVUPS Z0, (AX)(SI*4)
+	VMOVUPS Z1, (CX)(SI*4)
+	ADDQ    $0x10, SI
+	CMPQ    SI, DX
+	JLT     vectors_loop
+
+vectors_tail:
+	TESTQ     BX, BX
+	JZ        vectors_done
+	VMOVUPS.Z (AX)(SI*4), K1, Z0
+	VMOVUPS.Z (CX)(SI*4), K1, Z1
+	VMOVAPS   Z0, Z2
+	VMULPS    Z12, Z0, Z0
+	VADDPS    Z1, Z0, Z0
+	VMOVAPS   Z2, Z1
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+	VMOVUPS   Z1, K1, (CX)(SI*4)
+
+vectors_done:
 	VZEROUPPER
 	RET
 
