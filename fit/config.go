@@ -53,7 +53,7 @@ type Config struct {
 	Season   int    `json:"season" min:"0" help:"rows after which a series is alike; 0: found out"`
 	Calendar string `json:"calendar" enum:"none,auto" help:"auto: hour, weekday, season of the year go in"`
 	Refit    int    `json:"refit" min:"0" help:"forecasts: measure refits too, every so many origins of the test part"`
-	Scale    string `json:"scale" enum:"window,series" help:"forecasts are measured by the rows seen, or by all"`
+	Scale    string `json:"scale" enum:"auto,window,series" help:"forecasts are measured by the rows seen, or by all"`
 	Dt       string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
 	Base     string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
 	Levels   string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
@@ -66,7 +66,7 @@ type Config struct {
 // DefaultConfig is what settings start from.
 func DefaultConfig() Config {
 	c := Config{
-		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: "window", Base: "linear",
+		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
 		Options: table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
 	}
@@ -77,6 +77,12 @@ func DefaultConfig() Config {
 	c.Optim.Clip = 1
 	return c
 }
+
+// What numbers of a forecast are measured by.
+const (
+	scaleAuto   = "auto"   // the rows seen, or all where the horizon is longer than what is seen
+	scaleWindow = "window" // the deviation of the rows seen
+)
 
 // mostLevels bounds the quantiles of a number.
 const mostLevels = 99

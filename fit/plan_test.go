@@ -58,3 +58,20 @@ func FuzzPlan(f *testing.F) {
 		}
 	})
 }
+
+// TestScaleOfForecasts: numbers are measured by the rows that a forecast sees, and by all where it reaches further than
+// those; what the user says counts.
+func TestScaleOfForecasts(t *testing.T) {
+	for _, one := range []struct {
+		scale   string
+		horizon int
+		local   bool
+	}{{"auto", 48, true}, {"auto", 49, false}, {"window", 49, true}, {"series", 24, false}} {
+		f := &frame{plan: &Plan{Task: Forecast}, seqs: []sequence{{hi: 1000}}}
+		c := DefaultConfig()
+		c.Scale, c.Horizon, c.Lookback = one.scale, one.horizon, 48
+		if err := f.settleLengths(&c); err != nil || f.plan.Local != one.local {
+			t.Errorf("%+v: found %t, %v", one, f.plan.Local, err)
+		}
+	}
+}

@@ -149,7 +149,8 @@ func (f *frame) settleLengths(c *Config) error {
 			"have no "+
 			"part in training", short, len(f.seqs), p.Lookback+p.Horizon))
 	}
-	p.Local = c.Scale == "window"
+	// How much a series has changed of late says little of a time that is longer: docs/evidence.md, "The recipe".
+	p.Local = c.Scale == scaleWindow || c.Scale == scaleAuto && p.Horizon <= p.Lookback
 	return nil
 }
 

@@ -140,8 +140,8 @@ func TestFillForecasts(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"forecast","params":12,"model":"s4d*2","steps":3,"cpu_seconds":61,"machine":"a machine",
 		"version":"0123456789abcdef","date":"2026-11-22T10:00:00Z",
-		"config":{"data":["x/ETTh1.csv"],"seed":2,"rows":100,"scale":"window","base":"linear"},
-		"plan":{"horizon":24,"columns":[{"name":"OT","target":true,"deviation":2}]},
+		"config":{"data":["x/ETTh1.csv"],"seed":2,"rows":100,"scale":"auto","base":"linear"},
+		"plan":{"horizon":24,"local":true,"columns":[{"name":"OT","target":true,"deviation":2}]},
 		"errors":[{"name":"network","target":"OT","crps":4,"mse_standardized":0.5,"coverage":79,"nominal":80},
 		{"name":"linear","target":"OT","crps":4,"mse_standardized":0.75,"coverage":79,"nominal":80}]}`)
 	r, err := readRun(filepath.Join(dir, "result.json"))

@@ -147,7 +147,11 @@ func readFit(dir string) (result, error) {
 		name += "," + network.Target
 		if r.Task == fit.Forecast {
 			name += fmt.Sprintf(",horizon=%d", r.Plan.Horizon)
-			out.Model += fmt.Sprintf(",scale=%s,base=%s", c.Scale, c.Base)
+			scale := "series"
+			if r.Plan.Local {
+				scale = "window"
+			}
+			out.Model += fmt.Sprintf(",scale=%s,base=%s", scale, c.Base)
 		}
 		out.Score, out.Unit, out.Loss = network.MSE, "MSE", r.Pinball()
 		inside := fmt.Sprintf("in the %.0f %% interval", network.Nominal)
