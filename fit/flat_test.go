@@ -122,7 +122,8 @@ func TestManyWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := set.Train.Len(); got > 1000 || got < 900 || len(f.notes) != 1 || !strings.Contains(f.notes[0], "--stride 1 ") {
+	if got := set.Train.Len(); got > 1000 || got < 900 || len(f.notes) != 1 ||
+		!strings.Contains(f.notes[0], "--stride 1 ") {
 		t.Errorf("found %d windows, told %q", got, f.notes)
 	}
 	c.Stride = 1

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// quoted is records of cells between separators, quoted as RFC 4180 says: those of encoding/csv, in little more than half
-// its time where nothing is quoted. Each line is copied once, and its cells are parts of the copy.
+// quoted is records of cells between separators, quoted as RFC 4180 says: those of encoding/csv, in little more than
+// half its time where nothing is quoted. Each line is copied once, and its cells are parts of the copy.
 type quoted struct {
 	r         *bufio.Reader
 	separator string
