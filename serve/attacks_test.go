@@ -199,7 +199,8 @@ func TestManyStreams(t *testing.T) {
 	if testing.Short() {
 		streams = 200
 	}
-	v := newVictim(t, Options{Concurrent: 4000}, true)
+	// On a busy machine the clients are slower than a server waits for by itself.
+	v := newVictim(t, Options{Concurrent: 4000, WriteTimeout: time.Hour}, true)
 	// Each reply has some tokens, and then goes on for ever.
 	v.server.loaded()[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
