@@ -24,7 +24,9 @@ func halvesOfFloats(rng *rand.Rand, x []float32) []byte {
 func TestHalvesArePackedAlike(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	atLevels(t, func(t *testing.T) {
-		for _, shape := range [][2]int{{1, 16}, {48, 128}, {50, 144}, {200, 256}, {96, 24}, {57, 33}, {49, 34}, {8, 400}} {
+		for _, shape := range [][2]int{
+			{1, 16}, {48, 128}, {50, 144}, {200, 256}, {96, 24}, {57, 33}, {49, 34}, {8, 400},
+		} {
 			for _, spread := range []float64{0.1, 3, 40} {
 				n, k := shape[0], shape[1]
 				x := make([]float32, n*k)
@@ -41,7 +43,8 @@ func TestHalvesArePackedAlike(t *testing.T) {
 				got.BF16 = func(j, n int, use func([]byte)) { use(halves[2*j*k:][:2*n*k]) }
 				for _, exact := range []bool{true, false} {
 					a, b := pack(BF16, exact, []Matrix{want})[0], pack(BF16, exact, []Matrix{got})[0]
-					if !slices.Equal(a.short, b.short) || !slices.Equal(a.heads, b.heads) || !slices.Equal(a.bf16, b.bf16) {
+					if !slices.Equal(a.short, b.short) || !slices.Equal(a.heads, b.heads) ||
+						!slices.Equal(a.bf16, b.bf16) {
 						t.Errorf("%v, spread %v, exact %v: other bits", shape, spread, exact)
 					}
 					rows := make([]float32, n*k)
@@ -51,7 +54,8 @@ func TestHalvesArePackedAlike(t *testing.T) {
 							v = math.Float32frombits(termBits(v))
 						}
 						if math.Float32bits(rows[i]) != math.Float32bits(v) {
-							t.Fatalf("%v, spread %v, exact %v: element %d is %v, want %v", shape, spread, exact, i, rows[i], v)
+							t.Fatalf("%v, spread %v, exact %v: element %d is %v, want %v", shape, spread, exact, i,
+								rows[i], v)
 						}
 					}
 				}
