@@ -25,8 +25,9 @@ func TestIDsAreThoseOfJSON(t *testing.T) {
 			b.WriteString(space.Draw(t, "before") + id.Draw(t, "id") + space.Draw(t, "after"))
 		}
 		b.WriteString("]")
-		text := rapid.SampledFrom([]string{b.String(), b.String(), "5", "null", "{}", "[", "", "5]", "[1,]", "[1 2]", "[1"}).
-			Draw(t, "text")
+		text := rapid.SampledFrom([]string{
+			b.String(), b.String(), "5", "null", "{}", "[", "", "5]", "[1,]", "[1 2]", "[1",
+		}).Draw(t, "text")
 		want, got := []int32{}, []int32{}
 		wantErr := json.Unmarshal([]byte(text), &want)
 		if err := readIDs([]byte(text), &got, "ids"); (err == nil) != (wantErr == nil) {
