@@ -24,7 +24,8 @@ const (
 // In the phase cold, the mode cold reads the text before, and keeps it in a folder for the other phase; warm has it in
 // memory; edited has it in memory with 16 other ids behind it, as when the last message is changed. In the phase
 // restored the text comes from its file: load_ms of first_ms, and check_ms for the checksum of all weights, which says
-// whether it is this model's, and which a process computes once. The arguments are the phase, the folder, how many ids the text has, and files or folders of models.
+// whether it is this model's, and which a process computes once. The arguments are the phase, the folder, how many ids
+// the text has, and files or folders of models.
 func resumeCases(args []string, shrink int) (cases []Case, err error) {
 	if len(args) < 3 || args[0] != resumeCold && args[0] != resumeRestored {
 		return nil, fmt.Errorf("found the arguments %q, want %s or %s, a folder, a number of tokens and models", args,
