@@ -14,8 +14,8 @@ type packedRows struct {
 }
 
 func newPackedRows(p kernel.Precision, rows, shrink int) *packedRows {
-	const inputs = 768
-	outputs := 4 * inputs / shrink
+	inputs := 768 / shrink
+	outputs := 4 * inputs
 	rng := rand.New(rand.NewPCG(1, 1))
 	w := make([]float32, outputs*inputs)
 	for i := range w {

@@ -172,16 +172,9 @@ func TestLensOfNetworks(t *testing.T) {
 // TestSoftmax: norm, entropy and divergences are those of their definitions.
 func TestSoftmax(t *testing.T) {
 	a, b := []float32{1, 2, -3, 0.5}, []float32{0, 1, 1, -20}
-	pa, pb := probabilities(a), probabilities(b)
 	sa, _ := softmaxOf(a)
 	sb, _ := softmaxOf(b)
-	entropy, kl, js := 0.0, 0.0, 0.0
-	for i := range pa {
-		m := (pa[i] + pb[i]) / 2
-		entropy -= pa[i] * math.Log(pa[i])
-		kl += pa[i] * math.Log(pa[i]/pb[i])
-		js += pa[i]*math.Log(pa[i]/m)/2 + pb[i]*math.Log(pb[i]/m)/2
-	}
+	entropy, kl, js := definitions(probabilities(a), probabilities(b))
 	for _, x := range []struct {
 		name      string
 		got, want float64
@@ -197,6 +190,17 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
+// definitions are the entropy of p, its Kullback-Leibler divergence from q, and the Jensen-Shannon divergence of both.
+func definitions(p, q []float64) (entropy, kl, js float64) {
+	for i := range p {
+		m := (p[i] + q[i]) / 2
+		entropy -= p[i] * math.Log(p[i])
+		kl += p[i] * math.Log(p[i]/q[i])
+		js += p[i]*math.Log(p[i]/m)/2 + q[i]*math.Log(q[i]/m)/2
+	}
+	return entropy, kl, js
+}
+
 // TestSoftmaxOfManyScores: likewise of more scores than are looked at together, for like and unlike distributions.
 func TestSoftmaxOfManyScores(t *testing.T) {
 	a := normals(3, 2*scoresAtOnce+77)
@@ -208,16 +212,9 @@ func TestSoftmaxOfManyScores(t *testing.T) {
 		for i, v := range normals(4, len(a)) {
 			b[i] += far * v
 		}
-		pa, pb := probabilities(a), probabilities(b)
 		sa, _ := softmaxOf(a)
 		sb, _ := softmaxOf(b)
-		entropy, kl, js := 0.0, 0.0, 0.0
-		for i := range pa {
-			m := (pa[i] + pb[i]) / 2
-			entropy -= pa[i] * math.Log(pa[i])
-			kl += pa[i] * math.Log(pa[i]/pb[i])
-			js += pa[i]*math.Log(pa[i]/m)/2 + pb[i]*math.Log(pb[i]/m)/2
-		}
+		entropy, kl, js := definitions(probabilities(a), probabilities(b))
 		for _, x := range []struct {
 			name             string
 			got, want, least float64

@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// scoreRows is how many positions are scored at a time: the scores of all tokens are kept of no more. With so many the
-// product with the unembedding runs at nearly full speed.
+// scoreRows is how many positions are scored at a time. A position has a score for each token of the vocabulary, so
+// more would take much memory; with this many the product with the unembedding runs at nearly full speed.
 const scoreRows = 128
 
 // scorer turns the stream into scores of tokens.

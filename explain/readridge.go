@@ -27,7 +27,8 @@ type ridges struct {
 	y                []float32 // Qᵀ Y
 }
 
-// newRidges prepares the regressions of y (n, m) on the first n of the states x, each of so many numbers.
+// newRidges prepares the regressions of y (n, m) on the first n rows of x, the states. A state has as many numbers as
+// numbers says.
 func newRidges(x []float32, numbers, n int, y []float32) *ridges {
 	all := len(x) / numbers
 	r := &ridges{n: n, m: len(y) / n, diagonal: make([]float64, n), beside: make([]float64, n-1)}

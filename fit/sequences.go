@@ -30,7 +30,8 @@ func (l *loader) keep(seq int, row []float32) error {
 	return l.f.rows.add(row)
 }
 
-// addID says of which sequence a row is: the bits of a number of the store are those of its number.
+// addID stores which sequence a row belongs to. The store holds float32 numbers: this one has the bits of the
+// sequence's index.
 func (l *loader) addID(seq int) error {
 	l.id[0] = math.Float32frombits(uint32(seq))
 	return l.ids.add(l.id[:])

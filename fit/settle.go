@@ -249,7 +249,7 @@ func (k *scaler) add(x float64) {
 	k.before = x
 }
 
-// settle gives a column its scale, which is of so many rows.
+// settle gives a column its scale. rows is how many rows the training part has.
 func (k *scaler) settle(c *Column, task string, rows int) error {
 	if k.n == 0 && c.Target {
 		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)

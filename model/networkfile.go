@@ -32,6 +32,15 @@ func FindNetwork(dir string) (*Network, error) {
 	return LoadNetwork(path)
 }
 
+// HasNetwork reports whether FindNetwork finds a network in dir.
+func HasNetwork(dir string) (bool, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return false, nil
+	}
+	path, err := folderOf(dir, NetworkFile)
+	return path != "", err
+}
+
 // LoadNetwork reads a network from its folder.
 func LoadNetwork(dir string) (m *Network, err error) {
 	err = checkpoint.ReadDir(dir, func() error {

@@ -37,22 +37,8 @@ func (s *site) upload(fields map[string]string, text string) (int, []byte) {
 		s.t.Fatal(err)
 	}
 	form.Close()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+"/v1/files", &body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", form.FormDataContentType())
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer.StatusCode, data
+	status, _, data := s.send(http.MethodPost, "/v1/files", form.FormDataContentType(), &body)
+	return status, data
 }
 
 // sent is the id of a file with some text.

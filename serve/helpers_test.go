@@ -86,9 +86,18 @@ func siteOf(t testing.TB, o Options, m *Model) *site {
 // do sends a request and returns the status, headers and body of the answer.
 func (s *site) do(method, path, body string) (int, http.Header, []byte) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
+	return s.send(method, path, "", strings.NewReader(body))
+}
+
+// send is do with a body of a type, "" for none.
+func (s *site) send(method, path, kind string, body io.Reader) (int, http.Header, []byte) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, body)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
 	}
 	if s.key != "" {
 		r.Header.Set("Authorization", "Bearer "+s.key)

@@ -100,24 +100,8 @@ func rowsOf(table string) (all []string) {
 // ask posts a body of a type.
 func (s *site) ask(path, kind, body string) (int, string, string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", kind)
-	if s.key != "" {
-		r.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	answer, err := s.Client().Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer.StatusCode, answer.Header.Get("Content-Type"), string(data)
+	status, header, data := s.send(http.MethodPost, path, kind, strings.NewReader(body))
+	return status, header.Get("Content-Type"), string(data)
 }
 
 // alone is what a predictor says of rows without a server.

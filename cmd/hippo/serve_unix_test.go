@@ -30,9 +30,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("the file of keys has %s (%v)", text, err)
 	}
 	p := background(t, dir, "serve", "whale=run", "--keys", "keys.txt", "--listen", "127.0.0.1:0")
-	address := regexp.MustCompile(`"address":"(http://127[^"]+)"`)
-	p.waitFor("the address", func() bool { return address.MatchString(p.said.String()) })
-	server := address.FindStringSubmatch(p.said.String())[1]
+	server := addressIn(p, `"address":"(http://127[^"]+)"`)
 	url := server + "/v1/completions"
 
 	shown := background(t, dir, "ps", "--server", server, "--key", key).wantEnd(0)

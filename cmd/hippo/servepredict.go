@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/fit"
@@ -17,7 +15,7 @@ import (
 func predictors(args []string) (networks []serve.Predictor, others []string, err error) {
 	for _, arg := range args {
 		name, path := modelNames(arg)
-		is, err := isNetwork(path)
+		is, err := model.HasNetwork(path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,20 +38,6 @@ func predictors(args []string) (networks []serve.Predictor, others []string, err
 // errSameName is the error of two models of one name.
 func errSameName(arg, name string) error {
 	return fmt.Errorf("%s: found two models with the name %q, want NAME=PATH with another", arg, name)
-}
-
-// isNetwork reports whether a folder is that of a network, and not of a language model.
-func isNetwork(path string) (bool, error) {
-	for _, dir := range []string{".", "best", "last"} {
-		_, err := os.Stat(filepath.Join(path, dir, model.NetworkFile))
-		if err == nil {
-			return true, nil
-		}
-		if errors.Is(err, os.ErrPermission) {
-			return false, err
-		}
-	}
-	return false, nil
 }
 
 // predictor opens the network in a folder.

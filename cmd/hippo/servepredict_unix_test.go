@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,9 +42,7 @@ func TestServePredict(t *testing.T) {
 		t.Errorf("two networks of one name: %s", said)
 	}
 	p := background(t, dir, "serve", "run", "sales=next", "--listen", "127.0.0.1:0")
-	address := regexp.MustCompile(`"models":\["run","sales"\],"address":"(http://127[^"]+)"`)
-	p.waitFor("the address", func() bool { return address.MatchString(p.said.String()) })
-	server := address.FindStringSubmatch(p.said.String())[1]
+	server := addressIn(p, `"models":\["run","sales"\],"address":"(http://127[^"]+)"`)
 	printed := func(args ...string) string {
 		t.Helper()
 		cmd, out := command(dir, args...), new(bytes.Buffer)

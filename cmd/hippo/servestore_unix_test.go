@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,9 +26,7 @@ type served struct {
 func serveIn(t *testing.T, dir string, args ...string) *served {
 	t.Helper()
 	p := background(t, dir, append([]string{"serve", "run", "--listen", "127.0.0.1:0"}, args...)...)
-	address := regexp.MustCompile(`"address":"(http://127[^"]+)"`)
-	p.waitFor("the address", func() bool { return address.MatchString(p.said.String()) })
-	return &served{p, t, address.FindStringSubmatch(p.said.String())[1]}
+	return &served{p, t, addressIn(p, `"address":"(http://127[^"]+)"`)}
 }
 
 // ask posts a body, or gets where there is none, and returns what is found in the answer under some names.

@@ -15,7 +15,7 @@ import (
 // Of the sessions that the clients use.
 const (
 	mostSessions  = 40  // fewer than a server lets one client have
-	mostOfSession = 400 // tokens, of which the session then goes back to a few
+	mostOfSession = 400 // tokens; a session that has more is rewound to a few
 	fewOfSession  = 20
 )
 

@@ -168,8 +168,8 @@ func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	}
 }
 
-// meet adds the sums of all targets behind a block, of which reads (targets, d·n) is what they read of the state at its
-// end, for the sources of the block.
+// meet adds what the sources of a block give to all targets behind it. reads (targets, d·n) is what each target reads
+// of the state at the block's end.
 func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	wide := b.d * s.states()
 	most := 0

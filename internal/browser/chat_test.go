@@ -36,7 +36,13 @@ type asked struct {
 }
 
 // lastAsked is the last request to the chat's endpoint.
-func (p *tab) lastAsked() (q asked) {
+func (p *tab) lastAsked() asked {
+	p.t.Helper()
+	return lastRequest[asked](p)
+}
+
+// lastRequest is what T has of the last request to the chat's endpoint.
+func lastRequest[T any](p *tab) (q T) {
 	p.t.Helper()
 	all := p.bodies("/v1/chat/completions")
 	if len(all) == 0 {

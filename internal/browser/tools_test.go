@@ -41,16 +41,9 @@ type saidOfTools struct {
 }
 
 // lastSaidOfTools is that of the last request.
-func (p *tab) lastSaidOfTools() (q saidOfTools) {
+func (p *tab) lastSaidOfTools() saidOfTools {
 	p.t.Helper()
-	all := p.bodies("/v1/chat/completions")
-	if len(all) == 0 {
-		p.t.Fatal("the page has asked nothing")
-	}
-	if err := json.Unmarshal([]byte(all[len(all)-1]), &q); err != nil {
-		p.t.Fatal(err)
-	}
-	return q
+	return lastRequest[saidOfTools](p)
 }
 
 // calls sets when replies are calls.
