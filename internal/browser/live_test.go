@@ -3,9 +3,11 @@ package browser
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -197,6 +199,22 @@ func TestLiveKeyboard(t *testing.T) {
 	p.until(`location.pathname === '/' && document.querySelector('#composer-text')`)
 }
 
+// What the server keeps to explain conversations.
+const (
+	oneSession = `(async () => (await (await fetch('/v1/sessions')).json()).data.length === 1)()`
+	noSession  = `(async () => (await (await fetch('/v1/sessions')).json()).data.length === 0)()`
+)
+
+// deleteConversation deletes the first that is listed, at once: the list is made anew when another window has saved.
+func (p *tab) deleteConversation() {
+	p.t.Helper()
+	get[bool](p, `(() => {
+		document.querySelector(".conversations [aria-label^='Delete']").click();
+		document.querySelector('.conversations .danger').click();
+		return true;
+	})()`)
+}
+
 // TestConversationIsExplained: the page of a conversation leads to what the model makes of it, by a link that the
 // keyboard reaches, with what the server has read; what is written in another window appears there, and the way leads
 // back. Of a conversation the server keeps one session, and none when it is deleted.
@@ -219,9 +237,8 @@ func TestConversationIsExplained(t *testing.T) {
 	}
 	p.accessible("conversation")
 	p.view("lens", "lens-probability")
-	const sessions = `(async () => (await (await fetch('/v1/sessions')).json()).data.length)()`
-	if n := get[int](p, sessions); n != 1 {
-		t.Errorf("found %d sessions, want 1", n)
+	if !get[bool](p, oneSession) {
+		t.Error("the server has not one session")
 	}
 
 	// Another window of the same browser goes on with it.
@@ -238,16 +255,37 @@ func TestConversationIsExplained(t *testing.T) {
 	if text := p.text("#text .tokens"); !strings.Contains(text, "More of it") {
 		t.Errorf("found the text %q, want what another window has sent", text)
 	}
-	p.until(`(async () => await ` + sessions + ` === 1)()`)
+	p.until(oneSession)
 
 	p.click("#live-back")
 	p.until(`location.pathname === '/' && document.querySelectorAll('.message.user').length === 2`)
-	get[bool](p, `(() => { // at once: the list is made anew when another window has saved
-		document.querySelector(".conversations [aria-label^='Delete']").click();
-		document.querySelector('.conversations .danger').click();
-		return true;
-	})()`)
-	p.until(`(async () => await ` + sessions + ` === 0)()`)
+	p.deleteConversation()
+	p.until(noSession)
+}
+
+// TestDeletedEarly: a conversation that is deleted before the page knows whether the server explains leaves no session.
+func TestDeletedEarly(t *testing.T) {
+	live := newLiveServer(t, views.All())
+	var slow atomic.Bool
+	known := make(chan struct{})
+	p := newTab(t, serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead && r.URL.Path == "/explain" && slow.Load() {
+			<-known
+		}
+		live.Config.Handler.ServeHTTP(w, r)
+	})))
+	p.limit("12")
+	p.send("Call me Ishmael")
+	p.click("#explain")
+	p.until(`location.pathname === '/explain' && document.querySelectorAll('#text .token').length > 20`)
+	p.until(oneSession)
+	slow.Store(true)
+	p.click("#live-back")
+	p.until(`location.pathname === '/' && document.querySelector(".conversations [aria-label^='Delete']")`)
+	p.deleteConversation()
+	p.until(`!document.querySelector('.conversations .title, .conversations .danger')`)
+	close(known)
+	p.until(noSession)
 }
 
 // TestLivePageWithoutViews: a server without the page of sessions has no link to it.

@@ -132,7 +132,7 @@ type tab struct {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // newTab opens the page in a window with a storage of its own, and waits until it knows the models.
 func newTab(t *testing.T, site *httptest.Server) *tab {
@@ -234,14 +234,22 @@ func get[T any](p *tab, expression string) T {
 	return v
 }
 
-// until waits for an expression, or the promise that it is, to be true.
+// until waits for an expression, or the promise that it is, to be true. Meanwhile the window may go to another page.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	const pause = 10 * time.Millisecond
-	end := time.Now().Add(patience)
-	for ; !get[bool](p, "(async () => Boolean(await ("+expression+")))()"); time.Sleep(pause) {
-		if time.Now().After(end) {
-			p.t.Fatalf("waited in vain for %s\n%s", expression, get[string](p, "document.body.innerText"))
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	for ; ; time.Sleep(pause) {
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("(async () => Boolean(await ("+expression+")))()",
+			chromedp.EvalAwaitPromise))
+		switch {
+		case err == nil && holds:
+			return
+		case ctx.Err() != nil:
+			p.t.Fatalf("waited in vain for %s (%v)\n%s", expression, err, get[string](p, "document.body.innerText"))
+		case err != nil && !strings.Contains(err.Error(), "navigated"):
+			p.t.Fatalf("%s: %v", expression, err)
 		}
 	}
 }

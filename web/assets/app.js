@@ -12,6 +12,7 @@ class App extends EventTarget {
   heads = [];
   turns = new Map(); // of conversations, by their ids
   explains = false; // the server has a page that explains what a model makes of a text
+  #explaining = Promise.resolve(false); // what comes of asking for that
   #open = new Map(); // conversations that were shown, by their ids
   #saving = new Map(); // times at which they are saved, by their ids
 
@@ -48,8 +49,9 @@ class App extends EventTarget {
 
   // start asks the server for its models.
   async start() {
+    this.#explaining = api.explains();
     this.models = await api.models();
-    this.explains = await api.explains();
+    this.explains = await this.#explaining;
     await this.know();
     if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
     if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
@@ -219,9 +221,16 @@ class App extends EventTarget {
     this.#saving.delete(id);
     this.#open.delete(id);
     await store.remove(id);
-    if (this.explains) api.explained(id).then((all) => all.forEach((one) => api.drop(`/v1/sessions/${one.id}`).catch(() => {})), () => {});
+    this.#forget(id).catch(() => {}); // a server that is not there keeps what it has
     if (this.current.id === id) this.fresh();
     await this.list();
+  }
+
+  // forget deletes what the server keeps to explain a conversation.
+  async #forget(id) {
+    if (!await this.#explaining) return;
+    const all = await api.explained(id);
+    await Promise.all(all.map((one) => api.drop(`/v1/sessions/${one.id}`)));
   }
 
   // fromOthers takes what another window has saved or removed.
