@@ -65,7 +65,6 @@ on from there. Without it nothing is kept but the table.`,
 	first.Cache, first.CacheLimit = os.Getenv("HIPPO_CACHE"), os.Getenv("HIPPO_CACHE_LIMIT")
 	defaults := compareOptions{Options: compare.DefaultOptions(first)}
 	config.Register(cmd.Flags(), &defaults)
-	completeConfig(cmd, defaults)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var p config.Problems
 		models, err := compare.Entrants(args)

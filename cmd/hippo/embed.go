@@ -47,7 +47,6 @@ place of the token, from 1, and its text.`,
 		ValidArgsFunction: completeFolders,
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

@@ -65,7 +65,6 @@ tokenizers differ, bits per byte compares them.`,
 		ValidArgsFunction: completeFolders,
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

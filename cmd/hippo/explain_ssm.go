@@ -65,7 +65,6 @@ func newTheory(v theory.View) *cobra.Command {
 		cmd.Use, cmd.Args = v.Name+" [TEXT]", wantArgs(0, 1)
 	}
 	config.Register(cmd.Flags(), opt)
-	completeConfig(cmd, opt)
 	if hasSignal {
 		completeFlag(cmd, "signal", cobra.FixedCompletions(theory.SignalNames(), cobra.ShellCompDirectiveDefault))
 	}

@@ -70,7 +70,6 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) {
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().IntVar(&threads, "threads", 0, "cores to use; 0 for all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	completeConfig(cmd, defaults)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := defaults
 		c.Data = args

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo/internal/config"
@@ -154,8 +154,9 @@ func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 	}
 }
 
-// completeConfig completes the flags of a configuration: flags with an enum tag by its values, and some others by name.
-func completeConfig(cmd *cobra.Command, cfg any) {
+// completeSettings completes the flags of a configuration, here and in all commands below: those of an enum by its
+// values, and some others by name. A command may have said how a flag of its own is completed.
+func completeSettings(cmd *cobra.Command) {
 	by := map[string]cobra.CompletionFunc{
 		"preset":      cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp),
 		"model.mixer": cobra.FixedCompletions(model.MixerNames(), cobra.ShellCompDirectiveNoFileComp),
@@ -166,28 +167,27 @@ func completeConfig(cmd *cobra.Command, cfg any) {
 		"out":         completeFolders,
 		"cache":       completeFolders,
 	}
-	eachEnum("", reflect.Indirect(reflect.ValueOf(cfg)).Type(), func(key string, values []string) {
-		by[key] = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	configured := false
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if _, ok := config.Choices(flag); ok {
+			configured = true
+		}
 	})
-	for name, f := range by {
-		if cmd.Flags().Lookup(name) != nil {
-			completeFlag(cmd, name, f)
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		values, ok := config.Choices(flag)
+		f := by[flag.Name]
+		switch {
+		case len(values) > 0:
+			values = slices.DeleteFunc(slices.Clone(values), func(text string) bool { return text == "" })
+			f = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+		case !ok && (!configured || flag.Name != "config" && flag.Name != "resume"):
+			return
 		}
-	}
-}
-
-// eachEnum visits the fields of a configuration's type, by key, that have an enum tag. See package config for the tags.
-func eachEnum(prefix string, t reflect.Type, visit func(key string, values []string)) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch enum := f.Tag.Get("enum"); {
-		case f.Anonymous:
-			eachEnum(prefix, f.Type, visit)
-		case f.Type.Kind() == reflect.Struct:
-			eachEnum(prefix+key+".", f.Type, visit)
-		case enum != "":
-			visit(prefix+key, strings.Split(enum, ","))
+		if _, known := cmd.GetFlagCompletionFunc(flag.Name); f != nil && !known {
+			completeFlag(cmd, flag.Name, f)
 		}
+	})
+	for _, sub := range cmd.Commands() {
+		completeSettings(sub)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -82,9 +81,7 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	useGroupedHelp(root)
 	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
-	training := newTrain()
-	completeConfig(training, train.Config{})
-	root.AddCommand(training, newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(), newRead(),
+	root.AddCommand(newTrain(), newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(), newRead(),
 		newSession(), newEval(), newEmbed(), newCompare(), newPull(), newList(), newShow(), newRemove(),
 		newConvert(), newMerge(), newQuantize(), newInfo(), newDiff(), newTokenizer(), newBench(), newMixers(),
 		newTask(), newFit(), newForecast(), newPredict(), newExplain(), newCourse(), newCache(), newVerify(),
@@ -93,5 +90,6 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings
 	root.InitDefaultCompletionCmd()
 	acceptSpellings(root)
+	completeSettings(root)
 	return root
 }

@@ -39,7 +39,6 @@ terminal.`,
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

@@ -109,7 +109,6 @@ program at once. SIGHUP has the keys and the certificate read again.`,
 		ValidArgsFunction: completeFolders,
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := config.Load(&opt, config.Options{Flags: cmd.Flags()})
 		if err != nil {

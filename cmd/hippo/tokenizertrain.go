@@ -45,7 +45,6 @@ format.`,
 		Args: wantArgs(0, 0),
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

@@ -36,7 +36,6 @@ It listens on this machine only unless --listen says otherwise. Whoever reaches 
 		ValidArgsFunction: completeFolders,
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

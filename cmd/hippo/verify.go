@@ -49,7 +49,6 @@ model of 125M parameters takes minutes. Send the output of --json along with a b
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	config.Register(cmd.Flags(), &opt)
-	completeConfig(cmd, opt)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
 			return err

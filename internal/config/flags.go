@@ -9,8 +9,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// annotation marks a flag with the title of its group.
-const annotation = "hippo_config_group"
+// Annotations of the flags that [Register] adds.
+const (
+	annotation = "hippo_config_group"  // the title of its group
+	choices    = "hippo_config_choice" // the values of an enum
+)
 
 // Register adds a flag for every leaf of the struct, with its value as the default. A flag only keeps its text when
 // parsed: [Load] reads it, so that flags are stronger than the file and all problems are reported together. When a flag
@@ -30,8 +33,14 @@ func Register(fs *pflag.FlagSet, cfg any) {
 			flag.NoOptDefVal = "true"
 		}
 		top, _, _ := strings.Cut(f.key, ".")
-		flag.Annotations = map[string][]string{annotation: {title[top]}}
+		flag.Annotations = map[string][]string{annotation: {title[top]}, choices: f.enum}
 	}
+}
+
+// Choices returns the values that a flag of [Register] can have, nil for any, and whether it is one of those flags.
+func Choices(flag *pflag.Flag) (values []string, ok bool) {
+	values, ok = flag.Annotations[choices]
+	return values, ok
 }
 
 // flagValue is a flag's text, unread. It implements [pflag.Value].
