@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -150,6 +151,13 @@ func newTabOnly(t *testing.T, site *httptest.Server) *tab {
 	return openTab(t, ctx, site)
 }
 
+// sameSeeds has a page draw the same seeds of replies in every run of a test, so that what fails can be had again.
+const sameSeeds = `{
+	const real = crypto.getRandomValues.bind(crypto);
+	let drawn = 0;
+	crypto.getRandomValues = (to) => to instanceof Uint32Array ? to.fill(2654435769 * ++drawn) : real(to);
+}`
+
 // openTab watches what the page of a window does, and opens it.
 func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 	t.Helper()
@@ -173,6 +181,10 @@ func openTab(t *testing.T, ctx context.Context, site *httptest.Server) *tab {
 		t.Fatal(err)
 	}
 	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: sameSeeds}
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, script); err != nil {
 		t.Fatal(err)
 	}
 	p.do(chromedp.Navigate(site.URL))
