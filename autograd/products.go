@@ -146,7 +146,7 @@ func checkTargets(name string, targets []int32, v int) {
 // mustTrain panics if the weights w are packed and want a gradient: there is a way back through packed weights to what
 // they are multiplied with, but none to them.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor) {
-	if w.Packed() != nil && t.wants(w) {
+	if w.Packed() != nil && !t.step.Frozen && t.wants(w) {
 		panic("autograd." + op + ": the weights " + w.String() +
 			" are packed for inference, want the elements of one that trains")
 	}

@@ -64,6 +64,10 @@ func (t *Tape) Record(on bool) { t.step.Recording = on }
 // Recording tells whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
+// Freeze says whether leaves want no gradient, whatever they say: then only tensors of New that were told so do. It
+// changes no parameter, so that others may use the model meanwhile, and parameters may be packed.
+func (t *Tape) Freeze(on bool) { t.step.Frozen = on }
+
 // SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has
 // Float32.
 func (t *Tape) SetPrecision(p engine.Precision) {

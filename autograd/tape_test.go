@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -43,6 +44,44 @@ func TestFirstNonFinite(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32} {
 		if where, found := run(bad); !found || where != "layers.0.mlp (Linear)" {
 			t.Errorf("with a weight of %v it found %q", bad, where)
+		}
+	}
+}
+
+// TestFrozenLeavesWantNoGradient: on a tape that is frozen only what it made and was told so wants one, with the same
+// numbers; what leaves want stays as it was, and they may be packed.
+func TestFrozenLeavesWantNoGradient(t *testing.T) {
+	for _, tape := range []*Tape{NewTape(), NewTapeOn(func(s *engine.Step) engine.Engine { return reference.New(s) })} {
+		w, table := filled(0.5, 4, 4), filled(0.25, 5, 4)
+		grads := func(frozen bool) (dx, dw []float32) {
+			tape.Reset()
+			tape.DropGrads(w, table)
+			tape.Record(true)
+			tape.Freeze(frozen)
+			x := tape.New(6, 4)
+			x.CopyFrom(filled(2, 6, 4).Data())
+			x.SetNeedsGrad(true)
+			y := tape.Linear(x, w, nil, engine.GeluTanh)
+			tape.Backward(tape.LinearCrossEntropy(tape.Mul(y, x), table, make([]int32, 6)))
+			dx, dw = make([]float32, 24), make([]float32, 16)
+			if !tape.Grad(x, dx) {
+				t.Errorf("%s: found no gradient of what the tape made", tape.Engine())
+			}
+			if tape.Grad(w, dw) == frozen || tape.Grad(table, make([]float32, 20)) == frozen {
+				t.Errorf("%s: found gradients of leaves %v", tape.Engine(), !frozen)
+			}
+			return dx, dw
+		}
+		want, _ := grads(false)
+		got, _ := grads(true)
+		if !slices.Equal(got, want) || !w.NeedsGrad() {
+			t.Errorf("%s: found %v, want %v", tape.Engine(), got, want)
+		}
+		if tape.Engine() == "cpu" {
+			Pack(engine.Float32, w, table)
+			if got, _ := grads(true); !slices.Equal(got, want) {
+				t.Errorf("packed: found %v, want %v", got, want)
+			}
 		}
 	}
 }

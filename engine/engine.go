@@ -47,6 +47,8 @@ type Step struct {
 	Precision Precision // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)  // takes an operation whose inputs want a gradient
 	Leaves    Leaves    // what collects the gradients of leaves; nil where nothing does
+	// Frozen says that leaves want no gradient, whatever they say: only tensors that the engine has made do.
+	Frozen bool
 }
 
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps

@@ -19,7 +19,7 @@ type InfluenceOptions struct {
 	Head    int    // of these layers, AllHeads for all together
 	Token   int    // the token whose sources are shown, counted from 0, LastToken for the last
 	Measure string // one of Measures
-	// Gradient asks for gradient times input as well, which takes the time and the memory of a step of training.
+	// Gradient asks for gradients times inputs as well, which take about the time of a step of training.
 	Gradient bool
 	// Next is the token whose log-probability behind Token the gradient is of, LikeliestToken for the likeliest.
 	Next int32
@@ -64,10 +64,8 @@ type Influence struct {
 	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
 	// is, and for texts of more than linksTokens.
 	Sources []float64
-	// Gradient is gradient times input of the log-probability of Next behind Token; empty where it was not asked for.
-	Gradient []float64
-	Next     int32
-	LogProb  float64
+	// Gradients are those of the prediction behind Token; nil where they were not asked for.
+	Gradients *Gradients
 }
 
 // InfluenceLayer is what tokens draw on in a layer.
@@ -135,7 +133,9 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	if !o.Gradient {
 		return r, nil
 	}
-	return r, g.gradient(ctx, ids, r)
+	var err error
+	r.Gradients, err = g.Gradients(ctx, ids, GradientOptions{Token: r.Token, Next: o.Next})
+	return r, err
 }
 
 // numbersTo are 0 to n-1.

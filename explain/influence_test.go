@@ -192,16 +192,16 @@ func TestGradientTimesInputIsTheDerivativeByTheInputsSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Next = r.Next
+		o.Next = r.Gradients.Next
 		return r
 	}
 	r := at(1)
 	got := 0.0
-	for _, v := range r.Gradient {
+	for _, v := range r.Gradients.Stream[0] {
 		got += v
 	}
 	const h = 1e-2
-	want := (at(1+h).LogProb - at(1-h).LogProb) / (2 * h)
+	want := (at(1+h).Gradients.LogProb - at(1-h).Gradients.LogProb) / (2 * h)
 	if math.Abs(got-want) > 0.02*math.Abs(want)+1e-3 {
 		t.Errorf("found %g, want %g by differences", got, want)
 	}

@@ -33,6 +33,9 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 	}
 	add(r.depths())
 	add(r.table())
+	if r.Gradients != nil {
+		p.Figures = append(p.Figures, r.Gradients.depths(names, next)...)
+	}
 	return p
 }
 
@@ -224,18 +227,10 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual "+
 			"as in arXiv:2109.07152")
 	}
-	if r.Gradient != nil {
-		_, high, _ := influenceScale(r.Gradient, r.own)
-		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{
-			Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
-			Text: &figure.Text{
-				Tokens: names, Values: rounded(r.Gradient), Diverging: true, Min: -high, Max: high, Unit: "nats",
-				Mark: r.Token,
-			},
-		})
-		captions = append(captions, "Gradient × input is Σ_i x_i[s] ∂ log p/∂x_i[s] for the embedding x[s], by the "+
-			"model's own backward with nothing held fixed: a check of another kind, of the first order.")
-		sources = append(sources, "gradient × input: Not Just a Black Box, arXiv:1605.01713")
+	if r.Gradients != nil {
+		fig.Frames[0].Panels = append(fig.Frames[0].Panels, r.Gradients.text(names, next))
+		captions = append(captions, gradientCaption+" It is a check of another kind.")
+		sources = append(sources, gradientSource)
 	}
 	if captions == nil {
 		return nil

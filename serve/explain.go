@@ -25,6 +25,8 @@ type View struct {
 	Tokens []int `json:"tokens"`
 	// Options are what a client may choose besides.
 	Options []ViewOption `json:"options,omitempty"`
+	// Pair says that it is of two sessions of one model: see Viewed.Other.
+	Pair bool `json:"pair,omitempty"`
 	// State asks for where the model stands.
 	State bool `json:"-"`
 	// Free tells that no token is read for it again: it counts none for a key and waits for no other.
@@ -48,9 +50,12 @@ type Viewed struct {
 	Model     *model.Model
 	Tokenizer tokenizer.Tokenizer
 	Name      string    // of the model
+	ID        string    // of the session
 	IDs       []int32   // the last tokens, as many as were asked for
 	LogProbs  []float32 // of these, NaN where nobody knows
 	Before    int       // how many tokens there are before them
+	Behind    int       // how many there are behind them, which only a view of two sessions leaves out
+	Other     *Paired   // of a view of two sessions: the second, whose IDs part from those above before one of them ends
 	State     *session.Snapshot
 	Options   map[string]string // all those of the view
 }
@@ -63,6 +68,7 @@ type explanation struct {
 	Views    []View            `json:"views"` // that there are
 	Position int               `json:"position"`
 	Tokens   int               `json:"tokens"` // the last ones, that are shown
+	Other    *Paired           `json:"other,omitempty"`
 	Head     fig.Head          `json:"head"`
 	Figures  []*fig.Figure     `json:"figures"`
 }
@@ -72,6 +78,7 @@ type asked struct {
 	view    View
 	tokens  int
 	options map[string]string
+	other   string // session, of a view of two; "" for the nearest
 }
 
 // viewAsked reads the query of a request.
@@ -91,6 +98,9 @@ func (s *Server) viewAsked(q url.Values) (*asked, error) {
 			return nil, wrong("view", "found %.60q, want one of %q", name, names)
 		}
 		a.view = views[i]
+	}
+	if a.view.Pair {
+		a.other = q.Get("other")
 	}
 	a.tokens = a.view.Tokens[0]
 	if text, most := q.Get("tokens"), slices.Max(a.view.Tokens); text != "" {
@@ -119,28 +129,49 @@ func (s *Server) explainSession(c *call) error {
 	if err != nil {
 		return err
 	}
-	p := place{c.owner(), c.r.PathValue("id")}
-	if _, err := s.sessionRecord(p); err != nil { // not after a wait
+	ids := []string{c.r.PathValue("id")}
+	if a.other != "" {
+		ids = append(ids, a.other)
+	}
+	if err := s.allThere(c, ids); err != nil { // not after a wait
 		return err
 	}
 	x, page, err := s.show(c, a)
 	if err != nil {
 		return err
 	}
-	if _, err := s.sessionRecord(p); err != nil { // deleted meanwhile: nothing of it is told
+	if x.Other != nil {
+		ids = []string{ids[0], x.Other.ID}
+	}
+	if err := s.allThere(c, ids); err != nil { // deleted meanwhile: nothing of it is told
 		return err
 	}
-	return c.json(explanation{"session.explanation", a.view.Name, a.options, s.o.Views, x.Before + len(x.IDs),
-		len(x.IDs), page.Head(), page.Figures})
+	return c.json(explanation{"session.explanation", a.view.Name, a.options, s.o.Views,
+		x.Before + len(x.IDs) + x.Behind, len(x.IDs), x.Other, page.Head(), page.Figures})
+}
+
+// allThere returns an error if one of some sessions is none of the client's.
+func (s *Server) allThere(c *call, ids []string) error {
+	for _, id := range ids {
+		if _, err := s.sessionRecord(place{c.owner(), id}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // viewed is the end of a session as it is now. Others have the session again when it returns.
 func (s *Server) viewed(c *call, a *asked) (x *Viewed, err error) {
+	var of sessionRecord
 	err = s.withSession(c, func(_ context.Context, h *held) error {
 		ids, logProbs := h.IDs(), h.LogProbs()
 		before := max(0, len(ids)-a.tokens)
+		if a.view.Pair {
+			before = 0
+		}
+		of = *h.record
 		x = &Viewed{
-			Model: h.model.net, Tokenizer: h.model.tok, Name: h.model.name, Before: before,
+			Model: h.model.net, Tokenizer: h.model.tok, Name: h.model.name, ID: of.ID, Before: before,
 			IDs: slices.Clone(ids[before:]), LogProbs: slices.Clone(logProbs[before:]), Options: a.options,
 		}
 		if a.view.State {
@@ -148,6 +179,9 @@ func (s *Server) viewed(c *call, a *asked) (x *Viewed, err error) {
 		}
 		return nil
 	})
+	if err == nil && a.view.Pair {
+		err = s.pair(c, a, x, &of)
+	}
 	return x, err
 }
 
@@ -175,7 +209,11 @@ func (s *Server) show(c *call, a *asked) (x *Viewed, page *fig.Page, err error) 
 		return nil, nil, err
 	}
 	defer done()
-	c.watch.limits.takeTokens(len(x.IDs))
+	read := len(x.IDs)
+	if x.Other != nil {
+		read += len(x.Other.IDs)
+	}
+	c.watch.limits.takeTokens(read)
 	page, err = s.compute(c, a, x)
 	return x, page, err
 }

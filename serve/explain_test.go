@@ -43,6 +43,7 @@ type explained struct {
 	Views    []View
 	Position int
 	Tokens   int
+	Other    Paired
 	Head     struct{ Title string }
 	Figures  []*fig.Figure
 }

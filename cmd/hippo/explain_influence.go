@@ -33,7 +33,8 @@ times kernels, of Mamba products of decays, each with its short filter. Measures
 
 The page shows, for --token, what it draws on in each layer and what it comes from through all layers (rollout,
 arXiv:2005.00928), and a map for each layer, a row of which is shown in the text by a click. --gradient has gradient
-times input beside it. MODEL may be the folder of a task's run, too, whose tokens are numbers: TEXT is "3 1 4".`,
+times input beside it, of tokens and of what each layer adds. MODEL may be the folder of a task's run, too, whose
+tokens are numbers: TEXT is "3 1 4".`,
 		Example: `  hippo explain influence runs/tiny "Call me Ishmael. Some years ago, never mind how long" --open
   hippo explain influence models/h3-125m --file chapter1.txt --tokens 1024 --layer 0,6,11
   hippo explain influence models/mamba-130m "The capital of France is" --gradient --next " Paris"
@@ -81,7 +82,11 @@ times input beside it. MODEL may be the folder of a task's run, too, whose token
 		if err != nil {
 			return err
 		}
-		page := r.Page(explain.TokenNames(v.tok, v.ids), explain.TokenNames(v.tok, []int32{r.Next})[0])
+		behind := ""
+		if r.Gradients != nil {
+			behind = explain.TokenNames(v.tok, []int32{r.Gradients.Next})[0]
+		}
+		page := r.Page(explain.TokenNames(v.tok, v.ids), behind)
 		v.head(page)
 		return out.write(cmd, page)
 	}

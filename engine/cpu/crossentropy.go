@@ -25,7 +25,7 @@ func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *ten
 	record := eng.wants(x, w)
 	atOnce := lossRows(rows, v)
 	if record {
-		atOnce, _ = recordedLoss(rows, d, v, !w.NeedsGrad())
+		atOnce, _ = recordedLoss(rows, d, v, !eng.wanted(w))
 	}
 	op := take[crossEntropyOp](eng)
 	*op = crossEntropyOp{x: x, w: w, loss: eng.New(1), logits: eng.arena.Floats(atOnce * v),
@@ -109,10 +109,10 @@ func (o *crossEntropyOp) reserve(eng *Engine) {
 	if !o.inForward {
 		return
 	}
-	if o.x.NeedsGrad() {
+	if eng.wanted(o.x) {
 		o.dx = eng.arena.Floats(o.x.Len())
 	}
-	if o.w.NeedsGrad() {
+	if eng.wanted(o.w) {
 		o.dw = eng.arena.Floats(o.w.Len())
 	}
 }

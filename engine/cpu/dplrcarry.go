@@ -46,13 +46,10 @@ func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, state
 		return
 	}
 	s.step(nil, u, nil, o.rows, o.next)
-	if eng.Recording && (s.wantGrad || u.NeedsGrad() || slices.ContainsFunc(o.x0, wanting)) {
+	if eng.Recording && (s.wantGrad || eng.wanted(u) || slices.ContainsFunc(o.x0, eng.wanted)) {
 		eng.push(o)
 	}
 }
-
-// wanting reports whether there is an x that wants a gradient.
-func wanting(x *tensor.Tensor) bool { return x != nil && x.NeedsGrad() }
 
 func (o *dplrCarryOp) Name() string { return "DPLRCarry" }
 

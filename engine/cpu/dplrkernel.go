@@ -48,7 +48,7 @@ func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, st
 		return
 	}
 	op.forward(eng)
-	if eng.Recording && (s.wantGrad || slices.ContainsFunc(op.x0, wanting)) {
+	if eng.Recording && (s.wantGrad || slices.ContainsFunc(op.x0, eng.wanted)) {
 		eng.push(op)
 	}
 }

@@ -105,13 +105,18 @@ func markWanting(x *tensor.Tensor) {
 	}
 }
 
+// wanted reports whether a gradient of x is wanted in this step. x may be nil.
+func (eng *Engine) wanted(x *tensor.Tensor) bool {
+	return x != nil && x.NeedsGrad() && (!eng.Frozen || x.Lent())
+}
+
 // wants reports whether an operation with these inputs has to be recorded. It tells Step.Leaves which leaves it uses.
 func (eng *Engine) wants(inputs ...*tensor.Tensor) (record bool) {
 	if !eng.Recording {
 		return false
 	}
 	for _, x := range inputs {
-		if x == nil || !x.NeedsGrad() {
+		if !eng.wanted(x) {
 			continue
 		}
 		record = true

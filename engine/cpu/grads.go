@@ -48,7 +48,7 @@ func (eng *Engine) grad(x *tensor.Tensor) []float32 {
 
 // gradOf returns x's gradient to add into, or nil where none is wanted.
 func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
-	if x == nil || !x.NeedsGrad() {
+	if !eng.wanted(x) {
 		return nil
 	}
 	return eng.grad(x)
@@ -57,7 +57,7 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 // gradTo is gradOf for operations that can also write. Where add is false the contents are unspecified and have to be
 // written, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
-	if x == nil || !x.NeedsGrad() {
+	if !eng.wanted(x) {
 		return nil, false
 	}
 	if g := eng.gradient(x); g != nil {
@@ -86,7 +86,7 @@ func (eng *Engine) addGrad(x *tensor.Tensor, dy []float32) {
 // moveGrad adds the gradient of y, a result that is not used any more, to the gradient of x. It becomes the gradient of
 // x if x has none yet.
 func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
-	if x != nil && x.NeedsGrad() && eng.gradient(x) == nil {
+	if eng.wanted(x) && eng.gradient(x) == nil {
 		eng.setGradient(x, y.Grad())
 		y.SetGrad(nil)
 		return

@@ -189,7 +189,7 @@ func (o *scanOp) Backward(eng *Engine) {
 		return g, add
 	}
 	drop := func(x *tensor.Tensor, g []float32) {
-		if !x.NeedsGrad() {
+		if !eng.wanted(x) {
 			eng.done(g)
 		}
 	}

@@ -89,9 +89,18 @@ func (eng *Engine) values(x *tensor.Tensor) []float64 {
 	return eng.storage(x).x
 }
 
+// wanted reports whether a gradient of x is wanted in this step. x may be nil.
+func (eng *Engine) wanted(x *tensor.Tensor) bool {
+	if x == nil || !x.NeedsGrad() {
+		return false
+	}
+	_, made := x.Storage().(*numbers)
+	return made || !eng.Frozen
+}
+
 // grad is the gradient of x to add to, zeros at first. For an x of nil, or one that wants no gradient, it is scratch.
 func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
-	if x == nil || !x.NeedsGrad() {
+	if !eng.wanted(x) {
 		return make([]float64, n)
 	}
 	s := eng.storage(x)
@@ -165,7 +174,7 @@ func (eng *Engine) record(name string, outputs, inputs []*tensor.Tensor, backwar
 	}
 	wanted := false
 	for _, x := range inputs {
-		if x == nil || !x.NeedsGrad() {
+		if !eng.wanted(x) {
 			continue
 		}
 		wanted = true

@@ -127,7 +127,8 @@ func TestLiveViews(t *testing.T) {
 	}
 	for _, v := range []struct{ name, figure, inside string }{
 		{"influence", "influence-layer-0", "canvas.map"}, {"memory", "half-lives", ".uplot canvas"},
-		{"lens", "lens-probability", "canvas.map"}, {"surprise", "surprise-first", ".token"},
+		{"lens", "lens-probability", "canvas.map"}, {"gradient", "gradient-added", "canvas.map"},
+		{"surprise", "surprise-first", ".token"},
 	} {
 		p.do(chromedp.EmulateViewport(1280, 800))
 		p.view(v.name, v.figure)
@@ -171,7 +172,7 @@ func TestLiveKeyboard(t *testing.T) {
 	p.enter(0)
 	p.until(`document.querySelectorAll('#text .token').length === 7`)
 	const focused = `document.activeElement`
-	p.do(chromedp.Focus(chromedp.CSS("#live-write")))
+	p.do(chromedp.Focus(chromedp.CSS("#live-fork")))
 	p.press("\t")
 	p.until(focused + `.id === 'live-view'`)
 	p.press("i") // the first view of this letter
@@ -385,6 +386,73 @@ func TestClicksAskNobody(t *testing.T) {
 func changed(selector, value string) string {
 	return `{ const list = document.querySelector('` + selector + `'); list.value = '` + value +
 		`'; list.dispatchEvent(new Event('change')); }`
+}
+
+// TestLivePaths: a session and its fork are shown beside each other, as either goes on, and what can stand beside it is
+// chosen; what is missing for that is said.
+func TestLivePaths(t *testing.T) {
+	p := newLive(t)
+	p.read("Call me Ishmael. ")
+	p.until(`document.querySelectorAll('#text .token').length === 17`)
+	p.pickIn("#live-view", "paths")
+	p.until(`document.querySelector('#live-problem').innerText.includes('found no fork')`)
+	origin := get[string](p, `document.querySelector('#live-session').value`)
+	p.click("#live-fork")
+	p.until(`document.querySelector('#live-session').value !== ` + quoted(origin) +
+		` && document.querySelector('#live-problem').innerText.includes('are the same')`)
+	fork := get[string](p, `document.querySelector('#live-session').value`)
+	p.read("Some years ago")
+	p.until(`document.querySelector('#live-text').value === ''`)
+	p.pickIn("#live-session", origin)
+	p.until(`document.querySelector('#live-problem').innerText.includes('are the same')`)
+	p.read("I thought")
+	p.until(`document.getElementById('paths-layers') && ` + quiet + ` && ` + noProblem)
+	if text := p.text("#page .muted"); !strings.Contains(text, "path 2: session "+fork[len(fork)-6:]+", 31 tokens") {
+		t.Errorf("found the subtitle %q, want the fork's end and its 31 tokens", text)
+	}
+	p.shown("paths-layers", "canvas.map")
+	p.accessible("paths")
+	p.keepPicture("paths")
+	get[bool](p, `(async () => (await fetch('/v1/sessions/'+`+quoted(fork)+`+'/append',
+		{ method: 'POST', body: JSON.stringify({ text: '!' }) })).ok)()`)
+	p.until(`document.querySelector('#page .muted').innerText.includes(', 32 tokens') && ` + quiet)
+	p.pickIn("#live-choices label:nth-of-type(3) select", "yes") // a trace
+	p.until(`document.getElementById('paths-trace') && ` + quiet + ` && ` + noProblem)
+	p.pickIn("#live-choices select", fork)
+	p.until(`location.search.includes(` + quoted("other="+fork) + `) && ` + quiet)
+	p.pickIn("#live-view", "gradient")
+	p.until(`document.getElementById('gradient-added') && !location.search.includes('other=')`)
+	p.pickIn("#live-choices select", "last")
+	p.until(`document.querySelector('#page h2, #page h3').innerText.includes('behind token 24')`)
+}
+
+// TestLivePathsOfBranches: beside a conversation stands another of its branches, for which the server keeps one session
+// more.
+func TestLivePathsOfBranches(t *testing.T) {
+	p := newTab(t, newLiveServer(t, views.All()))
+	p.limit("12")
+	explain := func(more string) {
+		t.Helper()
+		const link = `document.querySelector('#explain')?.getAttribute('href')`
+		p.until(link + `?.startsWith('/explain?conversation=')`)
+		p.do(chromedp.Navigate(p.site + get[string](p, link) + more))
+	}
+	p.send("Call me Ishmael")
+	explain("")
+	p.until(`document.querySelectorAll('#text .token').length > 20`)
+	p.pickIn("#live-view", "paths")
+	p.until(`document.querySelector('#live-problem').innerText.includes('no other branch')`)
+	p.click("#live-back")
+	const another = `document.querySelector(".message.assistant [aria-label='Another reply']")`
+	p.until(another)
+	get[bool](p, `(`+another+`.click(), true)`) // at once: the list of messages may be made anew
+	p.until(`document.querySelector('.branches span')?.innerText === '2/2' && ` + replyEnded)
+	explain("&view=paths")
+	p.until(`document.getElementById('paths-layers') && ` + quiet + ` && ` + noProblem)
+	const sessions = `(async () => (await (await fetch('/v1/sessions')).json()).data.length)()`
+	if n := get[int](p, sessions); n != 2 {
+		t.Errorf("found %d sessions, want one for each branch", n)
+	}
 }
 
 // TestLiveErrors: what is wrong is said on the page, and goes when it is right again; of a session that is gone nothing

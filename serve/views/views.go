@@ -19,6 +19,12 @@ const (
 	yes = "yes"
 )
 
+// The predictions that gradients are of: of what is the likeliest to come next, and of the last token that came.
+const (
+	next = "next"
+	last = "last"
+)
+
 // All are the views, what the model holds first. Only that is of the session itself; all others have the model read the
 // last tokens as a text of their own, as hippo explain does.
 func All() []serve.View {
@@ -38,6 +44,17 @@ func All() []serve.View {
 		Options: []serve.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
 			Ahead: 1}},
 		Show: lens,
+	}, {
+		Name: "gradient", Title: "Gradients: what a prediction comes from", Tokens: []int{128, 32, 64, 256, 512},
+		Options: []serve.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
+		Show:    gradient,
+	}, {
+		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{128, 32, 64, 256, 512}, Pair: true,
+		Options: []serve.ViewOption{
+			{Name: "ends", Title: "Ends", Values: []string{own, same}, Ahead: 1},
+			{Name: "trace", Title: "Trace", Values: []string{no, yes}, Ahead: 1},
+		},
+		Show: paths,
 	}, {
 		Name: "surprise", Title: "Surprise: how well it is predicted", Tokens: []int{512, 128, 2048, 8192},
 		Show: surprise,
@@ -116,6 +133,23 @@ func lens(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 		}
 		page.Figures = slices.Concat(page.Figures, s.Figures("lens-without-"+of, of, x.Tokenizer))
 	}
+	return head(page, x, true), nil
+}
+
+func gradient(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	o := explain.GradientOptions{Token: explain.LastToken, Next: explain.LikeliestToken}
+	if n := len(x.IDs); x.Options["of"] == last {
+		if n < 2 {
+			return nil, fmt.Errorf("found a text of %d tokens, want two or more: the last is predicted from those "+
+				"before it", n)
+		}
+		o.Token, o.Next = n-2, x.IDs[n-1]
+	}
+	r, err := explain.OfModel(x.Model).Gradients(ctx, x.IDs, o)
+	if err != nil {
+		return nil, err
+	}
+	page := r.Page(explain.TokenNames(x.Tokenizer, x.IDs), explain.TokenNames(x.Tokenizer, []int32{r.Next})[0])
 	return head(page, x, true), nil
 }
 

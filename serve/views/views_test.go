@@ -36,10 +36,17 @@ func viewed(t *testing.T, m *model.Model, ids []int32, v serve.View) *serve.View
 	for _, option := range v.Options {
 		o[option.Name] = option.Values[0]
 	}
-	return &serve.Viewed{
-		Model: m, Tokenizer: tokenizer.Bytes(), Name: "toy", IDs: ids[before:], LogProbs: x.LogProbs()[before:],
-		Before: before, State: x.Snapshot(), Options: o,
+	out := &serve.Viewed{
+		Model: m, Tokenizer: tokenizer.Bytes(), Name: "toy", ID: "sess_FIRSTONE", IDs: ids[before:],
+		LogProbs: x.LogProbs()[before:], Before: before, State: x.Snapshot(), Options: o,
 	}
+	if v.Pair { // which has another last half
+		out.Other = &serve.Paired{ID: "sess_ANOTHER", Position: len(ids), IDs: slices.Clone(out.IDs)}
+		for i := range out.Other.IDs[len(out.IDs)/2:] {
+			out.Other.IDs[len(out.IDs)/2+i] ^= 1
+		}
+	}
+	return out
 }
 
 // TestViewsOfEveryMixer: each view, with each of its options, is a page of each mixer that a session can have.
@@ -61,7 +68,8 @@ func TestViewsOfEveryMixer(t *testing.T) {
 				}
 				if err != nil {
 					t.Errorf("%s: %s with %v: %v", of, v.Name, x.Options, err)
-				} else if page.Title == "" || !strings.Contains(page.Subtitle, "toy · 12 tokens") {
+				} else if page.Title == "" || !strings.HasPrefix(page.Subtitle, "toy · ") ||
+					!strings.Contains(page.Subtitle, "12 tokens") {
 					t.Errorf("%s: %s: found the title %q, %q", of, v.Name, page.Title, page.Subtitle)
 				}
 			}
@@ -93,6 +101,9 @@ func TestViewsOfLongSessions(t *testing.T) {
 				t.Fatalf("%s: %v", v.Name, err)
 			}
 			want := fmt.Sprintf("The session has %d tokens, of which these are the last %d,", n, v.Tokens[0])
+			if v.Pair {
+				want = fmt.Sprintf("Tokens are counted from 0 at token %d of the sessions.", n-v.Tokens[0])
+			}
 			if !slices.ContainsFunc(page.Notes, func(note string) bool { return strings.HasPrefix(note, want) }) {
 				t.Errorf("%s: found the notes %q, want %q", v.Name, page.Notes, want)
 			}
@@ -217,7 +228,16 @@ func TestViewsBesideTokens(t *testing.T) {
 			}
 		})
 		all.Go(func() {
+			var fork struct{ ID string }
+			for _, text := range []string{"and", "or"} { // two of them, as views of two sessions want one that parts
+				do(http.MethodPost, path+"/fork", `{}`, &fork)
+				do(http.MethodPost, "/v1/sessions/"+fork.ID+"/append", `{"text":"`+text+`"}`, &struct{}{})
+			}
 			for _, v := range All() {
+				path := path
+				if v.Pair {
+					path = "/v1/sessions/" + fork.ID
+				}
 				var got struct {
 					Position int
 					Head     figure.Head

@@ -76,6 +76,11 @@ export function asker(shown, working) {
       beside = null;
       return paths.every((path) => kept.get(path)?.position === position);
     },
+    // forget has everything asked for again, of what has changed without the text.
+    forget() {
+      kept.clear();
+      if (now) now.again = true;
+    },
     // stop gives up what is asked for, of a session that is no longer shown.
     stop() {
       now?.abort.abort();

@@ -3,8 +3,8 @@
 
 import { apiKey, ask, setAPIKey } from './api.js';
 import { asker } from './asking.js';
-import { sessionOf } from './conversation.js';
-import { byID, h } from './dom.js';
+import { branchesOf, sessionOf } from './conversation.js';
+import { byID, h, say } from './dom.js';
 import { short } from './scale.js';
 import { onOthers } from './store.js';
 import { show } from './viewer.js';
@@ -13,7 +13,10 @@ const session = byID('live-session'), view = byID('live-view'), problem = byID('
 const write = byID('live-write'), tokens = byID('live-tokens'), choices = byID('live-choices');
 const query = new URLSearchParams(location.search), chosen = new Map(); // by view: what was chosen
 let conversation = query.get('conversation') ?? '';
-let views = [], shown = null, shownView = '', writing = false, last = null;
+let views = [], shown = null, shownView = '', writing = false, last = null, sessions = [];
+let partners = []; // [value, name]: what can stand beside the session in views of two
+let picked = query.get('other') ?? ''; // of them, '' for the nearest
+let partner = '', beside = null; // the session that is asked for there, and the one that stands there
 
 const path = (more = '') => `/v1/sessions/${encodeURIComponent(session.value)}${more}`;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -37,9 +40,9 @@ async function tried(work) {
 
 // controls shows what can be done with the session: one of a conversation goes on in its own window.
 function controls() {
-  for (const id of ['live-text-label', 'live-read', 'live-write']) byID(id).hidden = conversation !== '';
+  for (const id of ['live-text-label', 'live-read', 'live-write', 'live-fork']) byID(id).hidden = conversation !== '';
   byID('live-model-label').hidden = session.value !== '' || conversation !== '';
-  write.disabled = session.value === '';
+  write.disabled = byID('live-fork').disabled = session.value === '';
   write.textContent = writing ? 'Stop' : 'Write';
   const back = byID('live-back');
   back.href = conversation ? `/#conversation=${encodeURIComponent(conversation)}` : '/';
@@ -48,16 +51,22 @@ function controls() {
 
 // address keeps what is shown in the address of the page, so that it can be loaded again.
 function address() {
-  const names = { conversation, session: conversation ? '' : session.value, view: view.value };
+  const names = {
+    conversation, session: conversation ? '' : session.value, view: view.value, other: current()?.pair ? picked : '',
+  };
   const parts = new URLSearchParams(Object.entries(names).filter(([, value]) => value !== ''));
   history.replaceState(null, '', `${location.pathname}${parts.size ? `?${parts}` : ''}${location.hash}`);
 }
 
+// nameOf is what a session is called in lists.
+const nameOf = (s) => [short(s.metadata?.title || s.model, 24), `${s.position} tokens`, s.id.slice(-6),
+  ...(s.forked_from ? [`fork of ${s.forked_from.id.slice(-6)}`] : [])].join(' · ');
+
 // list shows which sessions and models there are.
 async function list(want = session.value) {
   const [all, models] = await Promise.all([ask('/v1/sessions'), ask('/v1/models')]);
-  session.replaceChildren(option('', 'a new one'), ...all.data.map((s) =>
-    option(s.id, `${short(s.metadata?.title || s.model, 24)} · ${s.position} tokens · ${s.id.slice(-6)}`)));
+  sessions = all.data;
+  session.replaceChildren(option('', 'a new one'), ...sessions.map((s) => option(s.id, nameOf(s))));
   session.value = all.data.some((s) => s.id === want) ? want : '';
   byID('live-model').replaceChildren(...models.data.map((m) => option(m.id, short(m.id, 40))));
   byID('live-key-label').hidden = true;
@@ -69,8 +78,34 @@ const choicesOf = (v) => chosen.get(v.name) ??
   { tokens: v.tokens[0], ...Object.fromEntries((v.options ?? []).map((o) => [o.name, o.values[0]])) };
 
 // where is the path of a view as it is chosen, with some choices made otherwise.
-function where(v, other = {}) {
-  return path(`/explain?${new URLSearchParams({ view: v.name, ...choicesOf(v), ...other })}`);
+function where(v, otherwise = {}) {
+  const all = { view: v.name, ...choicesOf(v), ...(v.pair && partner && { other: partner }), ...otherwise };
+  return path(`/explain?${new URLSearchParams(all)}`);
+}
+
+// pairUp finds what can stand beside the session, and what is to: other sessions of its model, or the other branches of
+// the conversation.
+async function pairUp(v) {
+  const before = JSON.stringify(partners);
+  if (conversation) {
+    const branches = await branchesOf(conversation);
+    partners = branches.map(({ id, text }) => [id, short(text, 40)]);
+    if (branches.length === 0) {
+      throw new Error('This conversation has no other branch: change a message, or ask for another reply.');
+    }
+    if (!branches.some(({ id }) => id === picked)) picked = branches[0].id;
+    partner = (await sessionOf(conversation, picked)).id;
+  } else {
+    sessions = (await ask('/v1/sessions')).data;
+    const own = sessions.find((s) => s.id === session.value);
+    const others = sessions.filter((s) => s !== own && s.model === own?.model);
+    partners = [['', 'a fork, or what it is a fork of'], ...others.map((s) => [s.id, nameOf(s)])];
+    if (!others.some((s) => s.id === picked)) picked = '';
+    partner = picked;
+  }
+  if (JSON.stringify(partners) === before) return;
+  asking.forget(); // the nearest may be another one
+  offer(views);
 }
 
 const current = () => views.find((v) => v.name === view.value);
@@ -86,12 +121,18 @@ function offer(all) {
   const v = current(), now = choicesOf(v);
   tokens.replaceChildren(...[...v.tokens].sort((a, b) => a - b).map((n) => option(n, n)));
   tokens.value = now.tokens;
-  choices.replaceChildren(...(v.options ?? []).map((o) => {
-    const select = h('select', { onchange: () => choose({ [o.name]: select.value }) },
-      o.values.map((value) => option(value, value)));
-    select.value = now[o.name];
-    return h('label', {}, `${o.title} `, select);
-  }));
+  const list = (title, values, value, onchange) => {
+    const select = h('select', { onchange: () => onchange(select.value) }, values.map((pair) => option(...pair)));
+    select.value = value;
+    return h('label', {}, `${title} `, select);
+  };
+  const focused = [...choices.querySelectorAll('select')].indexOf(document.activeElement);
+  choices.replaceChildren(...(v.pair ? [list('Beside', partners, picked, (value) => {
+    picked = value;
+    tried(explain);
+  })] : []), ...(v.options ?? []).map((o) =>
+    list(o.title, o.values.map((value) => [value, value]), now[o.name], (value) => choose({ [o.name]: value }))));
+  choices.querySelectorAll('select')[focused]?.focus();
 }
 
 function choose(what) {
@@ -100,7 +141,7 @@ function choose(what) {
 }
 
 const asking = asker((got) => {
-  last = got.position;
+  [last, beside] = [got.position, got.other ?? null];
   const load = (i) => Promise.resolve(got.figures[i]);
   if (shownView !== got.view || !shown?.update(got.head, load)) {
     clear(); // names of figures may be those of the new ones
@@ -120,8 +161,13 @@ async function explain() {
   const v = current();
   delete byID('page').dataset.ready; // of which what is likely to be wanted next is there
   try {
+    if (v.pair) {
+      await pairUp(v);
+      if (v !== current()) return; // another view has been chosen meanwhile
+    }
     await asking.want(where(v), v.title, last);
   } catch (error) {
+    beside = null;
     if (shownView !== v.name) clear(); // what is there is of another view
     throw error;
   }
@@ -180,6 +226,14 @@ byID('live').addEventListener('submit', (e) => {
   });
 });
 
+byID('live-fork').addEventListener('click', () => tried(async () => {
+  const made = await ask(path('/fork'), {});
+  await list(made.id);
+  turn();
+  say(`This is a fork of ${made.forked_from.id.slice(-6)} now`);
+  await explain();
+}));
+
 write.addEventListener('click', () => {
   writing = !writing;
   controls();
@@ -198,10 +252,15 @@ write.addEventListener('click', () => {
   });
 });
 
-session.addEventListener('change', () => {
-  [writing, conversation, last] = [false, '', null];
+// turn leaves what was of another session.
+function turn() {
+  [writing, conversation, last, picked, beside] = [false, '', null, '', null];
   asking.stop();
   controls();
+}
+
+session.addEventListener('change', () => {
+  turn();
   if (session.value === '') clear();
   address();
   tried(explain);
@@ -219,9 +278,14 @@ byID('live-key').addEventListener('change', () => {
 // What another client does with the session, or another window with the conversation, is seen soon.
 setInterval(async () => {
   if (writing || session.value === '' || last === null || document.hidden) return;
+  const at = beside, v = current();
   const now = await ask(path()).catch(() => null);
+  const other = v?.pair && at ? await ask(`/v1/sessions/${encodeURIComponent(at.id)}`).catch(() => ({})) : at;
   if (writing) return;
-  if (now && now.position !== last) {
+  if (other?.position !== at?.position && at === beside) {
+    asking.forget();
+    tried(explain);
+  } else if (now && now.position !== last) {
     last = now.position;
     tried(explain);
   } else if (now) {

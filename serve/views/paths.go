@@ -1,0 +1,73 @@
+package views
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/serve"
+)
+
+// Where two paths end: each where it does, or both behind the same number of tokens, so that they can be exchanged token
+// for token.
+const (
+	own  = "own"
+	same = "same"
+)
+
+// tracedTokens are how many tokens of two paths are traced from where they part on: each is read again once for each
+// layer, with all behind it.
+const tracedTokens = 32
+
+func paths(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+	g, a, b := explain.OfModel(x.Model), x.IDs, x.Other.IDs
+	trace := x.Options["trace"] == yes
+	if n := min(len(a), len(b)); trace || x.Options["ends"] == same {
+		if trace {
+			n = min(n, parting(a, b)+tracedTokens)
+		}
+		a, b = a[:n], b[:n]
+	}
+	r, err := explain.Paths(ctx, g, a, b)
+	if err != nil {
+		return nil, err
+	}
+	page := &figure.Page{Title: "Two paths", Figures: r.Figures(x.Tokenizer)}
+	page.Subtitle = fmt.Sprintf("%s · path 1: session %s, %d tokens · path 2: session %s, %d tokens · the first %d "+
+		"the same", x.Name, short(x.ID), x.Before+len(x.IDs)+x.Behind, short(x.Other.ID), x.Other.Position, x.Before+r.Common)
+	if trace {
+		t, err := explain.Trace(ctx, g, a, b, nil)
+		switch {
+		case err == nil:
+			page.Figures = append(t.Figures(x.Tokenizer), page.Figures...)
+		case ctx.Err() != nil:
+			return nil, err
+		default:
+			page.Notes = append(page.Notes, fmt.Sprintf("There is no trace: %v.", err))
+		}
+	}
+	if x.Before > 0 {
+		page.Notes = append(page.Notes, fmt.Sprintf("Tokens are counted from 0 at token %d of the sessions. They were "+
+			"read as texts of their own: what was before them is not in these pictures.", x.Before))
+	}
+	for i, left := range []int{len(x.IDs) + x.Behind - len(a), x.Other.Position - x.Before - len(b)} {
+		if left > 0 {
+			page.Notes = append(page.Notes, fmt.Sprintf("The last %d tokens of path %d were not read.", left, i+1))
+		}
+	}
+	return page, nil
+}
+
+// parting is how many tokens two texts begin with that are the same.
+func parting(a, b []int32) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// short is the end of the id of a session, as lists have it.
+func short(id string) string { return id[max(0, len(id)-shortID):] }
+
+const shortID = 6
