@@ -70,7 +70,8 @@ var house = []layer{
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
-	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk", ""},
+	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
+		"internal/parallel", ""},
 	{"release", "model engine tokenizer tokenizer/template checkpoint internal/brief internal/config " +
 		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},

@@ -57,8 +57,8 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 	prefix := fmt.Sprintf("backbone.layers.%d.mixer.", i)
 	continuous := continuousSystems(prefix, params)
 	if !b.Mixer.Traits().LooksAhead && u.Dim(0) > 1 {
-		w := newWalk(b.Mixer, tensor.FromSlice(floats(u), u.Dim(0), u.Dim(1)))
-		w.l = min(w.l, anatomyTokens)
+		n, d := min(u.Dim(0), anatomyTokens), u.Dim(1)
+		w := newWalk(b.Mixer, tensor.FromSlice(floats(u)[:n*d], n, d))
 		parts, err := w.partsOf()
 		if err != nil {
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)

@@ -17,11 +17,15 @@ type stateWalk struct {
 	u    []float32
 	l, d int
 	seen map[int]mixer.State // of before
+
+	products recalled
 }
 
 func newWalk(m mixer.Mixer, u *tensor.Tensor) *stateWalk {
-	return &stateWalk{tape: autograd.NewTape(), m: m, u: floats(u), l: u.Dim(0), d: u.Dim(1),
-		seen: map[int]mixer.State{}}
+	w := &stateWalk{m: m, u: floats(u), l: u.Dim(0), d: u.Dim(1), seen: map[int]mixer.State{},
+		products: recalled{of: map[linear][]float32{}, out: map[linear]bool{}}}
+	w.tape = autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return recall{e, w} })
+	return w
 }
 
 // begin returns the state before the first token.
@@ -31,13 +35,18 @@ func (w *stateWalk) begin() mixer.State { return mixer.Begin(w.m.NewState())[0] 
 func (w *stateWalk) run(states []mixer.State, at []int, n int) {
 	rows := &mixer.Rows{Rows: &engine.Rows{}, States: states}
 	x := make([]float32, 0, len(at)*n*w.d)
+	places := make([]int, 0, len(at)*n)
 	for _, a := range at {
 		rows.Add(n, a)
 		x = append(x, w.u[a*w.d:][:n*w.d]...)
+		for t := range n {
+			places = append(places, a+t)
+		}
 	}
 	in := w.tape.New(len(at)*n, w.d)
 	in.CopyFrom(x)
-	w.m.Forward(w.tape, in, rows)
+	w.products.begin(in, places)
+	w.products.end(w.m.Forward(w.tape, in, rows))
 	w.tape.Reset()
 }
 

@@ -135,7 +135,7 @@ func (l *filling) fill(pack *packing) error {
 	}
 	if len(l.problems) > 0 {
 		for i := range l.params {
-			l.report(l.readAll(i, nil))
+			l.report(l.tryAll(i))
 		}
 		return l.err()
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -70,31 +71,39 @@ func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	return nil
 }
 
-// readAll sets dst to all values of parameter i. With a nil dst it only tells whether that is possible.
-func (l *filling) readAll(i int, dst []float32) (bad *badTensor) {
+// tryAll tells whether all values of parameter i can be read.
+func (l *filling) tryAll(i int) (bad *badTensor) {
 	n := l.params[i].Len()
 	for at := 0; at < n && bad == nil; at += pieceLen {
-		size := min(pieceLen, n-at)
-		if dst != nil {
-			bad = l.read(i, dst[at:][:size], at)
-		} else {
-			withPiece(size, func(x []float32) { bad = l.read(i, x, at) })
-		}
+		withPiece(min(pieceLen, n-at), func(x []float32) { bad = l.read(i, x, at) })
 	}
 	return bad
 }
 
 // readPlain reads parameters into one piece of memory, in the order in which a forward pass reads them, and returns
-// functions that set them.
+// functions that set them. All cores read, each a piece at a time: what takes long is the system's, which gives memory.
 func (l *filling) readPlain(which []int) (set []func()) {
 	lengths := make([]int, len(which))
 	for at, i := range which {
 		lengths[at] = l.params[i].Len()
 	}
-	for at, values := range tensor.Together(lengths...) {
-		i := which[at]
-		l.report(l.readAll(i, values))
-		set = append(set, func() { l.params[i].SetData(values) })
+	type piece struct{ of, at int }
+	var all []piece
+	for of, n := range lengths {
+		for at := 0; at < n; at += pieceLen {
+			all = append(all, piece{of, at})
+		}
+	}
+	values, bad := tensor.Together(lengths...), make([]firstBad, len(which))
+	parallel.For(len(all), 1, func(lo, hi int) {
+		for _, p := range all[lo:hi] {
+			dst := values[p.of][p.at:]
+			bad[p.of].add(p.at, l.read(which[p.of], dst[:min(pieceLen, len(dst))], p.at))
+		}
+	})
+	for of, i := range which {
+		l.report(bad[of].bad)
+		set = append(set, func() { l.params[i].SetData(values[of]) })
 	}
 	return set
 }

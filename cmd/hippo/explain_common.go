@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -39,7 +40,20 @@ func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.T
 	if err != nil {
 		return nil, nil, err
 	}
+	collectEarly(m.Bytes())
 	return explain.OfModel(m), func() (tokenizer.Tokenizer, error) { return release.LoadTokenizer(dir, &m.Config) }, nil
+}
+
+// garbage is about how much of it there is at most beside the weights of a model that is looked at.
+const garbage = 128 << 20
+
+// collectEarly has garbage collected before there is as much of it as weights, which is when Go does by itself. What a
+// view makes of one layer is not needed for the next: memory that is used again is faster than that which is new, which
+// the system has to clear. A collection overlooks weights: they point to nothing. GOGC, where it is set, has its way.
+func collectEarly(weights int) {
+	if percent := garbage * 100 / max(weights, 1); percent < 100 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(max(10, percent))
+	}
 }
 
 // languageAndTokens is languageNamed with the tokenizer.
