@@ -28,10 +28,11 @@ type Case struct {
 
 // trial is a prepared case: functions to be timed in turn, and the fields to make of their times.
 type trial struct {
-	runs   []func() error
-	fields func(t []Timing) Row
-	long   bool   // one call of each is enough
-	close  func() // gives up what the trial holds; nil for nothing
+	runs    []func() error
+	fields  func(t []Timing) Row
+	long    bool   // one call of each is enough
+	repeats int    // unless it is long: so many repetitions at least; 0 for no more than of others
+	close   func() // gives up what the trial holds; nil for nothing
 }
 
 // float32Only is the precision of cases without a choice of precision.

@@ -319,6 +319,18 @@ func TestMeasure(t *testing.T) {
 	if err != nil || turns.String() != "ab" || once[0][1].CPU < 2*shortest.Seconds() {
 		t.Errorf("%+v after the turns %q, want one of each of what is long", once, turns.String())
 	}
+	turns.Reset()
+	many, err := measure(context.Background(), trial{runs: of(busy("a"), busy("b")).runs, repeats: 5}, []int{1}, 0)
+	if err != nil || turns.String() != "ab"+"ababababab" {
+		t.Errorf("turns %q, error %v; want one each to warm up and five to measure", turns.String(), err)
+	}
+	if x := many[0][0].times(many[0][1]); !(x > 0) || len(many[0][0].walls) != 5 {
+		t.Errorf("%v times as long, of %v, want a ratio of five repetitions", x, many[0][0].walls)
+	}
+	a, b := Timing{walls: []float64{2, 30, 3}}, Timing{walls: []float64{1, 10, 2}}
+	if x := a.times(b); x != 2 {
+		t.Errorf("%v times as long, want the middle of 2, 3 and 1.5", x)
+	}
 	broken := errors.New("broken")
 	if _, err := measure(context.Background(), of(func() error { return broken }), []int{1}, 0); err != broken {
 		t.Errorf("error %v, want %v", err, broken)

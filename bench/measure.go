@@ -11,7 +11,20 @@ import (
 
 // Timing is what one call takes, in seconds: the median CPU time of the process divided by the number of threads, the
 // median wall time and the least wall time. Most peers go by the first: other processes disturb it less.
-type Timing struct{ CPU, Wall, Best float64 }
+type Timing struct {
+	CPU, Wall, Best float64
+	walls           []float64 // of each repetition, in their order
+}
+
+// times is how many times as long t takes by the clock as u, which was timed in turn: the median of the repetitions.
+// What slows the machine down for longer than a repetition slows down both.
+func (t Timing) times(u Timing) float64 {
+	ratios := make([]float64, len(t.walls))
+	for i := range ratios {
+		ratios[i] = t.walls[i] / u.walls[i]
+	}
+	return median(ratios)
+}
 
 const (
 	fewest, most = 3, 101 // repetitions
@@ -19,7 +32,7 @@ const (
 )
 
 // measure times the functions of a trial in turn, on each number of cores, after one call of each to warm up. It
-// repeats this for the given seconds per function. A repetition makes as many calls as take the time shortest, a long
+// repeats this for the given seconds per function, and as often as the trial wants at least. A repetition makes as many calls as take the time shortest, a long
 // trial one call in all. The results are by number of cores and function.
 func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -51,14 +64,15 @@ func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Ti
 			cpu[i], wall[i] = append(cpu[i], took.CPU/float64(threads)), append(wall[i], took.Wall)
 		}
 		done, late := len(wall[0]), time.Since(start).Seconds() >= seconds*float64(n)
-		if t.long || done >= most || done >= fewest && late {
+		if t.long || done >= most || done >= max(fewest, t.repeats) && late {
 			break
 		}
 	}
 	out := make([][]Timing, len(cores))
 	for i := range n {
-		best := slices.Min(wall[i][:min(bestOf, len(wall[i]))])
-		out[i/len(t.runs)] = append(out[i/len(t.runs)], Timing{median(cpu[i]), median(wall[i]), best})
+		took := Timing{walls: slices.Clone(wall[i]), Best: slices.Min(wall[i][:min(bestOf, len(wall[i]))])}
+		took.CPU, took.Wall = median(cpu[i]), median(wall[i])
+		out[i/len(t.runs)] = append(out[i/len(t.runs)], took)
 	}
 	return out, nil
 }

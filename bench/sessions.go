@@ -69,7 +69,8 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	traffic := float64(2*sessions[0].StateSize() - seen)
 	memory := newMemory(shrink)
 	o := generate.DefaultOptions().Options
-	runs := []func() error{serving(m, sessions, o), serving(m, sessions[:1], o), memory.read, weights.multiply}
+	drawn := func(some []*generate.Session) func() error { return serving(m, some, servedTokens, o) }
+	runs := []func() error{drawn(sessions), drawn(sessions[:1]), memory.read, weights.multiply}
 	return trial{runs: runs, fields: func(t []Timing) Row {
 		many, one := float64(n*servedTokens)/t[0].Wall, servedTokens/t[1].Wall
 		bytes := memory.gigabytes() / t[2].Wall * 1e9
@@ -81,16 +82,16 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	}}, nil
 }
 
-// serving has a scheduler write servedTokens tokens after each of the sessions, which stay where they are, drawn with
-// some options. What begins and ends a call, a copy of each state among it, is about a hundredth of its time.
-func serving(m *model.Model, sessions []*generate.Session, o sample.Options) func() error {
+// serving has a scheduler write so many tokens after each of the sessions, which stay where they are, drawn with some
+// options. What begins and ends a call, a copy of each state among it, is about a hundredth of its time.
+func serving(m *model.Model, sessions []*generate.Session, tokens int, o sample.Options) func() error {
 	return func() error {
 		s := session.NewScheduler(m, session.SchedulerOptions{Running: len(sessions)})
 		defer s.Close()
 		errs := make([]error, len(sessions))
 		var all sync.WaitGroup
 		for i, one := range sessions {
-			all.Go(func() { errs[i] = s.Run(context.Background(), drawing(one.Fork(), o, uint64(i))) })
+			all.Go(func() { errs[i] = s.Run(context.Background(), drawing(one.Fork(), tokens, o, uint64(i))) })
 		}
 		all.Wait()
 		for _, err := range errs {
@@ -102,11 +103,10 @@ func serving(m *model.Model, sessions []*generate.Session, o sample.Options) fun
 	}
 }
 
-// drawing is a request to read one token and draw until servedTokens tokens have been read in all.
-func drawing(s *generate.Session, o sample.Options, seed uint64) *session.Request {
+// drawing is a request to read one token and draw until so many tokens have been read in all.
+func drawing(s *generate.Session, left int, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)
-	left := servedTokens
 	return &session.Request{
 		Session: s, Segments: []session.Segment{{IDs: []int32{1}}},
 		Next: func(logits []float32) (id int32, more bool, _ error) {
