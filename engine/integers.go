@@ -28,4 +28,7 @@ type Rounding interface {
 	ReadRow(dst []float32, j int)
 	// ReadGroups is Groups.Row for weights that are integers.
 	ReadGroups(j int, q []int8, factor, least []uint16) (scale float32)
+	// Sums are checksums of weights that are integers, of their bytes in memory, which are the same on every machine:
+	// nil for others.
+	Sums() []byte
 }

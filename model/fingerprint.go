@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -8,9 +9,12 @@ import (
 	"hash/crc32"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -19,27 +23,55 @@ type identity struct {
 	mu      sync.Mutex
 	version uint64 // of all parameters
 	text    string // "" where it has not been computed
+	earlier string // likewise: what earlier versions said of a model of integers
 }
+
+// OfIntegers begins the fingerprint of a model with weights that are integers. Earlier versions gave such a model one
+// without it, a sum of the values in float32.
+const OfIntegers = "i-"
 
 // Fingerprint is a name for the configuration and the values of all weights, as they are in memory: of a packed model
 // those that it has been rounded to, of one with an adapter those of the adapter, too. It is a checksum against
 // mistakes, not against somebody who wants two models to have the same. It is computed once, in about the time that
 // reading the weights takes.
 func (m *Model) Fingerprint() string {
+	text := m.identified()
+	defer m.identity.mu.Unlock()
+	if m.identity.text == "" {
+		m.identity.text = m.sumBy(text, m.sumsOf, true)
+	}
+	return m.identity.text
+}
+
+// HasFingerprint tells whether f is the Fingerprint of m, or what an earlier version said of it.
+func (m *Model) HasFingerprint(f string) bool {
+	now := m.Fingerprint()
+	if f == now || !strings.HasPrefix(now, OfIntegers) || strings.HasPrefix(f, OfIntegers) {
+		return f == now
+	}
+	text := m.identified()
+	defer m.identity.mu.Unlock()
+	if m.identity.earlier == "" {
+		m.identity.earlier = m.sum(text)
+	}
+	return f == m.identity.earlier
+}
+
+// identified locks the identity, forgets it if a parameter has changed, and returns what it says besides the weights.
+func (m *Model) identified() (text []byte) {
 	version := uint64(0)
 	add := func(_ string, p *nn.Param) { version += p.Version() }
 	m.Params("", add)
-	text := m.Config.JSON()
+	text = m.Config.JSON()
 	if m.adapter != nil {
 		m.adapter.Params("", add)
 		text = append(text, m.adapter.fingerprint()...)
 	}
 	m.identity.mu.Lock()
-	defer m.identity.mu.Unlock()
-	if m.identity.text == "" || m.identity.version != version {
-		m.identity.text, m.identity.version = m.sum(text), version
+	if m.identity.version != version {
+		m.identity.version, m.identity.text, m.identity.earlier = version, "", ""
 	}
-	return m.identity.text
+	return text
 }
 
 // WeightsFingerprint is Fingerprint of the weights alone, without those of an adapter: it is the same whatever the
@@ -58,19 +90,21 @@ func (w Weights) Fingerprint(m *Model) (string, error) {
 		at[p] = i
 	}
 	bad := make([]*badTensor, len(l.params))
-	sum := m.sumBy(nil, func(p *nn.Param) (sums []byte) {
+	sum := m.sumBy(nil, func(p *nn.Param) []func() []byte {
 		i, n := at[p], sumLen
 		if p.Dims() == 2 {
 			n = max(1, sumLen/max(1, p.Dim(1))) * p.Dim(1)
 		}
-		for from := 0; from < p.Len() && bad[i] == nil; from += n {
-			withPiece(min(n, p.Len()-from), func(x []float32) {
-				bad[i] = l.read(i, x, from)
-				sums = addSum(sums, x)
-			})
-		}
-		return sums
-	})
+		return []func() []byte{func() (sums []byte) {
+			for from := 0; from < p.Len() && bad[i] == nil; from += n {
+				withPiece(min(n, p.Len()-from), func(x []float32) {
+					bad[i] = l.read(i, x, from)
+					sums = addSum(sums, x)
+				})
+			}
+			return sums
+		}}
+	}, false)
 	for _, b := range bad {
 		l.report(b)
 	}
@@ -80,37 +114,54 @@ func (w Weights) Fingerprint(m *Model) (string, error) {
 	return sum, nil
 }
 
-// sum is a checksum of a text and of all parameters.
-func (m *Model) sum(text []byte) string { return m.sumBy(text, m.sumOf) }
+// sum is a checksum of a text and of the values of all parameters in float32.
+func (m *Model) sum(text []byte) string { return m.sumBy(text, m.sumsOf, false) }
 
-// sumBy is sum with the checksums of a parameter from a function, which several goroutines call.
-func (m *Model) sumBy(text []byte, of func(*nn.Param) []byte) string {
-	var params []*nn.Param
+// sumBy is sum with functions that return the checksums of the parts of a parameter, which several goroutines call.
+// With integers set, weights that are integers have the checksums of their bytes.
+func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers bool) string {
+	type part struct{ param, number int }
 	var names []string
+	var shapes [][]int
+	var sums [][][]byte // of each part of each parameter
+	var parts []part
+	var todo []func() []byte
+	mark := ""
 	m.Params("", func(name string, p *nn.Param) {
-		params, names = append(params, p), append(names, name)
+		i := len(names)
+		names, shapes, sums = append(names, fmt.Sprintf("%q", name)), append(shapes, p.Shape()), append(sums, nil)
+		if kept, ok := p.Packed().(engine.Rounding); ok && integers {
+			if sum := kept.Sums(); sum != nil {
+				names[i], sums[i], mark = kept.Kept().String()+" "+names[i], [][]byte{sum}, OfIntegers
+				return
+			}
+		}
+		some := of(p)
+		sums[i] = make([][]byte, len(some))
+		for number, f := range some {
+			parts, todo = append(parts, part{i, number}), append(todo, f)
+		}
 	})
-	sums := make([][]byte, len(params))
-	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var next atomic.Int64
 	var all sync.WaitGroup
-	for i, p := range params {
-		places <- struct{}{}
+	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			sums[i] = of(p)
-			<-places
+			for i := next.Add(1) - 1; i < int64(len(todo)); i = next.Add(1) - 1 {
+				sums[parts[i].param][parts[i].number] = todo[i]()
+			}
 		})
 	}
 	all.Wait()
 	h := sha256.New()
 	h.Write(text)
-	for i, p := range params {
-		fmt.Fprintf(h, "%q %v %x\n", names[i], p.Shape(), sums[i])
+	for i, name := range names {
+		fmt.Fprintf(h, "%s %v %x\n", name, shapes[i], bytes.Join(sums[i], nil))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return mark + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// sumLen is about how many values have a checksum of their own.
-const sumLen = 1 << 16
+// sumLen is about how many values have a checksum of their own, partSums how many checksums are computed at a time.
+const sumLen, partSums = 1 << 16, 8
 
 // addSum appends the checksum of some values.
 func addSum(sums []byte, values []float32) []byte {
@@ -118,29 +169,36 @@ func addSum(sums []byte, values []float32) []byte {
 	return binary.LittleEndian.AppendUint32(sums, crc32.Checksum(x.Data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// sumOf returns checksums of the values of a parameter, however they lie in memory.
-func (m *Model) sumOf(p *nn.Param) (sums []byte) {
-	add := func(values []float32) { sums = addSum(sums, values) }
+// sumsOf returns functions that return checksums of the values of a parameter, however they lie in memory.
+func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 	if p.Packed() == nil && p.Dims() != 2 {
-		values := make([]float32, p.Len())
-		p.CopyTo(values)
-		for part := range slices.Chunk(values, sumLen) {
-			add(part)
-		}
-		return sums
+		return []func() []byte{func() (sums []byte) {
+			values := make([]float32, p.Len())
+			p.CopyTo(values)
+			for part := range slices.Chunk(values, sumLen) {
+				sums = addSum(sums, part)
+			}
+			return sums
+		}}
 	}
-	rows := make([]int32, 0, p.Dim(0))
-	for i := range p.Dim(0) {
-		rows = append(rows, int32(i))
+	rows := make([]int32, p.Dim(0))
+	for i := range rows {
+		rows[i] = int32(i)
 	}
-	values := make([]float32, 0, sumLen)
-	for part := range slices.Chunk(rows, max(1, sumLen/max(1, p.Dim(1)))) {
-		tape := m.Tapes.Lend()
-		x := tape.Embedding(p.Tensor, part)
-		values = slices.Grow(values[:0], x.Len())[:x.Len()]
-		x.CopyTo(values)
-		m.Tapes.Return(tape)
-		add(values)
+	step := max(1, sumLen/max(1, p.Dim(1)))
+	for some := range slices.Chunk(rows, partSums*step) {
+		parts = append(parts, func() (sums []byte) {
+			var values []float32
+			for part := range slices.Chunk(some, step) {
+				tape := m.Tapes.Lend()
+				x := tape.Embedding(p.Tensor, part)
+				values = slices.Grow(values[:0], x.Len())[:x.Len()]
+				x.CopyTo(values)
+				m.Tapes.Return(tape)
+				sums = addSum(sums, values)
+			}
+			return sums
+		})
 	}
-	return sums
+	return parts
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
@@ -25,8 +26,13 @@ func TestFingerprint(t *testing.T) {
 	unlike := func(what string, m *Model) {
 		t.Helper()
 		got := m.Fingerprint()
-		if before, there := seen[got]; there || len(got) != 32 {
+		if before, there := seen[got]; there || len(strings.TrimPrefix(got, OfIntegers)) != 32 {
 			t.Errorf("%s has the fingerprint %q of %s", what, got, before)
+		}
+		for before, of := range seen {
+			if m.HasFingerprint(before) || !m.HasFingerprint(got) {
+				t.Errorf("%s has the fingerprint of %s as well, or not its own", what, of)
+			}
 		}
 		seen[got] = what
 	}

@@ -66,7 +66,7 @@ func (s *Server) answerSession(c *call, do func(ctx context.Context, h *held) (a
 
 // hold returns the session of a place, which is locked, with its record and model.
 func (s *Server) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, err error) {
-	if m.identity() != r.Identity {
+	if !m.wrote(r.Identity) {
 		return nil, &Error{
 			Status: http.StatusConflict, Code: "other_model",
 			Message: fmt.Sprintf("the session %s is of a model %s that had other weights, another precision or "+

@@ -104,9 +104,17 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 func (m *Model) Name() string { return m.name }
 
 // identity tells the model from others, which read texts otherwise.
-func (m *Model) identity() string {
-	id := session.Identify(m.net, m.tok)
-	return fmt.Sprintf("%s %s %s %d", id.Model, id.Precision, id.Tokenizer, id.Chunk)
+func (m *Model) identity() string { return m.net.Fingerprint() + m.reading() }
+
+// reading is what the identity says besides the model.
+func (m *Model) reading() string {
+	return fmt.Sprintf(" %s %s %d", m.net.Precision(), m.tok.Fingerprint(), session.Chunk(m.net))
+}
+
+// wrote tells whether what has an identity is of the model, also where an earlier version of hippo named it.
+func (m *Model) wrote(identity string) bool {
+	net, ok := strings.CutSuffix(identity, m.reading())
+	return ok && m.net.HasFingerprint(net)
 }
 
 // defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.

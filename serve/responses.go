@@ -224,7 +224,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 		return nil, err
 	}
 	q.record.Prompt = digest(text)
-	if previous != nil && len(previous.Plan) > 0 && previous.Identity == q.record.Identity {
+	if previous != nil && len(previous.Plan) > 0 && q.model.wrote(previous.Identity) {
 		more, ok, err := q.behind(ctx, previous, text)
 		if err != nil {
 			return nil, err

@@ -119,7 +119,7 @@ func DecodeSnapshot(data []byte, m *model.Model, id Identity, key []byte) (*Snap
 	if err != nil {
 		return nil, err
 	}
-	if err := id.check(d.Identity); err != nil {
+	if err := id.check(d.Identity, m); err != nil {
 		return nil, err
 	}
 	d.model = m
@@ -135,7 +135,7 @@ func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key
 	}
 	o.Chunk = d.Identity.Chunk
 	s := open(m, tok, o)
-	if err := s.identity().check(d.Identity); err != nil {
+	if err := s.identity().check(d.Identity, m); err != nil {
 		return nil, err
 	}
 	d.model = m

@@ -6,10 +6,12 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
 )
 
 // A saved session is a file of safetensors. Its metadata has a JSON object under headerKey, see header. Its tensors are
@@ -22,11 +24,12 @@ import (
 //	checksum         of all bytes before it
 //
 // A saved snapshot has one place and no text. What is exact in bfloat16 or in int8 is saved as that, such as the keys
-// and values of a model that keeps them so. Files with int8 have version 2, others version 1.
+// and values of a model that keeps them so. A file has the least version that tells its reader of what is in it.
 const (
-	headerKey       = "hippo session"
-	fileVersion     = 2
-	versionOfFloats = 1
+	headerKey         = "hippo session"
+	fileVersion       = 3 // the fingerprint of a model with weights that are integers begins with model.OfIntegers
+	versionOfIntegers = 2 // states in int8
+	versionOfFloats   = 1
 
 	idsName      = "ids"
 	logProbsName = "logprobs"
@@ -118,8 +121,11 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 // write writes the file.
 func (e *encoding) write(w io.Writer, h header, key []byte) error {
 	h.Version, h.Rounded = versionOfFloats, e.round
-	if slices.ContainsFunc(e.tensors, func(x checkpoint.Tensor) bool { return x.DType == checkpoint.I8 }) {
+	switch {
+	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):
 		h.Version = fileVersion
+	case slices.ContainsFunc(e.tensors, func(x checkpoint.Tensor) bool { return x.DType == checkpoint.I8 }):
+		h.Version = versionOfIntegers
 	}
 	text, err := json.Marshal(h)
 	if err != nil {

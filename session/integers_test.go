@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -39,6 +41,40 @@ func asFloats(t *testing.T, data []byte) []byte {
 		h.Version = versionOfFloats
 		return old
 	})
+}
+
+// TestFileOfAnEarlierVersion: a file of a time at which the fingerprint of a model in int8 was another is read, forked
+// and refused as one of now.
+func TestFileOfAnEarlierVersion(t *testing.T) {
+	m, other := language(t, "attention"), language(t, "attention")
+	other.Init(2)
+	for _, m := range []*model.Model{m, other} {
+		if err := m.Pack(engine.Int8); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path = "testdata/int8-version2.session"
+	s, err := Load(path, m, tokenizer.Bytes(), Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := New(m, tokenizer.Bytes(), Options{})
+	if err := want.Append(t.Context(), text(5, 12)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.logits(), want.logits()) || !slices.Equal(s.IDs(), want.IDs()) {
+		t.Error("it goes on as another text")
+	}
+	var fork bytes.Buffer
+	if err := forkFile(&fork, path, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decode(fork.Bytes(), m, tokenizer.Bytes(), Options{}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := Load(path, other, tokenizer.Bytes(), Options{}, nil); !errors.Is(err, ErrModel) {
+		t.Errorf("with other weights: %v, want %v", err, ErrModel)
+	}
 }
 
 // TestIntegersAreSavedAsTheyAreHeld: keys and values of a model packed as int8 take about a quarter of what they take
