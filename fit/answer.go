@@ -15,7 +15,7 @@ import (
 type Query struct {
 	Rows   io.Reader
 	Format string // of Rows: one of QueryFormats
-	As     string // of what is written: csv or jsonl
+	As     string // of what is written: AsCSV or AsJSONL
 	All    bool   // all quantiles and probabilities
 	Live   bool   // each row is answered before the next is read
 

@@ -328,6 +328,8 @@ func TestProblems(t *testing.T) {
 	}{
 		"no such target": {two(50, "1"), func(c *fit.Config) { c.Target = []string{"c"} },
 			`target: found "c", want one of the columns a, b`},
+		"no header": {strings.TrimPrefix(two(50, "1"), "a,b\n"), func(c *fit.Config) { c.Target = []string{"b"} },
+			"want one of the columns column1, column2; these names are made up, as no line names the columns"},
 		"one class": {two(50, "x"), func(c *fit.Config) { c.Target = []string{"b"} },
 			`column b: found one class only, "x" in 50 rows, want two or more`},
 		"short": {two(30, "1"), func(c *fit.Config) {

@@ -29,12 +29,16 @@ type roles struct {
 func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	s := &roles{plan: &Plan{Version: planVersion, Task: c.Task, Zone: c.Zone, Wide: c.Wide}}
 	columns, about := r.Columns(), r.About()
+	unnamed := ""
+	if about.Headless {
+		unnamed = "; these names are made up, as no line names the columns"
+	}
 	var p config.Problems
 	find := func(key, name string) int {
 		at := slices.IndexFunc(columns, func(c table.Column) bool { return c.Name == name })
 		if at < 0 && name != "" {
-			p.Addf(key, "found %q, want one of the columns %s%s", name, brief.List(about.Columns, ", "),
-				config.DidYouMean(name, about.Columns))
+			p.Addf(key, "found %q, want one of the columns %s%s%s", name, brief.List(about.Columns, ", "),
+				config.DidYouMean(name, about.Columns), unnamed)
 		}
 		return at
 	}

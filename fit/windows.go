@@ -227,9 +227,9 @@ func (c *Config) stride(p *Plan) int {
 // set is the data as package train learns it.
 func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	p := f.plan
-	stride := c.stride(p)
+	train := f.newWindows(divided[trainPart], trainPart, c.stride(p), c.Seed)
 	if c.Stride == 0 {
-		stride = f.thinOut(divided[trainPart], stride, c.Seed)
+		train = f.thinOut(train)
 	}
 	s := &task.Set{Channels: len(p.inputs()), Steps: p.timeSteps(), Everywhere: !p.whole(), Inputs: p.inputs(),
 		About: p.about()}
@@ -242,13 +242,16 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 		}
 		s.Outputs = len(p.targets()) * len(p.Levels)
 	}
-	var splits [parts]*windows
+	splits := [parts]*windows{trainPart: train}
 	for i := range splits {
-		step := stride
-		if i != trainPart && p.Task != Forecast {
+		step := train.stride
+		if p.Task != Forecast {
 			step = max(1, p.Length) // windows that share no rows
 		}
-		if splits[i] = f.newWindows(divided[i], i, step, c.Seed); splits[i].Len() == 0 {
+		if i != trainPart {
+			splits[i] = f.newWindows(divided[i], i, step, c.Seed)
+		}
+		if splits[i].Len() == 0 {
 			return nil, f.noWindows(i, divided[i])
 		}
 		for k := range splits[i].parts {
@@ -263,16 +266,16 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 // kept in memory.
 var mostChosen = 1 << 20 // a variable for tests
 
-// thinOut is a stride, or a longer one where it makes more windows than mostChosen.
-func (f *frame) thinOut(train []segment, stride int, seed uint64) int {
-	n := f.newWindows(train, trainPart, stride, seed).Len()
+// thinOut are windows, or some that are farther apart where there are more than mostChosen.
+func (f *frame) thinOut(w *windows) *windows {
+	n, stride := w.Len(), w.stride
 	if n <= mostChosen || f.plan.whole() {
-		return stride
+		return w
 	}
 	longer := stride * ((n + mostChosen - 1) / mostChosen)
 	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, as there are %d at a distance of %d "+
 		"(--stride %d has them all)", longer, n, stride, stride))
-	return longer
+	return f.newWindows(w.parts, w.part, longer, w.seed)
 }
 
 // watchedWindows bounds the windows of the validation part that are measured on the way: the best state is chosen by

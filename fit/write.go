@@ -11,7 +11,7 @@ import (
 
 // WriteOptions say how predictions are written.
 type WriteOptions struct {
-	As   string // csv, jsonl or parquet
+	As   string // AsCSV, AsJSONL or AsParquet
 	All  bool   // all quantiles, and not the median and the outermost; all probabilities, of however many classes
 	Live bool   // each prediction is passed on before the next is taken
 }

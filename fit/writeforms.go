@@ -22,12 +22,19 @@ type rowWriter interface {
 	close() error
 }
 
+// The forms that predictions are written in.
+const (
+	AsCSV     = "csv"
+	AsJSONL   = "jsonl"
+	AsParquet = "parquet"
+)
+
 // newRowWriter writes rows in a form.
 func newRowWriter(form string, out io.Writer) rowWriter {
 	switch form {
-	case "jsonl":
+	case AsJSONL:
 		return &jsonRows{out: bufio.NewWriter(out)}
-	case "parquet":
+	case AsParquet:
 		return &parquetRows{out: out}
 	}
 	return &csvRows{csv: csv.NewWriter(out)}

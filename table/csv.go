@@ -31,13 +31,14 @@ type records interface {
 
 // csvSource is the rows of a CSV file.
 type csvSource struct {
-	name  string
-	text  *patcher
-	lines records
-	about About
-	first []string // a first line that is no header
-	line  int64    // of first
-	notes []string
+	name      string
+	text      *patcher
+	lines     records
+	separator rune
+	about     About
+	first     []string // a first line that is no header
+	line      int64    // of first
+	notes     []string
 }
 
 // separators are those that are found out, the ones first that numbers and texts hardly contain.
@@ -48,7 +49,10 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &csvSource{name: in.Name, text: textReader(in.R, opt.Encoding)}
+	s := &csvSource{name: in.Name}
+	if s.text, err = textReader(in, opt.Encoding); err != nil {
+		return nil, err
+	}
 	r := bufio.NewReaderSize(s.text, peekSize)
 	head := peek(r)
 	switch {
@@ -61,7 +65,7 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 				separatorName(separator)))
 		}
 	}
-	s.lines = newRecords(r, separator)
+	s.lines, s.separator = newRecords(r, separator), separator
 	first, line, err := s.lines.next()
 	if err == io.EOF {
 		return nil, fmt.Errorf("%s: found no row, want a line that names the columns and rows below it", in.Name)
@@ -218,8 +222,11 @@ func (s *csvSource) Next(row *Row) error {
 		cells = cells[:len(cells)-1]
 	}
 	if len(cells) != len(s.about.Columns) {
-		return &RowError{Place: row.Place, Text: fmt.Sprintf("found %d cells, want %d", len(cells),
-			len(s.about.Columns))}
+		text := fmt.Sprintf("found %d cells, want %d", len(cells), len(s.about.Columns))
+		if len(cells) > len(s.about.Columns) && s.separator == ',' {
+			text += `; a cell with a comma in it, such as "1,5", wants quotes, or cells another separator`
+		}
+		return &RowError{Place: row.Place, Text: text}
 	}
 	for _, text := range cells {
 		row.Cells = append(row.Cells, Cell{Form: Text, Text: text})

@@ -27,14 +27,18 @@ func peek(r *bufio.Reader) []byte {
 }
 
 // textReader is the text that in holds as UTF-8. Bytes that are not UTF-8 are read as Windows-1252, in which Latin-1 is
-// contained, so that a file of mixed encodings is read as it was meant.
-func textReader(in *bufio.Reader, encoding string) *patcher {
+// contained, so that a file of mixed encodings is read as it was meant. What is no text is an error.
+func textReader(file *Input, encoding string) (*patcher, error) {
+	in := file.R
 	head := peek(in)
 	p := &patcher{}
+	if kind := kindOf(head); kind != "" {
+		return nil, fmt.Errorf("%s: found %s, want text", file.Name, kind)
+	}
 	switch {
 	case encoding == "windows-1252":
 		p.r = bufio.NewReaderSize(charmap.Windows1252.NewDecoder().Reader(in), peekSize)
-		return p
+		return p, nil
 	case encoding == "utf-16" || encoding == "auto" && looksUTF16(head):
 		order := unicode.LittleEndian
 		if zeros(head, 0) > zeros(head, 1) {
@@ -45,13 +49,51 @@ func textReader(in *bufio.Reader, encoding string) *patcher {
 		if encoding == "auto" {
 			p.said = append(p.said, "the text is read as UTF-16")
 		}
-		return p
+		return p, nil
+	}
+	if n := controls(head); n >= 8 && 100*n > len(head) {
+		return nil, fmt.Errorf("%s: found %d control characters in the first %d bytes, want text", file.Name, n,
+			len(head))
 	}
 	if bytes.HasPrefix(head, []byte("\xEF\xBB\xBF")) {
 		_, _ = in.Discard(3) // they have been seen
 	}
 	p.r, p.patch = in, true
-	return p
+	return p, nil
+}
+
+// kinds are how files begin that are no text, and what they are.
+var kinds = []struct{ begin, kind string }{
+	{"PK\x03\x04", "a ZIP archive, or a file of a program that keeps its own in one (unpack it, or save it as CSV)"},
+	{"\x1F\x8B", "a file that gzip has compressed (its name should end with .gz)"},
+	{"BZh", "a file that bzip2 has compressed (unpack it)"},
+	{"\xFD7zXZ", "a file that xz has compressed (unpack it)"},
+	{"\x28\xB5\x2F\xFD", "a file that zstd has compressed (unpack it)"},
+	{"7z\xBC\xAF", "a 7z archive (unpack it)"},
+	{"PAR1", "a Parquet file (--format parquet)"},
+	{"\xD0\xCF\x11\xE0", "an old file of Office (save it as CSV)"},
+	{"SQLite format 3", "a database (write its rows as CSV)"},
+	{"%PDF-", "a PDF"},
+}
+
+// kindOf is what a file is that begins so, "" where it may be a text.
+func kindOf(head []byte) string {
+	for _, k := range kinds {
+		if bytes.HasPrefix(head, []byte(k.begin)) {
+			return k.kind
+		}
+	}
+	return ""
+}
+
+// controls counts the characters that no text has.
+func controls(head []byte) (n int) {
+	for _, c := range head {
+		if c < ' ' && (c < '\t' || c > '\r') && c != 0x1B {
+			n++
+		}
+	}
+	return n
 }
 
 // looksUTF16 reports whether a text begins with a mark of UTF-16, or every second byte is mostly 0.

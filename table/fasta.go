@@ -41,7 +41,11 @@ type letters struct {
 }
 
 func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
-	s := &letters{name: in.Name, lines: bufio.NewReaderSize(textReader(in.R, opt.Encoding), peekSize)}
+	text, err := textReader(in, opt.Encoding)
+	if err != nil {
+		return nil, err
+	}
+	s := &letters{name: in.Name, lines: bufio.NewReaderSize(text, peekSize)}
 	src := &recordSource{about: About{Columns: []string{letterColumn, nameColumn}, Sequences: true}, next: s.fasta}
 	if quality {
 		src.about.Columns = []string{letterColumn, qualityColumn, nameColumn}

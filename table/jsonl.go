@@ -45,7 +45,11 @@ type jsonLine struct {
 const jsonAhead = 100
 
 func openJSONL(in *Input, opt *Options) (Source, error) {
-	s := &jsonSource{name: in.Name, text: textReader(in.R, opt.Encoding), others: map[string]bool{}}
+	text, err := textReader(in, opt.Encoding)
+	if err != nil {
+		return nil, err
+	}
+	s := &jsonSource{name: in.Name, text: text, others: map[string]bool{}}
 	s.lines = bufio.NewReaderSize(s.text, peekSize)
 	for len(s.ahead) < jsonAhead && (len(s.ahead) == 0 || in.File != nil) { // a pipe is not waited for
 		l := s.read()

@@ -48,8 +48,18 @@ func formatOf(name string, opt *Options) (*Format, error) {
 	if opt.Format != "" {
 		return nil, fmt.Errorf("format: found %.40q, want one of %s", opt.Format, strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("%s: found the ending %q, want that of one of the formats %s (--format says which it is)",
-		name, extension(name), strings.Join(known, ", "))
+	return nil, fmt.Errorf("%s: found the ending %q%s, want that of one of the formats %s (--format says which it is)",
+		name, extension(name), elsewhere[extension(name)], strings.Join(known, ", "))
+}
+
+// elsewhere is what to do with files that other programs read.
+var elsewhere = map[string]string{
+	".zip": " of an archive (unpack it)", ".tar": " of an archive (unpack it)", ".tgz": " of an archive (unpack it)",
+	".7z": " of an archive (unpack it)", ".bz2": " of a compressed file (unpack it)",
+	".xz": " of a compressed file (unpack it)", ".zst": " of a compressed file (unpack it)",
+	".xlsx": " of a spreadsheet (save it as CSV)", ".xls": " of a spreadsheet (save it as CSV)",
+	".ods": " of a spreadsheet (save it as CSV)", ".mat": " of a MATLAB file (save it as CSV or NPY)",
+	".h5": " of an HDF5 file (save it as CSV, NPY or Parquet)", ".json": " of JSON (want an object a line, .jsonl)",
 }
 
 // extension is the ending of a file's name, in lower case, without that of a compressed file.

@@ -32,7 +32,10 @@ type tsSource struct {
 }
 
 func openTS(in *Input, opt *Options) (Source, error) {
-	text := textReader(in.R, opt.Encoding)
+	text, err := textReader(in, opt.Encoding)
+	if err != nil {
+		return nil, err
+	}
 	s := &tsSource{name: in.Name, lines: bufio.NewScanner(text)}
 	s.lines.Buffer(nil, maxRow)
 	for {

@@ -6,15 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/fit"
 )
 
-// The forms that predictions are written in.
-const (
-	autoForm    = "auto"
-	csvForm     = "csv"
-	jsonlForm   = "jsonl"
-	parquetForm = "parquet"
-)
+// autoForm is the form that the name of the file to write says.
+const autoForm = "auto"
 
 // form is the form that was asked for, or that of the file to write.
 func (o *predictOptions) form(out io.Writer) (string, error) {
@@ -22,14 +19,14 @@ func (o *predictOptions) form(out io.Writer) (string, error) {
 	if form == autoForm {
 		switch strings.ToLower(filepath.Ext(o.Out)) {
 		case ".parquet", ".pq", ".parq":
-			form = parquetForm
+			form = fit.AsParquet
 		case ".jsonl", ".ndjson":
-			form = jsonlForm
+			form = fit.AsJSONL
 		default:
-			form = csvForm
+			form = fit.AsCSV
 		}
 	}
-	if form != parquetForm {
+	if form != fit.AsParquet {
 		return form, nil
 	}
 	if o.Stream {
