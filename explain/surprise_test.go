@@ -86,8 +86,8 @@ func TestSurprisesOfDocuments(t *testing.T) {
 		}
 		if got := r.Sum / float64(r.Tokens); r.Tokens != want.Tokens || r.Bytes != want.Bytes ||
 			math.Abs(got-want.Loss) > 1e-5 {
-			t.Errorf("stream %v: %d tokens of %d bytes, of the loss %g, want %d of %d, %g", stream, r.Tokens, r.Bytes, got,
-				want.Tokens, want.Bytes, want.Loss)
+			t.Errorf("stream %v: %d tokens of %d bytes, of the loss %g, want %d of %d, %g", stream, r.Tokens, r.Bytes,
+				got, want.Tokens, want.Bytes, want.Loss)
 		}
 		for i, x := range r.First {
 			if slices.Contains(starts, i) != math.IsNaN(x.Nats) || x.ID != tokens.At(i) {
@@ -97,8 +97,8 @@ func TestSurprisesOfDocuments(t *testing.T) {
 		for _, p := range r.Passages {
 			for _, start := range starts[1:] {
 				if p.Start <= start && start < p.Start+len(p.Tokens) {
-					t.Errorf("stream %v: a passage from token %d on goes through %d, where a file begins", stream, p.Start,
-						start)
+					t.Errorf("stream %v: a passage from token %d on goes through %d, where a file begins", stream,
+						p.Start, start)
 				}
 			}
 		}

@@ -97,8 +97,8 @@ each token, and what it carries when that token is read: what of the other text 
 // pathTexts are the two texts, or the names of two sessions: arguments, and then files.
 func pathTexts(given, files []string, saved, named bool) (texts []string, err error) {
 	if n := len(given) + len(files); n != 2 {
-		return nil, fmt.Errorf("found %d texts and %d files, want two of them: hippo explain paths MODEL TEXT1 TEXT2, or "+
-			"--file FILE1 --file FILE2 (see hippo explain paths --help)", len(given), len(files))
+		return nil, fmt.Errorf("found %d texts and %d files, want two of them: hippo explain paths MODEL TEXT1 TEXT2, "+
+			"or --file FILE1 --file FILE2 (see hippo explain paths --help)", len(given), len(files))
 	}
 	if saved {
 		if len(files) > 0 {
