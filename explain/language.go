@@ -130,5 +130,8 @@ func center(x []float64) {
 // IsModel tells whether it is a language model, and not the network of a task.
 func (g *Language) IsModel() bool { return g.language != nil }
 
+// Vocab is the number of tokens that it knows.
+func (g *Language) Vocab() int { return g.vocab }
+
 // MaxLength is the longest sequence that the model takes, 0 for any.
 func (g *Language) MaxLength() int { return g.maxLength }

@@ -36,7 +36,8 @@ type SurpriseReport struct {
 	// ECE is the expected calibration error of "On Calibration of Modern Neural Networks" (arXiv:1706.04599, eq. 3;
 	// Naeini et al. 2015): Σ_m |B_m|/n · |acc(B_m) - conf(B_m)|. MCE is the largest |acc - conf| of a bin (eq. 5).
 	ECE, MCE float64
-	// Curve are means over equal parts of the text, at most curvePlaces of them, of CurveStep tokens each.
+	// Curve are means over equal parts of the text, at most curvePlaces of them, of CurveStep tokens each, NaN where
+	// none of these is predicted.
 	Curve     []SurprisePart
 	CurveStep int
 	// Histogram counts surprises by halves of a nat; the last counts all larger ones.
@@ -135,7 +136,7 @@ func Surprises(ctx context.Context, g *Language, tokens *data.Tokens, o Surprise
 			return nil, err
 		}
 		if o.Progress != nil {
-			o.Progress(s.rep.Tokens, tokens.Len()-1)
+			o.Progress(s.at, tokens.Len()-1)
 		}
 	}
 	return s.rep, s.done()

@@ -3,10 +3,14 @@ package explain
 import (
 	"context"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -47,6 +51,63 @@ func TestSurprisesSumToTheLossOfEval(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSurprisesOfDocuments: of several files each is read as a text of its own, whose first token is not predicted, as
+// hippo eval does; no passage goes from one into the next.
+func TestSurprisesOfDocuments(t *testing.T) {
+	m := toymodel.New(t, "h3,mamba", 256)
+	dir := t.TempDir()
+	var files []string
+	var starts []int
+	at := 0
+	for i, text := range []string{"Call me Ishmael.", "A", "Some years ago, never mind how long precisely"} {
+		files, starts = append(files, filepath.Join(dir, strconv.Itoa(i)+".txt")), append(starts, at)
+		if err := os.WriteFile(files[i], []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		at += len(text)
+	}
+	tokens, corpus, _, err := train.Tokenize(t.Context(), tokenizer.Bytes(), files, train.TextOptions{Cache: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer corpus.Close()
+	defer tokens.Close()
+	for _, stream := range []bool{false, true} {
+		want, err := train.Evaluate(t.Context(), m, tokens, train.EvalOptions{SeqLen: 10, BatchSize: 1, Stream: stream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := SurpriseOptions{SeqLen: 10, Stream: stream, Bins: 5, Passage: 8, Worst: 20}
+		r, err := Surprises(t.Context(), OfModel(m), tokens, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Sum / float64(r.Tokens); r.Tokens != want.Tokens || r.Bytes != want.Bytes ||
+			math.Abs(got-want.Loss) > 1e-5 {
+			t.Errorf("stream %v: %d tokens of %d bytes, of the loss %g, want %d of %d, %g", stream, r.Tokens, r.Bytes,
+				got, want.Tokens, want.Bytes, want.Loss)
+		}
+		for i, x := range r.First {
+			if slices.Contains(starts, i) != math.IsNaN(x.Nats) || x.ID != tokens.At(i) {
+				t.Errorf("stream %v, token %d: found %+v, want %d", stream, i, x, tokens.At(i))
+			}
+		}
+		for _, p := range r.Passages {
+			for _, start := range starts[1:] {
+				if p.Start <= start && start < p.Start+len(p.Tokens) {
+					t.Errorf("stream %v: a passage from token %d on goes through %d, where a file begins", stream,
+						p.Start, start)
+				}
+			}
+		}
+		for _, f := range r.Figures(tokenizer.Bytes()) {
+			if err := (&figure.Page{Title: "x", Figures: []*figure.Figure{f}}).Check(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 // TestSurpriseReport: what is counted on the way is what the log-probabilities of all tokens say, with the formula of

@@ -19,9 +19,11 @@ type surpriser struct {
 	rep    *SurpriseReport
 	t      *autograd.Tape
 	state  *model.State // nil for windows
+	at     int          // tokens behind the first that have been seen, predicted or not
 	scores []float32
 
 	costly map[int32]*CostlyToken
+	asked  []int      // of each part of the curve, the tokens that were predicted
 	last   []Surprise // the tokens behind which a passage ends
 	sum    float64    // of their surprises
 }
@@ -40,13 +42,13 @@ func newSurpriser(g *Language, tokens *data.Tokens, o SurpriseOptions) *surprise
 // window reads the next tokens of the text.
 func (s *surpriser) window(w data.Batch) error {
 	s.t.Reset()
-	rows := model.EqualRows(w.Rows, w.Len)
-	if s.state != nil {
-		rows = model.OneRow(w.Len, s.state)
+	rows := &model.Rows{}
+	for _, borders := range w.Borders {
+		s.state = rows.AddDocuments(s.m, w.Len, borders, s.state)
 	}
 	hidden := s.m.Forward(s.t, w.Inputs, rows)
-	if s.rep.Tokens == 0 {
-		s.rep.First = append(s.rep.First, Surprise{ID: w.Inputs[0], Nats: math.NaN(), Entropy: math.NaN()})
+	if s.at == 0 {
+		s.rep.First = append(s.rep.First, unasked(w.Inputs[0]))
 	}
 	for i := 0; i < len(w.Targets); i += scoreRows {
 		n := min(scoreRows, len(w.Targets)-i)
@@ -71,24 +73,53 @@ func (s *surpriser) window(w data.Batch) error {
 				return
 			}
 			id := w.Targets[i+j]
+			if id == data.Ignore {
+				found[j].ID = id
+				return
+			}
 			found[j] = Surprise{id, of.norm - float64(row[id]), of.entropy, likeliest(row, of, 1)[0]}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
 			return fmt.Errorf("found scores that are not finite at token %d: the weights are ruined", w.Start+i+j)
 		}
 		for _, x := range found {
-			s.add(x)
+			if err := s.next(x); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// add counts the next token.
+// unasked is a token that is not predicted.
+func unasked(id int32) Surprise { return Surprise{ID: id, Nats: math.NaN(), Entropy: math.NaN()} }
+
+// next takes the next token, which may be one that is not to be predicted, such as the first of a document.
+func (s *surpriser) next(x Surprise) error {
+	r := s.rep
+	if s.at%r.CurveStep == 0 {
+		r.Curve, s.asked = append(r.Curve, SurprisePart{Start: s.at + 1}), append(s.asked, 0)
+	}
+	s.at++
+	if x.ID != data.Ignore {
+		s.add(x)
+		return nil
+	}
+	s.last, s.sum = nil, 0 // no passage goes through it
+	if len(r.First) < firstKept {
+		var id [1]int32
+		if _, err := s.tokens.Read(id[:], s.at); err != nil {
+			return err
+		}
+		r.First = append(r.First, unasked(id[0]))
+	}
+	return nil
+}
+
+// add counts a token that was predicted.
 func (s *surpriser) add(x Surprise) {
 	r := s.rep
-	if r.Tokens%r.CurveStep == 0 {
-		r.Curve = append(r.Curve, SurprisePart{Start: r.Tokens + 1})
-	}
+	s.asked[len(s.asked)-1]++
 	part := &r.Curve[len(r.Curve)-1]
 	part.Mean, part.Entropy, part.Most = part.Mean+x.Nats, part.Entropy+x.Entropy, max(part.Most, x.Nats)
 	r.Tokens++
@@ -125,7 +156,7 @@ func (s *surpriser) offer(x Surprise) {
 	if len(s.last) < o.Passage || len(all) == o.Worst && (o.Worst == 0 || mean <= all[len(all)-1].Mean) {
 		return
 	}
-	start := s.rep.Tokens + 1 - o.Passage
+	start := s.at + 1 - o.Passage
 	overlaps := func(p Passage) bool { return start-p.Start < o.Passage }
 	if slices.ContainsFunc(all, func(p Passage) bool { return overlaps(p) && p.Mean >= mean }) {
 		return
@@ -139,9 +170,15 @@ func (s *surpriser) offer(x Surprise) {
 // done ends the report.
 func (s *surpriser) done() error {
 	r := s.rep
+	if r.Tokens == 0 {
+		return fmt.Errorf("found nothing in %d tokens that is to be predicted, want a reply, or a document of two "+
+			"tokens", s.tokens.Len())
+	}
 	for i := range r.Curve {
-		part := &r.Curve[i]
-		n := float64(min(r.CurveStep, r.Tokens+1-part.Start))
+		part, n := &r.Curve[i], float64(s.asked[i])
+		if n == 0 {
+			part.Most = math.NaN()
+		}
 		part.Mean, part.Entropy = part.Mean/n, part.Entropy/n
 	}
 	for i := range r.Bins {
@@ -172,6 +209,6 @@ func (s *surpriser) done() error {
 		}
 	}
 	var err error
-	r.Bytes, err = s.tokens.Slice(1, s.tokens.Len()).Bytes()
+	_, r.Bytes, err = s.tokens.Targets()
 	return err
 }

@@ -46,6 +46,29 @@ func (r *Rows) Add(l int, s *State) {
 	r.states = append(r.states, s)
 }
 
+// AddDocuments adds n positions of a sequence of m: a row for each document in them. Documents begin at borders, which
+// ascend, and see nothing of each other. The first row goes on from state, nil for none, unless a document begins with
+// it. It returns the state that the sequence goes on from.
+func (r *Rows) AddDocuments(m *Model, n int, borders []int, state *State) *State {
+	carry, from := state != nil, 0
+	for i := range len(borders) + 1 {
+		to, last := n, i == len(borders)
+		if !last {
+			to = borders[i]
+		}
+		if i > 0 && carry {
+			if state = nil; last {
+				state = m.NewState()
+			}
+		}
+		if to > from {
+			r.Add(to-from, state)
+		}
+		from = to
+	}
+	return state
+}
+
 // Train switches dropout on, with a seed for each row.
 func (r *Rows) Train(seeds ...uint64) { r.at.Train(seeds) }
 

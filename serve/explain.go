@@ -55,7 +55,7 @@ type Viewed struct {
 	LogProbs  []float32 // of these, NaN where nobody knows
 	Before    int       // how many tokens there are before them
 	Behind    int       // how many there are behind them, which only a view of two sessions leaves out
-	Other     *Paired   // of a view of two sessions: the second, whose IDs part from those above before one of them ends
+	Other     *Paired   // of a view of two sessions: the second, which parts from this one before one of them ends
 	State     *session.Snapshot
 	Options   map[string]string // all those of the view
 }

@@ -124,8 +124,8 @@ func (x *Viewed) beside(of, r *sessionRecord, most int) error {
 		common++
 	}
 	if common == shorter {
-		return wrong("other", "found the sessions %s of %d tokens and %s of %d, of which the first %d are the same: want "+
-			"two that part before one of them ends; go on with both", of.ID, len(x.IDs), r.ID, len(ids), common)
+		return wrong("other", "found the sessions %s of %d tokens and %s of %d, of which the first %d are the same: "+
+			"want two that part before one of them ends; go on with both", of.ID, len(x.IDs), r.ID, len(ids), common)
 	}
 	from := max(0, min(longest-most, common-pairLead))
 	cut := func(ids []int32) []int32 { return ids[from:min(len(ids), from+most)] }

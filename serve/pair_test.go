@@ -94,8 +94,8 @@ func TestPairsAreOfTheirEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		tok := tokenizer.Bytes()
-		if a, b := string(tok.Decode(nil, x.IDs)), string(tok.Decode(nil, x.Other.IDs)); a != of.first || b != of.second ||
-			x.Before != of.before || x.Before+len(x.IDs)+x.Behind != len(of.common)+len(of.a) ||
+		a, b := string(tok.Decode(nil, x.IDs)), string(tok.Decode(nil, x.Other.IDs))
+		if a != of.first || b != of.second || x.Before != of.before || x.Before+len(x.IDs)+x.Behind != len(of.common)+len(of.a) ||
 			x.Other.Position != len(of.common)+len(of.b) || len(x.LogProbs) != len(x.IDs) {
 			t.Errorf("%+v: found %q and %q from %d on", of, a, b, x.Before)
 		}
@@ -136,7 +136,8 @@ func TestWhatIsNoPair(t *testing.T) {
 	}
 }
 
-// TestPairsBothWays: while many ask for two sessions, each as the first one, and both are written, everyone is answered.
+// TestPairsBothWays: while many ask for two sessions, each as the first one, and both are written, everyone is
+// answered.
 func TestPairsBothWays(t *testing.T) {
 	s := newSite(t, Options{Views: pairViews})
 	origin := s.newSession()

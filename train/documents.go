@@ -13,27 +13,9 @@ const (
 	documentsJoin  = "join"
 )
 
-// addSequence adds n positions of a sequence to rows: a row for each document in them. Documents begin at borders,
-// which ascend, and see nothing of each other. The first row goes on from state, nil for none, unless a document begins
-// with it. It returns the state that the sequence goes on from.
+// addSequence is model.Rows.AddDocuments.
 func addSequence(rows *model.Rows, m *model.Model, n int, borders []int, state *model.State) *model.State {
-	carry, from := state != nil, 0
-	for i := range len(borders) + 1 {
-		to, last := n, i == len(borders)
-		if !last {
-			to = borders[i]
-		}
-		if i > 0 && carry {
-			if state = nil; last {
-				state = m.NewState()
-			}
-		}
-		if to > from {
-			rows.Add(to-from, state)
-		}
-		from = to
-	}
-	return state
+	return rows.AddDocuments(m, n, borders, state)
 }
 
 // countAsked counts the targets that are not data.Ignore.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 func newExplain() *cobra.Command {
@@ -145,44 +143,6 @@ func openInBrowser(path string) error {
 		return fmt.Errorf("--open: %w; open %s in a browser yourself", err, path)
 	}
 	return cmd.Process.Release()
-}
-
-// mostExplained bounds what is read as a text to explain: more than any view shows.
-const mostExplained = 64 << 20
-
-// explainTextFlag adds the flag that explainText reads.
-func explainTextFlag(cmd *cobra.Command) {
-	cmd.Flags().String("file", "", "file with the text, instead of TEXT")
-}
-
-// explainText is the text that a view is about: the first of args, which are those behind MODEL, standard input if that
-// is "-", or what is in the file of --file.
-func explainText(cmd *cobra.Command, args []string) (string, error) {
-	file := ""
-	if f := cmd.Flags().Lookup("file"); f != nil {
-		file = f.Value.String()
-	}
-	var text []byte
-	var err error
-	switch {
-	case file != "" && len(args) > 0:
-		return "", fmt.Errorf("found both the text %.40q and --file %s, want one of them", args[0], file)
-	case file != "":
-		text, err = disk.ReadText(file, mostExplained)
-	case len(args) == 0:
-		return "", fmt.Errorf("found no text, want one behind the model, - for standard input, or --file FILE "+
-			"(see %s --help)", cmd.CommandPath())
-	case args[0] == "-":
-		text, err = unlessDone(cmd.Context(), func() ([]byte, error) {
-			return io.ReadAll(io.LimitReader(cmd.InOrStdin(), mostExplained))
-		})
-	default:
-		text = []byte(args[0])
-	}
-	if err == nil && len(text) == 0 {
-		err = errors.New("found an empty text, want at least one token")
-	}
-	return string(text), err
 }
 
 func newExplainShow() *cobra.Command {

@@ -20,7 +20,7 @@ func newExplainModel() *cobra.Command {
 	var before string
 	var start, timed bool
 	var rate float64
-	var text string
+	most := 0
 	cmd := &cobra.Command{
 		Use:   "model MODEL",
 		Short: "Show kernels, poles, time constants, sizes and times of a model",
@@ -34,7 +34,7 @@ func newExplainModel() *cobra.Command {
   poles           of A, and of what multiplies the state from token to token, with the unit circle
 
 Decays of selective mixers (Mamba, Mamba-2, RG-LRU) depend on the token: what is shown is their mean over a short run on
---text, on random tokens, or on white noise. --before DIR or --start puts another model beside it: an earlier
+--text or --file, on random tokens, or on white noise. --before DIR or --start puts another model beside it: an earlier
 checkpoint, or the random weights that training began with, made again from the run's configuration and seed.`,
 		Example: `  hippo explain model runs/tiny --open
   hippo explain model runs/tiny --start --out before-after.html
@@ -48,7 +48,8 @@ checkpoint, or the random weights that training began with, made again from the 
 	cmd.Flags().BoolVar(&start, "start", false, "show beside it the weights that training began with")
 	cmd.Flags().BoolVar(&timed, "time", true, "measure where the time goes")
 	cmd.Flags().Float64Var(&rate, "rate", 0, "positions in a second, for time constants in seconds")
-	cmd.Flags().StringVar(&text, "text", "", "text of the short run of a language model; empty: random tokens")
+	explainTextFlags(cmd)
+	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")
 	completeFlag(cmd, "before", completeFolders)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
@@ -60,7 +61,14 @@ checkpoint, or the random weights that training began with, made again from the 
 		if !(rate >= 0) || rate > 1e12 {
 			return fmt.Errorf("--rate: found %g, want 0 or more", rate)
 		}
-		now, err := subjectIn(args[0], text, false)
+		text := ""
+		if explainTextGiven(cmd) {
+			var err error
+			if text, err = explainText(cmd, nil); err != nil {
+				return err
+			}
+		}
+		now, err := subjectIn(args[0], text, most, false)
 		if err != nil {
 			return err
 		}
@@ -74,7 +82,7 @@ checkpoint, or the random weights that training began with, made again from the 
 			if start {
 				old = args[0]
 			}
-			s, err := subjectIn(old, text, start)
+			s, err := subjectIn(old, text, most, start)
 			if err != nil {
 				return err
 			}
@@ -93,14 +101,14 @@ checkpoint, or the random weights that training began with, made again from the 
 }
 
 // subjectIn is the model or network in a folder, or, for start, the weights that its run began with, made again.
-func subjectIn(name, text string, start bool) (*explain.Subject, error) {
+func subjectIn(name, text string, most int, start bool) (*explain.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
 	}
 	if n != nil {
 		if text != "" {
-			return nil, fmt.Errorf("%s: found the network of a task, which reads no --text", name)
+			return nil, fmt.Errorf("%s: found the network of a task, which reads no text", name)
 		}
 		if start {
 			err = networkAtStart(name, dir, n)
@@ -117,7 +125,7 @@ func subjectIn(name, text string, start bool) (*explain.Subject, error) {
 			return nil, fmt.Errorf("%s: found no run of hippo train, whose seed tells the weights that it began with; "+
 				"want --before DIR", name)
 		case run.Init != "":
-			return subjectIn(run.Init, text, false)
+			return subjectIn(run.Init, text, most, false)
 		}
 		init = func(m *model.Model) { m.Init(run.Seed) }
 	}
@@ -128,7 +136,7 @@ func subjectIn(name, text string, start bool) (*explain.Subject, error) {
 	if init != nil {
 		init(m)
 	}
-	return subjectOf(m, dir, text)
+	return subjectOf(m, dir, text, most)
 }
 
 // networkAtStart gives a network in a folder the weights again that its run began with.
@@ -144,7 +152,7 @@ func networkAtStart(name, dir string, n *model.Network) error {
 }
 
 // subjectOf is a language model with the tokens of a text.
-func subjectOf(m *model.Model, dir, text string) (*explain.Subject, error) {
+func subjectOf(m *model.Model, dir, text string, most int) (*explain.Subject, error) {
 	if text == "" {
 		return explain.SubjectOfModel(m, nil), nil
 	}
@@ -152,7 +160,7 @@ func subjectOf(m *model.Model, dir, text string) (*explain.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := tok.Encode(nil, []byte(text))
+	ids, _, err := firstTokens(tok, text, most)
 	if err != nil {
 		return nil, err
 	}

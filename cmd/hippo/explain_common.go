@@ -86,9 +86,9 @@ func openText(cmd *cobra.Command, args []string) (*textView, error) {
 	return &textView{name: args[0], language: g, tok: tok, text: text}, err
 }
 
-// take makes tokens of the text, most of them at most: see firstTokens.
+// take makes tokens of the text, most of them at most and no more than the model takes: see firstTokens.
 func (v *textView) take(most int) (err error) {
-	v.ids, v.note, err = firstTokens(v.tok, v.text, most)
+	v.ids, v.note, err = firstTokens(v.tok, v.text, taken(v.language, most))
 	return err
 }
 

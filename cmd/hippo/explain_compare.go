@@ -22,7 +22,7 @@ import (
 
 func newExplainCompare() *cobra.Command {
 	var out explainOutput
-	text, most := "", 0
+	most := 0
 	cmd := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Show what moved between two models, such as two checkpoints of a run",
@@ -36,8 +36,7 @@ folders of runs; and, with --text or --file, where the predictions differ. hippo
 		ValidArgsFunction: completeArgs(completeFolders, completeFolders),
 	}
 	out.register(cmd, "compare")
-	explainTextFlag(cmd)
-	cmd.Flags().StringVar(&text, "text", "", "text to predict with both; - for standard input")
+	explainTextFlags(cmd)
 	cmd.Flags().IntVar(&most, "tokens", 512, "the first so many tokens of the text; 0 for all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
@@ -45,13 +44,10 @@ folders of runs; and, with --text or --file, where the predictions differ. hippo
 		}
 		page := &figure.Page{Title: "What moved", Subtitle: fmt.Sprintf("A: %s · B: %s", args[0], args[1]),
 			Command: commandLine(os.Args)}
-		if cmd.Flags().Changed("text") || cmd.Flags().Changed("file") {
-			var given []string
-			if cmd.Flags().Changed("text") {
-				given = []string{text}
-			}
+		text := ""
+		if explainTextGiven(cmd) {
 			var err error
-			if text, err = explainText(cmd, given); err != nil {
+			if text, err = explainText(cmd, nil); err != nil {
 				return err
 			}
 		}

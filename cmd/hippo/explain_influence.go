@@ -43,7 +43,7 @@ tokens are numbers: TEXT is "3 1 4".`,
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	out.register(cmd, "influence")
-	explainTextFlag(cmd)
+	explainTextFlags(cmd)
 	f := cmd.Flags()
 	layers.register(cmd)
 	f.IntVar(&opt.Head, "head", explain.AllHeads, "one head of these layers, counted from 0; -1 for all together")

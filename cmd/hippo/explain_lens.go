@@ -53,7 +53,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	out.register(cmd, "lens")
-	explainTextFlag(cmd)
+	explainTextFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.ablate, "ablate", nil, "part to take away: layerN, layerN.headN, layerN.channelN, "+
 		"layerN.mixer, layerN.mlp, layerN.state; several times for several")
@@ -80,7 +80,7 @@ run, too, whose tokens are numbers: TEXT is "3 1 4".`,
 		if err != nil {
 			return err
 		}
-		if err := v.take(taken(v.language, f.tokens)); err != nil {
+		if err := v.take(f.tokens); err != nil {
 			return err
 		}
 		page := &figure.Page{Title: "Lens"}

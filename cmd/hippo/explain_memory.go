@@ -37,7 +37,7 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	out.register(cmd, "memory")
-	explainTextFlag(cmd)
+	explainTextFlags(cmd)
 	layers.register(cmd)
 	cmd.Flags().BoolVar(&opt.ReadOut, "readout", true, "fit what can be read out of the states")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")

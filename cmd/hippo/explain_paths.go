@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -18,6 +19,7 @@ func newExplainPaths() *cobra.Command {
 	var out explainOutput
 	var sessions sessionsFlags
 	var saved, files, trace bool
+	var paths []string
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "paths MODEL TEXT1 TEXT2",
@@ -28,16 +30,17 @@ prediction becomes if one layer goes on from the state of the other text. With -
 each token, and what it carries when that token is read: what of the other text makes the difference, and where.`,
 		Example: `  hippo explain paths models/h3-125m "The dog ran to the" "The cat ran to the"
   hippo explain paths models/h3-125m "Rome is in the land of" "Bonn is in the land of" --trace
-  hippo explain paths models/h3-125m one.txt two.txt --files --tokens 2000
+  hippo explain paths models/h3-125m --file one.txt --file two.txt --tokens 2000
   hippo session fork whales question
   hippo explain paths models/h3-125m whales question --sessions`,
-		Args:              wantArgs(3, 3),
+		Args:              wantArgs(1, 3),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	out.register(cmd, "paths")
 	sessions.register(cmd)
 	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
+	cmd.Flags().StringArrayVar(&paths, "file", nil, "file with a text, behind those that are arguments; twice for both")
 	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts "+
 		"of the same number of tokens")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
@@ -46,27 +49,25 @@ each token, and what it carries when that token is read: what of the other text 
 		if err := out.check(); err != nil {
 			return err
 		}
+		texts, err := pathTexts(args[1:], paths, saved, files)
+		if err != nil {
+			return err
+		}
 		g, tok, err := languageAndTokens(args[0])
 		if err != nil {
 			return err
 		}
 		page := &figure.Page{Title: "Two paths", Command: commandLine(os.Args)}
 		var ids [2][]int32
-		for i, text := range args[1:] {
+		for i, text := range texts {
 			var note string
-			switch {
-			case saved:
+			if saved {
 				ids[i], err = sessionTokens(&sessions, text, tok)
-			case files:
-				var all []byte
-				if all, err = os.ReadFile(text); err == nil {
-					ids[i], note, err = firstTokens(tok, string(all), taken(g, most))
-				}
-			default:
+			} else {
 				ids[i], note, err = firstTokens(tok, text, taken(g, most))
 			}
 			if err != nil {
-				return err
+				return fmt.Errorf("path %d: %w", i+1, err)
 			}
 			if note != "" {
 				page.Notes = append(page.Notes, fmt.Sprintf("Path %d: %s", i+1, note))
@@ -91,6 +92,37 @@ each token, and what it carries when that token is read: what of the other text 
 		return out.write(cmd, page)
 	}
 	return cmd
+}
+
+// pathTexts are the two texts, or the names of two sessions: arguments, and then files.
+func pathTexts(given, files []string, saved, named bool) (texts []string, err error) {
+	if n := len(given) + len(files); n != 2 {
+		return nil, fmt.Errorf("found %d texts and %d files, want two of them: hippo explain paths MODEL TEXT1 TEXT2, "+
+			"or --file FILE1 --file FILE2 (see hippo explain paths --help)", len(given), len(files))
+	}
+	if saved {
+		if len(files) > 0 {
+			return nil, fmt.Errorf("found --file %s beside --sessions, want the names of two sessions", files[0])
+		}
+		return given, nil
+	}
+	if named {
+		given, files = nil, append(given, files...)
+	}
+	for _, text := range given {
+		if err := noFileName(text, ""); err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
+	}
+	for _, file := range files {
+		text, err := disk.ReadText(file, mostExplained)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, string(text))
+	}
+	return texts, nil
 }
 
 // sessionTokens are those of the text of a saved session, which must be in the tokens of a model's tokenizer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func newExplainSurprise() *cobra.Command {
 	opt := explain.DefaultSurpriseOptions()
 	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
 		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
-	most := 0
+	most, words := 0, ""
+	var files []string
 	cmd := &cobra.Command{
 		Use:   "surprise MODEL FILE...",
 		Short: "Show what in a text surprises a model, and whether it knows what it does not know",
@@ -32,12 +34,15 @@ the tokens that cost most. The mean surprise is the loss that hippo eval measure
 grow with the text.`,
 		Example: `  hippo explain surprise runs/tiny notes.txt
   hippo explain surprise models/h3-125m book.txt --tokens 100000 --seq_len 2048
-  hippo explain surprise models/h3-125m book.txt --stream --out surprise.json`,
-		Args:              wantArgs(2, 1<<20),
+  hippo explain surprise models/h3-125m book.txt --stream --out surprise.json
+  hippo explain surprise runs/tiny --text "Call me Ishmael. Some years ago"`,
+		Args:              wantArgs(1, 1<<20),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
 	out.register(cmd, "surprise")
 	flags := cmd.Flags()
+	flags.StringArrayVar(&files, "file", nil, "file with the text, as the argument FILE; several times for several")
+	flags.StringVar(&words, "text", "", "the text itself, instead of files; - for standard input")
 	flags.IntVar(&most, "tokens", 65536, "the first so many tokens of the text; 0 for all")
 	flags.IntVar(&opt.SeqLen, "seq_len", opt.SeqLen, "tokens of a window or (--stream) piece")
 	flags.BoolVar(&opt.Stream, "stream", false, "carry the state through the whole text, in place of separate windows")
@@ -53,6 +58,10 @@ grow with the text.`,
 		if most < 0 {
 			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
 		}
+		files, err := surpriseFiles(cmd, append(args[1:], files...), words)
+		if err != nil {
+			return err
+		}
 		g, tok, err := languageAndTokens(args[0])
 		if err != nil {
 			return err
@@ -61,7 +70,7 @@ grow with the text.`,
 			return explain.ErrNoLanguage
 		}
 		page := &figure.Page{Title: "Surprise", Command: commandLine(os.Args)}
-		r, name, err := surprises(cmd.Context(), g, tok, args[1:], most, opt, text, page)
+		r, name, err := surprises(cmd.Context(), g, tok, files, words, most, opt, text, page)
 		if err != nil {
 			return err
 		}
@@ -72,16 +81,61 @@ grow with the text.`,
 	return cmd
 }
 
-// surprises reads files with a model, and notes on the page what a reader must know.
-func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, most int,
-	opt explain.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *explain.SurpriseReport, name string,
-	err error) {
-	tokens, corpus, notes, err := train.Tokenize(ctx, tok, files, text)
+// surpriseFiles are the files whose text is predicted; none where there is a text itself.
+func surpriseFiles(cmd *cobra.Command, files []string, words string) ([]string, error) {
+	switch {
+	case words != "" && len(files) > 0:
+		return nil, fmt.Errorf("found both --text %.40q and the file %s, want one of them", words, files[0])
+	case words == "-":
+		return []string{"-"}, nil
+	case words != "":
+		return nil, nil
+	case len(files) == 0:
+		return nil, fmt.Errorf("found no file, want one behind the model, --file FILE, --text TEXT, or - for standard "+
+			"input (see %s --help)", cmd.CommandPath())
+	}
+	for _, file := range files {
+		found, _ := filepath.Glob(file)
+		if _, err := os.Stat(file); file != "-" && err != nil && len(found) == 0 {
+			return nil, fmt.Errorf("found no file, folder or glob %.60q; a text itself is given by --text %.60[1]q",
+				file)
+		}
+	}
+	return files, nil
+}
+
+// surpriseTokens are those of files, or else of words, with their name; what a reader must know is noted on the page.
+func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
+	text train.TextOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
+	if len(files) > 0 {
+		tokens, corpus, notes, err := train.Tokenize(ctx, tok, files, text)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		page.Notes = notes
+		return tokens, strings.TrimSpace(corpus.Name()), func() error {
+			return errors.Join(tokens.Close(), corpus.Close())
+		}, nil
+	}
+	ids, err := tok.Encode(nil, []byte(words))
+	if err == nil {
+		tokens, err = data.FromIDs(ids, g.Vocab())
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return tokens, "a text", tokens.Close, nil
+}
+
+// surprises reads files with a model, or else words.
+func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
+	most int, opt explain.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *explain.SurpriseReport,
+	name string, err error) {
+	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, text, page)
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { err = errors.Join(err, tokens.Close(), corpus.Close()) }()
-	page.Notes = notes
+	defer func() { err = errors.Join(err, closed()) }()
 	part := tokens
 	if most > 0 && tokens.Len() > most {
 		part = tokens.Slice(0, most)
@@ -101,5 +155,5 @@ func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer
 	opt.Progress = p.update
 	r, err = explain.Surprises(ctx, g, part, opt)
 	p.close()
-	return r, strings.TrimSpace(corpus.Name()), err
+	return r, name, err
 }

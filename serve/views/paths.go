@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve"
 )
 
-// Where two paths end: each where it does, or both behind the same number of tokens, so that they can be exchanged token
-// for token.
+// Where two paths end: each where it does, or both behind the same number of tokens, so that they can be exchanged
+// token for token.
 const (
 	own  = "own"
 	same = "same"
@@ -35,7 +35,8 @@ func paths(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	}
 	page := &figure.Page{Title: "Two paths", Figures: r.Figures(x.Tokenizer)}
 	page.Subtitle = fmt.Sprintf("%s · path 1: session %s, %d tokens · path 2: session %s, %d tokens · the first %d "+
-		"the same", x.Name, short(x.ID), x.Before+len(x.IDs)+x.Behind, short(x.Other.ID), x.Other.Position, x.Before+r.Common)
+		"the same", x.Name, short(x.ID), x.Before+len(x.IDs)+x.Behind, short(x.Other.ID), x.Other.Position,
+		x.Before+r.Common)
 	if trace {
 		t, err := explain.Trace(ctx, g, a, b, nil)
 		switch {
