@@ -89,6 +89,8 @@ type InfluenceLayer struct {
 	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
 	Shared *InfluenceLayer
 	Block  bool // it is such a block
+
+	colors mapColors
 }
 
 // Influence finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
@@ -197,8 +199,8 @@ type layerInput struct {
 	stream, first *tensor.Tensor
 }
 
-// inputs runs the model up to a last layer and keeps what each is given. It does not break off when ctx is done, but asks at each
-// layer: there are contexts that give way to others then.
+// inputs runs the model up to a last layer and keeps what each is given. It does not break off when ctx is done, but
+// asks at each layer: there are contexts that give way to others then.
 func (g *Language) inputs(ctx context.Context, ids []int32, last int) []layerInput {
 	seen := make([]layerInput, last+1)
 	var blocks []*model.Block

@@ -63,8 +63,8 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when the
-// model reads ids. What comes behind that is not computed.
+// each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
+// the model reads ids. What comes behind that is not computed.
 func (g *Language) each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
