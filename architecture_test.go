@@ -95,7 +95,7 @@ var house = []layer{
 	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
-	{"explain/figure", "web internal/disk", "gonum.org/v1/plot golang.org/x/image"},
+	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},

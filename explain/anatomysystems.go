@@ -28,16 +28,14 @@ func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn
 	bb := *s.backbone
 	bb.Blocks = nil
 	for i, b := range s.backbone.Blocks {
-		with := *b
-		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) {
+		bb.Blocks = append(bb.Blocks, watchedBlock(b, i == len(s.backbone.Blocks)-1, func(u *tensor.Tensor) {
 			if failed == nil {
 				failed = ctx.Err()
 			}
 			if failed == nil {
 				failed = a.layer(ctx, i, b, u, params, cmp.Or(s.taps, KernelTaps))
 			}
-		}}
-		bb.Blocks = append(bb.Blocks, &with)
+		}))
 	}
 	t := autograd.NewTape()
 	s.run(t, &bb, s.length())

@@ -103,7 +103,7 @@ func Heads(ctx context.Context, g *Language, o HeadOptions) (*HeadReport, error)
 		}
 		var found []HeadScore
 		r.Without = r.Without[:0]
-		g.each(t, s.ids(), func(layer int, b *model.Block, u *tensor.Tensor) {
+		g.each(t, s.ids(), len(g.backbone.Blocks)-1, func(layer int, b *model.Block, u *tensor.Tensor) {
 			op, ok := OperatorOf(t, b.Mixer, u)
 			if !ok {
 				r.Without = append(r.Without, layer)

@@ -87,6 +87,8 @@ type InfluenceLayer struct {
 	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
 	Shared *InfluenceLayer
 	Block  bool // it is such a block
+
+	colors mapColors
 }
 
 // Influence finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
@@ -99,19 +101,19 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	if err := g.checkInfluence(ids, &o, r.Token); err != nil {
 		return nil, err
 	}
-	seen := g.inputs(ctx, ids)
+	layers := o.Layers
+	if len(layers) == 0 {
+		layers = numbersTo(len(g.backbone.Blocks))
+	}
+	layers = slices.Compact(slices.Sorted(slices.Values(layers)))
+	seen := g.inputs(ctx, ids, layers[len(layers)-1])
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := allFinite(seen); err != nil {
 		return nil, err
 	}
-	layers := o.Layers
-	if len(layers) == 0 {
-		layers = numbersTo(len(seen))
-	}
-	layers = slices.Compact(slices.Sorted(slices.Values(layers)))
-	through := newRollout(r, len(layers) == len(seen) && o.Head == AllHeads)
+	through := newRollout(r, len(layers) == len(g.backbone.Blocks) && o.Head == AllHeads)
 	for done, i := range slices.Backward(layers) {
 		l := &layerSums{r: r, in: &seen[i], cells: influenceCells(len(layers), len(ids))}
 		err := l.run(ctx)
@@ -197,16 +199,17 @@ type layerInput struct {
 	stream, first *tensor.Tensor
 }
 
-// inputs runs the model and keeps what each layer is given. It does not break off when ctx is done, but asks at each
-// layer: there are contexts that give way to others then.
-func (g *Language) inputs(ctx context.Context, ids []int32) []layerInput {
-	seen := make([]layerInput, len(g.backbone.Blocks))
+// inputs runs the model up to a last layer and keeps what each is given. It does not break off when ctx is done, but
+// asks at each layer: there are contexts that give way to others then.
+func (g *Language) inputs(ctx context.Context, ids []int32, last int) []layerInput {
+	seen := make([]layerInput, last+1)
 	var blocks []*model.Block
 	var first *tensor.Tensor
-	for i, b := range g.backbone.Blocks {
-		with := *b
+	for i, b := range g.backbone.Blocks[:last+1] {
 		seen[i].number, seen[i].block = i, b
-		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) { seen[i].u = tensor.FromSlice(floats(u), u.Shape()...) }}
+		with := watchedBlock(b, i == last, func(u *tensor.Tensor) {
+			seen[i].u = tensor.FromSlice(floats(u), u.Shape()...)
+		})
 		stream := func(x *tensor.Tensor) {
 			if ctx.Err() != nil {
 				return
@@ -221,7 +224,7 @@ func (g *Language) inputs(ctx context.Context, ids []int32) []layerInput {
 			}
 		}
 		with.Norm1 = seenNorm{b.Norm1, stream, b.Shared != nil}
-		blocks = append(blocks, &with)
+		blocks = append(blocks, with)
 	}
 	t := autograd.NewTape()
 	g.forward(t, blocks, ids)

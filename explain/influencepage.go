@@ -24,8 +24,10 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 		}
 	}
 	add(r.attribution(names, next))
+	all := r.all()
+	onCores(len(all), func(i int) { all[i].scale() })
 	for _, of := range []func(*InfluenceLayer, []string) *figure.Figure{r.drawn, r.mapOf} {
-		for _, l := range r.all() {
+		for _, l := range all {
 			if l.Why == "" {
 				add(of(l, names))
 			}
@@ -160,7 +162,7 @@ func (l *InfluenceLayer) fixed() string {
 // mapOf is the map of a layer.
 func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := l.scale()
+	low, high, diverging := l.colors.low, l.colors.high, l.colors.diverging
 	output, source := l.output()
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
@@ -180,9 +182,16 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	}
 }
 
+// mapColors are the ends of a map's colors.
+type mapColors struct {
+	low, high float64
+	diverging bool
+}
+
 // scale gives the map its colors.
-func (l *InfluenceLayer) scale() (low, high float64, diverging bool) {
-	return influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
+func (l *InfluenceLayer) scale() {
+	c := &l.colors
+	c.low, c.high, c.diverging = influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
 }
 
 // drawn is what the token draws on in a layer.
@@ -190,7 +199,6 @@ func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 	title, formula := r.what()
 	low, high, diverging := influenceScale(l.Row, r.own)
 	_, source := l.output()
-	allLow, allHigh, signs := l.scale()
 	return &figure.Figure{
 		Name: "drawn-" + l.key(), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
@@ -199,7 +207,7 @@ func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
 			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
-			Mark: r.Token, Links: r.links(l.Map, allLow, allHigh, signs, title),
+			Mark: r.Token, Links: r.links(l.Map, l.colors.low, l.colors.high, l.colors.diverging, title),
 		}}}}},
 	}
 }

@@ -63,26 +63,40 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// each calls see with every block's mixer and the sequence (l, d_model) that it is given when the model reads ids.
-func (g *Language) each(t *autograd.Tape, ids []int32, see func(layer int, b *model.Block, u *tensor.Tensor)) {
+// each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
+// the model reads ids. What comes behind that is not computed.
+func (g *Language) each(t *autograd.Tape, ids []int32, last int,
+	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
-	for i, b := range g.backbone.Blocks {
-		with := *b
-		with.Mixer = watched{b.Mixer, func(u *tensor.Tensor) { see(i, b, u) }}
-		blocks = append(blocks, &with)
+	for i, b := range g.backbone.Blocks[:last+1] {
+		blocks = append(blocks, watchedBlock(b, i == last, func(u *tensor.Tensor) { see(i, b, u) }))
 	}
 	g.forward(t, blocks, ids)
 	t.Reset()
 }
 
+// watchedBlock is a block that shows what its mixer is given. The last one that is looked at ends there.
+func watchedBlock(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Block {
+	with := *b
+	with.Mixer = watched{b.Mixer, see, last}
+	if last {
+		with.MLP, with.Norm2 = nil, nil
+	}
+	return &with
+}
+
 // watched is a mixer whose inputs are observed.
 type watched struct {
 	mixer.Mixer
-	see func(u *tensor.Tensor)
+	see  func(u *tensor.Tensor)
+	last bool // what it makes is not needed
 }
 
 func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 	w.see(u)
+	if w.last {
+		return u
+	}
 	return w.Mixer.Forward(t, u, r)
 }
 

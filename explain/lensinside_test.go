@@ -64,7 +64,7 @@ func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
 		}
 		whole, without := outputs(nil), outputs(zeros(g, []Target{{Part: HeadPart, Index: 1}}))
 		tape := autograd.NewTape()
-		g.each(tape, ids, func(_ int, b *model.Block, u *tensor.Tensor) {
+		g.each(tape, ids, len(g.backbone.Blocks)-1, func(_ int, b *model.Block, u *tensor.Tensor) {
 			op, _ := OperatorOf(tape, b.Mixer, u)
 			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)
 			for i := range d {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -81,9 +82,11 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		return nil, err
 	}
 	out := &Memory{Tokens: ids}
-	layers := len(opt.Layers)
+	layers, last := len(opt.Layers), len(g.backbone.Blocks)-1
 	if layers == 0 {
-		layers = len(g.backbone.Blocks)
+		layers = last + 1
+	} else {
+		last = slices.Max(opt.Layers)
 	}
 	out.shots = min(24, max(4, allShots/layers)) // a page has room for so many numbers
 	cells := opt.Cells
@@ -96,14 +99,17 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		reader = newReader(g, ids)
 		out.Notes = append(out.Notes, reader.notes...)
 	}
-	t := autograd.NewTape()
+	var now *stateWalk
+	t := autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return lookUp{e, &now} })
 	var failed error
-	g.each(t, ids, func(layer int, b *model.Block, u *tensor.Tensor) {
+	g.each(t, ids, last, func(layer int, b *model.Block, u *tensor.Tensor) {
 		if failed != nil || len(opt.Layers) > 0 && !slices.Contains(opt.Layers, layer) {
 			return
 		}
 		if failed = ctx.Err(); failed == nil {
-			failed = out.layer(ctx, layer, b, u, step, reader)
+			now = newWalk(b.Mixer, u)
+			now.products.whole = u
+			failed = out.layer(ctx, layer, b, now, step, reader)
 		}
 	})
 	if err := out.settle(); failed == nil {
@@ -151,10 +157,9 @@ func (g *Language) checkMemory(ids []int32, opt MemoryOptions) error {
 	return nil
 }
 
-// layer follows the state of one layer, which is given u.
-func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, u *tensor.Tensor, step int,
+// layer follows the state of one layer.
+func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, w *stateWalk, step int,
 	reader *readings) error {
-	w := newWalk(b.Mixer, u)
 	for i, x := range w.u {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 			return fmt.Errorf("layer %d, %s: found %v in what it is given at token %d, want finite numbers: are the "+

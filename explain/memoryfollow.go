@@ -27,9 +27,11 @@ type followed struct {
 	before        [][]float32
 	other         [][]float32
 
-	// Of parts with one direction, laid out as the state is: b and bᵀΦ.
-	along, dual []float32
-	energies    []float32 // likewise: of what a token writes into a channel, (l, channels)
+	// Of parts with one direction, laid out as the state is: b and bᵀΦ. Where no channel has more than one number other
+	// than 0 in either, as in a register, the places of these.
+	along, dual     []float32
+	alongAt, dualAt []int
+	energies        []float32 // likewise: of what a token writes into a channel, (l, channels)
 
 	groups   int         // of decays: channels, or numbers where those of a channel differ
 	sum      [][]float32 // of each piece: energies of what the cell has written so far, as they are now
@@ -66,6 +68,9 @@ func (f *follow) add(p *statePart) {
 	switch {
 	case p.b != nil:
 		x.along, x.dual = p.laid(p.b), p.laid(p.dual())
+		if a, d := p.single(x.along), p.single(x.dual); a != nil && d != nil {
+			x.alongAt, x.dualAt = a, d
+		}
 		x.energies = make([]float32, f.w.l*p.channels)
 	case p.rule == ruleDecay || p.rule == ruleModes:
 		x.groups = p.groups()
@@ -225,7 +230,12 @@ func (x *followed) see(f *follow, c, t int) {
 // seeDirection notes the numbers x of w_t = x·b_c: those of S_t - Φ S_{t-1} along b_c.
 func (x *followed) seeDirection(t int, now, before []float32) {
 	e := x.energies[t*x.channels:][:x.channels]
-	if x.iStep == 1 {
+	if x.alongAt != nil {
+		for c, a := range x.alongAt {
+			d := x.dualAt[c]
+			e[c] = float32(x.along[a]*now[a]) - float32(x.dual[d]*before[d])
+		}
+	} else if x.iStep == 1 {
 		for c := range e {
 			at := c * x.inner
 			e[c] = kernel.Dot(x.along[at:][:x.inner], now[at:]) - kernel.Dot(x.dual[at:][:x.inner], before[at:])
@@ -244,6 +254,24 @@ func (x *followed) seeDirection(t int, now, before []float32) {
 		total += float64(v) * float64(v)
 	}
 	x.written[t] = math.Sqrt(total)
+}
+
+// single are the places of the only number of each channel that is not 0, nil where some channel has several.
+func (p *statePart) single(x []float32) []int {
+	at := make([]int, p.channels)
+	for c := range at {
+		at[c] = c * p.cStep
+		some := false
+		for i := range p.inner {
+			if k := c*p.cStep + i*p.iStep; x[k] != 0 {
+				if some {
+					return nil
+				}
+				at[c], some = k, true
+			}
+		}
+	}
+	return at
 }
 
 // laid puts numbers (channels, inner) where the state has them.

@@ -120,22 +120,23 @@ func newLeft(f *follow) []float32 {
 func (x *followed) profileLeft(f *follow, profiles []float32) []float32 {
 	l, d := f.w.l, x.channels
 	tape := autograd.NewTape()
-	e, p := tensor.FromSlice(x.energies, l, d), tensor.FromSlice(profiles, l, d)
+	e := tensor.FromSlice(x.energies, l, d)
 	sums, written := make([]float64, f.cells*f.cells), make([]float64, f.cells)
 	const block = 256
 	y := make([]float32, block*l)
 	for from := 0; from < l; from += block {
-		n := min(block, l-from)
-		tape.Linear(tape.Slice(e, from, n), p, nil, engine.None).CopyTo(y[:n*l])
+		n, ages := min(block, l-from), l-from // that what was written from there on can have
+		p := tensor.FromSlice(profiles[:ages*d], ages, d)
+		tape.Linear(tape.Slice(e, from, n), p, nil, engine.None).CopyTo(y[:n*ages])
 		tape.Reset()
 		for i := range n {
 			s := from + i
 			cell := s / f.step
 			for t := cell; t < f.cells; t++ {
 				age := min(l, (t+1)*f.step) - 1 - s
-				sums[t*f.cells+cell] += float64(y[i*l+age])
+				sums[t*f.cells+cell] += float64(y[i*ages+age])
 			}
-			written[cell] += float64(y[i*l])
+			written[cell] += float64(y[i*ages])
 		}
 	}
 	return shares(f, sums, written)

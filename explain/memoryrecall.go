@@ -28,6 +28,8 @@ type recalled struct {
 	last linear               // the last product that was not of in, and what it made
 	made *tensor.Tensor
 	out  map[linear]bool // products that make what the mixer returns
+
+	whole *tensor.Tensor // the whole sequence, as the model gives it to the mixer
 }
 
 // mostRecalled is how many numbers are kept of the products of a sequence.
@@ -72,4 +74,23 @@ func (p *recalled) end(y *tensor.Tensor) {
 		p.out[p.last] = true
 	}
 	p.in, p.made = nil, nil
+}
+
+// lookUp is an engine for the model whose layers are walked through, now through one: what the walk has made of the
+// products of its mixer's whole sequence need not be made again.
+type lookUp struct {
+	engine.Engine
+	now **stateWalk
+}
+
+// Linear looks up products of what the walk's mixer is given.
+func (e lookUp) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if now := *e.now; now != nil && now.products.whole == x {
+		if all := now.products.of[linear{w, bias, a}]; all != nil {
+			y := e.Engine.New(x.Rows(), w.Dim(0))
+			y.CopyFrom(all)
+			return y
+		}
+	}
+	return e.Engine.Linear(x, w, bias, a)
 }

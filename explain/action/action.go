@@ -135,13 +135,11 @@ func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixe
 func (a *Action) Output() []float32 { return floats(a.y) }
 
 // Constant is b (l, d_model).
-func (a *Action) Constant() []float32 {
-	return a.replay(func(x []float32, _ int) []float32 { return make([]float32, len(x)) })
-}
+func (a *Action) Constant() []float32 { return a.constant() }
 
 // From is what position s adds to all outputs, C[·,s] (l, d_model), given b.
 func (a *Action) From(s int, b []float32) []float32 {
-	y := a.replay(func(x []float32, width int) []float32 {
+	y := a.replay(a.steps, a.y, func(x []float32, width int) []float32 {
 		alone := make([]float32, len(x))
 		copy(alone[s*width:][:width], x[s*width:])
 		return alone
@@ -237,6 +235,7 @@ func (a *Action) sums(ctx context.Context, from seeds, ones bool, of Select) ([]
 	for _, s := range tops {
 		leaves = append(leaves, s.out[0])
 	}
+	steps, from = throughLast(steps, from)
 	grads := a.pull(steps, from, leaves)
 	w := &work{ctx: ctx, l: a.Length, m: make([]float32, a.Length*a.Length)}
 	for i, x := range bare {

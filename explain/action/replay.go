@@ -1,16 +1,21 @@
 package action
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"slices"
 
-// replay is y for other values.
-func (a *Action) replay(values func(x []float32, width int) []float32) []float32 {
+	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// replay is y, to which steps lead, for other values.
+func (a *Action) replay(steps []*step, y *tensor.Tensor, values func(x []float32, width int) []float32) []float32 {
 	mark := a.e.Engine.Mark()
 	defer a.e.Engine.ReleaseSince(mark)
 	with := map[*tensor.Tensor]*tensor.Tensor{}
 	for _, x := range a.sources {
 		with[x] = tensor.FromSlice(values(floats(x), x.Dim(-1)), x.Shape()...)
 	}
-	return floats(a.again(a.steps, with, a.y))
+	return floats(a.again(steps, with, y))
 }
 
 // again runs steps with some tensors replaced, and gives y.
@@ -36,6 +41,44 @@ func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y 
 		return z
 	}
 	return y
+}
+
+// constant is y for values of 0. The last product then is often of zeros: its rows are all the same.
+func (a *Action) constant() []float32 {
+	zeros := func(x []float32, _ int) []float32 { return make([]float32, len(x)) }
+	n := len(a.steps) - 1
+	if n < 0 || a.steps[n].weight == nil || a.steps[n].out[0] != a.y {
+		return a.replay(a.steps, a.y, zeros)
+	}
+	last := a.steps[n]
+	in := last.in[0]
+	x := a.replay(a.steps[:n], in, zeros)
+	mark := a.e.Engine.Mark()
+	defer a.e.Engine.ReleaseSince(mark)
+	if slices.ContainsFunc(x, func(v float32) bool { return v != 0 }) {
+		return floats(last.run(list{tensor.FromSlice(x, in.Shape()...)})[0])
+	}
+	k := in.Dim(-1)
+	row := floats(last.run(list{tensor.FromSlice(x[:k], 1, k)})[0])
+	return slices.Repeat(row, a.Length)
+}
+
+// throughLast goes back from the seeds through the last steps while these are products alone, which need not be run
+// again for it. It gives the steps before them, and seeds of what these make.
+func throughLast(steps []*step, from seeds) ([]*step, seeds) {
+	for n := len(steps) - 1; n >= 0 && len(from) == 1; n-- {
+		s := steps[n]
+		dy := from[s.out[0]]
+		if s.weight == nil || dy == nil {
+			break
+		}
+		rows, k := s.weight.Dim(0), s.weight.Dim(1)
+		dx := make([]float32, len(dy)/rows*k)
+		kernel.Gemm(kernel.Product{Op: kernel.NN, M: len(dy) / rows, N: k, K: rows, A: dy, LDA: rows,
+			B: floats(s.weight), LDB: k, C: dx, LDC: k})
+		steps, from = steps[:n], seeds{s.in[0]: dx}
+	}
+	return steps, from
 }
 
 // seeds are weights of the elements of tensors.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/web"
 )
 
@@ -37,12 +38,17 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	}
 	head := base64.StdEncoding.EncodeToString(data)
 	var figures strings.Builder
-	for _, f := range p.Figures {
-		text, err := packed(f)
-		if err != nil {
-			return fmt.Errorf("figure %s: %w", f.Name, err)
+	texts, errs := make([]string, len(p.Figures)), make([]error, len(p.Figures))
+	parallel.For(len(texts), 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			texts[i], errs[i] = packed(p.Figures[i])
 		}
-		fmt.Fprintf(&figures, dataElement, "figure", text)
+	})
+	for i, f := range p.Figures {
+		if errs[i] != nil {
+			return fmt.Errorf("figure %s: %w", f.Name, errs[i])
+		}
+		fmt.Fprintf(&figures, dataElement, "figure", texts[i])
 	}
 	title := html.EscapeString(visible(p.Title))
 	_, err = fmt.Fprintf(w, frame, hashOf(pageScript()), hashOf(pageStyle()), title, pageStyle(), title,
