@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -123,7 +124,26 @@ func (r *groupRow) value(i int) float32 {
 // Streamed is a tensor whose rows are made as they are written: for WriteSafetensors only. row appends the bytes of row
 // j to b. Rows of the types Int8, Int4 and Int4Min are those of AppendGroups.
 func Streamed(name string, d DType, shape []int, row func(b []byte, j int) []byte) Tensor {
-	return Tensor{Name: name, DType: d, Shape: shape, row: row}
+	t := Tensor{Name: name, DType: d, Shape: shape}
+	t.pieces = func(yield func([]byte) bool) {
+		var b []byte
+		for j := range t.Elements() / max(1, t.rowLen()) {
+			if b = row(b, j); len(b) >= 1<<16 {
+				if !yield(b) {
+					return
+				}
+				b = b[:0]
+			}
+		}
+		yield(b)
+	}
+	return t
+}
+
+// InPieces is a tensor whose bytes are made, or found, as they are written: for WriteSafetensors only. Pieces must be
+// those of all elements in their order.
+func InPieces(name string, d DType, shape []int, pieces iter.Seq[[]byte]) Tensor {
+	return Tensor{Name: name, DType: d, Shape: shape, pieces: pieces}
 }
 
 // bytes is the memory of all elements, if that is possible.
@@ -141,22 +161,21 @@ func (t *Tensor) bytes() (int, bool) {
 
 // write writes the elements.
 func (t *Tensor) write(w io.Writer) error {
-	if t.row == nil {
+	if t.pieces == nil {
 		_, err := w.Write(t.Data)
 		return err
 	}
-	var b []byte
-	for j := range t.Elements() / max(1, t.rowLen()) {
-		b = t.row(b, j)
-		if len(b) >= 1<<16 {
-			if _, err := w.Write(b); err != nil {
-				return err
-			}
-			b = b[:0]
+	n := 0
+	for b := range t.pieces {
+		if _, err := w.Write(b); err != nil {
+			return err
 		}
+		n += len(b)
 	}
-	_, err := w.Write(b)
-	return err
+	if want, _ := t.bytes(); n != want {
+		return fmt.Errorf("found %d bytes, want %d for %s%v", n, want, t.DType, t.Shape)
+	}
+	return nil
 }
 
 // integersMeta is the metadata about tensors of integers.

@@ -67,7 +67,7 @@ func safetensorsHeader(tensors []Tensor, metadata map[string]string) ([]byte, er
 			return nil, fmt.Errorf("tensor %q has the type %s, which safetensors does not have", t.Name, t.DType)
 		}
 		d, shape, size := t.DType, t.Shape, len(t.Data)
-		if t.row != nil {
+		if t.pieces != nil {
 			size, _ = t.bytes() // which check has found possible
 		}
 		if d.integers() {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"strings"
@@ -55,8 +56,8 @@ type Tensor struct {
 
 	home *mapping // of the file that Data is mapped from; nil for none
 
-	columns, skip int                          // of rows of integers: their length, and what is left out of the first
-	row           func(b []byte, j int) []byte // appends a row, where Data is made as it is written
+	columns, skip int              // of rows of integers: their length, and what is left out of the first
+	pieces        iter.Seq[[]byte] // instead of Data, which is made as it is written
 }
 
 // Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
@@ -179,6 +180,10 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 				out[i] = T(math.Float64frombits(binary.LittleEndian.Uint64(d[8*i:])))
 			}
 		case F32:
+			if same, ok := any(out).([]float32); ok && littleEndian {
+				copy(bytesOf(same), d)
+				return
+			}
 			for i := range out {
 				out[i] = T(math.Float32frombits(binary.LittleEndian.Uint32(d[4*i:])))
 			}
@@ -281,7 +286,7 @@ func (t *Tensor) check() (int, error) {
 	if !ok || n%max(1, block) != 0 {
 		return 0, fmt.Errorf("tensor %q: shape %v is not possible", t.Name, t.Shape)
 	}
-	if len(t.Data) != want && t.row == nil {
+	if len(t.Data) != want && t.pieces == nil {
 		return 0, fmt.Errorf("tensor %q: found %d bytes of data, want %d for %s%v", t.Name,
 			len(t.Data), want, t.DType, t.Shape)
 	}
@@ -344,10 +349,18 @@ func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	case []uint8:
 		t.DType = U8
 	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		t.Data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*t.DType.Size())
+	if littleEndian {
+		t.Data = bytesOf(values)
 		return t
 	}
 	t.Data, _ = binary.Append(nil, binary.LittleEndian, values) // cannot fail for these types
 	return t
+}
+
+// littleEndian tells whether numbers lie in memory as in a file.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// bytesOf is the memory of values.
+func bytesOf[T Number](values []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(*new(T))))
 }

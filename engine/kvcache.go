@@ -191,23 +191,32 @@ func (c *KVCache) Keep(n int) {
 // Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32:
 // (heads, n, head_dim). A cache that Fill makes of them has the same bits as c. There must be a position.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
+	return c.Tensor(0, n), c.Tensor(1, n)
+}
+
+// Tensor is one of Tensors: the keys (0) or the values (1).
+func (c *KVCache) Tensor(which, n int) *tensor.Tensor {
 	n = min(n, c.Len)
-	return c.get(0, c.Len-n, n), c.get(1, c.Len-n, n)
+	return c.get(which, c.Len-n, n)
 }
 
 // Fill sets the keys (0) or the values (1) to x (…, heads, n, head_dim). The cache is empty, or only the other of the
 // two has been filled; Fill reports whether both have the same number of positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
-	n := x.Dim(-2)
-	if c.Len == 0 {
-		*c = KVCache{Rounded: c.Rounded}
-		c.makeRoom(x, n)
-	}
-	if c.Len != n || c.K != nil {
+	if !c.makeRoomOnce(x, x.Dim(-2)) {
 		return false
 	}
 	c.put(which, x)
 	return true
+}
+
+// makeRoomOnce is makeRoom unless it has been done before, for as many positions.
+func (c *KVCache) makeRoomOnce(x *tensor.Tensor, n int) bool {
+	if c.Len == 0 {
+		*c = KVCache{Rounded: c.Rounded}
+		c.makeRoom(x, n)
+	}
+	return c.Len == n && c.K == nil
 }
 
 // RowBytes is the memory of a key or a value of one head.

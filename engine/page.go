@@ -28,6 +28,12 @@ type Rounded interface {
 	Set(which, row int, x []float32)
 	// Get widens n rows of keys or values from the given one on.
 	Get(x []float32, which, row, n int)
+	// InIntegers tells whether rows are integers of 8 bits with a factor each.
+	InIntegers() bool
+	// Integers are n rows of integers of keys or values from the given one on, with their factors.
+	Integers(which, row, n int) (q []int8, factors []float32)
+	// SetIntegers sets rows of integers of keys or values from the given one on.
+	SetIntegers(which, row int, q []int8, factors []float32)
 	// RowBytes is the memory of a key or a value of one head.
 	RowBytes(headDim int) int
 }

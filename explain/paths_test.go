@@ -81,7 +81,7 @@ func TestPathsDistance(t *testing.T) {
 			t.Fatal(err)
 		}
 		of[i] = map[string][]float32{}
-		s.Values(func(name string, _ []int, values []float32) { of[i][name] = values })
+		s.Parts(func(p model.StatePart) { _, of[i][p.Name] = p.Values() })
 	}
 	norm := func(x ...[]float32) (sum float64) {
 		for _, part := range x {

@@ -40,27 +40,65 @@ func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	}
 }
 
+// parts are the tensors of Tensors.
+func (s *attentionState) parts() (parts []StatePart) {
+	if s.Len == 0 || s.most == 0 {
+		return nil
+	}
+	for which, name := range []string{"k", "v"} {
+		parts = append(parts, StatePart{Name: name, Integers: s.Integers(which, s.most), tensor: func() *tensor.Tensor {
+			return s.KVCache.Tensor(which, s.most)
+		}})
+	}
+	return parts
+}
+
 func (s *attentionState) Restore(name string, shape []int, data []float32) error {
-	switch name {
-	case "k", "v":
-	case "start": // of earlier versions: a row knows at which position it begins
+	if name == "start" { // of earlier versions: a row knows at which position it begins
 		_, err := positions(name, shape, data)
 		return err
-	default:
-		return fmt.Errorf("state has no part %q, only k and v", name)
 	}
-	one := ofOne(shape, 3)
-	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||
-		len(data) != one[0]*one[1]*one[2] {
-		return fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape,
-			len(data), s.heads, s.headDim)
+	which, one, err := s.place(name, shape, len(data))
+	if err == nil && !s.Fill(which, tensor.FromSlice(data, one...)) {
+		err = s.others(name, one)
 	}
-	which := 0
-	if name == "v" {
+	return err
+}
+
+// restoreIntegers is RestoreIntegers.
+func (s *attentionState) restoreIntegers(name string, shape []int, q []int8, factors []float32) (bool, error) {
+	if !s.InIntegers() {
+		return false, nil
+	}
+	which, one, err := s.place(name, shape, len(q))
+	if err == nil && len(factors)*s.headDim != len(q) {
+		err = fmt.Errorf("state %q has %d factors, want one for each row of %v", name, len(factors), shape)
+	}
+	if err == nil && !s.FillIntegers(which, one, q, factors) {
+		err = s.others(name, one)
+	}
+	return true, err
+}
+
+// place checks the shape of keys (0) or values (1), and returns it without the axis of one sequence.
+func (s *attentionState) place(name string, shape []int, n int) (which int, one []int, err error) {
+	switch name {
+	case "k":
+	case "v":
 		which = 1
+	default:
+		return 0, nil, fmt.Errorf("state has no part %q, only k and v", name)
 	}
-	if !s.Fill(which, tensor.FromSlice(data, one...)) {
-		return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, one[1], s.Len)
+	one = ofOne(shape, 3)
+	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||
+		n != one[0]*one[1]*one[2] {
+		return 0, nil, fmt.Errorf("state %q has shape %v and %d values, want (%d, positions, %d)", name, shape, n,
+			s.heads, s.headDim)
 	}
-	return nil
+	return which, one, nil
+}
+
+// others is the error of keys of as many positions where there are values of another number, or the reverse.
+func (s *attentionState) others(name string, shape []int) error {
+	return fmt.Errorf("state %q has %d positions, want the %d of what is there", name, shape[1], s.Len)
 }

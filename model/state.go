@@ -75,29 +75,38 @@ const (
 
 // Tensors visits every tensor of the state under names such as "layers.0.diag", and "position", for saving.
 func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
-	visit(PositionName,
-		tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2))
+	visit(PositionName, s.position())
 	for i, m := range s.Mixers {
 		m.Tensors(func(name string, x *tensor.Tensor) { visit(fmt.Sprintf("layers.%d.%s", i, name), x) })
 	}
 }
 
-// Values visits a copy of the values of every tensor of the state, by the same names.
-func (s *State) Values(visit func(name string, shape []int, values []float32)) {
-	s.Tensors(func(name string, x *tensor.Tensor) {
-		values := make([]float32, x.Len())
-		x.CopyTo(values)
-		visit(name, x.Shape(), values)
-	})
+// position is Position as a tensor.
+func (s *State) position() *tensor.Tensor {
+	return tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2)
+}
+
+// StatePart is a tensor of a state.
+type StatePart = mixer.StatePart
+
+// Parts visits what Tensors visits, by the same names, without copies. They are valid until the state changes.
+func (s *State) Parts(visit func(p StatePart)) {
+	visit(mixer.NewStatePart(PositionName, s.position()))
+	for i, m := range s.Mixers {
+		for _, p := range mixer.StateParts(m) {
+			p.Name = fmt.Sprintf("layers.%d.%s", i, p.Name)
+			visit(p)
+		}
+	}
 }
 
 // Names are those of the tensors of the state.
 func (s *State) Names() (names []string) {
-	s.Tensors(func(name string, _ *tensor.Tensor) { names = append(names, name) })
+	s.Parts(func(p StatePart) { names = append(names, p.Name) })
 	return names
 }
 
-// Restore sets one tensor of the state from what Tensors gave.
+// Restore sets one tensor of the state from what Tensors gave. Tensors of several layers may be set at the same time.
 func (s *State) Restore(name string, shape []int, data []float32) error {
 	if name == PositionName {
 		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 &&
@@ -107,12 +116,31 @@ func (s *State) Restore(name string, shape []int, data []float32) error {
 		s.Position = int(data[0])*positionUnit + int(data[1])
 		return nil
 	}
-	var layer int
-	var part string
-	if _, err := fmt.Sscanf(name, "layers.%d.%s", &layer, &part); err != nil || layer < 0 || layer >= len(s.Mixers) {
-		return fmt.Errorf("state: found tensor %q, want layers.I.NAME with I below %d", name, len(s.Mixers))
+	layer, part, err := s.layer(name)
+	if err != nil {
+		return err
 	}
-	return s.Mixers[layer].Restore(part, shape, data)
+	return layer.Restore(part, shape, data)
+}
+
+// RestoreIntegers is Restore of integers times a factor for each row, where the state holds that tensor as integers.
+// For others it does nothing, and returns false.
+func (s *State) RestoreIntegers(name string, shape []int, q []int8, factors []float32) (done bool, err error) {
+	layer, part, err := s.layer(name)
+	if err != nil {
+		return false, nil // which Restore says
+	}
+	return mixer.RestoreIntegers(layer, part, shape, q, factors)
+}
+
+// layer is the state of a layer with the name of a part of it.
+func (s *State) layer(name string) (mixer.State, string, error) {
+	var i int
+	var part string
+	if _, err := fmt.Sscanf(name, "layers.%d.%s", &i, &part); err != nil || i < 0 || i >= len(s.Mixers) {
+		return nil, "", fmt.Errorf("state: found tensor %q, want layers.I.NAME with I below %d", name, len(s.Mixers))
+	}
+	return s.Mixers[i], part, nil
 }
 
 // Recurrent tells whether all layers have states of a fixed size, with gradients that can be taken from one tape to

@@ -22,8 +22,6 @@ type decoding struct {
 	header
 	file  *checkpoint.File
 	model *model.Model
-
-	values []float32 // of one tensor
 }
 
 // parse checks the contents of a file, except for whom it is.
@@ -62,25 +60,33 @@ func parse(data, key []byte) (*decoding, error) {
 func (d *decoding) place(i int) (*Snapshot, error) {
 	n := &Snapshot{Position: d.Places[i], State: d.model.NewState()}
 	prefix, there := fmt.Sprint(i, ".", statePrefix), map[string]bool{}
+	var layers [][]string // the names of tensors, those of a layer together
+	of := map[string]int{}
 	for _, full := range d.file.Names() {
 		name, ok := strings.CutPrefix(full, prefix)
 		if !ok {
 			continue
 		}
-		x, _ := d.file.Tensor(full)
-		d.values = slices.Grow(d.values[:0], x.Elements())[:x.Elements()]
-		err := x.ReadFloat32(d.values)
-		if err == nil && x.DType == checkpoint.I8 {
-			scales, _ := d.file.Tensor(fmt.Sprint(i, ".", scalePrefix, name))
-			err = widen(full, d.values, x.Shape, scales)
-		}
-		if err == nil {
-			err = n.State.Restore(name, x.Shape, d.values)
-		}
-		if err != nil {
-			return nil, err
-		}
 		there[name] = true
+		parts := strings.SplitN(name, ".", 3)
+		layer := strings.Join(parts[:min(2, len(parts))], ".")
+		if _, there := of[layer]; !there {
+			of[layer], layers = len(layers), append(layers, nil)
+		}
+		layers[of[layer]] = append(layers[of[layer]], name)
+	}
+	err := each(len(layers), func(layer int) error {
+		var values []float32 // of one tensor
+		for _, name := range layers[layer] {
+			var err error
+			if values, err = d.restore(n.State, i, name, values); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	missing := ""
 	for _, name := range n.State.Names() {
@@ -94,7 +100,6 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 			n.State.Position, len(there), missing, n.Position)
 	}
 	if x, ok := d.file.Tensor(fmt.Sprint(i, ".", logitsName)); ok {
-		var err error
 		if n.Logits, err = x.Float32(); err != nil {
 			return nil, err
 		}
@@ -103,6 +108,37 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 		}
 	}
 	return n, nil
+}
+
+// restore sets the tensor of a name of the state at a place. It returns memory for the values of the next one.
+func (d *decoding) restore(s *model.State, place int, name string, values []float32) ([]float32, error) {
+	full := fmt.Sprint(place, ".", statePrefix, name)
+	x, _ := d.file.Tensor(full)
+	var factors []float32
+	if x.DType == checkpoint.I8 {
+		scales, ok := d.file.Tensor(fmt.Sprint(place, ".", scalePrefix, name))
+		if !ok {
+			return nil, fmt.Errorf("found integers in %q without factors", full)
+		}
+		var err error
+		if factors, err = scales.Float32(); err != nil {
+			return nil, err
+		}
+		if q, ok := asHeld(x, factors); ok {
+			if done, err := s.RestoreIntegers(name, x.Shape, q, factors); done || err != nil {
+				return values, err
+			}
+		}
+	}
+	values = slices.Grow(values[:0], x.Elements())[:x.Elements()]
+	err := x.ReadFloat32(values)
+	if err == nil && x.DType == checkpoint.I8 {
+		err = widen(full, values, x.Shape, factors)
+	}
+	if err == nil {
+		err = s.Restore(name, x.Shape, values)
+	}
+	return values, err
 }
 
 // damaged is err of something that has the right checksum, and so was written wrongly.

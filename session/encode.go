@@ -80,13 +80,17 @@ type encoding struct {
 	round   bool
 }
 
-// add adds a place.
+// add adds a place. The snapshot must not change until the file is written.
 func (e *encoding) add(place int, n *Snapshot) {
-	n.State.Values(func(name string, shape []int, values []float32) {
-		full := fmt.Sprint(place, ".", statePrefix, name)
+	n.State.Parts(func(p model.StatePart) {
+		full, scale := fmt.Sprint(place, ".", statePrefix, p.Name), fmt.Sprint(place, ".", scalePrefix, p.Name)
+		if e.addIntegers(full, scale, p) {
+			return
+		}
+		shape, values := p.Values()
 		if q, scales, ok := integers(shape, values); ok {
 			e.tensors = append(e.tensors, checkpoint.NewTensor(full, shape, q),
-				checkpoint.NewTensor(fmt.Sprint(place, ".", scalePrefix, name), shape[:len(shape)-1], scales))
+				checkpoint.NewTensor(scale, shape[:len(shape)-1], scales))
 			return
 		}
 		e.tensors = append(e.tensors, floats(full, shape, values, e.round && len(values) >= minRounded))
@@ -95,6 +99,37 @@ func (e *encoding) add(place int, n *Snapshot) {
 		name := fmt.Sprint(place, ".", logitsName)
 		e.tensors = append(e.tensors, checkpoint.NewTensor(name, []int{len(n.Logits)}, n.Logits))
 	}
+}
+
+// addIntegers adds what is held as integers, as integers would find it. It is written from where it lies.
+func (e *encoding) addIntegers(full, scale string, p model.StatePart) bool {
+	x := p.Integers
+	if x == nil {
+		return false
+	}
+	n, k := 1, x.Shape[len(x.Shape)-1]
+	for _, m := range x.Shape {
+		n *= m
+	}
+	if n < minRounded || k < leastRow {
+		return false
+	}
+	e.tensors = append(e.tensors,
+		checkpoint.InPieces(full, checkpoint.I8, x.Shape, func(yield func([]byte) bool) {
+			for q := range x.Rows() {
+				if !yield(checkpoint.NewTensor("", nil, q).Data) {
+					return
+				}
+			}
+		}),
+		checkpoint.InPieces(scale, checkpoint.F32, x.Shape[:len(x.Shape)-1], func(yield func([]byte) bool) {
+			for _, factors := range x.Rows() {
+				if !yield(checkpoint.NewTensor("", nil, factors).Data) {
+					return
+				}
+			}
+		}))
+	return true
 }
 
 // floats is a tensor of values: in bfloat16 if they are to be rounded, or are exact in it.

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
@@ -69,15 +71,23 @@ func isRow(row []float32, q []int8) bool {
 	return true
 }
 
+// asHeld returns the integers of a tensor where they and the factors are such as a model holds: others have to be
+// rounded again.
+func asHeld(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
+	for _, f := range factors {
+		if !(f >= 0 && f <= math.MaxFloat32) || math.Float32bits(f)&0xff != 0 {
+			return nil, false
+		}
+	}
+	const least = 0x80 // -128, which no row has
+	if len(x.Data) == 0 || bytes.IndexByte(x.Data, least) >= 0 {
+		return nil, false
+	}
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(x.Data))), len(x.Data)), true
+}
+
 // widen multiplies integers by the factors of their rows.
-func widen(name string, values []float32, shape []int, scales *checkpoint.Tensor) error {
-	if scales == nil {
-		return fmt.Errorf("found integers in %q without factors", name)
-	}
-	factors, err := scales.Float32()
-	if err != nil {
-		return err
-	}
+func widen(name string, values []float32, shape []int, factors []float32) error {
 	k := 0
 	if len(shape) > 0 {
 		k = shape[len(shape)-1]

@@ -28,8 +28,9 @@ func asFloats(t *testing.T, data []byte) []byte {
 			}
 			if x.DType == checkpoint.I8 {
 				values, err := x.Float32()
-				if err == nil {
-					err = widen(x.Name, values, x.Shape, scales[strings.Replace(x.Name, statePrefix, scalePrefix, 1)])
+				factors, errScales := scales[strings.Replace(x.Name, statePrefix, scalePrefix, 1)].Float32()
+				if err = errors.Join(err, errScales); err == nil {
+					err = widen(x.Name, values, x.Shape, factors)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -74,6 +75,42 @@ func TestFileOfAnEarlierVersion(t *testing.T) {
 	}
 	if _, err := Load(path, other, tokenizer.Bytes(), Options{}, nil); !errors.Is(err, ErrModel) {
 		t.Errorf("with other weights: %v, want %v", err, ErrModel)
+	}
+}
+
+// TestHeldIntegersAreThoseFound: what is written of keys and values as they are held is what would be found in their
+// values, also of a cache that has dropped its first positions.
+func TestHeldIntegersAreThoseFound(t *testing.T) {
+	for _, layers := range []string{"attention", "window-attention(window=70)"} {
+		m := language(t, layers)
+		if err := m.Pack(engine.Int8); err != nil {
+			t.Fatal(err)
+		}
+		s := New(m, tokenizer.Bytes(), Options{})
+		if err := s.Append(t.Context(), text(5, 150)); err != nil {
+			t.Fatal(err)
+		}
+		parts := 0
+		s.Snapshot().State.Parts(func(p model.StatePart) {
+			if p.Integers == nil {
+				return
+			}
+			parts++
+			shape, values := p.Values()
+			q, scales, ok := integers(shape, values)
+			var held []int8
+			var factors []float32
+			for some, f := range p.Integers.Rows() {
+				held, factors = append(held, some...), append(factors, f...)
+			}
+			if !ok || !slices.Equal(shape, p.Integers.Shape) || !slices.Equal(q, held) ||
+				!slices.Equal(scales, factors) {
+				t.Errorf("%s, %s: found others than are held", layers, p.Name)
+			}
+		})
+		if parts != 2 {
+			t.Errorf("%s: found %d parts of integers, want keys and values", layers, parts)
+		}
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 const (
 	sumBlock = 64 << 10
 	sumLen   = sha256.Size
+
+	sumsAtOnce = 16 // blocks that one core takes at a time
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -76,8 +78,22 @@ func checkSum(data []byte) error {
 	if n < 0 {
 		return fmt.Errorf("%w: found %d bytes, want at least the %d of a checksum", ErrDamaged, len(data), sumLen)
 	}
-	var s summer
-	s.add(data[:n])
+	blocks := (n + sumBlock - 1) / sumBlock
+	sums := make([]byte, 4*blocks)
+	err := each((blocks+sumsAtOnce-1)/sumsAtOnce, func(i int) error {
+		for b := i * sumsAtOnce; b < min(blocks, (i+1)*sumsAtOnce); b++ {
+			part := data[b*sumBlock : min(n, (b+1)*sumBlock)]
+			binary.LittleEndian.PutUint32(sums[4*b:], crc32.Checksum(part, castagnoli))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	s := summer{sums: sums}
+	if n%sumBlock > 0 {
+		s.sums, s.part = sums[:4*(blocks-1)], binary.LittleEndian.Uint32(sums[4*(blocks-1):])
+	}
 	if want := s.sum(); !bytes.Equal(want[:], data[n:]) {
 		return fmt.Errorf("%w: found %d bytes whose checksum is another than what they end with", ErrDamaged, len(data))
 	}

@@ -188,4 +188,14 @@ func (r *roundedRows) Copy(to int, from engine.Rounded, at, n int) {
 
 func (r *roundedRows) Set(which, row int, x []float32)    { r.rows[which].Set(row, x) }
 func (r *roundedRows) Get(x []float32, which, row, n int) { r.rows[which].Get(x, row, n) }
-func (r *roundedRows) RowBytes(headDim int) int           { return kernel.RoundedRowBytes(r.precision, headDim) }
+func (r *roundedRows) InIntegers() bool                   { return r.precision == kernel.Int8 }
+
+func (r *roundedRows) Integers(which, row, n int) (q []int8, factors []float32) {
+	return r.rows[which].Integers(row, n)
+}
+
+func (r *roundedRows) SetIntegers(which, row int, q []int8, factors []float32) {
+	r.rows[which].SetIntegers(row, q, factors)
+}
+
+func (r *roundedRows) RowBytes(headDim int) int { return kernel.RoundedRowBytes(r.precision, headDim) }

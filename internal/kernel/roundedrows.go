@@ -101,6 +101,17 @@ func (r *RoundedRows) Get(dst []float32, i, m int) {
 	}
 }
 
+// Integers are the integers of rows i to i+m of Int8 and their factors, in place.
+func (r *RoundedRows) Integers(i, m int) (q []int8, scale []float32) {
+	return r.int8[i*r.k:][:m*r.k], r.scale[i:][:m]
+}
+
+// SetIntegers sets rows of Int8 from row i on.
+func (r *RoundedRows) SetIntegers(i int, q []int8, scale []float32) {
+	copy(r.int8[i*r.k:], q)
+	copy(r.scale[i:], scale)
+}
+
 // CopyFrom copies n rows of src, from row i on, to the rows of r from row at on. Both are of the same kind; r may be
 // src.
 func (r *RoundedRows) CopyFrom(at int, src *RoundedRows, i, n int) {

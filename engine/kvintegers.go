@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"iter"
+	"math"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Integers is a tensor whose elements are integers of 8 bits times a factor for each row.
+type Integers struct {
+	Shape []int // the last axis is that of a row
+	// from returns rows from row j on that lie together, at least one, and their factors.
+	from func(j int) (q []int8, factors []float32)
+}
+
+// Rows are all rows in order, some at a time, with their factors. Neither must be changed.
+func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
+	rows := 1
+	for _, n := range x.Shape[:len(x.Shape)-1] {
+		rows *= n
+	}
+	return func(yield func([]int8, []float32) bool) {
+		for j := 0; j < rows; {
+			q, factors := x.from(j)
+			if !yield(q, factors) {
+				return
+			}
+			j += len(factors)
+		}
+	}
+}
+
+// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), where they are held as integers; the cache
+// must not change while they are used. It is nil for others, and where a row is NaN, which no factor says.
+func (c *KVCache) Integers(which, n int) *Integers {
+	n = min(n, c.Len)
+	if n == 0 || !c.InIntegers() {
+		return nil
+	}
+	x := &Integers{Shape: []int{c.heads, n, c.hd}, from: func(j int) ([]int8, []float32) {
+		page, place, left := c.At(c.Len - n + j%n)
+		return page.Rounded.Integers(which, j/n*page.Room+place, min(left, n-j%n))
+	}}
+	for _, factors := range x.Rows() {
+		for _, f := range factors {
+			if !(f <= math.MaxFloat32) {
+				return nil
+			}
+		}
+	}
+	return x
+}
+
+// InIntegers tells whether the cache holds keys and values as integers of 8 bits with a factor for each row.
+func (c *KVCache) InIntegers() bool { return c.Rounded != nil && c.Rounded.InIntegers() }
+
+// FillIntegers is Fill with a tensor of a shape whose elements are integers times the factors of their rows, for a
+// cache that is InIntegers. They are taken as they are.
+func (c *KVCache) FillIntegers(which int, shape []int, q []int8, factors []float32) bool {
+	x := tensor.Shaped(shape...) // without elements
+	n := x.Dim(-2)
+	if !c.makeRoomOnce(x, n) {
+		return false
+	}
+	c.runs(0, n, func(page *Page, place, done, m int) {
+		for h := range c.heads {
+			at := h*n + done
+			page.Rounded.SetIntegers(which, h*page.Room+place, q[at*c.hd:][:m*c.hd], factors[at:][:m])
+		}
+	})
+	return true
+}
