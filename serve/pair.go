@@ -127,7 +127,7 @@ func (x *Viewed) beside(of, r *sessionRecord, most int) error {
 		return wrong("other", "found the sessions %s of %d tokens and %s of %d, of which the first %d are the same: "+
 			"want two that part before one of them ends; go on with both", of.ID, len(x.IDs), r.ID, len(ids), common)
 	}
-	from := max(0, min(longest-most, common-pairLead))
+	from := max(0, min(longest-most, common-min(pairLead, most/2)))
 	cut := func(ids []int32) []int32 { return ids[from:min(len(ids), from+most)] }
 	x.Other = &Paired{ID: r.ID, Position: len(ids), IDs: cut(ids)}
 	x.Before, x.Behind, x.IDs = from, max(0, len(x.IDs)-from-most), cut(x.IDs)

@@ -76,15 +76,15 @@ func recordOf(id, text string) *sessionRecord {
 // TestPairsAreOfTheirEnds: of long sessions both have the last tokens, from the same place on, with some before they
 // part; what there is behind is left out.
 func TestPairsAreOfTheirEnds(t *testing.T) {
-	const lead = "0123456789abcdef"
+	const lead = "0123456789" // half of what is asked for
 	for _, of := range []struct {
 		common, a, b  string
 		before        int
 		first, second string
 	}{
 		{"xx" + lead, "A", "B", 0, "xx" + lead + "A", "xx" + lead + "B"},
-		{strings.Repeat("x", 40) + lead, "A", "Bb", 38, "xx" + lead + "A", "xx" + lead + "Bb"},
-		{strings.Repeat("x", 40) + lead, "Aa", strings.Repeat("B", 30), 40, lead + "Aa", lead + "BBBB"},
+		{strings.Repeat("x", 40) + lead, "A", "Bb", 32, "xxxxxxxx" + lead + "A", "xxxxxxxx" + lead + "Bb"},
+		{strings.Repeat("x", 40) + lead, "Aa", strings.Repeat("B", 30), 40, lead + "Aa", lead + "BBBBBBBBBB"},
 		{"", strings.Repeat("A", 30), strings.Repeat("B", 10), 0, strings.Repeat("A", 20), strings.Repeat("B", 10)},
 	} {
 		x := &Viewed{IDs: idsOf(of.common + of.a), LogProbs: make([]float32, len(of.common)+len(of.a))}
@@ -95,8 +95,8 @@ func TestPairsAreOfTheirEnds(t *testing.T) {
 		}
 		tok := tokenizer.Bytes()
 		a, b := string(tok.Decode(nil, x.IDs)), string(tok.Decode(nil, x.Other.IDs))
-		if a != of.first || b != of.second || x.Before != of.before || x.Before+len(x.IDs)+x.Behind != len(of.common)+len(of.a) ||
-			x.Other.Position != len(of.common)+len(of.b) || len(x.LogProbs) != len(x.IDs) {
+		if a != of.first || b != of.second || x.Before != of.before || len(x.LogProbs) != len(x.IDs) ||
+			x.Before+len(x.IDs)+x.Behind != len(of.common)+len(of.a) || x.Other.Position != len(of.common)+len(of.b) {
 			t.Errorf("%+v: found %q and %q from %d on", of, a, b, x.Before)
 		}
 	}

@@ -61,14 +61,14 @@ checkpoint, or the random weights that training began with, made again from the 
 		if !(rate >= 0) || rate > 1e12 {
 			return fmt.Errorf("--rate: found %g, want 0 or more", rate)
 		}
-		text := ""
+		run := shortRun{most: most}
 		if explainTextGiven(cmd) {
 			var err error
-			if text, err = explainText(cmd, nil); err != nil {
+			if run.text, err = explainText(cmd, nil); err != nil {
 				return err
 			}
 		}
-		now, err := subjectIn(args[0], text, most, false)
+		now, err := subjectIn(args[0], &run, false)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ checkpoint, or the random weights that training began with, made again from the 
 			if start {
 				old = args[0]
 			}
-			s, err := subjectIn(old, text, most, start)
+			s, err := subjectIn(old, &run, start)
 			if err != nil {
 				return err
 			}
@@ -95,19 +95,29 @@ checkpoint, or the random weights that training began with, made again from the 
 		}
 		page := explain.AnatomyPage(a, b, rate)
 		page.Subtitle, page.Command = args[0], commandLine(os.Args)
+		if run.note != "" {
+			page.Notes = append(page.Notes, run.note)
+		}
 		return out.write(cmd, page)
 	}
 	return cmd
 }
 
+// shortRun is what the text of a short run is, "" for random tokens, and how many tokens of it are read at most.
+type shortRun struct {
+	text string
+	most int
+	note string // what of the text was left out
+}
+
 // subjectIn is the model or network in a folder, or, for start, the weights that its run began with, made again.
-func subjectIn(name, text string, most int, start bool) (*explain.Subject, error) {
+func subjectIn(name string, run *shortRun, start bool) (*explain.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
 	}
 	if n != nil {
-		if text != "" {
+		if run.text != "" {
 			return nil, fmt.Errorf("%s: found the network of a task, which reads no text", name)
 		}
 		if start {
@@ -117,17 +127,17 @@ func subjectIn(name, text string, most int, start bool) (*explain.Subject, error
 	}
 	var init func(m *model.Model)
 	if start {
-		run, found, err := train.RunOf(dir)
+		of, found, err := train.RunOf(dir)
 		switch {
 		case err != nil:
 			return nil, err
 		case found == "":
 			return nil, fmt.Errorf("%s: found no run of hippo train, whose seed tells the weights that it began with; "+
 				"want --before DIR", name)
-		case run.Init != "":
-			return subjectIn(run.Init, text, most, false)
+		case of.Init != "":
+			return subjectIn(of.Init, run, false)
 		}
-		init = func(m *model.Model) { m.Init(run.Seed) }
+		init = func(m *model.Model) { m.Init(of.Seed) }
 	}
 	m, dir, err := release.LoadDir(dir)
 	if err != nil {
@@ -136,7 +146,7 @@ func subjectIn(name, text string, most int, start bool) (*explain.Subject, error
 	if init != nil {
 		init(m)
 	}
-	return subjectOf(m, dir, text, most)
+	return subjectOf(m, dir, run)
 }
 
 // networkAtStart gives a network in a folder the weights again that its run began with.
@@ -151,17 +161,17 @@ func networkAtStart(name, dir string, n *model.Network) error {
 	return err
 }
 
-// subjectOf is a language model with the tokens of a text.
-func subjectOf(m *model.Model, dir, text string, most int) (*explain.Subject, error) {
-	if text == "" {
+// subjectOf is a language model with the tokens of a short run.
+func subjectOf(m *model.Model, dir string, run *shortRun) (*explain.Subject, error) {
+	if run.text == "" {
 		return explain.SubjectOfModel(m, nil), nil
 	}
 	tok, err := release.LoadTokenizer(dir, &m.Config)
 	if err != nil {
 		return nil, err
 	}
-	ids, _, err := firstTokens(tok, text, most)
-	if err != nil {
+	ids, note, err := firstTokens(tok, run.text, taken(explain.OfModel(m), run.most))
+	if run.note = note; err != nil {
 		return nil, err
 	}
 	return explain.SubjectOfModel(m, ids), nil

@@ -18,7 +18,7 @@ const (
 
 // tracedTokens are how many tokens of two paths are traced from where they part on: each is read again once for each
 // layer, with all behind it.
-const tracedTokens = 32
+const tracedTokens = 16
 
 func paths(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	g, a, b := explain.OfModel(x.Model), x.IDs, x.Other.IDs

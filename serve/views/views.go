@@ -49,7 +49,7 @@ func All() []serve.View {
 		Options: []serve.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
 		Show:    gradient,
 	}, {
-		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{128, 32, 64, 256, 512}, Pair: true,
+		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{64, 16, 32, 128, 256}, Pair: true,
 		Options: []serve.ViewOption{
 			{Name: "ends", Title: "Ends", Values: []string{own, same}, Ahead: 1},
 			{Name: "trace", Title: "Trace", Values: []string{no, yes}, Ahead: 1},
