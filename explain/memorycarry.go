@@ -2,9 +2,11 @@ package explain
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/mixer"
 )
 
 // carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
@@ -92,13 +94,14 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 		return nil // it makes no difference
 	}
 	n := p.size()
-	var writes [][]float32
-	for _, t := range []int{0, 1, at, min(w.l-1, 2*lookAt+1)} {
-		out, err := w.probe(t, w.before(t), p.name, p.shape, make([]float32, n))
-		if err != nil {
-			return err
-		}
-		writes = append(writes, out[0])
+	places := []int{0, 1, at, min(w.l-1, 2*lookAt+1)}
+	states, zeros := make([]mixer.State, len(places)), slices.Repeat([][]float32{make([]float32, n)}, len(places))
+	for i, t := range places {
+		states[i] = w.before(t)
+	}
+	writes, err := w.probes(places, states, p.name, p.shape, zeros)
+	if err != nil {
+		return err
 	}
 	b := make([]float64, n)
 	for c := range p.channels {
