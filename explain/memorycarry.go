@@ -2,9 +2,11 @@ package explain
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/mixer"
 )
 
 // carry makes Φ_t x of x, numbers of a part. a are the decays at t, for each number, or nil where they are fixed; g the
@@ -92,13 +94,14 @@ func (w *stateWalk) direction(p *statePart, at int) error {
 		return nil // it makes no difference
 	}
 	n := p.size()
-	var writes [][]float32
-	for _, t := range []int{0, 1, at, min(w.l-1, 2*lookAt+1)} {
-		out, err := w.probe(t, w.before(t), p.name, p.shape, make([]float32, n))
-		if err != nil {
-			return err
-		}
-		writes = append(writes, out[0])
+	places := []int{0, 1, at, min(w.l-1, 2*lookAt+1)}
+	states, zeros := make([]mixer.State, len(places)), slices.Repeat([][]float32{make([]float32, n)}, len(places))
+	for i, t := range places {
+		states[i] = w.before(t)
+	}
+	writes, err := w.probes(places, states, p.name, p.shape, zeros)
+	if err != nil {
+		return err
 	}
 	b := make([]float64, n)
 	for c := range p.channels {
@@ -244,6 +247,35 @@ func (p *statePart) dual() []float64 {
 					d[i] += b[r] * p.m[(c*p.inner+r)*p.inner+i]
 				}
 			}
+		}
+	}
+	return out
+}
+
+// single are the places of the only number of each channel that is not 0, nil where some channel has several.
+func (p *statePart) single(x []float32) []int {
+	at := make([]int, p.channels)
+	for c := range at {
+		at[c] = c * p.cStep
+		some := false
+		for i := range p.inner {
+			if k := c*p.cStep + i*p.iStep; x[k] != 0 {
+				if some {
+					return nil
+				}
+				at[c], some = k, true
+			}
+		}
+	}
+	return at
+}
+
+// laid puts numbers (channels, inner) where the state has them.
+func (p *statePart) laid(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for c := range p.channels {
+		for i := range p.inner {
+			out[c*p.cStep+i*p.iStep] = float32(x[c*p.inner+i])
 		}
 	}
 	return out

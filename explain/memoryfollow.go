@@ -256,35 +256,6 @@ func (x *followed) seeDirection(t int, now, before []float32) {
 	x.written[t] = math.Sqrt(total)
 }
 
-// single are the places of the only number of each channel that is not 0, nil where some channel has several.
-func (p *statePart) single(x []float32) []int {
-	at := make([]int, p.channels)
-	for c := range at {
-		at[c] = c * p.cStep
-		some := false
-		for i := range p.inner {
-			if k := c*p.cStep + i*p.iStep; x[k] != 0 {
-				if some {
-					return nil
-				}
-				at[c], some = k, true
-			}
-		}
-	}
-	return at
-}
-
-// laid puts numbers (channels, inner) where the state has them.
-func (p *statePart) laid(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for c := range p.channels {
-		for i := range p.inner {
-			out[c*p.cStep+i*p.iStep] = float32(x[c*p.inner+i])
-		}
-	}
-	return out
-}
-
 // decays are those at a token, for each number.
 func (x *followed) decays(c int, now, before []float32) []float64 {
 	if x.fixed && !x.gate {

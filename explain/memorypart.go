@@ -74,11 +74,12 @@ const tolerance = 2e-4
 // partsOf finds the parts of a mixer's state, by experiment: a part is given several values, and what becomes of them
 // after a token is compared with each rule.
 func (w *stateWalk) partsOf() ([]*statePart, error) {
+	mid := min(w.l/2, lookAt)
+	w.prepare(0, 1, min(2, w.l), mid, min(w.l-1, 2*lookAt+1))
 	one, two := w.before(min(1, w.l)), w.before(min(2, w.l))
 	names, shapes := shapesIn(one)
 	_, later := shapesIn(two)
 	known, ignore := w.knownParts()
-	mid := min(w.l/2, lookAt)
 	s := w.before(mid)
 	var parts []*statePart
 	for _, name := range names {

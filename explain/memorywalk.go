@@ -33,17 +33,22 @@ func (w *stateWalk) begin() mixer.State { return mixer.Begin(w.m.NewState())[0] 
 
 // run passes n tokens through each of some states, which are at the positions at.
 func (w *stateWalk) run(states []mixer.State, at []int, n int) {
+	w.runEach(states, at, slices.Repeat([]int{n}, len(at)))
+}
+
+// runEach passes n[i] tokens through state i, which is at the position at[i].
+func (w *stateWalk) runEach(states []mixer.State, at, n []int) {
 	rows := &mixer.Rows{Rows: &engine.Rows{}, States: states}
-	x := make([]float32, 0, len(at)*n*w.d)
-	places := make([]int, 0, len(at)*n)
-	for _, a := range at {
-		rows.Add(n, a)
-		x = append(x, w.u[a*w.d:][:n*w.d]...)
-		for t := range n {
+	var x []float32
+	var places []int
+	for i, a := range at {
+		rows.Add(n[i], a)
+		x = append(x, w.u[a*w.d:][:n[i]*w.d]...)
+		for t := range n[i] {
 			places = append(places, a+t)
 		}
 	}
-	in := w.tape.New(len(at)*n, w.d)
+	in := w.tape.New(len(places), w.d)
 	in.CopyFrom(x)
 	w.products.begin(in, places)
 	w.products.end(w.m.Forward(w.tape, in, rows))
@@ -71,15 +76,26 @@ func (w *stateWalk) pieces(ctx context.Context, n int, see func(from, to int, s 
 
 // before is the state before a position, which must not be changed: it is kept.
 func (w *stateWalk) before(at int) mixer.State {
-	s := w.seen[at]
-	if s == nil {
-		s = w.begin()
-		if at > 0 {
-			w.run([]mixer.State{s}, []int{0}, at)
+	w.prepare(at)
+	return w.seen[at]
+}
+
+// prepare finds the states before several positions side by side.
+func (w *stateWalk) prepare(at ...int) {
+	var states []mixer.State
+	var n []int
+	for _, a := range at {
+		if w.seen[a] != nil {
+			continue
 		}
-		w.seen[at] = s
+		s := w.begin()
+		if w.seen[a] = s; a > 0 {
+			states, n = append(states, s), append(n, a)
+		}
 	}
-	return s
+	if len(states) > 0 {
+		w.runEach(states, make([]int, len(states)), n)
+	}
 }
 
 // steps goes through the sequence a token at a time. To need few calls it goes through all pieces of n tokens side by
@@ -124,16 +140,21 @@ func (w *stateWalk) steps(ctx context.Context, n int, begin func(states []mixer.
 // probe passes the token at a position through states that are s but for one part, which has other values, and returns
 // that part after each.
 func (w *stateWalk) probe(at int, s mixer.State, name string, shape []int, values ...[]float32) ([][]float32, error) {
-	var states []mixer.State
-	var places []int
-	for _, v := range values {
-		c := s.Clone()
-		if err := c.Restore(name, shape, v); err != nil {
+	n := len(values)
+	return w.probes(slices.Repeat([]int{at}, n), slices.Repeat([]mixer.State{s}, n), name, shape, values)
+}
+
+// probes is probe for several positions, with a state and values of the part at each.
+func (w *stateWalk) probes(at []int, before []mixer.State, name string, shape []int, values [][]float32) ([][]float32,
+	error) {
+	states := make([]mixer.State, len(values))
+	for i, v := range values {
+		states[i] = before[i].Clone()
+		if err := states[i].Restore(name, shape, v); err != nil {
 			return nil, err
 		}
-		states, places = append(states, c), append(places, at)
 	}
-	w.run(states, places, 1)
+	w.run(states, at, 1)
 	out := make([][]float32, len(states))
 	for i, c := range states {
 		out[i] = readPart(c, name, nil)
