@@ -12,7 +12,9 @@ import (
 const measureWindows = 20_000
 
 // numbers measures a network that predicts numbers, and simple forecasts, on windows.
-func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser) (all []Errors, err error) {
+// What is calibrated gets what intervals as learnt would have held.
+func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser,
+	calibrated []Calibration) (all []Errors, err error) {
 	p := m.plan
 	targets := len(p.targets())
 	sums := make([][]*errorSum, len(guesses)+1)
@@ -30,6 +32,9 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 		for n := range sums {
 			all = append(all, sums[n][k].errors())
 		}
+		if k < len(calibrated) {
+			calibrated[k].TestLearnt = 100 * sums[0][k].learnt / max(1, sums[0][k].all.n)
+		}
 	}
 	return all, err
 }
@@ -42,7 +47,11 @@ func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, gu
 	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
 		width := m.net.Config.Outputs
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
-			sums[0][k].add(r, truth, m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now))
+			out := y[r*width : (r+1)*width]
+			sums[0][k].add(r, truth, m.quantiles(m.enc, out, k, r, now))
+			if q := m.backTo(m.enc, out, k, r, now, false); q[0] <= truth && truth <= q[len(q)-1] {
+				sums[0][k].learnt++
+			}
 		})
 		for n, g := range guesses {
 			dst = append(dst[:0], make([]float64, len(ex.Numbers))...)

@@ -156,5 +156,8 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 		return nil, nil, nil, err
 	}
 	parts := &sets{set.Train.(*windows), set.Valid.(*thinned).windows, set.Test.(*windows)}
-	return m, f, parts, m.calibrate(ctx, parts.valid)
+	if j.c.Intervals == conformalIntervals {
+		_, err = m.calibrate(ctx, parts.valid)
+	}
+	return m, f, parts, err
 }

@@ -25,10 +25,12 @@ type Result struct {
 	Params  int      `json:"params"`
 	Model   string   `json:"model"` // its layers
 
-	Errors    []Errors        `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
-	Classes   *ClassScore     `json:"classes,omitempty"`
-	Forecasts []ForecastChart `json:"forecasts,omitempty"`
-	Scales    *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Errors []Errors `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
+	// Calibration is what intervals held, of each target; none where they are as learnt.
+	Calibration []Calibration   `json:"calibration,omitempty"`
+	Classes     *ClassScore     `json:"classes,omitempty"`
+	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
+	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`

@@ -77,9 +77,12 @@ func (w *windows) Len() int {
 	return w.ends[len(w.ends)-1]
 }
 
+// segment is the place of the segment of window i.
+func (w *windows) segment(i int) int { return sort.SearchInts(w.ends, i+1) }
+
 // at is window i.
 func (w *windows) at(i int) window {
-	k := sort.SearchInts(w.ends, i+1)
+	k := w.segment(i)
 	s := w.parts[k]
 	if k > 0 {
 		i -= w.ends[k-1]
