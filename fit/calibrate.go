@@ -18,8 +18,8 @@ const (
 
 // What intervals are.
 const (
-	conformalIntervals = "conformal" // calibrated
-	learntIntervals    = "learnt"    // those of the quantiles that the network has learnt
+	recentIntervals = "recent" // calibrated by the validation part, and those of forecasts by the last ones
+	learntIntervals = "learnt" // those of the quantiles that the network has learnt
 )
 
 // doubt is how many windows that share no row it takes for calibration to count as much as what the network has
@@ -193,7 +193,11 @@ func widths(off [][]float64, inside, trust float64) (w []float64) {
 		off = [][]float64{slices.Concat(off...)}
 	}
 	for _, x := range off {
-		w = append(w, trust*conformal(x, inside))
+		by := 0.0
+		if rank(len(x), inside) <= len(x) {
+			by = trust * conformal(x, inside)
+		}
+		w = append(w, by)
 	}
 	return w
 }
@@ -201,13 +205,14 @@ func widths(off [][]float64, inside, trust float64) (w []float64) {
 // rank is ⌈inside·(n+1)⌉.
 func rank(n int, inside float64) int { return max(1, int(math.Ceil(inside*float64(n+1)-1e-9))) }
 
-// conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, 0 where there are fewer.
+// conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest where there are too few, 0 where there are
+// none.
 func conformal(x []float64, inside float64) float64 {
-	if rank(len(x), inside) > len(x) {
+	if len(x) == 0 {
 		return 0
 	}
 	slices.Sort(x)
-	return x[rank(len(x), inside)-1]
+	return x[min(rank(len(x), inside), len(x))-1]
 }
 
 // half is in which half of its part a window is, in time for a long series: 0 or 1, or 2 for a window between the

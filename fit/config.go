@@ -57,7 +57,7 @@ type Config struct {
 	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
 	Base      string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
 	Levels    string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
-	Intervals string `json:"intervals" enum:"conformal,learnt" help:"conformal: calibrated by the validation part"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrated by the last forecasts, the validation part, or not"`
 	Alarms    string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
 
 	table.Options
@@ -69,7 +69,7 @@ func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
-		Intervals: conformalIntervals,
+		Intervals: recentIntervals,
 		Options:   table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
 	}
 	c.Epochs, c.BatchSize = 0, 0 // chosen

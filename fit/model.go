@@ -115,12 +115,8 @@ func (m *Model) backTo(e *encoder, y []float32, k, step int, now float64, widen 
 	}
 	slices.Sort(q)
 	if widen && len(p.Widen) > 0 {
-		median := q[p.middle()]
 		for pair, steps := range p.Widen[k] {
-			add := steps[min(step, len(steps)-1)]
-			if high := len(q) - 1 - pair; pair < p.middle() && high > p.middle() {
-				q[pair], q[high] = min(median, q[pair]-add), max(median, q[high]+add)
-			}
+			p.widen(q, pair, steps[min(step, len(steps)-1)])
 		}
 		slices.Sort(q) // the median stays in the middle
 	}

@@ -92,7 +92,8 @@ const (
 )
 
 // examples are some forecasts of the test part, of its first target.
-func (m *Model) examples(ctx context.Context, f *frame, w *windows) (all []ForecastChart, err error) {
+func (m *Model) examples(ctx context.Context, f *frame, w *windows,
+	past map[int]*recent) (all []ForecastChart, err error) {
 	p := m.plan
 	i := p.targets()[0]
 	c := &p.Columns[i]
@@ -102,11 +103,12 @@ func (m *Model) examples(ctx context.Context, f *frame, w *windows) (all []Forec
 			chart.Known = append(chart.Known, x+c.Base)
 		}
 		width := m.net.Config.Outputs
+		wide := past[at.seq].widths(at.lo + p.Lookback - f.seqs[at.seq].lo)
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			if k > 0 {
 				return
 			}
-			q := m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now)
+			q := m.calibrated(m.enc, y[r*width:(r+1)*width], k, r, now, wide)
 			chart.Truth, chart.Low = append(chart.Truth, truth), append(chart.Low, q[0])
 			chart.Median, chart.High = append(chart.Median, q[p.middle()]), append(chart.High, q[len(q)-1])
 		})

@@ -314,7 +314,7 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 
 // numbers calibrates the intervals of a network and measures it beside simple forecasts.
 func (j *job) numbers(ctx context.Context, res *Result) (err error) {
-	if j.c.Intervals == conformalIntervals {
+	if j.c.Intervals != learntIntervals {
 		if res.Calibration, err = j.m.calibrate(ctx, j.held); err != nil {
 			return err
 		}
@@ -337,7 +337,16 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 			return err
 		}
 	}
-	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses, res.Calibration); err != nil {
+	if p := j.f.plan; p.Task == Forecast && j.c.Intervals == recentIntervals {
+		if p.Recent = min(recentRows, j.held.longest()); p.Recent < p.Horizon {
+			p.Recent = 0
+		}
+	}
+	past, err := j.m.backTests(ctx, j.f, j.held, j.out)
+	if err != nil {
+		return err
+	}
+	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses, past, res.Calibration); err != nil {
 		return err
 	}
 	if j.c.Refit > 0 {
@@ -352,7 +361,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 		})
 	}
 	if j.f.plan.Task == Forecast {
-		res.Forecasts, err = j.m.examples(ctx, j.f, j.out)
+		res.Forecasts, err = j.m.examples(ctx, j.f, j.out, past)
 	}
 	return err
 }

@@ -35,13 +35,13 @@ func TestStoreSpills(t *testing.T) {
 	}
 }
 
-// TestConformal: the width is the ⌈share·(n+1)⌉-th smallest, as in arXiv:1905.03222, and 0 where there are fewer.
+// TestConformal: the width is the ⌈share·(n+1)⌉-th smallest, as in arXiv:1905.03222.
 func TestConformal(t *testing.T) {
 	for _, c := range []struct {
 		n      int
 		share  float64
 		ranked float64 // the numbers are 1 to n
-	}{{9, 0.8, 8}, {99, 0.8, 80}, {4, 0.9, 0}, {0, 0.8, 0}, {10, 0.5, 6}} {
+	}{{9, 0.8, 8}, {99, 0.8, 80}, {4, 0.9, 4}, {0, 0.8, 0}, {10, 0.5, 6}} {
 		var x []float64
 		for i := c.n; i > 0; i-- {
 			x = append(x, float64(i))

@@ -128,6 +128,15 @@ func (w *windows) Example(i int, ex *task.Example) {
 	f.rows.release(at.lo, at.hi)
 }
 
+// longest is how many windows the segment has that has most.
+func (w *windows) longest() (n int) {
+	before := 0
+	for _, end := range w.ends {
+		n, before = max(n, end-before), end
+	}
+	return n
+}
+
 // hides returns a function that says which columns are hidden at a row of window i, for filling; else nil.
 func (w *windows) hides(i int) func(row int) []bool {
 	p := w.f.plan
