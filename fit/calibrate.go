@@ -39,8 +39,20 @@ type Calibration struct {
 	Learnt     float64 `json:"learnt"`
 	Calibrated float64 `json:"calibrated"`
 	Checked    float64 `json:"checked"`
-	// TestLearnt is of the test part, without calibration. With it, it is that of Errors.
-	TestLearnt float64 `json:"test_learnt"`
+	// TestLearnt and TestCalibrated are of the test part, where the last forecasts calibrate, too.
+	TestLearnt     float64 `json:"test_learnt"`
+	TestCalibrated float64 `json:"test_calibrated"`
+}
+
+// Said is what an interval holds, in a sentence.
+func (c *Calibration) Said() string {
+	checked := ""
+	if c.Checked >= 0 {
+		checked = fmt.Sprintf(" (%.1f %% where one half is calibrated by the other)", c.Checked)
+	}
+	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt and %.1f %% "+
+		"calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated, checked,
+		c.TestLearnt, c.TestCalibrated)
 }
 
 // calibrate finds by how much intervals have to be widened, or narrowed where that is negative, so that they hold what

@@ -33,6 +33,7 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 			all = append(all, sums[n][k].errors())
 		}
 		if k < len(calibrated) {
+			calibrated[k].TestCalibrated = all[len(all)-len(sums)].Coverage
 			calibrated[k].TestLearnt = 100 * sums[0][k].learnt / max(1, sums[0][k].all.n)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// The rows whose forecasts calibrate intervals, how many of these forecasts are made, and into how many groups the steps
-// of a horizon fall: docs/evidence.md, "The intervals".
+// The rows whose forecasts calibrate intervals, how many of these forecasts are made, and into how many groups the
+// steps of a horizon fall: docs/evidence.md, "The intervals".
 const (
 	recentRows      = 720
 	recentForecasts = 96
 	recentGroups    = 6
+	leastRecent     = 40 // numbers that calibrate a group
 )
 
 // recent are the forecasts of the last rows of a series, against what came: intervals are calibrated by those whose
@@ -68,7 +69,7 @@ func (r *recent) widths(now int) [][][]float64 {
 			}
 			wide := make([]float64, len(groups))
 			for g, x := range groups {
-				if len(x) < leastForStep {
+				if len(x) < leastRecent {
 					return nil
 				}
 				wide[g] = conformal(x, p.inside(pair))
@@ -104,8 +105,8 @@ func (r *recent) drop(now int) {
 	}
 }
 
-// calibrated are the quantiles of a number of target k at a step of a forecast: widened by the last forecasts, or, where
-// wide is nil, as the validation part says. See quantiles.
+// calibrated are the quantiles of a number of target k at a step of a forecast: widened by the last forecasts, or,
+// where wide is nil, as the validation part says. See quantiles.
 func (m *Model) calibrated(e *encoder, y []float32, k, step int, now float64, wide [][][]float64) []float64 {
 	if wide == nil {
 		return m.quantiles(e, y, k, step, now)
