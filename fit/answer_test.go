@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -154,6 +155,67 @@ func TestLiveForecast(t *testing.T) {
 	}
 	if !strings.HasPrefix(out, "series,line,time,step,sold 10%,sold,sold 90%\nshop 0,2,") {
 		t.Errorf("found %q", out)
+	}
+}
+
+// louder is a wave whose noise is three times as large from some row on.
+func louder(rows, from int) string {
+	rng := rand.New(rand.NewPCG(13, 14))
+	var b strings.Builder
+	b.WriteString("x\n")
+	for i := range rows {
+		noise := 0.1
+		if i >= from {
+			noise = 0.3
+		}
+		fmt.Fprintf(&b, "%.4f\n", math.Sin(float64(i)/3)+noise*rng.NormFloat64())
+	}
+	return b.String()
+}
+
+// TestIntervalsFollow: where a series becomes three times as loud behind the validation part, intervals that the last
+// forecasts calibrate hold what they promise once they have seen it, and others do not. Row by row from a pipe they are
+// those of all rows at once, to the bit; the median is the same in all.
+func TestIntervalsFollow(t *testing.T) {
+	text := louder(700, 560)
+	path := write(t, "wave.csv", text)
+	of := map[string]*fit.Result{}
+	said := map[string][]fit.Prediction{}
+	for _, kind := range []string{"recent", "valid", "learnt"} {
+		of[kind] = run(t, small(t, path, func(c *fit.Config) {
+			c.Task, c.Target, c.Intervals, c.Split = fit.Forecast, []string{"x"}, kind, "0.6,0.15,0.25"
+			c.Horizon, c.Lookback, c.Season, c.Epochs, c.Scale = 3, 12, 1, 3, "series"
+		}))
+		said[kind], _ = predict(t, of[kind].Config.Out, path, false)
+	}
+	recent, valid := of["recent"].Errors[0], of["valid"].Errors[0]
+	if recent.Coverage < valid.Coverage+10 || valid.MAE != recent.MAE || of["learnt"].Errors[0].MAE != recent.MAE {
+		t.Errorf("found %.1f %% and %.1f %%, MAE %g and %g", recent.Coverage, valid.Coverage, recent.MAE, valid.MAE)
+	}
+	c := of["recent"].Calibration[0]
+	if c.TestCalibrated != recent.Coverage || c.TestLearnt != of["learnt"].Errors[0].Coverage ||
+		of["learnt"].Calibration != nil || c.Checked < 60 || c.Checked > 95 {
+		t.Errorf("found %+v, %+v", c, of["learnt"].Calibration)
+	}
+	if of["valid"].Plan.Recent != 0 || of["learnt"].Plan.Widen != nil || of["recent"].Plan.Recent == 0 {
+		t.Errorf("found plans of %d, %d and %v", of["recent"].Plan.Recent, of["valid"].Plan.Recent,
+			of["learnt"].Plan.Widen)
+	}
+	for h := range 3 {
+		now, before := said["recent"][h].Quantiles[0], said["valid"][h].Quantiles[0]
+		if now[8]-now[0] < 1.5*(before[8]-before[0]) || now[4] != before[4] {
+			t.Errorf("step %d: found %v, beside %v", h+1, now, before)
+		}
+	}
+	lines := strings.SplitAfter(text, "\n")[:131]
+	live, _ := predict(t, of["recent"].Config.Out, write(t, "live.csv", strings.Join(lines, "")), true)
+	for _, n := range []int{60, 101, 110, 130} {
+		all, _ := predict(t, of["recent"].Config.Out, write(t, "cut.csv", strings.Join(lines[:n+1], "")), false)
+		for h, want := range all {
+			if got := live[3*n-3+h]; fmt.Sprint(got.Quantiles) != fmt.Sprint(want.Quantiles) {
+				t.Errorf("behind %d rows, step %d: found %v, want %v", n, h+1, got.Quantiles, want.Quantiles)
+			}
+		}
 	}
 }
 

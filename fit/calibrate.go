@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -15,55 +16,187 @@ const (
 	leastForStep       = 100
 )
 
+// What intervals are.
+const (
+	recentIntervals = "recent" // calibrated by the validation part, and those of forecasts by the last ones
+	learntIntervals = "learnt" // those of the quantiles that the network has learnt
+)
+
+// doubt is how many windows that share no row it takes for calibration to count as much as what the network has
+// learnt.
+const doubt = 2
+
+// Calibration is what the intervals of a target hold, between the outermost levels: in percent of the truths, which
+// should be Nominal.
+type Calibration struct {
+	Target  string  `json:"target"`
+	Nominal float64 `json:"nominal"`
+	Windows int     `json:"windows"` // of the validation part
+	// Apart is how many of these there are that ask for no row in common, or rows where each row is asked for.
+	Apart int `json:"apart"`
+	// Learnt and Calibrated are of the validation part, by which intervals are calibrated. Checked is, too, where the
+	// earlier half is calibrated by the later one, and the other way round; -1 where the part is too short for it.
+	Learnt     float64 `json:"learnt"`
+	Calibrated float64 `json:"calibrated"`
+	Checked    float64 `json:"checked"`
+	// TestLearnt and TestCalibrated are of the test part, where the last forecasts calibrate, too.
+	TestLearnt     float64 `json:"test_learnt"`
+	TestCalibrated float64 `json:"test_calibrated"`
+}
+
+// Said is what an interval holds, in a sentence.
+func (c *Calibration) Said() string {
+	checked := ""
+	if c.Checked >= 0 {
+		checked = fmt.Sprintf(" (%.1f %% where one half is calibrated by the other)", c.Checked)
+	}
+	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt and %.1f %% "+
+		"calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated, checked,
+		c.TestLearnt, c.TestCalibrated)
+}
+
 // calibrate finds by how much intervals have to be widened, or narrowed where that is negative, so that they hold what
 // they promise on the validation part: conformalized quantile regression (Romano, Patterson and Candès,
 // arXiv:1905.03222, eq. 6 to 8). Of a pair of levels τ and 1-τ with the quantiles lo and hi and n truths y it is the
-// ⌈(1-2τ)(n+1)⌉-th smallest of max(lo - y, y - hi).
-func (m *Model) calibrate(ctx context.Context, valid *windows) error {
+// ⌈(1-2τ)(n+1)⌉-th smallest E of max(lo - y, y - hi), and the interval becomes
+//
+//	[min(lo - E a/(a+2), median), max(hi + E a/(a+2), median)]
+//
+// a is how many windows there are that ask for no row in common: the theorem wants truths that can be exchanged, and
+// those of forecasts that overlap are few, however many windows there are. Where n is so small that the rank is above it
+// E is 0: the intervals stay as learnt.
+func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibration, err error) {
 	p := m.plan
 	p.Widen = nil
-	targets, pairs := len(p.targets()), len(p.Levels)/2
-	steps := max(1, p.Horizon)
-	off := make([][][]float64, targets*pairs) // by target and pair, step
-	for i := range off {
-		off[i] = make([][]float64, steps)
+	targets, pairs := len(p.targets()), p.pairs()
+	if pairs == 0 {
+		return nil, nil
 	}
-	err := m.outputs(ctx, valid, some(valid.Len(), calibrationWindows), func(_ window, ex *task.Example,
-		y []float32) error {
+	var off [parts]scores // of the earlier half, the later one, and what is between them
+	for i := range off {
+		off[i] = newScores(p)
+	}
+	indices := some(valid.Len(), calibrationWindows)
+	at := 0
+	err = m.outputs(ctx, valid, indices, func(_ window, ex *task.Example, y []float32) error {
+		to := off[valid.half(indices[at])]
+		at++
+		q := make([]float64, len(p.Levels))
 		for r := range len(ex.Numbers) / targets {
 			for k := range targets {
 				truth := float64(ex.Numbers[r*targets+k])
 				if truth != truth {
 					continue
 				}
-				q := make([]float64, len(p.Levels))
 				for j := range q {
 					q[j] = float64(y[(r*targets+k)*len(q)+j])
 				}
 				slices.Sort(q)
 				for pair := range pairs {
-					at := &off[k*pairs+pair][min(r, steps-1)]
-					*at = append(*at, max(q[pair]-truth, truth-q[len(q)-1-pair]))
+					x := &to[k*pairs+pair][min(r, len(to[0])-1)]
+					*x = append(*x, max(q[pair]-truth, truth-q[len(q)-1-pair]))
 				}
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.Widen = make([][][]float64, targets)
-	for k := range targets {
-		for pair := range pairs {
-			p.Widen[k] = append(p.Widen[k], widths(off[k*pairs+pair], p.Levels[len(p.Levels)-1-pair]-p.Levels[pair]))
+	apart := valid.apart()
+	whole := join(off[:]...)
+	widen := whole.widths(p, apart)
+	halves := [2][][][]float64{off[0].widths(p, apart/2), off[1].widths(p, apart/2)}
+	for k, i := range p.targets() {
+		c := Calibration{Target: p.Columns[i].Name, Nominal: 100 * p.inside(0), Windows: valid.Len(), Apart: apart,
+			Learnt: whole.held(k*pairs, nil), Calibrated: whole.held(k*pairs, widen[k][0]), Checked: -1}
+		early, late := off[0].count(k*pairs), off[1].count(k*pairs)
+		if early > 0 && late > 0 {
+			c.Checked = (off[0].held(k*pairs, halves[1][k][0])*early + off[1].held(k*pairs, halves[0][k][0])*late) /
+				(early + late)
 		}
+		all = append(all, c)
 	}
-	return nil
+	p.Widen = widen
+	return all, nil
 }
 
-// widths are the conformal widths for a share of truths inside: of each step, or one for all where steps have few
-// truths.
-func widths(off [][]float64, inside float64) (w []float64) {
+// pairs is how many pairs of levels there are, one below the median and one above it.
+func (p *Plan) pairs() int { return min(p.middle(), len(p.Levels)-1-p.middle()) }
+
+// inside is the share of truths that should be between a pair of levels.
+func (p *Plan) inside(pair int) float64 { return p.Levels[len(p.Levels)-1-pair] - p.Levels[pair] }
+
+// scores are how far truths are outside an interval, negative inside it: by target and pair, and by step.
+type scores [][][]float64
+
+func newScores(p *Plan) scores {
+	s := make(scores, len(p.targets())*p.pairs())
+	for i := range s {
+		s[i] = make([][]float64, max(1, p.Horizon))
+	}
+	return s
+}
+
+// join are all scores of some.
+func join(all ...scores) scores {
+	s := make(scores, len(all[0]))
+	for i := range s {
+		for step := range all[0][i] {
+			var x []float64
+			for _, one := range all {
+				x = append(x, one[i][step]...)
+			}
+			s[i] = append(s[i], x)
+		}
+	}
+	return s
+}
+
+// count is how many scores of a target and pair there are.
+func (s scores) count(i int) (n float64) {
+	for _, x := range s[i] {
+		n += float64(len(x))
+	}
+	return n
+}
+
+// held is the percentage of truths inside intervals that are widened by step, or in all steps alike.
+func (s scores) held(i int, widen []float64) float64 {
+	in := 0.0
+	for step, x := range s[i] {
+		by := 0.0
+		if len(widen) > 0 {
+			by = widen[min(step, len(widen)-1)]
+		}
+		for _, off := range x {
+			if off <= by {
+				in++
+			}
+		}
+	}
+	return 100 * in / max(1, s.count(i))
+}
+
+// widths are those of each target and pair, by step or one for all: see Plan.Widen.
+func (s scores) widths(p *Plan, apart int) [][][]float64 {
+	all := make([][][]float64, len(p.targets()))
+	trust := float64(apart) / float64(apart+doubt)
+	for k := range all {
+		all[k] = make([][]float64, len(p.Levels)/2)
+		for pair := range all[k] {
+			all[k][pair] = []float64{0}
+			if pair < p.pairs() {
+				all[k][pair] = widths(s[k*p.pairs()+pair], p.inside(pair), trust)
+			}
+		}
+	}
+	return all
+}
+
+// widths are the conformal widths for a share of truths inside, times trust: of each step, or one for all where steps
+// have few truths.
+func widths(off [][]float64, inside, trust float64) (w []float64) {
 	least := math.MaxInt
 	for _, x := range off {
 		least = min(least, len(x))
@@ -72,10 +205,17 @@ func widths(off [][]float64, inside float64) (w []float64) {
 		off = [][]float64{slices.Concat(off...)}
 	}
 	for _, x := range off {
-		w = append(w, conformal(x, inside))
+		by := 0.0
+		if rank(len(x), inside) <= len(x) {
+			by = trust * conformal(x, inside)
+		}
+		w = append(w, by)
 	}
 	return w
 }
+
+// rank is ⌈inside·(n+1)⌉.
+func rank(n int, inside float64) int { return max(1, int(math.Ceil(inside*float64(n+1)-1e-9))) }
 
 // conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest where there are too few, 0 where there are
 // none.
@@ -84,6 +224,52 @@ func conformal(x []float64, inside float64) float64 {
 		return 0
 	}
 	slices.Sort(x)
-	rank := int(math.Ceil(inside*float64(len(x)+1) - 1e-9))
-	return x[min(max(rank, 1), len(x))-1]
+	return x[min(rank(len(x), inside), len(x))-1]
+}
+
+// half is in which half of its part a window is, in time for a long series: 0 or 1, or 2 for a window between the
+// halves, so that these ask for no row in common.
+func (w *windows) half(i int) int {
+	k := w.segment(i)
+	n := w.ends[k]
+	if k > 0 {
+		i, n = i-w.ends[k-1], n-w.ends[k-1]
+	}
+	if n == 1 {
+		return k % 2
+	}
+	between := max(0, (w.f.plan.Horizon-1)/w.stride)
+	switch each := (n - between) / 2; {
+	case i < each:
+		return 0
+	case i >= n-each && each > 0:
+		return 1
+	}
+	return 2
+}
+
+// apart is how many windows there are that ask for no row in common; of tasks that ask at each row, how many rows.
+func (w *windows) apart() (n int) {
+	p := w.f.plan
+	if p.whole() {
+		return w.Len()
+	}
+	for _, s := range w.parts {
+		n += max(1, (s.hi-s.lo)/max(1, p.Horizon))
+	}
+	return n
+}
+
+// few is what to tell where there is little to calibrate by, else "".
+func (c *Calibration) few(p *Plan) string {
+	switch {
+	case rank(c.Apart, p.inside(0)) <= c.Apart:
+		return ""
+	case p.Task != Forecast || rank(c.Windows, p.inside(0)) > c.Windows:
+		return fmt.Sprintf("the intervals of %s stay as learnt: found %d windows in the validation part, want more to "+
+			"calibrate by", c.Target, c.Windows)
+	}
+	return fmt.Sprintf("the intervals of %s are calibrated by %d windows of the validation part, of which %d share no "+
+		"row: they may hold more or less than they promise (a larger validation part, --split, or a shorter --horizon)",
+		c.Target, c.Windows, c.Apart)
 }

@@ -46,18 +46,19 @@ type Config struct {
 	Rows       int    `json:"rows" min:"0" help:"rows to read; 0 for all"`
 	Duplicates string `json:"duplicates" enum:"error,first" help:"rows of one time in a series: the first counts"`
 
-	Length   int    `json:"length" min:"0" help:"rows of a training window; 0: chosen"`
-	Stride   int    `json:"stride" min:"0" help:"rows from a training window to the next; 0: chosen"`
-	Horizon  int    `json:"horizon" min:"0" help:"rows to forecast; 0: a season, or 24"`
-	Lookback int    `json:"lookback" min:"0" help:"rows that a forecast sees; 0: chosen"`
-	Season   int    `json:"season" min:"0" help:"rows after which a series is alike; 0: found out"`
-	Calendar string `json:"calendar" enum:"none,auto" help:"auto: hour, weekday, season of the year go in"`
-	Refit    int    `json:"refit" min:"0" help:"forecasts: measure refits too, every so many origins of the test part"`
-	Scale    string `json:"scale" enum:"auto,window,series" help:"forecasts are measured by the rows seen, or by all"`
-	Dt       string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
-	Base     string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
-	Levels   string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
-	Alarms   string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
+	Length    int    `json:"length" min:"0" help:"rows of a training window; 0: chosen"`
+	Stride    int    `json:"stride" min:"0" help:"rows from a training window to the next; 0: chosen"`
+	Horizon   int    `json:"horizon" min:"0" help:"rows to forecast; 0: a season, or 24"`
+	Lookback  int    `json:"lookback" min:"0" help:"rows that a forecast sees; 0: chosen"`
+	Season    int    `json:"season" min:"0" help:"rows after which a series is alike; 0: found out"`
+	Calendar  string `json:"calendar" enum:"none,auto" help:"auto: hour, weekday, season of the year go in"`
+	Refit     int    `json:"refit" min:"0" help:"forecasts: measure refits too, every so many origins of the test part"`
+	Scale     string `json:"scale" enum:"auto,window,series" help:"forecasts are measured by the rows seen, or by all"`
+	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
+	Base      string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
+	Levels    string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrated by the last forecasts, the validation part, or not"`
+	Alarms    string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
 
 	table.Options
 	train.LabelledConfig
@@ -68,7 +69,8 @@ func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
-		Options: table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
+		Intervals: recentIntervals,
+		Options:   table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
 	}
 	c.Epochs, c.BatchSize = 0, 0 // chosen
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 32, "none", 32

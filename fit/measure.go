@@ -12,7 +12,9 @@ import (
 const measureWindows = 20_000
 
 // numbers measures a network that predicts numbers, and simple forecasts, on windows.
-func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser) (all []Errors, err error) {
+// What is calibrated gets what intervals as learnt would have held.
+func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser,
+	past map[int]*recent, calibrated []Calibration) (all []Errors, err error) {
 	p := m.plan
 	targets := len(p.targets())
 	sums := make([][]*errorSum, len(guesses)+1)
@@ -25,10 +27,14 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 			sums[n] = append(sums[n], p.newErrorSum(name, k))
 		}
 	}
-	err = m.sum(ctx, f, w, some(w.Len(), measureWindows), guesses, sums)
+	err = m.sum(ctx, f, w, some(w.Len(), measureWindows), guesses, sums, past)
 	for k := range targets {
 		for n := range sums {
 			all = append(all, sums[n][k].errors())
+		}
+		if k < len(calibrated) {
+			calibrated[k].TestCalibrated = all[len(all)-len(sums)].Coverage
+			calibrated[k].TestLearnt = 100 * sums[0][k].learnt / max(1, sums[0][k].all.n)
 		}
 	}
 	return all, err
@@ -36,13 +42,18 @@ func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*gu
 
 // sum adds the errors on windows up: in sums[0] those of the network, of each target, in the others those of guesses.
 func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, guesses []*guesser,
-	sums [][]*errorSum) error {
+	sums [][]*errorSum, past map[int]*recent) error {
 	targets := f.plan.targets()
 	var dst []float64
 	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
 		width := m.net.Config.Outputs
+		wide := past[at.seq].widths(at.lo + m.plan.Lookback - f.seqs[at.seq].lo)
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
-			sums[0][k].add(r, truth, m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now))
+			out := y[r*width : (r+1)*width]
+			sums[0][k].add(r, truth, m.calibrated(m.enc, out, k, r, now, wide))
+			if q := m.backTo(m.enc, out, k, r, now, false); q[0] <= truth && truth <= q[len(q)-1] {
+				sums[0][k].learnt++
+			}
 		})
 		for n, g := range guesses {
 			dst = append(dst[:0], make([]float64, len(ex.Numbers))...)

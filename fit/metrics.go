@@ -38,6 +38,7 @@ type errorSum struct {
 	middle       int
 	all          oneSum
 	steps        []oneSum
+	learnt       float64 // truths in the interval as learnt
 }
 
 type oneSum struct {

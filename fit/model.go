@@ -103,19 +103,22 @@ func some(n, limit int) []int {
 // crossing", Econometrica 78, 2010), widened as calibration has found. now is the number at the row before; see
 // encoder.back.
 func (m *Model) quantiles(e *encoder, y []float32, k, step int, now float64) []float64 {
+	return m.backTo(e, y, k, step, now, true)
+}
+
+// backTo is quantiles, which widens them or leaves them as learnt.
+func (m *Model) backTo(e *encoder, y []float32, k, step int, now float64, widen bool) []float64 {
 	p := m.plan
 	q := make([]float64, len(p.Levels))
 	for j := range q {
 		q[j] = float64(y[k*len(q)+j])
 	}
 	slices.Sort(q)
-	if len(p.Widen) > 0 {
+	if widen && len(p.Widen) > 0 {
 		for pair, steps := range p.Widen[k] {
-			add := steps[min(step, len(steps)-1)]
-			q[pair] -= add
-			q[len(q)-1-pair] += add
+			p.widen(q, pair, steps[min(step, len(steps)-1)])
 		}
-		slices.Sort(q)
+		slices.Sort(q) // the median stays in the middle
 	}
 	i := p.targets()[k]
 	for j := range q {

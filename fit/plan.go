@@ -46,6 +46,8 @@ type Plan struct {
 	// Widen is added to the outer side of the intervals, on the network's scale: of each target, pair of levels from
 	// the outermost, and step of the forecast or one for all.
 	Widen [][][]float64 `json:"widen,omitempty"`
+	// Recent is from how many rows on forecasts calibrate the intervals of the next one; 0 for none.
+	Recent int `json:"recent,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
 }
@@ -298,6 +300,9 @@ func (p *Plan) check(net *model.Network) error {
 
 // checkWiden checks what calibration has found.
 func (p *Plan) checkWiden() error {
+	if p.Recent < 0 || p.Recent > 0 && (p.Task != Forecast || p.Recent < p.Horizon || p.Recent > recentRows) {
+		return fmt.Errorf("found intervals of %d recent forecasts, want 0, or %d to %d", p.Recent, p.Horizon, recentRows)
+	}
 	if len(p.Widen) == 0 {
 		return nil
 	}

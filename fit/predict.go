@@ -154,6 +154,7 @@ type item struct {
 	step   float64
 	row    []float32
 	given  []float64
+	n      int // rows of its series before it
 }
 
 // next reads a row.
@@ -270,7 +271,7 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	emit := func(key string) error {
 		items := all[key]
 		delete(all, key)
-		return d.sequence(items, visit)
+		return d.sequence(items, &recent{p: d.p}, visit)
 	}
 	before := ""
 	err := d.each(ctx, func(key string, it item) error {
@@ -286,8 +287,11 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 				order = order[len(order)-1:]
 			}
 		}
-		if d.p.Task == Forecast && len(all[key]) > 2*(d.p.Lookback+d.p.Horizon) {
-			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.Lookback-d.p.Horizon)
+		if last := len(all[key]) - 1; last >= 0 {
+			it.n = all[key][last].n + 1
+		}
+		if d.p.Task == Forecast && len(all[key]) > 2*d.p.kept() {
+			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.kept())
 		}
 		all[key], before = append(all[key], it), key
 		return nil
@@ -316,8 +320,8 @@ func (d *input) another(n int, place table.Place) error {
 		"want at most that", most)}
 }
 
-// sequence predicts from the rows of one series.
-func (d *input) sequence(items []item, visit func(p *Prediction) error) error {
+// sequence predicts from the rows of one series. past are its forecasts so far.
+func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) error) error {
 	var steps []float64
 	for i := range items {
 		if i > 0 && i <= firstSteps {
@@ -332,7 +336,7 @@ func (d *input) sequence(items []item, visit func(p *Prediction) error) error {
 		return err
 	}
 	if d.p.Task == Forecast {
-		return d.forecast(items, step, visit)
+		return d.forecast(items, step, past, visit)
 	}
 	var in model.Input
 	before := math.NaN()

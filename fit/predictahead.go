@@ -18,13 +18,15 @@ func (it *item) known() bool {
 // follow forecasts each series anew behind each of its rows that has a number of a target. Rows without one say what is
 // known of the time to come, until the row itself comes.
 func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) error {
-	all, most := map[string][]item{}, 2*(d.p.Lookback+d.p.Horizon)
+	all, most := map[string][]item{}, 2*d.p.kept()
+	past := map[string]*recent{}
 	return d.each(ctx, func(key string, it item) error {
 		items, there := all[key]
 		if !there {
 			if err := d.another(len(all), it.place); err != nil {
 				return err
 			}
+			past[key] = &recent{p: d.p}
 		}
 		items, err := d.insert(items, it)
 		if err != nil {
@@ -36,7 +38,7 @@ func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) err
 		if all[key] = items; !it.known() {
 			return nil
 		}
-		return d.sequence(items, visit)
+		return d.sequence(items, past[key], visit)
 	})
 }
 
@@ -51,10 +53,18 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 		return nil, d.errTime(&it)
 	}
 	if at < len(items) && items[at].time == it.time {
+		it.n = items[at].n
 		items[at] = it
 		return items, nil
 	}
-	return slices.Insert(items, at, it), nil
+	if at > 0 {
+		it.n = items[at-1].n + 1
+	}
+	items = slices.Insert(items, at, it)
+	for i := at + 1; i < len(items); i++ { // they move on
+		items[i].n++
+	}
+	return items, nil
 }
 
 // errTime is the error of a row whose time is not behind that of the row before.
@@ -65,7 +75,8 @@ func (d *input) errTime(it *item) error {
 
 // forecast foretells the rows behind the last one of a series that has a number for a target. Rows behind that one tell
 // what is known of the time to come.
-func (d *input) forecast(items []item, step float64, visit func(p *Prediction) error) error {
+func (d *input) forecast(items []item, step float64, past *recent,
+	visit func(p *Prediction) error) error {
 	p, width := d.p, d.p.width()
 	targets := p.targets()
 	now := len(items) // behind the last known row
@@ -119,29 +130,91 @@ func (d *input) forecast(items []item, step float64, visit func(p *Prediction) e
 		}
 		given[h] = at
 	}
-	e := d.enc
-	e.from(rows[:p.Lookback*width])
-	var in model.Input
-	before := math.NaN()
-	for r := range p.Lookback + p.Horizon {
-		row := rows[r*width : (r+1)*width]
-		in.Values = e.row(in.Values, row, before, max(-1, r-p.Lookback), nil)
-		before = p.time(row)
+	if err := d.lookBack(items[:now], past); err != nil {
+		return err
 	}
-	in.Lengths = []int{p.Lookback + p.Horizon}
-	y, outputs := d.net.Predict(in), d.net.Config.Outputs
-	y = y[p.Lookback*outputs:]
+	wide := past.widths(last.n + 1)
+	e, outputs := d.enc, d.net.Config.Outputs
+	var in model.Input
+	d.asks(&in, rows)
+	y := d.net.Predict(in)[p.Lookback*outputs:]
 	if err := finite(y, last.place); err != nil {
 		return err
 	}
 	for h := range p.Horizon {
 		out := &Prediction{Series: last.series, Place: last.place, Time: given[h], Step: h + 1}
 		for k := range targets {
-			out.Quantiles = append(out.Quantiles, d.m.quantiles(e, y[h*outputs:(h+1)*outputs], k, h, e.ahead[k][h]))
+			out.Quantiles = append(out.Quantiles, d.m.calibrated(e, y[h*outputs:(h+1)*outputs], k, h,
+				e.ahead[k][h], wide))
 		}
 		if err := visit(out); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// asks appends the inputs of a forecast from its rows, those that it sees and those that are asked, and measures from
+// the former.
+func (d *input) asks(in *model.Input, rows []float32) {
+	p, e, width := d.p, d.enc, d.p.width()
+	e.from(rows[:p.Lookback*width])
+	before := math.NaN()
+	for r := range p.Lookback + p.Horizon {
+		row := rows[r*width : (r+1)*width]
+		in.Values = e.row(in.Values, row, before, max(-1, r-p.Lookback), nil)
+		before = p.time(row)
+	}
+	in.Lengths = append(in.Lengths, p.Lookback+p.Horizon)
+}
+
+// kept is how many rows of a series a forecast may look at.
+func (p *Plan) kept() int {
+	n := p.Lookback + p.Horizon
+	if p.usesRecent() {
+		n += p.history()
+	}
+	return n
+}
+
+// lookBack forecasts from some of the last rows of a series, whose horizon has passed, and keeps how far off that was.
+func (d *input) lookBack(items []item, past *recent) error {
+	p, outputs := d.p, d.net.Config.Outputs
+	if !p.usesRecent() {
+		return nil
+	}
+	first, now := items[0].n, items[len(items)-1].n+1
+	past.drop(now)
+	from := max(first+p.Lookback, now-p.history()+1)
+	if n := len(past.at); n > 0 {
+		from = max(from, past.at[n-1]+1)
+	}
+	var rows []float32
+	for at := from; at <= now-p.Horizon; at++ {
+		if !p.asked(at) {
+			continue
+		}
+		rows = rows[:0]
+		seen := items[at-p.Lookback-first : at+p.Horizon-first]
+		for _, it := range seen {
+			rows = append(rows, it.row...)
+		}
+		var in model.Input
+		d.asks(&in, rows)
+		y := d.net.Predict(in)[p.Lookback*outputs:]
+		if err := finite(y, items[at-first].place); err != nil {
+			return err
+		}
+		off := p.newOff()
+		for h := range p.Horizon {
+			for k, truth := range seen[p.Lookback+h].given {
+				if truth == truth {
+					p.score(off, k, h, truth, d.m.backTo(d.enc, y[h*outputs:(h+1)*outputs], k, h, d.enc.ahead[k][h],
+						false))
+				}
+			}
+		}
+		past.add(at, off)
 	}
 	return nil
 }

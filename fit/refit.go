@@ -52,7 +52,7 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 			}
 			guesses = append(guesses, g)
 		}
-		if err := m.sum(ctx, f, set.test, indices, guesses, sums[:]); err != nil {
+		if err := m.sum(ctx, f, set.test, indices, guesses, sums[:], nil); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func (f *frame) refits(c *Config) (all [][parts][]segment, err error) {
 // again trains a network for the n-th group of origins.
 func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*Model, *frame, *sets, error) {
 	plan := *j.f.plan
-	plan.Columns, plan.Linear, plan.Widen = slices.Clone(plan.Columns), nil, nil
+	plan.Columns, plan.Linear, plan.Widen, plan.Recent = slices.Clone(plan.Columns), nil, nil, 0
 	f := &frame{plan: &plan, rows: j.f.rows, seqs: j.f.seqs}
 	set, err := f.learnable(&j.c, divided)
 	if err != nil {
@@ -156,5 +156,8 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 		return nil, nil, nil, err
 	}
 	parts := &sets{set.Train.(*windows), set.Valid.(*thinned).windows, set.Test.(*windows)}
-	return m, f, parts, m.calibrate(ctx, parts.valid)
+	if j.c.Intervals != learntIntervals {
+		_, err = m.calibrate(ctx, parts.valid)
+	}
+	return m, f, parts, err
 }

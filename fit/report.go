@@ -152,6 +152,7 @@ The network has {{count .Params}} parameters
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
+{{with .Calibration}}<ul>{{range .}}<li>{{.Said}}</li>{{end}}</ul>{{end}}
 {{with .Classes}}<h2>Test part</h2><p>{{printf "%.2f" .Accuracy}} % of {{.Count}} right; the class most frequent in
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>

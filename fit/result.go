@@ -25,10 +25,12 @@ type Result struct {
 	Params  int      `json:"params"`
 	Model   string   `json:"model"` // its layers
 
-	Errors    []Errors        `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
-	Classes   *ClassScore     `json:"classes,omitempty"`
-	Forecasts []ForecastChart `json:"forecasts,omitempty"`
-	Scales    *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Errors []Errors `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
+	// Calibration is what intervals held, of each target; none where they are as learnt.
+	Calibration []Calibration   `json:"calibration,omitempty"`
+	Classes     *ClassScore     `json:"classes,omitempty"`
+	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
+	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`
@@ -90,7 +92,8 @@ const (
 )
 
 // examples are some forecasts of the test part, of its first target.
-func (m *Model) examples(ctx context.Context, f *frame, w *windows) (all []ForecastChart, err error) {
+func (m *Model) examples(ctx context.Context, f *frame, w *windows,
+	past map[int]*recent) (all []ForecastChart, err error) {
 	p := m.plan
 	i := p.targets()[0]
 	c := &p.Columns[i]
@@ -100,11 +103,12 @@ func (m *Model) examples(ctx context.Context, f *frame, w *windows) (all []Forec
 			chart.Known = append(chart.Known, x+c.Base)
 		}
 		width := m.net.Config.Outputs
+		wide := past[at.seq].widths(at.lo + p.Lookback - f.seqs[at.seq].lo)
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			if k > 0 {
 				return
 			}
-			q := m.quantiles(m.enc, y[r*width:(r+1)*width], k, r, now)
+			q := m.calibrated(m.enc, y[r*width:(r+1)*width], k, r, now, wide)
 			chart.Truth, chart.Low = append(chart.Truth, truth), append(chart.Low, q[0])
 			chart.Median, chart.High = append(chart.Median, q[p.middle()]), append(chart.High, q[len(q)-1])
 		})

@@ -314,8 +314,16 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 
 // numbers calibrates the intervals of a network and measures it beside simple forecasts.
 func (j *job) numbers(ctx context.Context, res *Result) (err error) {
-	if err := j.m.calibrate(ctx, j.held); err != nil {
-		return err
+	if j.c.Intervals != learntIntervals {
+		if res.Calibration, err = j.m.calibrate(ctx, j.held); err != nil {
+			return err
+		}
+		for i := range res.Calibration {
+			if text := res.Calibration[i].few(j.f.plan); text != "" {
+				res.Notes = append(res.Notes, text)
+				j.Note(text)
+			}
+		}
 	}
 	if j.f.plan.Task == Anomaly {
 		share, _ := strconv.ParseFloat(j.c.Alarms, 64)
@@ -329,7 +337,16 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 			return err
 		}
 	}
-	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses); err != nil {
+	if p := j.f.plan; p.Task == Forecast && j.c.Intervals == recentIntervals {
+		if p.Recent = min(recentRows, j.held.longest()); p.Recent < p.Horizon {
+			p.Recent = 0
+		}
+	}
+	past, err := j.m.backTests(ctx, j.f, j.held, j.out)
+	if err != nil {
+		return err
+	}
+	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses, past, res.Calibration); err != nil {
 		return err
 	}
 	if j.c.Refit > 0 {
@@ -344,7 +361,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 		})
 	}
 	if j.f.plan.Task == Forecast {
-		res.Forecasts, err = j.m.examples(ctx, j.f, j.out)
+		res.Forecasts, err = j.m.examples(ctx, j.f, j.out, past)
 	}
 	return err
 }

@@ -77,9 +77,12 @@ func (w *windows) Len() int {
 	return w.ends[len(w.ends)-1]
 }
 
+// segment is the place of the segment of window i.
+func (w *windows) segment(i int) int { return sort.SearchInts(w.ends, i+1) }
+
 // at is window i.
 func (w *windows) at(i int) window {
-	k := sort.SearchInts(w.ends, i+1)
+	k := w.segment(i)
 	s := w.parts[k]
 	if k > 0 {
 		i -= w.ends[k-1]
@@ -123,6 +126,15 @@ func (w *windows) Example(i int, ex *task.Example) {
 	}
 	e.example(ex, rows, before, w.hides(i))
 	f.rows.release(at.lo, at.hi)
+}
+
+// longest is how many windows the segment has that has most.
+func (w *windows) longest() (n int) {
+	before := 0
+	for _, end := range w.ends {
+		n, before = max(n, end-before), end
+	}
+	return n
 }
 
 // hides returns a function that says which columns are hidden at a row of window i, for filling; else nil.

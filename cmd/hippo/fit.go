@@ -47,8 +47,9 @@ func newForecast() *cobra.Command {
 		Use:   "forecast DATA...",
 		Short: "Learn to forecast series, with intervals",
 		Long: `Train a network to forecast one or many series, and measure it at every origin of the test part beside
-the last value, the last season and a linear forecast. What is predicted are quantiles; their intervals are made to hold
-what they promise on the validation part. hippo predict then forecasts from the end of new data.`,
+the last value, the last season and a linear forecast. What is predicted are quantiles. Their intervals are made to hold
+what they promise: on the validation part, and, where data has rows enough, by how far off the last forecasts were
+(--intervals valid or learnt for less). hippo predict then forecasts from the end of new data.`,
 		Example: `  hippo forecast ETTh1.csv --target OT --horizon 24
   hippo forecast sales.csv --target sold --series shop --known price,holiday --horizon 28
   hippo predict runs/forecast/ETTh1-OT ETTh1.csv           # the hours after the last one`,
@@ -156,6 +157,9 @@ func printFit(out io.Writer, r *fit.Result) error {
 	}
 	w = newTable(out)
 	w.row("training", "%.1f epochs, %s", r.Epochs, status.Duration(seconds(r.TrainSeconds)))
+	for i := range r.Calibration {
+		w.row("intervals", "%s", r.Calibration[i].Said())
+	}
 	if r.Scales != nil {
 		w.row("scales", "%s", r.Scales.Said)
 	}
