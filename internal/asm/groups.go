@@ -12,6 +12,7 @@ import (
 const (
 	groupWidth  = 16 // rows of a panel of weights
 	groupSteps  = 8  // of a group: 32 terms
+	groupTerms  = 4 * groupSteps
 	groupStep   = 4 * groupWidth
 	recordBytes = 48 // a group of a row of x: its integers,
 	recordScale = 32 // their factor,

@@ -15,56 +15,9 @@ func quantize(ctx *build.Context, s isa) {
 	c.largestBits()
 	c.roundInto()
 	c.quantizeGroups()
-	c.int4Sums()
+	c.packInt8()
+	c.packInt4()
 	c.table()
-}
-
-// int4Sums has groups of numbers as lanes, so that every sum is in the order of terms.
-func (c vector) int4Sums() {
-	c.function("int4Sums", "func(n int, x, inverse, xq, qq *float32)",
-		"sets xq[j] = Σ_p x[16p + j]·q and qq[j] = Σ_p q² for j < 16 and 16p < n, a positive multiple of 16. q is the "+
-			"integer nearest "+
-			"to x[16p + j]·inverse[j], the even one of two, but not below -8 or above 7. Each operation is rounded, and sums "+
-			"run in the order of p, from zero.")
-	n, x, inverse := c.arg("n"), c.arg("x"), c.arg("inverse")
-	vecs := 16 / c.lanes
-	round, least, most, q := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
-	c.set(3<<22, round)
-	c.set(-8, least)
-	c.set(7, most)
-	at := func(base reg.Register, i int) Mem { return Mem{Base: base, Disp: 4 * c.lanes * i} }
-	inv := func(i int) reg.Register { return c.vec(4 + i) }
-	sums := [2]func(i int) reg.Register{
-		func(i int) reg.Register { return c.vec(6 + i) }, func(i int) reg.Register { return c.vec(8 + i) },
-	}
-	v := c.vec(10)
-	for i := range vecs {
-		c.VMOVUPS(at(inverse, i), inv(i))
-		c.zero(sums[0](i))
-		c.zero(sums[1](i))
-	}
-	c.each16(n, func() {
-		for i := range vecs {
-			c.VMOVUPS(at(x, i), v)
-			c.VMULPS(inv(i), v, q)
-			c.VADDPS(round, q, q)
-			c.VSUBPS(round, q, q)
-			c.VMAXPS(least, q, q)
-			c.VMINPS(most, q, q)
-			c.VMULPS(q, v, v)
-			c.VADDPS(v, sums[0](i), sums[0](i))
-			c.VMULPS(q, q, q)
-			c.VADDPS(q, sums[1](i), sums[1](i))
-		}
-		c.ADDQ(U8(64), x)
-	})
-	for k, name := range []string{"xq", "qq"} {
-		to := c.arg(name)
-		for i := range vecs {
-			c.VMOVUPS(sums[k](i), at(to, i))
-		}
-	}
-	c.end()
 }
 
 // each16 runs body for every 16 of n floats.

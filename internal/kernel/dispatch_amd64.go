@@ -265,12 +265,18 @@ func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32)
 //go:noescape
 func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
 
-// vecInt4Sums sets xq[j] = Σ_p x[16p + j]·q and qq[j] = Σ_p q² for j < 16 and 16p < n, a positive multiple of 16. q is
-// the integer nearest to x[16p + j]·inverse[j], the even one of two, but not below -8 or above 7. Each operation is
-// rounded, and sums run in the order of p, from zero.
+// vecPackInt8 rounds 32 terms of 16 rows, x[16p + r], to integers of 8 bits as setGroups does with rows whose powers
+// of two are in scale. It writes the factors, as float16, and the words of a group of a panel.
 //
 //go:noescape
-func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+// vecPackInt4 rounds 32 terms of 16 rows, x[16p + r], to integers from -8 to 7 as setInt4 does: scale are the inverses
+// of the powers of two of the rows, by which it multiplies x in place. It writes the factors, as float16, and the
+// words of a group of a panel.
+//
+//go:noescape
+func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8)
 
 // vecPack transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
 //

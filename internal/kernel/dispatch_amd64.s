@@ -221,14 +221,23 @@ TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
 avx2:
 	JMP  ·quantizeGroupsAVX2(SB)
 
-// func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32)
-TEXT ·vecInt4Sums(SB), NOSPLIT, $0-40
+// func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8)
+TEXT ·vecPackInt8(SB), NOSPLIT, $0-32
 	CMPQ ·cpu(SB), $const_avx512
 	JLT  avx2
-	JMP  ·int4SumsAVX512(SB)
+	JMP  ·packInt8AVX512(SB)
 
 avx2:
-	JMP  ·int4SumsAVX2(SB)
+	JMP  ·packInt8AVX2(SB)
+
+// func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8)
+TEXT ·vecPackInt4(SB), NOSPLIT, $0-32
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·packInt4AVX512(SB)
+
+avx2:
+	JMP  ·packInt4AVX2(SB)
 
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40

@@ -82,7 +82,9 @@ func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32) {}
 
 func vecQuantizeGroups(groups int, x *float32, zero int, to *int8) {}
 
-func vecInt4Sums(n int, x *float32, inverse *float32, xq *float32, qq *float32) {}
+func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8) {}
+
+func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8) {}
 
 func vecPack(k int, src *float32, ld int, dst *float32, width int) {}
 

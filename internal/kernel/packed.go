@@ -133,9 +133,7 @@ func (w *Packed) fill(from Matrix) {
 	w.eachPiece(func(lo, hi, j, n int) {
 		from.Rows(j, n, func(rows []float32) {
 			if w.inGroups() {
-				for i := range n {
-					w.setGroups(j+i, rows[i*w.k:][:w.k])
-				}
+				w.setRows(j, n, rows)
 				return
 			}
 			for panel := lo; panel < hi; panel++ {

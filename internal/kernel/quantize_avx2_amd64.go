@@ -12,4 +12,7 @@ func roundIntoAVX2(n int, x *float32, factor float32, q *int8, lanes *int32)
 func quantizeGroupsAVX2(groups int, x *float32, zero int, to *int8)
 
 //go:noescape
-func int4SumsAVX2(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+func packInt8AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+//go:noescape
+func packInt4AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)

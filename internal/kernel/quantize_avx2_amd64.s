@@ -146,52 +146,4761 @@ group:
 	VZEROUPPER
 	RET
 
-// func int4SumsAVX2(n int, x *float32, inverse *float32, xq *float32, qq *float32)
-// Requires: AVX
-TEXT ·int4SumsAVX2(SB), NOSPLIT, $0-40
-	MOVQ         n+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         inverse+16(FP), DX
-	VBROADCASTSS constants<>+96(SB), Y0
-	VBROADCASTSS constants<>+128(SB), Y1
-	VBROADCASTSS constants<>+160(SB), Y2
-	VMOVUPS      (DX), Y4
-	VXORPS       Y6, Y6, Y6
-	VXORPS       Y8, Y8, Y8
-	VMOVUPS      32(DX), Y5
-	VXORPS       Y7, Y7, Y7
-	VXORPS       Y9, Y9, Y9
+// func packInt8AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
+// Requires: AVX, AVX2, F16C
+TEXT ·packInt8AVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         factors+16(FP), DX
+	MOVQ         ints+24(FP), BX
+	VMOVUPS      (CX), Y0
+	VBROADCASTSS constants<>+0(SB), Y8
+	VXORPS       Y1, Y1, Y1
+	VPAND        (AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        64(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        128(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        192(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        256(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        320(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        384(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        448(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        512(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        576(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        640(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        704(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        768(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        832(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        896(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        960(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1024(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1088(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1152(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1216(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1280(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1344(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1408(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1472(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1536(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1600(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1664(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1728(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1792(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1856(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1920(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1984(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBROADCASTSS constants<>+32(SB), Y6
+	VDIVPS       Y6, Y1, Y2
+	VDIVPS       Y0, Y2, Y2
+	VCVTPS2PH    $0x00, Y2, X3
+	VCVTPH2PS    X3, Y2
 
-loop:
-	VMOVUPS (CX), Y10
-	VMULPS  Y4, Y10, Y3
-	VADDPS  Y0, Y3, Y3
-	VSUBPS  Y0, Y3, Y3
-	VMAXPS  Y1, Y3, Y3
-	VMINPS  Y2, Y3, Y3
-	VMULPS  Y3, Y10, Y10
-	VADDPS  Y10, Y6, Y6
-	VMULPS  Y3, Y3, Y3
-	VADDPS  Y3, Y8, Y8
-	VMOVUPS 32(CX), Y10
-	VMULPS  Y5, Y10, Y3
-	VADDPS  Y0, Y3, Y3
-	VSUBPS  Y0, Y3, Y3
-	VMAXPS  Y1, Y3, Y3
-	VMINPS  Y2, Y3, Y3
-	VMULPS  Y3, Y10, Y10
-	VADDPS  Y10, Y7, Y7
-	VMULPS  Y3, Y3, Y3
-	VADDPS  Y3, Y9, Y9
-	ADDQ    $0x40, CX
-	SUBQ    $0x10, AX
-	JNZ     loop
-	MOVQ    xq+24(FP), AX
-	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
-	MOVQ    qq+32(FP), AX
-	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
+	// Where that is too small, the next number.
+	VPCMPEQW     X6, X6, X6
+	VPSUBW       X6, X3, X3
+	VCVTPH2PS    X3, Y4
+	VBROADCASTSS constants<>+96(SB), Y6
+	VMULPS       Y2, Y6, Y6
+	VMULPS       Y0, Y6, Y6
+	VCMPPS       $0x11, Y1, Y6, Y7
+	VBLENDVPS    Y7, Y4, Y2, Y2
+	VMULPS       Y0, Y2, Y6
+	VBROADCASTSS constants<>+128(SB), Y5
+	VDIVPS       Y6, Y5, Y5
+	VBROADCASTSS constants<>+64(SB), Y6
+	VCMPPS       $0x12, Y6, Y5, Y7
+	VANDPS       Y7, Y5, Y5
+	VANDPS       Y7, Y2, Y2
+	VCVTPS2PH    $0x00, Y2, (DX)
+	VBROADCASTSS constants<>+160(SB), Y3
+	VMULPS       (AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       64(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       128(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       192(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, (BX)
+	VMULPS       256(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       320(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       384(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       448(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 64(BX)
+	VMULPS       512(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       576(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       640(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       704(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 128(BX)
+	VMULPS       768(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       832(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       896(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       960(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 192(BX)
+	VMULPS       1024(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1088(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1152(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1216(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 256(BX)
+	VMULPS       1280(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1344(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1408(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1472(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 320(BX)
+	VMULPS       1536(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1600(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1664(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1728(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 384(BX)
+	VMULPS       1792(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1856(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1920(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1984(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 448(BX)
+	VMOVUPS      32(CX), Y0
+	VBROADCASTSS constants<>+0(SB), Y8
+	VXORPS       Y1, Y1, Y1
+	VPAND        32(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        96(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        160(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        224(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        288(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        352(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        416(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        480(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        544(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        608(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        672(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        736(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        800(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        864(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        928(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        992(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1056(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1120(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1184(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1248(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1312(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1376(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1440(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1504(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1568(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1632(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1696(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1760(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1824(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1888(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        1952(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VPAND        2016(AX), Y8, Y6
+	VPMAXUD      Y6, Y1, Y1
+	VBROADCASTSS constants<>+32(SB), Y6
+	VDIVPS       Y6, Y1, Y2
+	VDIVPS       Y0, Y2, Y2
+	VCVTPS2PH    $0x00, Y2, X3
+	VCVTPH2PS    X3, Y2
+
+	// Where that is too small, the next number.
+	VPCMPEQW     X6, X6, X6
+	VPSUBW       X6, X3, X3
+	VCVTPH2PS    X3, Y4
+	VBROADCASTSS constants<>+96(SB), Y6
+	VMULPS       Y2, Y6, Y6
+	VMULPS       Y0, Y6, Y6
+	VCMPPS       $0x11, Y1, Y6, Y7
+	VBLENDVPS    Y7, Y4, Y2, Y2
+	VMULPS       Y0, Y2, Y6
+	VBROADCASTSS constants<>+128(SB), Y5
+	VDIVPS       Y6, Y5, Y5
+	VBROADCASTSS constants<>+64(SB), Y6
+	VCMPPS       $0x12, Y6, Y5, Y7
+	VANDPS       Y7, Y5, Y5
+	VANDPS       Y7, Y2, Y2
+	VCVTPS2PH    $0x00, Y2, 16(DX)
+	VBROADCASTSS constants<>+160(SB), Y3
+	VMULPS       32(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       96(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       160(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       224(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 32(BX)
+	VMULPS       288(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       352(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       416(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       480(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 96(BX)
+	VMULPS       544(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       608(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       672(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       736(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 160(BX)
+	VMULPS       800(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       864(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       928(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       992(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 224(BX)
+	VMULPS       1056(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1120(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1184(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1248(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 288(BX)
+	VMULPS       1312(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1376(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1440(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1504(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 352(BX)
+	VMULPS       1568(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1632(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1696(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1760(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 416(BX)
+	VMULPS       1824(AX), Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x18, Y1, Y1
+	VPSRLD       $0x18, Y1, Y1
+	VMULPS       1888(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x10, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       1952(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPSRLD       $0x08, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VMULPS       2016(AX), Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x18, Y2, Y2
+	VPOR         Y2, Y1, Y1
+	VPXOR        Y3, Y1, Y1
+	VMOVUPS      Y1, 480(BX)
+	VZEROUPPER
+	RET
+
+// func packInt4AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
+// Requires: AVX, AVX2, F16C
+TEXT ·packInt4AVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         factors+16(FP), DX
+	MOVQ         ints+24(FP), BX
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS constants<>+0(SB), Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y14, Y14, Y14
+	VMULPS       (AX), Y1, Y12
+	VMOVUPS      Y12, (AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       64(AX), Y1, Y12
+	VMOVUPS      Y12, 64(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       128(AX), Y1, Y12
+	VMOVUPS      Y12, 128(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       192(AX), Y1, Y12
+	VMOVUPS      Y12, 192(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       256(AX), Y1, Y12
+	VMOVUPS      Y12, 256(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       320(AX), Y1, Y12
+	VMOVUPS      Y12, 320(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       384(AX), Y1, Y12
+	VMOVUPS      Y12, 384(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       448(AX), Y1, Y12
+	VMOVUPS      Y12, 448(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       512(AX), Y1, Y12
+	VMOVUPS      Y12, 512(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       576(AX), Y1, Y12
+	VMOVUPS      Y12, 576(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       640(AX), Y1, Y12
+	VMOVUPS      Y12, 640(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       704(AX), Y1, Y12
+	VMOVUPS      Y12, 704(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       768(AX), Y1, Y12
+	VMOVUPS      Y12, 768(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       832(AX), Y1, Y12
+	VMOVUPS      Y12, 832(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       896(AX), Y1, Y12
+	VMOVUPS      Y12, 896(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       960(AX), Y1, Y12
+	VMOVUPS      Y12, 960(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1024(AX), Y1, Y12
+	VMOVUPS      Y12, 1024(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1088(AX), Y1, Y12
+	VMOVUPS      Y12, 1088(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1152(AX), Y1, Y12
+	VMOVUPS      Y12, 1152(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1216(AX), Y1, Y12
+	VMOVUPS      Y12, 1216(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1280(AX), Y1, Y12
+	VMOVUPS      Y12, 1280(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1344(AX), Y1, Y12
+	VMOVUPS      Y12, 1344(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1408(AX), Y1, Y12
+	VMOVUPS      Y12, 1408(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1472(AX), Y1, Y12
+	VMOVUPS      Y12, 1472(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1536(AX), Y1, Y12
+	VMOVUPS      Y12, 1536(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1600(AX), Y1, Y12
+	VMOVUPS      Y12, 1600(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1664(AX), Y1, Y12
+	VMOVUPS      Y12, 1664(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1728(AX), Y1, Y12
+	VMOVUPS      Y12, 1728(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1792(AX), Y1, Y12
+	VMOVUPS      Y12, 1792(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1856(AX), Y1, Y12
+	VMOVUPS      Y12, 1856(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1920(AX), Y1, Y12
+	VMOVUPS      Y12, 1920(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1984(AX), Y1, Y12
+	VMOVUPS      Y12, 1984(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VBROADCASTSS constants<>+192(SB), Y0
+	VBROADCASTSS constants<>+224(SB), Y1
+	VBROADCASTSS constants<>+256(SB), Y2
+	VBROADCASTSS constants<>+288(SB), Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS constants<>+320(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VBROADCASTSS constants<>+224(SB), Y7
+	VDIVPS       Y3, Y7, Y7
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y7, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y7, Y7
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      64(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      128(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      192(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      256(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      320(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      384(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      448(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      512(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      576(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      640(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      704(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      768(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      832(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      896(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      960(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1024(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1088(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1152(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1216(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1280(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1344(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1408(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1472(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1536(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1600(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1664(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1728(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1792(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1856(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1920(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1984(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VMULPS       Y9, Y9, Y14
+	VDIVPS       Y11, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y11, Y9, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VBROADCASTSS constants<>+352(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VDIVPS       Y3, Y7, Y7
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y7, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y7, Y7
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      64(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      128(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      192(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      256(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      320(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      384(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      448(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      512(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      576(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      640(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      704(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      768(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      832(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      896(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      960(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1024(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1088(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1152(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1216(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1280(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1344(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1408(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1472(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1536(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1600(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1664(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1728(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1792(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1856(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1920(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1984(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VMULPS       Y9, Y9, Y14
+	VDIVPS       Y11, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y11, Y9, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VMOVUPS      (AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      64(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      128(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      192(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      256(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      320(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      384(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      448(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      512(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      576(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      640(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      704(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      768(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      832(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      896(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      960(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1024(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1088(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1152(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1216(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1280(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1344(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1408(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1472(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1536(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1600(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1664(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1728(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1792(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1856(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1920(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1984(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X14
+	VCVTPH2PS    X14, Y5
+	VXORPS       Y14, Y14, Y14
+	VCMPPS       $0x0c, Y14, Y5, Y15
+	VBROADCASTSS constants<>+128(SB), Y6
+	VDIVPS       Y5, Y6, Y6
+	VANDPS       Y15, Y6, Y6
+	VANDPS       Y15, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, (DX)
+	VBROADCASTSS constants<>+448(SB), Y4
+	VXORPS       Y3, Y3, Y3
+	VMULPS       (AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       256(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       64(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       320(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       128(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       384(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       192(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       448(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, (BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       512(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       768(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       576(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       832(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       640(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       896(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       704(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       960(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 64(BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       1024(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1280(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1088(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1344(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1152(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1408(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1216(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1472(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 128(BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       1536(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1792(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1600(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1856(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1664(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1920(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1728(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1984(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 192(BX)
+	VMOVUPS      32(CX), Y1
+	VBROADCASTSS constants<>+0(SB), Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y14, Y14, Y14
+	VMULPS       32(AX), Y1, Y12
+	VMOVUPS      Y12, 32(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       96(AX), Y1, Y12
+	VMOVUPS      Y12, 96(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       160(AX), Y1, Y12
+	VMOVUPS      Y12, 160(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       224(AX), Y1, Y12
+	VMOVUPS      Y12, 224(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       288(AX), Y1, Y12
+	VMOVUPS      Y12, 288(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       352(AX), Y1, Y12
+	VMOVUPS      Y12, 352(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       416(AX), Y1, Y12
+	VMOVUPS      Y12, 416(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       480(AX), Y1, Y12
+	VMOVUPS      Y12, 480(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       544(AX), Y1, Y12
+	VMOVUPS      Y12, 544(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       608(AX), Y1, Y12
+	VMOVUPS      Y12, 608(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       672(AX), Y1, Y12
+	VMOVUPS      Y12, 672(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       736(AX), Y1, Y12
+	VMOVUPS      Y12, 736(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       800(AX), Y1, Y12
+	VMOVUPS      Y12, 800(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       864(AX), Y1, Y12
+	VMOVUPS      Y12, 864(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       928(AX), Y1, Y12
+	VMOVUPS      Y12, 928(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       992(AX), Y1, Y12
+	VMOVUPS      Y12, 992(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1056(AX), Y1, Y12
+	VMOVUPS      Y12, 1056(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1120(AX), Y1, Y12
+	VMOVUPS      Y12, 1120(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1184(AX), Y1, Y12
+	VMOVUPS      Y12, 1184(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1248(AX), Y1, Y12
+	VMOVUPS      Y12, 1248(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1312(AX), Y1, Y12
+	VMOVUPS      Y12, 1312(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1376(AX), Y1, Y12
+	VMOVUPS      Y12, 1376(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1440(AX), Y1, Y12
+	VMOVUPS      Y12, 1440(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1504(AX), Y1, Y12
+	VMOVUPS      Y12, 1504(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1568(AX), Y1, Y12
+	VMOVUPS      Y12, 1568(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1632(AX), Y1, Y12
+	VMOVUPS      Y12, 1632(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1696(AX), Y1, Y12
+	VMOVUPS      Y12, 1696(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1760(AX), Y1, Y12
+	VMOVUPS      Y12, 1760(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1824(AX), Y1, Y12
+	VMOVUPS      Y12, 1824(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1888(AX), Y1, Y12
+	VMOVUPS      Y12, 1888(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       1952(AX), Y1, Y12
+	VMOVUPS      Y12, 1952(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VMULPS       2016(AX), Y1, Y12
+	VMOVUPS      Y12, 2016(AX)
+	VPAND        Y12, Y2, Y13
+	VCMPPS       $0x1e, Y14, Y13, Y15
+	VBLENDVPS    Y15, Y12, Y3, Y3
+	VMAXPS       Y13, Y14, Y14
+	VBROADCASTSS constants<>+192(SB), Y0
+	VBROADCASTSS constants<>+224(SB), Y1
+	VBROADCASTSS constants<>+256(SB), Y2
+	VBROADCASTSS constants<>+288(SB), Y4
+	VXORPS       Y5, Y5, Y5
+	VBROADCASTSS constants<>+320(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VBROADCASTSS constants<>+224(SB), Y7
+	VDIVPS       Y3, Y7, Y7
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y7, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y7, Y7
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      32(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      96(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      160(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      224(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      288(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      352(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      416(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      480(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      544(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      608(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      672(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      736(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      800(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      864(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      928(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      992(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1056(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1120(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1184(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1248(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1312(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1376(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1440(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1504(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1568(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1632(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1696(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1760(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1824(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1888(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1952(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      2016(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VMULPS       Y9, Y9, Y14
+	VDIVPS       Y11, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y11, Y9, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VBROADCASTSS constants<>+352(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VBROADCASTSS constants<>+384(SB), Y7
+	VDIVPS       Y3, Y7, Y7
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y7, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y7, Y7
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      32(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      96(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      160(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      224(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      288(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      352(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      416(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      480(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      544(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      608(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      672(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      736(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      800(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      864(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      928(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      992(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1056(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1120(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1184(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1248(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1312(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1376(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1440(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1504(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1568(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1632(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1696(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1760(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1824(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1888(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      1952(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMOVUPS      2016(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y7, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y9, Y9
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y11, Y11
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VMULPS       Y9, Y9, Y14
+	VDIVPS       Y11, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y11, Y9, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VBROADCASTSS constants<>+416(SB), Y6
+	VDIVPS       Y3, Y6, Y6
+	VBROADCASTSS constants<>+0(SB), Y14
+	VPAND        Y6, Y14, Y13
+	VBROADCASTSS constants<>+64(SB), Y14
+	VCMPPS       $0x12, Y14, Y13, Y15
+	VANDPS       Y15, Y6, Y6
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y10, Y10, Y10
+	VMOVUPS      32(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      96(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      160(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      224(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      288(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      352(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      416(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      480(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      544(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      608(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      672(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      736(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      800(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      864(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      928(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      992(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1056(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1120(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1184(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1248(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1312(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1376(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1440(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1504(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1568(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1632(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1696(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1760(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1824(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1888(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      1952(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMOVUPS      2016(AX), Y12
+	VMULPS       Y6, Y12, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VMULPS       Y13, Y12, Y14
+	VADDPS       Y14, Y8, Y8
+	VMULPS       Y13, Y13, Y13
+	VADDPS       Y13, Y10, Y10
+	VMULPS       Y8, Y8, Y14
+	VDIVPS       Y10, Y14, Y14
+	VCMPPS       $0x1e, Y4, Y14, Y15
+	VBLENDVPS    Y15, Y14, Y4, Y4
+	VDIVPS       Y10, Y8, Y14
+	VBLENDVPS    Y15, Y14, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, X14
+	VCVTPH2PS    X14, Y5
+	VXORPS       Y14, Y14, Y14
+	VCMPPS       $0x0c, Y14, Y5, Y15
+	VBROADCASTSS constants<>+128(SB), Y6
+	VDIVPS       Y5, Y6, Y6
+	VANDPS       Y15, Y6, Y6
+	VANDPS       Y15, Y5, Y5
+	VCVTPS2PH    $0x00, Y5, 16(DX)
+	VBROADCASTSS constants<>+448(SB), Y4
+	VXORPS       Y3, Y3, Y3
+	VMULPS       32(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       288(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       96(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       352(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       160(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       416(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       224(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       480(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 32(BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       544(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       800(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       608(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       864(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       672(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       928(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       736(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       992(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 96(BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       1056(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1312(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1120(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1376(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1184(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1440(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1248(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1504(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 160(BX)
+	VXORPS       Y3, Y3, Y3
+	VMULPS       1568(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1824(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x00, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1632(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1888(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x08, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1696(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       1952(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x10, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMULPS       1760(AX), Y6, Y13
+	VADDPS       Y0, Y13, Y13
+	VSUBPS       Y0, Y13, Y13
+	VMAXPS       Y1, Y13, Y13
+	VMINPS       Y2, Y13, Y13
+	VADDPS       Y4, Y13, Y13
+	VCVTPS2DQ    Y13, Y13
+	VMULPS       2016(AX), Y6, Y14
+	VADDPS       Y0, Y14, Y14
+	VSUBPS       Y0, Y14, Y14
+	VMAXPS       Y1, Y14, Y14
+	VMINPS       Y2, Y14, Y14
+	VADDPS       Y4, Y14, Y14
+	VCVTPS2DQ    Y14, Y14
+	VPSLLD       $0x04, Y14, Y14
+	VPOR         Y14, Y13, Y13
+	VPSLLD       $0x18, Y13, Y13
+	VPOR         Y13, Y3, Y3
+	VMOVUPS      Y3, 224(BX)
 	VZEROUPPER
 	RET
 
@@ -219,30 +4928,102 @@ DATA constants<>+80(SB)/4, $0x7f7fffff
 DATA constants<>+84(SB)/4, $0x7f7fffff
 DATA constants<>+88(SB)/4, $0x7f7fffff
 DATA constants<>+92(SB)/4, $0x7f7fffff
-DATA constants<>+96(SB)/4, $0x4b400000
-DATA constants<>+100(SB)/4, $0x4b400000
-DATA constants<>+104(SB)/4, $0x4b400000
-DATA constants<>+108(SB)/4, $0x4b400000
-DATA constants<>+112(SB)/4, $0x4b400000
-DATA constants<>+116(SB)/4, $0x4b400000
-DATA constants<>+120(SB)/4, $0x4b400000
-DATA constants<>+124(SB)/4, $0x4b400000
-DATA constants<>+128(SB)/4, $0xc1000000
-DATA constants<>+132(SB)/4, $0xc1000000
-DATA constants<>+136(SB)/4, $0xc1000000
-DATA constants<>+140(SB)/4, $0xc1000000
-DATA constants<>+144(SB)/4, $0xc1000000
-DATA constants<>+148(SB)/4, $0xc1000000
-DATA constants<>+152(SB)/4, $0xc1000000
-DATA constants<>+156(SB)/4, $0xc1000000
-DATA constants<>+160(SB)/4, $0x40e00000
-DATA constants<>+164(SB)/4, $0x40e00000
-DATA constants<>+168(SB)/4, $0x40e00000
-DATA constants<>+172(SB)/4, $0x40e00000
-DATA constants<>+176(SB)/4, $0x40e00000
-DATA constants<>+180(SB)/4, $0x40e00000
-DATA constants<>+184(SB)/4, $0x40e00000
-DATA constants<>+188(SB)/4, $0x40e00000
-GLOBL constants<>(SB), RODATA|NOPTR, $192
+DATA constants<>+96(SB)/4, $0x42fecccd
+DATA constants<>+100(SB)/4, $0x42fecccd
+DATA constants<>+104(SB)/4, $0x42fecccd
+DATA constants<>+108(SB)/4, $0x42fecccd
+DATA constants<>+112(SB)/4, $0x42fecccd
+DATA constants<>+116(SB)/4, $0x42fecccd
+DATA constants<>+120(SB)/4, $0x42fecccd
+DATA constants<>+124(SB)/4, $0x42fecccd
+DATA constants<>+128(SB)/4, $0x3f800000
+DATA constants<>+132(SB)/4, $0x3f800000
+DATA constants<>+136(SB)/4, $0x3f800000
+DATA constants<>+140(SB)/4, $0x3f800000
+DATA constants<>+144(SB)/4, $0x3f800000
+DATA constants<>+148(SB)/4, $0x3f800000
+DATA constants<>+152(SB)/4, $0x3f800000
+DATA constants<>+156(SB)/4, $0x3f800000
+DATA constants<>+160(SB)/4, $0x80808080
+DATA constants<>+164(SB)/4, $0x80808080
+DATA constants<>+168(SB)/4, $0x80808080
+DATA constants<>+172(SB)/4, $0x80808080
+DATA constants<>+176(SB)/4, $0x80808080
+DATA constants<>+180(SB)/4, $0x80808080
+DATA constants<>+184(SB)/4, $0x80808080
+DATA constants<>+188(SB)/4, $0x80808080
+DATA constants<>+192(SB)/4, $0x4b400000
+DATA constants<>+196(SB)/4, $0x4b400000
+DATA constants<>+200(SB)/4, $0x4b400000
+DATA constants<>+204(SB)/4, $0x4b400000
+DATA constants<>+208(SB)/4, $0x4b400000
+DATA constants<>+212(SB)/4, $0x4b400000
+DATA constants<>+216(SB)/4, $0x4b400000
+DATA constants<>+220(SB)/4, $0x4b400000
+DATA constants<>+224(SB)/4, $0xc1000000
+DATA constants<>+228(SB)/4, $0xc1000000
+DATA constants<>+232(SB)/4, $0xc1000000
+DATA constants<>+236(SB)/4, $0xc1000000
+DATA constants<>+240(SB)/4, $0xc1000000
+DATA constants<>+244(SB)/4, $0xc1000000
+DATA constants<>+248(SB)/4, $0xc1000000
+DATA constants<>+252(SB)/4, $0xc1000000
+DATA constants<>+256(SB)/4, $0x40e00000
+DATA constants<>+260(SB)/4, $0x40e00000
+DATA constants<>+264(SB)/4, $0x40e00000
+DATA constants<>+268(SB)/4, $0x40e00000
+DATA constants<>+272(SB)/4, $0x40e00000
+DATA constants<>+276(SB)/4, $0x40e00000
+DATA constants<>+280(SB)/4, $0x40e00000
+DATA constants<>+284(SB)/4, $0x40e00000
+DATA constants<>+288(SB)/4, $0xbf800000
+DATA constants<>+292(SB)/4, $0xbf800000
+DATA constants<>+296(SB)/4, $0xbf800000
+DATA constants<>+300(SB)/4, $0xbf800000
+DATA constants<>+304(SB)/4, $0xbf800000
+DATA constants<>+308(SB)/4, $0xbf800000
+DATA constants<>+312(SB)/4, $0xbf800000
+DATA constants<>+316(SB)/4, $0xbf800000
+DATA constants<>+320(SB)/4, $0xc1080000
+DATA constants<>+324(SB)/4, $0xc1080000
+DATA constants<>+328(SB)/4, $0xc1080000
+DATA constants<>+332(SB)/4, $0xc1080000
+DATA constants<>+336(SB)/4, $0xc1080000
+DATA constants<>+340(SB)/4, $0xc1080000
+DATA constants<>+344(SB)/4, $0xc1080000
+DATA constants<>+348(SB)/4, $0xc1080000
+DATA constants<>+352(SB)/4, $0xc0f00000
+DATA constants<>+356(SB)/4, $0xc0f00000
+DATA constants<>+360(SB)/4, $0xc0f00000
+DATA constants<>+364(SB)/4, $0xc0f00000
+DATA constants<>+368(SB)/4, $0xc0f00000
+DATA constants<>+372(SB)/4, $0xc0f00000
+DATA constants<>+376(SB)/4, $0xc0f00000
+DATA constants<>+380(SB)/4, $0xc0f00000
+DATA constants<>+384(SB)/4, $0xc0e00000
+DATA constants<>+388(SB)/4, $0xc0e00000
+DATA constants<>+392(SB)/4, $0xc0e00000
+DATA constants<>+396(SB)/4, $0xc0e00000
+DATA constants<>+400(SB)/4, $0xc0e00000
+DATA constants<>+404(SB)/4, $0xc0e00000
+DATA constants<>+408(SB)/4, $0xc0e00000
+DATA constants<>+412(SB)/4, $0xc0e00000
+DATA constants<>+416(SB)/4, $0xc0d00000
+DATA constants<>+420(SB)/4, $0xc0d00000
+DATA constants<>+424(SB)/4, $0xc0d00000
+DATA constants<>+428(SB)/4, $0xc0d00000
+DATA constants<>+432(SB)/4, $0xc0d00000
+DATA constants<>+436(SB)/4, $0xc0d00000
+DATA constants<>+440(SB)/4, $0xc0d00000
+DATA constants<>+444(SB)/4, $0xc0d00000
+DATA constants<>+448(SB)/4, $0x41000000
+DATA constants<>+452(SB)/4, $0x41000000
+DATA constants<>+456(SB)/4, $0x41000000
+DATA constants<>+460(SB)/4, $0x41000000
+DATA constants<>+464(SB)/4, $0x41000000
+DATA constants<>+468(SB)/4, $0x41000000
+DATA constants<>+472(SB)/4, $0x41000000
+DATA constants<>+476(SB)/4, $0x41000000
+GLOBL constants<>(SB), RODATA|NOPTR, $480
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -12,4 +12,7 @@ func roundIntoAVX512(n int, x *float32, factor float32, q *int8, lanes *int32)
 func quantizeGroupsAVX512(groups int, x *float32, zero int, to *int8)
 
 //go:noescape
-func int4SumsAVX512(n int, x *float32, inverse *float32, xq *float32, qq *float32)
+func packInt8AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+//go:noescape
+func packInt4AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)

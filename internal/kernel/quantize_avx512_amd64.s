@@ -113,46 +113,2346 @@ group:
 	VZEROUPPER
 	RET
 
-// func int4SumsAVX512(n int, x *float32, inverse *float32, xq *float32, qq *float32)
-// Requires: AVX, AVX512F
-TEXT ·int4SumsAVX512(SB), NOSPLIT, $0-40
-	MOVQ         n+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         inverse+16(FP), DX
-	VBROADCASTSS constants<>+12(SB), Z0
-	VBROADCASTSS constants<>+16(SB), Z1
-	VBROADCASTSS constants<>+20(SB), Z2
-	VMOVUPS      (DX), Z4
-	VPXORD       Z6, Z6, Z6
-	VPXORD       Z8, Z8, Z8
+// func packInt8AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·packInt8AVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         factors+16(FP), DX
+	MOVQ         ints+24(FP), BX
+	VMOVUPS      (CX), Z0
+	VBROADCASTSS constants<>+0(SB), Z8
+	VPXORD       Z1, Z1, Z1
+	VPANDD       (AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       64(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       128(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       192(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       256(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       320(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       384(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       448(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       512(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       576(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       640(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       704(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       768(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       832(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       896(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       960(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1024(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1088(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1152(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1216(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1280(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1344(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1408(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1472(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1536(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1600(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1664(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1728(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1792(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1856(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1920(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VPANDD       1984(AX), Z8, Z6
+	VPMAXUD      Z6, Z1, Z1
+	VBROADCASTSS constants<>+4(SB), Z6
+	VDIVPS       Z6, Z1, Z2
+	VDIVPS       Z0, Z2, Z2
+	VCVTPS2PH    $0x00, Z2, Y3
+	VCVTPH2PS    Y3, Z2
 
-loop:
-	VMOVUPS (CX), Z10
-	VMULPS  Z4, Z10, Z3
-	VADDPS  Z0, Z3, Z3
-	VSUBPS  Z0, Z3, Z3
-	VMAXPS  Z1, Z3, Z3
-	VMINPS  Z2, Z3, Z3
-	VMULPS  Z3, Z10, Z10
-	VADDPS  Z10, Z6, Z6
-	VMULPS  Z3, Z3, Z3
-	VADDPS  Z3, Z8, Z8
-	ADDQ    $0x40, CX
-	SUBQ    $0x10, AX
-	JNZ     loop
-	MOVQ    xq+24(FP), AX
-	VMOVUPS Z6, (AX)
-	MOVQ    qq+32(FP), AX
-	VMOVUPS Z8, (AX)
+	// Where that is too small, the next number.
+	VPCMPEQW     Y6, Y6, Y6
+	VPSUBW       Y6, Y3, Y3
+	VCVTPH2PS    Y3, Z4
+	VBROADCASTSS constants<>+12(SB), Z6
+	VMULPS       Z2, Z6, Z6
+	VMULPS       Z0, Z6, Z6
+	VCMPPS       $0x11, Z1, Z6, K1
+	VMOVAPS      Z4, K1, Z2
+	VMULPS       Z0, Z2, Z6
+	VBROADCASTSS constants<>+16(SB), Z5
+	VDIVPS       Z6, Z5, Z5
+	VBROADCASTSS constants<>+8(SB), Z6
+	VCMPPS       $0x12, Z6, Z5, K1
+	VMOVAPS.Z    Z5, K1, Z5
+	VMOVAPS.Z    Z2, K1, Z2
+	VCVTPS2PH    $0x00, Z2, (DX)
+	VBROADCASTSS constants<>+20(SB), Z3
+	VMULPS       (AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       64(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       128(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       192(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, (BX)
+	VMULPS       256(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       320(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       384(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       448(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 64(BX)
+	VMULPS       512(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       576(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       640(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       704(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 128(BX)
+	VMULPS       768(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       832(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       896(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       960(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 192(BX)
+	VMULPS       1024(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       1088(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1152(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1216(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 256(BX)
+	VMULPS       1280(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       1344(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1408(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1472(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 320(BX)
+	VMULPS       1536(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       1600(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1664(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1728(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 384(BX)
+	VMULPS       1792(AX), Z5, Z1
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x18, Z1, Z1
+	VPSRLD       $0x18, Z1, Z1
+	VMULPS       1856(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x10, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1920(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPSRLD       $0x08, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VMULPS       1984(AX), Z5, Z2
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x18, Z2, Z2
+	VPORD        Z2, Z1, Z1
+	VPXORQ       Z3, Z1, Z1
+	VMOVUPS      Z1, 448(BX)
+	VZEROUPPER
+	RET
+
+// func packInt4AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)
+// Requires: AVX, AVX512F
+TEXT ·packInt4AVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         factors+16(FP), DX
+	MOVQ         ints+24(FP), BX
+	VMOVUPS      (CX), Z1
+	VBROADCASTSS constants<>+0(SB), Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z23, Z23, Z23
+	VMULPS       (AX), Z1, Z21
+	VMOVUPS      Z21, (AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       64(AX), Z1, Z21
+	VMOVUPS      Z21, 64(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       128(AX), Z1, Z21
+	VMOVUPS      Z21, 128(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       192(AX), Z1, Z21
+	VMOVUPS      Z21, 192(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       256(AX), Z1, Z21
+	VMOVUPS      Z21, 256(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       320(AX), Z1, Z21
+	VMOVUPS      Z21, 320(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       384(AX), Z1, Z21
+	VMOVUPS      Z21, 384(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       448(AX), Z1, Z21
+	VMOVUPS      Z21, 448(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       512(AX), Z1, Z21
+	VMOVUPS      Z21, 512(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       576(AX), Z1, Z21
+	VMOVUPS      Z21, 576(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       640(AX), Z1, Z21
+	VMOVUPS      Z21, 640(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       704(AX), Z1, Z21
+	VMOVUPS      Z21, 704(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       768(AX), Z1, Z21
+	VMOVUPS      Z21, 768(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       832(AX), Z1, Z21
+	VMOVUPS      Z21, 832(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       896(AX), Z1, Z21
+	VMOVUPS      Z21, 896(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       960(AX), Z1, Z21
+	VMOVUPS      Z21, 960(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1024(AX), Z1, Z21
+	VMOVUPS      Z21, 1024(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1088(AX), Z1, Z21
+	VMOVUPS      Z21, 1088(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1152(AX), Z1, Z21
+	VMOVUPS      Z21, 1152(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1216(AX), Z1, Z21
+	VMOVUPS      Z21, 1216(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1280(AX), Z1, Z21
+	VMOVUPS      Z21, 1280(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1344(AX), Z1, Z21
+	VMOVUPS      Z21, 1344(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1408(AX), Z1, Z21
+	VMOVUPS      Z21, 1408(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1472(AX), Z1, Z21
+	VMOVUPS      Z21, 1472(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1536(AX), Z1, Z21
+	VMOVUPS      Z21, 1536(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1600(AX), Z1, Z21
+	VMOVUPS      Z21, 1600(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1664(AX), Z1, Z21
+	VMOVUPS      Z21, 1664(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1728(AX), Z1, Z21
+	VMOVUPS      Z21, 1728(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1792(AX), Z1, Z21
+	VMOVUPS      Z21, 1792(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1856(AX), Z1, Z21
+	VMOVUPS      Z21, 1856(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1920(AX), Z1, Z21
+	VMOVUPS      Z21, 1920(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VMULPS       1984(AX), Z1, Z21
+	VMOVUPS      Z21, 1984(AX)
+	VPANDD       Z21, Z2, Z22
+	VCMPPS       $0x1e, Z23, Z22, K1
+	VMOVAPS      Z21, K1, Z3
+	VMAXPS       Z22, Z23, Z23
+	VBROADCASTSS constants<>+24(SB), Z0
+	VBROADCASTSS constants<>+28(SB), Z1
+	VBROADCASTSS constants<>+32(SB), Z2
+	VBROADCASTSS constants<>+36(SB), Z4
+	VPXORD       Z5, Z5, Z5
+	VBROADCASTSS constants<>+40(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VBROADCASTSS constants<>+0(SB), Z23
+	VPANDD       Z6, Z23, Z22
+	VBROADCASTSS constants<>+8(SB), Z23
+	VCMPPS       $0x12, Z23, Z22, K1
+	VMOVAPS.Z    Z6, K1, Z6
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z16, Z16, Z16
+	VBROADCASTSS constants<>+28(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VBROADCASTSS constants<>+0(SB), Z23
+	VPANDD       Z7, Z23, Z22
+	VBROADCASTSS constants<>+8(SB), Z23
+	VCMPPS       $0x12, Z23, Z22, K1
+	VMOVAPS.Z    Z7, K1, Z7
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z17, Z17, Z17
+	VBROADCASTSS constants<>+44(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VBROADCASTSS constants<>+0(SB), Z23
+	VPANDD       Z8, Z23, Z22
+	VBROADCASTSS constants<>+8(SB), Z23
+	VCMPPS       $0x12, Z23, Z22, K1
+	VMOVAPS.Z    Z8, K1, Z8
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z18, Z18, Z18
+	VBROADCASTSS constants<>+48(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VBROADCASTSS constants<>+0(SB), Z23
+	VPANDD       Z9, Z23, Z22
+	VBROADCASTSS constants<>+8(SB), Z23
+	VCMPPS       $0x12, Z23, Z22, K1
+	VMOVAPS.Z    Z9, K1, Z9
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z19, Z19, Z19
+	VBROADCASTSS constants<>+52(SB), Z10
+	VDIVPS       Z3, Z10, Z10
+	VBROADCASTSS constants<>+0(SB), Z23
+	VPANDD       Z10, Z23, Z22
+	VBROADCASTSS constants<>+8(SB), Z23
+	VCMPPS       $0x12, Z23, Z22, K1
+	VMOVAPS.Z    Z10, K1, Z10
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z20, Z20, Z20
+	VMOVUPS      (AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      64(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      128(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      192(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      256(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      320(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      384(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      448(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      512(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      576(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      640(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      704(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      768(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      832(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      896(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      960(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1024(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1088(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1152(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1216(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1280(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1344(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1408(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1472(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1536(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1600(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1664(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1728(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1792(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1856(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1920(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMOVUPS      1984(AX), Z21
+	VMULPS       Z6, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z11, Z11
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z16, Z16
+	VMULPS       Z7, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z12, Z12
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       Z8, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z13, Z13
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z18, Z18
+	VMULPS       Z9, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z14, Z14
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z19, Z19
+	VMULPS       Z10, Z21, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VMULPS       Z22, Z21, Z23
+	VADDPS       Z23, Z15, Z15
+	VMULPS       Z22, Z22, Z22
+	VADDPS       Z22, Z20, Z20
+	VMULPS       Z11, Z11, Z23
+	VDIVPS       Z16, Z23, Z23
+	VCMPPS       $0x1e, Z4, Z23, K1
+	VMOVAPS      Z23, K1, Z4
+	VDIVPS       Z16, Z11, Z23
+	VMOVAPS      Z23, K1, Z5
+	VMULPS       Z12, Z12, Z23
+	VDIVPS       Z17, Z23, Z23
+	VCMPPS       $0x1e, Z4, Z23, K1
+	VMOVAPS      Z23, K1, Z4
+	VDIVPS       Z17, Z12, Z23
+	VMOVAPS      Z23, K1, Z5
+	VMULPS       Z13, Z13, Z23
+	VDIVPS       Z18, Z23, Z23
+	VCMPPS       $0x1e, Z4, Z23, K1
+	VMOVAPS      Z23, K1, Z4
+	VDIVPS       Z18, Z13, Z23
+	VMOVAPS      Z23, K1, Z5
+	VMULPS       Z14, Z14, Z23
+	VDIVPS       Z19, Z23, Z23
+	VCMPPS       $0x1e, Z4, Z23, K1
+	VMOVAPS      Z23, K1, Z4
+	VDIVPS       Z19, Z14, Z23
+	VMOVAPS      Z23, K1, Z5
+	VMULPS       Z15, Z15, Z23
+	VDIVPS       Z20, Z23, Z23
+	VCMPPS       $0x1e, Z4, Z23, K1
+	VMOVAPS      Z23, K1, Z4
+	VDIVPS       Z20, Z15, Z23
+	VMOVAPS      Z23, K1, Z5
+	VCVTPS2PH    $0x00, Z5, Y23
+	VCVTPH2PS    Y23, Z5
+	VPXORD       Z23, Z23, Z23
+	VCMPPS       $0x0c, Z23, Z5, K1
+	VBROADCASTSS constants<>+16(SB), Z6
+	VDIVPS       Z5, Z6, Z6
+	VMOVAPS.Z    Z6, K1, Z6
+	VMOVAPS.Z    Z5, K1, Z5
+	VCVTPS2PH    $0x00, Z5, (DX)
+	VBROADCASTSS constants<>+56(SB), Z4
+	VPXORD       Z3, Z3, Z3
+	VMULPS       (AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       256(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x00, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       64(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       320(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x08, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       128(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       384(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       192(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       448(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x18, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMOVUPS      Z3, (BX)
+	VPXORD       Z3, Z3, Z3
+	VMULPS       512(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       768(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x00, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       576(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       832(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x08, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       640(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       896(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       704(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       960(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x18, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMOVUPS      Z3, 64(BX)
+	VPXORD       Z3, Z3, Z3
+	VMULPS       1024(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1280(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x00, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1088(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1344(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x08, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1152(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1408(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1216(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1472(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x18, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMOVUPS      Z3, 128(BX)
+	VPXORD       Z3, Z3, Z3
+	VMULPS       1536(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1792(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x00, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1600(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1856(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x08, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1664(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1920(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x10, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMULPS       1728(AX), Z6, Z22
+	VADDPS       Z0, Z22, Z22
+	VSUBPS       Z0, Z22, Z22
+	VMAXPS       Z1, Z22, Z22
+	VMINPS       Z2, Z22, Z22
+	VADDPS       Z4, Z22, Z22
+	VCVTPS2DQ    Z22, Z22
+	VMULPS       1984(AX), Z6, Z23
+	VADDPS       Z0, Z23, Z23
+	VSUBPS       Z0, Z23, Z23
+	VMAXPS       Z1, Z23, Z23
+	VMINPS       Z2, Z23, Z23
+	VADDPS       Z4, Z23, Z23
+	VCVTPS2DQ    Z23, Z23
+	VPSLLD       $0x04, Z23, Z23
+	VPORD        Z23, Z22, Z22
+	VPSLLD       $0x18, Z22, Z22
+	VPORD        Z22, Z3, Z3
+	VMOVUPS      Z3, 192(BX)
 	VZEROUPPER
 	RET
 
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x42fe0000
 DATA constants<>+8(SB)/4, $0x7f7fffff
-DATA constants<>+12(SB)/4, $0x4b400000
-DATA constants<>+16(SB)/4, $0xc1000000
-DATA constants<>+20(SB)/4, $0x40e00000
-GLOBL constants<>(SB), RODATA|NOPTR, $24
+DATA constants<>+12(SB)/4, $0x42fecccd
+DATA constants<>+16(SB)/4, $0x3f800000
+DATA constants<>+20(SB)/4, $0x80808080
+DATA constants<>+24(SB)/4, $0x4b400000
+DATA constants<>+28(SB)/4, $0xc1000000
+DATA constants<>+32(SB)/4, $0x40e00000
+DATA constants<>+36(SB)/4, $0xbf800000
+DATA constants<>+40(SB)/4, $0xc1080000
+DATA constants<>+44(SB)/4, $0xc0f00000
+DATA constants<>+48(SB)/4, $0xc0e00000
+DATA constants<>+52(SB)/4, $0xc0d00000
+DATA constants<>+56(SB)/4, $0x41000000
+GLOBL constants<>(SB), RODATA|NOPTR, $60
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -70,10 +70,6 @@ func (r *int4Groups) factors() (factors [Lanes]uint16) {
 
 // sums sets xq and qq.
 func (r *int4Groups) sums() {
-	if cpu != generic {
-		vecInt4Sums(groupTerms*Lanes, &r.x[0][0], &r.inverse[0], &r.xq[0], &r.qq[0])
-		return
-	}
 	r.xq, r.qq = [Lanes]float32{}, [Lanes]float32{}
 	for p := range r.x {
 		for g, v := range r.x[p] {
