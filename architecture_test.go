@@ -112,9 +112,9 @@ var house = []layer{
 	{"serve/views", "serve explain explain/figure data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train data session session/store generate generate/sample release model mixer nn optim " +
-		"autograd engine tensor tokenizer checkpoint internal/kernel internal/parallel internal/config internal/disk " +
-		"internal/status", ""},
+	{"bench", "serve explain train data chat session session/store generate generate/sample release model mixer nn " +
+		"optim autograd engine tensor tokenizer tokenizer/template checkpoint internal/kernel internal/parallel " +
+		"internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +

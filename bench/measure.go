@@ -32,8 +32,8 @@ const (
 )
 
 // measure times the functions of a trial in turn, on each number of cores, after one call of each to warm up. It
-// repeats this for the given seconds per function, and as often as the trial wants at least. A repetition makes as many calls as take the time shortest, a long
-// trial one call in all. The results are by number of cores and function.
+// repeats this for the given seconds per function, and as often as the trial wants at least. A repetition makes as many
+// calls as take the time shortest, a long trial one call in all. The results are by number of cores and function.
 func measure(ctx context.Context, t trial, cores []int, seconds float64) ([][]Timing, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	calls := make([]int, len(t.runs)) // of a repetition

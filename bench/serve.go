@@ -17,16 +17,17 @@ import (
 // serveCases measure models behind package serve, asked over the network of this machine as clients ask, in int8:
 //
 //   - clients: some clients at once that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a
-//     scheduler gives that draws as many alike, without HTTP, JSON and SSE, measured in turn; overhead_share is how much
-//     longer a token takes, of nine times or more the one in the middle. By CPU time, which neighbors disturb less, overhead_cpu_share is how much more a token takes,
-//     the clients' part included, and server_cpu_share without that: client_cpu_us, what it takes the clients to be
-//     sent the same events by a server that has them ready.
+//     scheduler gives that draws as many alike, without HTTP, JSON and SSE, measured in turn; overhead_share is how
+//     much longer a token takes, of nine times or more the one in the middle. By CPU time, which neighbors disturb
+//     less, overhead_cpu_share is how much more a token takes, the clients' part included, and server_cpu_share
+//     without that: client_cpu_us, what it takes the clients to be sent the same events by a server that has them
+//     ready.
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
 //     ids, turn_ms that of a turn more, whose text is sent whole, the median of several; response_ms that of a turn
 //     behind a response. The one reads again what stands behind the last multiple of the chunk, the other only what is
-//     new.
+//     new: turn_read and response_read are how many ids.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by
 //     the CPU time that neighbors disturb less.
@@ -194,20 +195,20 @@ func (v served) turn(n int) Case {
 			return trial{}, err
 		}
 		var first float64
-		var later, responses []float64
+		var later, responses, laterRead, responsesRead []float64
 		run := func() error {
 			rng := rand.New(rand.NewPCG(3, 3))
 			ids := randomIDs(rng, n, s.net.Config.VocabSize)
-			later, responses = later[:0], responses[:0]
+			later, responses, laterRead, responsesRead = nil, nil, nil, nil
 			for i := range turns + 1 {
-				begun := time.Now()
+				begun, read := time.Now(), s.reads()
 				if err := s.whole(ctx, request{Prompt: ids, Tokens: 1, Ignore: true}); err != nil {
 					return err
 				}
 				if took := time.Since(begun).Seconds() * 1e3; i == 0 {
 					first = took
 				} else {
-					later = append(later, took)
+					later, laterRead = append(later, took), append(laterRead, s.reads()-read)
 				}
 				ids = append(ids, randomIDs(rng, more, s.net.Config.VocabSize)...)
 			}
@@ -216,15 +217,17 @@ func (v served) turn(n int) Case {
 				if err != nil {
 					return err
 				}
-				begun := time.Now()
+				begun, read := time.Now(), s.reads()
 				previous, err = s.respond(ctx, randomIDs(rng, more, s.net.Config.VocabSize), previous)
 				responses = append(responses, time.Since(begun).Seconds()*1e3)
+				responsesRead = append(responsesRead, s.reads()-read)
 			}
 			return err
 		}
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
 			return Row{{"first_ms", rounded(first)}, {"turn_ms", rounded(quantile(later, 0.5))},
-				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))}}
+				{"slowest_turn_ms", rounded(quantile(later, 1))}, {"response_ms", rounded(quantile(responses, 0.5))},
+				{"turn_read", quantile(laterRead, 0.5)}, {"response_read", quantile(responsesRead, 0.5)}}
 		}}, nil
 	}}
 }

@@ -11,7 +11,7 @@ func TestServe(t *testing.T) {
 		"clients": "context tokens_per_s scheduler_tokens_per_s overhead_share overhead_cpu_share " +
 			"server_cpu_share cpu_us scheduler_cpu_us client_cpu_us",
 		"pauses":  "prompt p50_ms p99_ms p99_over_p50 prompts",
-		"turn":    "first_ms turn_ms slowest_turn_ms response_ms",
+		"turn":    "first_ms turn_ms slowest_turn_ms response_ms turn_read response_read",
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"streams": "kb_each left_mb",
 	}

@@ -14,11 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // site is a server of a model with a client.
@@ -31,13 +33,17 @@ type site struct {
 	web       *http.Server
 }
 
+// plainChat puts messages behind each other as they are. So the texts of ids stay the texts of these ids.
+const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
+
 // newSite begins to serve a model. It keeps what it has read in the given number of bytes; 0 keeps nothing.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
 	o := serve.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
 	s := &site{net: m, scheduler: scheduler}
 	var err error
-	if memory > 0 {
+	o.Settings = &chat.Settings{}
+	if o.Settings.Template, err = template.Parse(plainChat); err == nil && memory > 0 {
 		o.Texts, err = store.New(ctx, store.Options{
 			Model: m, Identity: session.Identify(m, o.Tokenizer), Memory: memory,
 		})
@@ -147,6 +153,9 @@ func (s *site) respond(ctx context.Context, ids []int32, previous string) (id st
 	err = json.NewDecoder(a.Body).Decode(&answer)
 	return answer.ID, errors.Join(err, a.Body.Close())
 }
+
+// reads is how many ids of prompts have been read so far.
+func (s *site) reads() float64 { return float64(s.scheduler.Stats().Read) }
 
 // inParallel calls f for the numbers below n at once.
 func inParallel(n int, f func(i int) error) error {

@@ -227,6 +227,16 @@ func (c *KVCache) RowBytes(hd int) int {
 	return c.Rounded.RowBytes(hd)
 }
 
+// Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
+// Clones share pages: page tells them apart.
+func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
+	each := 2 * c.heads * c.RowBytes(c.hd)
+	for i, page := range c.pages {
+		from, to := max(c.skip, i*PageLen), min(c.skip+c.Len, (i+1)*PageLen)
+		f(page, page.Room*each, max(0, to-from)*each)
+	}
+}
+
 // Bytes is the memory that keys and values take: that of the positions, of at most pageStep-1 more in the last page,
 // and of those of the first page that have been dropped. Pages that others share are counted.
 func (c *KVCache) Bytes() int {

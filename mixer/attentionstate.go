@@ -22,6 +22,17 @@ func (r *Rows) keysAndValues() []*engine.KVCache {
 // Size counts the positions that can still be seen, not the room kept for more.
 func (s *attentionState) Size() int { return min(s.Len, s.most) * s.rowBytes() }
 
+// Pages calls f for each page of keys and values of some states, as KVCache.Pages does.
+func Pages(f func(page *engine.Page, bytes, seen int), states ...State) {
+	for _, s := range states {
+		if p, ok := s.(interface {
+			Pages(f func(page *engine.Page, bytes, seen int))
+		}); ok {
+			p.Pages(f)
+		}
+	}
+}
+
 // rowBytes is the memory of the keys and values of one position.
 func (s *attentionState) rowBytes() int { return 2 * s.heads * s.RowBytes(s.headDim) }
 

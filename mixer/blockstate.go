@@ -31,6 +31,9 @@ func (s *blockState) Size() int {
 	return 4*(s.rows.Len()+s.qkv.Len()+1+s.filled*s.width()) + s.window.Size()
 }
 
+// Pages visits those of the window.
+func (s *blockState) Pages(f func(page *engine.Page, bytes, seen int)) { s.window.Pages(f) }
+
 func (s *blockState) Clone() State {
 	c := *s
 	c.rows, c.qkv, c.window = s.rows.Clone(), s.qkv.Clone(), s.window.Clone().(*attentionState)

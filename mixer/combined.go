@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -126,6 +127,9 @@ func (s *parallelState) Size() (n int) {
 	}
 	return n
 }
+
+// Pages visits those of each part.
+func (s *parallelState) Pages(f func(page *engine.Page, bytes, seen int)) { Pages(f, s.parts...) }
 
 func (s *parallelState) Clone() State {
 	c := &parallelState{names: s.names}

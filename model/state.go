@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -45,6 +46,12 @@ func (s *State) Size() int {
 		n += x.Size()
 	}
 	return n
+}
+
+// Pages calls f for each part of the state that its clones share with it, with the memory that it takes, and how much
+// of that Size counts: page tells one from another.
+func (s *State) Pages(f func(page any, bytes, counted int)) {
+	mixer.Pages(func(page *engine.Page, bytes, seen int) { f(page, bytes, seen) }, s.Mixers...)
 }
 
 // Clone returns an independent copy: the way to fork a sequence.

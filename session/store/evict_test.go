@@ -23,7 +23,8 @@ func put(t testing.TB, s *Store, ids []int32, marks ...*session.Snapshot) {
 
 // roomFor is a budget for n marks of a model, with little more.
 func roomFor(m *model.Model, n int) int64 {
-	return int64(n)*snapshotSize(fake(m, 1)) + snapshotSize(fake(m, 1))*9/10
+	one, _ := snapshotSize(fake(m, 1))
+	return int64(n)*one + one*9/10
 }
 
 // TestWhatCostsLeastGoesFirst: of marks that nobody has used, those go whose texts are the shortest to read again.

@@ -14,7 +14,9 @@ type mark struct {
 	snapshot *session.Snapshot
 	key      key
 	at       *node
-	bytes    int64
+	bytes    int64   // that were not there before it came
+	own      int64   // bytes that no other mark shares
+	paged    int64   // bytes of its pages
 	uses     int     // how often it was used, and 1 for having been put there
 	clock    float64 // at the last use
 	worth    float64 // when it was last computed
@@ -23,15 +25,12 @@ type mark struct {
 	leaving  bool    // being written to the bucket, to make room
 }
 
-// snapshotSize is the memory of a mark.
-func snapshotSize(s *session.Snapshot) int64 { return markSize + int64(s.Size()) }
-
-// markSize is the memory of a mark besides its snapshot.
-const markSize = 512
-
-// value is what the mark is worth in tokens per byte, beyond the clock at its last use.
+// value is what the mark is worth in tokens per byte, beyond the clock at its last use. Of its pages those are counted
+// that the mark before it lacks.
 func (m *mark) value() float64 {
-	return float64(m.tokens()) * m.at.share() * float64(m.uses) / float64(m.bytes)
+	tokens := float64(m.tokens())
+	bytes := float64(m.own) + float64(m.paged)*tokens/float64(m.at.end())
+	return tokens * m.at.share() * float64(m.uses) / bytes
 }
 
 // tokens is how many ids are read again if the mark is gone.
@@ -56,6 +55,7 @@ func (n *node) share() float64 {
 // marks are the marks in memory, a heap with the least worthy first.
 type marks struct {
 	heap    []*mark
+	pages   pages
 	bytes   int64
 	stored  int64 // bytes of those that are in the bucket, too
 	clock   float64
@@ -85,12 +85,25 @@ func (h *marks) Pop() any {
 	return m
 }
 
-// add takes a mark whose node has it already.
+// hold counts the memory of a snapshot that comes, and returns what it takes besides what is there.
+func (h *marks) hold(s *session.Snapshot) int64 {
+	own, _ := snapshotSize(s)
+	bytes := own + h.pages.hold(s)
+	h.bytes += bytes
+	return bytes
+}
+
+// release takes that back.
+func (h *marks) release(s *session.Snapshot) {
+	own, _ := snapshotSize(s)
+	h.bytes -= own + h.pages.release(s)
+}
+
+// add takes a mark whose node has it already, and whose memory is counted.
 func (h *marks) add(m *mark) {
 	m.clock, m.uses = h.clock, 1
 	m.worth = m.clock + m.value()
 	heap.Push(h, m)
-	h.bytes += m.bytes
 	if m.stored {
 		h.stored += m.bytes
 	}
@@ -158,7 +171,7 @@ func (h *marks) least(storedOnly bool) *mark {
 // remove takes a mark out of the tree and the heap.
 func (h *marks) remove(m *mark) {
 	heap.Remove(h, m.place)
-	h.bytes -= m.bytes
+	h.release(m.snapshot)
 	if m.stored {
 		h.stored -= m.bytes
 	}

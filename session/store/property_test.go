@@ -163,6 +163,7 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var nodes, bare, marks int64
+	paged := map[any]int{}
 	var walk func(n *node)
 	walk = func(n *node) {
 		nodes += n.size()
@@ -173,7 +174,9 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 			t.Fatalf("a node at %d is bare, or not, and should not be", n.end())
 		}
 		if m := n.mark; m != nil {
-			marks += snapshotSize(m.snapshot)
+			own, _ := snapshotSize(m.snapshot)
+			marks += own
+			m.snapshot.State.Pages(func(page any, bytes, _ int) { paged[page] = bytes })
 			if m.at != n || s.marks.heap[m.place] != m || m.snapshot.Position != n.end() {
 				t.Fatalf("the mark at %d is elsewhere", n.end())
 			}
@@ -194,6 +197,9 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 		}
 	}
 	walk(s.tree.root)
+	for _, bytes := range paged {
+		marks += int64(bytes)
+	}
 	var stored int64
 	for _, m := range s.marks.heap {
 		if m.stored {

@@ -30,6 +30,24 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 	return nil
 }
 
+// hold counts the memory of marks that come, and makes room for them and some bytes more. It returns what each takes
+// besides what is there. If there is no room, ok is false and nothing is counted.
+func (s *Store) hold(ctx context.Context, more int64, storedOnly bool, marks []*session.Snapshot) (fresh []int64,
+	ok bool) {
+	before := s.marks.bytes
+	for _, m := range marks {
+		fresh = append(fresh, s.marks.hold(m))
+	}
+	need := more + s.marks.bytes - before
+	if need <= s.most() && s.makeRoom(ctx, more, storedOnly) {
+		return fresh, true
+	}
+	for _, m := range marks {
+		s.marks.release(m)
+	}
+	return nil, false
+}
+
 // keyAt is the key of a cut among all of them.
 func keyAt(r *reading, keys []key, position int) key {
 	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
@@ -40,13 +58,10 @@ func keyAt(r *reading, keys []key, position int) key {
 // for something does not wait for others to be written.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) {
-	need := textSize(r, logp, len(marks))
-	for _, m := range marks {
-		need += snapshotSize(m)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.makeRoom(ctx, need, loaded) {
+	fresh, ok := s.hold(ctx, textSize(r, logp, len(marks)), loaded, marks)
+	if !ok {
 		if !loaded {
 			s.writeThrough(ctx, r, keys, logp, marks)
 		}
@@ -55,17 +70,18 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 	w := s.tree.root.follow(r)
 	s.tree.grow(&w, r)
 	s.tree.learn(&w, logp)
-	for _, m := range marks {
+	for i, m := range marks {
 		n := s.tree.at(&w, m.Position)
 		if old := n.mark; old != nil {
 			if old.snapshot.Logits != nil || m.Logits == nil || old.leaving {
 				s.marks.use(old)
+				s.marks.release(m)
 				continue
 			}
 			s.marks.remove(old)
 		}
-		k := keyAt(r, keys, m.Position)
-		n.mark = &mark{snapshot: m, key: k, at: n, bytes: snapshotSize(m), stored: loaded}
+		n.mark = &mark{snapshot: m, key: keyAt(r, keys, m.Position), at: n, bytes: fresh[i], stored: loaded}
+		n.mark.own, n.mark.paged = snapshotSize(m)
 		n.evicted = false
 		s.marks.add(n.mark)
 		s.tree.settle(n)
@@ -109,10 +125,13 @@ const bareShare = 8
 // fewest is the fewest tokens to read again for which a mark is written to the bucket: fewer are read as fast.
 const fewest = 8
 
+// most is how much of its memory the store fills: the rest is for the places of objects being written.
+func (s *Store) most() int64 { return s.o.Memory - min(s.o.Memory/16, 64*objectSize) }
+
 // makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
 // lock away while marks are written to the bucket; with storedOnly it writes none.
 func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
-	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
+	most := s.most()
 	if need > most {
 		return false
 	}

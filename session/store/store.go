@@ -99,6 +99,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		o.Refresh = DefaultRefresh
 	}
 	s := &Store{o: o, tree: newTree(), claims: map[key]claim{}, index: index{objects: map[key]*object{}}}
+	s.marks.pages = pages{}
 	id, err := json.Marshal(o.Identity)
 	if err != nil {
 		return nil, err
