@@ -106,8 +106,8 @@ func TestFields(t *testing.T) {
 		"memory": "mode gb_per_s gb_per_s_wall",
 		"load":   "model precision file load_s first_token_s packed_mb peak_mb rss_mb rss_start_mb",
 		"sparse": "mixer d l precision fwd_us growth dense_fwd_us times_faster",
-		"sessions": "model precision sessions context tokens_per_s over_one state_mb bound_tokens_per_s " +
-			"bound_share products_tokens_per_s",
+		"sessions": "model precision sessions context tokens_per_s over_one bound_over_one state_mb " +
+			"bound_tokens_per_s bound_share products_tokens_per_s",
 		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
 		"scale":      "mode d l precision tokens_per_s activation_mb",
 		"long":       "mixer mode d l precision tokens_per_s activation_mb peak_mb",

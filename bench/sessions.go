@@ -15,8 +15,10 @@ import (
 // sessionCases measure how many tokens/s a scheduler gives to 1, 4, 16 and 64 sessions together, drawing included, for
 // H3-125M, Mamba-130M and a GPT after a context of 256. The fields are tokens_per_s; over_one, how many times that of
 // one session, measured in turn; state_mb, what a token reads and writes of its session's state; bound_tokens_per_s,
-// what memory allows, measured in turn, where each step reads the weights once and passes over all states; and
-// bound_share, how much of it is reached. Times are by the clock, since a scheduler also waits.
+// what memory allows, measured in turn, where each step reads the weights once and passes over all states;
+// bound_share, how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow; and
+// bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
+// other, and nothing else. Times are by the clock, since a scheduler also waits.
 func sessionCases(shrink int) []Case {
 	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
 	gpt := h3
@@ -75,10 +77,13 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 		many, one := float64(n*servedTokens)/t[0].Wall, servedTokens/t[1].Wall
 		bytes := memory.gigabytes() / t[2].Wall * 1e9
 		bound := bytes * float64(n) / (float64(m.Bytes()) + float64(n)*traffic)
+		products := float64(n*weights.bytes()) / (t[3].Wall * float64(m.Bytes()))
+		work := 1 / (1/products + traffic/bytes)
 		return Row{{"tokens_per_s", rounded(many)}, {"over_one", rounded(many / one)},
+			{"bound_over_one", rounded(work / one)},
 			{"state_mb", rounded(traffic / 1e6)}, {"bound_tokens_per_s", rounded(bound)},
 			{"bound_share", rounded(many / bound)},
-			{"products_tokens_per_s", rounded(float64(n*weights.bytes()) / (t[3].Wall * float64(m.Bytes())))}}
+			{"products_tokens_per_s", rounded(products)}}
 	}}, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
 // A Sampler chooses tokens. It reuses its memory: once it has seen the vocabulary's size, Next allocates nothing.
@@ -120,14 +122,22 @@ func larger(a, b candidate) bool {
 
 // largestLogit returns the token with the largest logit, -1 where none is above -Inf.
 func largestLogit(logits []float32) (int, error) {
-	best, top := -1, float32(math.Inf(-1))
-	for i, x := range logits {
-		if x > top {
-			best, top = i, x
-		} else if x != x {
-			return 0, badLogit(i, x)
+	top := float32(math.Inf(-1))
+	from := 0 // where the first block begins that has it
+	for at := 0; at < len(logits); at += blockLen {
+		hi, bad := kernel.Largest(logits[at:min(len(logits), at+blockLen)])
+		if bad {
+			i := at + slices.IndexFunc(logits[at:], func(x float32) bool { return x != x })
+			return 0, badLogit(i, logits[i])
+		}
+		if hi > top {
+			top, from = hi, at
 		}
 	}
+	if top == float32(math.Inf(-1)) {
+		return -1, nil
+	}
+	best := from + slices.Index(logits[from:], top)
 	if top > math.MaxFloat32 {
 		return 0, badLogit(best, top)
 	}
@@ -240,28 +250,36 @@ func (s *Sampler) collectTop(logits []float32, k int) {
 // largestLogits returns the k tokens with the largest logits in the memory of heap, in any order, or fewer if the rest
 // are at -Inf. The k largest so far are in a heap with the smallest at the top; a later token seldom has to enter it.
 func largestLogits(heap []candidate, logits []float32, k int) []candidate {
-	// the bound for entering the heap: a logit must reach it, or exceed it once the heap is full
-	least := float32(-math.MaxFloat32)
-	for i, x := range logits {
-		if x < least || len(heap) == k && x == least {
+	least := float32(-math.MaxFloat32) // the bound for entering the heap: it grows once the heap is full
+	for from := 0; from < len(logits); from += heapBlock {
+		block := logits[from:min(len(logits), from+heapBlock)]
+		if top, bad := kernel.Largest(block); top < least && !bad {
 			continue
 		}
-		c := candidate{token: int32(i), logit: x}
-		if len(heap) < k {
-			heap = append(heap, c)
-			for at := len(heap) - 1; at > 0 && larger(heap[(at-1)/2], heap[at]); at = (at - 1) / 2 {
-				heap[at], heap[(at-1)/2] = heap[(at-1)/2], heap[at]
+		for i, x := range block {
+			if x < least {
+				continue
 			}
-		} else {
-			heap[0] = c
-			siftDown(heap)
-		}
-		if len(heap) == k {
-			least = heap[0].logit
+			c := candidate{token: int32(from + i), logit: x}
+			if len(heap) < k {
+				heap = append(heap, c)
+				for at := len(heap) - 1; at > 0 && larger(heap[(at-1)/2], heap[at]); at = (at - 1) / 2 {
+					heap[at], heap[(at-1)/2] = heap[(at-1)/2], heap[at]
+				}
+			} else {
+				heap[0] = c
+				siftDown(heap)
+			}
+			if len(heap) == k { // of equal ones the first stays
+				least = math.Nextafter32(heap[0].logit, float32(math.Inf(1)))
+			}
 		}
 	}
 	return heap
 }
+
+// heapBlock is how many logits are passed over at once where none of them is among the largest so far.
+const heapBlock = 128
 
 // siftDown moves the top of a heap to its place.
 func siftDown(heap []candidate) {

@@ -8,6 +8,24 @@ func LogSumExp(x []float32) float32 {
 	return hi + float32(math.Log(sum))
 }
 
+// Largest returns the largest element, -Inf if there is none. found tells whether one is NaN; then the largest is any.
+func Largest(x []float32) (hi float32, found bool) {
+	hi = float32(math.Inf(-1))
+	if cpu == generic {
+		for _, v := range x {
+			if found = found || v != v; v > hi {
+				hi = v
+			}
+		}
+		return hi, found
+	}
+	for lo := 0; lo < len(x); lo += callLength {
+		hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
+	}
+	size := largest(x)
+	return hi, size != size
+}
+
 // SumExp returns the largest element hi of one row, not empty, and Σ e^(x-hi), added up in float64. The relative error
 // of the sum is below 1e-6. It is NaN if the row holds NaN or +Inf or nothing above -Inf; hi may then be anything.
 func SumExp(x []float32) (hi float32, sum float64) {

@@ -53,3 +53,30 @@ func TestCrossEntropyGrad(t *testing.T) {
 		t.Errorf("it sums to %g, want 0", sum)
 	}
 }
+
+// TestLargestIsTheLargest: of rows of any length, with infinities in them, and it is told where one holds a NaN.
+func TestLargestIsTheLargest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 8))
+	atLevels(t, func(t *testing.T) {
+		for n := range 70 {
+			x, want := make([]float32, n), -inf
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+				if rng.IntN(40) == 0 {
+					x[i] = []float32{inf, -inf}[rng.IntN(2)]
+				}
+				want = max(want, x[i])
+			}
+			if got, bad := Largest(x); got != want || bad {
+				t.Fatalf("%v: Largest(%v) = %v, %v, want %v", cpu, x, got, bad, want)
+			}
+			for i, v := range x {
+				x[i] = nan
+				if _, bad := Largest(x); !bad {
+					t.Fatalf("%v: found no NaN at %d of %d", cpu, i, n)
+				}
+				x[i] = v
+			}
+		}
+	})
+}
