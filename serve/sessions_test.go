@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +132,43 @@ func TestSessionStream(t *testing.T) {
 	last := all[len(all)-1]
 	if text != whole.Text || last.Session == nil || last.Session.Position != 27 || len(all) < 3 {
 		t.Errorf("the stream has %q and ends by %+v, want %q", text, last, whole.Text)
+	}
+}
+
+// stuck is an answer to a client that reads nothing until it is told to.
+type stuck struct {
+	*httptest.ResponseRecorder
+	reads chan struct{}
+}
+
+func (w *stuck) Write(p []byte) (int, error) {
+	<-w.reads
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestSlowReaderFreesSession: a client that does not read the end of a reply does not keep others from its session.
+func TestSlowReaderFreesSession(t *testing.T) {
+	s := newSite(t, Options{})
+	path := "/v1/sessions/" + post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`).ID
+	w := &stuck{httptest.NewRecorder(), make(chan struct{})}
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		body := strings.NewReader(`{"max_tokens":20,"seed":1,"stream":true,"ignore_eos":true}`)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path+"/generate", body)
+		r.Header.Set("Content-Type", "application/json")
+		close(begun)
+		s.server.ServeHTTP(w, r)
+	}()
+	<-begun
+	waitUntil(t, func() bool { return fetch[sessionObject](s, http.MethodGet, path).Position == 27 })
+	if got := post[sessionObject](s, path+"/append", `{"text":" Ishmael"}`); got.Position != 35 {
+		t.Errorf("the session ends at %d, want 35", got.Position)
+	}
+	close(w.reads)
+	<-done
+	if text := w.Body.String(); !strings.HasSuffix(text, string(sseDone)) || !strings.Contains(text, `"position":27`) {
+		t.Errorf("the stream ends by %q, want the session at 27", text[max(0, len(text)-300):])
 	}
 }
 

@@ -109,7 +109,9 @@ func (s *Server) generateInSession(c *call) error {
 		return err
 	}
 	if q.Stream {
-		return s.withSession(c, func(_ context.Context, h *held) error { return q.stream(s, h) })
+		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+			return q.stream(ctx, s, c, to)
+		}, sseFailed)
 	}
 	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		o, err := q.options(s, h)
@@ -126,20 +128,22 @@ func (s *Server) generateInSession(c *call) error {
 	})
 }
 
-// stream draws a reply and sends each piece as it comes.
-func (q *sessionGenerate) stream(s *Server, h *held) error {
-	o, err := q.options(s, h)
-	if err != nil {
-		return err
-	}
-	return s.carry(h.call, "text/event-stream", func(ctx context.Context, to *queue) error {
-		last, err := h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
+// stream draws a reply and sends each piece as it comes. The session is free again when the reply has ended, however
+// long the client takes to read the rest of it.
+func (q *sessionGenerate) stream(ctx context.Context, s *Server, c *call, to *queue) error {
+	var last sessionReply
+	err := s.withSession(c, func(_ context.Context, h *held) error {
+		o, err := q.options(s, h)
 		if err != nil {
 			return err
 		}
+		last, err = h.reply(ctx, o, q.Logprobs, func(p sessionReply) { to.add(sse(p)) })
+		return err
+	})
+	if err == nil {
 		to.add(sse(last), sseDone)
-		return nil
-	}, sseFailed)
+	}
+	return err
 }
 
 // options are the options of a reply in a session.
