@@ -447,6 +447,11 @@ func TestLivePathsOfBranches(t *testing.T) {
 	p.until(another)
 	get[bool](p, `(`+another+`.click(), true)`) // at once: the list of messages may be made anew
 	p.until(`document.querySelector('.branches span')?.innerText === '2/2' && ` + replyEnded)
+	p.until(`(async () => { // both replies are kept, whole
+		const { heads, load } = await import('/assets/store.js');
+		const [{ id }] = await heads(), { nodes } = await load(id);
+		return Object.values(nodes).filter((node) => node.role === 'assistant' && node.content).length === 2;
+	})()`)
 	explain("&view=paths")
 	p.until(`document.getElementById('paths-layers') && ` + quiet + ` && ` + noProblem)
 	const sessions = `(async () => (await (await fetch('/v1/sessions')).json()).data.length)()`
