@@ -179,6 +179,10 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 				out[i] = T(math.Float64frombits(binary.LittleEndian.Uint64(d[8*i:])))
 			}
 		case F32:
+			if same, ok := any(out).([]float32); ok && littleEndian {
+				copy(bytesOf(same), d)
+				break
+			}
 			for i := range out {
 				out[i] = T(math.Float32frombits(binary.LittleEndian.Uint32(d[4*i:])))
 			}
@@ -344,10 +348,18 @@ func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	case []uint8:
 		t.DType = U8
 	}
-	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		t.Data = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*t.DType.Size())
+	if littleEndian {
+		t.Data = bytesOf(values)
 		return t
 	}
 	t.Data, _ = binary.Append(nil, binary.LittleEndian, values) // cannot fail for these types
 	return t
+}
+
+// littleEndian tells whether numbers lie in memory as they do in a file.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// bytesOf is the memory of numbers.
+func bytesOf[T any](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
