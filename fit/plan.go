@@ -301,7 +301,8 @@ func (p *Plan) check(net *model.Network) error {
 // checkWiden checks what calibration has found.
 func (p *Plan) checkWiden() error {
 	if p.Recent < 0 || p.Recent > 0 && (p.Task != Forecast || p.Recent < p.Horizon || p.Recent > recentRows) {
-		return fmt.Errorf("found intervals of %d recent forecasts, want 0, or %d to %d", p.Recent, p.Horizon, recentRows)
+		return fmt.Errorf("found intervals of %d recent forecasts, want 0, or %d to %d", p.Recent, p.Horizon,
+			recentRows)
 	}
 	if len(p.Widen) == 0 {
 		return nil
