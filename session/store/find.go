@@ -93,7 +93,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 			s.tell(s.named(err))
 		}
 		s.mu.Lock()
-		s.makeRoom(ctx, 0, false) // for what others have written
+		s.makeRoom(ctx, noMore, false) // for what others have written
 		s.mu.Unlock()
 		f, stored = s.look(r, keys, most)
 	}

@@ -85,22 +85,23 @@ func (h *marks) Pop() any {
 	return m
 }
 
-// hold counts the memory of a snapshot that comes, and returns what it takes besides what is there.
-func (h *marks) hold(s *session.Snapshot) int64 {
-	own, _ := snapshotSize(s)
-	bytes := own + h.pages.hold(s)
-	h.bytes += bytes
+// fresh is what marks that come take besides what is there.
+func (h *marks) fresh(all []*session.Snapshot) (bytes int64) {
+	for _, s := range all {
+		own, _ := snapshotSize(s)
+		bytes += own + h.pages.hold(s)
+	}
+	for _, s := range all {
+		h.pages.release(s)
+	}
 	return bytes
 }
 
-// release takes that back.
-func (h *marks) release(s *session.Snapshot) {
-	own, _ := snapshotSize(s)
-	h.bytes -= own + h.pages.release(s)
-}
-
-// add takes a mark whose node has it already, and whose memory is counted.
+// add takes a mark whose node has it already.
 func (h *marks) add(m *mark) {
+	m.own, m.paged = snapshotSize(m.snapshot)
+	m.bytes = m.own + h.pages.hold(m.snapshot)
+	h.bytes += m.bytes
 	m.clock, m.uses = h.clock, 1
 	m.worth = m.clock + m.value()
 	heap.Push(h, m)
@@ -171,7 +172,7 @@ func (h *marks) least(storedOnly bool) *mark {
 // remove takes a mark out of the tree and the heap.
 func (h *marks) remove(m *mark) {
 	heap.Remove(h, m.place)
-	h.release(m.snapshot)
+	h.bytes -= m.own + h.pages.release(m.snapshot)
 	if m.stored {
 		h.stored -= m.bytes
 	}

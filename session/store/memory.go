@@ -8,5 +8,5 @@ func (s *Store) SetMemory(ctx context.Context, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.Memory = max(0, bytes)
-	s.makeRoom(ctx, 0, false)
+	s.makeRoom(ctx, noMore, false)
 }

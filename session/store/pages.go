@@ -25,9 +25,12 @@ const markSize = 512
 // hold counts the pages of a mark that comes, and returns how many bytes are new.
 func (p pages) hold(s *session.Snapshot) (bytes int64) {
 	s.State.Pages(func(key any, n, _ int) {
-		was := p[key]
-		p[key] = page{was.marks + 1, n}
-		bytes += int64(n - was.bytes)
+		was, there := p[key]
+		if !there {
+			was.bytes = n
+			bytes += int64(n)
+		}
+		p[key] = page{was.marks + 1, was.bytes}
 	})
 	return bytes
 }

@@ -30,24 +30,6 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 	return nil
 }
 
-// hold counts the memory of marks that come, and makes room for them and some bytes more. It returns what each takes
-// besides what is there. If there is no room, ok is false and nothing is counted.
-func (s *Store) hold(ctx context.Context, more int64, storedOnly bool, marks []*session.Snapshot) (fresh []int64,
-	ok bool) {
-	before := s.marks.bytes
-	for _, m := range marks {
-		fresh = append(fresh, s.marks.hold(m))
-	}
-	need := more + s.marks.bytes - before
-	if need <= s.most() && s.makeRoom(ctx, more, storedOnly) {
-		return fresh, true
-	}
-	for _, m := range marks {
-		s.marks.release(m)
-	}
-	return nil, false
-}
-
 // keyAt is the key of a cut among all of them.
 func keyAt(r *reading, keys []key, position int) key {
 	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
@@ -60,8 +42,8 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 	marks ...*session.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fresh, ok := s.hold(ctx, textSize(r, logp, len(marks)), loaded, marks)
-	if !ok {
+	need := func() int64 { return textSize(r, logp, len(marks)) + s.marks.fresh(marks) }
+	if !s.makeRoom(ctx, need, loaded) {
 		if !loaded {
 			s.writeThrough(ctx, r, keys, logp, marks)
 		}
@@ -70,18 +52,16 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 	w := s.tree.root.follow(r)
 	s.tree.grow(&w, r)
 	s.tree.learn(&w, logp)
-	for i, m := range marks {
+	for _, m := range marks {
 		n := s.tree.at(&w, m.Position)
 		if old := n.mark; old != nil {
 			if old.snapshot.Logits != nil || m.Logits == nil || old.leaving {
 				s.marks.use(old)
-				s.marks.release(m)
 				continue
 			}
 			s.marks.remove(old)
 		}
-		n.mark = &mark{snapshot: m, key: keyAt(r, keys, m.Position), at: n, bytes: fresh[i], stored: loaded}
-		n.mark.own, n.mark.paged = snapshotSize(m)
+		n.mark = &mark{snapshot: m, key: keyAt(r, keys, m.Position), at: n, stored: loaded}
 		n.evicted = false
 		s.marks.add(n.mark)
 		s.tree.settle(n)
@@ -104,7 +84,7 @@ func (s *Store) writeAhead() {
 			if s.store(context.Background(), m) != nil {
 				break
 			}
-			s.makeRoom(context.Background(), 0, true) // for its place in the index
+			s.makeRoom(context.Background(), noMore, true) // for its place in the index
 		}
 		s.ahead = false
 	})
@@ -125,17 +105,18 @@ const bareShare = 8
 // fewest is the fewest tokens to read again for which a mark is written to the bucket: fewer are read as fast.
 const fewest = 8
 
-// most is how much of its memory the store fills: the rest is for the places of objects being written.
-func (s *Store) most() int64 { return s.o.Memory - min(s.o.Memory/16, 64*objectSize) }
+// noMore is the need of nothing that comes.
+func noMore() int64 { return 0 }
 
-// makeRoom removes what is worth the least until there is room for some bytes, and says whether there is. It gives the
-// lock away while marks are written to the bucket; with storedOnly it writes none.
-func (s *Store) makeRoom(ctx context.Context, need int64, storedOnly bool) bool {
-	most := s.most()
-	if need > most {
+// makeRoom removes what is worth the least until there is room for the bytes that are needed, and says whether there
+// is. They may be more when something has gone that shares pages with what comes. It gives the lock away while marks are
+// written to the bucket; with storedOnly it writes none.
+func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
+	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
+	if need() > most {
 		return false
 	}
-	for s.memory()+need > most {
+	for s.memory()+need() > most {
 		if s.tree.bareBytes > s.o.Memory/bareShare && s.tree.forgetOldest() {
 			continue
 		}
@@ -227,7 +208,7 @@ func (s *Store) Flush(ctx context.Context) error {
 			return errors.Join(append(errs, err)...)
 		}
 		errs = append(errs, s.store(ctx, m))
-		s.makeRoom(ctx, 0, true) // for its place in the index
+		s.makeRoom(ctx, noMore, true) // for its place in the index
 	}
 	for s.marks.leaving > 0 { // those that others are writing
 		s.free.Wait()
