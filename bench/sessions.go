@@ -16,8 +16,8 @@ import (
 // H3-125M, Mamba-130M and a GPT after a context of 256. The fields are tokens_per_s; over_one, how many times that of
 // one session, measured in turn; state_mb, what a token reads and writes of its session's state; bound_tokens_per_s,
 // what memory allows, measured in turn, where each step reads the weights once and passes over all states;
-// bound_share, how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow; and
-// bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
+// bound_share, how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow;
+// and bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
 // other, and nothing else. Times are by the clock, since a scheduler also waits.
 func sessionCases(shrink int) []Case {
 	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}

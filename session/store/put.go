@@ -109,8 +109,8 @@ const fewest = 8
 func noMore() int64 { return 0 }
 
 // makeRoom removes what is worth the least until there is room for the bytes that are needed, and says whether there
-// is. They may be more when something has gone that shares pages with what comes. It gives the lock away while marks are
-// written to the bucket; with storedOnly it writes none.
+// is. They may be more when something has gone that shares pages with what comes. It gives the lock away while marks
+// are written to the bucket; with storedOnly it writes none.
 func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
 	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
 	if need() > most {
