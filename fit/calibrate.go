@@ -63,8 +63,8 @@ func (c *Calibration) Said() string {
 //	[min(lo - E a/(a+2), median), max(hi + E a/(a+2), median)]
 //
 // a is how many windows there are that ask for no row in common: the theorem wants truths that can be exchanged, and
-// those of forecasts that overlap are few, however many windows there are. Where n is so small that the rank is above it
-// E is 0: the intervals stay as learnt.
+// those of forecasts that overlap are few, however many windows there are. Where n is so small that the rank is above
+// it, E is 0: the intervals stay as learnt.
 func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibration, err error) {
 	p := m.plan
 	p.Widen = nil

@@ -57,7 +57,7 @@ type Config struct {
 	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
 	Base      string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
 	Levels    string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
-	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"by the last forecasts, the validation part, as learnt"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"by last forecasts, the validation part, or not"`
 	Alarms    string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
 
 	table.Options
