@@ -112,14 +112,14 @@ func TestCSVIsUnderstood(t *testing.T) {
 func TestCSVProblems(t *testing.T) {
 	rows := "t,x\n" + strings.Repeat("1,2\n", 50)
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":         {"", "found no row"},
-		"text":          {rows + "1,abc\n", `x.csv, line 52, column x: found "abc", want a number`},
-		"infinite":      {rows + "1,inf\n", `found "inf", want a number`},
-		"cells":         {rows + "1,2,3\n", "x.csv, line 52: found 3 cells, want 2"},
-		"quote":         {rows + "1,\"a\"b\n", "x.csv, line 52: found a cell that is not quoted"},
+		"empty":    {"", "found no row"},
+		"text":     {rows + "1,abc\n", `x.csv, line 52, column x: found "abc", want a number`},
+		"infinite": {rows + "1,inf\n", `found "inf", want a number`},
+		"cells":    {rows + "1,2,3\n", "x.csv, line 52: found 3 cells, want 2"},
+		"quote":    {rows + "1,\"a\"b\n", "x.csv, line 52: found a cell that is not quoted"},
 		"comma in cell": {"t,x\n1,2,5\n",
 			`found 3 cells, want 2; a cell with a comma in it, such as "1,5", wants quotes`},
-		"archive":       {"PK\x03\x04\x14\x00x.csv", "x.csv: found a ZIP archive"},
+		"archive": {"PK\x03\x04\x14\x00x.csv", "x.csv: found a ZIP archive"},
 		"no text": {strings.Repeat("\x00\x01a,\x02\n", 20),
 			"x.csv: found 60 control characters in the first 120 bytes, want text"},
 		"how many":     {rows + strings.Repeat("x,1\n", 5), "and 2 more such rows"},
