@@ -151,11 +151,16 @@ func newTabOnly(t *testing.T, site *httptest.Server) *tab {
 	return openTab(t, ctx, site)
 }
 
-// sameSeeds has a page draw the same seeds of replies in every run of a test, so that what fails can be had again.
+// sameSeeds has the pages of a window draw the same seeds of replies, one after the other, in every run of a test, so
+// that what fails can be had again.
 const sameSeeds = `{
 	const real = crypto.getRandomValues.bind(crypto);
-	let drawn = 0;
-	crypto.getRandomValues = (to) => to instanceof Uint32Array ? to.fill(2654435769 * ++drawn) : real(to);
+	crypto.getRandomValues = (to) => {
+		if (!(to instanceof Uint32Array)) return real(to);
+		const drawn = Number(sessionStorage.getItem('drawn')) + 1;
+		sessionStorage.setItem('drawn', drawn);
+		return to.fill(2654435769 * drawn);
+	};
 }`
 
 // openTab watches what the page of a window does, and opens it.
