@@ -81,7 +81,8 @@ var house = []layer{
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
 	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
-	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk", ""},
+	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
+		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},

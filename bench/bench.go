@@ -31,7 +31,7 @@ type trial struct {
 	runs    []func() error
 	fields  func(t []Timing) Row
 	long    bool   // one call of each is enough
-	repeats int    // unless it is long: so many repetitions at least; 0 for no more than of others
+	repeats int    // the least number of repetitions; 0 for that of other trials. A long trial has one
 	close   func() // gives up what the trial holds; nil for nothing
 }
 

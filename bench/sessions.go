@@ -108,7 +108,7 @@ func serving(m *model.Model, sessions []*generate.Session, tokens int, o sample.
 	}
 }
 
-// drawing is a request to read one token and draw until so many tokens have been read in all.
+// drawing is a request that reads one token, then draws and reads others: as many as left in all.
 func drawing(s *generate.Session, left int, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)

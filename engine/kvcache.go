@@ -203,15 +203,17 @@ func (c *KVCache) Tensor(which, n int) *tensor.Tensor {
 // Fill sets the keys (0) or the values (1) to x (…, heads, n, head_dim). The cache is empty, or only the other of the
 // two has been filled; Fill reports whether both have the same number of positions.
 func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
-	if !c.makeRoomOnce(x, x.Dim(-2)) {
+	if !c.makeRoomOnce(x) {
 		return false
 	}
 	c.put(which, x)
 	return true
 }
 
-// makeRoomOnce is makeRoom unless it has been done before, for as many positions.
-func (c *KVCache) makeRoomOnce(x *tensor.Tensor, n int) bool {
+// makeRoomOnce gives an empty cache the positions of x (…, heads, n, head_dim), without contents. It reports whether
+// the cache has as many positions, also where it had them before.
+func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
+	n := x.Dim(-2)
 	if c.Len == 0 {
 		*c = KVCache{Rounded: c.Rounded}
 		c.makeRoom(x, n)

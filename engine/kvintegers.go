@@ -9,7 +9,7 @@ import (
 
 // Integers is a tensor whose elements are integers of 8 bits times a factor for each row.
 type Integers struct {
-	Shape []int // the last axis is that of a row
+	Shape []int // a row is along the last axis
 	// from returns rows from row j on that lie together, at least one, and their factors.
 	from func(j int) (q []int8, factors []float32)
 }
@@ -59,10 +59,10 @@ func (c *KVCache) InIntegers() bool { return c.Rounded != nil && c.Rounded.InInt
 // cache that is InIntegers. They are taken as they are.
 func (c *KVCache) FillIntegers(which int, shape []int, q []int8, factors []float32) bool {
 	x := tensor.Shaped(shape...) // without elements
-	n := x.Dim(-2)
-	if !c.makeRoomOnce(x, n) {
+	if !c.makeRoomOnce(x) {
 		return false
 	}
+	n := c.Len
 	c.runs(0, n, func(page *Page, place, done, m int) {
 		for h := range c.heads {
 			at := h*n + done

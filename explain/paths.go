@@ -86,6 +86,14 @@ func Paths(ctx context.Context, g *Language, a, b []int32) (*PathsReport, error)
 	return rep, nil
 }
 
+// Common is how many tokens two texts begin with that are the same.
+func Common(a, b []int32) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
 // fork begins a report: it finds where two paths part.
 func fork(g *Language, a, b []int32) (*PathsReport, error) {
 	if !g.causal() {
@@ -96,11 +104,8 @@ func fork(g *Language, a, b []int32) (*PathsReport, error) {
 			return nil, fmt.Errorf("path %d: %w", i+1, err)
 		}
 	}
-	rep := &PathsReport{IDs: [2][]int32{a, b}}
+	rep := &PathsReport{IDs: [2][]int32{a, b}, Common: Common(a, b)}
 	shorter := min(len(a), len(b))
-	for rep.Common < shorter && a[rep.Common] == b[rep.Common] {
-		rep.Common++
-	}
 	if rep.Common == shorter {
 		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part "+
 			"before", shorter)

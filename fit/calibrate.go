@@ -22,8 +22,8 @@ const (
 	learntIntervals = "learnt" // those of the quantiles that the network has learnt
 )
 
-// doubt is how many windows that share no row it takes for calibration to count as much as what the network has
-// learnt.
+// doubt weighs calibration against what the network has learnt: with so many windows that share no row, both count the
+// same.
 const doubt = 2
 
 // Calibration is what the intervals of a target hold, between the outermost levels: in percent of the truths, which
@@ -81,20 +81,17 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 	err = m.outputs(ctx, valid, indices, func(_ window, ex *task.Example, y []float32) error {
 		to := off[valid.half(indices[at])]
 		at++
-		q := make([]float64, len(p.Levels))
+		width := m.net.Config.Outputs
 		for r := range len(ex.Numbers) / targets {
 			for k := range targets {
 				truth := float64(ex.Numbers[r*targets+k])
 				if truth != truth {
 					continue
 				}
-				for j := range q {
-					q[j] = float64(y[(r*targets+k)*len(q)+j])
-				}
-				slices.Sort(q)
+				q := p.ordered(y[r*width:(r+1)*width], k)
 				for pair := range pairs {
 					x := &to[k*pairs+pair][min(r, len(to[0])-1)]
-					*x = append(*x, max(q[pair]-truth, truth-q[len(q)-1-pair]))
+					*x = append(*x, outside(q, pair, truth))
 				}
 			}
 		}
@@ -126,6 +123,11 @@ func (p *Plan) pairs() int { return min(p.middle(), len(p.Levels)-1-p.middle()) 
 
 // inside is the share of truths that should be between a pair of levels.
 func (p *Plan) inside(pair int) float64 { return p.Levels[len(p.Levels)-1-pair] - p.Levels[pair] }
+
+// outside is how far a truth is outside the interval between a pair of quantiles q, negative inside it.
+func outside(q []float64, pair int, truth float64) float64 {
+	return max(q[pair]-truth, truth-q[len(q)-1-pair])
+}
 
 // scores are how far truths are outside an interval, negative inside it: by target and pair, and by step.
 type scores [][][]float64

@@ -47,11 +47,11 @@ func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, gu
 	var dst []float64
 	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
 		width := m.net.Config.Outputs
-		wide := past[at.seq].widths(at.lo + m.plan.Lookback - f.seqs[at.seq].lo)
+		wide := past[at.seq].widths(f.origin(at))
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			out := y[r*width : (r+1)*width]
 			sums[0][k].add(r, truth, m.calibrated(m.enc, out, k, r, now, wide))
-			if q := m.backTo(m.enc, out, k, r, now, false); q[0] <= truth && truth <= q[len(q)-1] {
+			if q := m.learnt(m.enc, out, k, now); q[0] <= truth && truth <= q[len(q)-1] {
 				sums[0][k].learnt++
 			}
 		})

@@ -103,24 +103,35 @@ func some(n, limit int) []int {
 // crossing", Econometrica 78, 2010), widened as calibration has found. now is the number at the row before; see
 // encoder.back.
 func (m *Model) quantiles(e *encoder, y []float32, k, step int, now float64) []float64 {
-	return m.backTo(e, y, k, step, now, true)
-}
-
-// backTo is quantiles, which widens them or leaves them as learnt.
-func (m *Model) backTo(e *encoder, y []float32, k, step int, now float64, widen bool) []float64 {
 	p := m.plan
-	q := make([]float64, len(p.Levels))
-	for j := range q {
-		q[j] = float64(y[k*len(q)+j])
-	}
-	slices.Sort(q)
-	if widen && len(p.Widen) > 0 {
+	q := p.ordered(y, k)
+	if len(p.Widen) > 0 {
 		for pair, steps := range p.Widen[k] {
 			p.widen(q, pair, steps[min(step, len(steps)-1)])
 		}
 		slices.Sort(q) // the median stays in the middle
 	}
-	i := p.targets()[k]
+	return m.inUnits(e, q, k, now)
+}
+
+// learnt are quantiles as the network has learnt them.
+func (m *Model) learnt(e *encoder, y []float32, k int, now float64) []float64 {
+	return m.inUnits(e, m.plan.ordered(y, k), k, now)
+}
+
+// ordered are the outputs for target k in increasing order, on the network's scale.
+func (p *Plan) ordered(y []float32, k int) []float64 {
+	q := make([]float64, len(p.Levels))
+	for j := range q {
+		q[j] = float64(y[k*len(q)+j])
+	}
+	slices.Sort(q)
+	return q
+}
+
+// inUnits turns quantiles of target k on the network's scale into those in the units of the data, in place.
+func (m *Model) inUnits(e *encoder, q []float64, k int, now float64) []float64 {
+	i := m.plan.targets()[k]
 	for j := range q {
 		q[j] = e.back(i, q[j], now)
 	}

@@ -209,8 +209,7 @@ func (d *input) lookBack(items []item, past *recent) error {
 		for h := range p.Horizon {
 			for k, truth := range seen[p.Lookback+h].given {
 				if truth == truth {
-					p.score(off, k, h, truth, d.m.backTo(d.enc, y[h*outputs:(h+1)*outputs], k, h, d.enc.ahead[k][h],
-						false))
+					p.score(off, k, h, truth, d.m.learnt(d.enc, y[h*outputs:(h+1)*outputs], k, d.enc.ahead[k][h]))
 				}
 			}
 		}

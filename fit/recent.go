@@ -90,7 +90,7 @@ func (p *Plan) newOff() []float64 {
 // score sets the scores of a truth of target k by its quantiles as learnt, at step h.
 func (p *Plan) score(off []float64, k, h int, truth float64, q []float64) {
 	for pair := range p.pairs() {
-		off[(k*p.pairs()+pair)*p.Horizon+h] = max(q[pair]-truth, truth-q[len(q)-1-pair])
+		off[(k*p.pairs()+pair)*p.Horizon+h] = outside(q, pair, truth)
 	}
 }
 
@@ -111,7 +111,7 @@ func (m *Model) calibrated(e *encoder, y []float32, k, step int, now float64, wi
 	if wide == nil {
 		return m.quantiles(e, y, k, step, now)
 	}
-	q := m.backTo(e, y, k, step, now, false)
+	q := m.learnt(e, y, k, now)
 	for pair, groups := range wide[k] {
 		m.plan.widen(q, pair, groups[m.plan.group(step)])
 	}
@@ -127,6 +127,9 @@ func (p *Plan) widen(q []float64, pair int, add float64) {
 	}
 }
 
+// origin is the first row that a window's forecast is of, counted from 0 in its sequence.
+func (f *frame) origin(at window) int { return at.lo + f.plan.Lookback - f.seqs[at.seq].lo }
+
 // backTests are the forecasts of each sequence, at some of the rows of some parts, against what came.
 func (m *Model) backTests(ctx context.Context, f *frame, sets ...*windows) (map[int]*recent, error) {
 	p := m.plan
@@ -138,7 +141,7 @@ func (m *Model) backTests(ctx context.Context, f *frame, sets ...*windows) (map[
 		w := f.newWindows(set.parts, set.part, 1, set.seed)
 		var indices []int
 		for i := range w.Len() {
-			if at := w.at(i); p.asked(at.lo + p.Lookback - f.seqs[at.seq].lo) {
+			if p.asked(f.origin(w.at(i))) {
 				indices = append(indices, i)
 			}
 		}
@@ -149,9 +152,9 @@ func (m *Model) backTests(ctx context.Context, f *frame, sets ...*windows) (map[
 			}
 			off := p.newOff()
 			f.truths(m.enc, at, ex, func(h, k int, truth, now float64) {
-				p.score(off, k, h, truth, m.backTo(m.enc, y[h*width:(h+1)*width], k, h, now, false))
+				p.score(off, k, h, truth, m.learnt(m.enc, y[h*width:(h+1)*width], k, now))
 			})
-			all[at.seq].add(at.lo+p.Lookback-f.seqs[at.seq].lo, off)
+			all[at.seq].add(f.origin(at), off)
 			return nil
 		})
 		if err != nil {

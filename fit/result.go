@@ -103,7 +103,7 @@ func (m *Model) examples(ctx context.Context, f *frame, w *windows,
 			chart.Known = append(chart.Known, x+c.Base)
 		}
 		width := m.net.Config.Outputs
-		wide := past[at.seq].widths(at.lo + p.Lookback - f.seqs[at.seq].lo)
+		wide := past[at.seq].widths(f.origin(at))
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			if k > 0 {
 				return

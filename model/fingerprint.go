@@ -7,14 +7,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -142,16 +141,9 @@ func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers 
 			parts, todo = append(parts, part{i, number}), append(todo, f)
 		}
 	})
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(todo)); i = next.Add(1) - 1 {
-				sums[parts[i].param][parts[i].number] = todo[i]()
-			}
-		})
-	}
-	all.Wait()
+	parallel.For(len(todo), 1, func(i, _ int) {
+		sums[parts[i].param][parts[i].number] = todo[i]()
+	})
 	h := sha256.New()
 	h.Write(text)
 	for i, name := range names {

@@ -104,8 +104,8 @@ func (s *Server) nearSessions(owner string, of *sessionRecord) (near []string, e
 	return near, nil
 }
 
-// beside puts a second session beside the one of x, which has all its tokens, and leaves both at most so many tokens:
-// the last ones, but with some that they have in common before they part.
+// beside puts a second session, r, beside the one of x. x comes with all its tokens. Both keep at most as many as most
+// says: the last ones, but so that some which they have in common stand before those where they part.
 func (x *Viewed) beside(of, r *sessionRecord, most int) error {
 	if r.ID == of.ID {
 		return wrong("other", "found the session itself, %s, want another one", r.ID)

@@ -1,5 +1,6 @@
 // Package session makes the state of a model an object that is kept, forked, rewound and saved. It may import generate,
-// generate/sample, model, tokenizer, checkpoint, internal/brief and internal/disk, and looks inside no tensor.
+// generate/sample, model, tokenizer, checkpoint, internal/brief, internal/disk and internal/parallel, and looks inside
+// no tensor.
 package session
 
 import (

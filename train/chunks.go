@@ -216,7 +216,7 @@ func (p *passage) rows(i int, states []*model.State) (rows *model.Rows, inputs, 
 	for k := range states {
 		borders := within(p.tr.loader.Borders(p.s.First+k), lo, hi)
 		before := rows.Count()
-		states[k] = addSequence(rows, p.tr.Model, hi-lo, borders, states[k])
+		states[k] = rows.AddDocuments(p.tr.Model, hi-lo, borders, states[k])
 		for piece := range rows.Count() - before {
 			seeds = append(seeds, engine.PieceSeed(engine.PieceSeed(p.seeds[k], i), piece))
 		}
@@ -277,7 +277,7 @@ func windowChunks(t *autograd.Tape, m *model.Model, w data.Batch, chunk int) (me
 		rows := &model.Rows{}
 		var inputs, targets []int32
 		for k := range states {
-			states[k] = addSequence(rows, m, hi-lo, within(w.Borders[k], lo, hi), states[k])
+			states[k] = rows.AddDocuments(m, hi-lo, within(w.Borders[k], lo, hi), states[k])
 			inputs = append(inputs, w.Inputs[k*w.Len+lo:k*w.Len+hi]...)
 			targets = append(targets, w.Targets[k*w.Len+lo:k*w.Len+hi]...)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/model"
 )
 
 // Values of Config.Documents.
@@ -12,11 +11,6 @@ const (
 	documentsApart = "apart"
 	documentsJoin  = "join"
 )
-
-// addSequence is model.Rows.AddDocuments.
-func addSequence(rows *model.Rows, m *model.Model, n int, borders []int, state *model.State) *model.State {
-	return rows.AddDocuments(m, n, borders, state)
-}
 
 // countAsked counts the targets that are not data.Ignore.
 func countAsked(targets []int32) (n int) {

@@ -75,7 +75,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		} else {
 			rows := &model.Rows{}
 			for _, borders := range w.Borders {
-				state = addSequence(rows, m, w.Len, borders, state)
+				state = rows.AddDocuments(m, w.Len, borders, state)
 			}
 			var loss [1]float32
 			m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])

@@ -177,7 +177,7 @@ func (tr *Trainer) rows(s Shard) *model.Rows {
 			state = tr.carried[s.First+k]
 		}
 		before := rows.Count()
-		state = addSequence(rows, tr.Model, tr.Config.Train.SeqLen, tr.loader.Borders(s.First+k), state)
+		state = rows.AddDocuments(tr.Model, tr.Config.Train.SeqLen, tr.loader.Borders(s.First+k), state)
 		if state != nil {
 			tr.carried[s.First+k] = state
 		}

@@ -134,9 +134,6 @@ func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixe
 // Output is y (l, d_model).
 func (a *Action) Output() []float32 { return floats(a.y) }
 
-// Constant is b (l, d_model).
-func (a *Action) Constant() []float32 { return a.constant() }
-
 // From is what position s adds to all outputs, C[·,s] (l, d_model), given b.
 func (a *Action) From(s int, b []float32) []float32 {
 	y := a.replay(a.steps, a.y, func(x []float32, width int) []float32 {

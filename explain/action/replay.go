@@ -43,8 +43,8 @@ func (a *Action) again(steps []*step, with map[*tensor.Tensor]*tensor.Tensor, y 
 	return y
 }
 
-// constant is y for values of 0. The last product then is often of zeros: its rows are all the same.
-func (a *Action) constant() []float32 {
+// Constant is b (l, d_model): y for values of 0. The last product then is often of zeros: its rows are all the same.
+func (a *Action) Constant() []float32 {
 	zeros := func(x []float32, _ int) []float32 { return make([]float32, len(x)) }
 	n := len(a.steps) - 1
 	if n < 0 || a.steps[n].weight == nil || a.steps[n].out[0] != a.y {

@@ -25,7 +25,7 @@ func paths(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	trace := x.Options["trace"] == yes
 	if n := min(len(a), len(b)); trace || x.Options["ends"] == same {
 		if trace {
-			n = min(n, parting(a, b)+tracedTokens)
+			n = min(n, explain.Common(a, b)+tracedTokens)
 		}
 		a, b = a[:n], b[:n]
 	}
@@ -58,14 +58,6 @@ func paths(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 		}
 	}
 	return page, nil
-}
-
-// parting is how many tokens two texts begin with that are the same.
-func parting(a, b []int32) (n int) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 // short is the end of the id of a session, as lists have it.

@@ -113,10 +113,11 @@ func noMore() int64 { return 0 }
 // are written to the bucket; with storedOnly it writes none.
 func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
 	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
-	if need() > most {
+	bytes := need()
+	if bytes > most {
 		return false
 	}
-	for s.memory()+need() > most {
+	for ; s.memory()+bytes > most; bytes = need() {
 		if s.tree.bareBytes > s.o.Memory/bareShare && s.tree.forgetOldest() {
 			continue
 		}
