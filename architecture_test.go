@@ -104,6 +104,8 @@ var house = []layer{
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"inspect", "experiment train model release tokenizer tokenizer/template checkpoint internal/brief internal/disk " +
+		"internal/status", ""},
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
@@ -123,7 +125,7 @@ var house = []layer{
 	{"cmd/ggufs", "checkpoint internal/disk", ""},
 	{"cmd/soak", "", ""},
 	{"cmd/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
 		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",

@@ -14,6 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -61,14 +62,14 @@ func convertToGGUF(cmd *cobra.Command, path, out, kind, spec string, shape relea
 	if err := disk.WriteFile(out, func(w io.Writer) error { return release.WriteGGUF(w, net, o) }); err != nil {
 		return fmt.Errorf("%s: %w", out, err)
 	}
-	t := newTable(cmd.OutOrStdout())
-	t.row("read", "%s", path)
-	describeModel(t, net)
-	describeTokenizer(t, o.Tokenizer)
+	t := status.NewTable(cmd.OutOrStdout())
+	t.Row("read", "%s", path)
+	inspect.PrintModel(t, net)
+	inspect.PrintTokenizer(t, o.Tokenizer)
 	if info, err := os.Stat(out); err == nil {
-		t.row("wrote", "%s, %s", out, status.Bytes(uint64(info.Size())))
+		t.Row("wrote", "%s, %s", out, status.Bytes(uint64(info.Size())))
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // modelForGGUF reads a model with its tokenizer and chat template, which it sets in o.

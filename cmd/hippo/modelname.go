@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/release/hub"
 )
 
@@ -63,7 +62,7 @@ func resolveModel(name string, of func(hub.Found) string, absent func(error) err
 	}
 	if errors.Is(err, fs.ErrNotExist) { // nothing of it is there: it may be meant for a path
 		err = absent(noPath)
-		if strings.Contains(name, ":") || strings.Contains(name, "/") && !isCheckpoint(name) {
+		if strings.Contains(name, ":") || strings.Contains(name, "/") && !checkpoint.HasEnding(name) {
 			err = fmt.Errorf("%w; if it is the name of a published model, hippo pull %s fetches it", err, published)
 		}
 	}
@@ -93,9 +92,4 @@ func completePublished(*cobra.Command, []string, string) ([]string, cobra.ShellC
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// isCheckpoint tells by its name whether something is the file of a checkpoint.
-func isCheckpoint(name string) bool {
-	return slices.Contains(checkpointEndings, strings.TrimPrefix(filepath.Ext(name), "."))
 }

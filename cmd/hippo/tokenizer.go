@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -175,19 +176,19 @@ func newTokenizerInfo() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := newTable(cmd.OutOrStdout())
-			t.row("kind", "%s", tok.Kind())
-			t.row("vocab_size", "%d", tok.VocabSize())
+			t := status.NewTable(cmd.OutOrStdout())
+			t.Row("kind", "%s", tok.Kind())
+			t.Row("vocab_size", "%d", tok.VocabSize())
 			if id, ok := tok.EndOfText(); ok {
-				t.row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
+				t.Row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
 			} else {
-				t.row("end of text", "none")
+				t.Row("end of text", "none")
 			}
 			if before, after := tokenizer.Affixes(tok); len(before)+len(after) > 0 {
-				t.row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
+				t.Row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
 			}
-			t.row("fingerprint", "%s", tok.Fingerprint())
-			return t.flush()
+			t.Row("fingerprint", "%s", tok.Fingerprint())
+			return t.Flush()
 		},
 	}
 }
